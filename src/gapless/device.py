@@ -1,0 +1,57 @@
+"""Which device the course runs on."""
+
+from __future__ import annotations
+
+import os
+
+import torch
+
+from . import vgpu
+
+VARIABLE = "GAPLESS_DEVICE"
+
+
+class UnknownDevice(ValueError):
+    """The name is no device that the course can run on; the message lists those it can."""
+
+
+def device(name: str | None = None) -> torch.device:
+    """The device called ``name``; without a name the one in ``GAPLESS_DEVICE``; else ``cuda`` where there
+    is one, else ``vgpu:0``.
+
+    Names: ``cuda``, ``cuda:1``, ``vgpu`` (the virtual A10G), ``vgpu:a100`` and so on for the other cards.
+    Raises UnknownDevice.
+    """
+    name = name or os.environ.get(VARIABLE) or ("cuda" if torch.cuda.is_available() else "vgpu")
+    kind, _, which = name.strip().lower().partition(":")
+    if kind == "vgpu":
+        try:
+            # An index means the card in use; plain "vgpu" too.
+            return vgpu.enable(None if which in ("", "0") else which)
+        except vgpu.UnknownCard:
+            raise UnknownDevice(_unknown(name)) from None
+    if kind == "cuda" and (which == "" or which.isdigit()):
+        if not torch.cuda.is_available():
+            raise UnknownDevice(f"{name!r} asks for a CUDA GPU and PyTorch sees none here: use vgpu, the virtual GPU")
+        if int(which or 0) >= torch.cuda.device_count():
+            raise UnknownDevice(f"{name!r}: PyTorch sees {torch.cuda.device_count()} CUDA GPU(s), counted from 0")
+        return torch.device("cuda", int(which or 0))
+    raise UnknownDevice(_unknown(name))
+
+
+def _unknown(name: str) -> str:
+    known = ", ".join(["cuda", "vgpu", *(f"vgpu:{card}" for card in vgpu.CARDS)])
+    return f"no device is called {name!r}; known are {known} (argument --device, or the variable {VARIABLE})"
+
+
+def device_name(device: torch.device) -> str:
+    """The GPU's name: the modelled card's on the virtual GPU."""
+    return vgpu.card().name if device.type == "vgpu" else torch.cuda.get_device_name(device)
+
+
+def synchronize(device: torch.device) -> None:
+    """Wait for all work of ``device``."""
+    if device.type == "vgpu":
+        vgpu.timeline().synchronize_device()
+    elif device.type == "cuda":
+        torch.cuda.synchronize(device)

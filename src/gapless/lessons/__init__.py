@@ -1,0 +1,21 @@
+"""The lessons: their workloads, exercises, checks and points."""
+
+from .exercise import Exercise, Lesson
+from .masked_loss import LESSON as _MASKED_LOSS
+
+LESSONS: dict[str, Lesson] = {lesson.id: lesson for lesson in (_MASKED_LOSS,)}
+
+
+class UnknownLesson(ValueError):
+    """The id is no lesson of the course; the message lists those there are."""
+
+
+def find_lesson(lesson_id: str) -> Lesson:
+    """The lesson with this id, e.g. ``02_masked_loss``. Raises UnknownLesson."""
+    try:
+        return LESSONS[lesson_id]
+    except KeyError:
+        raise UnknownLesson(f"no lesson is called {lesson_id!r}; the course has {', '.join(LESSONS)}") from None
+
+
+__all__ = ["Exercise", "LESSONS", "Lesson", "UnknownLesson", "find_lesson"]

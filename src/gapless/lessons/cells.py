@@ -1,0 +1,70 @@
+"""Exercise cells: from a cell's source to the learner's function.
+
+A cell is recognised by its first line, ``# exercise: NAME``, because a notebook may lose its
+metadata on the way (Colab) and the text survives. A cell is run by itself, in a namespace that
+holds only ``torch``, ``nn``, ``F`` and the lesson's names, in the notebook's checks and in grading alike.
+"""
+
+from __future__ import annotations
+
+import linecache
+import re
+import traceback
+
+MARKER = re.compile(r"^\s*#\s*exercise:\s*([A-Za-z_]\w*)\s*$")
+
+
+class CellError(Exception):
+    """An exercise cell that does not compile, raises, or does not define its function.
+
+    The message is for the learner and names the line.
+    """
+
+
+def exercise_name(source: str) -> str | None:
+    """The NAME of the first line ``# exercise: NAME``, else None. Blank lines before it are allowed."""
+    for line in source.splitlines():
+        if line.strip():
+            found = MARKER.match(line)
+            return found.group(1) if found else None
+    return None
+
+
+def load_function(source: str, name: str, names: dict):
+    """Run the cell's ``source`` in a copy of ``names``; returns the function called ``name``.
+
+    The source is registered with ``linecache`` under ``<cell NAME>``, so that tracebacks and sync
+    locations can show its lines. Raises CellError.
+    """
+    filename = f"<cell {name}>"
+    linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
+    namespace = {"__name__": "__exercise__", **names}
+    try:
+        code = compile(source, filename, "exec", dont_inherit=True)
+        exec(code, namespace)
+    except SyntaxError as error:
+        raise CellError(f"the cell does not compile: {error.msg} (line {error.lineno})") from None
+    except NameError as error:
+        raise CellError(
+            f"{describe_error(error, name)}. Each exercise cell is run by itself: put the imports and "
+            "helpers it needs inside the cell."
+        ) from None
+    except Exception as error:
+        raise CellError(f"the cell raised {describe_error(error, name)}") from None
+    function = namespace.get(name)
+    if function is None:
+        raise CellError(f"the cell defines no function called {name!r}: keep the name it had")
+    if not callable(function):
+        raise CellError(f"{name!r} is a {type(function).__name__}, not a function")
+    return function
+
+
+def describe_error(error: BaseException, name: str) -> str:
+    """``TypeError: … (line 4: the_line())`` with the innermost line that lies in the cell."""
+    filename = f"<cell {name}>"
+    where = ""
+    for frame in traceback.extract_tb(error.__traceback__):
+        if frame.filename == filename:
+            where = f" (line {frame.lineno}: {frame.line})"
+    text = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {text[0] if text else 'no message'}{where}"

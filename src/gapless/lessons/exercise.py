@@ -1,0 +1,53 @@
+"""What a lesson and an exercise are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Callable
+
+from ..vgpu import Assumptions
+from .evidence import Case
+
+
+@dataclass(frozen=True)
+class Exercise:
+    """One function that the learner makes fast.
+
+    ``slow`` is the function as first written: it defines what is right, and the time to beat.
+    ``cases(seed)`` makes the inputs on which values and gradients are compared; ``step(function,
+    device)`` returns a function without arguments that runs one step at full size. ``points``: check
+    name (``values``, ``syncs``, ``host_time``, ``step_time``) → points; only those named are checked.
+    ``max_time_ratio``: check name → the largest time allowed, as a share of ``slow``'s. ``max_read_back_bytes``: what
+    a step may copy back to the host. ``assumptions``: the data-dependent sizes of the full-size inputs, for
+    the virtual GPU.
+    """
+
+    name: str
+    slow: Callable
+    cases: Callable[[int], list[Case]]
+    step: Callable
+    points: dict[str, float]
+    hints: tuple[str, str, str]
+    max_syncs: int = 0
+    max_time_ratio: dict[str, float] = field(default_factory=dict)
+    max_read_back_bytes: int = 4096
+    assumptions: Assumptions = Assumptions()
+
+    @property
+    def max_points(self) -> float:
+        return sum(self.points.values())
+
+
+@dataclass(frozen=True)
+class Lesson:
+    """``id`` is the folder's and the notebook's name (``02_masked_loss``); ``names`` are what an
+    exercise cell finds defined besides builtins."""
+
+    id: str
+    title: str
+    exercises: dict[str, Exercise]
+    names: dict
+
+    @property
+    def max_points(self) -> float:
+        return sum(exercise.max_points for exercise in self.exercises.values())

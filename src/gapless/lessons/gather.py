@@ -1,0 +1,114 @@
+"""Run a learner's function and write down what was seen. Judges nothing."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+
+import numpy as np
+import torch
+
+from .. import vgpu
+from ..device import device as choose_device
+from ..device import device_name, synchronize
+from ..profile import profile, time_step
+from .cells import describe_error
+from .evidence import Answer, Case, Evidence, Run
+from .exercise import Exercise
+
+# Steps of one measurement: enough for the launch queue to show, few enough to answer at once.
+SIMULATED = {"warmup": 1, "steps": 4, "blocks": 1}
+MEASURED = {"warmup": 5, "steps": 10, "blocks": 7}
+
+
+def gather(exercise: Exercise, function, cases: list[Case], device: str, *, again: bool = True) -> Evidence:
+    """What ``function`` returns on ``cases``, and its time at full size between two runs of the slow function.
+
+    ``device``: a name as for :func:`gapless.device`. Without ``again`` the slow function is measured only before.
+    Whatever ``function`` does wrong is written into the evidence; nothing of it is raised.
+    """
+    target = choose_device(device)
+    evidence = Evidence(exercise.name, device, device_name=device_name(target), simulated=target.type == "vgpu")
+    try:
+        for case in cases:
+            evidence.answers.append(_answer(exercise, function, case, target))
+        evidence.before = measure(exercise, exercise.slow, target)
+        try:
+            evidence.learner = measure(exercise, function, target)
+        except Exception as error:
+            evidence.measure_error = describe_error(error, exercise.name)
+        if again:
+            evidence.after = measure(exercise, exercise.slow, target)
+    finally:
+        if target.type == "vgpu":
+            vgpu.timeline().reset()
+    return evidence
+
+
+# -- values and gradients -------------------------------------------------------------------------
+
+
+def _answer(exercise: Exercise, function, case: Case, device: torch.device) -> Answer:
+    answer = Answer(case.name)
+    try:
+        _run_case(exercise, function, case, device, answer)
+    except Exception as error:
+        answer.error = describe_error(error, exercise.name)
+    return answer
+
+
+def _run_case(exercise, function, case: Case, device: torch.device, answer: Answer) -> None:
+    values = {name: torch.from_numpy(np.array(array)) for name, array in case.inputs.items()}
+    inputs = {name: _flipped(value).to(device) for name, value in values.items()}
+    # First with other contents in the same tensors, so that an answer remembered by identity is a wrong one.
+    function(*_leaves(inputs, case), **case.options)
+    for name, value in values.items():
+        inputs[name] = inputs[name].detach().copy_(value)
+    leaves = _leaves(inputs, case)
+    before = vgpu.timeline().kernel_count
+    result = function(*leaves, **case.options)
+    answer.returned = _describe(result)
+    if not isinstance(result, torch.Tensor):
+        return
+    answer.device, answer.dtype, answer.shape = result.device.type, str(result.dtype), tuple(result.shape)
+    if case.needs_grad:
+        if result.requires_grad and result.numel() == 1:
+            result.sum().backward()
+        for name, leaf in zip(inputs, leaves):
+            if name in case.needs_grad:
+                answer.grads[name] = _array(leaf.grad if leaf.grad is not None else torch.zeros_like(leaf))
+    answer.kernels = vgpu.timeline().kernel_count - before if device.type == "vgpu" else None
+    answer.value = _array(result)
+
+
+def _flipped(value: torch.Tensor) -> torch.Tensor:
+    return value.flatten().flip(0).reshape(value.shape) if value.numel() > 1 else value + 1
+
+
+def _leaves(inputs: dict[str, torch.Tensor], case: Case) -> list[torch.Tensor]:
+    return [value.detach().requires_grad_() if name in case.needs_grad else value for name, value in inputs.items()]
+
+
+def _array(tensor: torch.Tensor) -> np.ndarray:
+    return np.array(tensor.detach().cpu().numpy())
+
+
+def _describe(result) -> str:
+    if isinstance(result, torch.Tensor):
+        return f"a tensor of shape {tuple(result.shape)}, {result.dtype} on {result.device}"
+    return f"a {type(result).__name__}"
+
+
+# -- time and waits -------------------------------------------------------------------------------
+
+
+def measure(exercise: Exercise, function, device: torch.device) -> Run:
+    """Time and trace one step of ``exercise`` at full size with ``function``."""
+    simulated = device.type == "vgpu"
+    if simulated:
+        vgpu.timeline().reset()
+    with vgpu.shape_only(exercise.assumptions) if simulated else nullcontext():
+        step = exercise.step(function, device)
+        synchronize(device)
+        time = time_step(step, device=device, **(SIMULATED if simulated else MEASURED))
+        trace = profile(step, steps=2, warmup=1, device=device)
+    return Run(time.host_ms, time.true_ms, list(time.samples_ms), trace)

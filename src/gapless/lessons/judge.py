@@ -1,0 +1,234 @@
+"""Evidence → verdicts, in words that say what, why and what next. Runs no learner's code."""
+
+from __future__ import annotations
+
+import statistics
+
+import numpy as np
+import torch
+
+from ..checks import FAIL, INCONCLUSIVE, PASS, Verdict
+from ..report import StepReport
+from .evidence import Answer, Case, Evidence, Run
+from .exercise import Exercise
+
+RELATIVE_TOLERANCE, ABSOLUTE_TOLERANCE = 1e-4, 1e-5
+
+# On a real GPU: how far the slow function's two runs may lie apart, and the band around a target
+# inside which a ratio decides nothing.
+DRIFT, NOISE = 0.2, 0.1
+
+# Operator → why it waits and what to try.
+ADVICE = {
+    "nonzero": "the size of its result is the number of true elements, which only the device knows. If it comes from "
+               "`x[mask]`, the mask is counted in the same way. Use an operation whose result is as large as its input",
+    "index": "indexing with a mask has to count the mask first. Use an operation whose result is as large as its input",
+    "item": "a Python number, `if`, `print` or `float()` needs the value on the host. Keep it a tensor: "
+            "`torch.where` chooses without asking",
+    "is_nonzero": "a Python `if` needs the value on the host. `torch.where` chooses without asking",
+    "_unique2": "the size of its result is the number of distinct values, which only the device knows. Ask for a number "
+                "of fixed size instead: a smallest, a largest, a count",
+    "unique_consecutive": "the size of its result is the number of distinct values. Ask for a number of fixed size instead",
+    "masked_select": "it has to count the mask first. Use an operation whose result is as large as its input",
+    "equal": "it answers with a Python bool. Compare element by element, and keep the result a tensor",
+    "bincount": "its length is the largest value. `scatter_add_` into a tensor of known length does not wait",
+    "repeat_interleave": "pass `output_size`, if the host knows it",
+    "to": "a blocking copy, or a value made on the host. Make it on the device (`torch.full`), or pass a Python number",
+    "index_put_": "the assigned value lies on the host and is copied over. `torch.where` takes a Python number without a copy",
+    "copy_": "a blocking copy between host and device. Make the value where it is needed",
+}
+
+
+def judge(exercise: Exercise, cases: list[Case], evidence: Evidence) -> list[Verdict]:
+    """One verdict for each check in ``exercise.points``, in that order."""
+    checks = {"values": _values, "syncs": _syncs, "host_time": _host_time, "step_time": _step_time}
+    verdicts = []
+    for check, points in exercise.points.items():
+        if evidence.error is not None:
+            outcome, message = FAIL, _upper(evidence.error)
+        elif check == "values":
+            outcome, message = _values(exercise, cases, evidence)
+        else:
+            outcome, message = _void(exercise, evidence) or checks[check](exercise, evidence)
+        verdicts.append(Verdict(f"{exercise.name}.{check}", exercise.name, points, outcome, message))
+    return verdicts
+
+
+def _upper(text: str) -> str:
+    return text[:1].upper() + text[1:] + ("" if text.endswith(".") else ".")
+
+
+# -- values ---------------------------------------------------------------------------------------
+
+
+def expected_answer(exercise: Exercise, case: Case) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+    """Value and gradients of the slow function on the CPU."""
+    leaves = {name: torch.from_numpy(np.array(array)) for name, array in case.inputs.items()}
+    for name in case.needs_grad:
+        leaves[name].requires_grad_()
+    result = exercise.slow(*leaves.values(), **case.options)
+    if case.needs_grad:
+        result.sum().backward()
+    return result.detach().numpy(), {name: leaves[name].grad.numpy() for name in case.needs_grad}
+
+
+def _values(exercise: Exercise, cases: list[Case], evidence: Evidence) -> tuple[str, str]:
+    if len(evidence.answers) != len(cases):
+        return FAIL, f"Only {len(evidence.answers)} of {len(cases)} inputs were answered."
+    for case, answer in zip(cases, evidence.answers):
+        fault = _fault(exercise, case, answer, evidence)
+        if fault is not None:
+            return FAIL, f"On the input \"{case.name}\" {_shapes(case)} {fault}"
+    what = "value and gradient" if any(case.needs_grad for case in cases) else "value"
+    return PASS, f"Same {what} as the slow function on {len(cases)} inputs, the edge cases included."
+
+
+def _shapes(case: Case) -> str:
+    return "(" + ", ".join(f"{name} {'×'.join(map(str, a.shape)) or 'scalar'}" for name, a in case.inputs.items()) + ")"
+
+
+def _fault(exercise: Exercise, case: Case, answer: Answer, evidence: Evidence) -> str | None:
+    if answer.error is not None:
+        return f"it raised {answer.error}."
+    value, grads = expected_answer(exercise, case)
+    if answer.device is None:
+        return f"it returned {answer.returned or 'nothing'}; a tensor is wanted."
+    wanted = evidence.device.partition(":")[0]
+    if answer.device != wanted:
+        return (f"it returned {answer.returned}: the result must stay on the device it came from ({wanted}), "
+                "or the next operation has to copy it back.")
+    if answer.dtype != f"torch.{value.dtype}":
+        return f"it returned {answer.returned}; the dtype torch.{value.dtype} is wanted."
+    if answer.shape != value.shape:
+        return f"it returned {answer.returned}; the shape {tuple(value.shape)} is wanted."
+    if answer.value is None or answer.value.shape != value.shape:
+        return "its value could not be read."
+    if not _close(answer.value, value):
+        return f"the value is wrong: {_difference(answer.value, value)}"
+    for name, grad in grads.items():
+        found = answer.grads.get(name)
+        if found is None or found.shape != grad.shape:
+            return f"the gradient of `{name}` is missing."
+        if not _close(found, grad):
+            return (f"the value is right and the gradient of `{name}` is wrong: {_difference(found, grad)} Was the "
+                    "result detached, or made a Python number on the way?")
+    return None
+
+
+def _close(found: np.ndarray, wanted: np.ndarray) -> bool:
+    return bool(np.allclose(found, wanted, rtol=RELATIVE_TOLERANCE, atol=ABSOLUTE_TOLERANCE, equal_nan=True))
+
+
+def _difference(found: np.ndarray, wanted: np.ndarray) -> str:
+    close = np.isclose(found, wanted, rtol=RELATIVE_TOLERANCE, atol=ABSOLUTE_TOLERANCE, equal_nan=True)
+    first = tuple(int(i) for i in np.argwhere(~close)[0])
+    where = f"at {list(first)} " if first else ""
+    return (f"{int((~close).sum())} of {close.size} elements differ; {where}it is {found[first]:.6g} and should be "
+            f"{wanted[first]:.6g}.")
+
+
+# -- can the evidence be believed? ----------------------------------------------------------------
+
+
+def _void(exercise: Exercise, evidence: Evidence) -> tuple[str, str] | None:
+    """Why waits and times cannot be judged, or None."""
+    if evidence.tampering:
+        return FAIL, ("The measurement is void: " + "; ".join(evidence.tampering)
+                      + ". Waits and time are judged only with the tools unchanged.")
+    if evidence.measure_error is not None:
+        return FAIL, f"At full size it raised {evidence.measure_error}."
+    if evidence.learner is None or evidence.before is None:
+        return FAIL, "Nothing was measured: the run ended before."
+    if evidence.answers and all(answer.error is not None for answer in evidence.answers):
+        return FAIL, "It raised on every input: there is nothing to measure yet."
+    after = evidence.after
+    if after is None:
+        return None
+    before, changed = evidence.before, None
+    if _sync_count(after) != _sync_count(before):
+        changed = f"{_sync_count(before):g} waits a step before and {_sync_count(after):g} after"
+    elif evidence.simulated and (after.true_ms, after.host_ms) != (before.true_ms, before.host_ms):
+        changed = f"{before.true_ms:.3f} ms a step before and {after.true_ms:.3f} ms after"
+    if changed is not None:
+        return FAIL, (f"The measurement is void: the slow function, measured again after yours, shows {changed}. "
+                      "Something in the cell changes PyTorch or the clock for the rest of the process.")
+    if not evidence.simulated and abs(after.true_ms / before.true_ms - 1) > DRIFT:
+        return INCONCLUSIVE, (f"The GPU's speed drifted while it was measured: the slow function took "
+                              f"{before.true_ms:.2f} ms a step before and {after.true_ms:.2f} ms after yours. Run it again.")
+    return None
+
+
+def _sync_count(run: Run) -> float:
+    return StepReport.from_trace(run.trace).syncs_per_step
+
+
+# -- waits ----------------------------------------------------------------------------------------
+
+
+def _syncs(exercise: Exercise, evidence: Evidence) -> tuple[str, str]:
+    report = StepReport.from_trace(evidence.learner.trace)
+    left = [sync for sync in report.syncs_in_steps if sync.step == report.syncs_in_steps[0].step]
+    before = _sync_count(evidence.before)
+    if report.syncs_per_step <= exercise.max_syncs:
+        return PASS, f"No wait is left: {before:g} a step before, {report.syncs_per_step:g} now."
+    lines = [f"{len(left)} {'wait is' if len(left) == 1 else 'waits are'} left in a step ({before:g} in the slow function):"]
+    for sync in left:
+        operator = (sync.op or sync.name).removeprefix("aten::")
+        where = f" at {sync.location}" if sync.location else ""
+        advice = ADVICE.get(operator)
+        lines.append(f"- `{operator}`{where} ({sync.kind}, {sync.wait_ms:.1f} ms)" + (f": {advice}." if advice else "."))
+    return FAIL, "\n".join(lines)
+
+
+# -- time -----------------------------------------------------------------------------------------
+
+
+def _host_time(exercise: Exercise, evidence: Evidence) -> tuple[str, str]:
+    return _time(exercise, evidence, "host_time", "host_ms",
+                 "The host is free again after",
+                 "The host still stands still while the device works: look for the wait above.")
+
+
+def _step_time(exercise: Exercise, evidence: Evidence) -> tuple[str, str]:
+    return _time(exercise, evidence, "step_time", "true_ms",
+                 "A step takes",
+                 "Removing a wait is not enough here: the device has to do less work. Look at the longest kernels in the "
+                 "timeline, and ask for whom they compute.")
+
+
+def _time(exercise, evidence: Evidence, check: str, key: str, phrase: str, next_step: str) -> tuple[str, str]:
+    report = StepReport.from_trace(evidence.learner.trace)
+    steps = max(report.steps, 1)
+    read_back = sum(copy.bytes for copy in report.copies if copy.direction == "DtoH") / steps
+    if read_back > exercise.max_read_back_bytes:
+        return FAIL, (f"{read_back / 1e6:.1f} MB a step are copied from the device to the host. The work has to stay on the "
+                      "device; what the host computes is not in this time.")
+    shirked = _shirked(evidence)
+    if shirked is not None:
+        return FAIL, shirked
+    slow = [getattr(evidence.before, key)]
+    if evidence.after is not None:
+        slow.append(getattr(evidence.after, key))
+    slow_ms, own_ms = statistics.mean(slow), getattr(evidence.learner, key)
+    limit = exercise.max_time_ratio[check]
+    ratio = own_ms / slow_ms
+    kind = f"simulated {evidence.device_name}" if evidence.simulated else f"measured on {evidence.device_name}"
+    facts = (f"{phrase} {own_ms:.2f} ms; the slow function's is {slow_ms:.2f} ms, the target {limit * slow_ms:.2f} ms "
+             f"or less ({kind}).")
+    if not evidence.simulated and abs(ratio - limit) < NOISE * limit:
+        return INCONCLUSIVE, facts + " That is too close to the target to tell from noise: run it again."
+    if ratio <= limit:
+        return PASS, facts
+    return FAIL, f"{facts} {next_step}"
+
+
+def _shirked(evidence: Evidence) -> str | None:
+    """The full-size run must launch what the checked runs launched: no special case for being measured."""
+    counts = [answer.kernels for answer in evidence.answers if answer.kernels is not None]
+    if not counts or not evidence.simulated:
+        return None
+    own = StepReport.from_trace(evidence.learner.trace).kernels
+    if own < min(counts):
+        return (f"At full size a step launches {own:g} kernels, fewer than the {min(counts)} of your function "
+                "alone in the runs that were checked for their values. The time of other work cannot count.")
+    return None

@@ -1,0 +1,324 @@
+"""From a trace to a report: where the host waited, and how busy the GPU was."""
+
+from __future__ import annotations
+
+import statistics
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, field
+
+from gapless.trace import Span, Trace, as_number
+from gapless.waits import Wait, copy_direction, copy_memory, find_waits, locate, operator_name
+
+_DEVICE_WORK = ("kernel", "memcpy", "memset")
+
+
+@dataclass(frozen=True)
+class Sync:
+    """One time that the host waited for the GPU.
+
+    ``kind`` is read-back, copy, stream, device or event; ``op`` the operator that
+    waited; ``location`` the source line; ``step`` the index of the profiled step;
+    each of these three is None where the trace does not tell. ``start_ms`` counts
+    from the first profiled step.
+    """
+
+    name: str
+    kind: str
+    op: str | None
+    wait_ms: float
+    location: str | None = None
+    step: int | None = None
+    start_ms: float = 0.0
+
+
+@dataclass(frozen=True)
+class Copy:
+    """One copy on the device.
+
+    ``direction`` is HtoD, DtoH, DtoD, PtoP or unknown; ``memory`` tells the host's side
+    (pinned, pageable), or device, or unknown; ``blocking`` whether the host waited for it.
+    """
+
+    direction: str
+    bytes: int
+    memory: str
+    duration_ms: float
+    blocking: bool = False
+    step: int | None = None
+
+
+@dataclass(frozen=True)
+class StepReport:
+    """What a trace says about a step.
+
+    Times are per step; ``syncs`` and ``copies`` list the whole trace. Where it has
+    no profiled steps (``steps == 0``) it counts as one. ``kernels`` is how many
+    kernels a step launches; ``peak_memory_bytes`` is None where memory was not recorded.
+    """
+
+    device_name: str
+    simulated: bool = False
+    steps: int = 0
+    syncs: tuple[Sync, ...] = ()
+    host_step_ms: float = 0.0
+    device_busy_ms: float = 0.0
+    device_step_ms: float = 0.0
+    kernels: float = 0.0
+    copies: tuple[Copy, ...] = ()
+    peak_memory_bytes: int | None = None
+    trace: Trace | None = field(default=None, repr=False, compare=False)
+
+    @classmethod
+    def from_trace(cls, trace: Trace) -> StepReport:
+        """Read a report off a trace; an empty trace gives an empty report."""
+        spans = trace.spans
+        steps = Steps(spans)
+        launches = launches_by_correlation(spans)
+        waits = find_waits(spans)
+        blocking = {wait.correlation for wait in waits} - {None}
+        work = work_in_steps(spans, steps, launches)
+        averaged = max(len(steps), 1)
+        return cls(
+            device_name=trace.device_name,
+            simulated=trace.simulated,
+            steps=len(steps),
+            syncs=tuple(_as_syncs(waits, spans, steps)),
+            host_step_ms=steps.host_ms(spans),
+            device_busy_ms=union_ms(work) / averaged,
+            device_step_ms=_extent_ms(work) / averaged,
+            kernels=sum(span.category == "kernel" for span in work) / averaged,
+            copies=tuple(
+                Copy(
+                    direction=copy_direction(span.name),
+                    bytes=int(as_number(span.args.get("bytes")) or 0),
+                    memory=copy_memory(span.name),
+                    duration_ms=span.duration_ms,
+                    blocking=span.args.get("correlation") in blocking,
+                    step=steps.at(launches.get(span.args.get("correlation"), span).start_us),
+                )
+                for span in spans
+                if span.category == "memcpy"
+            ),
+            peak_memory_bytes=_peak_memory_bytes(trace),
+            trace=trace,
+        )
+
+    @property
+    def syncs_in_steps(self) -> tuple[Sync, ...]:
+        """The waits within the profiled steps; all of them where there are no steps."""
+        return tuple(sync for sync in self.syncs if sync.step is not None or not self.steps)
+
+    @property
+    def syncs_per_step(self) -> float:
+        """How often a step waits."""
+        return len(self.syncs_in_steps) / max(self.steps, 1)
+
+    @property
+    def wait_ms(self) -> float:
+        """How long a step waits, in milliseconds."""
+        return sum(sync.wait_ms for sync in self.syncs_in_steps) / max(self.steps, 1)
+
+    def to_json(self) -> dict:
+        """The report in plain JSON types, without the trace."""
+        names = [name for name in self.__dataclass_fields__ if name not in ("trace", "syncs", "copies")]
+        return {
+            **{name: getattr(self, name) for name in names},
+            "syncs_per_step": self.syncs_per_step,
+            "wait_ms": self.wait_ms,
+            "syncs": [asdict(sync) for sync in self.syncs],
+            "copies": [asdict(copy) for copy in self.copies],
+        }
+
+    def __str__(self) -> str:
+        lines = [_heading(self), ""]
+        rows = _summary_rows(self)
+        lines += [f"  {label:<{max(len(row[0]) for row in rows)}}  {value}" for label, value in rows]
+        groups = _groups(self)
+        lines += ["", "Waits, the costliest first" if groups else "No waits"]
+        if groups:
+            lines += _columns([("ms", "times", "kind", "operator", "where", "call"), *groups])
+        return "\n".join(lines)
+
+    def _repr_markdown_(self) -> str:
+        lines = [f"**{_heading(self)}**", "", "| | |", "|---|---|"]
+        lines += [f"| {label.strip()} | {value} |" for label, value in _summary_rows(self)]
+        groups = _groups(self)
+        if groups:
+            lines += ["", "| ms | times | kind | operator | where | call |", "|--:|--:|---|---|---|---|"]
+            lines += ["| " + " | ".join(_markdown(cell) for cell in row) + " |" for row in groups]
+        else:
+            lines += ["", "No waits."]
+        return "\n".join(lines)
+
+    def show(self):
+        """Draw the timeline and return the figure; without matplotlib, print the report.
+
+        Returns None where nothing can be drawn.
+        """
+        if self.trace is not None:
+            from gapless import picture
+
+            try:
+                return picture.draw(self)
+            except ImportError:
+                pass
+        print(self)
+        return None
+
+
+class Steps:
+    """The profiled steps on the host, in order of time, each counted once."""
+
+    def __init__(self, spans: Iterable[Span]) -> None:
+        self.spans: list[Span] = []
+        ends_by_name: dict[str, float] = {}
+        for span in spans:
+            if span.category not in ("annotation", "op") or not span.name.startswith("ProfilerStep#"):
+                continue
+            # The same step may be noted on several threads.
+            if span.start_us >= ends_by_name.get(span.name, float("-inf")):
+                ends_by_name[span.name] = span.end_us
+                self.spans.append(span)
+        self._starts_us = [span.start_us for span in self.spans]
+
+    def __len__(self) -> int:
+        return len(self.spans)
+
+    def at(self, time_us: float) -> int | None:
+        """The index of the innermost step at a time, or None between steps."""
+        for index in range(bisect_right(self._starts_us, time_us) - 1, -1, -1):
+            if time_us < self.spans[index].end_us:
+                return index
+        return None
+
+    def host_ms(self, spans: Iterable[Span]) -> float:
+        """The median step on the host, or all the host's time where there are no steps."""
+        if self.spans:
+            return statistics.median(span.duration_ms for span in self.spans)
+        return _extent_ms([s for s in spans if s.category in ("op", "runtime", "annotation", "python")])
+
+
+def launches_by_correlation(spans: Iterable[Span]) -> dict[object, Span]:
+    """The runtime call behind each correlation number."""
+    return {
+        span.args["correlation"]: span
+        for span in spans
+        if span.category == "runtime" and span.args.get("correlation") is not None
+    }
+
+
+def work_in_steps(
+    spans: Iterable[Span], steps: Steps, launches: dict, chosen: Sequence[int] | None = None
+) -> list[Span]:
+    """The device's work that the steps launched (those ``chosen``, else all), in order of time.
+
+    Without steps, all the work.
+    """
+    work = [span for span in spans if span.category in _DEVICE_WORK]
+    if not len(steps):
+        return work
+    linked = [(span, launches.get(span.args.get("correlation"))) for span in work]
+    if not any(launch for _, launch in linked):
+        # A trace without runtime calls: the device's own times are the best there is.
+        linked = [(span, span) for span in work]
+    wanted = set(range(len(steps)) if chosen is None else chosen)
+    return [span for span, launch in linked if launch and steps.at(launch.start_us) in wanted]
+
+
+def union_ms(spans: Iterable[Span]) -> float:
+    """The time that at least one of the spans covers; spans in order of time."""
+    total_us, reached_us = 0.0, float("-inf")
+    for span in spans:
+        total_us += max(0.0, span.end_us - max(span.start_us, reached_us))
+        reached_us = max(reached_us, span.end_us)
+    return total_us / 1000.0
+
+
+def _extent_ms(spans: Sequence[Span]) -> float:
+    if not spans:
+        return 0.0
+    return (max(span.end_us for span in spans) - min(span.start_us for span in spans)) / 1000.0
+
+
+def _as_syncs(waits: list[Wait], spans: Sequence[Span], steps: Steps) -> list[Sync]:
+    origin_us = steps.spans[0].start_us if len(steps) else (spans[0].start_us if spans else 0.0)
+    main = steps.spans[0].thread if len(steps) else None
+    return [
+        Sync(
+            name=wait.call.name,
+            kind=wait.kind,
+            op=operator_name(wait),
+            wait_ms=wait.wait_us / 1000.0,
+            location=location,
+            step=steps.at(wait.start_us),
+            start_ms=(wait.start_us - origin_us) / 1000.0,
+        )
+        for wait, location in zip(waits, locate(waits, spans, main))
+    ]
+
+
+def _peak_memory_bytes(trace: Trace) -> int | None:
+    peaks = []
+    for event in trace.events:
+        args = event.get("args")
+        if event.get("name") != "[memory]" or not isinstance(args, dict):
+            continue
+        total = as_number(args.get("Total Allocated"))
+        if as_number(args.get("Device Type")) == 1 and total is not None:
+            peaks.append(int(total))
+    return max(peaks, default=None)
+
+
+def _heading(report: StepReport) -> str:
+    steps = {0: "no profiled steps", 1: "1 step"}.get(report.steps, f"{report.steps} steps")
+    if report.simulated:
+        return f"{steps}, simulated {report.device_name} (modelled times, not measured)"
+    return f"{steps}, {report.device_name}"
+
+
+def _summary_rows(report: StepReport) -> list[tuple[str, str]]:
+    whole = "step" if report.steps else "trace"
+    moved = sum(copy.bytes for copy in report.copies if copy.step is not None or not report.steps)
+    count = sum(copy.step is not None or not report.steps for copy in report.copies)
+    each = max(report.steps, 1)
+    rows = [
+        (f"a {whole} on the host", f"{report.host_step_ms:.3f} ms"),
+        (
+            "  of which waiting",
+            f"{report.wait_ms:.3f} ms in {report.syncs_per_step:g} {'wait' if report.syncs_per_step == 1 else 'waits'}",
+        ),
+        (f"a {whole} on the GPU", f"{report.device_step_ms:.3f} ms"),
+        ("  of which busy", f"{report.device_busy_ms:.3f} ms"),
+        (f"kernels a {whole}", f"{report.kernels:g}"),
+        (f"copies a {whole}", f"{count / each:g}, {moved / each / 1e6:.3f} MB"),
+    ]
+    if report.peak_memory_bytes is not None:
+        rows.append(("peak GPU memory", f"{report.peak_memory_bytes / 2**30:.3f} GiB"))
+    return rows
+
+
+def _groups(report: StepReport) -> list[tuple[str, ...]]:
+    """Waits alike in everything but time, summed, the costliest first."""
+    groups = defaultdict(list)
+    for sync in report.syncs:
+        where = sync.location or "unknown line"
+        if report.steps and sync.step is None:
+            where += " (outside the steps)"
+        groups[sync.kind, sync.op or "-", where, sync.name].append(sync.wait_ms)
+    ordered = sorted(groups.items(), key=lambda item: -sum(item[1]))
+    return [(f"{sum(times):.3f}", str(len(times)), *key) for key, times in ordered]
+
+
+def _columns(rows: list[tuple[str, ...]]) -> list[str]:
+    widths = [max(map(len, column)) for column in zip(*rows)]
+    return [
+        "  "
+        + "  ".join(c.rjust(w) if i < 2 else c.ljust(w) for i, (c, w) in enumerate(zip(row, widths))).rstrip()
+        for row in rows
+    ]
+
+
+def _markdown(cell: str) -> str:
+    return cell.replace("|", r"\|").replace("_", r"\_").replace("*", r"\*").replace("<", "&lt;")

@@ -1,0 +1,201 @@
+"""Kineto traces: the JSON that PyTorch's profiler writes, read and written.
+
+A trace from a real GPU and one from the modelled GPU have the same form, so
+everything downstream reads :class:`Trace` and asks no further.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import math
+import os
+import zlib
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+_GZIP_MAGIC = b"\x1f\x8b"
+_EXPORT_HINT = "export one with `prof.export_chrome_trace(path)`"
+
+# Kineto renamed its categories over the years; lower case brings the oldest in line.
+_CATEGORIES = {
+    "cpu_op": "op",
+    "operator": "op",
+    "cuda_runtime": "runtime",
+    "cuda_driver": "runtime",
+    "hip_runtime": "runtime",
+    "runtime": "runtime",
+    "driver": "runtime",
+    "kernel": "kernel",
+    "gpu_memcpy": "memcpy",
+    "memcpy": "memcpy",
+    "gpu_memset": "memset",
+    "memset": "memset",
+    "user_annotation": "annotation",
+    "python_function": "python",
+}
+
+
+class TraceError(ValueError):
+    """A file or value that is not a usable trace; the message says what to do next."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Span:
+    """One thing with a beginning and an end.
+
+    ``category`` is one of op, runtime, kernel, memcpy, memset, annotation, python
+    or other, whatever the age of the trace. ``thread`` is the pair (process, thread)
+    on the host and (device, stream) on the GPU.
+    """
+
+    category: str
+    name: str
+    start_us: float
+    end_us: float
+    thread: tuple
+    args: dict = field(repr=False)
+
+    @property
+    def duration_ms(self) -> float:
+        """How long it lasted, in milliseconds."""
+        return (self.end_us - self.start_us) / 1000.0
+
+
+class Trace:
+    """The events of one profile, and what the file says about them.
+
+    ``events`` are Chrome trace events as dictionaries, with ``ts`` and ``dur`` in
+    microseconds; ``metadata`` is every other key of the file.
+    """
+
+    def __init__(self, events: list[dict], metadata: dict | None = None) -> None:
+        self.events = events
+        self.metadata = {} if metadata is None else metadata
+
+    def __repr__(self) -> str:
+        label = "simulated " if self.simulated else ""
+        return f"Trace({len(self.events)} events, {label}{self.device_name})"
+
+    @classmethod
+    def read(cls, path: str | os.PathLike) -> Trace:
+        """Read a trace, compressed or not, whatever the file is called.
+
+        Raises TraceError where the file is missing, cut short or not a trace.
+        """
+        path = Path(path)
+        if path.is_dir():
+            raise TraceError(f"{path} is a folder; name the trace file inside it")
+        try:
+            raw = path.read_bytes()
+        except FileNotFoundError:
+            raise TraceError(f"{path} does not exist; check the path, or {_EXPORT_HINT}") from None
+        except OSError as error:
+            raise TraceError(f"{path} cannot be read ({error.strerror}); check its permissions") from error
+        if not raw:
+            raise TraceError(f"{path} is empty; record the profile again and {_EXPORT_HINT}")
+        if raw.startswith(_GZIP_MAGIC):
+            try:
+                raw = gzip.decompress(raw)
+            except (EOFError, OSError, zlib.error) as error:
+                raise TraceError(
+                    f"{path} is a gzip file that is damaged or cut short; copy it again"
+                ) from error
+        try:
+            # Kernel names now and then hold stray bytes; they must not hide the rest.
+            value = json.loads(raw.decode("utf-8-sig", errors="replace"))
+        except (ValueError, RecursionError) as error:
+            raise TraceError(f"{path} is not JSON, or only part of it; {_EXPORT_HINT}") from error
+        try:
+            return cls.from_json(value)
+        except TraceError as error:
+            raise TraceError(f"{path}: {error}") from None
+
+    def write(self, path: str | os.PathLike) -> None:
+        """Write the trace, compressed where the name ends in ``.gz``.
+
+        The file appears whole or not at all. Raises OSError where the folder
+        cannot be written.
+        """
+        path = Path(path)
+        raw = json.dumps(self.to_json(), separators=(",", ":")).encode()
+        if path.name.endswith(".gz"):
+            # A fixed time stamp: the same trace gives the same bytes.
+            raw = gzip.compress(raw, mtime=0)
+        temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+        try:
+            temporary.write_bytes(raw)
+            os.replace(temporary, path)
+        finally:
+            temporary.unlink(missing_ok=True)
+
+    @classmethod
+    def from_json(cls, value: Any) -> Trace:
+        """Take a parsed file: an object with ``traceEvents``, or a bare list of events.
+
+        Raises TraceError for anything else.
+        """
+        if isinstance(value, list):
+            value = {"traceEvents": value}
+        if not isinstance(value, dict) or not isinstance(value.get("traceEvents"), list):
+            raise TraceError(f"this JSON has no list `traceEvents`, so it is no trace; {_EXPORT_HINT}")
+        events = [event for event in value["traceEvents"] if isinstance(event, dict)]
+        return cls(events, {key: item for key, item in value.items() if key != "traceEvents"})
+
+    def to_json(self) -> dict:
+        """The trace as the object that goes into the file."""
+        return {**self.metadata, "traceEvents": self.events}
+
+    @property
+    def device_name(self) -> str:
+        """The name of the GPU, measured or modelled."""
+        devices = self.metadata.get("deviceProperties")
+        if isinstance(devices, list) and devices and isinstance(devices[0], dict):
+            return str(devices[0].get("name") or "unknown GPU")
+        return "unknown GPU"
+
+    @property
+    def simulated(self) -> bool:
+        """Whether the times are modelled and not measured."""
+        ours = self.metadata.get("gapless")
+        return isinstance(ours, dict) and bool(ours.get("simulated"))
+
+    @cached_property
+    def spans(self) -> tuple[Span, ...]:
+        """Every event that has a duration, in order of time, outer before inner.
+
+        Events without a usable time are left out.
+        """
+        spans = [span for span in map(_span, self.events) if span is not None]
+        spans.sort(key=lambda span: (span.start_us, -span.end_us))
+        return tuple(spans)
+
+
+def as_number(value: Any) -> float | None:
+    """A finite number from a JSON value (some files write times as strings), or None."""
+    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
+        return None
+    try:
+        number = float(value)
+    except (ValueError, OverflowError):
+        return None
+    return number if math.isfinite(number) else None
+
+
+def _span(event: dict) -> Span | None:
+    start_us = as_number(event.get("ts"))
+    if event.get("ph") != "X" or start_us is None:
+        return None
+    duration_us = max(as_number(event.get("dur")) or 0.0, 0.0)
+    args = event.get("args")
+    return Span(
+        category=_CATEGORIES.get(str(event.get("cat", "")).lower(), "other"),
+        name=str(event.get("name", "")),
+        start_us=start_us,
+        end_us=start_us + duration_us,
+        # As text: a trace may write the same thread as a number here and a string there.
+        thread=(str(event.get("pid", "")), str(event.get("tid", ""))),
+        args=args if isinstance(args, dict) else {},
+    )

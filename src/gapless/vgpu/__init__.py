@@ -1,0 +1,39 @@
+"""A PyTorch device that computes real values on the CPU and keeps a modelled GPU's clocks.
+
+    >>> from gapless import vgpu
+    >>> device = vgpu.enable("a100")
+    >>> x = torch.ones(3, device=device)
+    >>> vgpu.timeline().host_ns
+
+``device=vgpu:0`` then works as ``cuda`` would. Values are exact, or, inside :func:`shape_only`, absent, so
+that a step of any size is simulated in milliseconds.
+"""
+
+from .backend import Event, Stream, enable
+from .specs import CARDS, Card, Host, UnknownCard, find_card
+from .state import Assumptions, shape_only, state
+from .tensor import VirtualTensor
+from .timeline import Record, Recording, Timeline, Wait
+
+__all__ = ["Assumptions", "CARDS", "Card", "Event", "Host", "Record", "Recording", "Stream", "Timeline", "UnknownCard",
+           "VirtualTensor", "Wait", "card", "enable", "find_card", "is_shape_only", "memory", "shape_only", "timeline"]
+
+
+def timeline() -> Timeline:
+    """The clocks of the card in use."""
+    return state.timeline
+
+
+def memory():
+    """The memory of the card in use."""
+    return state.memory
+
+
+def card() -> Card:
+    """The card in use."""
+    return state.card
+
+
+def is_shape_only() -> bool:
+    """Whether tensors made now have no values (inside :func:`shape_only`)."""
+    return state.shape_only is not None

@@ -1,0 +1,50 @@
+"""Lets an error inside a backward pass reach the user instead of ending the process.
+
+PyTorch's Python device guard is asked for its device type while C++ unwinds from an operator that raised,
+from a destructor that may not throw, with Python's error still pending: any call into Python then ends in
+``std::terminate``. So the guard takes the pending error away first, and ``backward`` raises it.
+Found on torch 2.11 (``PythonDeviceGuard::exchangeStream``).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+
+import torch
+from torch.utils import backend_registration
+
+_taken: list[BaseException] = []
+# Any call through ctypes.pythonapi raises the error that is pending in this thread.
+_raise_pending = ctypes.pythonapi.PyErr_Occurred
+_raise_pending.restype = ctypes.c_void_p
+
+
+class DeviceGuard(backend_registration._DummyDeviceGuard):
+    """The device guard that PyTorch asks for is registered with this one's answers."""
+
+    def type_(self):
+        try:
+            _raise_pending()
+        except BaseException as error:
+            _taken.append(error)
+        return torch._C._autograd.DeviceType.PrivateUse1
+
+
+def install() -> None:
+    """Make ``backward`` and ``torch.autograd.grad`` raise what the guard took."""
+    run_backward = torch.autograd.graph._engine_run_backward
+
+    @functools.wraps(run_backward)
+    def run(*args, **kwargs):
+        try:
+            return run_backward(*args, **kwargs)
+        except SystemError:
+            if not _taken:
+                raise
+            error = _taken.pop()
+            _taken.clear()
+            raise error from None
+
+    torch.autograd.graph._engine_run_backward = run
+    torch.autograd._engine_run_backward = run

@@ -1,0 +1,350 @@
+"""What CUDA runs for an operator: its kernels, the bytes they move and the FLOPs they compute.
+
+An operator is one kernel unless a function here, beside the operators it serves, says otherwise. A kernel takes
+the larger of bytes ÷ (bandwidth × efficiency) and FLOPs ÷ (peak × efficiency), and never less
+than ``FLOOR_NS``. The efficiencies are assumptions until a record of a real GPU replaces them: round figures for
+well-tuned kernels, the same for all cards. Not modelled: caches, clock speeds, occupancy, autotuning.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch.utils.flop_counter import flop_registry
+
+from .specs import Card
+
+FLOOR_NS = 2_000
+
+# Share of the memory bandwidth that a kernel of a kind reaches, and of the arithmetic peak.
+MEMORY_EFFICIENCY = {
+    "pointwise": 0.85,
+    "reduction": 0.80,
+    "gather": 0.50,
+    "scatter": 0.40,
+    "sort": 0.70,
+    "scan": 0.70,
+    "convolution": 0.70,
+    "matmul": 0.80,
+    "normalization": 0.75,
+    "optimizer": 0.80,
+    "memset": 0.90,
+}
+MATH_EFFICIENCY = {"convolution": 0.55, "matmul": 0.75}
+
+# Channels of a convolution are padded to the tile that the matrix units work on (implicit GEMM).
+CHANNEL_TILE = 16
+
+RADIX_BITS = 8  # CUB's radix sort: bits sorted in one pass over keys and values
+
+
+@dataclass(slots=True)
+class Kernel:
+    """One launch. ``flops`` are counted against the peak of ``dtype`` (a key of ``Card.peak_flops``).
+    ``workspace_bytes`` are taken while it runs."""
+
+    name: str
+    kind: str
+    bytes: float
+    flops: float = 0.0
+    dtype: str = "float32"
+    workspace_bytes: int = 0
+
+    def duration_ns(self, card: Card) -> int:
+        """Modelled duration on ``card``."""
+        seconds = self.bytes / (card.bandwidth_bytes_per_s * MEMORY_EFFICIENCY[self.kind])
+        if self.flops:
+            peak = card.peak_flops.get(self.dtype) or card.peak_flops["float32"]
+            seconds = max(seconds, self.flops / (peak * MATH_EFFICIENCY[self.kind]))
+        return max(FLOOR_NS, round(seconds * 1e9))
+
+
+KernelRule = Callable[[tuple, dict, object], list[Kernel]]
+RULES: dict[str, KernelRule] = {}
+
+
+def kernels_of(*names: str):
+    """Decorator: the function gives the kernels of these operators (names without ``aten::``).
+
+    It gets the operator's arguments and result as tensors of the shapes and dtypes concerned.
+    """
+
+    def register(rule: KernelRule) -> KernelRule:
+        for name in names:
+            RULES[name] = rule
+        return rule
+
+    return register
+
+
+def kernels(name: str, args: tuple, kwargs: dict, out) -> list[Kernel]:
+    """The kernels of one call of the operator ``name`` (without ``aten::``)."""
+    rule = RULES.get(name)
+    if rule is not None:
+        return rule(args, kwargs, out)
+    return [Kernel(f"{_kind(name)}_kernel({name})", _kind(name), traffic(args, kwargs, out))]
+
+
+# -- sizes ----------------------------------------------------------------------------------------
+
+
+def nbytes(tensor: torch.Tensor) -> int:
+    """Bytes of the elements that exist: an expanded dimension (stride 0) counts once."""
+    if tensor.is_contiguous():
+        return tensor.numel() * tensor.element_size()
+    count = 1
+    for size, stride in zip(tensor.shape, tensor.stride()):
+        if stride != 0 or size == 0:
+            count *= size
+    return count * tensor.element_size()
+
+
+def tensors(*trees) -> list[torch.Tensor]:
+    """All tensors in arguments, which may hold lists and tuples of them."""
+    found = []
+    for tree in trees:
+        if isinstance(tree, torch.Tensor):
+            found.append(tree)
+        elif isinstance(tree, (list, tuple)):
+            found.extend(tensors(*tree))
+        elif isinstance(tree, dict):
+            found.extend(tensors(*tree.values()))
+    return found
+
+
+def traffic(args, kwargs, out) -> int:
+    """Bytes of all inputs read once and all results written once (an operand written in place counts twice)."""
+    return sum(nbytes(t) for t in tensors(args, kwargs)) + sum(nbytes(t) for t in tensors(out))
+
+
+_REDUCTIONS = ("sum", "mean", "prod", "amax", "amin", "max", "min", "any", "all", "argmax", "argmin", "norm", "var",
+               "std", "count_nonzero", "logsumexp", "linalg_vector_norm", "_log_softmax", "_softmax", "softmax")
+
+
+def _kind(name: str) -> str:
+    if name.startswith(_REDUCTIONS) and not name.startswith(("maximum", "minimum")):
+        return "reduction"
+    if "norm" in name:
+        return "normalization"
+    return "pointwise"
+
+
+# -- no kernel at all -----------------------------------------------------------------------------
+
+
+@kernels_of("empty", "empty_strided", "empty_like", "new_empty", "new_empty_strided", "empty_permuted", "lift_fresh",
+            "record_stream", "_has_compatible_shallow_copy_type")
+def _nothing(args, kwargs, out):
+    return []
+
+
+# -- filling --------------------------------------------------------------------------------------
+
+
+@kernels_of("zeros", "zeros_like", "new_zeros", "zero_")
+def _memset(args, kwargs, out):
+    return [Kernel("Memset (Device)", "memset", sum(nbytes(t) for t in tensors(out)))]
+
+
+@kernels_of("ones", "ones_like", "new_ones", "full", "full_like", "new_full", "fill_", "arange", "eye", "linspace",
+            "randn", "rand", "randint", "randperm", "randn_like", "rand_like", "normal_", "uniform_", "random_",
+            "bernoulli_", "exponential_", "scalar_tensor")
+def _fill(args, kwargs, out):
+    return [Kernel("fill_kernel", "pointwise", sum(nbytes(t) for t in tensors(out)))]
+
+
+# -- matrix products and convolutions -------------------------------------------------------------
+
+
+def _math_dtype(tensor: torch.Tensor, tf32: bool) -> str:
+    if tensor.dtype == torch.float32:
+        return "tf32" if tf32 else "float32"
+    return str(tensor.dtype).removeprefix("torch.")
+
+
+@kernels_of("mm", "addmm", "bmm", "baddbmm")
+def _matmul(args, kwargs, out):
+    name = "bmm" if args[0].dim() == 3 and args[1].dim() == 3 else "mm"
+    left, right = [t for t in args if isinstance(t, torch.Tensor)][-2:]
+    flops = 2 * left.shape[-2] * left.shape[-1] * right.shape[-1] * (left.shape[0] if left.dim() == 3 else 1)
+    dtype = _math_dtype(left, torch.backends.cuda.matmul.allow_tf32)
+    return [Kernel(f"gemm_{dtype}({name})", "matmul", traffic(args, kwargs, out), flops, dtype)]
+
+
+def _tiled(channels: int) -> int:
+    return -(-channels // CHANNEL_TILE) * CHANNEL_TILE
+
+
+def _convolution_flops(shape_in, shape_weight, shape_out, transposed: bool) -> float:
+    """Multiply-adds twice, on channels padded to the tile."""
+    channels_out, channels_in, *window = shape_weight
+    positions = shape_in if transposed else shape_out
+    count = 2.0 * positions[0] * _tiled(channels_out) * _tiled(channels_in)
+    for size in (*positions[2:], *window):
+        count *= size
+    return count
+
+
+@kernels_of("convolution")
+def _convolution(args, kwargs, out):
+    x, weight, bias, *_ = args
+    dtype = _math_dtype(x, torch.backends.cudnn.allow_tf32)
+    flops = _convolution_flops(x.shape, weight.shape, out.shape, args[6])
+    found = [Kernel(f"convolution_forward_{dtype}", "convolution", nbytes(x) + nbytes(weight) + nbytes(out), flops, dtype)]
+    if bias is not None:
+        found.append(Kernel("elementwise_kernel(add bias)", "pointwise", 2 * nbytes(out)))
+    return found
+
+
+@kernels_of("convolution_backward")
+def _convolution_backward(args, kwargs, out):
+    grad, x, weight = args[:3]
+    dtype = _math_dtype(x, torch.backends.cudnn.allow_tf32)
+    flops = _convolution_flops(x.shape, weight.shape, grad.shape, args[7])
+    found = []
+    if out[0] is not None:
+        size = nbytes(grad) + nbytes(weight) + nbytes(x)
+        found.append(Kernel(f"convolution_dgrad_{dtype}", "convolution", size, flops, dtype))
+    if out[1] is not None:
+        size = nbytes(grad) + nbytes(x) + nbytes(weight)
+        found.append(Kernel(f"convolution_wgrad_{dtype}", "convolution", size, flops, dtype))
+    if out[2] is not None:
+        found.append(Kernel("reduce_kernel(bias gradient)", "reduction", nbytes(grad)))
+    return found
+
+
+def attention_and_other_flops(packet, args, kwargs, out) -> float:
+    """PyTorch's own FLOP formula of an operator that has no rule here, else 0."""
+    formula = flop_registry.get(packet)
+    return float(formula(*args, **kwargs, out_val=out)) if formula is not None else 0.0
+
+
+# -- normalisation --------------------------------------------------------------------------------
+
+
+@kernels_of("native_batch_norm", "_native_batch_norm_legit", "cudnn_batch_norm", "_batch_norm_with_update",
+            "native_layer_norm", "native_group_norm")
+def _norm(args, kwargs, out):
+    x, y = args[0], tensors(out)[0]
+    return [Kernel("norm_forward_kernel", "normalization", 2 * nbytes(x) + nbytes(y))]
+
+
+@kernels_of("native_batch_norm_backward", "batch_norm_backward", "native_layer_norm_backward",
+            "native_group_norm_backward")
+def _norm_backward(args, kwargs, out):
+    grad = args[0]
+    return [Kernel("norm_backward_kernel", "normalization", 5 * nbytes(grad))]
+
+
+# -- data-dependent sizes, sorting, indexing ------------------------------------------------------
+
+
+def radix_sort(count: int, key_bytes: int, value_bytes: int, bits: int | None = None) -> list[Kernel]:
+    """CUB's one-sweep radix sort: a histogram, then a read and a write of everything for each pass.
+
+    ``bits``: how many bits of the key can differ, all of them if None.
+    """
+    passes = -(-(bits or key_bytes * 8) // RADIX_BITS)
+    one_pass = 2 * count * (key_bytes + value_bytes)
+    workspace = count * (key_bytes + value_bytes)
+    return [
+        Kernel("DeviceRadixSortHistogramKernel", "sort", count * key_bytes),
+        *(Kernel("DeviceRadixSortOnesweepKernel", "sort", one_pass, workspace_bytes=workspace) for _ in range(passes)),
+    ]
+
+
+@kernels_of("sort", "argsort", "topk", "msort")
+def _sort(args, kwargs, out):
+    x = args[0]
+    return [
+        Kernel("fill_kernel(indices)", "pointwise", 8 * x.numel()),
+        *radix_sort(x.numel(), x.element_size(), 8),
+    ]
+
+
+@kernels_of("_unique2", "unique_consecutive", "unique_dim", "_unique")
+def _unique(args, kwargs, out):
+    x = args[0]
+    size = x.numel() * x.element_size()
+    return [
+        *radix_sort(x.numel(), x.element_size(), 0),
+        Kernel("DeviceSelectUniqueKernel", "scan", 2 * size),
+    ]
+
+
+@kernels_of("cumsum", "cumprod", "cummax", "cummin", "logcumsumexp")
+def _scan(args, kwargs, out):
+    return [Kernel("DeviceScanKernel", "scan", traffic(args, kwargs, out))]
+
+
+def nonzero_count(mask: torch.Tensor) -> list[Kernel]:
+    """The first half of ``nonzero``: count, so that the host can size the result."""
+    return [Kernel("DeviceReduceKernel(count nonzero)", "reduction", nbytes(mask))]
+
+
+def nonzero_select(mask: torch.Tensor, count: int) -> list[Kernel]:
+    """The second half: select linear positions, then write one int64 coordinate per dimension."""
+    dimensions = max(mask.dim(), 1)
+    return [
+        Kernel("DeviceSelectSweepKernel(nonzero)", "scan", nbytes(mask) + 8 * count),
+        *([Kernel("write_indices(nonzero)", "pointwise", 8 * count * dimensions * 2)] if dimensions > 1 else []),
+    ]
+
+
+@kernels_of("nonzero_static")
+def _nonzero_static(args, kwargs, out):
+    mask = args[0]
+    return [
+        Kernel("DeviceReduceKernel(count nonzero)", "scan", nbytes(mask)),
+        Kernel("flag_kernel(nonzero_static)", "scan", nbytes(mask) + nbytes(out)),
+    ]
+
+
+@kernels_of("index", "index_select", "gather", "take", "embedding", "_unsafe_index")
+def _gather(args, kwargs, out):
+    # The source is read only where it is selected.
+    indices = tensors(args[1:])
+    return [Kernel("index_kernel(gather)", "gather", sum(nbytes(i) for i in indices) + 2 * nbytes(out))]
+
+
+@kernels_of("index_put_", "index_put", "_index_put_impl_", "_unsafe_index_put")
+def _index_put(args, kwargs, out):
+    target, indices, values = args[:3]
+    accumulate = args[3] if len(args) > 3 else kwargs.get("accumulate", False)
+    present = [i for i in indices if i is not None]
+    index_bytes = sum(nbytes(i) for i in present)
+    count = max((i.numel() for i in present), default=0)
+    moved = max(nbytes(values), count * target.element_size())
+    if not accumulate:
+        return [Kernel("index_put_kernel", "scatter", index_bytes + 2 * moved)]
+    # Deterministic accumulation: linear indices, a sort of (index, position), then the sums.
+    return [
+        *(Kernel("elementwise_kernel(linear index)", "pointwise", 8 * count + nbytes(i)) for i in present),
+        *radix_sort(count, 8, 8, bits=max(1, target.numel().bit_length())),
+        Kernel("indexing_backward_kernel", "scatter", 16 * count + 3 * moved, workspace_bytes=32 * count),
+    ]
+
+
+@kernels_of("embedding_dense_backward", "index_add_", "scatter_add_", "scatter_", "index_copy_", "scatter", "scatter_add",
+            "index_add", "index_fill_")
+def _scatter(args, kwargs, out):
+    source = max((nbytes(t) for t in tensors(args[1:])), default=0)
+    return [Kernel("scatter_kernel", "scatter", 3 * source + nbytes(tensors(out)[0]))]
+
+
+# -- many tensors at once -------------------------------------------------------------------------
+
+# How many tensors of a list one multi-tensor launch takes, by the number of lists (ATen, MultiTensorApply.cuh).
+TENSORS_PER_LAUNCH = {1: 110, 2: 64, 3: 48, 4: 36, 5: 30}
+
+
+def multi_tensor(name: str, args, kwargs, out) -> list[Kernel]:
+    """``_foreach_*`` and ``_fused_*``: a launch for each chunk of the lists."""
+    lists = [a for a in args if isinstance(a, (list, tuple)) and a and isinstance(a[0], torch.Tensor)]
+    count = max(len(a) for a in lists)
+    launches = -(-count // TENSORS_PER_LAUNCH.get(len(lists), 30))
+    written = sum(nbytes(t) for t in tensors(out)) or sum(nbytes(t) for t in lists[0])
+    total = sum(nbytes(t) for t in tensors(lists)) + written
+    return [Kernel(f"multi_tensor_apply_kernel({name})", "optimizer", total / launches) for _ in range(launches)]

@@ -1,0 +1,175 @@
+"""One call of an operator on the virtual GPU: values from the CPU (or meta), time on the timeline."""
+
+from __future__ import annotations
+
+import torch
+
+from . import costs, syncs
+from .memory import OutOfMemory
+from .state import state
+from .tensor import DEVICE, VirtualTensor, wrap
+
+# Operator → how it is done, where that differs from "compute, then launch its kernels".
+HANDLERS: dict[str, callable] = {}
+
+
+def handles(*names: str):
+    """Decorator: the function runs these operators (names without ``aten::``) in place of ``run``."""
+
+    def register(handler):
+        for name in names:
+            HANDLERS[name] = handler
+        return handler
+
+    return register
+
+
+class Operator:
+    """What dispatch needs to know of an ``OpOverload``, worked out once."""
+
+    __slots__ = ("func", "name", "full_name", "is_view", "mutates", "handler", "multi_tensor", "cost_ns")
+    known: dict = {}
+
+    def __init__(self, func):
+        schema = func._schema
+        self.func = func
+        self.full_name = schema.name
+        self.name = schema.name.split("::", 1)[1]
+        self.mutates = schema.is_mutable
+        self.is_view = not self.mutates and any(r.alias_info is not None for r in schema.returns)
+        self.handler = HANDLERS.get(self.name)
+        self.multi_tensor = self.name.startswith(("_foreach_", "_fused_")) and "attention" not in self.name
+
+
+def dispatch(func, args, kwargs):
+    """Run ``func`` on the virtual GPU. The entry for every operator with a tensor or a device argument."""
+    operator = Operator.known.get(func)
+    if operator is None:
+        operator = Operator.known[func] = Operator(func)
+    timeline = state.timeline
+    timeline.begin_op(operator.full_name, timeline.host.view_ns if operator.is_view else None)
+    try:
+        if operator.handler is not None:
+            return operator.handler(operator, args, kwargs)
+        return run(operator, args, kwargs)
+    except OutOfMemory as error:
+        raise torch.OutOfMemoryError(str(error)) from None
+    finally:
+        timeline.end_op()
+
+
+def run(operator: Operator, args, kwargs, launch=None):
+    """Compute the values, launch the kernels, wait where the operator waits, wrap the results.
+
+    ``launch``: in place of the operator's own kernels, a function of (args, kwargs, out).
+    """
+    inner_args, inner_kwargs, seen = unwrap(operator, args, kwargs)
+    out = compute(operator, inner_args, inner_kwargs)
+    if not operator.is_view:
+        if launch is not None:
+            launch(inner_args, inner_kwargs, out)
+        elif operator.multi_tensor:
+            launch_all(costs.multi_tensor(operator.name, inner_args, inner_kwargs, out))
+        else:
+            launch_all(costs.kernels(operator.name, inner_args, inner_kwargs, out))
+        for _ in range(syncs.read_backs(operator.name, inner_args, inner_kwargs)):
+            read_back()
+    return wrap_results(operator, out, seen, args)
+
+
+def launch_all(kernels: list[costs.Kernel]) -> None:
+    """Queue kernels on the current stream."""
+    timeline, card = state.timeline, state.card
+    for kernel in kernels:
+        if kernel.workspace_bytes:
+            state.memory.reserve_briefly(kernel.workspace_bytes)
+        timeline.launch(kernel.name, kernel.duration_ns(card),
+                        category="gpu_memset" if kernel.kind == "memset" else "kernel",
+                        call="cudaMemsetAsync" if kernel.kind == "memset" else "cudaLaunchKernel")
+
+
+def read_back(nbytes: int = 8) -> None:
+    """A number comes to the host: a small copy and a wait for the stream."""
+    state.timeline.copy("DtoH", nbytes, pinned=False, blocking=True)
+
+
+# -- values ---------------------------------------------------------------------------------------
+
+
+def unwrap(operator: Operator, args, kwargs):
+    """Arguments for the CPU (or meta) operator, and the wrappers by the ``id`` of their inner tensor."""
+    seen: dict[int, VirtualTensor] = {}
+    host: list[torch.Tensor] = []
+
+    inner_args = tuple([_unwrap(value, seen, host) for value in args])
+    inner_kwargs = {name: _unwrap(value, seen, host) for name, value in kwargs.items() if name != "pin_memory"}
+    if host and (seen or operator.mutates):
+        raise RuntimeError(
+            f"Expected all tensors to be on the same device, but found at least two devices, {DEVICE} and cpu! "
+            f"(in {operator.full_name}: move the CPU tensor with .to({str(DEVICE)!r}))"
+        )
+    if seen and len({inner.is_meta for inner in inner_args if isinstance(inner, torch.Tensor) and inner.dim()}) > 1:
+        raise RuntimeError(
+            f"{operator.full_name} mixes a tensor made inside vgpu.shape_only() with one made outside it: make both "
+            "in the same mode"
+        )
+    generator = inner_kwargs.get("generator")
+    if generator is not None and state.shape_only is not None:
+        inner_kwargs["generator"] = None
+    return inner_args, inner_kwargs, seen
+
+
+def _unwrap(value, seen: dict[int, VirtualTensor], host: list[torch.Tensor]):
+    # Not a closure: one that calls itself is a reference cycle and would keep the tensors alive.
+    if isinstance(value, VirtualTensor):
+        seen[id(value.inner)] = value
+        return value.inner
+    if isinstance(value, torch.Tensor):
+        if value.dim() > 0:
+            host.append(value)
+        elif state.shape_only is not None and not value.is_meta:
+            return value.to("meta")  # a number on the host, passed to the kernel by value
+        return value
+    if type(value) in (list, tuple):
+        return type(value)([_unwrap(item, seen, host) for item in value])
+    if isinstance(value, torch.device):
+        return torch.device("cpu") if state.shape_only is None else torch.device("meta")
+    return value
+
+
+# Sizes that depend on values, for tensors that have none: operator → function of its arguments.
+UNKNOWN_SIZES: dict[str, callable] = {}
+
+
+def compute(operator: Operator, args, kwargs):
+    """The operator's result on inner tensors."""
+    rule = UNKNOWN_SIZES.get(operator.name)
+    if rule is not None and any(isinstance(a, torch.Tensor) and a.is_meta for a in args):
+        return rule(args, kwargs)
+    return operator.func(*args, **kwargs)
+
+
+def wrap_results(operator: Operator, out, seen: dict[int, VirtualTensor], args=()):
+    """Wrap what an operator returned; a tensor written in place comes back as the wrapper it went in as."""
+    if isinstance(out, torch.Tensor):
+        known = seen.get(id(out))
+        if known is not None:
+            return known
+        return wrap(out, state.memory, density_of(operator, args, out) if out.dtype == torch.bool else None)
+    if isinstance(out, (list, tuple)):
+        return type(out)(wrap_results(operator, o, seen, args) for o in out)
+    return out
+
+
+def density_of(operator: Operator, args, out) -> float | None:
+    """The assumed share of ones in a mask without values, else None."""
+    assumptions = state.shape_only
+    if assumptions is None or not out.is_meta:
+        return None
+    source = next((a for a in args if isinstance(a, VirtualTensor)), None)
+    known = source.density if source is not None else None
+    if known is not None and operator.is_view or operator.name in ("clone", "expand"):
+        return known
+    if known is not None and operator.name in ("logical_not", "bitwise_not"):
+        return 1.0 - known
+    return assumptions.densities.get(operator.name, assumptions.density)

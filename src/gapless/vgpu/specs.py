@@ -1,0 +1,99 @@
+"""The cards that the virtual GPU can model: what their data sheets say, and the host beside them.
+
+Peaks are dense (no structured sparsity). The efficiencies that turn a peak into a rate are in
+:mod:`gapless.vgpu.costs`; nothing here is fitted to a measurement.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+GIB = 2**30
+
+
+class UnknownCard(ValueError):
+    """The name is no card that the virtual GPU knows. The message lists those it knows."""
+
+
+@dataclass(frozen=True)
+class Card:
+    """One GPU, from its data sheet.
+
+    ``peak_flops``: dtype → FLOP/s of a dense matrix product; ``tf32`` is what a float32 product
+    gets where TF32 is allowed, absent on cards before Ampere. ``pcie_bytes_per_s`` is the slot's one-way rate.
+    """
+
+    key: str
+    name: str
+    memory_bytes: int
+    bandwidth_bytes_per_s: float
+    peak_flops: dict[str, float]
+    sm_count: int
+    pcie_bytes_per_s: float
+    compute_capability: tuple[int, int]
+    source: str
+
+
+@dataclass(frozen=True)
+class Host:
+    """The processor that feeds the GPU. Assumptions, not measurements: round figures of the order
+    that profiles of PyTorch on server processors show, the same for all cards.
+
+    ``op_ns``: Python, dispatcher and autograd for one operator; ``view_ns``: the same for one that only
+    makes a view; ``launch_ns``: one runtime call that
+    puts a kernel or a copy in the queue; ``sync_ns``: returning from a wait; ``queue_length``: kernels
+    that may wait in the launch queue before a launch blocks; the ``…_share`` are the parts of the slot's
+    rate that a copy from pinned and from pageable memory reaches; ``memory_bytes_per_s``: the host's own
+    arithmetic on CPU tensors, memory-bound.
+    """
+
+    op_ns: int = 8_000
+    view_ns: int = 2_000
+    launch_ns: int = 4_000
+    sync_ns: int = 5_000
+    queue_length: int = 1024
+    pinned_share: float = 0.8
+    pageable_share: float = 0.3
+    memory_bytes_per_s: float = 10e9
+
+
+_T = 1e12
+_G = 1e9
+
+CARDS: dict[str, Card] = {
+    card.key: card
+    for card in (
+        Card("t4", "Tesla T4", 16 * GIB, 320 * _G, {"float32": 8.1 * _T, "float16": 65 * _T}, 40, 16 * _G, (7, 5),
+             "NVIDIA T4 Tensor Core GPU data sheet (2019)"),
+        Card("v100", "Tesla V100-SXM2-16GB", 16 * GIB, 900 * _G, {"float32": 15.7 * _T, "float16": 125 * _T}, 80,
+             16 * _G, (7, 0), "NVIDIA V100 Tensor Core GPU data sheet (2020), SXM2"),
+        Card("a10g", "NVIDIA A10G", 24 * GIB, 600 * _G,
+             {"float32": 35 * _T, "tf32": 35 * _T, "float16": 70 * _T, "bfloat16": 70 * _T}, 80, 32 * _G, (8, 6),
+             "NVIDIA A10G data sheet for Amazon EC2 G5 (2021); SM count as the driver reports it"),
+        Card("a40", "NVIDIA A40", 48 * GIB, 696 * _G,
+             {"float32": 37.4 * _T, "tf32": 74.8 * _T, "float16": 149.7 * _T, "bfloat16": 149.7 * _T}, 84, 32 * _G,
+             (8, 6), "NVIDIA A40 data sheet (2021)"),
+        Card("a100", "NVIDIA A100-SXM4-40GB", 40 * GIB, 1555 * _G,
+             {"float32": 19.5 * _T, "tf32": 156 * _T, "float16": 312 * _T, "bfloat16": 312 * _T}, 108, 32 * _G,
+             (8, 0), "NVIDIA A100 Tensor Core GPU data sheet (2020), SXM 40 GB"),
+        Card("l4", "NVIDIA L4", 24 * GIB, 300 * _G,
+             {"float32": 30.3 * _T, "tf32": 60 * _T, "float16": 121 * _T, "bfloat16": 121 * _T}, 58, 32 * _G, (8, 9),
+             "NVIDIA L4 Tensor Core GPU data sheet (2023); dense is half of the sparse figures it gives"),
+        Card("h100", "NVIDIA H100 80GB HBM3", 80 * GIB, 3350 * _G,
+             {"float32": 67 * _T, "tf32": 494.5 * _T, "float16": 989.5 * _T, "bfloat16": 989.5 * _T}, 132, 64 * _G,
+             (9, 0), "NVIDIA H100 Tensor Core GPU data sheet (2023), SXM; dense is half of the sparse figures it gives"),
+        Card("h200", "NVIDIA H200", 141 * GIB, 4800 * _G,
+             {"float32": 67 * _T, "tf32": 494.5 * _T, "float16": 989.5 * _T, "bfloat16": 989.5 * _T}, 132, 64 * _G,
+             (9, 0), "NVIDIA H200 Tensor Core GPU data sheet (2024), SXM; dense is half of the sparse figures it gives"),
+    )
+}
+
+DEFAULT_CARD = "a10g"
+
+
+def find_card(name: str) -> Card:
+    """The card called ``name`` (upper or lower case). Raises UnknownCard."""
+    try:
+        return CARDS[name.lower()]
+    except KeyError:
+        raise UnknownCard(f"no card is called {name!r}; the virtual GPU knows {', '.join(CARDS)}") from None
