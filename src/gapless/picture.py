@@ -194,10 +194,11 @@ def _device(report: StepReport) -> str:
 
 
 def _title(report: StepReport) -> str:
-    whole = "a step" if report.steps else "the trace"
+    whole = " a step" if report.steps else ""
+    # Not "a step takes": the host's time in a profile is no step time.
     return (
-        f"{_device(report)}: {whole} takes {_short_ms(report.host_step_ms)}, "
-        f"{_short_ms(report.wait_ms)} of it waiting, GPU busy {_short_ms(report.device_busy_ms)}"
+        f"{_device(report)}: host {_short_ms(report.host_step_ms)}{whole}, "
+        f"{_short_ms(report.wait_ms)} of it waiting; GPU busy {_short_ms(report.device_busy_ms)}{whole}"
     )
 
 

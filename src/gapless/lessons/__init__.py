@@ -1,6 +1,6 @@
 """The lessons: their workloads, exercises, checks and points."""
 
-from .exercise import Exercise, Lesson
+from .exercise import Exercise, Lesson, full_size
 from .masked_loss import LESSON as _MASKED_LOSS
 
 LESSONS: dict[str, Lesson] = {lesson.id: lesson for lesson in (_MASKED_LOSS,)}
@@ -18,4 +18,4 @@ def find_lesson(lesson_id: str) -> Lesson:
         raise UnknownLesson(f"no lesson is called {lesson_id!r}; the course has {', '.join(LESSONS)}") from None
 
 
-__all__ = ["Exercise", "LESSONS", "Lesson", "UnknownLesson", "find_lesson"]
+__all__ = ["Exercise", "LESSONS", "Lesson", "UnknownLesson", "find_lesson", "full_size"]

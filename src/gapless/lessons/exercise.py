@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from typing import Callable
 
+import torch
+
+from .. import vgpu
 from ..vgpu import Assumptions
 from .evidence import Case
+
+
+def full_size(device: torch.device, assumptions: Assumptions) -> AbstractContextManager:
+    """Where a step of the article's size runs: on the virtual GPU tensors made inside have shapes and no values, on a
+    real one nothing changes."""
+    return vgpu.shape_only(assumptions) if device.type == "vgpu" else nullcontext()
 
 
 @dataclass(frozen=True)

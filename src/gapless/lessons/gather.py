@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
-
 import numpy as np
 import torch
 
@@ -13,7 +11,7 @@ from ..device import device_name, synchronize
 from ..profile import profile, time_step
 from .cells import describe_error
 from .evidence import Answer, Case, Evidence, Run
-from .exercise import Exercise
+from .exercise import Exercise, full_size
 
 # Steps of one measurement: enough for the launch queue to show, few enough to answer at once.
 SIMULATED = {"warmup": 1, "steps": 4, "blocks": 1}
@@ -106,7 +104,7 @@ def measure(exercise: Exercise, function, device: torch.device) -> Run:
     simulated = device.type == "vgpu"
     if simulated:
         vgpu.timeline().reset()
-    with vgpu.shape_only(exercise.assumptions) if simulated else nullcontext():
+    with full_size(device, exercise.assumptions):
         step = exercise.step(function, device)
         synchronize(device)
         time = time_step(step, device=device, **(SIMULATED if simulated else MEASURED))

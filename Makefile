@@ -1,0 +1,34 @@
+# Everything a newcomer, a learner and an instructor needs. Needs Python 3.11 or newer and make; nothing else.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+export PATH := $(CURDIR)/$(BIN):$(PATH)
+
+.PHONY: demo test lab notebooks lint clean
+
+demo: $(VENV)/.installed  ## measure lesson 02 and grade it, on the best device there is
+	gapless demo
+
+test: $(VENV)/.installed  ## the tests
+	pytest -n auto
+
+lab: $(VENV)/.installed  ## open the lessons in JupyterLab
+	jupyter lab --notebook-dir=notebooks
+
+notebooks: $(VENV)/.installed  ## regenerate notebooks/ from solutions/
+	python -m gapless.grading.release
+
+lint: $(VENV)/.installed
+	ruff check src tests benchmarks
+
+$(VENV)/.installed: pyproject.toml
+	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(0 if v >= (3, 11) else "Python 3.11 or newer is needed, this is %d.%d: say make PYTHON=python3.11" % v[:2])'
+	$(PYTHON) -m venv $(VENV)
+	@echo "Installing: a few GB with PyTorch's CUDA libraries, some minutes on a fast line …"
+	python -m pip install --upgrade pip
+	python -m pip install --editable '.[dev]'
+	touch $@
+
+clean:
+	rm -rf $(VENV) demo-output

@@ -1,0 +1,29 @@
+"""How nbgrader grades this course. Run nbgrader in this folder."""
+
+import os
+import sys
+
+from nbgrader.preprocessors import (AssignLatePenalties, CheckCellMetadata, ClearOutput, DeduplicateIds, OverwriteCells,
+                                    OverwriteKernelspec)
+
+from gapless.grading.autograde import use_keeping_autograde
+from gapless.grading.preprocessors import GradeWithPapermill, RestoreLesson, SaveScoresAtOnce
+
+c = get_config()  # noqa: F821 - nbgrader provides it
+
+c.CourseDirectory.course_id = "gapless"
+c.CourseDirectory.source_directory = "solutions"
+c.CourseDirectory.release_directory = "notebooks"
+c.CourseDirectory.ignore = [".ipynb_checkpoints", "*.pyc", "__pycache__", "feedback", ".DS_Store", "*.py"]
+
+# An exercise cell keeps the slow function; only the solution below it goes.
+c.ClearSolutions.code_stub = {"python": "# Your version goes here: a function of the same name replaces the one above."}
+
+# The learner's notebook is not executed: see autograde/README.md.
+c.Autograde.sanitize_preprocessors = [RestoreLesson, ClearOutput, DeduplicateIds, OverwriteKernelspec, OverwriteCells,
+                                      CheckCellMetadata]
+c.Autograde.autograde_preprocessors = [GradeWithPapermill, SaveScoresAtOnce, AssignLatePenalties, CheckCellMetadata]
+use_keeping_autograde()
+
+# nbgrader starts alembic by name; it lies beside this interpreter even where no environment is activated.
+os.environ["PATH"] = os.pathsep.join([os.path.dirname(sys.executable), os.environ.get("PATH", "")])

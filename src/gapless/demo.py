@@ -1,0 +1,95 @@
+"""``gapless demo``: the course in one command. Measures lesson 02's slow loss and each fix at full size, draws the
+timelines before and after, then grades the exercise as handed out and the reference solution."""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from .device import VARIABLE
+from .device import device as choose_device
+from .device import device_name
+from .lessons.variants import measure_variants, table
+from .record import SOLUTION, read_fixes
+from .report import StepReport
+
+LESSON = "02_masked_loss"
+OUTPUT = Path("demo-output")
+
+
+def add_parser(commands) -> None:
+    """Add ``demo`` to the command line."""
+    parser = commands.add_parser("demo", help="measure lesson 02 and grade it", description=__doc__)
+    parser.add_argument("--device", help="cuda, vgpu, vgpu:a10g, …; by default the best there is")
+    parser.add_argument("--out", default=str(OUTPUT), help="folder for the picture and the table (default: %(default)s)")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run the demo at the top of the repository."""
+    started = time.monotonic()
+    fixed = read_fixes(SOLUTION)
+    device = choose_device(arguments.device)
+    out = Path(arguments.out)
+    out.mkdir(parents=True, exist_ok=True)
+    _say(f"1/3 Measuring the slow loss and its fixes on {device_name(device)}"
+         + (" (simulated: no GPU is used)" if device.type == "vgpu" else ""))
+    variants, traces = [], []
+    for variant, trace in measure_variants(device, fixed):
+        _say(f"    {variant.name:16} {variant.syncs:g} syncs a step, {variant.true_step_ms:.1f} ms a step")
+        variants.append(variant)
+        traces.append(trace)
+    text = table(variants)
+    print(f"\n{text}\n", flush=True)
+    (out / "table.md").write_text(text + "\n", encoding="utf-8")
+
+    _say("2/3 Drawing the timelines before and after")
+    from .picture import alt_text, draw_pair, save
+
+    before, after = (StepReport.from_trace(trace) for trace in (traces[0], traces[-1]))
+    picture = out / "timelines.png"
+    save(draw_pair(before, after), picture, f"Before: {alt_text(before)} After: {alt_text(after)}")
+    traces[0].write(out / "slow.json.gz")
+    traces[-1].write(out / "fixed.json.gz")
+    _say(f"    {picture} (and the two traces beside it: open them in ui.perfetto.dev)")
+
+    _say("3/3 Grading the exercise as handed out and the reference solution, through papermill and nbgrader")
+    scores = grade_class(arguments.device)
+    print()
+    for student, (score, most) in scores.items():
+        print(f"{student:24} {score:g} of {most:g} points")
+    _say(f"done in {time.monotonic() - started:.0f} s")
+    return 0
+
+
+def grade_class(device: str | None = None) -> dict[str, tuple[float, float]]:
+    """Grade the stub and the solution as two students of a throwaway nbgrader course: score and maximum of each."""
+    from nbgrader.api import Gradebook
+
+    from .grading.release import make_course, run_nbgrader
+
+    students = {"as_handed_out": Path("notebooks") / LESSON / f"{LESSON}.ipynb",
+                "reference_solution": SOLUTION}
+    with tempfile.TemporaryDirectory(prefix="gapless-demo-") as folder:
+        course = Path(folder)
+        make_course(Path.cwd(), course)
+        environment = {VARIABLE: device} if device else {}
+        run_nbgrader(course, "generate_assignment", LESSON)
+        for student, notebook in students.items():
+            target = course / "submitted" / student / LESSON
+            target.mkdir(parents=True)
+            shutil.copy(notebook, target / f"{LESSON}.ipynb")
+        for student in students:
+            _say(f"    {student} …")
+            run_nbgrader(course, "autograde", LESSON, "--student", student, environment=environment)
+        with Gradebook(f"sqlite:///{course / 'gradebook.db'}") as gradebook:
+            found = {student: gradebook.find_submission(LESSON, student) for student in students}
+            return {student: (submission.score, submission.max_score) for student, submission in found.items()}
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)

@@ -1,0 +1,218 @@
+"""From a submission to a result: a worker for each exercise, its evidence judged here.
+
+This side never runs the learner's code. It makes the hidden inputs, hands them to the worker, reads what
+the worker leaves behind as plain data, and decides.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import json
+import math
+import os
+import secrets
+import tempfile
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import torch
+
+from ..checks import Verdict
+from ..device import VARIABLE
+from ..device import device as find_device
+from ..lessons.evidence import Evidence, EvidenceError, save_cases
+from ..lessons.exercise import Exercise, Lesson
+from .confine import Confinement, Ending, GradingError, Limits, find_confinement, run_confined
+from .submission import Submission, read_submission
+from .worker import EVIDENCE
+
+_LARGEST_EVIDENCE = 2**30  # bytes
+_ENDINGS = {
+    "tampered": "the cell changed what measures it, so that nothing it measured counts: {detail}",
+    "timeout": "it was not done within {detail}: does every loop in the cell come to an end?",
+    "memory": "it took more than {detail} of memory: what does the cell allocate, and does it let go of it?",
+    "processes": "it started {detail} processes; an exercise needs none",
+    "ended": "its process ended before the checks were done ({detail}): an os._exit or a crash in the cell?",
+}
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a submission scored. ``device`` is the name it was asked for by, like ``vgpu:a10g``;
+    ``confinement`` says what kept the learner's code in."""
+
+    lesson: str
+    device: str
+    simulated: bool
+    verdicts: list[Verdict]
+    confinement: str
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def score(self) -> float:
+        return math.fsum(verdict.earned for verdict in self.verdicts)
+
+    @property
+    def max_score(self) -> float:
+        return math.fsum(verdict.points for verdict in self.verdicts)
+
+    def to_json(self) -> dict:
+        """Plain JSON types; holds neither the seed nor any hidden input."""
+        return {"lesson": self.lesson, "device": self.device, "simulated": self.simulated, "score": self.score,
+                "max_score": self.max_score, "checks": [verdict.to_json() for verdict in self.verdicts],
+                "confinement": self.confinement, "notes": self.notes}
+
+    def write(self, path: str | os.PathLike) -> None:
+        """Write the JSON to ``path``, whole or not at all."""
+        path = Path(path)
+        temporary = path.with_name(path.name + ".tmp")
+        temporary.write_text(json.dumps(self.to_json(), indent=1) + "\n", encoding="utf-8")
+        os.replace(temporary, path)
+
+
+@dataclass(frozen=True)
+class Graded:
+    """One exercise: the verdicts and the evidence they rest on."""
+
+    verdicts: list[Verdict]
+    evidence: Evidence
+
+
+class Grader:
+    """Grades one submission, exercise by exercise, on one device.
+
+    ``submission``: a path, or one already read. ``lesson``: the lesson it must be for; by default
+    the one the notebook is found to be for. ``device``: a name as for :func:`gapless.device`. ``seed``
+    makes the hidden inputs; by default nobody can know it. ``lessons`` is the package that holds
+    the lessons. Raises SubmissionError, UnknownDevice.
+    """
+
+    def __init__(self, submission: Submission | str | os.PathLike, device: str | None = None, seed: int | None = None, *,
+                 lesson: str | None = None, lessons: str = "gapless.lessons", limits: Limits = Limits(),
+                 confinement: Confinement | None = None):
+        self._package = lessons
+        if not isinstance(submission, Submission):
+            submission = read_submission(submission, known_exercises(lessons), lesson)
+        self.submission = submission
+        self.lesson: Lesson = importlib.import_module(lessons).find_lesson(submission.lesson_id)
+        self.device = device or os.environ.get(VARIABLE) or ("cuda" if torch.cuda.is_available() else "vgpu")
+        find_device(self.device)
+        self._seed = secrets.randbits(64) if seed is None else seed
+        self._limits = limits
+        self.confinement = confinement or find_confinement()
+        self._stop = threading.Event()
+        self._running: dict[str, Future] = {}
+        self._pool: ThreadPoolExecutor | None = None
+
+    def __enter__(self) -> "Grader":
+        return self
+
+    def __exit__(self, *exc) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End what is still running."""
+        self._stop.set()
+        if self._pool is not None:
+            self._pool.shutdown(cancel_futures=True)
+
+    def grade_exercise(self, name: str) -> Graded:
+        """Run and judge one exercise. The others are started along with the first that is asked for.
+
+        Raises GradingError where grading itself failed: then there is no score.
+        """
+        if name not in self.lesson.exercises:
+            raise ValueError(f"lesson {self.lesson.id} has no exercise {name!r}; it has {', '.join(self.lesson.exercises)}")
+        if self._pool is None:
+            # On a real GPU one at a time, as another's work would show in the times; modelled clocks do not mind.
+            at_once = 1 if self.device.startswith("cuda") else min(len(self.lesson.exercises), os.cpu_count() or 1)
+            self._pool = ThreadPoolExecutor(at_once, thread_name_prefix="grade")
+            for each, exercise in self.lesson.exercises.items():
+                self._running[each] = self._pool.submit(self._grade, exercise)
+        return self._running[name].result()
+
+    def result(self, progress: Callable[[str], None] = lambda text: None) -> Result:
+        """Grade what has not been graded yet; the whole result. ``progress`` is told of each exercise as it is done."""
+        verdicts = []
+        for i, name in enumerate(self.lesson.exercises, start=1):
+            graded = self.grade_exercise(name).verdicts
+            verdicts += graded
+            progress(f"{i}/{len(self.lesson.exercises)} {name}: {math.fsum(v.earned for v in graded):g} of "
+                     f"{math.fsum(v.points for v in graded):g} points")
+        return Result(self.lesson.id, self.device, self.device.startswith("vgpu"), verdicts, self.confinement.description,
+                      self.submission.notes)
+
+    def write(self, path: str | os.PathLike) -> Result:
+        """Write the whole result to ``path``, and return it."""
+        result = self.result()
+        result.write(path)
+        return result
+
+    def _grade(self, exercise: Exercise) -> Graded:
+        cases = exercise.cases(seed_for(self._seed, exercise.name))
+        evidence = self._gather(exercise, cases)
+        judge = importlib.import_module(self._package + ".judge").judge
+        verdicts = judge(exercise, cases, evidence)
+        if not math.isclose(math.fsum(verdict.points for verdict in verdicts), exercise.max_points):
+            raise GradingError(f"the checks of {exercise.name} do not add up to its {exercise.max_points:g} points")
+        return Graded(verdicts, evidence)
+
+    def _gather(self, exercise: Exercise, cases) -> Evidence:
+        evidence = Evidence(exercise.name, self.device, simulated=self.device.startswith("vgpu"))
+        source = self.submission.cells.get(exercise.name)
+        if source is None:
+            evidence.error = (f"no code cell begins with the line '# exercise: {exercise.name}': put that line back at the top "
+                              "of the exercise's cell, or copy the cell from the lesson's notebook")
+            return evidence
+        with tempfile.TemporaryDirectory(prefix="gapless-", ignore_cleanup_errors=True) as folder:
+            # Links on the way to the temporary folder would not be there in the sandbox.
+            folder = Path(folder).resolve()
+            job = {"lessons": self._package, "lesson": self.lesson.id, "exercise": exercise.name, "source": source,
+                   "device": self.device, "file_bytes": self._limits.file_bytes,
+                   # CUDA maps far more memory than it uses.
+                   "memory_bytes": None if self.device.startswith("cuda") else self._limits.memory_bytes}
+            (folder / "job.json").write_text(json.dumps(job), encoding="utf-8")
+            save_cases(cases, folder / "cases.npz")
+            packages = dict.fromkeys(("gapless", self._package.split(".")[0], "torch", "numpy"))
+            ending = run_confined(folder, list(packages), self.device, self._limits, self.confinement, self._stop.is_set)
+            return self._read_evidence(folder / EVIDENCE, ending, evidence)
+
+    def _read_evidence(self, folder: Path, ending: Ending, blank: Evidence) -> Evidence:
+        if ending.kind != "finished":
+            blank.error = _ENDINGS[ending.kind].format(detail=ending.detail)
+            if ending.kind == "tampered":
+                blank.tampering = ending.detail.split("; ")
+            return blank
+        try:
+            if sum(file.stat().st_size for file in folder.iterdir()) > _LARGEST_EVIDENCE:
+                raise EvidenceError("it is too large")
+            evidence = Evidence.load(folder)
+            if evidence.exercise != blank.exercise:
+                raise EvidenceError("it is for another exercise")
+        except (OSError, EvidenceError) as error:
+            blank.error = f"what was measured cannot be read: {error}"
+            return blank
+        evidence.device, evidence.simulated = blank.device, blank.simulated
+        return evidence
+
+
+def grade(submission: Submission | str | os.PathLike, device: str | None = None, seed: int | None = None,
+          progress: Callable[[str], None] = lambda text: None, **options) -> Result:
+    """Grade a whole submission; arguments as for :class:`Grader`. Raises SubmissionError, UnknownDevice, GradingError."""
+    with Grader(submission, device, seed, **options) as grader:
+        return grader.result(progress)
+
+
+def known_exercises(lessons: str = "gapless.lessons") -> dict[str, list[str]]:
+    """Lesson id → the names of its exercises, of every lesson in the package ``lessons``."""
+    known = importlib.import_module(lessons).LESSONS
+    return {lesson.id: list(lesson.exercises) for lesson in known.values()}
+
+
+def seed_for(seed: int, exercise: str) -> int:
+    """The seed of one exercise's inputs, 32 bits: no exercise's inputs tell of another's."""
+    return int.from_bytes(hashlib.sha256(f"{seed}:{exercise}".encode()).digest()[:4], "big")

@@ -1,0 +1,204 @@
+"""What nbgrader runs on a submission in this course, in place of executing it.
+
+nbgrader goes by each cell's metadata and by what the cells display when they are executed. A learner's
+notebook may have lost the one, and the other can be forged. So here cells are known by their marker lines, the
+learner's notebook is never executed, and what a grade cell displays is put there by the grader.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+import nbformat
+from nbgrader.api import Gradebook
+from nbgrader.preprocessors import NbGraderPreprocessor, SaveAutoGrades
+from nbgrader.utils import determine_grade
+from traitlets import Integer, Unicode
+
+from ..lessons.cells import exercise_name
+from .confine import GradingError
+from .show import as_html, points
+from .submission import read_submission
+from .testnotebook import FOLDER, find_test_notebook, run_test_notebook
+
+CHECK = "check_"  # the grade cell of exercise NAME is check_NAME
+
+
+class RestoreLesson(NbGraderPreprocessor):
+    """Gives the cells of a submission back the metadata that the gradebook knows.
+
+    Exercise cells are known by their marker lines (of several the last counts, as in grading), check cells by
+    their id or text. What is missing is put back: a check cell behind its exercise, an
+    exercise cell as a remark without the marker line, so that it is graded as missing. All other nbgrader
+    metadata goes.
+    """
+
+    def preprocess(self, nb, resources):
+        info = resources["nbgrader"]
+        with Gradebook(info["db_url"]) as gradebook:
+            notebook = gradebook.find_notebook(info["notebook"], info["assignment"])
+            self._source = {cell.name: cell.source for cell in notebook.source_cells}
+            grades = {cell.name: cell.max_score for cell in notebook.grade_cells}
+            solutions = {cell.name for cell in notebook.solution_cells}
+            self._known = {
+                cell.name: {"schema_version": 3, "grade_id": cell.name, "grade": cell.name in grades, "task": False,
+                            "solution": cell.name in solutions, "locked": cell.locked, "checksum": cell.checksum,
+                            "cell_type": cell.cell_type}
+                | ({"points": grades[cell.name]} if cell.name in grades else {})
+                for cell in notebook.source_cells}
+        exercises = [name for name, source in self._source.items() if exercise_name(source) == name]
+        self._minor = nb.get("nbformat_minor", 5)
+        cells = [self._tidy(cell) for cell in nb.cells]
+        place = {}
+        for i, (cell, stated) in enumerate(cells):
+            name = self._recognise(cell, stated, exercises)
+            if name is not None:
+                if name in place:
+                    self.log.warning("cell %s is there more than once; the last one counts", name)
+                place[name] = i
+        for name, i in place.items():
+            cell = cells[i][0]
+            cell.metadata["nbgrader"] = dict(self._known[name])
+            if self._known[name]["locked"]:
+                cell.source = self._source[name]
+        restored = {i: [cell] for i, (cell, _) in enumerate(cells)}
+        end = restored[len(cells)] = []
+        for name in exercises:
+            check = CHECK + name
+            if name not in place:
+                self.log.warning("exercise %s is missing", name)
+                gone = self._cell(name, f"# The cell of exercise {name} is missing from this notebook.")
+                if check in place:
+                    restored[place[check]].insert(-1, gone)
+                else:
+                    end.append(gone)
+            if check in self._known and check not in place:
+                self.log.warning("cell %s is missing; it was put back", check)
+                (restored[place[name]] if name in place else end).append(self._cell(check, self._source[check]))
+        nb.cells = [cell for i in sorted(restored) for cell in restored[i]]
+        return nb, resources
+
+    def _tidy(self, cell):
+        """(the cell in proper form without nbgrader's metadata, the id that it had there)."""
+        if not isinstance(cell.get("metadata"), dict):
+            cell["metadata"] = nbformat.from_dict({})
+        if cell.get("cell_type") == "code":
+            cell["outputs"], cell["execution_count"] = [], None
+        stated = cell.metadata.pop("nbgrader", None)
+        return cell, stated.get("grade_id") if isinstance(stated, dict) else None
+
+    def _recognise(self, cell, stated, exercises):
+        if cell.cell_type == "code":
+            name = exercise_name(cell.source)
+            if name is not None:
+                return name if name in exercises else None
+        if isinstance(stated, str) and stated in self._known and stated not in exercises:
+            return stated if cell.cell_type == self._known[stated]["cell_type"] else None
+        text = cell.source.strip()
+        return next((name for name, known in self._known.items()
+                     if known["locked"] and known["cell_type"] == cell.cell_type and self._source[name].strip() == text), None)
+
+    def _cell(self, name, source):
+        new = nbformat.v4.new_code_cell if self._known[name]["cell_type"] == "code" else nbformat.v4.new_markdown_cell
+        cell = new(source, metadata={"nbgrader": dict(self._known[name])})
+        if self._minor < 5:
+            cell.pop("id", None)
+        return cell
+
+
+class GradeWithPapermill(NbGraderPreprocessor):
+    """Grades the notebook by the lesson's test notebook and shows the result in the grade cells.
+
+    Each grade cell gets one output: its points, which is what nbgrader reads, and for people the checks with
+    their messages, and the timeline of the learner's step. Where grading itself fails this raises
+    GradingError, so that nbgrader stores nothing.
+    """
+
+    test_notebooks = Unicode(FOLDER, help="Folder of the test notebooks, from the course's root").tag(config=True)
+    records = Unicode("results", help="Folder for each submission's results.json and executed test notebook, "
+                                      "from the course's root; not for learners").tag(config=True)
+    device = Unicode("", help="Device to grade on; by default the course's device").tag(config=True)
+    attempts = Integer(3, min=1, help="How often to try where a measurement was too noisy to decide").tag(config=True)
+
+    def preprocess(self, nb, resources):
+        info = resources["nbgrader"]
+        test_notebook = find_test_notebook(info["notebook"], self.test_notebooks)
+        record = Path(self.records) / info["student"] / info["assignment"]
+        record.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix="gapless-") as folder:
+            submission = Path(folder) / f"{info['notebook']}.ipynb"
+            submission.write_text(nbformat.writes(nb), encoding="utf-8")
+            for _ in range(self.attempts):
+                results, executed = run_test_notebook(test_notebook, submission, self.device or None,
+                                                      output=record / f"{info['notebook']}.ipynb")
+                if not any(check["outcome"] == "inconclusive" for check in results["checks"]):
+                    break
+            else:
+                raise GradingError(f"the measurements were too noisy {self.attempts} times; no score is stored. Grade again "
+                                   "when the machine is quiet")
+        if results["lesson"] != info["notebook"]:
+            raise GradingError(f"the test notebook {test_notebook} is for lesson {results['lesson']}")
+        notes = results["notes"]
+        for cell in nb.cells:
+            known = cell.metadata.get("nbgrader", {})
+            if known.get("grade") and str(known.get("grade_id", "")).startswith(CHECK):
+                self._fill(cell, known, results, executed, notes)
+                notes = ()  # once is enough
+        self._write(record / f"{info['notebook']}.json", results)
+        self.log.info("%s: %g of %g points; %s", info["student"], results["score"], results["max_score"], results["confinement"])
+        return nb, resources
+
+    def _fill(self, cell, known, results, executed, notes):
+        exercise = known["grade_id"][len(CHECK):]
+        checks = [check for check in results["checks"] if check["exercise"] == exercise]
+        earned, possible = points(checks)
+        if not checks or abs(possible - known["points"]) > 1e-9:
+            raise GradingError(f"{known['grade_id']} has {known['points']:g} points in the gradebook and {possible:g} in the "
+                               "lesson: run nbgrader generate_assignment again")
+        # repr keeps every digit, so that the points are those of results.json.
+        table = nbformat.v4.new_output("execute_result", {"text/plain": repr(float(earned)), "text/html": as_html(checks, notes)},
+                                       execution_count=None)
+        cell.outputs = [table, *_pictures(executed, exercise)]
+        if determine_grade(cell, self.log) != (earned, float(known["points"])):
+            raise GradingError(f"nbgrader would not read {earned:g} points from {known['grade_id']}")
+
+    def _write(self, path: Path, results: dict) -> None:
+        import json
+
+        temporary = path.with_name(path.name + ".tmp")
+        temporary.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+        os.replace(temporary, path)
+
+
+def _pictures(executed, exercise: str) -> list:
+    """The pictures that the test notebook shows for an exercise (its cell's metadata ``gapless.exercise``)."""
+    return [nbformat.v4.new_output("display_data", {"image/png": output["data"]["image/png"],
+                                                    "text/plain": output["data"].get("text/plain", "a timeline")},
+                                   metadata={key: value for key, value in output.get("metadata", {}).items() if key == "image/png"})
+            for cell in executed["cells"] if cell["metadata"].get("gapless", {}).get("exercise") == exercise
+            for output in cell.get("outputs", []) if "image/png" in output.get("data", {})]
+
+
+class SaveScoresAtOnce(SaveAutoGrades):
+    """Stores the scores of a notebook all at once or not at all, where nbgrader stores them cell by cell."""
+
+    def preprocess(self, nb, resources):
+        info = resources["nbgrader"]
+        self.notebook_id, self.assignment_id, self.student_id = info["notebook"], info["assignment"], info["student"]
+        with Gradebook(info["db_url"]) as self.gradebook:
+            session = self.gradebook.db
+            commit, session.commit = session.commit, session.flush
+            try:
+                nb, resources = NbGraderPreprocessor.preprocess(self, nb, resources)
+                commit()
+            except BaseException:
+                session.rollback()
+                raise
+        return nb, resources
+
+
+def check_submitted(path: str | os.PathLike, lesson_id: str, exercises) -> None:
+    """Raise SubmissionError, with words for the instructor, where the file at ``path`` is not a notebook."""
+    read_submission(path, {lesson_id: exercises}, lesson_id)

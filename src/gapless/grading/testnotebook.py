@@ -1,0 +1,95 @@
+"""Running a lesson's test notebook with papermill.
+
+The notebook is the instructor's own and trusted; it starts the workers and writes the results. It runs
+in the very interpreter that runs this, whichever kernels else are installed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sys
+import tempfile
+import threading
+from pathlib import Path
+
+from .confine import GradingError
+
+FOLDER = "autograde"
+_KERNEL = "gapless-grading"
+_environment = threading.Lock()
+
+
+def find_test_notebook(lesson_id: str, folder: str | os.PathLike = FOLDER) -> Path:
+    """The path of a lesson's test notebook. Raises GradingError where there is none."""
+    path = Path(folder) / f"{lesson_id}.ipynb"
+    if not path.is_file():
+        raise GradingError(f"there is no test notebook {path}: run this in the course's folder, or name the folder")
+    return path
+
+
+def run_test_notebook(notebook: str | os.PathLike, submission: str | os.PathLike, device: str | None = None,
+                      seed: int | None = None, output: str | os.PathLike | None = None) -> tuple[dict, dict]:
+    """Run a test notebook on the notebook file ``submission``: (results JSON, executed notebook).
+
+    ``device`` and ``seed`` as for :class:`gapless.grading.grade.Grader`. ``output``: where to keep the executed
+    notebook, which holds the seed. Raises GradingError where the notebook does not run to its end.
+    """
+    try:
+        import papermill
+    except ImportError:
+        raise GradingError("this needs papermill: pip install 'gapless[grading]'") from None
+    with tempfile.TemporaryDirectory(prefix="gapless-", ignore_cleanup_errors=True) as folder:
+        folder = Path(folder)
+        results = folder / "results.json"
+        try:
+            with _own_kernel(folder):
+                executed = papermill.execute_notebook(
+                    os.path.abspath(notebook), None, kernel_name=_KERNEL, progress_bar=False, cwd=str(folder),
+                    parameters={"submission": os.path.abspath(submission), "device": device, "seed": seed,
+                                "results": str(results)})
+            checked = check_results(json.loads(results.read_text(encoding="utf-8")))
+        except GradingError:
+            raise
+        except Exception as error:
+            raise GradingError(f"the test notebook {notebook} did not run to its end: {error}") from error
+        if output is not None:
+            temporary = Path(f"{output}.tmp")
+            temporary.write_text(json.dumps(executed, indent=1), encoding="utf-8")
+            os.replace(temporary, output)
+        return checked, executed
+
+
+def check_results(results) -> dict:
+    """``results`` where it has the agreed form. Raises GradingError."""
+    try:
+        for key in ("lesson", "device", "simulated", "score", "max_score", "confinement", "notes"):
+            results[key]
+        for check in results["checks"]:
+            if not 0 <= check["earned"] <= check["points"]:
+                raise ValueError(f"{check['id']} earned {check['earned']} of {check['points']} points")
+            check["exercise"], check["outcome"], check["message"]
+    except (KeyError, TypeError, ValueError) as error:
+        raise GradingError(f"the results are not of the agreed form: {error!r}") from None
+    return results
+
+
+@contextlib.contextmanager
+def _own_kernel(folder: Path):
+    """A kernel specification for this interpreter, first on the path where kernels are looked for."""
+    spec = folder / "jupyter" / "kernels" / _KERNEL
+    spec.mkdir(parents=True)
+    (spec / "kernel.json").write_text(json.dumps({
+        "argv": [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}", "--HistoryManager.hist_file=:memory:"],
+        "display_name": "Python 3", "language": "python"}), encoding="utf-8")
+    with _environment:
+        before = os.environ.get("JUPYTER_PATH")
+        os.environ["JUPYTER_PATH"] = os.pathsep.join(filter(None, [str(spec.parent.parent), before]))
+        try:
+            yield
+        finally:
+            if before is None:
+                del os.environ["JUPYTER_PATH"]
+            else:
+                os.environ["JUPYTER_PATH"] = before

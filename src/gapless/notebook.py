@@ -1,0 +1,177 @@
+"""What a lesson's notebook calls: checks and hints. Needs neither papermill nor nbgrader."""
+
+from __future__ import annotations
+
+import html
+import linecache
+import re
+from dataclasses import dataclass
+
+from .checks import PASS, Verdict
+from .device import device as choose_device
+from .device import device_name
+from .lessons import Exercise, find_lesson
+from .lessons.cells import CellError, exercise_name, load_function
+from .lessons.evidence import Evidence
+from .lessons.gather import gather
+from .lessons.judge import judge
+
+_SIGN = {"pass": "✔ passed", "fail": "✘ not yet", "inconclusive": "? run again"}
+# The seed of the checks in a notebook. Grading draws its own.
+_SEED = 0
+
+
+@dataclass(frozen=True)
+class CheckResult:
+    """The verdicts of one exercise; shows itself in a notebook and in a terminal."""
+
+    exercise: str
+    verdicts: tuple[Verdict, ...]
+    evidence: Evidence
+
+    @property
+    def earned(self) -> float:
+        """Points so far."""
+        return sum(verdict.earned for verdict in self.verdicts)
+
+    @property
+    def points(self) -> float:
+        """Points there are."""
+        return sum(verdict.points for verdict in self.verdicts)
+
+    @property
+    def passed(self) -> bool:
+        """Whether every check passed."""
+        return all(verdict.outcome == PASS for verdict in self.verdicts)
+
+    def __str__(self) -> str:
+        lines = [f"{self.exercise}: {self.earned:g} of {self.points:g} points"]
+        for verdict in self.verdicts:
+            name = verdict.id.rpartition(".")[2].replace("_", " ")
+            body = verdict.message.replace("\n", "\n      ")
+            lines.append(f"  {_SIGN[verdict.outcome]}  {name} ({verdict.earned:g}/{verdict.points:g})\n      {body}")
+        return "\n".join(lines)
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        rows = []
+        for verdict in self.verdicts:
+            name = verdict.id.rpartition(".")[2].replace("_", " ")
+            rows.append(
+                f'<tr><td style="text-align:left;vertical-align:top;white-space:nowrap"><b>{_SIGN[verdict.outcome]}</b></td>'
+                f'<td style="text-align:left;vertical-align:top;white-space:nowrap">{html.escape(name)}<br>'
+                f"{verdict.earned:g} of {verdict.points:g}</td>"
+                f'<td style="text-align:left">{_as_html(verdict.message)}</td></tr>'
+            )
+        return (f"<p><b>{html.escape(self.exercise)}: {self.earned:g} of {self.points:g} points</b></p>"
+                f"<table>{''.join(rows)}</table>")
+
+    def timeline(self):
+        """A picture of one step of your function at full size. Needs matplotlib."""
+        from .report import StepReport
+
+        if self.evidence.learner is None:
+            raise ValueError("nothing was measured: the cell has to run first")
+        return StepReport.from_trace(self.evidence.learner.trace).show()
+
+
+def _as_html(message: str) -> str:
+    """A message's lines, with ``code`` marked and a list for lines that begin with a dash."""
+    def inline(text: str) -> str:
+        return re.sub(r"`([^`]+)`", r"<code>\1</code>", html.escape(text, quote=False))
+
+    lines = message.split("\n")
+    items = [inline(line[2:]) for line in lines if line.startswith("- ")]
+    plain = "<br>".join(inline(line) for line in lines if not line.startswith("- "))
+    return plain + ("<ul>" + "".join(f"<li>{item}</li>" for item in items) + "</ul>" if items else "")
+
+
+class Notebook:
+    """One lesson in a notebook: ``Notebook("02_masked_loss")``, then ``check`` and ``hint``.
+
+    ``device``: a name as for :func:`gapless.device`. Raises UnknownLesson, UnknownDevice.
+    """
+
+    def __init__(self, lesson_id: str, device: str | None = None):
+        self.lesson = find_lesson(lesson_id)
+        self._device_text = device
+        self.device = choose_device(device)
+        self.results: dict[str, CheckResult] = {}
+        self._hints_given: dict[str, int] = {}
+
+    def __repr__(self) -> str:
+        kind = "simulated" if self.device.type == "vgpu" else "real"
+        return f"Lesson {self.lesson.id} on {self.device} ({kind} {device_name(self.device)})"
+
+    def check(self, function) -> CheckResult:
+        """Check an exercise's function, or the exercise of that name if given as text.
+
+        The cell that defines it is run again by itself, as grading does: what it needs must be in it.
+        Raises ValueError if the function's name is no exercise of this lesson.
+        """
+        name = function if isinstance(function, str) else getattr(function, "__name__", "")
+        exercise = self._exercise(name)
+        cases = exercise.cases(_SEED)
+        try:
+            own = self._from_cell(function, name)
+        except CellError as error:
+            evidence = Evidence(name, str(self.device), device_name(self.device), error=str(error))
+        else:
+            # A name of the course's, so that "vgpu:a100" stays what the learner chose.
+            evidence = gather(exercise, own, cases, self._device_text or str(self.device), again=False)
+        result = CheckResult(name, tuple(judge(exercise, cases, evidence)), evidence)
+        self.results[name] = result
+        return result
+
+    def hint(self, name: str) -> "Hint":
+        """The next hint for the exercise: three stages, from a question to nearly the answer."""
+        exercise = self._exercise(name)
+        stage = min(self._hints_given.get(name, 0) + 1, len(exercise.hints))
+        self._hints_given[name] = stage
+        return Hint(name, stage, len(exercise.hints), exercise.hints[stage - 1])
+
+    def score(self) -> str:
+        """Points so far, by exercise, of the checks run in this session."""
+        lines = []
+        for name, exercise in self.lesson.exercises.items():
+            result = self.results.get(name)
+            state = f"{result.earned:g} of {result.points:g}" if result else f"not checked yet (of {exercise.max_points:g})"
+            lines.append(f"{name:24} {state}")
+        earned = sum(result.earned for result in self.results.values())
+        return "\n".join([*lines, f"{'in all':24} {earned:g} of {self.lesson.max_points:g}"])
+
+    def _exercise(self, name: str) -> Exercise:
+        try:
+            return self.lesson.exercises[name]
+        except KeyError:
+            known = ", ".join(self.lesson.exercises)
+            raise ValueError(f"{name!r} is no exercise of this lesson; its exercises are {known}") from None
+
+    def _from_cell(self, function, name: str):
+        if isinstance(function, str):
+            raise ValueError(f"give the function itself: check({name})")
+        source = "".join(linecache.getlines(function.__code__.co_filename)) if hasattr(function, "__code__") else ""
+        if exercise_name(source) == name:
+            return load_function(source, name, self.lesson.names)
+        return function  # defined outside a marked cell: a script or a test
+
+
+@dataclass(frozen=True)
+class Hint:
+    """One hint, with its stage."""
+
+    exercise: str
+    stage: int
+    stages: int
+    text: str
+
+    def __str__(self) -> str:
+        more = "Run the cell again for the next one." if self.stage < self.stages else "This was the last one."
+        return f"Hint {self.stage} of {self.stages} for {self.exercise}: {self.text} {more}"
+
+    __repr__ = __str__
+
+    def _repr_markdown_(self) -> str:
+        more = "*Run the cell again for the next one.*" if self.stage < self.stages else "*This was the last one.*"
+        return f"**Hint {self.stage} of {self.stages}.** {self.text} {more}"

@@ -1,0 +1,37 @@
+"""A toy course: two exercises on the CPU, so that these tests are about grading and not about a lesson."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE))
+
+from toy import PACKAGE, notebook, write  # noqa: E402
+
+from gapless.grading.confine import Limits  # noqa: E402
+from gapless.grading.grade import grade  # noqa: E402
+
+
+@pytest.fixture
+def grade_cells(tmp_path):
+    """Grade a notebook of the given cells: a Result."""
+
+    def run(*cells, seconds=30.0, memory_bytes=2**30, **options):
+        path = write(notebook(*cells), tmp_path / "77_toy.ipynb")
+        return grade(path, "vgpu", 1, lessons=PACKAGE, limits=Limits(seconds=seconds, memory_bytes=memory_bytes), **options)
+
+    return run
+
+
+@pytest.fixture
+def grade_double(grade_cells):
+    """Grade a notebook with this cell of the first exercise only: (its checks by name, the whole result)."""
+
+    def run(cell, **options):
+        result = grade_cells(cell, **options)
+        assert (len(result.verdicts), result.max_score) == (4, 6)
+        return {v.id.split(".")[1]: v for v in result.verdicts if v.exercise == "double"}, result
+
+    return run

@@ -1,0 +1,34 @@
+"""Notebooks for the toy lesson in ``toylessons``."""
+
+import json
+from pathlib import Path
+
+PACKAGE = "toylessons"
+
+GOOD_DOUBLE = "# exercise: double\ndef double(x):\n    return 2 * x\n"
+GOOD_SQUARE = "# exercise: square\ndef square(x):\n    return x * x\n"
+SLOW_DOUBLE = "# exercise: double\ndef double(x):\n    return torch.stack([2 * x[i] for i in range(len(x))])\n"
+SLOW_SQUARE = "# exercise: square\ndef square(x):\n    return torch.stack([x[i] * x[i] for i in range(len(x))])\n"
+
+
+def code(source, **metadata):
+    return {"cell_type": "code", "id": f"c{abs(hash(source)) % 10**8}", "metadata": metadata, "source": source, "outputs": [],
+            "execution_count": None}
+
+
+def markdown(source):
+    return {"cell_type": "markdown", "id": f"m{abs(hash(source)) % 10**8}", "metadata": {}, "source": source}
+
+
+def notebook(*cells, **metadata):
+    cells = [code(cell) if isinstance(cell, str) else cell for cell in cells]
+    for i, cell in enumerate(cells):
+        cell["id"] = f"{cell['id']}-{i}"
+    return {"nbformat": 4, "nbformat_minor": 5, "metadata": metadata, "cells": cells}
+
+
+def write(content, path) -> Path:
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(content if isinstance(content, str) else json.dumps(content))
+    return path
