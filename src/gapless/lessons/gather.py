@@ -56,12 +56,12 @@ def _answer(exercise: Exercise, function, case: Case, device: torch.device) -> A
 
 def _run_case(exercise, function, case: Case, device: torch.device, answer: Answer) -> None:
     values = {name: torch.from_numpy(np.array(array)) for name, array in case.inputs.items()}
-    inputs = {name: _flipped(value).to(device) for name, value in values.items()}
+    leaves = [_flipped(value).to(device).requires_grad_(name in case.needs_grad) for name, value in values.items()]
     # First with other contents in the same tensors, so that an answer remembered by identity is a wrong one.
-    function(*_leaves(inputs, case), **case.options)
-    for name, value in values.items():
-        inputs[name] = inputs[name].detach().copy_(value)
-    leaves = _leaves(inputs, case)
+    function(*leaves, **case.options)
+    with torch.no_grad():
+        for leaf, value in zip(leaves, values.values()):
+            leaf.copy_(value)
     before = vgpu.timeline().kernel_count
     result = function(*leaves, **case.options)
     answer.returned = _describe(result)
@@ -71,7 +71,7 @@ def _run_case(exercise, function, case: Case, device: torch.device, answer: Answ
     if case.needs_grad:
         if result.requires_grad and result.numel() == 1:
             result.sum().backward()
-        for name, leaf in zip(inputs, leaves):
+        for name, leaf in zip(values, leaves):
             if name in case.needs_grad:
                 answer.grads[name] = _array(leaf.grad if leaf.grad is not None else torch.zeros_like(leaf))
     answer.kernels = vgpu.timeline().kernel_count - before if device.type == "vgpu" else None
@@ -80,10 +80,6 @@ def _run_case(exercise, function, case: Case, device: torch.device, answer: Answ
 
 def _flipped(value: torch.Tensor) -> torch.Tensor:
     return value.flatten().flip(0).reshape(value.shape) if value.numel() > 1 else value + 1
-
-
-def _leaves(inputs: dict[str, torch.Tensor], case: Case) -> list[torch.Tensor]:
-    return [value.detach().requires_grad_() if name in case.needs_grad else value for name, value in inputs.items()]
 
 
 def _array(tensor: torch.Tensor) -> np.ndarray:

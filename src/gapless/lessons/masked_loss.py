@@ -288,15 +288,18 @@ def _cross_entropy_cases(seed: int) -> list[Case]:
 def _head_cases(seed: int) -> list[Case]:
     rng = np.random.default_rng(seed)
     cases = []
-    for name, rows, width, vocabulary, valid, max_valid in (
-        ("fewer valid rows than max_valid", 40, 8, 50, 5, 9),
-        ("exactly max_valid rows valid", 33, 12, 31, 7, 7),
-        ("one row valid", 17, 4, 11, 1, 4),
-        ("no row valid", 24, 8, 20, 0, 6),
-        ("every row valid", 9, 5, 13, 9, 9),
+    for name, rows, width, vocabulary, valid, max_valid, at in (
+        ("fewer valid rows than max_valid", 40, 8, 50, 5, 9, None),
+        # Where padding often points to: a row that must not count twice.
+        ("fewer valid rows than max_valid, the first and the last among them", 26, 6, 19, 2, 7, [0, 25]),
+        ("exactly max_valid rows valid", 33, 12, 31, 7, 7, None),
+        ("one row valid", 17, 4, 11, 1, 4, None),
+        ("no row valid", 24, 8, 20, 0, 6, None),
+        ("every row valid", 9, 5, 13, 9, 9, None),
     ):
         target = np.full(rows, IGNORE, dtype=np.int64)
-        target[rng.choice(rows, size=valid, replace=False)] = rng.integers(0, vocabulary, size=valid)
+        chosen = at if at is not None else rng.choice(rows, size=valid, replace=False)
+        target[chosen] = rng.integers(0, vocabulary, size=valid)
         cases.append(Case(name, {
             "hidden": rng.normal(size=(rows, width)).astype(np.float32),
             "head": rng.normal(size=(vocabulary, width)).astype(np.float32),

@@ -38,7 +38,10 @@ def install() -> None:
     @functools.wraps(run_backward)
     def run(*args, **kwargs):
         try:
-            return run_backward(*args, **kwargs)
+            # In the caller's thread: the engine makes its device threads at the first backward pass of the process
+            # and would have none for a device that was registered after it.
+            with torch.autograd.set_multithreading_enabled(False):
+                return run_backward(*args, **kwargs)
         except SystemError:
             if not _taken:
                 raise

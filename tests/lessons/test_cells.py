@@ -1,0 +1,40 @@
+"""Exercise cells: found by their first line, run by themselves, errors that name the line."""
+
+import pytest
+
+from gapless.lessons.cells import CellError, describe_error, exercise_name, load_function
+
+
+@pytest.mark.parametrize("source, name", [
+    ("# exercise: one\nx = 1", "one"),
+    ("\n\n  #exercise:two \nx = 1", "two"),
+    ("x = 1\n# exercise: one", None),
+    ("# exercise: not a name", None),
+    ("", None),
+])
+def test_marker_is_the_first_line_with_text(source, name):
+    assert exercise_name(source) == name
+
+
+def test_last_definition_of_the_name_counts():
+    source = "# exercise: f\ndef f():\n    return 1\n\ndef f():\n    return OTHER"
+    assert load_function(source, "f", {"OTHER": 2})() == 2
+
+
+@pytest.mark.parametrize("body, says", [
+    ("def f(:\n    pass", "does not compile"),
+    ("def g():\n    pass", "defines no function called 'f'"),
+    ("f = 3", "is a int, not a function"),
+    ("def f(): pass\n1 / 0", r"ZeroDivisionError: division by zero \(line 3: 1 / 0\)"),
+    ("import numpy as np\nbatch = hidden_helper()\ndef f(): pass", "put the imports and helpers it needs inside the cell"),
+])
+def test_raises_when_the_cell_is_broken(body, says):
+    with pytest.raises(CellError, match=says):
+        load_function("# exercise: f\n" + body, "f", {})
+
+
+def test_error_names_the_innermost_line_of_the_cell():
+    f = load_function("# exercise: f\ndef f(x):\n    return helper(x)\n\ndef helper(x):\n    return x.nothing", "f", {})
+    with pytest.raises(AttributeError) as caught:
+        f(1)
+    assert describe_error(caught.value, "f").endswith("(line 6: return x.nothing)")

@@ -1,0 +1,235 @@
+"""gather and judge together: what right, slow, wrong and dishonest functions get."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from routes import OTHER_ROUTES
+
+from gapless.lessons import LESSONS
+from gapless.lessons.evidence import Evidence
+from gapless.lessons.gather import gather
+from gapless.lessons.judge import judge
+from gapless.lessons.masked_loss import BACKGROUND, IGNORE
+
+LESSON = LESSONS["02_masked_loss"]
+NAMES = list(LESSON.exercises)
+
+
+def grade(name, function, seed=3, device="vgpu:a10g"):
+    exercise = LESSON.exercises[name]
+    cases = exercise.cases(seed)
+    verdicts = judge(exercise, cases, gather(exercise, function, cases, device))
+    return {v.id.partition(".")[2]: v for v in verdicts}
+
+
+def outcomes(verdicts):
+    return {check: verdict.outcome for check, verdict in verdicts.items()}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_solution_passes_every_check(name, solutions):
+    verdicts = grade(name, solutions[name])
+    assert set(outcomes(verdicts).values()) == {"pass"}, verdicts
+    assert sum(v.earned for v in verdicts.values()) == LESSON.exercises[name].max_points
+
+
+@pytest.mark.parametrize("card", ["t4", "a100", "h200"])
+@pytest.mark.parametrize("name", NAMES)
+def test_solution_passes_on_other_cards(name, card, solutions):
+    assert set(outcomes(grade(name, solutions[name], device=f"vgpu:{card}")).values()) == {"pass"}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_slow_function_scores_only_for_being_right(name):
+    found = outcomes(grade(name, LESSON.exercises[name].slow))
+    assert found.pop("values") == "pass"
+    assert set(found.values()) == {"fail"}
+
+
+@pytest.mark.parametrize("name, function", [(n, f) for n, fs in OTHER_ROUTES.items() for f in fs],
+                         ids=lambda x: getattr(x, "__name__", x))
+def test_right_answers_by_other_routes_score_full_marks(name, function):
+    verdicts = grade(name, function)
+    assert set(outcomes(verdicts).values()) == {"pass"}, verdicts
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_verdicts_are_the_same_twice(name, solutions):
+    first = [v.to_json() for v in grade(name, LESSON.exercises[name].slow).values()]
+    assert first == [v.to_json() for v in grade(name, LESSON.exercises[name].slow).values()]
+
+
+def detached(pred, target):
+    return F.cross_entropy(pred.detach(), target, ignore_index=IGNORE).requires_grad_()
+
+
+def forgets_the_background(target):
+    return torch.where(target == 8, IGNORE, target)
+
+
+def unpadded(hidden, head, target, max_valid):
+    rows = torch.nonzero_static(target != IGNORE, size=max_valid, fill_value=0).squeeze(1)
+    return F.cross_entropy(hidden[rows] @ head.T, target[rows], ignore_index=IGNORE)
+
+
+WRONG = [
+    ("ignore_background", forgets_the_background, "elements differ"),
+    ("ignore_background", lambda target: target, "elements differ"),
+    ("ignore_background", lambda target: torch.where(target == BACKGROUND, IGNORE, target).float(), "dtype torch.int64"),
+    ("ignore_background", lambda target: torch.where(target == BACKGROUND, IGNORE, target).flatten(), "shape"),
+    ("ignore_background", lambda target: torch.where(target == BACKGROUND, IGNORE, target).cpu(), "stay on the device"),
+    ("ignore_background", lambda target: None, "returned a NoneType"),
+    ("ignore_background", lambda target: [target], "returned a list"),
+    ("zero_if_uniform", lambda loss, target: loss, "value is wrong"),
+    ("zero_if_uniform", lambda loss, target: 0.0, "returned a float"),
+    ("zero_if_uniform", lambda loss, target: loss * 0, "value is wrong"),
+    ("masked_cross_entropy", detached, "gradient of `pred` is wrong"),
+    ("masked_cross_entropy", lambda pred, target: torch.full((), 2.3, device=pred.device, requires_grad=True), "value is wrong"),
+    ("masked_cross_entropy", lambda pred, target: F.cross_entropy(pred, target, ignore_index=IGNORE, reduction="sum"), "value"),
+    ("sparse_head_loss", unpadded, "wrong"),
+    ("sparse_head_loss", lambda hidden, head, target, max_valid: hidden.nothing, r"AttributeError"),
+]
+
+
+@pytest.mark.parametrize("name, function, says", WRONG, ids=range(len(WRONG)))
+def test_wrong_answers_get_no_points_for_values_and_a_reason(name, function, says):
+    verdict = grade(name, function)["values"]
+    assert verdict.outcome == "fail" and verdict.earned == 0
+    assert says in verdict.message
+
+
+def test_an_object_that_equals_everything_is_no_tensor():
+    class Everything:
+        def __eq__(self, other):
+            return True
+
+        def __getattr__(self, name):
+            return self
+
+    assert "a tensor is wanted" in grade("ignore_background", lambda target: Everything())["values"].message
+
+
+def test_an_answer_cached_by_identity_is_found_out():
+    known = {}
+
+    def cached(target):
+        if id(target) not in known:
+            known[id(target)] = torch.where(target == BACKGROUND, IGNORE, target)
+        return known[id(target)]
+
+    assert grade("ignore_background", cached)["values"].outcome == "fail"
+
+
+def test_work_moved_to_the_cpu_fails_waits_and_time():
+    def on_the_host(target):
+        host = target.cpu()
+        return torch.where(host == BACKGROUND, IGNORE, host).to(target.device)
+
+    found = outcomes(grade("ignore_background", on_the_host))
+    assert found == {"values": "pass", "syncs": "fail", "host_time": "fail"}
+
+    def head_on_the_host(hidden, head, target, max_valid):
+        valid = (target != IGNORE).cpu()
+        return F.cross_entropy(hidden.cpu()[valid] @ head.cpu().T, target.cpu()[valid]).to(hidden.device)
+
+    verdict = grade("sparse_head_loss", head_on_the_host)["step_time"]
+    assert verdict.outcome == "fail" and "copied from the device to the host" in verdict.message
+
+
+def test_doing_less_when_measured_is_found_out():
+    def lazy(hidden, head, target, max_valid):
+        if hidden.shape[0] > 1000:
+            return hidden.sum() * 0 + head.sum() * 0
+        valid = target != IGNORE
+        return F.cross_entropy(hidden[valid] @ head.T, target[valid])
+
+    verdict = grade("sparse_head_loss", lazy)["step_time"]
+    assert verdict.outcome == "fail" and "fewer than" in verdict.message
+
+
+def test_a_wait_left_is_named_with_operator_and_line(tmp_path):
+    from gapless.lessons.cells import load_function
+
+    source = "# exercise: ignore_background\ndef ignore_background(target):\n    mask = target == BACKGROUND\n" \
+             "    print(mask.sum().item())\n    return torch.where(mask, IGNORE, target)\n"
+    verdict = grade("ignore_background", load_function(source, "ignore_background", LESSON.names))["syncs"]
+    assert verdict.outcome == "fail"
+    assert '`item` at cell "ignore_background", line 4' in verdict.message
+    assert "Keep it a tensor" in verdict.message
+
+
+def test_error_at_full_size_only():
+    def fails_when_large(target):
+        if target.numel() > 1e6:
+            raise ValueError("too large for me")
+        return torch.where(target == BACKGROUND, IGNORE, target)
+
+    verdicts = grade("ignore_background", fails_when_large)
+    assert outcomes(verdicts) == {"values": "pass", "syncs": "fail", "host_time": "fail"}
+    assert "At full size it raised ValueError: too large for me" in verdicts["syncs"].message
+
+
+def evidence_for(name, function):
+    exercise = LESSON.exercises[name]
+    cases = exercise.cases(3)
+    return exercise, cases, gather(exercise, function, cases, "vgpu:a10g")
+
+
+def test_a_clock_that_changed_voids_the_measurement(solutions):
+    exercise, cases, evidence = evidence_for("ignore_background", solutions["ignore_background"])
+    evidence.after.true_ms *= 0.9
+    found = {v.id: v for v in judge(exercise, cases, evidence)}
+    assert found["ignore_background.values"].outcome == "pass"
+    assert found["ignore_background.syncs"].outcome == found["ignore_background.host_time"].outcome == "fail"
+    assert "void" in found["ignore_background.syncs"].message
+
+
+def test_a_slow_function_without_its_waits_voids_the_measurement(solutions):
+    exercise, cases, evidence = evidence_for("ignore_background", solutions["ignore_background"])
+    evidence.after = dataclasses.replace(evidence.after, trace=evidence.learner.trace)
+    assert "void" in judge(exercise, cases, evidence)[1].message
+
+
+def test_tampering_voids_the_measurement(solutions):
+    exercise, cases, evidence = evidence_for("ignore_background", solutions["ignore_background"])
+    evidence.tampering = ["torch.nonzero was replaced"]
+    verdicts = judge(exercise, cases, evidence)
+    assert [v.outcome for v in verdicts] == ["pass", "fail", "fail"]
+    assert "torch.nonzero was replaced" in verdicts[1].message
+
+
+def test_missing_answers_and_measurements_fail():
+    exercise = LESSON.exercises["ignore_background"]
+    cases = exercise.cases(0)
+    verdicts = judge(exercise, cases, Evidence("ignore_background", "vgpu"))
+    assert [v.outcome for v in verdicts] == ["fail"] * 3
+
+
+def real_gpu(evidence, after=1.0, ratio=1.0):
+    """The same evidence as if from a real GPU, with the slow function's second run ``after`` times the first."""
+    evidence.simulated = False
+    evidence.device = "vgpu"
+    evidence.after.true_ms = evidence.before.true_ms * after
+    evidence.learner.true_ms = evidence.before.true_ms * ratio
+    return evidence
+
+
+@pytest.mark.parametrize("after, ratio, outcome", [
+    (1.0, 0.3, "pass"), (1.0, 0.9, "fail"), (1.0, 0.58, "inconclusive"), (1.0, 0.63, "inconclusive"),
+    (1.3, 0.3, "inconclusive"), (0.7, 0.9, "inconclusive"),
+])
+def test_noise_on_a_real_gpu_fails_nobody(solutions, after, ratio, outcome):
+    name = "masked_cross_entropy"
+    exercise, cases, evidence = evidence_for(name, solutions[name])
+    assert judge(exercise, cases, real_gpu(evidence, after, ratio))[2].outcome == outcome
+
+
+def test_cases_differ_by_seed_and_repeat_with_it():
+    for exercise in LESSON.exercises.values():
+        one, same, other = exercise.cases(5), exercise.cases(5), exercise.cases(6)
+        key = next(iter(one[0].inputs))
+        assert all(np.array_equal(a.inputs[key], b.inputs[key]) for a, b in zip(one, same))
+        assert not all(np.array_equal(a.inputs[key], b.inputs[key]) for a, b in zip(one, other))
