@@ -3,8 +3,14 @@
 import os
 import sys
 
-from nbgrader.preprocessors import (AssignLatePenalties, CheckCellMetadata, ClearOutput, DeduplicateIds, OverwriteCells,
-                                    OverwriteKernelspec)
+from nbgrader.preprocessors import (
+                                    AssignLatePenalties,
+                                    CheckCellMetadata,
+                                    ClearOutput,
+                                    DeduplicateIds,
+                                    OverwriteCells,
+                                    OverwriteKernelspec,
+)
 
 from gapless.grading.autograde import use_keeping_autograde
 from gapless.grading.preprocessors import GradeWithPapermill, RestoreLesson, SaveScoresAtOnce
@@ -14,7 +20,7 @@ c = get_config()  # noqa: F821 - nbgrader provides it
 c.CourseDirectory.course_id = "gapless"
 c.CourseDirectory.source_directory = "solutions"
 c.CourseDirectory.release_directory = "notebooks"
-c.CourseDirectory.ignore = [".ipynb_checkpoints", "*.pyc", "__pycache__", "feedback", ".DS_Store", "*.py"]
+c.CourseDirectory.ignore = [".ipynb_checkpoints", "*.pyc", "__pycache__", "feedback", ".DS_Store"]
 
 # An exercise cell keeps the slow function; only the solution below it goes.
 c.ClearSolutions.code_stub = {"python": "# Your version goes here: a function of the same name replaces the one above."}

@@ -8,10 +8,10 @@ import pytest
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
 
-from toy import PACKAGE, notebook, write  # noqa: E402
+from toy import PACKAGE, notebook, write
 
-from gapless.grading.confine import Limits  # noqa: E402
-from gapless.grading.grade import grade  # noqa: E402
+from gapless.grading.confine import Limits
+from gapless.grading.grade import grade
 
 
 @pytest.fixture

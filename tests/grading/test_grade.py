@@ -7,7 +7,7 @@ import psutil
 import pytest
 from toy import GOOD_DOUBLE, GOOD_SQUARE, SLOW_DOUBLE, SLOW_SQUARE
 
-from gapless.grading.confine import Confinement, find_confinement
+from gapless.grading.confine import Confinement, GradingError, find_confinement
 from gapless.grading.grade import seed_for
 
 LIMITS_ONLY = Confinement(None, "limits only, for this test")
@@ -88,7 +88,9 @@ def test_what_fails_says_why(grade_double, cell, says):
     (double("return 2 * x", "from unittest import mock\nmock.patch('torch.stack').start()"), "torch.stack was replaced"),
     (double("return 2 * x", "import sys\nsys.modules['gapless.trace'] = sys"), "the module gapless.trace was replaced"),
     (double("return 2 * x", "import builtins\nbuiltins.len = lambda x: 1"), "builtins.len was replaced"),
-    (double("return 2 * x", "from torch.utils._python_dispatch import TorchDispatchMode\nTorchDispatchMode().__enter__()"), "mode"),
+    (double("return 2 * x", "from torch.utils._python_dispatch import TorchDispatchMode\nTorchDispatchMode().__enter__()"), "dispatch modes"),
+    (double("return 2 * x", "torch.set_default_dtype(torch.float64)"), "torch's default dtype was changed"),
+    (double("torch.set_grad_enabled(False); return 2 * x"), "the recording of gradients was changed"),
 ])
 def test_tampering_is_seen(grade_double, cell, says):
     checks, _ = grade_double(cell)
@@ -177,6 +179,15 @@ def test_limits_alone_confine_too(grade_double):
     assert result.score == 3 and result.confinement == LIMITS_ONLY.description
     checks, _ = grade_double(double("return open('/etc/passwd').read()"), confinement=LIMITS_ONLY)
     assert "reading the file" in checks["values"].message
+
+
+def test_what_breaks_the_measuring_is_told_from_what_is_broken(grade_double, monkeypatch):
+    """The toy's gather raises at this variable, wherever it comes from."""
+    checks, _ = grade_double(double("return 2 * x", "torch.nn.gather_breaks = True"))
+    assert "nothing could be measured any more: RuntimeError: gather broke" in checks["values"].message
+    monkeypatch.setenv("LC_ALL", "gather_breaks")
+    with pytest.raises(GradingError, match="(?s)whatever the cell does.*gather broke"):
+        grade_double(GOOD_DOUBLE)
 
 
 def test_nothing_is_left_running(grade_double):

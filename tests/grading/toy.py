@@ -12,12 +12,12 @@ SLOW_SQUARE = "# exercise: square\ndef square(x):\n    return torch.stack([x[i] 
 
 
 def code(source, **metadata):
-    return {"cell_type": "code", "id": f"c{abs(hash(source)) % 10**8}", "metadata": metadata, "source": source, "outputs": [],
+    return {"cell_type": "code", "id": f"c{abs(hash(str(source))) % 10**8}", "metadata": metadata, "source": source, "outputs": [],
             "execution_count": None}
 
 
 def markdown(source):
-    return {"cell_type": "markdown", "id": f"m{abs(hash(source)) % 10**8}", "metadata": {}, "source": source}
+    return {"cell_type": "markdown", "id": f"m{abs(hash(str(source))) % 10**8}", "metadata": {}, "source": source}
 
 
 def notebook(*cells, **metadata):

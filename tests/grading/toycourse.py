@@ -1,6 +1,5 @@
 """A real nbgrader course in a folder: the toy lesson, the repository's own configuration."""
 
-import os
 import shutil
 import sqlite3
 import subprocess
@@ -61,7 +60,7 @@ class Course:
         """Run it by its full path, in no activated environment."""
         environment = {"PATH": "/usr/bin:/bin", "HOME": str(self.root), "GAPLESS_DEVICE": "vgpu"}
         program = Path(sys.executable).parent / "nbgrader"
-        done = subprocess.run([program, *arguments], cwd=self.root, env=environment, capture_output=True, text=True)
+        done = subprocess.run([program, *arguments], cwd=self.root, env=environment, capture_output=True, text=True, check=False)
         if check and done.returncode:
             raise AssertionError(done.stdout + done.stderr)
         return done

@@ -6,12 +6,6 @@ import argparse
 import sys
 from pathlib import Path
 
-from ..device import UnknownDevice
-from .confine import GradingError
-from .grade import Grader
-from .show import as_text
-from .submission import SubmissionError
-
 
 def add_parser(subparsers) -> argparse.ArgumentParser:
     """Add the ``grade`` command to an ``argparse`` parser's subparsers."""
@@ -29,6 +23,13 @@ def add_parser(subparsers) -> argparse.ArgumentParser:
 
 def run(args: argparse.Namespace, lessons: str = "gapless.lessons") -> int:
     """Do what the parsed arguments say; the exit status. Progress and complaints go to stderr."""
+    # Imported here, as PyTorch comes with them: other commands need not wait for it.
+    from ..device import UnknownDevice
+    from .confine import GradingError
+    from .grade import Grader
+    from .show import as_text
+    from .submission import SubmissionError
+
     try:
         if args.json is not None and not args.json.absolute().parent.is_dir():
             raise SubmissionError(f"the folder of {args.json} does not exist: make it, or name another file with --json")

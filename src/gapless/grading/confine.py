@@ -56,7 +56,7 @@ class Limits:
 @dataclass(frozen=True)
 class Ending:
     """How a worker ended. ``kind``: ``finished``, ``tampered`` (the learner's code changed the measuring tools), ``timeout``,
-    ``memory``, ``processes`` or ``ended`` (by itself, before it was finished). ``detail`` is in words."""
+    ``memory``, ``processes``, ``ended`` (by itself, before it was finished) or ``broken`` (code of ours raised). ``detail`` is in words."""
 
     kind: str
     detail: str = ""
@@ -81,7 +81,7 @@ def find_confinement() -> Confinement:
         return Confinement(None, f"{limits} only (bubblewrap is not installed)")
     try:
         done = subprocess.run([*_bubblewrap(program, None, (), False), "--", sys.executable, "-I", "-S", "-c", "pass"],
-                              stdin=subprocess.DEVNULL, capture_output=True, timeout=30)
+                              stdin=subprocess.DEVNULL, capture_output=True, timeout=30, check=False)
         problem = None if done.returncode == 0 else done.stderr.decode(errors="replace").strip().splitlines()[-1:]
     except (OSError, subprocess.SubprocessError) as error:
         problem = [str(error)]
@@ -97,7 +97,7 @@ def run_confined(folder: Path, packages: Sequence[str], device: str, limits: Lim
 
     ``packages``: top-level names of what it imports, to be made visible. ``stopped`` is asked from time to time
     whether to give up. Raises GradingError where
-    the worker did not get as far as the learner's code, or failed by itself.
+    the worker did not get as far as the learner's code.
     """
     try:
         import psutil
@@ -150,6 +150,8 @@ def _watch(psutil, process, words: queue.Queue, limits: Limits, stopped, last_wo
             return Ending("finished")
         elif word == TAMPERED and ready:
             return Ending("tampered", text)
+        elif word == BROKEN and ready:
+            return Ending("broken", text.strip())
         elif word == BROKEN:
             raise GradingError(f"the grading process failed by itself: {text.strip()}")
         elif word == "":  # it has closed its output: gone, or it will never say more

@@ -104,11 +104,12 @@ class Grader:
         self._seed = secrets.randbits(64) if seed is None else seed
         self._limits = limits
         self.confinement = confinement or find_confinement()
+        self._fault = ""
         self._stop = threading.Event()
         self._running: dict[str, Future] = {}
         self._pool: ThreadPoolExecutor | None = None
 
-    def __enter__(self) -> "Grader":
+    def __enter__(self) -> Grader:
         return self
 
     def __exit__(self, *exc) -> None:
@@ -168,6 +169,17 @@ class Grader:
             evidence.error = (f"no code cell begins with the line '# exercise: {exercise.name}': put that line back at the top "
                               "of the exercise's cell, or copy the cell from the lesson's notebook")
             return evidence
+        read = self._run(exercise, cases, source, evidence)
+        if read is None:
+            # Our own code raised, after the learner's had run. Whose fault is it? Try without the learner's.
+            if self._run(exercise, cases, None, Evidence(exercise.name, self.device)) is None:
+                raise GradingError(f"measuring {exercise.name} fails whatever the cell does: {self._fault}")
+            evidence.error = f"after the cell had run, nothing could be measured any more: {self._fault.splitlines()[-1]}"
+            return evidence
+        return read
+
+    def _run(self, exercise: Exercise, cases, source: str | None, blank: Evidence) -> Evidence | None:
+        """The evidence for a cell's ``source`` (None: for the known-slow function); None where our own code raised."""
         with tempfile.TemporaryDirectory(prefix="gapless-", ignore_cleanup_errors=True) as folder:
             # Links on the way to the temporary folder would not be there in the sandbox.
             folder = Path(folder).resolve()
@@ -179,7 +191,10 @@ class Grader:
             save_cases(cases, folder / "cases.npz")
             packages = dict.fromkeys(("gapless", self._package.split(".")[0], "torch", "numpy"))
             ending = run_confined(folder, list(packages), self.device, self._limits, self.confinement, self._stop.is_set)
-            return self._read_evidence(folder / EVIDENCE, ending, evidence)
+            if ending.kind == "broken":
+                self._fault = ending.detail
+                return None
+            return self._read_evidence(folder / EVIDENCE, ending, blank)
 
     def _read_evidence(self, folder: Path, ending: Ending, blank: Evidence) -> Evidence:
         if ending.kind != "finished":

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import html
 import math
+import re
 import textwrap
 from collections.abc import Iterable, Sequence
 
@@ -42,12 +43,16 @@ def as_html(checks: Sequence[dict], notes: Sequence[str] = ()) -> str:
     rows = "".join(
         f'<tr><td {cell}><span style="border-left:4px solid {_EDGES[check["outcome"]]};padding-left:6px">'
         f'{_SIGNS[check["outcome"]]}</span></td><td {cell}>{html.escape(check["id"].partition(".")[2])}</td>'
-        f'<td {cell}>{check["earned"]:g} of {check["points"]:g}</td><td {cell}>{html.escape(check["message"])}</td></tr>'
+        f'<td {cell}>{check["earned"]:g} of {check["points"]:g}</td><td {cell}>{_prose(check["message"])}</td></tr>'
         for check in checks)
-    extra = "".join(f"<p>{html.escape(note)}</p>" for note in notes)
+    extra = "".join(f"<p>{_prose(note)}</p>" for note in notes)
     head = "".join(f'<th style="text-align:left;padding:4px 10px">{name}</th>' for name in ("outcome", "check", "points", "what was found"))
     return (f"<div><p><b>{earned:g} of {possible:g} points</b></p>{extra}<table><thead><tr>{head}</tr></thead>"
             f"<tbody>{rows}</tbody></table></div>")
+
+
+def _prose(text: str) -> str:
+    return re.sub(r"`([^`\n]+)`", r"<code>\1</code>", html.escape(text))
 
 
 def show(graded) -> None:

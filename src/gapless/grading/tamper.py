@@ -47,7 +47,7 @@ class Fingerprint:
                         self._remember(value, f"{value.__module__}.{value.__qualname__}", sealed=True)
         self._remember(torch.Tensor, "torch.Tensor", sealed=True)
         self._remember(torch.nn.Module, "torch.nn.Module", sealed=True)
-        self._modes = self._mode_depths()
+        self._settings = _settings()
 
     def _remember(self, space, name: str, sealed: bool) -> None:
         if any(space is known for known, *_ in self._spaces if isinstance(space, type)):
@@ -60,9 +60,6 @@ class Fingerprint:
             function = getattr(value, "__func__", value)
             if isinstance(function, FunctionType):
                 self._functions[id(function)] = (function, f"{name}.{key}", _inner(function))
-
-    def _mode_depths(self) -> tuple[int, int]:
-        return torch._C._len_torch_function_stack(), torch._C._len_torch_dispatch_stack()
 
     def changes(self) -> list[str]:
         """What differs now from when this was made, in words; empty where nothing does."""
@@ -84,10 +81,7 @@ class Fingerprint:
         for function, name, inner in self._functions.values():
             if any(a is not b for a, b in zip(_inner(function), inner)):
                 found.append(f"{name} was changed inside")
-        if self._mode_depths() != self._modes:
-            found.append("a torch function or dispatch mode was left on")
-        if sys.gettrace() is not None or sys.getprofile() is not None:
-            found.append("a trace function was set")
+        found += [f"{name} was changed and left so" for name, value in _settings().items() if value != self._settings[name]]
         return found
 
 
@@ -116,6 +110,21 @@ def watch_assignments(by_learner: Callable, seen: list[str], packages: Iterable[
     for name, module in list(sys.modules.items()):
         if type(module) is ModuleType and (name in _WATCHED or name.split(".")[0] in own):
             module.__class__ = WatchedModule
+
+
+def _settings() -> dict:
+    """What a cell can switch for all code that runs after it, by its name in words."""
+    return {
+        "torch's default dtype": torch.get_default_dtype(),
+        "torch's default device": str(torch.get_default_device()),
+        "the recording of gradients": torch.is_grad_enabled(),
+        "torch's inference mode": torch.is_inference_mode_enabled(),
+        "the use of deterministic algorithms": torch.are_deterministic_algorithms_enabled(),
+        "the stack of torch function modes": torch._C._len_torch_function_stack(),
+        "the stack of torch dispatch modes": torch._C._len_torch_dispatch_stack(),
+        "Python's trace function": sys.gettrace() is None,
+        "Python's profile function": sys.getprofile() is None,
+    }
 
 
 def _inner(function: FunctionType) -> tuple:

@@ -105,7 +105,10 @@ def _prepare(folder: Path):
     def run() -> Evidence:
         evidence = Evidence(exercise.name, job["device"])
         try:
-            function = load_function(job["source"], exercise.name, {**lesson.names, "__builtins__": guard.builtins()})
+            function = exercise.slow
+            if job["source"] is not None:
+                names = {**lesson.names, "__builtins__": guard.builtins()}
+                function = load_function(job["source"], exercise.name, names)
             check_tools()
             evidence = gather(exercise, function, cases, job["device"])
         except Tampered:

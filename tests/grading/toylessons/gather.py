@@ -1,3 +1,5 @@
+import os
+
 import torch
 
 from gapless.lessons.cells import describe_error
@@ -22,6 +24,8 @@ def _measure(exercise, function, device):
 
 def gather(exercise, function, cases, device):
     """Counts operators instead of time."""
+    if hasattr(torch.nn, "gather_breaks") or os.environ.get("LC_ALL") == "gather_breaks":
+        raise RuntimeError("gather broke")
     evidence = Evidence(exercise.name, device, device_name="toy", before=_measure(exercise, exercise.slow, device))
     for case in cases:
         x = torch.from_numpy(case.inputs["x"].copy()).requires_grad_()

@@ -1,0 +1,119 @@
+"""Lesson 02 graded for real, on the modelled A10G."""
+
+import json
+from pathlib import Path
+
+import pytest
+from lesson02 import FAST, SLOW
+from toy import notebook, write
+
+from gapless.grading.grade import grade
+from gapless.grading.testnotebook import run_test_notebook
+from gapless.lessons import find_lesson
+
+REPOSITORY = Path(__file__).parents[2]
+LESSON = find_lesson("02_masked_loss")
+POINTS = {name: exercise.max_points for name, exercise in LESSON.exercises.items()}
+FOR_BEING_RIGHT = {name: exercise.points["values"] for name, exercise in LESSON.exercises.items()}
+
+
+@pytest.fixture
+def graded(tmp_path):
+    def run(cells, seed=7):
+        result = grade(write(notebook(*cells.values()), tmp_path / "02_masked_loss.ipynb"), "vgpu:a10g", seed)
+        assert result.max_score == LESSON.max_points
+        earned = {name: sum(v.earned for v in result.verdicts if v.exercise == name) for name in POINTS}
+        return earned, {v.id: v for v in result.verdicts}
+
+    return run
+
+
+def test_both_routes_give_full_marks_and_the_same_result(tmp_path):
+    path = write(notebook(*FAST.values()), tmp_path / "02_masked_loss.ipynb")
+    straight = grade(path, "vgpu:a10g", 7)
+    assert straight.score == LESSON.max_points
+    through, executed = run_test_notebook(REPOSITORY / "autograde" / "02_masked_loss.ipynb", path, "vgpu:a10g", 7)
+    assert through == json.loads(json.dumps(straight.to_json()))
+    shown = [cell for cell in executed["cells"] if any("image/png" in o.get("data", {}) for o in cell.get("outputs", []))]
+    assert len(shown) == len(POINTS)
+
+
+def test_the_stub_scores_for_being_right(graded):
+    earned, _ = graded(SLOW)
+    assert earned == FOR_BEING_RIGHT
+
+
+@pytest.mark.parametrize("solved", [("ignore_background", "masked_cross_entropy"), ("zero_if_uniform", "sparse_head_loss")])
+def test_each_exercise_scores_by_itself(graded, solved):
+    earned, _ = graded({name: (FAST if name in solved else SLOW)[name] for name in POINTS})
+    assert earned == {name: (POINTS if name in solved else FOR_BEING_RIGHT)[name] for name in POINTS}
+
+
+def test_other_routes_score_full_marks(graded):
+    earned, verdicts = graded({
+        "ignore_background": "# exercise: ignore_background\ndef ignore_background(target):\n"
+                             "    return target.masked_fill_(target == BACKGROUND, IGNORE)\n",
+        "zero_if_uniform": "# exercise: zero_if_uniform\nimport torch\ndef zero_if_uniform(loss, target):\n"
+                           "    flat = target.flatten()\n    return loss * (flat != flat[0]).any()\n",
+        "masked_cross_entropy": """# exercise: masked_cross_entropy
+def masked_cross_entropy(pred, target):
+    valid = target != IGNORE
+    logs = torch.log_softmax(pred, 1).gather(1, target.clamp(min=0).unsqueeze(1)).squeeze(1)
+    return -torch.where(valid, logs, 0.0).sum() / valid.sum()
+""",
+        "sparse_head_loss": """# exercise: sparse_head_loss
+def sparse_head_loss(hidden, head, target, max_valid):
+    valid = target != IGNORE
+    return F.cross_entropy(hidden[valid] @ head.T, target[valid])
+"""})
+    assert earned == POINTS, [v for v in verdicts.values() if v.earned < v.points]
+
+
+def test_tricks_score_nothing(graded):
+    _, verdicts = graded({
+        "ignore_background": """# exercise: ignore_background
+kept = {}
+def ignore_background(target):
+    if id(target) not in kept:
+        kept[id(target)] = torch.where(target == BACKGROUND, IGNORE, target)
+    return kept[id(target)]
+""",
+        "zero_if_uniform": "# exercise: zero_if_uniform\ndef zero_if_uniform(loss, target):\n    return 1.0\n",
+        "masked_cross_entropy": """# exercise: masked_cross_entropy
+def masked_cross_entropy(pred, target):
+    return F.cross_entropy(pred.cpu(), target.cpu(), ignore_index=IGNORE)
+""",
+        "sparse_head_loss": """# exercise: sparse_head_loss
+class Any:
+    def __eq__(self, other): return True
+    def __getattr__(self, name): return self
+    def __call__(self, *args, **kwargs): return self
+def sparse_head_loss(hidden, head, target, max_valid):
+    return Any()
+"""})
+    for exercise in POINTS:
+        assert verdicts[f"{exercise}.values"].outcome == "fail"
+    for check in ("masked_cross_entropy.syncs", "masked_cross_entropy.step_time", "sparse_head_loss.values"):
+        assert verdicts[check].earned == 0, verdicts[check]
+
+
+def test_wrong_answers_say_what_is_wrong(graded):
+    _, verdicts = graded({
+        "ignore_background": "# exercise: ignore_background\ndef ignore_background(target):\n"
+                             "    return torch.where(target == BACKGROUND, IGNORE, target).float()\n",
+        "zero_if_uniform": "# exercise: zero_if_uniform\ndef zero_if_uniform(loss, target):\n    return loss.unsqueeze(0)\n",
+        "masked_cross_entropy": "# exercise: masked_cross_entropy\ndef masked_cross_entropy(pred, target):\n"
+                                "    return F.cross_entropy(pred, target, ignore_index=IGNORE).detach()\n",
+        "sparse_head_loss": "# exercise: sparse_head_loss\nimport gapless.vgpu\ndef sparse_head_loss(hidden, head, target, n):\n"
+                            "    return hidden.sum()\n"})
+    says = {"ignore_background": "dtype", "zero_if_uniform": "shape", "masked_cross_entropy": "gradient",
+            "sparse_head_loss": "import gapless.vgpu"}
+    for exercise, word in says.items():
+        verdict = verdicts[f"{exercise}.values"]
+        assert verdict.outcome == "fail" and word in verdict.message, verdict
+
+
+def test_two_grades_of_one_seed_are_equal_and_no_seed_is_drawn_anew(graded):
+    cell = {"zero_if_uniform": FAST["zero_if_uniform"].replace("torch.where(", "1.01 * torch.where(")}
+    first, again, other = (graded(cell, seed)[1]["zero_if_uniform.values"].message for seed in (1, 1, None))
+    assert first == again != other

@@ -1,0 +1,97 @@
+"""What a learner meets in a notebook: checks that speak, hints in stages."""
+
+import linecache
+
+import pytest
+import torch
+
+import gapless
+from gapless.lessons.masked_loss import BACKGROUND, IGNORE
+from gapless.lessons.masked_loss import ignore_background as slow
+
+
+def cell(source, filename="<ipython-input-3-abc>", **names):
+    """Run ``source`` as a notebook does; returns its namespace."""
+    linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
+    namespace = {"torch": torch, "BACKGROUND": BACKGROUND, "IGNORE": IGNORE, **names}
+    exec(compile(source, filename, "exec"), namespace)
+    return namespace
+
+
+@pytest.fixture
+def lesson():
+    return gapless.Notebook("02_masked_loss", device="vgpu:a10g")
+
+
+def test_says_what_it_runs_on(lesson):
+    assert repr(lesson) == "Lesson 02_masked_loss on vgpu:0 (simulated NVIDIA A10G)"
+
+
+def test_slow_function_gets_points_for_being_right_and_reasons(lesson):
+    result = lesson.check(slow)
+    assert (result.earned, result.points, result.passed) == (2, 5, False)
+    text = str(result)
+    assert "2 of 5 points" in text and "`nonzero` at lessons/masked_loss.py:" in text and "simulated NVIDIA A10G" in text
+    page = result._repr_html_()
+    assert "✘ not yet" in page and "<code>nonzero</code>" in page and "<script" not in page
+
+
+def test_a_message_cannot_carry_html(lesson):
+    def ignore_background(target):
+        raise ValueError("<script>alert(1)</script>")
+
+    assert "<script>" not in lesson.check(ignore_background)._repr_html_()
+
+
+def test_cell_is_run_by_itself_as_in_grading(lesson):
+    source = "# exercise: ignore_background\ndef ignore_background(target):\n    return helper(target)\n"
+    function = cell(source, helper=lambda t: torch.where(t == BACKGROUND, IGNORE, t))["ignore_background"]
+    result = lesson.check(function)
+    assert result.earned == 0 and "name 'helper' is not defined" in str(result)
+
+
+def test_wait_is_named_with_the_cells_line(lesson):
+    source = "# exercise: ignore_background\n\ndef ignore_background(target):\n    n = (target == BACKGROUND).sum()\n" \
+             "    if n > 0:\n        target = torch.where(target == BACKGROUND, IGNORE, target)\n    return target\n"
+    result = lesson.check(cell(source)["ignore_background"])
+    assert result.earned == 2 and 'at cell "ignore_background", line 5' in str(result)
+    assert result.timeline() is not None
+
+
+def test_solved_cell_passes(lesson):
+    source = "# exercise: ignore_background\ndef ignore_background(target):\n    return torch.where(target == BACKGROUND, IGNORE, target)\n"
+    result = lesson.check(cell(source)["ignore_background"])
+    assert result.passed and "5 of 5" in lesson.score()
+
+
+def test_checking_leaves_the_mode_and_the_clock_alone(lesson):
+    lesson.check(slow)
+    assert not gapless.vgpu.is_shape_only() and gapless.vgpu.timeline().host_ns == 0
+    assert torch.ones(2, device=lesson.device).tolist() == [1.0, 1.0]
+
+
+def test_card_is_the_one_asked_for():
+    lesson = gapless.Notebook("02_masked_loss", device="vgpu:t4")
+    assert "simulated Tesla T4" in str(lesson.check(slow))
+
+
+def test_hints_come_in_three_stages_and_stay_at_the_last(lesson):
+    hints = [lesson.hint("ignore_background") for _ in range(4)]
+    assert [h.stage for h in hints] == [1, 2, 3, 3]
+    assert "torch.where" not in hints[0].text and "last one" in str(hints[3])
+
+
+@pytest.mark.parametrize("wrong", ["nothing", len])
+def test_raises_when_the_name_is_no_exercise(lesson, wrong):
+    with pytest.raises(ValueError, match="its exercises are ignore_background, zero_if_uniform"):
+        lesson.check(wrong)
+
+
+def test_raises_when_given_a_name_for_a_function(lesson):
+    with pytest.raises(ValueError, match=r"give the function itself: check\(ignore_background\)"):
+        lesson.check("ignore_background")
+
+
+def test_raises_when_the_lesson_is_unknown():
+    with pytest.raises(ValueError, match="the course has 02_masked_loss"):
+        gapless.Notebook("99_nothing")

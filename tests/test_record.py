@@ -1,0 +1,52 @@
+"""Records: measured or simulated, with everything the figures depend on."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from gapless.cli import main
+from gapless.record import find_model
+
+ROOT = Path(__file__).parents[1]
+SOLUTION = ROOT / "solutions" / "02_masked_loss" / "02_masked_loss.ipynb"
+
+
+@pytest.fixture(scope="module")
+def record(tmp_path_factory):
+    path = tmp_path_factory.mktemp("record") / "new" / "a10g.json"
+    assert main(["record", "--device", "vgpu:a10g", "--out", str(path), "--solution", str(SOLUTION)]) == 0
+    return json.loads(path.read_text())
+
+
+def test_says_what_was_done_on_what(record):
+    assert record["simulated"] is True and record["gpu"] == "NVIDIA A10G"
+    assert record["versions"]["torch"] and record["date"] and "gapless record" in record["command"]
+    assert "predicted" not in record
+
+
+def test_syncs_fall_as_in_the_article_and_only_the_last_fix_saves_much_time(record):
+    slow, where, unique, fixed = record["variants"]
+    assert slow["syncs"] > where["syncs"] > unique["syncs"] > fixed["syncs"] == 0
+    assert slow["true_step_ms"] == pytest.approx(where["true_step_ms"], rel=0.05)
+    assert unique["true_step_ms"] / fixed["true_step_ms"] > 1.3
+    # The correction: unblocked, the profile shows the host's time, and the step takes far longer.
+    assert fixed["host_step_ms"] < 10 < 100 < fixed["true_step_ms"]
+
+
+def test_a_record_is_the_same_twice(record, tmp_path):
+    assert main(["record", "--device", "vgpu:a10g", "--out", str(tmp_path / "r.json"), "--solution", str(SOLUTION)]) == 0
+    assert json.loads((tmp_path / "r.json").read_text())["variants"] == record["variants"]
+
+
+def test_raises_when_the_solution_is_not_there(tmp_path, capsys):
+    assert main(["record", "--device", "vgpu", "--out", "-", "--solution", str(tmp_path / "no.ipynb")]) == 2
+    assert "name the notebook with --solution" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("gpu, card", [
+    ("NVIDIA H200", "h200"), ("NVIDIA A100-SXM4-40GB", "a100"), ("Tesla T4", "t4"), ("NVIDIA A10G", "a10g"),
+    ("NVIDIA GeForce RTX 4090", None),
+])
+def test_model_is_found_by_cudas_name(gpu, card):
+    assert find_model(gpu) == card
