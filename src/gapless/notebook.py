@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import html
+import io
 import linecache
 import re
+import sys
 from dataclasses import dataclass
+
+import torch
 
 from .checks import PASS, Verdict
 from .device import device as choose_device
@@ -15,6 +20,7 @@ from .lessons.cells import CellError, exercise_name, load_function
 from .lessons.evidence import Evidence
 from .lessons.gather import gather
 from .lessons.judge import judge
+from .vgpu.location import is_notebook_cell
 
 _SIGN = {"pass": "✔ passed", "fail": "✘ not yet", "inconclusive": "? run again"}
 # The seed of the checks in a notebook. Grading draws its own.
@@ -28,6 +34,7 @@ class CheckResult:
     exercise: str
     verdicts: tuple[Verdict, ...]
     evidence: Evidence
+    printed: str = ""
 
     @property
     def earned(self) -> float:
@@ -50,9 +57,14 @@ class CheckResult:
             name = verdict.id.rpartition(".")[2].replace("_", " ")
             body = verdict.message.replace("\n", "\n      ")
             lines.append(f"  {_SIGN[verdict.outcome]}  {name} ({verdict.earned:g}/{verdict.points:g})\n      {body}")
-        return "\n".join(lines)
+        return "\n".join([*lines, *([self._print_note()] if self.printed else [])])
 
     __repr__ = __str__
+
+    def _print_note(self) -> str:
+        lines = self.printed.rstrip().splitlines()
+        more = f" … and {len(lines) - 2} lines more" if len(lines) > 2 else ""
+        return f"Your cell printed: {' / '.join(line[:80] for line in lines[:2])}{more}"
 
     def _repr_html_(self) -> str:
         rows = []
@@ -65,7 +77,8 @@ class CheckResult:
                 f'<td style="text-align:left">{_as_html(verdict.message)}</td></tr>'
             )
         return (f"<p><b>{html.escape(self.exercise)}: {self.earned:g} of {self.points:g} points</b></p>"
-                f"<table>{''.join(rows)}</table>")
+                f"<table>{''.join(rows)}</table>"
+                + (f"<p>{html.escape(self._print_note())}</p>" if self.printed else ""))
 
     def timeline(self):
         """A picture of one step of your function at full size. Needs matplotlib."""
@@ -107,20 +120,16 @@ class Notebook:
     def check(self, function) -> CheckResult:
         """Check an exercise's function, or the exercise of that name if given as text.
 
-        The cell that defines it is run again by itself, as grading does: what it needs must be in it.
-        Raises ValueError if the function's name is no exercise of this lesson.
+        The newest cell marked with the exercise's name is run again by itself, as grading does: what it needs must be in
+        it. What it prints is shown in short. Raises ValueError if the function's name is no exercise of this lesson.
         """
         name = function if isinstance(function, str) else getattr(function, "__name__", "")
         exercise = self._exercise(name)
         cases = exercise.cases(_SEED)
-        try:
-            own = self._from_cell(function, name)
-        except CellError as error:
-            evidence = Evidence(name, str(self.device), device_name(self.device), error=str(error))
-        else:
-            # A name of the course's, so that "vgpu:a100" stays what the learner chose.
-            evidence = gather(exercise, own, cases, self._device_text or str(self.device), again=False)
-        result = CheckResult(name, tuple(judge(exercise, cases, evidence)), evidence)
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            evidence = self._gather(exercise, function, cases)
+        result = CheckResult(name, tuple(judge(exercise, cases, evidence)), evidence, printed.getvalue())
         self.results[name] = result
         return result
 
@@ -132,7 +141,7 @@ class Notebook:
         return Hint(name, stage, len(exercise.hints), exercise.hints[stage - 1])
 
     def score(self) -> str:
-        """Points so far, by exercise, of the checks run in this session."""
+        """Points so far, of each exercise's last check in this session."""
         lines = []
         for name, exercise in self.lesson.exercises.items():
             result = self.results.get(name)
@@ -148,13 +157,40 @@ class Notebook:
             known = ", ".join(self.lesson.exercises)
             raise ValueError(f"{name!r} is no exercise of this lesson; its exercises are {known}") from None
 
+    def _gather(self, exercise: Exercise, function, cases) -> Evidence:
+        try:
+            own = self._from_cell(function, exercise.name)
+        except CellError as error:
+            return Evidence(exercise.name, str(self.device), device_name(self.device), error=str(error))
+        try:
+            # A name of the course's, so that "vgpu:a100" stays what the learner chose.
+            return gather(exercise, own, cases, self._device_text or str(self.device), again=False)
+        except torch.OutOfMemoryError as error:
+            raise torch.OutOfMemoryError(
+                f"{error} Something in this notebook still holds the memory, perhaps an earlier error: restart the "
+                "kernel and run from the top."
+            ) from None
+
     def _from_cell(self, function, name: str):
         if isinstance(function, str):
             raise ValueError(f"give the function itself: check({name})")
-        source = "".join(linecache.getlines(function.__code__.co_filename)) if hasattr(function, "__code__") else ""
+        filename = function.__code__.co_filename if hasattr(function, "__code__") else ""
+        source = _newest_cell(name) or "".join(linecache.getlines(filename))
         if exercise_name(source) == name:
             return load_function(source, name, self.lesson.names)
-        return function  # defined outside a marked cell: a script or a test
+        if is_notebook_cell(filename):
+            raise CellError(f"the cell that defines {name} does not begin with the line '# exercise: {name}': put it back, "
+                            "grading finds the cell by it")
+        return function  # from a file: a script or a test
+
+
+def _newest_cell(name: str) -> str | None:
+    """The source of the cell marked ``name`` that was run last, whether or not it ran to its end; None outside
+    IPython."""
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython is not None else None
+    history = shell.user_ns.get("In", []) if shell is not None else []
+    return next((source for source in reversed(history) if exercise_name(source) == name), None)
 
 
 @dataclass(frozen=True)

@@ -117,8 +117,27 @@ class StepReport:
 
     @property
     def wait_ms(self) -> float:
-        """How long a step waits, in milliseconds."""
-        return sum(sync.wait_ms for sync in self.syncs_in_steps) / max(self.steps, 1)
+        """How long the median step waits, in milliseconds: a part of ``host_step_ms``, the median step on the host."""
+        waits_ms = dict.fromkeys(range(self.steps), 0.0)
+        for sync in self.syncs_in_steps:
+            waits_ms[sync.step] = waits_ms.get(sync.step, 0.0) + sync.wait_ms
+        return statistics.median(waits_ms.values()) if waits_ms else 0.0
+
+    def kernel_table(self, count: int = 8) -> str:
+        """The ``count`` kernels that take the device longest: ms and launches a step, and what they are. Copies
+        and memsets are among them. Needs the trace."""
+        if self.trace is None:
+            raise ValueError("this report has no trace to read; make it with StepReport.from_trace(trace)")
+        spans, each = self.trace.spans, max(self.steps, 1)
+        times: dict[str, list[float]] = defaultdict(list)
+        for span in work_in_steps(spans, Steps(spans), launches_by_correlation(spans)):
+            times[span.name].append(span.duration_ms)
+        longest = sorted(times.items(), key=lambda item: -sum(item[1]))
+        rows = [(f"{sum(ms) / each:.1f}", f"{len(ms) / each:g}", name[:70]) for name, ms in longest[:count]]
+        rest_ms = sum(sum(ms) for _, ms in longest[count:]) / each
+        if rest_ms:
+            rows.append((f"{rest_ms:.1f}", f"{sum(len(ms) for _, ms in longest[count:]) / each:g}", "all others"))
+        return "\n".join(_columns([("ms a step", "launches", "kernel"), *rows]))
 
     def to_json(self) -> dict:
         """The report in plain JSON types, without the trace."""

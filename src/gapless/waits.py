@@ -29,6 +29,8 @@ _PUBLIC = {"aten::_to_copy": "aten::to", "aten::_local_scalar_dense": "aten::ite
 _PACKAGE = Path(__file__).parent.as_posix() + "/"
 _LESSONS = _PACKAGE + "lessons/"
 _FRAME = re.compile(r"(.+)\((\d+)\): ")
+# How a frame's function is called when the operator runs in the backward pass of that line.
+BACKWARD = "backward of "
 _LIBRARY_FRAME = re.compile(
     # The lessons' slow functions are in the package, and are what a learner wants to see named.
     r"(torch|gapless(?!/lessons))/|.*/(site|dist)-packages/(torch|gapless(?!/lessons))/|.*/src/gapless/(?!lessons/)|"
@@ -249,6 +251,7 @@ def source_line(frame: str) -> str | None:
         return None
     if file.startswith("<ipython-input") or "/ipykernel_" in file:
         file = "notebook cell"
+    backward = " (in its backward pass)" if frame.strip()[found.end() :].startswith(BACKWARD) else ""
     if file == "notebook cell" or re.fullmatch(r'cell ".*"', file):
-        return f"{file}, line {line}"
-    return "/".join(file.strip("/").split("/")[-2:]) + f":{line}"
+        return f"{file}, line {line}{backward}"
+    return "/".join(file.strip("/").split("/")[-2:]) + f":{line}{backward}"

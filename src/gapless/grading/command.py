@@ -11,10 +11,11 @@ def add_parser(subparsers) -> argparse.ArgumentParser:
     """Add the ``grade`` command to an ``argparse`` parser's subparsers."""
     parser = subparsers.add_parser(
         "grade", help="grade a notebook",
-        description="Grade the exercise cells of a notebook. Exit status: 0 when it could be graded, whatever the score, else 2.")
+        description="Grade the exercise cells of a notebook. Exit status: 0 when it could be graded, whatever the "
+                    "score, else 2.")
     parser.add_argument("submission", metavar="SUBMISSION.ipynb", type=Path)
-    parser.add_argument("--device", metavar="D", help="such as vgpu:a10g or cuda (default: the variable GAPLESS_DEVICE, "
-                                                      "else cuda where there is one, else vgpu)")
+    parser.add_argument("--device", metavar="D", help="such as vgpu:a10g or cuda (default: the "
+                        "variable GAPLESS_DEVICE, else cuda where there is one, else vgpu)")
     parser.add_argument("--seed", metavar="N", type=int, help="of the hidden inputs (default: drawn anew each time)")
     parser.add_argument("--json", metavar="OUT", type=Path, help="write the result to this file too")
     parser.set_defaults(run=run)
@@ -32,7 +33,7 @@ def run(args: argparse.Namespace, lessons: str = "gapless.lessons") -> int:
 
     try:
         if args.json is not None and not args.json.absolute().parent.is_dir():
-            raise SubmissionError(f"the folder of {args.json} does not exist: make it, or name another file with --json")
+            raise SubmissionError(f"the folder of {args.json} does not exist: make it, or name another file")
         with Grader(args.submission, args.device, args.seed, lessons=lessons) as grader:
             result = grader.result(lambda text: print(text, file=sys.stderr, flush=True))
         print(as_text(result.to_json()))

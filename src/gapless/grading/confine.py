@@ -30,8 +30,8 @@ _POLL_SECONDS = 0.02
 _WATCH_SECONDS = 0.15
 _BOOT = ("import sys; folder, *paths = sys.argv[1:]; sys.path.extend(paths); "
          "from gapless.grading.worker import main; main(folder)")
-_KEPT_VARIABLES = ("LANG", "LC_ALL", "TZ", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "CUDA_VISIBLE_DEVICES", "LD_LIBRARY_PATH",
-                   "DYLD_LIBRARY_PATH", "SYSTEMROOT", "SYSTEMDRIVE", "WINDIR", "PATHEXT", "COMSPEC")
+_KEPT_VARIABLES = ("LANG", "LC_ALL", "TZ", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "CUDA_VISIBLE_DEVICES",
+                   "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SYSTEMROOT", "SYSTEMDRIVE", "WINDIR", "PATHEXT", "COMSPEC")
 
 
 class GradingError(RuntimeError):
@@ -55,8 +55,11 @@ class Limits:
 
 @dataclass(frozen=True)
 class Ending:
-    """How a worker ended. ``kind``: ``finished``, ``tampered`` (the learner's code changed the measuring tools), ``timeout``,
-    ``memory``, ``processes``, ``ended`` (by itself, before it was finished) or ``broken`` (code of ours raised). ``detail`` is in words."""
+    """How a worker ended; ``detail`` is in words.
+
+    ``kind``: ``finished``, ``tampered`` (the learner's code changed the measuring tools), ``timeout``, ``memory``,
+    ``processes``, ``ended`` (by itself, before it was finished) or ``broken`` (code of ours raised).
+    """
 
     kind: str
     detail: str = ""
@@ -80,15 +83,16 @@ def find_confinement() -> Confinement:
     if program is None:
         return Confinement(None, f"{limits} only (bubblewrap is not installed)")
     try:
-        done = subprocess.run([*_bubblewrap(program, None, (), False), "--", sys.executable, "-I", "-S", "-c", "pass"],
-                              stdin=subprocess.DEVNULL, capture_output=True, timeout=30, check=False)
+        trial = [*_bubblewrap(program, None, (), False), "--", sys.executable, "-I", "-S", "-c", "pass"]
+        done = subprocess.run(trial, stdin=subprocess.DEVNULL, capture_output=True, timeout=30, check=False)
         problem = None if done.returncode == 0 else done.stderr.decode(errors="replace").strip().splitlines()[-1:]
     except (OSError, subprocess.SubprocessError) as error:
         problem = [str(error)]
     if problem is not None:
-        return Confinement(None, f"{limits} only (bubblewrap does not work here: {''.join(problem) or 'no reason given'})")
-    return Confinement(program, "bubblewrap: no network, read-only libraries, nothing else visible, its own temporary "
-                                f"folder writable; {limits}")
+        reason = "".join(problem) or "no reason given"
+        return Confinement(None, f"{limits} only (bubblewrap does not work here: {reason})")
+    return Confinement(program, "bubblewrap: no network, read-only libraries, nothing else visible, its own "
+                                f"temporary folder writable; {limits}")
 
 
 def run_confined(folder: Path, packages: Sequence[str], device: str, limits: Limits,
@@ -111,8 +115,9 @@ def run_confined(folder: Path, packages: Sequence[str], device: str, limits: Lim
     token = secrets.token_hex(16)
     (folder / "tmp").mkdir(exist_ok=True)
     try:
-        process = subprocess.Popen(command, cwd=folder, env=_environment(folder, device), stdin=subprocess.PIPE,
-                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=os.name == "posix")
+        process = subprocess.Popen(
+            command, cwd=folder, env=_environment(folder, device), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE, start_new_session=os.name == "posix")
     except OSError as error:
         raise GradingError(f"the grading process cannot be started: {error}") from error
     started = time.time()
@@ -165,7 +170,7 @@ def _watch(psutil, process, words: queue.Queue, limits: Limits, stopped, last_wo
         now = time.monotonic()
         if now > deadline:
             if not ready:
-                raise GradingError(f"the grading process was not ready within {limits.start_seconds:g} s: {last_words()}")
+                raise GradingError(f"the grading process took over {limits.start_seconds:g} s to start: {last_words()}")
             return Ending("timeout", f"{limits.seconds:g} s")
         if ready and now > next_look:
             used, count = _tree_use(psutil, process.pid)
@@ -261,9 +266,9 @@ def _environment(folder: Path, device: str) -> dict[str, str]:
     temporary = str(folder / "tmp")
     if os.name == "posix":
         kept["PATH"] = "/usr/bin:/bin"
-    return {"LANG": "C.UTF-8", **kept, "HOME": str(folder), "USERPROFILE": str(folder), "USER": "learner", "LOGNAME": "learner",
-            "TMPDIR": temporary, "TEMP": temporary, "TMP": temporary, "GAPLESS_DEVICE": device, "GAPLESS_JOB": str(folder),
-            "PYTHONDONTWRITEBYTECODE": "1"}
+    return {"LANG": "C.UTF-8", **kept, "HOME": str(folder), "USERPROFILE": str(folder), "USER": "learner",
+            "LOGNAME": "learner", "TMPDIR": temporary, "TEMP": temporary, "TMP": temporary,
+            "GAPLESS_DEVICE": device, "GAPLESS_JOB": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
 
 
 @functools.cache

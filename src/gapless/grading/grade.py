@@ -82,6 +82,10 @@ class Graded:
     evidence: Evidence
 
 
+class _Broken(Exception):
+    """Our own code raised in the worker, after the learner's had run."""
+
+
 class Grader:
     """Grades one submission, exercise by exercise, on one device.
 
@@ -91,8 +95,8 @@ class Grader:
     the lessons. Raises SubmissionError, UnknownDevice.
     """
 
-    def __init__(self, submission: Submission | str | os.PathLike, device: str | None = None, seed: int | None = None, *,
-                 lesson: str | None = None, lessons: str = "gapless.lessons", limits: Limits = Limits(),
+    def __init__(self, submission: Submission | str | os.PathLike, device: str | None = None,
+                 seed: int | None = None, *, lesson: str | None = None, lessons: str = "gapless.lessons", limits: Limits = Limits(),
                  confinement: Confinement | None = None):
         self._package = lessons
         if not isinstance(submission, Submission):
@@ -104,7 +108,6 @@ class Grader:
         self._seed = secrets.randbits(64) if seed is None else seed
         self._limits = limits
         self.confinement = confinement or find_confinement()
-        self._fault = ""
         self._stop = threading.Event()
         self._running: dict[str, Future] = {}
         self._pool: ThreadPoolExecutor | None = None
@@ -127,7 +130,8 @@ class Grader:
         Raises GradingError where grading itself failed: then there is no score.
         """
         if name not in self.lesson.exercises:
-            raise ValueError(f"lesson {self.lesson.id} has no exercise {name!r}; it has {', '.join(self.lesson.exercises)}")
+            known = ", ".join(self.lesson.exercises)
+            raise ValueError(f"lesson {self.lesson.id} has no exercise {name!r}; it has {known}")
         if self._pool is None:
             # On a real GPU one at a time, as another's work would show in the times; modelled clocks do not mind.
             at_once = 1 if self.device.startswith("cuda") else min(len(self.lesson.exercises), os.cpu_count() or 1)
@@ -137,15 +141,15 @@ class Grader:
         return self._running[name].result()
 
     def result(self, progress: Callable[[str], None] = lambda text: None) -> Result:
-        """Grade what has not been graded yet; the whole result. ``progress`` is told of each exercise as it is done."""
+        """Grade what has not been graded yet; the whole result. ``progress`` is told of each exercise when done."""
         verdicts = []
         for i, name in enumerate(self.lesson.exercises, start=1):
             graded = self.grade_exercise(name).verdicts
             verdicts += graded
             progress(f"{i}/{len(self.lesson.exercises)} {name}: {math.fsum(v.earned for v in graded):g} of "
                      f"{math.fsum(v.points for v in graded):g} points")
-        return Result(self.lesson.id, self.device, self.device.startswith("vgpu"), verdicts, self.confinement.description,
-                      self.submission.notes)
+        return Result(self.lesson.id, self.device, self.device.startswith("vgpu"), verdicts,
+                      self.confinement.description, self.submission.notes)
 
     def write(self, path: str | os.PathLike) -> Result:
         """Write the whole result to ``path``, and return it."""
@@ -166,20 +170,23 @@ class Grader:
         evidence = Evidence(exercise.name, self.device, simulated=self.device.startswith("vgpu"))
         source = self.submission.cells.get(exercise.name)
         if source is None:
-            evidence.error = (f"no code cell begins with the line '# exercise: {exercise.name}': put that line back at the top "
-                              "of the exercise's cell, or copy the cell from the lesson's notebook")
+            evidence.error = (f"no code cell begins with the line '# exercise: {exercise.name}': put that line back at "
+                              "the top of the exercise's cell, or copy the cell from the lesson's notebook")
             return evidence
-        read = self._run(exercise, cases, source, evidence)
-        if read is None:
+        try:
+            return self._run(exercise, cases, source, evidence)
+        except _Broken as fault:
+            last = str(fault).splitlines()[-1]
+            evidence.error = f"after the cell had run, nothing could be measured any more: {last}"
+        try:
             # Our own code raised, after the learner's had run. Whose fault is it? Try without the learner's.
-            if self._run(exercise, cases, None, Evidence(exercise.name, self.device)) is None:
-                raise GradingError(f"measuring {exercise.name} fails whatever the cell does: {self._fault}")
-            evidence.error = f"after the cell had run, nothing could be measured any more: {self._fault.splitlines()[-1]}"
-            return evidence
-        return read
+            self._run(exercise, cases, None, Evidence(exercise.name, self.device))
+        except _Broken as fault:
+            raise GradingError(f"measuring {exercise.name} fails whatever the cell does: {fault}") from None
+        return evidence
 
-    def _run(self, exercise: Exercise, cases, source: str | None, blank: Evidence) -> Evidence | None:
-        """The evidence for a cell's ``source`` (None: for the known-slow function); None where our own code raised."""
+    def _run(self, exercise: Exercise, cases, source: str | None, blank: Evidence) -> Evidence:
+        """The evidence for a cell's ``source`` (None: for the known-slow function). Raises _Broken."""
         with tempfile.TemporaryDirectory(prefix="gapless-", ignore_cleanup_errors=True) as folder:
             # Links on the way to the temporary folder would not be there in the sandbox.
             folder = Path(folder).resolve()
@@ -190,10 +197,10 @@ class Grader:
             (folder / "job.json").write_text(json.dumps(job), encoding="utf-8")
             save_cases(cases, folder / "cases.npz")
             packages = dict.fromkeys(("gapless", self._package.split(".")[0], "torch", "numpy"))
-            ending = run_confined(folder, list(packages), self.device, self._limits, self.confinement, self._stop.is_set)
+            ending = run_confined(folder, list(packages), self.device, self._limits, self.confinement,
+                                  self._stop.is_set)
             if ending.kind == "broken":
-                self._fault = ending.detail
-                return None
+                raise _Broken(ending.detail or "no reason given")
             return self._read_evidence(folder / EVIDENCE, ending, blank)
 
     def _read_evidence(self, folder: Path, ending: Ending, blank: Evidence) -> Evidence:
@@ -217,7 +224,10 @@ class Grader:
 
 def grade(submission: Submission | str | os.PathLike, device: str | None = None, seed: int | None = None,
           progress: Callable[[str], None] = lambda text: None, **options) -> Result:
-    """Grade a whole submission; arguments as for :class:`Grader`. Raises SubmissionError, UnknownDevice, GradingError."""
+    """Grade a whole submission; arguments as for :class:`Grader`.
+
+    Raises SubmissionError, UnknownDevice, GradingError.
+    """
     with Grader(submission, device, seed, **options) as grader:
         return grader.result(progress)
 

@@ -21,19 +21,19 @@ import threading
 from collections.abc import Iterable
 from types import FunctionType
 
-_STARTS_PROCESSES = ("subprocess.Popen", "os.system", "os.exec", "os.posix_spawn", "os.spawn", "os.fork", "os.forkpty",
-                     "os.startfile", "os.kill", "os.killpg", "signal.pthread_kill", "_thread.start_new_thread",
+_STARTS_PROCESSES = ("subprocess.Popen", "os.system", "os.exec", "os.posix_spawn", "os.spawn", "os.fork",
+                     "os.forkpty", "os.startfile", "os.kill", "os.killpg", "signal.pthread_kill", "_thread.start_new_thread",
                      "_winapi.CreateProcess", "pty.spawn")
 _NETWORK = ("socket.connect", "socket.bind", "socket.sendto", "socket.sendmsg", "socket.getaddrinfo",
             "socket.gethostbyname", "sqlite3.connect")
 _ENVIRONMENT = ("os.putenv", "os.unsetenv")
-_WRITES = (*_ENVIRONMENT, "os.remove", "os.rename", "os.mkdir", "os.rmdir", "os.link", "os.symlink", "os.chmod", "os.chown",
-           "os.truncate", "os.utime", "os.chdir", "os.mkfifo", "os.setxattr")
+_WRITES = (*_ENVIRONMENT, "os.remove", "os.rename", "os.mkdir", "os.rmdir", "os.link", "os.symlink", "os.chmod",
+           "os.chown", "os.truncate", "os.utime", "os.chdir", "os.mkfifo", "os.setxattr")
 _INTERPRETER = ("sys.settrace", "sys.setprofile", "sys.addaudithook", "sys._current_frames",
                 "gc.get_objects", "gc.get_referrers", "gc.get_referents",
                 "ctypes.dlopen", "ctypes.dlsym", "ctypes.dlsym/handle", "ctypes.call_function",
-                "ctypes.string_at", "ctypes.wstring_at", "ctypes.cdata", "ctypes.cdata/buffer", "ctypes.PyObj_FromPtr",
-                "builtins.input", "builtins.breakpoint")
+                "ctypes.string_at", "ctypes.wstring_at", "ctypes.cdata", "ctypes.cdata/buffer",
+                "ctypes.PyObj_FromPtr", "builtins.input", "builtins.breakpoint")
 _MAKES_CODE = ("code.__new__", "marshal.loads")  # import does this too, on behalf of anyone
 _FRAME_ATTRIBUTES = ("tb_frame", "gi_frame", "cr_frame", "ag_frame")
 _READABLE_DEVICES = (os.devnull, "/dev/urandom", "/dev/random")
@@ -184,14 +184,17 @@ class Guard:
         path = os.getcwd() if not args or args[0] is None else args[0]
         if isinstance(path, int) or not _inside(os.path.realpath(os.fsdecode(path)), self._readable):
             # Import looks into every folder of the path, the working folder included.
-            if self.by_learner(frame) and not frame.f_code.co_filename.startswith("<frozen importlib"):
+            importing = frame.f_code.co_filename.startswith("<frozen importlib")
+            if self.by_learner(frame) and not importing:
                 self._refuse(f"listing the folder {path}")
 
     def _compile(self, event, args, frame):
         filename = args[1]
         if isinstance(filename, bytes):
             filename = os.fsdecode(filename)
-        if isinstance(filename, str) and self.kind(frame.f_code.co_filename) == "learner" and self.kind(filename) != "learner":
+        if not isinstance(filename, str) or self.kind(frame.f_code.co_filename) != "learner":
+            return
+        if self.kind(filename) != "learner":
             self._refuse(f"code under another file's name ({filename})")
 
     def _getframe(self, event, args, frame):

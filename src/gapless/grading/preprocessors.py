@@ -7,6 +7,7 @@ learner's notebook is never executed, and what a grade cell displays is put ther
 
 from __future__ import annotations
 
+import json
 import os
 import tempfile
 from pathlib import Path
@@ -97,8 +98,10 @@ class RestoreLesson(NbGraderPreprocessor):
         if isinstance(stated, str) and stated in self._known and stated not in exercises:
             return stated if cell.cell_type == self._known[stated]["cell_type"] else None
         text = cell.source.strip()
-        return next((name for name, known in self._known.items()
-                     if known["locked"] and known["cell_type"] == cell.cell_type and self._source[name].strip() == text), None)
+        for name, known in self._known.items():
+            if known["locked"] and known["cell_type"] == cell.cell_type and self._source[name].strip() == text:
+                return name
+        return None
 
     def _cell(self, name, source):
         new = nbformat.v4.new_code_cell if self._known[name]["cell_type"] == "code" else nbformat.v4.new_markdown_cell
@@ -136,8 +139,8 @@ class GradeWithPapermill(NbGraderPreprocessor):
                 if not any(check["outcome"] == "inconclusive" for check in results["checks"]):
                     break
             else:
-                raise GradingError(f"the measurements were too noisy {self.attempts} times; no score is stored. Grade again "
-                                   "when the machine is quiet")
+                raise GradingError(f"the measurements were too noisy {self.attempts} times; no score is stored. Grade "
+                                   "again when the machine is quiet")
         if results["lesson"] != info["notebook"]:
             raise GradingError(f"the test notebook {test_notebook} is for lesson {results['lesson']}")
         notes = results["notes"]
@@ -147,7 +150,8 @@ class GradeWithPapermill(NbGraderPreprocessor):
                 self._fill(cell, known, results, executed, notes)
                 notes = ()  # once is enough
         self._write(record / f"{info['notebook']}.json", results)
-        self.log.info("%s: %g of %g points; %s", info["student"], results["score"], results["max_score"], results["confinement"])
+        self.log.info("%s: %g of %g points; %s", info["student"], results["score"], results["max_score"],
+                      results["confinement"])
         return nb, resources
 
     def _fill(self, cell, known, results, executed, notes):
@@ -155,18 +159,16 @@ class GradeWithPapermill(NbGraderPreprocessor):
         checks = [check for check in results["checks"] if check["exercise"] == exercise]
         earned, possible = points(checks)
         if not checks or abs(possible - known["points"]) > 1e-9:
-            raise GradingError(f"{known['grade_id']} has {known['points']:g} points in the gradebook and {possible:g} in the "
-                               "lesson: run nbgrader generate_assignment again")
+            raise GradingError(f"{known['grade_id']} has {known['points']:g} points in the gradebook and {possible:g} in "
+                               "the lesson: run nbgrader generate_assignment again")
         # repr keeps every digit, so that the points are those of results.json.
-        table = nbformat.v4.new_output("execute_result", {"text/plain": repr(float(earned)), "text/html": as_html(checks, notes)},
-                                       execution_count=None)
+        data = {"text/plain": repr(float(earned)), "text/html": as_html(checks, notes)}
+        table = nbformat.v4.new_output("execute_result", data, execution_count=None)
         cell.outputs = [table, *_pictures(executed, exercise)]
         if determine_grade(cell, self.log) != (earned, float(known["points"])):
             raise GradingError(f"nbgrader would not read {earned:g} points from {known['grade_id']}")
 
     def _write(self, path: Path, results: dict) -> None:
-        import json
-
         temporary = path.with_name(path.name + ".tmp")
         temporary.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
         os.replace(temporary, path)
@@ -174,11 +176,10 @@ class GradeWithPapermill(NbGraderPreprocessor):
 
 def _pictures(executed, exercise: str) -> list:
     """The pictures that the test notebook shows for an exercise (its cell's metadata ``gapless.exercise``)."""
-    return [nbformat.v4.new_output("display_data", {"image/png": output["data"]["image/png"],
-                                                    "text/plain": output["data"].get("text/plain", "a timeline")},
-                                   metadata={key: value for key, value in output.get("metadata", {}).items() if key == "image/png"})
+    return [nbformat.v4.new_output("display_data", {kind: output["data"][kind] for kind in ("image/png", "text/plain")},
+                                   metadata={"image/png": output.get("metadata", {}).get("image/png", {})})
             for cell in executed["cells"] if cell["metadata"].get("gapless", {}).get("exercise") == exercise
-            for output in cell.get("outputs", []) if "image/png" in output.get("data", {})]
+            for output in cell.get("outputs", []) if {"image/png", "text/plain"} <= set(output.get("data", {}))]
 
 
 class SaveScoresAtOnce(SaveAutoGrades):

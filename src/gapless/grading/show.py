@@ -29,7 +29,8 @@ def as_text(result: dict, width: int = 100) -> str:
     lines = [f"Lesson {result['lesson']} on {device}: {result['score']:g} of {result['max_score']:g} points", ""]
     names = max((len(check["id"]) for check in result["checks"]), default=0)
     for check in result["checks"]:
-        lines.append(f"  {check['id']:<{names}}  {_SIGNS[check['outcome']]:<11}  {check['earned']:>4g} of {check['points']:g}")
+        sign = _SIGNS[check["outcome"]]
+        lines.append(f"  {check['id']:<{names}}  {sign:<11}  {check['earned']:>4g} of {check['points']:g}")
         for paragraph in check["message"].splitlines():
             lines += textwrap.wrap(paragraph, width, initial_indent="      ", subsequent_indent="      ")
     lines += ["", *(f"Note: {note}" for note in result["notes"]), f"Confinement: {result['confinement']}"]
@@ -46,7 +47,8 @@ def as_html(checks: Sequence[dict], notes: Sequence[str] = ()) -> str:
         f'<td {cell}>{check["earned"]:g} of {check["points"]:g}</td><td {cell}>{_prose(check["message"])}</td></tr>'
         for check in checks)
     extra = "".join(f"<p>{_prose(note)}</p>" for note in notes)
-    head = "".join(f'<th style="text-align:left;padding:4px 10px">{name}</th>' for name in ("outcome", "check", "points", "what was found"))
+    head = "".join(f'<th style="text-align:left;padding:4px 10px">{name}</th>'
+                   for name in ("outcome", "check", "points", "what was found"))
     return (f"<div><p><b>{earned:g} of {possible:g} points</b></p>{extra}<table><thead><tr>{head}</tr></thead>"
             f"<tbody>{rows}</tbody></table></div>")
 

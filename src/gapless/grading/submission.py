@@ -79,12 +79,13 @@ def _read_notebook(path: Path) -> dict:
         raise SubmissionError(f"{path} is a folder: name the notebook (.ipynb) in it")
     try:
         if path.stat().st_size > _LARGEST_FILE:
-            raise SubmissionError(f"{path} is larger than {_LARGEST_FILE // 2**20} MB: clear its outputs and save it again")
+            raise SubmissionError(
+                f"{path} is larger than {_LARGEST_FILE // 2**20} MB: clear its outputs and save it again")
         text = path.read_bytes().decode("utf-8-sig")
     except OSError as error:
         raise SubmissionError(f"{path} cannot be read: {error.strerror or error}") from None
     except UnicodeDecodeError:
-        raise SubmissionError(f"{path} is not a notebook: it is not text. Save the notebook again as .ipynb") from None
+        raise SubmissionError(f"{path} is not a notebook: it is not text. Save it again as .ipynb") from None
     if not text.strip():
         raise SubmissionError(f"{path} is empty: save the notebook again and submit that file")
     try:

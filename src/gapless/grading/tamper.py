@@ -23,6 +23,7 @@ _TORCH_FOLDER = os.path.join(os.path.dirname(os.path.realpath(torch.__file__)), 
 _TOOLS = ("torch", "torch._tensor", "torch.nn", "torch.nn.functional", "torch.autograd", "torch.autograd.profiler",
           "torch.profiler", "torch.cuda", "torch.linalg", "torch.random", "numpy", "time", "json", "os", "builtins",
           "math", "statistics", "copy", "operator", "functools", "threading", "gc")
+_DESCRIPTORS = (property, classmethod, staticmethod)
 _WATCHED = ("torch", "torch.nn.functional", "torch.cuda", "torch.autograd", "time", "numpy", "json", "builtins")
 
 
@@ -54,7 +55,7 @@ class Fingerprint:
             return
         # State changes as libraries work; what they can do does not. So of others only callables count.
         held = {key: value for key, value in list(vars(space).items())
-                if not key.startswith("__") and (callable(value) or isinstance(value, (property, classmethod, staticmethod)))}
+                if not key.startswith("__") and (callable(value) or isinstance(value, _DESCRIPTORS))}
         self._spaces.append((space, name, held, sealed))
         for key, value in held.items():
             function = getattr(value, "__func__", value)
@@ -81,7 +82,8 @@ class Fingerprint:
         for function, name, inner in self._functions.values():
             if any(a is not b for a, b in zip(_inner(function), inner)):
                 found.append(f"{name} was changed inside")
-        found += [f"{name} was changed and left so" for name, value in _settings().items() if value != self._settings[name]]
+        found += [f"{name} was changed and left so" for name, value in _settings().items()
+                  if value != self._settings[name]]
         return found
 
 

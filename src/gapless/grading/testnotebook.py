@@ -81,7 +81,8 @@ def _own_kernel(folder: Path):
     spec = folder / "jupyter" / "kernels" / _KERNEL
     spec.mkdir(parents=True)
     (spec / "kernel.json").write_text(json.dumps({
-        "argv": [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}", "--HistoryManager.hist_file=:memory:"],
+        "argv": [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}",
+                 "--HistoryManager.hist_file=:memory:"],
         "display_name": "Python 3", "language": "python"}), encoding="utf-8")
     with _environment:
         before = os.environ.get("JUPYTER_PATH")

@@ -90,7 +90,8 @@ def _prepare(folder: Path):
     from .tamper import Fingerprint, watch_assignments
 
     package = job["lessons"].split(".")[0]
-    guard = Guard([Path(importlib.import_module(name).__file__).parent for name in (__package__.split(".")[0], package)])
+    ours = __package__.split(".")[0], package
+    guard = Guard([Path(importlib.import_module(name).__file__).parent for name in ours])
     changed: list[str] = []
     fingerprint = Fingerprint([package])
     watch_assignments(guard.by_learner, changed, [package])

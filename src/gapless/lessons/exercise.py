@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 
 import torch
@@ -13,10 +14,19 @@ from ..vgpu import Assumptions
 from .evidence import Case
 
 
-def full_size(device: torch.device, assumptions: Assumptions) -> AbstractContextManager:
+@contextmanager
+def full_size(device: torch.device, assumptions: Assumptions) -> Iterator[None]:
     """Where a step of the article's size runs: on the virtual GPU tensors made inside have shapes and no values, on a
-    real one nothing changes."""
-    return vgpu.shape_only(assumptions) if device.type == "vgpu" else nullcontext()
+    real one nothing changes.
+
+    An error inside lets go of the step's tensors: a notebook keeps the last traceback, and with it gigabytes.
+    """
+    with vgpu.shape_only(assumptions) if device.type == "vgpu" else nullcontext():
+        try:
+            yield
+        except BaseException as error:
+            traceback.clear_frames(error.__traceback__)
+            raise
 
 
 @dataclass(frozen=True)

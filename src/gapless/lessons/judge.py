@@ -18,38 +18,41 @@ RELATIVE_TOLERANCE, ABSOLUTE_TOLERANCE = 1e-4, 1e-5
 # inside which a ratio decides nothing.
 DRIFT, NOISE = 0.2, 0.1
 
-# Operator → why it waits and what to try.
+# Operator → why it waits and what to try. A copy's reason depends on its direction: see _reason.
 ADVICE = {
-    "nonzero": "the size of its result is the number of true elements, which only the device knows. If it comes from "
-               "`x[mask]`, the mask is counted in the same way. Use an operation whose result is as large as its input",
-    "index": "indexing with a mask has to count the mask first. Use an operation whose result is as large as its input",
-    "item": "a Python number, `if`, `print` or `float()` needs the value on the host. Keep it a tensor: "
-            "`torch.where` chooses without asking",
-    "is_nonzero": "a Python `if` needs the value on the host. `torch.where` chooses without asking",
-    "_unique2": "the size of its result is the number of distinct values, which only the device knows. Ask for a number "
-                "of fixed size instead: a smallest, a largest, a count",
-    "unique_consecutive": "the size of its result is the number of distinct values. Ask for a number of fixed size instead",
-    "masked_select": "it has to count the mask first. Use an operation whose result is as large as its input",
+    "nonzero": "the size of its result is the number of true elements, which only the device knows; indexing with a mask "
+               "counts it in the same way. Use an operation whose result is as large as its input",
+    "item": "a Python number, `if`, `print` or `float()` needs the value on the host. Keep it a tensor: divide by the "
+            "tensor itself, choose with `torch.where`",
+    "_unique2": "the size of its result is the number of distinct values, which only the device knows. Ask for something of "
+                "fixed size instead: a smallest, a largest, a count",
     "equal": "it answers with a Python bool. Compare element by element, and keep the result a tensor",
     "bincount": "its length is the largest value. `scatter_add_` into a tensor of known length does not wait",
     "repeat_interleave": "pass `output_size`, if the host knows it",
-    "to": "a blocking copy, or a value made on the host. Make it on the device (`torch.full`), or pass a Python number",
-    "index_put_": "the assigned value lies on the host and is copied over. `torch.where` takes a Python number without a copy",
-    "copy_": "a blocking copy between host and device. Make the value where it is needed",
 }
+ADVICE["index"] = ADVICE["masked_select"] = ADVICE["nonzero"]
+ADVICE["is_nonzero"] = ADVICE["item"]
+ADVICE["unique_consecutive"] = ADVICE["unique_dim"] = ADVICE["_unique2"]
+READ_BACK = "`print`, `.cpu()`, `.tolist()` and `.numpy()` bring the values to the host. Keep them on the device"
+FROM_HOST = ("a value made on the host is copied to the device. Make it there (`torch.full`), or pass a plain Python number: "
+             "it needs no copy")
 
 
 def judge(exercise: Exercise, cases: list[Case], evidence: Evidence) -> list[Verdict]:
-    """One verdict for each check in ``exercise.points``, in that order."""
-    checks = {"values": _values, "syncs": _syncs, "host_time": _host_time, "step_time": _step_time}
+    """One verdict for each check in ``exercise.points``, in that order.
+
+    Waits and times count only once the values are right: what does nothing is fast.
+    """
+    checks = {"syncs": _syncs, "host_time": _host_time, "step_time": _step_time}
+    right, values = (FAIL, _upper(evidence.error)) if evidence.error is not None else _values(exercise, cases, evidence)
     verdicts = []
     for check, points in exercise.points.items():
-        if evidence.error is not None:
-            outcome, message = FAIL, _upper(evidence.error)
-        elif check == "values":
-            outcome, message = _values(exercise, cases, evidence)
+        if check == "values":
+            outcome, message = right, values
+        elif right != PASS:
+            outcome, message = FAIL, "Not counted before the values are right."
         else:
-            outcome, message = _void(exercise, evidence) or checks[check](exercise, evidence)
+            outcome, message = _void(evidence) or checks[check](exercise, evidence)
         verdicts.append(Verdict(f"{exercise.name}.{check}", exercise.name, points, outcome, message))
     return verdicts
 
@@ -104,14 +107,17 @@ def _fault(exercise: Exercise, case: Case, answer: Answer, evidence: Evidence) -
     if answer.value is None or answer.value.shape != value.shape:
         return "its value could not be read."
     if not _close(answer.value, value):
-        return f"the value is wrong: {_difference(answer.value, value)}"
+        nothing = " The slow function gives nan here, the mean of no elements: keep that." if np.isnan(value).any() else ""
+        return f"the value is wrong: {_difference(answer.value, value)}{nothing}"
     for name, grad in grads.items():
         found = answer.grads.get(name)
         if found is None or found.shape != grad.shape:
             return f"the gradient of `{name}` is missing."
         if not _close(found, grad):
-            return (f"the value is right and the gradient of `{name}` is wrong: {_difference(found, grad)} Was the "
-                    "result detached, or made a Python number on the way?")
+            why = ("Somewhere 0 is multiplied by inf or nan, or divided by 0."
+                   if np.isnan(found).any() and not np.isnan(grad).any()
+                   else "Was the result detached, or made a Python number on the way?")
+            return f"the value is right and the gradient of `{name}` is wrong: {_difference(found, grad)} {why}"
     return None
 
 
@@ -122,15 +128,14 @@ def _close(found: np.ndarray, wanted: np.ndarray) -> bool:
 def _difference(found: np.ndarray, wanted: np.ndarray) -> str:
     close = np.isclose(found, wanted, rtol=RELATIVE_TOLERANCE, atol=ABSOLUTE_TOLERANCE, equal_nan=True)
     first = tuple(int(i) for i in np.argwhere(~close)[0])
-    where = f"at {list(first)} " if first else ""
-    return (f"{int((~close).sum())} of {close.size} elements differ; {where}it is {found[first]:.6g} and should be "
-            f"{wanted[first]:.6g}.")
+    numbers = f"it is {found[first]:.6g} and should be {wanted[first]:.6g}."
+    return f"{int((~close).sum())} of {close.size} elements differ; at {list(first)} {numbers}" if first else numbers
 
 
 # -- can the evidence be believed? ----------------------------------------------------------------
 
 
-def _void(exercise: Exercise, evidence: Evidence) -> tuple[str, str] | None:
+def _void(evidence: Evidence) -> tuple[str, str] | None:
     """Why waits and times cannot be judged, or None."""
     if evidence.tampering:
         return FAIL, ("The measurement is void: " + "; ".join(evidence.tampering)
@@ -139,8 +144,6 @@ def _void(exercise: Exercise, evidence: Evidence) -> tuple[str, str] | None:
         return FAIL, f"At full size it raised {evidence.measure_error}."
     if evidence.learner is None or evidence.before is None:
         return FAIL, "Nothing was measured: the run ended before."
-    if evidence.answers and all(answer.error is not None for answer in evidence.answers):
-        return FAIL, "It raised on every input: there is nothing to measure yet."
     after = evidence.after
     if after is None:
         return None
@@ -167,39 +170,51 @@ def _sync_count(run: Run) -> float:
 
 def _syncs(exercise: Exercise, evidence: Evidence) -> tuple[str, str]:
     report = StepReport.from_trace(evidence.learner.trace)
-    left = [sync for sync in report.syncs_in_steps if sync.step == report.syncs_in_steps[0].step]
     before = _sync_count(evidence.before)
     if report.syncs_per_step <= exercise.max_syncs:
         return PASS, f"No wait is left: {before:g} a step before, {report.syncs_per_step:g} now."
+    left = [sync for sync in report.syncs_in_steps if sync.step == report.syncs_in_steps[-1].step]
     lines = [f"{len(left)} {'wait is' if len(left) == 1 else 'waits are'} left in a step ({before:g} in the slow function):"]
+    if evidence.simulated and evidence.learner.true_ms == evidence.before.true_ms and len(left) == before:
+        lines.insert(0, "This runs exactly as the function you were given.")
+    # By reason, so that each is explained once.
+    reasons: dict[str | None, list[str]] = {}
     for sync in left:
         operator = (sync.op or sync.name).removeprefix("aten::")
         where = f" at {sync.location}" if sync.location else ""
-        advice = ADVICE.get(operator)
-        lines.append(f"- `{operator}`{where} ({sync.kind}, {sync.wait_ms:.1f} ms)" + (f": {advice}." if advice else "."))
+        reasons.setdefault(_reason(operator, sync.kind), []).append(f"`{operator}`{where} ({sync.wait_ms:.1f} ms)")
+    for reason, waits in reasons.items():
+        lines.append(f"- {'; '.join(waits)}" + (f". Why: {reason}." if reason else "."))
     return FAIL, "\n".join(lines)
+
+
+def _reason(operator: str, kind: str) -> str | None:
+    known = ADVICE.get(operator)
+    if known is not None:
+        return known
+    return {"read-back": READ_BACK, "copy": FROM_HOST}.get(kind)
 
 
 # -- time -----------------------------------------------------------------------------------------
 
 
 def _host_time(exercise: Exercise, evidence: Evidence) -> tuple[str, str]:
-    return _time(exercise, evidence, "host_time", "host_ms",
-                 "The host is free again after",
-                 "The host still stands still while the device works: look for the wait above.")
+    return _time(exercise, evidence, "host_time", "host_ms", "The host is free again after",
+                 "It still waits for the device: see the waits above.")
 
 
 def _step_time(exercise: Exercise, evidence: Evidence) -> tuple[str, str]:
-    return _time(exercise, evidence, "step_time", "true_ms",
-                 "A step takes",
-                 "Removing a wait is not enough here: the device has to do less work. Look at the longest kernels in the "
-                 "timeline, and ask for whom they compute.")
+    if "syncs" in exercise.points:
+        next_step = "It is not only the waits: the device has to do less work. Which of it would nobody miss?"
+    else:
+        next_step = "No wait is to blame: count the multiplications, and ask for whom they are made."
+    return _time(exercise, evidence, "step_time", "true_ms", "A step takes", next_step)
 
 
 def _time(exercise, evidence: Evidence, check: str, key: str, phrase: str, next_step: str) -> tuple[str, str]:
     report = StepReport.from_trace(evidence.learner.trace)
     steps = max(report.steps, 1)
-    read_back = sum(copy.bytes for copy in report.copies if copy.direction == "DtoH") / steps
+    read_back = sum(copy.bytes for copy in report.copies if copy.direction == "DtoH" and copy.step is not None) / steps
     if read_back > exercise.max_read_back_bytes:
         return FAIL, (f"{read_back / 1e6:.1f} MB a step are copied from the device to the host. The work has to stay on the "
                       "device; what the host computes is not in this time.")
@@ -213,13 +228,10 @@ def _time(exercise, evidence: Evidence, check: str, key: str, phrase: str, next_
     limit = exercise.max_time_ratio[check]
     ratio = own_ms / slow_ms
     kind = f"simulated {evidence.device_name}" if evidence.simulated else f"measured on {evidence.device_name}"
-    facts = (f"{phrase} {own_ms:.2f} ms; the slow function's is {slow_ms:.2f} ms, the target {limit * slow_ms:.2f} ms "
-             f"or less ({kind}).")
+    facts = f"{phrase} {own_ms:.2f} ms (slow: {slow_ms:.2f} ms; wanted: at most {limit * slow_ms:.2f} ms; {kind})."
     if not evidence.simulated and abs(ratio - limit) < NOISE * limit:
         return INCONCLUSIVE, facts + " That is too close to the target to tell from noise: run it again."
-    if ratio <= limit:
-        return PASS, facts
-    return FAIL, f"{facts} {next_step}"
+    return (PASS, facts) if ratio <= limit else (FAIL, f"{facts} {next_step}")
 
 
 def _shirked(evidence: Evidence) -> str | None:

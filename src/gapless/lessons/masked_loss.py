@@ -1,7 +1,7 @@
 """Lesson 02: a masked segmentation loss whose data-dependent sizes make the host wait.
 
-The workload and the loss as first written, after "Solving bottlenecks … synchronisation events" of the article series the course
-follows: its sizes, its rules, our code.
+The workload and the loss as first written, after Chaim Rand's "PyTorch Model Performance Analysis and Optimization, Part 3"
+(2023): its sizes, its rules, our code.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ def training_step(loss: Callable, device: torch.device, size: Size = ARTICLE_SIZ
     """A training step of the article's program with ``loss(pred, target)``, ready to be called again and again.
 
     SGD, learning rate 0.001, momentum 0.9; one pinned batch is copied to the device each step. On the virtual
-    GPU call it inside ``vgpu.shape_only(LABELS)`` for the article's size.
+    GPU call it inside ``full_size(device, LABELS)`` for the article's size.
     """
     torch.manual_seed(0)
     network = make_network().to(device)

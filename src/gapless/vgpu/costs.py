@@ -84,6 +84,9 @@ def kernels(name: str, args: tuple, kwargs: dict, out) -> list[Kernel]:
     rule = RULES.get(name)
     if rule is not None:
         return rule(args, kwargs, out)
+    results = tensors(out)
+    if results and not any(t.numel() for t in results):
+        return []  # TensorIterator launches nothing for no elements
     return [Kernel(f"{_kind(name)}_kernel({name})", _kind(name), traffic(args, kwargs, out))]
 
 
@@ -134,8 +137,8 @@ def _kind(name: str) -> str:
 # -- no kernel at all -----------------------------------------------------------------------------
 
 
-@kernels_of("empty", "empty_strided", "empty_like", "new_empty", "new_empty_strided", "empty_permuted", "lift_fresh",
-            "record_stream", "_has_compatible_shallow_copy_type")
+@kernels_of("empty", "empty_strided", "empty_like", "new_empty", "new_empty_strided", "empty_permuted",
+            "_has_compatible_shallow_copy_type")
 def _nothing(args, kwargs, out):
     return []
 
@@ -158,9 +161,10 @@ def _fill(args, kwargs, out):
 # -- matrix products and convolutions -------------------------------------------------------------
 
 
-def _math_dtype(tensor: torch.Tensor, tf32: bool) -> str:
+def _math_dtype(tensor: torch.Tensor, settings) -> str:
+    """``settings``: a module with ``fp32_precision``, which the older ``allow_tf32`` flags set too."""
     if tensor.dtype == torch.float32:
-        return "tf32" if tf32 else "float32"
+        return "tf32" if settings.fp32_precision == "tf32" else "float32"
     return str(tensor.dtype).removeprefix("torch.")
 
 
@@ -169,7 +173,7 @@ def _matmul(args, kwargs, out):
     name = "bmm" if args[0].dim() == 3 and args[1].dim() == 3 else "mm"
     left, right = [t for t in args if isinstance(t, torch.Tensor)][-2:]
     flops = 2 * left.shape[-2] * left.shape[-1] * right.shape[-1] * (left.shape[0] if left.dim() == 3 else 1)
-    dtype = _math_dtype(left, torch.backends.cuda.matmul.allow_tf32)
+    dtype = _math_dtype(left, torch.backends.cuda.matmul)
     return [Kernel(f"gemm_{dtype}({name})", "matmul", traffic(args, kwargs, out), flops, dtype)]
 
 
@@ -190,7 +194,7 @@ def _convolution_flops(shape_in, shape_weight, shape_out, transposed: bool) -> f
 @kernels_of("convolution")
 def _convolution(args, kwargs, out):
     x, weight, bias, *_ = args
-    dtype = _math_dtype(x, torch.backends.cudnn.allow_tf32)
+    dtype = _math_dtype(x, torch.backends.cudnn.conv)
     flops = _convolution_flops(x.shape, weight.shape, out.shape, args[6])
     found = [Kernel(f"convolution_forward_{dtype}", "convolution", nbytes(x) + nbytes(weight) + nbytes(out), flops, dtype)]
     if bias is not None:
@@ -201,7 +205,7 @@ def _convolution(args, kwargs, out):
 @kernels_of("convolution_backward")
 def _convolution_backward(args, kwargs, out):
     grad, x, weight = args[:3]
-    dtype = _math_dtype(x, torch.backends.cudnn.allow_tf32)
+    dtype = _math_dtype(x, torch.backends.cudnn.conv)
     flops = _convolution_flops(x.shape, weight.shape, grad.shape, args[7])
     found = []
     if out[0] is not None:

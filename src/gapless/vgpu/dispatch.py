@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import torch
 
 from . import costs, syncs
@@ -24,10 +26,14 @@ def handles(*names: str):
     return register
 
 
+# Operators that make a view though their schema does not say so, lest autograd take it for one.
+_HIDDEN_VIEWS = ("_unsafe_view", "unsafe_split", "unsafe_split_with_sizes", "lift", "lift_fresh")
+
+
 class Operator:
     """What dispatch needs to know of an ``OpOverload``, worked out once."""
 
-    __slots__ = ("func", "name", "full_name", "is_view", "mutates", "handler", "multi_tensor", "cost_ns")
+    __slots__ = ("func", "name", "full_name", "is_view", "mutates", "reshapes", "handler", "multi_tensor")
     known: dict = {}
 
     def __init__(self, func):
@@ -36,7 +42,10 @@ class Operator:
         self.full_name = schema.name
         self.name = schema.name.split("::", 1)[1]
         self.mutates = schema.is_mutable
-        self.is_view = not self.mutates and any(r.alias_info is not None for r in schema.returns)
+        in_place_view = torch.Tag.inplace_view in func.tags  # squeeze_, t_, resize_, …
+        self.is_view = in_place_view or self.name in _HIDDEN_VIEWS or (
+            not self.mutates and any(r.alias_info is not None for r in schema.returns))
+        self.reshapes = in_place_view or any(a.is_out for a in schema.arguments)
         self.handler = HANDLERS.get(self.name)
         self.multi_tensor = self.name.startswith(("_foreach_", "_fused_")) and "attention" not in self.name
 
@@ -54,6 +63,13 @@ def dispatch(func, args, kwargs):
         return run(operator, args, kwargs)
     except OutOfMemory as error:
         raise torch.OutOfMemoryError(str(error)) from None
+    except NotImplementedError as error:
+        # PyTorch's own text speaks of the devices of the inner tensors.
+        if "Meta tensors" in str(error):
+            raise NotImplementedError(f"{operator.full_name} is not supported in vgpu.shape_only()") from error
+        if str(error).startswith("Could not run"):
+            raise NotImplementedError(f"{operator.full_name} is not supported on {DEVICE}") from error
+        raise
     finally:
         timeline.end_op()
 
@@ -65,6 +81,9 @@ def run(operator: Operator, args, kwargs, launch=None):
     """
     inner_args, inner_kwargs, seen = unwrap(operator, args, kwargs)
     out = compute(operator, inner_args, inner_kwargs)
+    if operator.reshapes:
+        for tensor in seen.values():
+            tensor.follow(state.memory)
     if not operator.is_view:
         if launch is not None:
             launch(inner_args, inner_kwargs, out)
@@ -133,8 +152,16 @@ def _unwrap(value, seen: dict[int, VirtualTensor], host: list[torch.Tensor]):
     if type(value) in (list, tuple):
         return type(value)([_unwrap(item, seen, host) for item in value])
     if isinstance(value, torch.device):
+        check_device(value)
         return torch.device("cpu") if state.shape_only is None else torch.device("meta")
     return value
+
+
+def check_device(device: torch.device) -> None:
+    """Raise RuntimeError for a second virtual GPU: there is one."""
+    if device.type == DEVICE.type and device.index not in (None, DEVICE.index):
+        raise RuntimeError(f"invalid device ordinal: {device}; there is one virtual GPU, {DEVICE}")
+
 
 
 # Sizes that depend on values, for tensors that have none: operator → function of its arguments.
@@ -146,7 +173,19 @@ def compute(operator: Operator, args, kwargs):
     rule = UNKNOWN_SIZES.get(operator.name)
     if rule is not None and any(isinstance(a, torch.Tensor) and a.is_meta for a in args):
         return rule(args, kwargs)
-    return operator.func(*args, **kwargs)
+    try:
+        return operator.func(*args, **kwargs)
+    except RuntimeError as error:
+        wanted = _HOST_ALLOCATOR.search(str(error))
+        if wanted is None:
+            raise
+        # The host holds the values and gave up first. A larger block than the card is the program's mistake.
+        state.memory.reserve_briefly(int(wanted.group(1)))
+        raise RuntimeError(f"the host has no memory for the values of a tensor on {DEVICE}, which the card would have held: "
+                           f"use smaller sizes, or vgpu.shape_only() ({operator.full_name}: {error})") from None
+
+
+_HOST_ALLOCATOR = re.compile(r"DefaultCPUAllocator.*tried to allocate (\d+) bytes", re.DOTALL)
 
 
 def wrap_results(operator: Operator, out, seen: dict[int, VirtualTensor], args=()):
@@ -168,8 +207,9 @@ def density_of(operator: Operator, args, out) -> float | None:
         return None
     source = next((a for a in args if isinstance(a, VirtualTensor)), None)
     known = source.density if source is not None else None
-    if known is not None and operator.is_view or operator.name in ("clone", "expand"):
-        return known
-    if known is not None and operator.name in ("logical_not", "bitwise_not"):
-        return 1.0 - known
+    if known is not None:
+        if operator.is_view or operator.name == "clone":
+            return known
+        if operator.name in ("logical_not", "bitwise_not"):
+            return 1.0 - known
     return assumptions.densities.get(operator.name, assumptions.density)

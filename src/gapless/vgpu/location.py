@@ -14,13 +14,16 @@ import torch
 _NOTEBOOK_CELL = re.compile(r"ipykernel_\d+|<ipython-input-|^<cell ")
 _MARKER = re.compile(r"^\s*#\s*exercise:\s*([A-Za-z_]\w*)\s*$")
 
-_OWN = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-# A lesson's slow functions are in the package and are what a learner wants to see named.
-_OWN_INNER = tuple(os.path.join(_OWN, part) + os.sep for part in ("vgpu", "grading")) + tuple(
-    os.path.join(_OWN, part) for part in ("profile.py", "device.py", "lessons/gather.py".replace("/", os.sep))
+_OWN = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+# What this package runs around a learner's functions. A lesson's slow functions are in the package too,
+# and are what a learner wants to see named.
+_OWN_MACHINERY = tuple(
+    _OWN + part.replace("/", os.sep) for part in ("vgpu/", "grading/", "profile.py", "device.py", "lessons/gather.py")
 )
-_SKIP = (os.path.dirname(os.path.abspath(torch.__file__)) + os.sep, sysconfig.get_paths()["stdlib"] + os.sep)
-_SITE = os.sep + "site-packages" + os.sep
+_TORCH = os.path.dirname(os.path.abspath(torch.__file__)) + os.sep
+_STDLIB = sysconfig.get_paths()["stdlib"] + os.sep
+_PACKAGES = tuple(os.sep + folder + os.sep for folder in ("site-packages", "dist-packages"))
+_GENERATED = ("<frozen", "<string", "<__array_function__")  # code without a file that is not a cell's
 
 _user_file: dict[str, bool] = {}
 _cell_names: dict[str, str | None] = {}
@@ -28,15 +31,21 @@ _host_thread = threading.main_thread().ident
 
 
 def _is_user_file(filename: str) -> bool:
+    """Whether a line of this file may be shown: not PyTorch's, Python's own or this package's machinery."""
     known = _user_file.get(filename)
     if known is None:
-        if filename.startswith(_OWN + os.sep):
-            known = not filename.startswith(_OWN_INNER)
-        else:
-            library = filename.startswith(_SKIP) and _SITE not in filename or _SKIP[0] in filename
-            known = not (library or filename.startswith(("<frozen", "<string", "<__array_function__")))
+        if filename.startswith(_OWN):
+            known = not filename.startswith(_OWN_MACHINERY)
+        elif filename.startswith((_TORCH, *_GENERATED)):
+            known = False
+        else:  # packages are often installed inside the standard library's folder
+            known = _is_package(filename) or not filename.startswith(_STDLIB)
         _user_file[filename] = known
     return known
+
+
+def _is_package(filename: str) -> bool:
+    return any(folder in filename for folder in _PACKAGES)
 
 
 def location() -> str | None:
@@ -57,6 +66,33 @@ def location() -> str | None:
     return None
 
 
+# Sequence number of an autograd node → the line whose operator made it.
+_forward_lines: dict[int, str] = {}
+_MOST_LINES = 20_000  # more than a step's; a program runs any number of steps
+
+
+def operator_location() -> str | None:
+    """:func:`location` for the operator that is running now; in a backward pass the line of the forward operator,
+    with the function called ``backward of NAME``.
+
+    A forward operator's line is known only if this was called for it.
+    """
+    node = torch._C._current_autograd_node()
+    if node is not None:
+        forward = _forward_lines.get(node._sequence_nr())
+        if forward is not None:
+            place, mark, function = forward.partition("): ")
+            return f"{place}{mark}backward of {function}"
+        return location()
+    found = location()
+    if found is not None and torch.is_grad_enabled():
+        if len(_forward_lines) >= _MOST_LINES:
+            del _forward_lines[next(iter(_forward_lines))]  # the oldest
+        # A node takes its number just before its operator runs; later operators without a node find it taken.
+        _forward_lines.setdefault(torch.autograd._get_sequence_nr() - 1, found)
+    return found
+
+
 def _innermost(frame) -> str | None:
     fallback = None
     while frame is not None:
@@ -64,7 +100,7 @@ def _innermost(frame) -> str | None:
         filename = code.co_filename
         if _is_user_file(filename):
             text = f"{display_name(filename)}({frame.f_lineno}): {code.co_name}"
-            if _SITE not in filename:
+            if filename.startswith(_OWN) or not _is_package(filename):
                 return text
             fallback = fallback or text  # another library's line, if nobody else's is found
         frame = frame.f_back
@@ -85,3 +121,8 @@ def display_name(filename: str) -> str:
         _cell_names[filename] = name
     name = _cell_names[filename]
     return f'cell "{name}"' if name else "notebook cell"
+
+
+def is_notebook_cell(filename: str) -> bool:
+    """Whether code of this file name is a notebook's cell."""
+    return bool(_NOTEBOOK_CELL.search(filename))

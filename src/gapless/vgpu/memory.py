@@ -57,7 +57,8 @@ class Allocation:
         memory._change(rounded)
 
     def __del__(self):
-        if self.nbytes:
+        # An object made without __init__ (torch.compile probes classes so) has no attributes.
+        if getattr(self, "nbytes", 0):
             self.memory._change(-self.nbytes)
 
 

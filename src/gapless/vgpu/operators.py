@@ -5,10 +5,8 @@ from __future__ import annotations
 import torch
 
 from . import costs
-from .dispatch import (
-    UNKNOWN_SIZES, Operator, compute, handles, launch_all, read_back, run, unwrap, wrap_results,
-)
-from .pinned import is_pinned
+from .dispatch import UNKNOWN_SIZES, Operator, check_device, handles, launch_all, read_back, run, unwrap
+from .pinned import is_pinned, pin
 from .state import state
 from .tensor import DEVICE, VirtualTensor, wrap
 
@@ -17,20 +15,28 @@ aten = torch.ops.aten
 # -- copies ---------------------------------------------------------------------------------------
 
 
-def _from_host(source: torch.Tensor, non_blocking: bool, **options) -> torch.Tensor:
-    """Inner tensor of a host-to-device copy of ``source``."""
-    state.timeline.copy("HtoD", source.numel() * source.element_size(), pinned=is_pinned(source),
-                        blocking=not non_blocking)
-    if state.shape_only is not None:
-        return aten._to_copy(source, **{**options, "device": torch.device("meta")})
-    return aten._to_copy(source, **{**options, "device": torch.device("cpu")})
+def _dense(tensor: torch.Tensor) -> bool:
+    """Whether the elements lie side by side in some order, so that one copy moves them all."""
+    last = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride()))
+    return tensor.numel() == 0 or last + 1 == tensor.numel()
 
 
-def _to_host(source: torch.Tensor, non_blocking: bool, pinned: bool) -> torch.Tensor:
+def _as_it_lies(source: torch.Tensor, target: torch.Tensor) -> bool:
+    """Whether the bytes can move as they are. Else PyTorch first makes a temporary tensor, which is pageable."""
+    return source.dtype == target.dtype and source.stride() == target.stride() and _dense(source)
+
+
+def _copy_in(source: torch.Tensor, target: torch.Tensor, non_blocking: bool) -> None:
+    """The time of a copy from the CPU tensor ``source`` to one like ``target``. A dtype is converted on the host."""
+    state.timeline.copy("HtoD", target.numel() * target.element_size(),
+                        pinned=is_pinned(source) and _as_it_lies(source, target), blocking=not non_blocking)
+
+
+def _copy_out(source: torch.Tensor, non_blocking: bool, pinned: bool) -> torch.Tensor:
     """CPU tensor of a device-to-host copy. Values of a shape-only tensor read as zeros."""
-    state.timeline.copy("DtoH", costs.nbytes(source), pinned=pinned, blocking=not non_blocking)
+    state.timeline.copy("DtoH", source.numel() * source.element_size(), pinned=pinned, blocking=not non_blocking)
     if source.is_meta:
-        return torch.zeros(source.shape, dtype=source.dtype)
+        return torch.zeros_like(source, device="cpu")
     return source.clone()
 
 
@@ -39,17 +45,27 @@ def _to_copy(operator, args, kwargs):
     source, = args
     options = dict(kwargs)
     device = options.pop("device", None)
-    non_blocking = options.pop("non_blocking", False)
+    non_blocking = bool(options.pop("non_blocking", False))
     pinned = bool(options.pop("pin_memory", None))
     options = {name: value for name, value in options.items() if value is not None}
+    if device is not None:
+        check_device(device)
     if not isinstance(source, VirtualTensor):
-        return wrap(_from_host(source, non_blocking, **options), state.memory)
-    if device is not None and device.type not in (DEVICE.type, "cpu"):
+        values = "cpu" if state.shape_only is None else "meta"
+        inner = aten._to_copy(source, **options, device=torch.device(values))
+        _copy_in(source, inner, non_blocking)
+        return wrap(inner, state.memory)
+    if device is None or device.type == DEVICE.type:
+        return run(operator, (source,), options)
+    if device.type == "meta":
+        return aten._to_copy(source.inner, **options, device=device)
+    if device.type != "cpu":
         raise RuntimeError(f"a tensor on {DEVICE} can be copied to the CPU and to itself, not to {device}")
-    if device is not None and device.type == "cpu":
-        host = _to_host(source.inner, non_blocking, pinned)
-        return aten._to_copy(host, **options) if options else host
-    return run(operator, (source,), options)
+    # Asked not to block, PyTorch puts the result into pinned memory.
+    pinned = pinned or non_blocking
+    host = _copy_out(source.inner, non_blocking, pinned and options.get("dtype") in (None, source.dtype))
+    host = aten._to_copy(host, **options) if options else host
+    return pin(host) if pinned else host
 
 
 @handles("copy_")
@@ -59,11 +75,12 @@ def _copy_(operator, args, kwargs):
     if isinstance(target, VirtualTensor) and isinstance(source, VirtualTensor):
         return run(operator, args, kwargs)
     if isinstance(target, VirtualTensor):
-        inner = _from_host(source, non_blocking)
-        if target.inner.is_meta == inner.is_meta:
-            target.inner.copy_(inner)
+        if not target.inner.is_meta:
+            target.inner.copy_(source)
+        _copy_in(source, target.inner, non_blocking)
         return target
-    target.copy_(_to_host(source.inner, non_blocking, is_pinned(target)))
+    inner = source.inner
+    target.copy_(_copy_out(inner, non_blocking, is_pinned(target) and _as_it_lies(inner, target)))
     return target
 
 
@@ -76,13 +93,16 @@ def _local_scalar_dense(operator, args, kwargs):
     return inner.item()
 
 
-@handles("equal")
-def _equal(operator, args, kwargs):
-    inner_args, _, _ = unwrap(operator, args, kwargs)
-    launch_all([costs.Kernel("elementwise_kernel(eq)", "pointwise", costs.traffic(inner_args, {}, None)),
-                costs.Kernel("reduce_kernel(all)", "reduction", inner_args[0].numel())])
+@handles("equal", "allclose")
+def _compare(operator, args, kwargs):
+    inner_args, inner_kwargs, _ = unwrap(operator, args, kwargs)
+    left, right, *_ = inner_args
+    if operator.name == "equal" and (left.shape != right.shape or left.numel() == 0):
+        return left.shape == right.shape  # the host knows
+    launch_all([costs.Kernel(f"elementwise_kernel({operator.name})", "pointwise", costs.traffic((left, right), {}, None)),
+                costs.Kernel("reduce_kernel(all)", "reduction", left.numel())])
     read_back(1)
-    return False if inner_args[0].is_meta else torch.equal(*inner_args)
+    return False if left.is_meta else operator.func(*inner_args, **inner_kwargs)
 
 
 # -- data-dependent sizes -------------------------------------------------------------------------
@@ -125,11 +145,30 @@ def _unknown_size(*names):
     return register
 
 
-@_unknown_size("_unique2", "unique_dim", "unique_consecutive", "_unique")
+def _distinct(elements: int) -> int:
+    return min(elements, state.shape_only.distinct if state.shape_only is not None else elements)
+
+
+@_unknown_size("_unique2", "unique_consecutive", "_unique")
 def _unique_shape(args, kwargs):
     x = args[0]
-    found = min(x.numel(), state.shape_only.distinct if state.shape_only is not None else x.numel())
+    found = _distinct(x.numel())
     return x.new_empty((found,)), x.new_empty(x.shape, dtype=torch.int64), x.new_empty((found,), dtype=torch.int64)
+
+
+@_unknown_size("unique_dim", "unique_dim_consecutive")
+def _unique_dim_shape(args, kwargs):
+    x, dim = args[:2]
+    found, shape = _distinct(x.shape[dim]), list(x.shape)
+    shape[dim] = found
+    return x.new_empty(shape), x.new_empty((x.shape[dim],), dtype=torch.int64), x.new_empty((found,), dtype=torch.int64)
+
+
+@_unknown_size("repeat_interleave")
+def _repeat_interleave_shape(args, kwargs):
+    # Each once, unless the program says how many come out.
+    size = kwargs.get("output_size")
+    return args[0].new_empty((args[0].numel() if size is None else size,), dtype=torch.int64)
 
 
 @handles("masked_select")
@@ -148,52 +187,75 @@ def _bincount_shape(args, kwargs):
 # -- indexing with masks --------------------------------------------------------------------------
 
 
-def _expand_masks(indices) -> list:
-    """Masks become int64 positions, each by a ``nonzero`` and its wait; CPU indices are copied over."""
+_MASK = (torch.bool, torch.uint8)
+
+
+def _check_mask(source: torch.Tensor, mask: torch.Tensor, place: int) -> None:
+    if mask.shape != source.shape[place:place + mask.dim()]:
+        raise IndexError(f"The shape of the mask {list(mask.shape)} at index {place} does not match the shape of the "
+                         f"indexed tensor {list(source.shape)} at index {place}")
+
+
+def _expand_masks(source: torch.Tensor, indices) -> list:
+    """Masks become int64 positions, a device's by a ``nonzero`` and its wait; a CPU index is copied over, which waits too."""
     timeline = state.timeline
     expanded = []
     for index in indices:
-        if index is None:
-            expanded.append(None)
-        elif not isinstance(index, VirtualTensor):
-            expanded.append(index.to(DEVICE))
-        elif index.dtype in (torch.bool, torch.uint8):
-            timeline.begin_op("aten::nonzero")
-            try:
-                found = wrap(nonzero(index), state.memory)
-            finally:
-                timeline.end_op()
-            expanded.extend(found.unbind(1))
-        else:
-            expanded.append(index)
+        if index is None or index.dtype not in _MASK:
+            expanded.append(index if index is None or isinstance(index, VirtualTensor) else index.to(DEVICE))
+            continue
+        _check_mask(source, index, len(expanded))
+        if not isinstance(index, VirtualTensor):
+            expanded.extend(positions.to(DEVICE) for positions in index.nonzero().unbind(1))
+            continue
+        timeline.begin_op("aten::nonzero")
+        try:
+            found = wrap(nonzero(index), state.memory)
+        finally:
+            timeline.end_op()
+        expanded.extend(found.unbind(1))
     return expanded
 
 
 @handles("index", "_unsafe_index")
 def _index(operator, args, kwargs):
     source, indices = args
-    return run(operator, (source, _expand_masks(indices)), kwargs)
+    return run(operator, (source, _expand_masks(source, indices)), kwargs)
+
+
+def _only_mask(target, indices, values) -> torch.Tensor | None:
+    """The mask, shaped to broadcast, where a number from the host is written through one mask and nothing else.
+
+    PyTorch makes a ``masked_fill`` of that (``canDispatchToMaskedFill``): nothing to count, no wait.
+    """
+    given = [(place, index) for place, index in enumerate(indices) if index is not None]
+    if isinstance(values, VirtualTensor) or values.numel() != 1 or len(given) != 1:
+        return None
+    (place, index), = given
+    if not isinstance(index, VirtualTensor) or index.dtype not in _MASK:
+        return None
+    _check_mask(target, index, place)
+    return index.inner.reshape(index.shape + (1,) * (target.dim() - place - index.dim()))
+
+
+def _fill_through(operator, target, mask, value):
+    written = target.inner if operator.mutates else target.inner.clone()
+    if not written.is_meta:
+        written.masked_fill_(mask.bool(), value.to(written.dtype).reshape(()))
+    launch_all([costs.Kernel("elementwise_kernel(masked_fill)", "pointwise", costs.nbytes(written) + costs.nbytes(mask))])
+    return target if operator.mutates else wrap(written, state.memory)
 
 
 @handles("index_put_", "index_put", "_index_put_impl_", "_unsafe_index_put")
 def _index_put(operator, args, kwargs):
     target, indices, values, *rest = args
     accumulate = rest[0] if rest else kwargs.get("accumulate", False)
-    masks = [i for i in indices if isinstance(i, torch.Tensor) and i.dtype in (torch.bool, torch.uint8)]
-    on_host = not isinstance(values, VirtualTensor)
-    if masks and not accumulate and on_host and values.numel() == 1 and len(masks) == len([i for i in indices if i is not None]) == 1:
-        # A number from the host is written by masked_fill: nothing to count, no wait.
-        def launch(inner_args, inner_kwargs, out):
-            size = costs.nbytes(inner_args[0]) + costs.nbytes(inner_args[1][0])
-            launch_all([costs.Kernel("elementwise_kernel(masked_fill)", "pointwise", size)])
-
-        if target.inner.is_meta:
-            launch((target.inner, [masks[0].inner]), {}, None)
-            return target
-        return run(operator, args, kwargs, launch)
-    if on_host:
+    mask = _only_mask(target, indices, values) if not accumulate else None
+    if mask is not None:
+        return _fill_through(operator, target, mask, values)
+    if not isinstance(values, VirtualTensor):
         values = values.to(DEVICE)  # a pageable copy, and its wait, even of one number
-    expanded = _expand_masks(indices)
+    expanded = _expand_masks(target, indices)
     if target.inner.is_meta:
         # Assumed counts of positions and of values may differ by rounding: only the time matters here.
         inner_args, _, _ = unwrap(operator, (target, expanded, values, *rest), {})
@@ -203,6 +265,13 @@ def _index_put(operator, args, kwargs):
 
 
 # -- convolutions ---------------------------------------------------------------------------------
+
+
+@handles("_conj", "_neg_view")
+def _lazy_sign(operator, args, kwargs):
+    # The wrapper cannot carry the bit that says "conjugate when read": the values are conjugated now.
+    inner_args, _, _ = unwrap(operator, args, kwargs)
+    return wrap(operator.func(*inner_args).resolve_conj().resolve_neg(), state.memory)
 
 
 @handles("convolution_overrideable")

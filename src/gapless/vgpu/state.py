@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from .location import location
+import torch
+
+from .location import operator_location
 from .memory import Memory
 from .specs import DEFAULT_CARD, Card, find_card
 from .timeline import Timeline
@@ -28,23 +31,31 @@ class State:
     """``shape_only`` is None while values are exact, else the Assumptions in force."""
 
     def __init__(self, card: Card):
+        self.shape_only: Assumptions | None = None
         self.use(card)
 
     def use(self, card: Card) -> None:
         """Model ``card`` from now on, with clocks at zero."""
         self.card = card
-        self.timeline = Timeline(card, locate=location)
+        self.timeline = Timeline(card, locate=operator_location)
         self.memory = Memory(card.memory_bytes)
-        self.shape_only: Assumptions | None = None
 
 
 state = State(find_card(DEFAULT_CARD))
+
+
+@functools.cache
+def _first_meta_operator() -> None:
+    """The first operator on the meta device imports much of PyTorch (about a second), and what it leaves behind refers to
+    its callers' frames: let those hold nobody's tensors."""
+    torch.empty(1, device="meta").add(1)
 
 
 @contextmanager
 def shape_only(assumptions: Assumptions | None = None):
     """Tensors made inside have shapes and no values, so that a step of any size costs almost nothing
     to simulate. Values read as zeros; data-dependent sizes follow ``assumptions``."""
+    _first_meta_operator()
     before = state.shape_only
     state.shape_only = assumptions or Assumptions()
     try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import weakref
+from collections import OrderedDict
 
 import torch
 
@@ -58,12 +59,65 @@ class VirtualTensor(torch.Tensor):
             value = torch.tensor(value, dtype=self.dtype)
         super().__setitem__(index, value)
 
+    def __format__(self, spec):
+        if self.dim() == 0:
+            return format(self.item(), spec)  # a read-back
+        return super().__format__(spec)
+
+    # -- what C++ would do to the wrapper and not to the values ---------------------------------
+
+    @property
+    def data(self) -> torch.Tensor:
+        """The tensor outside autograd; assigning gives this tensor the other's values, shape and dtype."""
+        return torch.Tensor.data.__get__(self)
+
+    @data.setter
+    def data(self, other: torch.Tensor) -> None:
+        torch.Tensor.data.__set__(self, other)
+        self.inner, self.allocation, self.density = other.inner, other.allocation, other.density
+
+    def follow(self, memory) -> None:
+        """Take over the shape, strides and dtype that ``inner`` has got from an operator like ``squeeze_``."""
+        same = (self.shape == self.inner.shape and self.stride() == self.inner.stride() and self.dtype == self.inner.dtype
+                and self.storage_offset() == self.inner.storage_offset())
+        if same and self.inner.untyped_storage().nbytes() <= self.allocation.nbytes:
+            return
+        with torch._C._DisableTorchDispatch():
+            self.data = wrap(self.inner, memory, self.density)
+
+    def record_stream(self, stream) -> None:
+        """Nothing: memory that another stream still uses is not modelled."""
+
+    # -- ways to the host -----------------------------------------------------------------------
+
     def tolist(self):
         """Nested lists of Python numbers; a read-back."""
         return self.cpu().tolist()
 
+    def numpy(self, *, force: bool = False):
+        """The values as an array where ``force``, else TypeError, as on any GPU."""
+        if force:
+            return self.detach().cpu().numpy()
+        raise TypeError(f"can't convert {DEVICE} device type tensor to numpy. Use Tensor.cpu() to copy the tensor to "
+                        "host memory first.")
+
+    def __array__(self, dtype=None, copy=None):
+        return self.numpy()
+
+    def __dlpack__(self, *args, **kwargs):
+        raise BufferError(f"a tensor on {DEVICE} has no memory that another library can read: call .cpu() first")
+
+    def __dlpack_device__(self):
+        return self.__dlpack__()
+
+    # -- copies of the object -------------------------------------------------------------------
+
     def __reduce_ex__(self, protocol):
-        raise RuntimeError("a tensor on vgpu cannot be pickled yet: call .cpu() first")
+        # Saved as its CPU copy and the name of the device, as PyTorch saves tensors of devices without a storage.
+        if isinstance(self, torch.nn.Parameter):
+            return torch._utils._rebuild_parameter, (self.detach(), self.requires_grad, OrderedDict())
+        return (torch._utils._rebuild_device_tensor_from_cpu_tensor,
+                (self.detach().cpu(), self.dtype, str(self.device), self.requires_grad))
 
     def __deepcopy__(self, memo):
         if not self.is_leaf:
@@ -81,11 +135,15 @@ class VirtualTensor(torch.Tensor):
 
 
 def wrap(inner: torch.Tensor, memory, density: float | None = None) -> VirtualTensor:
-    """A VirtualTensor around ``inner``; a new storage takes its bytes from ``memory``."""
+    """A VirtualTensor around ``inner``; a new storage takes its bytes from ``memory``. Raises OutOfMemory, and
+    NotImplementedError for what has no storage (sparse and nested tensors)."""
+    if inner.layout is not torch.strided or inner.is_nested:
+        kind = "nested" if inner.is_nested else str(inner.layout).removeprefix("torch.")
+        raise NotImplementedError(f"{kind} tensors are not supported on {DEVICE}: use a dense one")
     storage = inner.untyped_storage()
-    address = storage._cdata
+    address, nbytes = storage._cdata, storage.nbytes()
     allocation = _allocations.get(address)
-    if allocation is None:
-        allocation = memory.allocate(storage.nbytes())
+    if allocation is None or allocation.nbytes < nbytes:
+        allocation = memory.allocate(nbytes)
         _allocations[address] = allocation
     return VirtualTensor(inner, allocation, density)

@@ -8,6 +8,7 @@ between a launch and an idle stream's start, CPU contention.
 from __future__ import annotations
 
 import threading
+import weakref
 from collections import deque
 from dataclasses import dataclass, field
 
@@ -42,10 +43,14 @@ class Wait:
 class Stream:
     """An in-order queue of device work. ``ready_ns``: when the last work put in ends."""
 
-    __slots__ = ("number", "ready_ns", "pending")
+    __slots__ = ("number", "ready_ns", "pending", "__weakref__")
 
     def __init__(self, number: int):
         self.number = number
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget all work."""
         self.ready_ns = 0
         self.pending: deque[int] = deque()
 
@@ -66,6 +71,11 @@ class Timeline:
     """
 
     DEFAULT_STREAM = 7  # the number CUDA traces show for PyTorch's default stream
+    COPY_NS = 1_000  # a copy's own overhead on the device
+    # "For transfers of 64 KB or less" from pageable memory the driver puts the bytes aside and returns (CUDA C++
+    # programming guide, "asynchronous concurrent execution"); the transfer begins a moment later.
+    PUT_ASIDE_BYTES = 64 * 1024
+    PUT_ASIDE_NS = 2_000
 
     def __init__(self, card: Card, host: Host | None = None, locate=lambda: None):
         self.card = card
@@ -73,13 +83,19 @@ class Timeline:
         self.locate = locate
         self.recording: Recording | None = None
         self.wait_hooks: list = []
+        self.streams: dict[int, Stream] = {self.DEFAULT_STREAM: Stream(self.DEFAULT_STREAM)}
         self.reset()
 
     def reset(self) -> None:
-        """Both clocks to zero, all streams empty."""
+        """Both clocks to zero, all streams empty. A stream that somebody still holds stays usable; the others are
+        forgotten, so that the next program's streams get the same numbers."""
         self.host_ns = 0
-        self.streams: dict[int, Stream] = {self.DEFAULT_STREAM: Stream(self.DEFAULT_STREAM)}
         self.current = self.streams[self.DEFAULT_STREAM]
+        held = weakref.WeakValueDictionary(self.streams)
+        self.streams.clear()
+        self.streams.update(held)
+        for stream in self.streams.values():
+            stream.clear()
         self.correlation = 0
         self.kernel_count = 0
         self._ops = threading.local()
@@ -121,9 +137,9 @@ class Timeline:
     # -- device -------------------------------------------------------------------------------
 
     def launch(self, name: str, duration_ns: int, *, category: str = "kernel", call: str = "cudaLaunchKernel",
-               args: dict | None = None) -> int:
-        """Queue device work on the current stream; returns when it will end (ns). Blocks the host
-        while the launch queue is full."""
+               args: dict | None = None, delay_ns: int = 0) -> int:
+        """Queue device work on the current stream; returns when it will end (ns). It starts no sooner than ``delay_ns``
+        after the call. Blocks the host while the launch queue is full."""
         stream, start_ns = self.current, self.host_ns
         pending = stream.pending
         while pending and pending[0] <= self.host_ns:
@@ -131,7 +147,7 @@ class Timeline:
         if len(pending) >= self.host.queue_length:
             self.host_ns = pending.popleft()
         self.host_ns += self.host.launch_ns
-        begin = max(self.host_ns, stream.ready_ns)
+        begin = max(self.host_ns + delay_ns, stream.ready_ns)
         stream.ready_ns = begin + duration_ns
         pending.append(stream.ready_ns)
         self.kernel_count += category == "kernel"
@@ -148,20 +164,21 @@ class Timeline:
 
         ``direction``: "HtoD" or "DtoH". A blocking copy waits for the stream. So does a pageable one
         that was asked not to block: the driver stages it through its own pinned buffer (CUDA driver API,
-        "API synchronization behavior").
+        "API synchronization behavior"), unless it is small and goes to the device.
         """
         share = self.host.pinned_share if pinned else self.host.pageable_share
-        duration_ns = 1_000 + round(nbytes / (self.card.pcie_bytes_per_s * share) * 1e9)
+        duration_ns = self.COPY_NS + round(nbytes / (self.card.pcie_bytes_per_s * share) * 1e9)
         memory = "Pinned" if pinned else "Pageable"
         name = (f"Memcpy HtoD ({memory} -> Device)" if direction == "HtoD" else f"Memcpy DtoH (Device -> {memory})")
         args = {"bytes": nbytes}
-        if blocking:
-            self.launch(name, duration_ns, category="gpu_memcpy", call="cudaMemcpyAsync", args=args)
-            self.wait_for(self.current.ready_ns, "cudaStreamSynchronize", {"stream": self.current.number})
-        elif pinned:
-            self.launch(name, duration_ns, category="gpu_memcpy", call="cudaMemcpyAsync", args=args)
-        else:
+        put_aside = not pinned and direction == "HtoD" and nbytes <= self.PUT_ASIDE_BYTES
+        if not (blocking or pinned or put_aside):
             self._staged_copy(name, duration_ns, args)
+            return
+        self.launch(name, duration_ns, category="gpu_memcpy", call="cudaMemcpyAsync", args=args,
+                    delay_ns=self.PUT_ASIDE_NS if put_aside and not blocking else 0)
+        if blocking:
+            self.wait_for(self.current.ready_ns, "cudaStreamSynchronize", {"stream": self.current.number})
 
     def _staged_copy(self, name: str, duration_ns: int, args: dict) -> None:
         """One ``cudaMemcpyAsync`` that itself lasts until the copy is done."""
@@ -225,7 +242,6 @@ class Timeline:
     def new_stream(self) -> Stream:
         """A further stream; its work runs beside the others'."""
         stream = Stream(max(self.streams) + 4)
-        stream.ready_ns = self.host_ns
         self.streams[stream.number] = stream
         return stream
 

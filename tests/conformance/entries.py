@@ -1,0 +1,115 @@
+"""PyTorch's operator database against the virtual GPU: does an entry give the CPU's values and gradients?
+
+``check(entry, dtype)`` raises where it does not. ``EXCEPTIONS`` lists what is left, with the reason of each.
+"""
+
+from __future__ import annotations
+
+import warnings
+
+import torch
+from torch.testing._internal.common_methods_invocations import op_db
+from torch.utils._pytree import tree_leaves
+
+import gapless
+
+DTYPES = {"float32": torch.float32, "int64": torch.int64, "bool": torch.bool}
+
+# Uninitialised memory has no value to compare; only shapes, dtypes and devices are.
+NO_VALUES = {"empty", "empty_like", "empty_permuted", "empty_strided", "new_empty", "new_empty_strided"}
+
+# Entry → why it is left out.
+EXCEPTIONS: dict[str, str] = {}
+
+
+def entries(dtype: torch.dtype) -> list[str]:
+    """The entries that the CPU supports for ``dtype``, each as ``name`` or ``name.variant``."""
+    return [full_name(op) for op in op_db if dtype in op.supported_dtypes("cpu")]
+
+
+def full_name(op) -> str:
+    return f"{op.name}.{op.variant_test_name}" if op.variant_test_name else op.name
+
+
+def find(name: str):
+    """The entry of that name."""
+    return next(op for op in op_db if full_name(op) == name)
+
+
+def check(name: str, dtype: torch.dtype, most_samples: int | None = None) -> tuple[int, int]:
+    """Compare an entry on the virtual GPU with the CPU: (samples compared, of these with gradients).
+
+    Raises what the virtual GPU raises, and AssertionError where a value, a gradient or a device is wrong.
+    Samples that the CPU itself refuses are left out.
+    """
+    op = find(name)
+    device = gapless.device("vgpu")
+    grads = dtype.is_floating_point and op.supports_autograd
+    forward = backward = 0
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for number, sample in enumerate(op.sample_inputs("cpu", dtype, requires_grad=grads)):
+            if most_samples is not None and number >= most_samples:
+                break
+            moved = sample.transform(lambda t: _move(t, device) if isinstance(t, torch.Tensor) else t)
+            try:
+                torch.manual_seed(1)
+                wanted = op(sample.input, *sample.args, **sample.kwargs)
+            except Exception:
+                continue
+            torch.manual_seed(1)
+            found = op(moved.input, *moved.args, **_on(moved.kwargs, device))
+            _compare(found, wanted, values=op.name not in NO_VALUES, what=f"sample {number}")
+            forward += 1
+            backward += grads and _compare_gradients(op, sample, wanted, moved, found, number)
+    return forward, backward
+
+
+def _move(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
+    if tensor.layout != torch.strided:
+        return tensor
+    with torch.no_grad():
+        moved = tensor.detach().to(device)
+    return moved.requires_grad_(tensor.requires_grad)
+
+
+def _on(kwargs: dict, device: torch.device) -> dict:
+    return {k: (device if k == "device" else v) for k, v in kwargs.items()}
+
+
+def _tensors(tree) -> list[torch.Tensor]:
+    return [leaf for leaf in tree_leaves(tree) if isinstance(leaf, torch.Tensor)]
+
+
+def _compare(found, wanted, values: bool, what: str) -> None:
+    found, wanted = _tensors(found), _tensors(wanted)
+    assert len(found) == len(wanted), f"{what}: {len(found)} tensors, not {len(wanted)}"
+    for a, b in zip(found, wanted):
+        assert a.device.type == "vgpu", f"{what}: the result is on {a.device}"
+        assert a.shape == b.shape and a.dtype == b.dtype, f"{what}: {a.shape} {a.dtype}, not {b.shape} {b.dtype}"
+        if values:
+            torch.testing.assert_close(a.detach().cpu(), b.detach(), equal_nan=True, rtol=1e-5, atol=1e-6)
+
+
+def _compare_gradients(op, sample, wanted, moved, found, number: int) -> bool:
+    """Gradients of the results' weighted sum with respect to every input that has one."""
+    pairs = [(a, b) for a, b in zip(_tensors(found), _tensors(wanted)) if b.requires_grad and b.dtype.is_floating_point]
+    leaves = [(a, b) for a, b in zip(_tensors((moved.input, moved.args, moved.kwargs)),
+                                     _tensors((sample.input, sample.args, sample.kwargs))) if b.requires_grad]
+    if not pairs or not leaves:
+        return False
+    weights = [torch.linspace(0.5, 1.5, b.numel()).reshape(b.shape) for _, b in pairs]
+    try:
+        reference = torch.autograd.grad([b for _, b in pairs], [b for _, b in leaves], weights, allow_unused=True)
+    except RuntimeError:
+        return False  # the CPU cannot either
+    own = torch.autograd.grad([a for a, _ in pairs], [a for a, _ in leaves], [w.to("vgpu:0") for w in weights],
+                              allow_unused=True)
+    for a, b in zip(own, reference):
+        assert (a is None) == (b is None), f"sample {number}: a gradient is missing"
+        if a is not None:
+            torch.testing.assert_close(a.cpu(), b, equal_nan=True, rtol=1e-4, atol=1e-5)
+    return True
+
+
+__all__ = ["DTYPES", "EXCEPTIONS", "check", "entries"]

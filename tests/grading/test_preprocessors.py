@@ -1,0 +1,128 @@
+"""The parts that nbgrader runs, against a real gradebook."""
+
+import json
+import subprocess
+import sys
+
+import nbformat
+import pytest
+from toy import GOOD_DOUBLE, GOOD_SQUARE, notebook, write
+from toycourse import LESSON, Course
+
+pytest.importorskip("nbgrader")
+from nbgrader.api import Gradebook, MissingEntry
+
+from gapless.grading.confine import GradingError
+from gapless.grading.preprocessors import GradeWithPapermill, RestoreLesson, SaveScoresAtOnce
+
+
+@pytest.fixture(scope="module")
+def course(tmp_path_factory):
+    course = Course(tmp_path_factory.mktemp("course"))
+    course.nbgrader("generate_assignment", LESSON)
+    with Gradebook(f"sqlite:///{course.root}/gradebook.db") as gradebook:
+        gradebook.add_student("ann")
+        gradebook.add_submission(LESSON, "ann")
+    return course
+
+
+@pytest.fixture
+def resources(course, monkeypatch):
+    monkeypatch.chdir(course.root)
+    return {"nbgrader": {"student": "ann", "assignment": LESSON, "notebook": LESSON,
+                         "db_url": f"sqlite:///{course.root}/gradebook.db"}}
+
+
+@pytest.fixture
+def restored(resources):
+    def restore(content):
+        return RestoreLesson().preprocess(nbformat.from_dict(json.loads(json.dumps(content))), resources)[0]
+
+    return restore
+
+
+def ids(nb):
+    return [cell.metadata.get("nbgrader", {}).get("grade_id") for cell in nb.cells]
+
+
+def test_a_released_notebook_is_left_as_it_is(course, restored):
+    release = json.loads(course.released().read_text())
+    for cell in release["cells"]:
+        cell["source"] = "".join(cell["source"])
+    nb = restored(release)
+    assert [(c.source, c.metadata.get("nbgrader")) for c in nb.cells] == [
+        (c["source"], c["metadata"].get("nbgrader")) for c in release["cells"]]
+
+
+def test_an_empty_notebook_gets_every_cell_back(restored):
+    assert ids(restored(notebook())) == ["double", "check_double", "square", "check_square"]
+
+
+def test_older_notebooks_get_cells_without_ids(restored):
+    content = notebook("1")
+    content["nbformat_minor"] = 4
+    del content["cells"][0]["id"]
+    assert all("id" not in cell for cell in restored(content).cells)
+
+
+def test_a_failing_store_stores_nothing(resources):
+    """nbgrader commits score after score: one that cannot be stored would leave half of a new grading."""
+    nb = nbformat.v4.new_notebook(cells=[
+        nbformat.v4.new_code_cell("x", outputs=[nbformat.v4.new_output("execute_result", {"text/plain": "2.0"})],
+                                  metadata={"nbgrader": {"grade": True, "solution": False, "grade_id": name, "points": 3}})
+        for name in ("check_double", "no_such_cell")])
+    with pytest.raises(MissingEntry):
+        SaveScoresAtOnce().preprocess(nb, resources)
+    with Gradebook(resources["nbgrader"]["db_url"]) as gradebook:
+        assert gradebook.find_grade("check_double", LESSON, LESSON, "ann").auto_score is None
+    nb.cells.pop()
+    SaveScoresAtOnce().preprocess(nb, resources)
+    with Gradebook(resources["nbgrader"]["db_url"]) as gradebook:
+        assert gradebook.find_grade("check_double", LESSON, LESSON, "ann").auto_score == 2
+
+
+def _results(**changes):
+    check = {"id": "double.values", "exercise": "double", "points": 3, "earned": 3, "outcome": "pass", "message": "<b>right</b>"}
+    other = {**check, "id": "square.values", "exercise": "square"}
+    return {"lesson": LESSON, "device": "vgpu", "simulated": True, "score": 6, "max_score": 6, "confinement": "none",
+            "notes": [], "checks": [{**check, **changes}, other]}
+
+
+@pytest.fixture
+def graded(course, resources, restored):
+    """Grade a good notebook by a test notebook that reports what it is told."""
+    def grade(results):
+        path = course.root / "fixed" / f"{LESSON}.ipynb"
+        write(notebook({**notebook("results = ''")["cells"][0], "metadata": {"tags": ["parameters"]}},
+                       f"open(results, 'w').write({json.dumps(results)!r})",
+                       kernelspec={"name": "python3", "display_name": "Python 3", "language": "python"}), path)
+        grader = GradeWithPapermill(test_notebooks=str(path.parent), attempts=1)
+        return grader.preprocess(restored(notebook(GOOD_DOUBLE, GOOD_SQUARE)), resources)[0]
+
+    return grade
+
+
+def test_points_and_escaped_message_are_the_cell_s_output(graded):
+    (output,) = graded(_results(earned=1.25, outcome="fail")).cells[1].outputs
+    assert output.data["text/plain"] == "1.25"
+    assert "&lt;b&gt;right" in output.data["text/html"]
+
+
+@pytest.mark.parametrize("changes, says", [
+    ({"outcome": "inconclusive", "earned": 0}, "too noisy"),
+    ({"points": 4}, "generate_assignment again"),
+    ({"earned": 5}, "earned 5 of 3"),
+    ({"exercise": "cube"}, "generate_assignment again"),
+])
+def test_what_cannot_be_trusted_stores_no_score(graded, changes, says):
+    with pytest.raises(GradingError, match=says):
+        graded(_results(**changes))
+
+
+def test_grading_imports_nothing_that_only_unix_has():
+    blocked = ("resource", "fcntl", "pwd", "grp", "termios", "pty", "tty", "syslog")
+    script = ("import sys, torch, numpy, psutil\n"
+              f"sys.modules.update(dict.fromkeys({blocked!r}))\n"
+              "import gapless.grading.grade, gapless.grading.command, gapless.grading.worker, gapless.grading.guard, "
+              "gapless.grading.tamper, gapless.grading.testnotebook, gapless.grading.show\n")
+    subprocess.run([sys.executable, "-c", script], check=True)

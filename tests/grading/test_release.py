@@ -1,0 +1,75 @@
+"""What learners get is what the sources generate, and holds no solution."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from gapless.grading.release import ReleaseError, generate, run_nbgrader
+from gapless.lessons import LESSONS
+from gapless.lessons.cells import exercise_name, load_function
+from gapless.lessons.gather import gather
+from gapless.lessons.judge import judge
+
+ROOT = Path(__file__).parents[2]
+
+
+def cells(notebook: Path) -> dict[str, str]:
+    found = {}
+    for cell in json.loads(notebook.read_text(encoding="utf-8"))["cells"]:
+        source = "".join(cell["source"])
+        if cell["cell_type"] == "code" and exercise_name(source):
+            found[exercise_name(source)] = source
+    return found
+
+
+def released(lesson_id: str, root: Path = ROOT / "notebooks") -> Path:
+    return root / lesson_id / f"{lesson_id}.ipynb"
+
+
+@pytest.fixture(scope="module")
+def generated(tmp_path_factory):
+    into = tmp_path_factory.mktemp("notebooks")
+    return into, generate(ROOT, into)
+
+
+def test_notebooks_are_those_that_the_solutions_generate(generated):
+    into, paths = generated
+    assert {path.parent.name for path in paths} == set(LESSONS)
+    for path in paths:
+        kept = ROOT / "notebooks" / path.relative_to(into)
+        assert kept.read_text(encoding="utf-8") == path.read_text(encoding="utf-8"), \
+            f"{kept.relative_to(ROOT)} is not what solutions/ generates: run make notebooks"
+
+
+@pytest.mark.parametrize("lesson_id", LESSONS)
+def test_stub_only_lacks_lines_that_the_solution_has(lesson_id):
+    """The teaching contract: a learner's cell is the solution's without the solution."""
+    stubs, solutions = cells(released(lesson_id)), cells(released(lesson_id, ROOT / "solutions"))
+    assert set(stubs) == set(solutions) == set(LESSONS[lesson_id].exercises)
+    for name, stub in stubs.items():
+        code = [line for line in stub.splitlines() if line.strip() and not line.startswith("#")]
+        assert set(code) <= set(solutions[name].splitlines())
+        assert "BEGIN SOLUTION" not in stub and stub != solutions[name]
+
+
+@pytest.mark.parametrize("lesson_id, name", [(lesson.id, name) for lesson in LESSONS.values() for name in lesson.exercises])
+def test_stub_runs_is_right_and_scores_only_for_that(lesson_id, name):
+    lesson = LESSONS[lesson_id]
+    exercise = lesson.exercises[name]
+    cases = exercise.cases(11)
+    function = load_function(cells(released(lesson_id))[name], name, lesson.names)
+    earned = {v.id.rpartition(".")[2]: v.earned for v in judge(exercise, cases, gather(exercise, function, cases, "vgpu"))}
+    assert earned.pop("values") == exercise.points["values"] and not any(earned.values())
+
+
+@pytest.mark.parametrize("folder", ["notebooks", "solutions"])
+@pytest.mark.parametrize("lesson_id", LESSONS)
+def test_notebooks_are_kept_without_outputs(lesson_id, folder):
+    for cell in json.loads(released(lesson_id, ROOT / folder).read_text(encoding="utf-8"))["cells"]:
+        assert not cell.get("outputs") and not cell.get("execution_count")
+
+
+def test_raises_when_nbgrader_fails(tmp_path):
+    with pytest.raises(ReleaseError, match="generate_assignment nothing failed"):
+        run_nbgrader(tmp_path, "generate_assignment", "nothing")

@@ -1,0 +1,102 @@
+import pytest
+import torch
+
+from gapless.vgpu import CARDS, costs
+
+CARD = CARDS["a100"]
+
+
+def kernels(name, *args, out=None, **kwargs):
+    return costs.kernels(name, args, kwargs, out)
+
+
+def meta(*shape, dtype=torch.float32):
+    return torch.empty(shape, dtype=dtype, device="meta")
+
+
+def test_a_pointwise_kernel_takes_its_bytes_over_the_bandwidth():
+    x, y = meta(1000, 1000), meta(1000, 1000)
+    kernel, = kernels("add", x, y, out=meta(1000, 1000))
+    assert kernel.bytes == 12e6
+    assert kernel.duration_ns(CARD) == round(12e6 / (1555e9 * 0.85) * 1e9)
+
+
+def test_no_kernel_is_shorter_than_the_floor():
+    kernel, = kernels("add", meta(1), meta(1), out=meta(1))
+    assert kernel.duration_ns(CARD) == costs.FLOOR_NS
+
+
+def test_no_elements_no_kernel():
+    assert kernels("add", meta(0, 3), meta(0, 3), out=meta(0, 3)) == []
+
+
+def test_a_matrix_product_takes_its_flops_over_the_peak():
+    x = meta(4096, 4096, dtype=torch.float16)
+    kernel, = kernels("mm", x, x, out=x)
+    assert kernel.flops == 2 * 4096**3
+    assert kernel.duration_ns(CARD) == round(2 * 4096**3 / (312e12 * 0.75) * 1e9)
+
+
+def test_a_thin_product_is_bound_by_memory():
+    kernel, = kernels("mm", meta(1, 4096), meta(4096, 4096), out=meta(1, 4096))
+    assert kernel.duration_ns(CARD) == round(kernel.bytes / (1555e9 * 0.80) * 1e9)
+
+
+@pytest.fixture
+def precision():
+    before = torch.backends.cuda.matmul.fp32_precision
+    yield
+    torch.backends.cuda.matmul.fp32_precision = before
+
+
+def test_float32_products_are_tf32_only_where_allowed(precision):
+    x = meta(4096, 4096)
+    durations = {}
+    for setting in ("ieee", "tf32"):
+        torch.backends.cuda.matmul.fp32_precision = setting
+        durations[setting], = (k.duration_ns(CARD) for k in kernels("mm", x, x, out=x))
+    assert durations["ieee"] / durations["tf32"] == pytest.approx(156 / 19.5, rel=1e-3)
+
+
+def test_a_card_without_tf32_computes_in_float32(precision):
+    torch.backends.cuda.matmul.fp32_precision = "tf32"
+    x = meta(4096, 4096)
+    kernel, = kernels("mm", x, x, out=x)
+    assert kernel.duration_ns(CARDS["t4"]) == round(2 * 4096**3 / (8.1e12 * 0.75) * 1e9)
+
+
+def test_an_expanded_operand_is_read_once():
+    column = meta(1000, 1).expand(1000, 1000)
+    assert costs.nbytes(column) == 4000
+    assert costs.nbytes(meta(3, 4).t()) == 48
+
+
+def test_a_convolution_pads_channels_to_the_tile():
+    few = costs._convolution_flops((1, 3, 8, 8), (10, 3, 3, 3), (1, 10, 8, 8), False)
+    full = costs._convolution_flops((1, 16, 8, 8), (16, 16, 3, 3), (1, 16, 8, 8), False)
+    assert few == full == 2 * 8 * 8 * 9 * 16 * 16
+
+
+def test_a_radix_sort_passes_over_all_bits_of_the_key():
+    assert len(costs.radix_sort(1000, 8, 8)) == 1 + 8
+    assert len(costs.radix_sort(1000, 8, 8, bits=20)) == 1 + 3
+
+
+def test_accumulating_through_an_index_sorts_and_plain_writing_does_not():
+    target, index, values = meta(1000), meta(100, dtype=torch.int64), meta(100)
+    plain = kernels("index_put_", target, [index], values, False, out=target)
+    accumulated = kernels("index_put_", target, [index], values, True, out=target)
+    assert len(plain) == 1
+    assert any("Sort" in k.name for k in accumulated)
+    assert any(k.workspace_bytes for k in accumulated)
+
+
+def test_a_list_of_tensors_is_a_launch_for_each_chunk():
+    many = [meta(10) for _ in range(111)]
+    assert len(costs.multi_tensor("_foreach_mul_", (many, 2.0), {}, None)) == 2
+    assert len(costs.multi_tensor("_foreach_mul_", (many[:110], 2.0), {}, None)) == 1
+
+
+def test_every_kind_of_kernel_has_an_efficiency():
+    for share in (*costs.MEMORY_EFFICIENCY.values(), *costs.MATH_EFFICIENCY.values()):
+        assert 0 < share <= 1

@@ -1,0 +1,180 @@
+import gc
+
+import pytest
+import torch
+
+from gapless import vgpu
+from gapless.vgpu.memory import Memory, OutOfMemory
+
+KIB = 1024
+
+
+@pytest.fixture(autouse=True)
+def without_collector():
+    """What frees memory here is Python's reference counting, as on CUDA."""
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
+
+
+@pytest.fixture
+def used():
+    """Bytes taken since the test began."""
+    before = vgpu.memory().allocated_bytes
+    return lambda: vgpu.memory().allocated_bytes - before
+
+
+# -- the counter ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("nbytes, taken", [(0, 0), (1, 512), (512, 512), (513, 1024), (10**6, 1_000_448)])
+def test_sizes_are_rounded_up_to_512_bytes(nbytes, taken):
+    memory = Memory(2**30)
+    block = memory.allocate(nbytes)
+    assert memory.allocated_bytes == block.nbytes == taken
+    del block
+    assert memory.allocated_bytes == 0
+
+
+def test_the_peak_stays_when_memory_is_given_back():
+    memory = Memory(2**20)
+    first, second = memory.allocate(1024), memory.allocate(2048)
+    del first, second
+    memory.reserve_briefly(512)
+    assert (memory.allocated_bytes, memory.peak_bytes) == (0, 3072)
+
+
+def test_running_out_says_what_was_asked_and_what_is_left():
+    memory = Memory(2**20)
+    block = memory.allocate(2**19)
+    with pytest.raises(OutOfMemory, match=r"allocate 0.50 MiB.*capacity of 1.00 MiB of which 0.50 MiB is free"):
+        memory.allocate(2**19 + 1 - 512)  # rounded up
+        memory.allocate(2**19 + 1)
+    assert memory.allocated_bytes == block.nbytes
+
+
+def test_changes_are_reported_while_somebody_listens():
+    memory, changes = Memory(2**20), []
+    memory.on_change = changes.append
+    memory.allocate(100)
+    assert changes == [512, -512]
+
+
+# -- tensors ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mode", ["exact", "shape only"])
+def test_a_tensor_takes_its_bytes_and_gives_them_back(device, used, mode):
+    def use():
+        x = torch.empty(KIB, device=device)
+        assert used() == 4 * KIB
+        y = x + 1
+        assert used() == 8 * KIB
+        del x, y
+        assert used() == 0
+
+    if mode == "exact":
+        use()
+    else:
+        with vgpu.shape_only():
+            use()
+
+
+def test_views_share_their_storage_and_keep_it(device, used):
+    x = torch.empty(4, KIB, device=device)
+    views = [x[0], x.t(), x.view(-1), x.detach(), x[1][2:5], x.data]
+    assert used() == 16 * KIB
+    del x
+    assert used() == 16 * KIB
+    del views
+    assert used() == 0
+
+
+def test_in_place_operators_take_nothing(device, used):
+    x = torch.zeros(KIB, device=device)
+    x += 1
+    x.mul_(2)[3] = 7
+    assert used() == 4 * KIB
+
+
+def test_storage_grown_by_resize_is_counted(device, used):
+    x = torch.zeros(2, device=device)
+    x.resize_(KIB)
+    assert used() == 4 * KIB
+
+
+def test_a_training_step_leaves_only_what_stays(device, used):
+    layer = torch.nn.Linear(256, 256, bias=False).to(device)
+    x = torch.randn(8, 256, device=device)
+    steady = 256 * 256 * 4 * 2 + 8 * 256 * 4  # weight, gradient, input
+    for _ in range(3):
+        layer.zero_grad()
+        layer(x).relu().sum().backward()
+        assert used() == steady
+
+
+def test_activations_are_freed_with_the_graph(device, used):
+    x = torch.randn(KIB, device=device, requires_grad=True)
+    y = x.exp().sin()
+    assert used() == 3 * 4 * KIB
+    y.sum().backward()
+    del y
+    assert used() == 2 * 4 * KIB  # x and its gradient
+
+
+def test_peak_and_its_reset(device):
+    torch.vgpu.reset_peak_memory_stats()
+    before = torch.vgpu.memory_allocated()
+    x = torch.empty(100 * KIB, device=device)
+    del x
+    assert torch.vgpu.max_memory_allocated() == before + 400 * KIB
+    torch.vgpu.reset_peak_memory_stats()
+    assert torch.vgpu.max_memory_allocated() == before
+
+
+# -- out of memory ----------------------------------------------------------------------------------
+
+
+def test_more_than_the_card_is_pytorchs_own_error(device, used):
+    with vgpu.shape_only():
+        with pytest.raises(torch.OutOfMemoryError, match=r"Tried to allocate 37.25 GiB.*24.00 GiB"):
+            torch.empty(10**10, device=device)
+    assert used() == 0
+
+
+def test_a_tensor_larger_than_card_and_host_is_the_cards_error(device):
+    with pytest.raises(torch.OutOfMemoryError):
+        torch.empty(10**13, device=device)
+
+
+def test_out_of_memory_forward_frees_what_the_step_held(device, used):
+    def step():
+        x = torch.empty(2**30, device=device)
+        return [x * n for n in range(10)]
+
+    with vgpu.shape_only():
+        with pytest.raises(torch.OutOfMemoryError):
+            step()
+    assert used() == 0
+
+
+def test_out_of_memory_inside_backward_reaches_the_program(device, used):
+    with vgpu.shape_only():
+        x = torch.empty(2**31, device=device, requires_grad=True)  # 8 of 24 GiB
+        y = x * 2
+        with pytest.raises(torch.OutOfMemoryError):
+            (y * y).sum().backward()
+        del x, y
+    assert used() == 0
+
+
+def test_training_goes_on_after_it_ran_out(device):
+    with vgpu.shape_only():
+        x = torch.empty(2**31, device=device, requires_grad=True)
+        for _ in range(3):
+            with pytest.raises(torch.OutOfMemoryError):
+                (x * 2 * x).sum().backward()
+    small = torch.ones(3, device=device, requires_grad=True)
+    small.sum().backward()
+    assert small.grad.tolist() == [1, 1, 1]
