@@ -25,8 +25,17 @@ def full_size(device: torch.device, assumptions: Assumptions) -> Iterator[None]:
         try:
             yield
         except BaseException as error:
-            traceback.clear_frames(error.__traceback__)
+            _let_go(error)
             raise
+
+
+def _let_go(error: BaseException | None) -> None:
+    """Drop what the error and those before it keep alive: the frames' variables, and the tensor without an attribute."""
+    while error is not None:
+        traceback.clear_frames(error.__traceback__)
+        if isinstance(error, AttributeError):
+            error.obj = None
+        error = error.__cause__ or error.__context__
 
 
 @dataclass(frozen=True)

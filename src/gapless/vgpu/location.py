@@ -66,9 +66,16 @@ def location() -> str | None:
     return None
 
 
-# Sequence number of an autograd node → the line whose operator made it.
-_forward_lines: dict[int, str] = {}
-_MOST_LINES = 20_000  # more than a step's; a program runs any number of steps
+class _ForwardLines(threading.local):
+    """Autograd numbers its nodes in each thread by itself: number of a node → the line whose operator made it."""
+
+    def __init__(self):
+        self.lines: dict[int, str] = {}
+
+
+_forward = _ForwardLines()
+_host_lines = _forward.lines  # those of the host's thread, for the autograd engine's
+_MOST_LINES = 20_000  # more than a step has; a program runs any number of steps
 
 
 def operator_location() -> str | None:
@@ -77,19 +84,21 @@ def operator_location() -> str | None:
 
     A forward operator's line is known only if this was called for it.
     """
+    global _host_lines
     node = torch._C._current_autograd_node()
     if node is not None:
-        forward = _forward_lines.get(node._sequence_nr())
-        if forward is not None:
-            place, mark, function = forward.partition("): ")
-            return f"{place}{mark}backward of {function}"
-        return location()
+        line = _host_lines.get(node._sequence_nr())
+        if line is None:
+            return location()
+        place, mark, function = line.partition("): ")
+        return f"{place}{mark}backward of {function}"
     found = location()
     if found is not None and torch.is_grad_enabled():
-        if len(_forward_lines) >= _MOST_LINES:
-            del _forward_lines[next(iter(_forward_lines))]  # the oldest
+        lines = _host_lines = _forward.lines
+        if len(lines) >= _MOST_LINES:
+            del lines[next(iter(lines))]  # the oldest
         # A node takes its number just before its operator runs; later operators without a node find it taken.
-        _forward_lines.setdefault(torch.autograd._get_sequence_nr() - 1, found)
+        lines.setdefault(torch.autograd._get_sequence_nr() - 1, found)
     return found
 
 
