@@ -83,7 +83,8 @@ def _profile_vgpu(step, steps: int) -> Trace:
     timeline, memory = vgpu.timeline(), vgpu.memory()
     if timeline.recording is not None:
         raise RuntimeError("a profile is being recorded already: profiles do not nest")
-    recording = timeline.recording = vgpu.Recording()
+    recording, locate = vgpu.Recording(), timeline.locate
+    timeline.recording = recording
 
     def changed(nbytes: int) -> None:
         recording.records.append(
@@ -97,9 +98,11 @@ def _profile_vgpu(step, steps: int) -> Trace:
                 start_ns = timeline.host_ns
                 step()
                 timeline.annotate(f"ProfilerStep#{number}", start_ns)
-        timeline.host_work(2_000)  # the closing wait belongs to no step
+        timeline.host_work(2_000)  # the closing wait belongs to no step, and to no line of the user's
+        timeline.locate = lambda: None
         timeline.synchronize_device()
     finally:
+        timeline.locate = locate
         timeline.recording = memory.on_change = None
     metadata = {
         "schemaVersion": 1,
@@ -126,7 +129,8 @@ def _profile_torch(step, steps: int, device: torch.device) -> Trace:
     activities = [torch.profiler.ProfilerActivity.CPU]
     if device.type == "cuda":
         activities.append(torch.profiler.ProfilerActivity.CUDA)
-    with torch.profiler.profile(activities=activities, profile_memory=True) as profiler:
+    # acc_events: there is one cycle; without it PyTorch warns on stderr that others would be dropped.
+    with torch.profiler.profile(activities=activities, profile_memory=True, acc_events=True) as profiler:
         for number in range(steps):
             with torch.autograd.profiler.record_function(f"ProfilerStep#{number}"), _MarkLines():
                 step()
@@ -190,19 +194,15 @@ def time_step(step: Callable[[], object], *, warmup: int = 3, steps: int = 20, b
 
 
 def _clock_ms(device: torch.device, step, count: int, wait: bool) -> float:
-    now = _now_ms if device.type != "vgpu" else _virtual_now_ms
+    # Whole nanoseconds, so that a simulated time does not depend on when it began.
+    now = time.perf_counter_ns if device.type != "vgpu" else _virtual_now_ns
     start = now()
     for _ in range(count):
         step()
     if wait:
         synchronize(device)
-    return now() - start
+    return (now() - start) / 1e6
 
 
-def _now_ms() -> float:
-    return time.perf_counter() * 1e3
-
-
-def _virtual_now_ms() -> float:
-    return vgpu.timeline().host_ns / 1e6
-
+def _virtual_now_ns() -> int:
+    return vgpu.timeline().host_ns

@@ -5,7 +5,6 @@ import torch
 import torch.nn.functional as F
 
 from gapless import vgpu
-from gapless.vgpu import costs, dispatch, state
 
 
 def draw(*shape, seed=0):
@@ -97,7 +96,7 @@ def masks(x):
     y[y > 1] = 0.5
     y[y < -1] += 2
     y[(y > 0) & (y < 0.3)] *= 3
-    return y.view(4, 6)[(y.view(4, 6) > 0).any(0).nonzero()[0] % 4, 1:3]
+    return y[y > 0].cumsum(0).sum() * y
 
 
 def indices(x):
@@ -231,23 +230,21 @@ def test_out_takes_the_shape_of_the_result(device):
 
 
 @pytest.mark.parametrize("change, shape", [
-    (lambda x: x.squeeze_(), (2, 3)), (lambda x: x.resize_(4, 5), (4, 5)), (lambda x: x.t_() if x.dim() == 2 else x[0].t_(), None),
+    (lambda x: x.squeeze_(), (2, 3)), (lambda x: x.resize_(4, 5), (4, 5)), (lambda x: x.transpose_(0, 2), (3, 2, 1)),
     (lambda x: x.set_(x.new_ones(7)), (7,)), (lambda x: x.unsqueeze_(-1), (1, 2, 3, 1)),
-], ids=["squeeze_", "resize_", "t_", "set_", "unsqueeze_"])
+], ids=["squeeze_", "resize_", "transpose_", "set_", "unsqueeze_"])
 def test_a_tensor_reshaped_in_place_has_its_new_shape(change, shape, device):
     x = torch.zeros(1, 2, 3, device=device)
     changed = change(x)
-    assert changed.shape == changed.cpu().shape
-    if shape is not None:
-        assert changed is x
-        assert x.shape == shape
+    assert changed is x
+    assert x.shape == x.cpu().shape == shape
 
 
 def test_reshaping_in_place_launches_nothing(device):
     x = torch.zeros(1, 2, 3, device=device)
     before = vgpu.timeline().kernel_count
     x.squeeze_().t_()
-    x.view(2, 3).unsqueeze(0)
+    x.t().view(2, 3).unsqueeze(0)
     assert vgpu.timeline().kernel_count == before
 
 
@@ -433,11 +430,9 @@ def test_the_mode_ends_with_its_block_even_by_an_error():
     assert not vgpu.is_shape_only()
 
 
-def test_one_article_size_operator_holds_no_memory_of_the_host(device):
+def test_without_values_the_host_holds_nothing(device):
+    before = vgpu.memory().allocated_bytes
     with vgpu.shape_only():
         x = torch.empty(2**31, device=device)
-        y = (x + 1).exp()
-    assert state.state.memory.allocated_bytes >= 2 * 2**33
-    assert y.inner.is_meta
-    assert costs.nbytes(y.inner) == 2**33
-    assert dispatch.Operator.known
+        assert x.inner.is_meta
+    assert vgpu.memory().allocated_bytes - before == 2**33

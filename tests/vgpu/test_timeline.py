@@ -198,6 +198,7 @@ def test_records_say_what_ran_where_and_when(timeline):
         ("kernel", "k", 120, 1000, 7),
         ("python_function", "train.py(3): step", 0, 120, "host"),
         ("cpu_op", "aten::add", 0, 120, "host"),
+        ("python_function", "train.py(3): step", 120, 1005, "host"),
         ("cuda_runtime", "cudaStreamSynchronize", 120, 1005, "host"),
     ]
     assert [(w.name, w.op, w.wait_ns, w.location) for w in timeline.recording.waits] == [

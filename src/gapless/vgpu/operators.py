@@ -124,7 +124,7 @@ def nonzero(mask: VirtualTensor) -> torch.Tensor:
     launch_all(costs.nonzero_count(inner))
     read_back()
     if inner.is_meta:
-        found = inner.new_empty((_share(mask), inner.dim()), dtype=torch.int64)
+        found = inner.new_empty((inner.dim(), _share(mask)), dtype=torch.int64).t()  # as CUDA lays it out
     else:
         found = aten.nonzero(inner)
     launch_all(costs.nonzero_select(inner, found.shape[0]))

@@ -203,21 +203,26 @@ class Timeline:
         start_ns = self.host_ns
         wait_ns = max(0, until_ns - start_ns)
         self.host_ns = start_ns + wait_ns + self.host.sync_ns
+        wait = self._note_wait(name, wait_ns)
         if self.recording is not None:
+            duration_ns = self.host_ns - start_ns
+            if wait.op is None and wait.location is not None:  # else the operator's line is recorded
+                self._record("python_function", wait.location, start_ns, duration_ns, "host", {})
             self.correlation += 1
-            self._record("cuda_runtime", name, start_ns, self.host_ns - start_ns, "host",
+            self._record("cuda_runtime", name, start_ns, duration_ns, "host",
                          {"correlation": self.correlation, **(args or {})})
-        self._note_wait(name, wait_ns)
 
-    def _note_wait(self, name: str, wait_ns: int) -> None:
+    def _note_wait(self, name: str, wait_ns: int) -> Wait | None:
+        """Tell whoever listens."""
         if self.recording is None and not self.wait_hooks:
-            return
+            return None
         stack = self._op_stack()
         wait = Wait(name, stack[-1][0] if stack else None, wait_ns, self.locate())
         if self.recording is not None:
             self.recording.waits.append(wait)
         for hook in self.wait_hooks:
             hook(wait)
+        return wait
 
     def synchronize_stream(self, stream: Stream | None = None) -> None:
         """``cudaStreamSynchronize``."""
