@@ -6,7 +6,7 @@ Measured, each after a warm-up:
 - a training step of lesson 02's slow loss at the article's size (256×3×256×256), simulated without values;
 - the same while a profile records it;
 - a ResNet-18 training step (batch 8 of 3×64×64, SGD with momentum), plain on the CPU and with exact values on the
-  virtual GPU, turn by turn.
+  virtual GPU, turn by turn;
 - the first simulated operator without values, in a fresh process: PyTorch imports its meta kernels then.
 """
 
@@ -73,7 +73,8 @@ def interleaved(steps: dict[str, Callable[[], object]], repeats: int, warmup: in
 
 
 def show(name: str, times: list[float]) -> None:
-    print(f"{name:58s} {statistics.median(times):8.1f} ms   ({min(times):.1f} … {max(times):.1f}, n = {len(times)})", flush=True)
+    middle, low, high = statistics.median(times), min(times), max(times)
+    print(f"{name:58s} {middle:8.1f} ms   ({low:.1f} … {high:.1f}, n = {len(times)})", flush=True)
 
 
 def main() -> None:

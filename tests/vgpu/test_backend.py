@@ -213,8 +213,8 @@ def test_seeds(device):
 # -- pinned memory ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("tensor", [torch.arange(6.0).view(2, 3).t(), torch.tensor(3), torch.zeros(0, 2), torch.tensor([True])],
-                         ids=["transposed", "number", "empty", "bool"])
+@pytest.mark.parametrize("tensor", [torch.arange(6.0).view(2, 3).t(), torch.tensor(3), torch.zeros(0, 2),
+                                    torch.tensor([True])], ids=["transposed", "number", "empty", "bool"])
 def test_pinned_memory_holds_the_same(tensor, device):
     pinned = tensor.pin_memory()
     assert pinned.is_pinned()

@@ -120,11 +120,13 @@ def test_views_masks_and_indices(function, device):
 NETWORKS = {
     "convolutions": (lambda: torch.nn.Sequential(
         torch.nn.Conv2d(3, 4, 3, padding="same"), torch.nn.BatchNorm2d(4), torch.nn.ReLU(), torch.nn.MaxPool2d(2),
-        torch.nn.Conv2d(4, 4, 3, groups=2, stride=2, bias=False), torch.nn.AdaptiveAvgPool2d(1), torch.nn.Flatten()), (2, 3, 9, 7)),
+        torch.nn.Conv2d(4, 4, 3, groups=2, stride=2, bias=False), torch.nn.AdaptiveAvgPool2d(1), torch.nn.Flatten()),
+        (2, 3, 9, 7)),
     "transposed convolution": (lambda: torch.nn.ConvTranspose2d(3, 4, 3, stride=2, output_padding=1), (1, 3, 4, 5)),
     "one dimension, dilated": (lambda: torch.nn.Conv1d(3, 6, 3, groups=3, dilation=2), (2, 3, 11)),
     "three dimensions": (lambda: torch.nn.Conv3d(2, 3, 2), (1, 2, 4, 4, 4)),
-    "layer norm and gelu": (lambda: torch.nn.Sequential(torch.nn.Linear(6, 8), torch.nn.LayerNorm(8), torch.nn.GELU()), (3, 6)),
+    "layer norm and gelu": (
+        lambda: torch.nn.Sequential(torch.nn.Linear(6, 8), torch.nn.LayerNorm(8), torch.nn.GELU()), (3, 6)),
     "group norm": (lambda: torch.nn.GroupNorm(2, 4), (2, 4, 5)),
     "no rows": (lambda: torch.nn.Linear(6, 8), (0, 6)),
     "transformer": (lambda: torch.nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0, batch_first=True), (2, 5, 8)),
@@ -292,8 +294,8 @@ def test_random_numbers_follow_the_seed_of_the_cpu(device):
 
 
 @pytest.mark.parametrize("mix", [
-    lambda x, y: x + y, lambda x, y: y + x, lambda x, y: torch.cat([x, y]), lambda x, y: y.add_(x), lambda x, y: F.mse_loss(x, y),
-    lambda x, y: F.linear(x, y), lambda x, y: torch.equal(x, y), lambda x, y: y[x.long()],
+    lambda x, y: x + y, lambda x, y: y + x, lambda x, y: torch.cat([x, y]), lambda x, y: y.add_(x),
+    lambda x, y: F.mse_loss(x, y), lambda x, y: F.linear(x, y), lambda x, y: torch.equal(x, y), lambda x, y: y[x.long()],
 ], ids=["add", "radd", "cat", "add_", "mse", "linear", "equal", "index"])
 def test_two_devices_in_one_operator_are_an_error(mix, device):
     with pytest.raises(RuntimeError, match=r"two devices, vgpu:0 and cpu!.*\.to\('vgpu:0'\)"):
@@ -366,8 +368,9 @@ def indexing(device):
     x[mask] = 1.0
     rows = x[mask]
     x[mask] = torch.tensor(2.0, device=device)
+    labels = torch.zeros(3, dtype=torch.int64, device=device)
     return [rows, x, mask.nonzero(), x[torch.tensor([1, 0])], torch.where(mask[:, None], x, 0.0), x.sort().values,
-            torch.unique(x), torch.repeat_interleave(x, 2, dim=0), x.cumsum(0), torch.bincount(torch.zeros(3, dtype=torch.int64, device=device))]
+            torch.unique(x), torch.repeat_interleave(x, 2, dim=0), x.cumsum(0), torch.bincount(labels)]
 
 
 @pytest.mark.parametrize("program", [step, indexing])

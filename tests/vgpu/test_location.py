@@ -65,7 +65,8 @@ def test_the_innermost_line_of_the_users(where, device):
     assert where(outer) == [f"{__file__}({line}): inner"]
 
 
-@pytest.mark.parametrize("filename", ["<cell my_loss>", "/tmp/ipykernel_4711/2718281828.py", "<ipython-input-3-0123456789ab>"])
+@pytest.mark.parametrize("filename", ["<cell my_loss>", "/tmp/ipykernel_4711/2718281828.py",
+                                      "<ipython-input-3-0123456789ab>"])
 def test_an_exercises_cell_goes_by_its_name(where, device, filename):
     cell = run_cell(filename, CELL)
     assert where(cell["my_loss"], torch.ones(3, device=device)) == ['cell "my_loss"(6): my_loss']

@@ -10,8 +10,10 @@ from types import SimpleNamespace
 import torch
 from torch.utils import backend_registration
 
-from . import backward_errors
-from . import operators  # noqa: F401  registers its handlers
+from . import (
+    backward_errors,
+    operators,  # noqa: F401  registers its handlers
+)
 from .dispatch import check_device, dispatch
 from .pinned import is_pinned, pin
 from .specs import Card, find_card
@@ -44,7 +46,7 @@ class Event:
         """Whether the device has reached this point."""
         return self._time_ns is None or self._time_ns <= state.timeline.host_ns
 
-    def elapsed_time(self, end: "Event") -> float:
+    def elapsed_time(self, end: Event) -> float:
         """Virtual ms from this event to ``end``. Raises RuntimeError if either was not recorded or is not reached yet."""
         if not (self.enable_timing and end.enable_timing):
             raise RuntimeError("both events must be made with enable_timing=True")
@@ -69,7 +71,7 @@ class Stream:
         """Later work here waits for ``event``."""
         event.wait(self)
 
-    def wait_stream(self, stream: "Stream") -> None:
+    def wait_stream(self, stream: Stream) -> None:
         """Later work here waits for all that ``stream`` holds now."""
         self.wait_event(stream.record_event())
 

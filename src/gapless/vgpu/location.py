@@ -30,7 +30,7 @@ _cell_names: dict[str, str | None] = {}
 _host_thread = threading.main_thread().ident
 
 
-def _is_user_file(filename: str) -> bool:
+def is_user_file(filename: str) -> bool:
     """Whether a line of this file may be shown: not PyTorch's, Python's own or this package's machinery."""
     known = _user_file.get(filename)
     if known is None:
@@ -107,7 +107,7 @@ def _innermost(frame) -> str | None:
     while frame is not None:
         code = frame.f_code
         filename = code.co_filename
-        if _is_user_file(filename):
+        if is_user_file(filename):
             text = f"{display_name(filename)}({frame.f_lineno}): {code.co_name}"
             if filename.startswith(_OWN) or not _is_package(filename):
                 return text

@@ -22,7 +22,7 @@ class Memory:
         self.peak_bytes = 0
         self.on_change = None  # called with the change in bytes, while a profile records
 
-    def allocate(self, nbytes: int) -> "Allocation":
+    def allocate(self, nbytes: int) -> Allocation:
         """Take ``nbytes``; they are given back when the returned object dies. Raises OutOfMemory."""
         return Allocation(self, nbytes)
 

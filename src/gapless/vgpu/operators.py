@@ -119,7 +119,6 @@ def _share(mask: VirtualTensor) -> int:
 
 def nonzero(mask: VirtualTensor) -> torch.Tensor:
     """Inner result of ``nonzero``: count, wait for the count, select."""
-    timeline = state.timeline
     inner = mask.inner
     launch_all(costs.nonzero_count(inner))
     read_back()
@@ -197,7 +196,7 @@ def _check_mask(source: torch.Tensor, mask: torch.Tensor, place: int) -> None:
 
 
 def _expand_masks(source: torch.Tensor, indices) -> list:
-    """Masks become int64 positions, a device's by a ``nonzero`` and its wait; a CPU index is copied over, which waits too."""
+    """Masks become int64 positions, a device's by a ``nonzero`` and its wait. A CPU index is copied over: a wait too."""
     timeline = state.timeline
     expanded = []
     for index in indices:
@@ -242,7 +241,8 @@ def _fill_through(operator, target, mask, value):
     written = target.inner if operator.mutates else target.inner.clone()
     if not written.is_meta:
         written.masked_fill_(mask.bool(), value.to(written.dtype).reshape(()))
-    launch_all([costs.Kernel("elementwise_kernel(masked_fill)", "pointwise", costs.nbytes(written) + costs.nbytes(mask))])
+    moved = costs.nbytes(written) + costs.nbytes(mask)
+    launch_all([costs.Kernel("elementwise_kernel(masked_fill)", "pointwise", moved)])
     return target if operator.mutates else wrap(written, state.memory)
 
 
@@ -262,6 +262,17 @@ def _index_put(operator, args, kwargs):
         launch_all(costs.kernels(operator.name, inner_args, kwargs, inner_args[0]))
         return target if operator.mutates else wrap(torch.empty_like(target.inner), state.memory)
     return run(operator, (target, expanded, values, *rest), kwargs)
+
+
+# -- choosing ---------------------------------------------------------------------------------------
+
+
+@handles("where")
+def _where(operator, args, kwargs):
+    # Unlike arithmetic, `where` does not take a number on the host by value: it is copied to the device, which blocks
+    # (ATen, TensorCompare.cpp, where_self_out). A Python number never gets here: it is made on the device.
+    return run(operator, tuple(a.to(DEVICE) if isinstance(a, torch.Tensor) and not isinstance(a, VirtualTensor)
+                               and a.dim() == 0 else a for a in args), kwargs)
 
 
 # -- convolutions ---------------------------------------------------------------------------------
