@@ -11,6 +11,7 @@ Needs torch and numpy; pictures need matplotlib, grading needs papermill and nbg
 
 from . import vgpu
 from .device import UnknownDevice, device, device_name, synchronize
+from .no_syncs import SyncError, no_syncs
 from .notebook import Notebook
 from .profile import StepTime, profile, time_step
 from .report import StepReport, Sync
@@ -18,5 +19,5 @@ from .trace import Trace, TraceError
 
 __version__ = "0.1.0"
 
-__all__ = ["Notebook", "StepReport", "StepTime", "Sync", "Trace", "TraceError", "UnknownDevice", "device", "device_name",
+__all__ = ["Notebook", "StepReport", "StepTime", "Sync", "SyncError", "Trace", "TraceError", "UnknownDevice", "device", "device_name", "no_syncs",
            "profile", "synchronize", "time_step", "vgpu"]

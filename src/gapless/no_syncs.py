@@ -16,7 +16,7 @@ from contextlib import ContextDecorator, ExitStack
 import torch
 
 from . import vgpu
-from .vgpu.location import location
+from .vgpu.location import display_name, is_user_file, location
 
 
 class SyncError(RuntimeError):
@@ -88,8 +88,6 @@ def _refused(original, name: str):
 
 def _line_of(trace) -> str | None:
     """The user's innermost line of a traceback."""
-    from .vgpu.location import display_name, is_user_file
-
     found = None
     while trace is not None:
         code = trace.tb_frame.f_code

@@ -117,7 +117,6 @@ NO_WAITS = {
     "x[index]": lambda t: t.x[t.index],
     "x[1, :2]": lambda t: t.x[1, :2],
     "where with three arguments": lambda t: torch.where(t.mask, 0.0, t.x),
-    "where with a cpu number": lambda t: torch.where(t.mask, torch.tensor(0.0), t.x),
     "a cpu number as operand": lambda t: t.x * torch.tensor(2.0),
     "a python number as operand": lambda t: t.x + 1,
     "full": lambda t: torch.full((3,), 3.14, device=t.device),
