@@ -174,10 +174,14 @@ class GradeWithPapermill(NbGraderPreprocessor):
         os.replace(temporary, path)
 
 
+_PICTURE_WIDTH = 800  # pixels: what a feedback page has room for
+
+
 def _pictures(executed, exercise: str) -> list:
     """The pictures that the test notebook shows for an exercise (its cell's metadata ``gapless.exercise``)."""
     return [nbformat.v4.new_output("display_data", {kind: output["data"][kind] for kind in ("image/png", "text/plain")},
-                                   metadata={"image/png": output.get("metadata", {}).get("image/png", {})})
+                                   metadata={"image/png": {**output.get("metadata", {}).get("image/png", {}),
+                                                           "width": _PICTURE_WIDTH}})
             for cell in executed["cells"] if cell["metadata"].get("gapless", {}).get("exercise") == exercise
             for output in cell.get("outputs", []) if {"image/png", "text/plain"} <= set(output.get("data", {}))]
 
