@@ -19,5 +19,7 @@ from .trace import Trace, TraceError
 
 __version__ = "0.1.0"
 
-__all__ = ["Notebook", "StepReport", "StepTime", "Sync", "SyncError", "Trace", "TraceError", "UnknownDevice", "device", "device_name", "no_syncs",
-           "profile", "synchronize", "time_step", "vgpu"]
+__all__ = [
+    "Notebook", "StepReport", "StepTime", "Sync", "SyncError", "Trace", "TraceError", "UnknownDevice", "device",
+    "device_name", "no_syncs", "profile", "synchronize", "time_step", "vgpu",
+]

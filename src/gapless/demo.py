@@ -10,9 +10,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from .device import VARIABLE
+from .device import VARIABLE, device_name
 from .device import device as choose_device
-from .device import device_name
 from .lessons.variants import measure_variants, table
 from .record import SOLUTION, read_fixes
 from .report import StepReport

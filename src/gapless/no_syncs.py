@@ -39,8 +39,8 @@ class no_syncs(ContextDecorator):  # noqa: N801  a context manager and decorator
     """Raise SyncError at the first wait inside. May be nested, and used by several tests of one process.
 
     On ``vgpu`` every modelled wait counts. On ``cuda`` it is PyTorch's own check
-    (``torch.cuda.set_sync_debug_mode``), and in addition what that misses: ``synchronize()`` of device, stream and event, and
-    non-blocking copies from pageable memory. The check is global to the process.
+    (``torch.cuda.set_sync_debug_mode``), and in addition what that misses: ``synchronize()`` of device, stream and
+    event, and non-blocking copies from pageable memory. The check is global to the process.
     """
 
     def _recreate_cm(self):
@@ -67,10 +67,10 @@ class no_syncs(ContextDecorator):  # noqa: N801  a context manager and decorator
             warnings.simplefilter("ignore")  # PyTorch calls the mode a prototype
             torch.cuda.set_sync_debug_mode("error")
         self._stack.callback(torch.cuda.set_sync_debug_mode, before)
-        for owner, name in ((torch.cuda, "synchronize"), (torch.cuda.Stream, "synchronize"), (torch.cuda.Event, "synchronize")):
-            original = getattr(owner, name)
-            setattr(owner, name, _refused(original, f"{owner.__name__}.{name}"))
-            self._stack.callback(setattr, owner, name, original)
+        for owner in (torch.cuda, torch.cuda.Stream, torch.cuda.Event):
+            original = owner.synchronize
+            owner.synchronize = _refused(original, f"{owner.__name__}.synchronize")
+            self._stack.callback(setattr, owner, "synchronize", original)
         self._stack.enter_context(_PageableCopies())
 
 
@@ -103,8 +103,8 @@ class _PageableCopies(torch.overrides.TorchFunctionMode):
     def __torch_function__(self, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}
         result = func(*args, **kwargs)
-        if kwargs.get("non_blocking") and args and isinstance(args[0], torch.Tensor) and isinstance(result, torch.Tensor):
+        if kwargs.get("non_blocking") and isinstance(result, torch.Tensor) and result.is_cuda:
             source = args[1] if func is torch.Tensor.copy_ and len(args) > 1 else args[0]
-            if result.is_cuda and isinstance(source, torch.Tensor) and source.device.type == "cpu" and not source.is_pinned():
+            if isinstance(source, torch.Tensor) and source.device.type == "cpu" and not source.is_pinned():
                 raise SyncError("a non-blocking copy from pageable memory", location())
         return result

@@ -86,10 +86,17 @@ def _profile_vgpu(step, steps: int) -> Trace:
     recording, locate = vgpu.Recording(), timeline.locate
     timeline.recording = recording
 
-    def changed(nbytes: int) -> None:
+    def changed(nbytes: int, address: int) -> None:
+        if not nbytes:
+            return  # readers take a change of 0 bytes for a second release
+        # An operator's results are made when its time is over: a moment earlier they are inside it, and its own.
+        now_ns = timeline.host_ns - 1 if timeline.in_operator else timeline.host_ns
         recording.records.append(
-            vgpu.Record("memory", "[memory]", timeline.host_ns, 0, "host",
-                        {"Device Type": 1, "Device Id": 0, "Bytes": nbytes, "Total Allocated": memory.allocated_bytes}))
+            vgpu.Record("memory", "[memory]", now_ns, 0, "host",
+                        {"Device Type": 1, "Device Id": 0, "Addr": address, "Bytes": nbytes,
+                         "Total Allocated": memory.allocated_bytes,
+                         # The cache of freed blocks is not modelled.
+                         "Total Reserved": memory.allocated_bytes}))
 
     memory.on_change = changed
     try:
@@ -106,10 +113,19 @@ def _profile_vgpu(step, steps: int) -> Trace:
         timeline.recording = memory.on_change = None
     metadata = {
         "schemaVersion": 1,
+        "distributedInfo": _distributed_info(),
         "deviceProperties": kineto.device_properties(vgpu.card()),
         "gapless": {"simulated": True, "card": vgpu.card().key},
     }
     return Trace(kineto.trace_events(recording, vgpu.card()), metadata)
+
+
+def _distributed_info() -> dict:
+    """What PyTorch's profiler says of the process group; rank 0 where there is none, since tools file traces by rank."""
+    group = torch.distributed
+    if group.is_available() and group.is_initialized():
+        return {"backend": group.get_backend(), "rank": group.get_rank(), "world_size": group.get_world_size()}
+    return {"rank": 0}
 
 
 # -- a real device --------------------------------------------------------------------------------
@@ -139,7 +155,7 @@ def _profile_torch(step, steps: int, device: torch.device) -> Trace:
         path = os.path.join(folder, "trace.json")
         profiler.export_chrome_trace(path)
         trace = Trace.read(path)
-    return Trace(_lines_as_stacks(trace.events), trace.metadata)
+    return Trace(_lines_as_stacks(trace.events), {"distributedInfo": _distributed_info(), **trace.metadata})
 
 
 def _lines_as_stacks(events: list[dict]) -> list[dict]:

@@ -79,7 +79,8 @@ def read_fixes(notebook: str | os.PathLike) -> dict:
         raise RecordError(f"there is no {notebook}: run this at the top of the repository, or name the notebook with "
                           "--solution") from None
     except (ValueError, KeyError) as error:
-        raise RecordError(f"{notebook} does not hold the lesson's exercises ({error}): name the reference solution") from None
+        raise RecordError(f"{notebook} does not hold the lesson's exercises ({error}): name the reference solution"
+                          ) from None
 
 
 def measure(device: torch.device, fixed: dict) -> list[Variant]:
@@ -113,7 +114,8 @@ def predict(gpu: str, solution: str) -> list[dict] | str:
     key = find_model(gpu)
     if key is None:
         return f"the virtual GPU does not model {gpu}"
-    command = [sys.executable, "-m", "gapless.cli", "record", "--device", f"vgpu:{key}", "--out", "-", "--solution", solution]
+    command = [sys.executable, "-m", "gapless.cli", "record", "--device", f"vgpu:{key}", "--out", "-",
+               "--solution", solution]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
         raise RecordError(f"the prediction failed: {done.stderr.strip()}")

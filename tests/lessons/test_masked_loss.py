@@ -6,7 +6,17 @@ import pytest
 import torch
 
 from gapless.lessons.masked_loss import (
-    BACKGROUND, CLASSES, EXERCISES, IGNORE, LABELS, LESSON, SMALL_SIZE, LossParts, Size, make_batch, make_network,
+    BACKGROUND,
+    CLASSES,
+    EXERCISES,
+    IGNORE,
+    LABELS,
+    LESSON,
+    SMALL_SIZE,
+    LossParts,
+    Size,
+    make_batch,
+    make_network,
     training_step,
 )
 

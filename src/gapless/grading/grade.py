@@ -96,7 +96,8 @@ class Grader:
     """
 
     def __init__(self, submission: Submission | str | os.PathLike, device: str | None = None,
-                 seed: int | None = None, *, lesson: str | None = None, lessons: str = "gapless.lessons", limits: Limits = Limits(),
+                 seed: int | None = None, *, lesson: str | None = None, lessons: str = "gapless.lessons",
+                 limits: Limits = Limits(),
                  confinement: Confinement | None = None):
         self._package = lessons
         if not isinstance(submission, Submission):

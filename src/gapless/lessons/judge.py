@@ -34,8 +34,8 @@ ADVICE["index"] = ADVICE["masked_select"] = ADVICE["nonzero"]
 ADVICE["is_nonzero"] = ADVICE["item"]
 ADVICE["unique_consecutive"] = ADVICE["unique_dim"] = ADVICE["_unique2"]
 READ_BACK = "`print`, `.cpu()`, `.tolist()` and `.numpy()` bring the values to the host. Keep them on the device"
-FROM_HOST = ("a value made on the host is copied to the device. Make it there (`torch.full`), or pass a plain Python number: "
-             "it needs no copy")
+FROM_HOST = ("a value made on the host is copied to the device. Make it there (`torch.full`), or pass a plain Python "
+             "number: it needs no copy")
 
 
 def judge(exercise: Exercise, cases: list[Case], evidence: Evidence) -> list[Verdict]:

@@ -375,8 +375,8 @@ EXERCISES = (
         hints=(
             "Nothing waits here, and it is slow all the same: count the FLOPs. Only one row in sixteen has a label, and all "
             "rows are multiplied with all of the head. In which order should you select and multiply?",
-            "Select the valid rows of `hidden` and of `target` first, then multiply. A boolean mask does it, for the price of "
-            "a wait or two: measure whether the saved arithmetic is worth it. To have no wait at all, "
+            "Select the valid rows of `hidden` and of `target` first, then multiply. A boolean mask does it, for the price "
+            "of a wait or two: measure whether the saved arithmetic is worth it. To have no wait at all, "
             "use a size the host knows: `max_valid`.",
             "`torch.nonzero_static(mask, size=max_valid, fill_value=0)` returns positions and pads with 0: row 0, "
             "which must not count twice. Replace the labels of the padding by `IGNORE` (its places are those from "
