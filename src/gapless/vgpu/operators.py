@@ -174,6 +174,8 @@ def _repeat_interleave_shape(args, kwargs):
 def _masked_select(operator, args, kwargs):
     x, mask = args
     expanded_x, expanded_mask = torch.broadcast_tensors(x, mask)
+    if expanded_x.dim() == 0:  # the result has one dimension all the same
+        expanded_x, expanded_mask = expanded_x.unsqueeze(0), expanded_mask.unsqueeze(0)
     return aten.index(expanded_x, [expanded_mask])
 
 
@@ -283,6 +285,14 @@ def _lazy_sign(operator, args, kwargs):
     # The wrapper cannot carry the bit that says "conjugate when read": the values are conjugated now.
     inner_args, _, _ = unwrap(operator, args, kwargs)
     return wrap(operator.func(*inner_args).resolve_conj().resolve_neg(), state.memory)
+
+
+@handles("_efficientzerotensor")
+def _zeros_without_memory(operator, args, kwargs):
+    # Forward-mode derivatives stand for "no tangent" so. The wrapper cannot carry the bit that says it: real zeros, which
+    # on CUDA cost nothing.
+    (size,), options, _ = unwrap(operator, args, kwargs)
+    return wrap(torch.zeros(size, **options), state.memory)
 
 
 @handles("convolution_overrideable")
