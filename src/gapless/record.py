@@ -45,7 +45,7 @@ def run(arguments) -> int:
     fixed = read_fixes(arguments.solution)
     variants = measure(device, fixed)
     record = {
-        "what": "lesson 02's variants at the article's size: batch 256 of 3×256×256",
+        "what": f"lesson 02's variants: batch {variants[0].batch} of 3×256×256 (the article's is 256)",
         "simulated": device.type == "vgpu",
         "gpu": device_name(device),
         "versions": versions(),

@@ -7,6 +7,7 @@ import torch
 
 from gapless.lessons.masked_loss import (
     BACKGROUND,
+    BYTES_PER_PIXEL,
     CLASSES,
     EXERCISES,
     IGNORE,
@@ -17,6 +18,7 @@ from gapless.lessons.masked_loss import (
     Size,
     make_batch,
     make_network,
+    size_for,
     training_step,
 )
 
@@ -111,6 +113,20 @@ def test_training_step_learns_on_vgpu_as_on_the_cpu():
         states.append({k: v.cpu() for k, v in networks[0].state_dict().items()})
     torch.testing.assert_close(states[1], states[0])
     assert LABELS.distinct == 10
+
+
+@pytest.mark.parametrize("card, batch", [("t4", 128), ("a10g", 256), ("h200", 256)])
+def test_batch_fits_the_card_and_the_slow_loss_runs_in_it(card, batch):
+    import gapless
+    from gapless.lessons import full_size
+
+    device = gapless.device(f"vgpu:{card}")
+    assert size_for(device) == Size(batch, 256)
+    gapless.vgpu.memory().peak_bytes = 0
+    with full_size(device, LABELS):
+        step = training_step(LossParts(), device)
+        step(), step()
+    assert gapless.vgpu.memory().peak_bytes < batch * 256**2 * BYTES_PER_PIXEL
 
 
 def test_hints_come_in_three_stages_and_points_are_whole():

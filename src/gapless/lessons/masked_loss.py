@@ -83,6 +83,8 @@ class Size:
 
 
 ARTICLE_SIZE = Size(256, 256)
+# What a step of the slow loss takes at most on the virtual GPU is 1056 bytes a pixel; a real one takes more around it.
+BYTES_PER_PIXEL = 1400
 SMALL_SIZE = Size(2, 32)
 
 # Labels are drawn evenly from −1 … 9, eleven values; 2 of 11 are ignored once the background is.
@@ -90,6 +92,20 @@ LABELS = Assumptions(
     densities={"eq": 1 / 11, "ne": 9 / 11, "ge": 9 / 11, "gt": 9 / 11, "lt": 2 / 11, "le": 2 / 11},
     distinct=10,
 )
+
+
+def size_for(device: torch.device) -> Size:
+    """The article's size; on a card with too little memory for the slow loss, the batch halved until it fits."""
+    if device.type == "vgpu":
+        memory_bytes = vgpu.card().memory_bytes
+    elif device.type == "cuda":
+        memory_bytes = torch.cuda.get_device_properties(device).total_memory
+    else:
+        return ARTICLE_SIZE
+    size = ARTICLE_SIZE
+    while size.batch > 1 and size.batch * size.side**2 * BYTES_PER_PIXEL > memory_bytes:
+        size = Size(size.batch // 2, size.side)
+    return size
 
 
 def make_network() -> nn.Sequential:
@@ -114,12 +130,13 @@ def make_batch(size: Size, *, values: bool = True, pinned: bool = True) -> tuple
     return (images.pin_memory(), labels.pin_memory()) if pinned else (images, labels)
 
 
-def training_step(loss: Callable, device: torch.device, size: Size = ARTICLE_SIZE) -> Callable[[], None]:
+def training_step(loss: Callable, device: torch.device, size: Size | None = None) -> Callable[[], None]:
     """A training step of the article's program with ``loss(pred, target)``, ready to be called again and again.
 
     SGD, learning rate 0.001, momentum 0.9; one pinned batch is copied to the device each step. On the virtual
-    GPU call it inside ``full_size(device, LABELS)`` for the article's size.
+    GPU call it inside ``full_size(device, LABELS)``. ``size``: the article's, if the card has the memory.
     """
+    size = size or size_for(device)
     torch.manual_seed(0)
     network = make_network().to(device)
     optimizer = torch.optim.SGD(network.parameters(), lr=0.001, momentum=0.9)
@@ -167,7 +184,8 @@ def _labels(device: torch.device, size: Size) -> torch.Tensor:
     return _on_device(shape, torch.int64, device, lambda: torch.randint(IGNORE, CLASSES, shape))
 
 
-def _background_step(function, device, size: Size = ARTICLE_SIZE):
+def _background_step(function, device):
+    size = size_for(device)
     forward, labels = _busy_device(device, size), _labels(device, size)
 
     def step():
@@ -178,7 +196,8 @@ def _background_step(function, device, size: Size = ARTICLE_SIZE):
     return step
 
 
-def _uniform_step(function, device, size: Size = ARTICLE_SIZE):
+def _uniform_step(function, device):
+    size = size_for(device)
     forward, labels = _busy_device(device, size), _labels(device, size)
 
     def step():
@@ -189,7 +208,8 @@ def _uniform_step(function, device, size: Size = ARTICLE_SIZE):
     return step
 
 
-def _cross_entropy_step(function, device, size: Size = ARTICLE_SIZE):
+def _cross_entropy_step(function, device):
+    size = size_for(device)
     forward, labels = _busy_device(device, size), _labels(device, size)
 
     def step():

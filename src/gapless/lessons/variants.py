@@ -16,7 +16,7 @@ from ..report import StepReport
 from ..trace import Trace
 from .cells import exercise_name, load_function
 from .exercise import full_size
-from .masked_loss import ARTICLE_SIZE, LABELS, LESSON, LossParts, Size, training_step
+from .masked_loss import ARTICLE_SIZE, LABELS, LESSON, LossParts, size_for, training_step
 
 # What the article reports (an A10G, PyTorch 2.0): its trace's step time, and its later restatement.
 ARTICLE = {
@@ -33,6 +33,7 @@ class Variant:
     three steps, ``true_step_ms`` from a long run without a profiler."""
 
     name: str
+    batch: int
     syncs: float
     sync_ops: list[str]
     host_step_ms: float
@@ -65,10 +66,10 @@ def losses(fixed: dict[str, Callable]) -> dict[str, LossParts]:
     }
 
 
-def measure_variants(device: torch.device, fixed: dict[str, Callable], size: Size = ARTICLE_SIZE
-                     ) -> Iterator[tuple[Variant, Trace]]:
+def measure_variants(device: torch.device, fixed: dict[str, Callable]) -> Iterator[tuple[Variant, Trace]]:
     """Measure each variant in turn on ``device``; yields its figures and the trace behind them."""
     simulated = device.type == "vgpu"
+    size = size_for(device)
     for name, loss in losses(fixed).items():
         if simulated:
             vgpu.timeline().reset()
@@ -78,7 +79,7 @@ def measure_variants(device: torch.device, fixed: dict[str, Callable], size: Siz
             trace = profile(step, steps=3, warmup=1, device=device)
         report = StepReport.from_trace(trace)
         first = [s for s in report.syncs_in_steps if s.step == 0]
-        yield Variant(name, report.syncs_per_step, [s.op or s.name for s in first], report.host_step_ms,
+        yield Variant(name, size.batch, report.syncs_per_step, [s.op or s.name for s in first], report.host_step_ms,
                       report.device_step_ms, time.true_ms, report.peak_memory_bytes, simulated,
                       device_name(device)), trace
 
@@ -93,8 +94,10 @@ class MarkdownText(str):
 def table(variants: list[Variant]) -> MarkdownText:
     """The figures as a Markdown table, the article's beside them."""
     kind = "simulated" if variants[0].simulated else "measured"
+    batch, side = variants[0].batch, ARTICLE_SIZE.side
+    size = "the article's size" if batch == ARTICLE_SIZE.batch else f"the article's {ARTICLE_SIZE.batch} does not fit"
     lines = [
-        f"Lesson 02 at the article's size (batch 256 of 3×256×256), {kind} {variants[0].device_name}:",
+        f"Lesson 02, batch {batch} of 3×{side}×{side} ({size}), {kind} {variants[0].device_name}:",
         "",
         "| variant | syncs a step | host step ms | device step ms | true step ms | speed-up | the article (A10G) |",
         "|---|---:|---:|---:|---:|---:|---|",
