@@ -5,6 +5,8 @@
 Measured, each after a warm-up:
 - a training step of lesson 02's slow loss at the article's size (256×3×256×256), simulated without values;
 - the same while a profile records it;
+- a ResNet-50 training step (batch 64 of 3×224×224, SGD with momentum), simulated without values, turn by turn with the
+  same step in PyTorch's FakeTensorMode, which has shapes and no clocks either;
 - a ResNet-18 training step (batch 8 of 3×64×64, SGD with momentum), plain on the CPU and with exact values on the
   virtual GPU, turn by turn;
 - the first simulated operator without values, in a fresh process: PyTorch imports its meta kernels then.
@@ -16,11 +18,12 @@ import argparse
 import statistics
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 
 import torch
 import torch.nn.functional as F
+from timing import interleaved, show, within
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 from gapless import vgpu
 from gapless.lessons.masked_loss import LABELS, LossParts, training_step
@@ -37,14 +40,15 @@ print((time.perf_counter() - start) * 1e3)
 """
 
 
-def resnet_step(device: torch.device | str) -> Callable[[], None]:
-    """A training step of ResNet-18 on ``device``."""
-    from torchvision.models import resnet18
+def resnet_step(name: str, device: torch.device | str, batch: int, side: int) -> Callable[[], None]:
+    """A training step of torchvision's ResNet ``name`` on ``device``."""
+    import torchvision.models
 
     torch.manual_seed(0)
-    network = resnet18(num_classes=10).to(device)
+    with torch.device(device):
+        network = getattr(torchvision.models, name)(num_classes=10)
+        images, labels = torch.randn(batch, 3, side, side), torch.randint(10, (batch,))
     optimizer = torch.optim.SGD(network.parameters(), lr=0.01, momentum=0.9)
-    images, labels = torch.randn(8, 3, 64, 64).to(device), torch.randint(10, (8,)).to(device)
 
     def step():
         optimizer.zero_grad()
@@ -54,27 +58,35 @@ def resnet_step(device: torch.device | str) -> Callable[[], None]:
     return step
 
 
-def milliseconds(step: Callable[[], object]) -> float:
-    """Real time of one call."""
-    start = time.perf_counter()
-    step()
-    return (time.perf_counter() - start) * 1e3
+def article(device: torch.device, repeats: int) -> dict[str, list[float]]:
+    """Lesson 02's step at the article's size."""
+    with vgpu.shape_only(LABELS):
+        step = training_step(LossParts(), device)
+        return interleaved({
+            "article-size step, simulated": step,
+            "article-size step, simulated and recorded": lambda: profile(step, steps=1, warmup=0, device=device),
+        }, repeats)
 
 
-def interleaved(steps: dict[str, Callable[[], object]], repeats: int, warmup: int = 3) -> dict[str, list[float]]:
-    """Times of each of ``steps``, turn by turn, so that a busy machine is as unfair to one as to another."""
-    times: dict[str, list[float]] = {name: [] for name in steps}
-    for turn in range(warmup + repeats):
-        for name, step in steps.items():
-            took = milliseconds(step)
-            if turn >= warmup:
-                times[name].append(took)
-    return times
+def without_values(device: torch.device, repeats: int) -> dict[str, list[float]]:
+    """ResNet-50's step on the virtual GPU and in FakeTensorMode."""
+    fake = FakeTensorMode()
+    with vgpu.shape_only():
+        simulated = resnet_step("resnet50", device, 64, 224)
+    with fake:
+        faked = resnet_step("resnet50", "cpu", 64, 224)
+    return interleaved({
+        "ResNet-50 step 64×3×224×224, virtual GPU, shape only": within(vgpu.shape_only, simulated),
+        "ResNet-50 step 64×3×224×224, FakeTensorMode": within(lambda: fake, faked),
+    }, repeats)
 
 
-def show(name: str, times: list[float]) -> None:
-    middle, low, high = statistics.median(times), min(times), max(times)
-    print(f"{name:58s} {middle:8.1f} ms   ({low:.1f} … {high:.1f}, n = {len(times)})", flush=True)
+def with_values(device: torch.device, repeats: int) -> dict[str, list[float]]:
+    """ResNet-18's step on the CPU and on the virtual GPU."""
+    return interleaved({
+        "ResNet-18 step 8×3×64×64, virtual GPU, exact": resnet_step("resnet18", device, 8, 64),
+        "ResNet-18 step 8×3×64×64, CPU": resnet_step("resnet18", "cpu", 8, 64),
+    }, repeats)
 
 
 def main() -> None:
@@ -87,23 +99,13 @@ def main() -> None:
     device = vgpu.enable("a10g")
     print(f"torch {torch.__version__}, {torch.get_num_threads()} threads")
 
-    with vgpu.shape_only(LABELS):
-        step = training_step(LossParts(), device)
-        times = interleaved({
-            "article-size step, simulated": step,
-            "article-size step, simulated and recorded": lambda: profile(step, steps=1, warmup=0, device=device),
-        }, options.repeats)
-    for name, values in times.items():
-        show(name, values)
-
-    times = interleaved({
-        "ResNet-18 step 8×3×64×64, CPU": resnet_step("cpu"),
-        "ResNet-18 step 8×3×64×64, virtual GPU, exact": resnet_step(device),
-    }, options.repeats)
-    for name, values in times.items():
-        show(name, values)
-    plain, simulated = (statistics.median(values) for values in times.values())
-    print(f"{'exact ÷ CPU':58s} {simulated / plain:8.2f} ×")
+    for measure, ratio in [(article, None), (without_values, "shape only ÷ FakeTensorMode"), (with_values, "exact ÷ CPU")]:
+        times = measure(device, options.repeats)
+        for name, values in times.items():
+            show(name, values)
+        if ratio:
+            ours, theirs = (statistics.median(values) for values in times.values())
+            print(f"{ratio:58s} {ours / theirs:8.2f} ×", flush=True)
 
     firsts = [float(subprocess.run([sys.executable, "-c", FIRST], capture_output=True, text=True, check=True).stdout)
               for _ in range(3)]

@@ -139,6 +139,17 @@ def test_a_notebook_gets_an_image_with_alternative_text():
     assert "aten::item" in bundle["text/plain"]
 
 
+def test_controls_are_shown_below_the_picture_where_a_page_shows_html():
+    figure = picture.draw(training_steps(1))
+    assert "text/html" not in figure._repr_mimebundle_()[0]
+    figure.alt, figure.controls = 'a "title" & <more>', "<p>controls</p>"
+    bundle, _ = figure._repr_mimebundle_()
+    shown = bundle["text/html"]
+    assert shown.startswith('<img alt="a &quot;title&quot; &amp; &lt;more&gt;" ')
+    assert f"data:image/png;base64,{bundle['image/png']}" in shown
+    assert shown.endswith("<p>controls</p>")
+
+
 def test_alt_text():
     text = picture.alt_text(training_steps(3))
     assert text == (

@@ -92,6 +92,69 @@ def test_each_operator_has_the_users_line(trace):
     assert all(line.startswith(f"{__file__}(") for line in lines)
 
 
+def test_an_operator_its_calls_and_their_work_have_one_number(trace):
+    operators = {e["args"]["External id"]: e for e in of(trace, "cpu_op")}
+    assert len(operators) == len(of(trace, "cpu_op"))
+    calls = {e["args"]["correlation"]: e for e in of(trace, "cuda_runtime")}
+    for call in calls.values():
+        around = [e for e in operators.values() if within(call, e)]
+        innermost = min(around, key=lambda e: e["dur"])["args"]["External id"] if around else 0
+        assert call["args"]["External id"] == innermost
+    assert {e["name"] for e in calls.values() if e["args"]["External id"] == 0} == {"cudaDeviceSynchronize"}
+    for event in of(trace, "kernel") + of(trace, "gpu_memcpy"):
+        assert event["args"]["External id"] == calls[event["args"]["correlation"]]["args"]["External id"] > 0
+
+
+def test_only_the_devices_work_has_a_stream(trace):
+    # Analysis tools tell the device's work by it.
+    assert {e["cat"] for e in trace.events if "stream" in e.get("args", {})} == {"kernel", "gpu_memcpy", "gpu_memset"}
+
+
+def test_correlations_need_more_than_16_bits(trace):
+    # Holistic Trace Analysis keeps the place of an event in a column as wide as they are.
+    assert min(e["args"]["correlation"] for e in of(trace, "cuda_runtime")) > 2**16
+
+
+def test_a_trace_has_its_rank_as_pytorchs_profiler_gives_it(trace, device, tmp_path):
+    assert trace.metadata["distributedInfo"] == {"rank": 0}
+    assert profile(lambda: None, device=torch.device("cpu")).metadata["distributedInfo"] == {"rank": 0}
+    torch.distributed.init_process_group("gloo", init_method=f"file://{tmp_path}/meeting", rank=0, world_size=1)
+    try:
+        found = profile(lambda: None, device=device).metadata["distributedInfo"]
+    finally:
+        torch.distributed.destroy_process_group()
+    assert found == {"backend": "gloo", "rank": 0, "world_size": 1}
+
+
+def test_a_result_is_allocated_inside_its_operator_and_freed_where_it_was(device):
+    def step():
+        x = torch.ones(1000, device=device)
+        y = x + 1
+        del x
+        y.exp_()
+
+    trace = profile(step, steps=2, device=device)
+    changes = [e for e in trace.events if e["name"] == "[memory]"]
+    assert [e["ts"] for e in changes] == sorted(e["ts"] for e in changes)
+    operators = [e for e in of(trace, "cpu_op") if e["name"] in ("aten::empty", "aten::add")]
+    allocated = {}
+    for event in changes:
+        args = event["args"]
+        assert args["Total Reserved"] == args["Total Allocated"]
+        if args["Bytes"] > 0:
+            assert any(e["ts"] <= event["ts"] < e["ts"] + e["dur"] for e in operators)
+            assert args["Addr"] not in allocated
+            allocated[args["Addr"]] = args["Bytes"]
+        else:
+            assert allocated.pop(args["Addr"]) == -args["Bytes"]
+    assert len(changes) == 8 and not allocated
+
+
+def test_a_change_of_no_bytes_is_no_event(device):
+    trace = profile(lambda: torch.empty(0, device=device), steps=1, device=device)
+    assert not [e for e in trace.events if e["name"] == "[memory]"]
+
+
 def test_memory_events_add_up(trace):
     changes = [e["args"] for e in trace.events if e["name"] == "[memory]"]
     assert sum(a["Bytes"] > 0 for a in changes) > 3

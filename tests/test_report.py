@@ -1,3 +1,5 @@
+import base64
+import html
 import json
 
 import pytest
@@ -202,6 +204,24 @@ def test_show_prints_without_matplotlib(monkeypatch, capsys):
     assert "aten::item" in capsys.readouterr().out
 
 
-def test_show_returns_the_picture():
+def test_show_returns_the_picture_with_the_trace_below():
     pytest.importorskip("matplotlib")
-    assert StepReport.from_trace(training_steps(1)).show().axes
+    trace = training_steps(1)
+    figure = StepReport.from_trace(trace).show()
+    assert figure.axes
+    assert base64.b64encode(trace.to_bytes(compressed=True)).decode() in figure.controls
+    assert "1 step, simulated A100" in figure.controls
+
+
+def test_a_page_made_of_a_notebook_has_the_picture_once_its_alternative_text_and_the_button():
+    pytest.importorskip("matplotlib")
+    exporters = pytest.importorskip("nbconvert.exporters", reason="needs nbconvert, which JupyterLab brings")
+    nbformat = pytest.importorskip("nbformat")
+    figure = StepReport.from_trace(training_steps(1)).show()
+    data, metadata = figure._repr_mimebundle_()
+    output = nbformat.v4.new_output("display_data", data=data, metadata=metadata)
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("report.show()", outputs=[output])])
+    page, _ = exporters.HTMLExporter().from_notebook_node(notebook)
+    assert page.count(data["image/png"].strip()) == 1
+    assert f'alt="{html.escape(figure.alt)}"' in page
+    assert "Open this trace in Perfetto" in page

@@ -1,8 +1,11 @@
 import gzip
 import json
+import os
+import re
+import socket
 
 import pytest
-from kineto_events import kernel, op, step, training_steps
+from kineto_events import call, kernel, op, step, training_steps
 
 from gapless.trace import Trace, TraceError, as_number
 
@@ -34,6 +37,50 @@ def test_only_a_gz_name_is_compressed_and_the_bytes_repeat(tmp_path):
     assert (tmp_path / "a.gz").read_bytes() == (tmp_path / "b.gz").read_bytes()
 
 
+def test_a_file_has_its_rank_in_the_first_line_as_analysis_tools_look_for_it():
+    raw = Trace(training_steps(1).events, {"distributedInfo": {"rank": 3}}).to_bytes()
+    assert '"rank": 3' in raw.decode().splitlines()[0]
+    assert len(raw.splitlines()) == len(training_steps(1).events) + 2
+    assert json.loads(Trace([], {}).to_bytes()) == {"traceEvents": []}
+
+
+def test_what_is_written_is_what_the_bytes_say(tmp_path):
+    trace = training_steps(1)
+    trace.write(tmp_path / "trace.json.gz")
+    assert (tmp_path / "trace.json.gz").read_bytes() == trace.to_bytes(compressed=True)
+    assert gzip.decompress(trace.to_bytes(compressed=True)) == trace.to_bytes()
+
+
+@pytest.mark.parametrize("simulated, worker", [(True, "simulated-A100"), (False, socket.gethostname())])
+def test_tensorboard_gets_the_file_name_it_looks_for(tmp_path, simulated, worker):
+    trace = training_steps(1, simulated=simulated)
+    path = trace.write_tensorboard(tmp_path / "new" / "folder")
+    assert re.fullmatch(rf"{re.escape(worker)}_{os.getpid()}\.\d+\.pt\.trace\.json\.gz", path.name)
+    again = trace.write_tensorboard(path.parent, worker="mine")
+    assert again.name.startswith("mine.")
+    assert sorted(path.parent.iterdir()) == sorted([path, again])
+
+
+def test_tensorboard_gets_the_categories_it_knows_and_the_trace_stays(tmp_path):
+    trace = Trace([call("cudaLaunchKernel", 1, 2, 7), call("cuLaunchKernel", 4, 2, 8, cat="cuda_driver"), op("aten::add", 0, 9),
+                   {"ph": "s", "cat": "fwdbwd", "ts": 3, "id": 1}, {"ph": "M", "name": "process_name"}], {"key": 1})
+    before = json.dumps(trace.to_json())
+    written = Trace.read(trace.write_tensorboard(tmp_path))
+    assert [event.get("cat") for event in written.events] == ["Runtime", "Runtime", "cpu_op", "forward_backward", None]
+    assert "cat" not in written.events[-1]
+    assert written.metadata == {"key": 1}
+    assert json.dumps(trace.to_json()) == before
+
+
+def test_neighbours_do_not_overlap_in_tensorboards_arithmetic(tmp_path):
+    first, second = op("aten::add", 1418713.093, 216.546), op("aten::ne", 1418929.639, 12.0)
+    assert first["ts"] + first["dur"] > second["ts"]  # by a last digit
+    first, second = Trace.read(Trace([first, second], {}).write_tensorboard(tmp_path)).events
+    assert first["ts"] + first["dur"] == second["ts"]
+    assert first["ts"] == pytest.approx(1418713.093, abs=5e-4)
+    assert first["dur"] == pytest.approx(216.546, abs=1e-3)
+
+
 def test_failed_write_leaves_the_old_file_and_no_other(tmp_path):
     path = tmp_path / "trace.json"
     training_steps(1).write(path)
@@ -54,7 +101,7 @@ def test_failed_write_leaves_the_old_file_and_no_other(tmp_path):
         (b'{"schemaVersion": 1}', "no list `traceEvents`"),
         (b'{"traceEvents": 3}', "no list `traceEvents`"),
         (b"17", "no list `traceEvents`"),
-        (gzip.compress(b'{"traceEvents": []}' * 50)[:-12], "copy it again"),
+        (gzip.compress(b'{"traceEvents": []}' * 50, mtime=0)[:-12], "copy it again"),
         (b"\x1f\x8bnot gzip at all", "copy it again"),
     ],
 )

@@ -25,10 +25,10 @@ def main(argv: list[str] | None = None) -> int:
 
     grade.add_parser(commands)
 
-    from . import demo, record
+    from . import calibrate, census, demo, record, validate
 
-    demo.add_parser(commands)
-    record.add_parser(commands)
+    for module in (demo, record, census, calibrate, validate):
+        module.add_parser(commands)
 
     arguments = parser.parse_args(argv)
     try:

@@ -19,17 +19,21 @@ def device(name: str | None = None) -> torch.device:
     """The device called ``name``; without a name the one in ``GAPLESS_DEVICE``; else ``cuda`` where there
     is one, else ``vgpu:0``.
 
-    Names: ``cuda``, ``cuda:1``, ``vgpu`` (the virtual A10G), ``vgpu:a100`` and so on for the other cards.
+    Names: ``cuda``, ``cuda:1``, ``vgpu`` (the virtual A10G), ``vgpu:a100`` and so on for the other cards,
+    ``vgpu:PATH.json`` for a card file.
     Raises UnknownDevice.
     """
     name = name or os.environ.get(VARIABLE) or ("cuda" if torch.cuda.is_available() else "vgpu")
-    kind, _, which = name.strip().lower().partition(":")
+    kind, _, which = name.strip().partition(":")
+    kind = kind.lower()
     if kind == "vgpu":
         try:
             # An index means the card in use; plain "vgpu" too.
             return vgpu.enable(None if which in ("", "0") else which)
         except vgpu.UnknownCard:
             raise UnknownDevice(_unknown(name)) from None
+        except vgpu.CardError as error:
+            raise UnknownDevice(str(error)) from None
     if kind == "cuda" and (which == "" or which.isdigit()):
         if not torch.cuda.is_available():
             raise UnknownDevice(f"{name!r} asks for a CUDA GPU and PyTorch sees none here: use vgpu, the virtual GPU")

@@ -7,6 +7,7 @@ hatch of their own, so that a picture survives a grey printer.
 from __future__ import annotations
 
 import base64
+import html
 import io
 import os
 from collections.abc import Sequence
@@ -161,16 +162,21 @@ def _figure_type():
         raise ImportError("drawing needs matplotlib: pip install 'gapless[plots]'") from error
 
     class Timeline(Figure):
-        """A figure that a notebook displays by itself, with an alternative text."""
+        """A figure that a notebook displays by itself, with an alternative text and HTML ``controls`` below."""
 
         alt = "A timeline."
+        controls = ""
 
         def _repr_mimebundle_(self, include=None, exclude=None):
             # A figure made without pyplot has no display of its own.
             buffer = io.BytesIO()
             self.savefig(buffer, format="png", dpi=110, metadata={"Description": self.alt})
             image = base64.b64encode(buffer.getvalue()).decode()
-            return {"image/png": image, "text/plain": self.alt}, {"image/png": {"alt": self.alt}}
+            bundle = {"image/png": image, "text/plain": self.alt}
+            if self.controls:  # a page shows one of the forms: HTML where it can
+                picture = f'<img alt="{html.escape(self.alt)}" style="max-width:100%" src="data:image/png;base64,{image}">'
+                bundle["text/html"] = f"{picture}\n{self.controls}"
+            return bundle, {"image/png": {"alt": self.alt}}
 
     return Timeline
 

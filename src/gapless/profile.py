@@ -86,6 +86,8 @@ def _profile_vgpu(step, steps: int) -> Trace:
     recording, locate = vgpu.Recording(), timeline.locate
     timeline.recording = recording
 
+    addresses: dict[int, int] = {}  # numbered as they come, so that the same program leaves the same trace
+
     def changed(nbytes: int, address: int) -> None:
         if not nbytes:
             return  # readers take a change of 0 bytes for a second release
@@ -93,8 +95,8 @@ def _profile_vgpu(step, steps: int) -> Trace:
         now_ns = timeline.host_ns - 1 if timeline.in_operator else timeline.host_ns
         recording.records.append(
             vgpu.Record("memory", "[memory]", now_ns, 0, "host",
-                        {"Device Type": 1, "Device Id": 0, "Addr": address, "Bytes": nbytes,
-                         "Total Allocated": memory.allocated_bytes,
+                        {"Device Type": 1, "Device Id": 0, "Addr": addresses.setdefault(address, len(addresses)),
+                         "Bytes": nbytes, "Total Allocated": memory.allocated_bytes,
                          # The cache of freed blocks is not modelled.
                          "Total Reserved": memory.allocated_bytes}))
 

@@ -19,6 +19,7 @@ import torch
 
 from .device import device as choose_device
 from .device import device_name
+from .files import write_json
 from .lessons.variants import Variant, fixes, measure_variants, table
 from .vgpu import CARDS
 
@@ -58,16 +59,11 @@ def run(arguments) -> int:
         record["driver_memory_bytes"] = torch.cuda.get_device_properties(device).total_memory
         record["predicted"] = predict(device_name(device), arguments.solution)
     print(table(variants), file=sys.stderr)
-    text = json.dumps(record, indent=1, ensure_ascii=False) + "\n"
     if arguments.out == "-":
-        print(text, end="")
+        print(json.dumps(record, indent=1, ensure_ascii=False))
         return 0
-    out = Path(arguments.out)
-    out.parent.mkdir(parents=True, exist_ok=True)
-    temporary = out.with_name(out.name + ".tmp")
-    temporary.write_text(text, encoding="utf-8")
-    os.replace(temporary, out)
-    print(f"record: {out}", file=sys.stderr)
+    write_json(arguments.out, record)
+    print(f"record: {arguments.out}", file=sys.stderr)
     return 0
 
 

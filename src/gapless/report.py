@@ -172,17 +172,21 @@ class StepReport:
         return "\n".join(lines)
 
     def show(self):
-        """Draw the timeline and return the figure; without matplotlib, print the report.
+        """Draw the timeline and return the figure, which a notebook displays with a button that opens the trace in
+        Perfetto; without matplotlib, print the report.
 
         Returns None where nothing can be drawn.
         """
         if self.trace is not None:
-            from gapless import picture
+            from gapless import perfetto, picture
 
             try:
-                return picture.draw(self)
+                figure = picture.draw(self)
             except ImportError:
                 pass
+            else:
+                figure.controls = perfetto.button(self.trace.to_bytes(compressed=True), _heading(self))
+                return figure
         print(self)
         return None
 

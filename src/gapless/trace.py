@@ -144,20 +144,17 @@ class Trace:
         """Write the trace into ``folder`` for TensorBoard's PyTorch profiler plugin, and return the file's path.
 
         ``worker`` is what the plugin lists the trace under: the host or the simulated card, and the process's number, if
-        None. The plugin (torch-tb-profiler 0.4.3) knows the names that PyTorch gave runtime calls before 2.0 only, and
-        without them no operator has any time on the GPU: they are put back here. Raises OSError where the folder cannot
-        be made or written.
+        None. The plugin (torch-tb-profiler 0.4.3) knows only the categories that PyTorch wrote before 2.0, and without
+        its runtime calls no operator has any time on the GPU: they are put back here. Raises OSError where the folder
+        cannot be made or written.
         """
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
         if worker is None:
-            worker = f"{f'simulated-{self.device_name}'.replace(' ', '-') if self.simulated else socket.gethostname()}_{os.getpid()}"
-        renamed = [
-            {**event, "cat": _TENSORBOARD_CATEGORIES[event["cat"]]} if event.get("cat") in _TENSORBOARD_CATEGORIES else event
-            for event in self.events
-        ]
+            host = f"simulated-{self.device_name}".replace(" ", "-") if self.simulated else socket.gethostname()
+            worker = f"{host}_{os.getpid()}"
         path = folder / f"{worker}.{time.time_ns()}.pt.trace.json.gz"
-        Trace(renamed, self.metadata).write(path)
+        Trace([_for_tensorboard(event) for event in self.events], self.metadata).write(path)
         return path
 
     @classmethod
@@ -211,6 +208,21 @@ def as_number(value: Any) -> float | None:
     except (ValueError, OverflowError):
         return None
     return number if math.isfinite(number) else None
+
+
+def _for_tensorboard(event: dict) -> dict:
+    """The event as the plugin reads it: old names, and times in 1/1024 µs."""
+    event = dict(event)
+    if event.get("cat") in _TENSORBOARD_CATEGORIES:
+        event["cat"] = _TENSORBOARD_CATEGORIES[event["cat"]]
+    start_us, duration_us = as_number(event.get("ts")), as_number(event.get("dur"))
+    if start_us is not None:
+        # The plugin adds start and duration. With decimal fractions the sum may miss the next event's start by a last
+        # digit, and neighbours seem to overlap; sums of binary fractions are exact.
+        event["ts"] = round(start_us * 1024) / 1024
+        if duration_us is not None:
+            event["dur"] = round((start_us + duration_us) * 1024) / 1024 - event["ts"]
+    return event
 
 
 def _span(event: dict) -> Span | None:

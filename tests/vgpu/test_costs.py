@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from gapless.vgpu import CARDS, costs
+from gapless.vgpu import CARDS, costs, specs
 
 CARD = CARDS["a100"]
 
@@ -23,7 +23,7 @@ def test_a_pointwise_kernel_takes_its_bytes_over_the_bandwidth():
 
 def test_no_kernel_is_shorter_than_the_floor():
     kernel, = kernels("add", meta(1), meta(1), out=meta(1))
-    assert kernel.duration_ns(CARD) == costs.FLOOR_NS
+    assert kernel.duration_ns(CARD) == specs.KERNEL_FLOOR_NS
 
 
 def test_no_elements_no_kernel():
@@ -98,5 +98,18 @@ def test_a_list_of_tensors_is_a_launch_for_each_chunk():
 
 
 def test_every_kind_of_kernel_has_an_efficiency():
-    for share in (*costs.MEMORY_EFFICIENCY.values(), *costs.MATH_EFFICIENCY.values()):
+    for share in (*specs.MEMORY_EFFICIENCY.values(), *specs.MATH_EFFICIENCY.values()):
         assert 0 < share <= 1
+
+
+def test_a_fused_optimizer_reads_and_writes_its_states():
+    lists = [[meta(1000)] for _ in range(4)]
+    kernel, = costs.multi_tensor("_fused_adamw_", (*lists, [], [meta(1)]), {}, None)
+    assert kernel.bytes == (4 + 3) * 4000 + 4
+
+
+def test_a_layer_norm_reads_its_input_once_and_a_batch_norm_twice():
+    x = meta(8, 16, 4, 4)
+    layer, = kernels("native_layer_norm", x, [4], out=(x, meta(1), meta(1)))
+    batch, = kernels("native_batch_norm", x, out=(x, meta(1), meta(1)))
+    assert (layer.bytes, batch.bytes) == (2 * 8192, 3 * 8192)

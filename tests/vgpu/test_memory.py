@@ -48,17 +48,20 @@ def test_the_peak_stays_when_memory_is_given_back():
 def test_running_out_says_what_was_asked_and_what_is_left():
     memory = Memory(2**20)
     block = memory.allocate(2**19)
-    with pytest.raises(OutOfMemory, match=r"allocate 0.50 MiB.*capacity of 1.00 MiB of which 0.50 MiB is free"):
-        memory.allocate(2**19 + 1 - 512)  # rounded up
+    with pytest.raises(OutOfMemory) as raised:
         memory.allocate(2**19 + 1)
+    assert str(raised.value) == (
+        "CUDA out of memory. Tried to allocate 512.00 KiB. GPU 0 (simulated) has a total capacity of 1024.00 KiB of which "
+        "512.00 KiB is free. Of the allocated memory 512.00 KiB is allocated by PyTorch.")
     assert memory.allocated_bytes == block.nbytes
 
 
 def test_changes_are_reported_while_somebody_listens():
     memory, changes = Memory(2**20), []
-    memory.on_change = changes.append
+    memory.on_change = lambda nbytes, address: changes.append((nbytes, address))
     memory.allocate(100)
-    assert changes == [512, -512]
+    memory.allocate(1000)
+    assert changes == [(512, 0), (-512, 0), (1024, 512), (-1024, 512)]
 
 
 # -- tensors ----------------------------------------------------------------------------------------
@@ -131,6 +134,79 @@ def test_peak_and_its_reset(device):
     assert torch.vgpu.max_memory_allocated() == before + 400 * KIB
     torch.vgpu.reset_peak_memory_stats()
     assert torch.vgpu.max_memory_allocated() == before
+
+
+# -- the peak of a training step, by hand -----------------------------------------------------------
+
+
+def rounded(*shape):
+    """Bytes of a float32 tensor as the allocator rounds them."""
+    nbytes = 4
+    for size in shape:
+        nbytes *= size
+    return (nbytes + 511) // 512 * 512
+
+
+NUMBER = 512  # a tensor of one number
+
+
+def peak_of_a_step(device, network, x, used):
+    """Bytes above those before the network was made."""
+    torch.vgpu.reset_peak_memory_stats()
+    before = vgpu.memory().allocated_bytes - used()
+    network(x).sum().backward()
+    return torch.vgpu.max_memory_allocated() - before
+
+
+@pytest.mark.parametrize("mode", ["exact", "shape only"])
+@pytest.mark.parametrize("batch, wide, hidden, out", [(64, 100, 300, 10), (7, 500, 33, 1000), (1000, 3, 200, 5),
+                                                      (1, 1, 1, 1)])
+def test_peak_of_a_perceptrons_step(device, used, mode, batch, wide, hidden, out):
+    def check():
+        network = torch.nn.Sequential(torch.nn.Linear(wide, hidden, bias=False), torch.nn.ReLU(),
+                                      torch.nn.Linear(hidden, out, bias=False)).to(device)
+        x = torch.randn(batch, wide, device=device)
+        first, second, values = rounded(wide, hidden), rounded(hidden, out), rounded(batch, hidden)
+        stays = rounded(batch, wide) + first + second
+        expected = max(
+            stays + 2 * values,  # ReLU: before and after
+            stays + values + rounded(batch, out) + NUMBER,  # the sum: what it adds up is still there
+            stays + 2 * NUMBER + second + 3 * values,  # ReLU backwards: its result, the gradients after and before it
+            stays + 2 * NUMBER + second + values + first,  # the first layer backwards: both weights' gradients
+        )
+        assert peak_of_a_step(device, network, x, used) == expected
+
+    if mode == "exact":
+        check()
+    else:
+        with vgpu.shape_only():
+            check()
+
+
+@pytest.mark.parametrize("batch, channels, width, side", [(4, 3, 8, 16), (2, 16, 32, 20), (1, 64, 64, 3)])
+def test_peak_of_a_convolution_nets_step(device, used, batch, channels, width, side):
+    network = torch.nn.Sequential(torch.nn.Conv2d(channels, width, 3, padding=1, bias=False), torch.nn.ReLU(),
+                                  torch.nn.Conv2d(width, channels, 3, padding=1, bias=False)).to(device)
+    x = torch.randn(batch, channels, side, side, device=device)
+    weight, values = rounded(channels, width, 9), rounded(batch, width, side, side)
+    outside = rounded(batch, channels, side, side)
+    stays = outside + 2 * weight
+    assert peak_of_a_step(device, network, x, used) == max(
+        stays + 2 * values, stays + values + outside + NUMBER, stays + 2 * NUMBER + weight + 3 * values,
+        stays + 2 * NUMBER + weight + values + weight)
+
+
+@pytest.mark.parametrize("make, kept", [(lambda p: torch.optim.SGD(p, lr=0.1), 0),
+                                        (lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9), 1),
+                                        (torch.optim.Adam, 2), (torch.optim.Adagrad, 1)])
+def test_what_an_optimizer_keeps(device, used, make, kept):
+    weight = torch.nn.Parameter(torch.zeros(KIB, device=device))
+    weight.grad = torch.zeros(KIB, device=device)
+    optimizer = make([weight])
+    optimizer.step()
+    assert used() == (2 + kept) * 4 * KIB
+    optimizer.zero_grad()
+    assert used() == (1 + kept) * 4 * KIB
 
 
 # -- out of memory ----------------------------------------------------------------------------------

@@ -24,6 +24,7 @@ import torch
 from ..checks import Verdict
 from ..device import VARIABLE
 from ..device import device as find_device
+from ..files import write_json
 from ..lessons.evidence import Evidence, EvidenceError, save_cases
 from ..lessons.exercise import Exercise, Lesson
 from .confine import Confinement, Ending, GradingError, Limits, find_confinement, run_confined
@@ -68,10 +69,7 @@ class Result:
 
     def write(self, path: str | os.PathLike) -> None:
         """Write the JSON to ``path``, whole or not at all."""
-        path = Path(path)
-        temporary = path.with_name(path.name + ".tmp")
-        temporary.write_text(json.dumps(self.to_json(), indent=1) + "\n", encoding="utf-8")
-        os.replace(temporary, path)
+        write_json(path, self.to_json())
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,6 @@ learner's notebook is never executed, and what a grade cell displays is put ther
 
 from __future__ import annotations
 
-import json
 import os
 import tempfile
 from pathlib import Path
@@ -18,6 +17,7 @@ from nbgrader.preprocessors import NbGraderPreprocessor, SaveAutoGrades
 from nbgrader.utils import determine_grade
 from traitlets import Integer, Unicode
 
+from ..files import write_json
 from ..lessons.cells import exercise_name
 from .confine import GradingError
 from .show import as_html, points
@@ -149,7 +149,7 @@ class GradeWithPapermill(NbGraderPreprocessor):
             if known.get("grade") and str(known.get("grade_id", "")).startswith(CHECK):
                 self._fill(cell, known, results, executed, notes)
                 notes = ()  # once is enough
-        self._write(record / f"{info['notebook']}.json", results)
+        write_json(record / f"{info['notebook']}.json", results)
         self.log.info("%s: %g of %g points; %s", info["student"], results["score"], results["max_score"],
                       results["confinement"])
         return nb, resources
@@ -167,11 +167,6 @@ class GradeWithPapermill(NbGraderPreprocessor):
         cell.outputs = [table, *_pictures(executed, exercise)]
         if determine_grade(cell, self.log) != (earned, float(known["points"])):
             raise GradingError(f"nbgrader would not read {earned:g} points from {known['grade_id']}")
-
-    def _write(self, path: Path, results: dict) -> None:
-        temporary = path.with_name(path.name + ".tmp")
-        temporary.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
-        os.replace(temporary, path)
 
 
 _PICTURE_WIDTH = 800  # pixels: what a feedback page has room for

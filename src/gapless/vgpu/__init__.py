@@ -8,21 +8,21 @@
 ``device=vgpu:0`` then works as ``cuda`` would. Values are exact, or, inside :func:`shape_only`, absent, so
 that a step of any size is simulated in milliseconds.
 
-Not supported, each with an error: sparse and nested tensors, autocast, the fused cells of LSTM and GRU, a second
-device. ``torch.Generator(device="vgpu")`` and ``pin_memory=True`` of a CPU factory fail inside PyTorch, with an error that
-speaks of ``PrivateUse1HooksInterface``: use a CPU generator, and ``.pin_memory()``. ``torch.Stream`` and ``torch.Event``
-do nothing here: use ``torch.vgpu.Stream`` and ``torch.vgpu.Event``. Values are computed when an operator is called, so a
-program that reads the result of a non-blocking copy too early still reads the right ones.
+What is not supported is in :data:`UNSUPPORTED`, with the reason and what to do instead. Values are computed when an
+operator is called, so a program that reads the result of a non-blocking copy too early still reads the right ones.
 """
 
-from .backend import Event, Stream, enable
-from .specs import CARDS, Card, Host, UnknownCard, find_card
+from .backend import enable
+from .specs import CARDS, Card, CardError, Host, UnknownCard, find_card
 from .state import Assumptions, shape_only, state
+from .streams import Event, Stream
 from .tensor import VirtualTensor
 from .timeline import Record, Recording, Timeline, Wait
+from .unsupported import UNSUPPORTED
 
-__all__ = ["Assumptions", "CARDS", "Card", "Event", "Host", "Record", "Recording", "Stream", "Timeline", "UnknownCard",
-           "VirtualTensor", "Wait", "card", "enable", "find_card", "is_shape_only", "memory", "shape_only", "timeline"]
+__all__ = ["Assumptions", "CARDS", "Card", "CardError", "Event", "Host", "Record", "Recording", "Stream", "Timeline",
+           "UNSUPPORTED", "UnknownCard", "VirtualTensor", "Wait", "card", "enable", "find_card", "is_shape_only", "memory",
+           "shape_only", "timeline"]
 
 
 def timeline() -> Timeline:

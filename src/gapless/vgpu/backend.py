@@ -4,92 +4,34 @@ from __future__ import annotations
 
 import functools
 import sys
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from types import SimpleNamespace
 
 import torch
 from torch.utils import backend_registration
 
 from . import (
+    accelerator,
+    attention,
+    autocast,
     backward_errors,
+    ctc,
+    modules,
     operators,  # noqa: F401  registers its handlers
+    pinned,
+    processes,
+    random_numbers,
+    rnn,
+    saving,
+    streams,
+    unsupported,
 )
 from .dispatch import check_device, dispatch
-from .pinned import is_pinned, pin
+from .eager import eager
 from .specs import Card, find_card
 from .state import state
+from .streams import Event, Stream
 from .tensor import DEVICE, NAME, VirtualTensor
-
-
-class Event:
-    """A point in a stream, as ``torch.cuda.Event``. Times are virtual."""
-
-    def __init__(self, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False):
-        self.enable_timing = enable_timing
-        self._time_ns: int | None = None
-
-    def record(self, stream=None) -> None:
-        """Mark the work queued in ``stream`` (default: the current one) so far."""
-        self._time_ns = state.timeline.record_event(stream._stream if stream is not None else None)
-
-    def wait(self, stream=None) -> None:
-        """Later work in ``stream`` waits for this point; the host does not."""
-        if self._time_ns is not None:
-            state.timeline.stream_wait_event(self._time_ns, stream._stream if stream is not None else None)
-
-    def synchronize(self) -> None:
-        """The host waits for this point."""
-        if self._time_ns is not None:
-            state.timeline.synchronize_event(self._time_ns)
-
-    def query(self) -> bool:
-        """Whether the device has reached this point."""
-        return self._time_ns is None or self._time_ns <= state.timeline.host_ns
-
-    def elapsed_time(self, end: Event) -> float:
-        """Virtual ms from this event to ``end``. Raises RuntimeError if either was not recorded or is not reached yet."""
-        if not (self.enable_timing and end.enable_timing):
-            raise RuntimeError("both events must be made with enable_timing=True")
-        if self._time_ns is None or end._time_ns is None:
-            raise RuntimeError("both events must be recorded before their distance can be taken")
-        if not (self.query() and end.query()):
-            raise RuntimeError("device not ready: synchronize before the distance of two events is taken")
-        return (end._time_ns - self._time_ns) / 1e6
-
-
-class Stream:
-    """An in-order queue of device work, as ``torch.cuda.Stream``."""
-
-    def __init__(self, device=None, priority: int = 0, _stream=None):
-        self._stream = _stream if _stream is not None else state.timeline.new_stream()
-
-    def synchronize(self) -> None:
-        """The host waits for all work in this stream."""
-        state.timeline.synchronize_stream(self._stream)
-
-    def wait_event(self, event: Event) -> None:
-        """Later work here waits for ``event``."""
-        event.wait(self)
-
-    def wait_stream(self, stream: Stream) -> None:
-        """Later work here waits for all that ``stream`` holds now."""
-        self.wait_event(stream.record_event())
-
-    def record_event(self, event: Event | None = None) -> Event:
-        """Record an event here and return it."""
-        event = event or Event()
-        event.record(self)
-        return event
-
-    def query(self) -> bool:
-        """Whether all work here is done."""
-        return self._stream.ready_ns <= state.timeline.host_ns
-
-    def __eq__(self, other):
-        return isinstance(other, Stream) and self._stream is other._stream
-
-    def __hash__(self):
-        return hash(self._stream)
 
 
 class DeviceModule(backend_registration._DummyBackendModule):
@@ -104,24 +46,20 @@ class DeviceModule(backend_registration._DummyBackendModule):
 
     def current_stream(self, device=None) -> Stream:
         """The stream that work goes to."""
-        return Stream(_stream=state.timeline.current)
+        return streams.current_stream()
 
     def default_stream(self, device=None) -> Stream:
         """The stream that work goes to unless told otherwise."""
         return Stream(_stream=state.timeline.streams[state.timeline.DEFAULT_STREAM])
 
-    @contextmanager
+    def set_stream(self, stream: Stream | None) -> None:
+        """Send work to ``stream`` from now on."""
+        if stream is not None:
+            streams.set_stream(stream)
+
     def stream(self, stream: Stream | None):
-        """Work queued inside goes to ``stream``."""
-        if stream is None:
-            yield
-            return
-        before = state.timeline.current
-        state.timeline.current = stream._stream
-        try:
-            yield
-        finally:
-            state.timeline.current = before
+        """Context manager: work queued inside goes to ``stream``."""
+        return nullcontext() if stream is None else stream
 
     def memory_allocated(self, device=None) -> int:
         """Bytes taken now."""
@@ -143,6 +81,20 @@ class DeviceModule(backend_registration._DummyBackendModule):
         """Bytes free and in all."""
         memory = state.memory
         return memory.capacity_bytes - memory.allocated_bytes, memory.capacity_bytes
+
+    def memory_stats(self, device=None) -> dict[str, int]:
+        """Bytes by PyTorch's names, such as ``allocated_bytes.all.peak``."""
+        return torch.accelerator.memory_stats()
+
+    def is_bf16_supported(self, including_emulation: bool = True) -> bool:
+        """Whether there is a bfloat16, emulated or (since Ampere) real."""
+        return including_emulation or state.card.compute_capability >= (8, 0)
+
+    def init(self) -> None:
+        """Nothing to begin."""
+
+    def ipc_collect(self) -> None:
+        """Nothing is shared with other processes."""
 
     def empty_cache(self) -> None:
         """Nothing is cached here."""
@@ -177,9 +129,24 @@ class DeviceModule(backend_registration._DummyBackendModule):
 
     # Random numbers are the CPU's.
 
+    @property
+    def default_generators(self) -> tuple[torch.Generator, ...]:
+        """The generator of the one device: the CPU's."""
+        return (torch.default_generator,)
+
     def manual_seed(self, seed: int) -> None:
         """Seed the CPU's generator, which makes the values here."""
         torch.default_generator.manual_seed(seed)
+
+    def seed(self) -> int:
+        """Seed the CPU's generator by chance."""
+        return torch.default_generator.seed()
+
+    seed_all = seed
+
+    def initial_seed(self) -> int:
+        """What the CPU's generator was seeded with."""
+        return torch.default_generator.initial_seed()
 
     def get_rng_state(self, device=None) -> torch.Tensor:
         """State of the CPU's generator."""
@@ -189,36 +156,23 @@ class DeviceModule(backend_registration._DummyBackendModule):
         """Set the state of the CPU's generator."""
         torch.set_rng_state(new_state)
 
+    def get_rng_state_all(self) -> list[torch.Tensor]:
+        """The states of all devices' generators."""
+        return [self.get_rng_state()]
 
-def _accelerator_synchronize(original):
-    """``torch.accelerator.synchronize`` that waits on the virtual clock: PyTorch asks C++ device guards only."""
-
-    @functools.wraps(original)
-    def synchronize(device=None, /) -> None:
-        state.timeline.synchronize_device()
-
-    return synchronize
+    def set_rng_state_all(self, new_states) -> None:
+        """Set the states of all devices' generators."""
+        self.set_rng_state(*new_states)
 
 
 # Where PyTorch switches Python dispatch off (inside torch.tensor(..., device=...)), the fallback is not found
 # for an operator with a tensor argument; an entry of its own is.
-_WITHOUT_PYTHON_KEY = ("copy_", "_to_copy", "_local_scalar_dense", "clone", "detach", "fill_", "zero_")
+_WITHOUT_PYTHON_KEY = ("copy_", "_to_copy", "_local_scalar_dense", "clone", "fill_", "zero_")
 
 _library = None
 
 
-# Operators that a network under autocast comes to first: what is needed to say clearly that it is not supported.
-_AUTOCAST_FIRST = ("conv1d", "conv2d", "conv3d", "linear", "matmul", "mm", "bmm", "addmm")
-
-
-def _no_autocast(*args, **kwargs):
-    raise NotImplementedError(f"autocast is not supported on {NAME}: convert with .half() or .bfloat16()")
-
-
-def _keep_on_cpu(storage, location: str):
-    return storage if location.startswith(NAME) else None
-
-
+@eager
 def _call(func, *args, **kwargs):
     return dispatch(func, args, kwargs)
 
@@ -243,22 +197,22 @@ def enable(card: str | Card | None = None) -> torch.device:
         backend_registration._setup_privateuseone_for_python_backend(
             NAME, backend_module=DeviceModule(), device_guard=backward_errors.DeviceGuard())
         backward_errors.install()
-        torch.accelerator.synchronize = _accelerator_synchronize(torch.accelerator.synchronize)
-        # torch.load(..., map_location=vgpu): the storage stays on the CPU, tensors saved from here go back to the device.
-        torch.serialization.register_package(5, lambda storage: None, _keep_on_cpu)
+        for part in (accelerator, streams, random_numbers, pinned, modules, processes, saving):
+            part.install()
         everything = torch.library.Library("_", "IMPL")
-        everything.fallback(lambda op, *args, **kwargs: dispatch(op, args, kwargs), "PrivateUse1")
+        everything.fallback(_call, "PrivateUse1")
         aten = torch.library.Library("aten", "IMPL")
         for name in _WITHOUT_PYTHON_KEY:
             for overload in getattr(torch.ops.aten, name).overloads():
                 if overload in ("default", "Scalar", "Tensor"):
                     func = getattr(getattr(torch.ops.aten, name), overload)
                     aten.impl(func, functools.partial(_call, func), "PrivateUse1")
-        for name in _AUTOCAST_FIRST:
-            aten.impl(name, _no_autocast, "AutocastPrivateUse1")
-        aten.impl("_pin_memory", lambda self, device=None: pin(self), "CPU")
-        aten.impl("is_pinned", lambda self, device=None: is_pinned(self), "CPU")
+        attention.install(aten)
+        rnn.install(aten)
+        ctc.install(aten)
+        aten.impl("_pin_memory", lambda self, device=None: pinned.pin(self), "CPU")
+        aten.impl("is_pinned", lambda self, device=None: pinned.is_pinned(self), "CPU")
         # The multi-tensor path of torch.optim is for exact types only.
         sys.modules["torch.optim.optimizer"]._foreach_supported_types.append(VirtualTensor)
-        _library = (everything, aten)
+        _library = (everything, aten, *autocast.install(), *unsupported.install())
     return DEVICE

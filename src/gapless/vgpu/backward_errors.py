@@ -14,6 +14,8 @@ import functools
 import torch
 from torch.utils import backend_registration
 
+from .eager import eager
+
 _taken: list[BaseException] = []
 # Any call through ctypes.pythonapi raises the error that is pending in this thread.
 _raise_pending = ctypes.pythonapi.PyErr_Occurred
@@ -23,6 +25,7 @@ _raise_pending.restype = ctypes.c_void_p
 class DeviceGuard(backend_registration._DummyDeviceGuard):
     """The device guard that PyTorch asks for is registered with this one's answers."""
 
+    @eager
     def type_(self):
         try:
             _raise_pending()
@@ -36,6 +39,7 @@ def install() -> None:
     run_backward = torch.autograd.graph._engine_run_backward
 
     @functools.wraps(run_backward)
+    @eager
     def run(*args, **kwargs):
         try:
             # In the caller's thread: the engine makes its device threads at the first backward pass of the process

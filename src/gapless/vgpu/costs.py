@@ -1,9 +1,9 @@
 """What CUDA runs for an operator: its kernels, the bytes they move and the FLOPs they compute.
 
 An operator is one kernel unless a function here, beside the operators it serves, says otherwise. A kernel takes
-the larger of bytes ÷ (bandwidth × efficiency) and FLOPs ÷ (peak × efficiency), and never less
-than ``FLOOR_NS``. The efficiencies are assumptions until a record of a real GPU replaces them: round figures for
-well-tuned kernels, the same for all cards. Not modelled: caches, clock speeds, occupancy, autotuning.
+the larger of bytes ÷ (bandwidth × efficiency) and FLOPs ÷ (peak × efficiency), after a start, and never less
+than a floor. Efficiencies, start and floor are the card's: assumptions, or fitted to measurements of it
+(:mod:`gapless.calibrate`). Not modelled: caches, clock speeds, occupancy, autotuning.
 """
 
 from __future__ import annotations
@@ -15,24 +15,6 @@ import torch
 from torch.utils.flop_counter import flop_registry
 
 from .specs import Card
-
-FLOOR_NS = 2_000
-
-# Share of the memory bandwidth that a kernel of a kind reaches, and of the arithmetic peak.
-MEMORY_EFFICIENCY = {
-    "pointwise": 0.85,
-    "reduction": 0.80,
-    "gather": 0.50,
-    "scatter": 0.40,
-    "sort": 0.70,
-    "scan": 0.70,
-    "convolution": 0.70,
-    "matmul": 0.80,
-    "normalization": 0.75,
-    "optimizer": 0.80,
-    "memset": 0.90,
-}
-MATH_EFFICIENCY = {"convolution": 0.55, "matmul": 0.75}
 
 # Channels of a convolution are padded to the tile that the matrix units work on (implicit GEMM).
 CHANNEL_TILE = 16
@@ -54,11 +36,11 @@ class Kernel:
 
     def duration_ns(self, card: Card) -> int:
         """Modelled duration on ``card``."""
-        seconds = self.bytes / (card.bandwidth_bytes_per_s * MEMORY_EFFICIENCY[self.kind])
+        seconds = self.bytes / (card.bandwidth_bytes_per_s * card.memory_share(self.kind))
         if self.flops:
-            peak = card.peak_flops.get(self.dtype) or card.peak_flops["float32"]
-            seconds = max(seconds, self.flops / (peak * MATH_EFFICIENCY[self.kind]))
-        return max(FLOOR_NS, round(seconds * 1e9))
+            dtype = self.dtype if self.dtype in card.peak_flops else "float32"
+            seconds = max(seconds, self.flops / (card.peak_flops[dtype] * card.math_share(self.kind, dtype)))
+        return max(card.kernel_floor_ns, round(card.kernel_start_ns.get(self.kind, 0) + seconds * 1e9))
 
 
 KernelRule = Callable[[tuple, dict, object], list[Kernel]]
@@ -229,10 +211,16 @@ def attention_and_other_flops(packet, args, kwargs, out) -> float:
 
 
 @kernels_of("native_batch_norm", "_native_batch_norm_legit", "cudnn_batch_norm", "_batch_norm_with_update",
-            "native_layer_norm", "native_group_norm")
+            "native_group_norm")
 def _norm(args, kwargs, out):
     x, y = args[0], tensors(out)[0]
     return [Kernel("norm_forward_kernel", "normalization", 2 * nbytes(x) + nbytes(y))]
+
+
+@kernels_of("native_layer_norm")
+def _layer_norm(args, kwargs, out):
+    # A row stays in registers between the statistics and their use (ATen, cuda/layer_norm_kernel.cu): read once.
+    return [Kernel("layer_norm_forward_kernel", "normalization", nbytes(args[0]) + nbytes(tensors(out)[0]))]
 
 
 @kernels_of("native_batch_norm_backward", "batch_norm_backward", "native_layer_norm_backward",
@@ -344,11 +332,17 @@ def _scatter(args, kwargs, out):
 TENSORS_PER_LAUNCH = {1: 110, 2: 64, 3: 48, 4: 36, 5: 30}
 
 
+# What a fused optimizer reads of each parameter's bytes, and writes: its weight, gradient and states (ATen,
+# cuda/fused_adam_utils.cuh, FusedSgdKernel.cu, fused_adagrad_utils.cuh).
+_FUSED_WRITES = {"_fused_adam_": 3, "_fused_adamw_": 3, "_fused_sgd_": 2, "_fused_adagrad_": 2}
+
+
 def multi_tensor(name: str, args, kwargs, out) -> list[Kernel]:
     """``_foreach_*`` and ``_fused_*``: a launch for each chunk of the lists."""
     lists = [a for a in args if isinstance(a, (list, tuple)) and a and isinstance(a[0], torch.Tensor)]
     count = max(len(a) for a in lists)
     launches = -(-count // TENSORS_PER_LAUNCH.get(len(lists), 30))
-    written = sum(nbytes(t) for t in tensors(out)) or sum(nbytes(t) for t in lists[0])
+    first = sum(nbytes(t) for t in lists[0])
+    written = sum(nbytes(t) for t in tensors(out)) or first * _FUSED_WRITES.get(name, 1)
     total = sum(nbytes(t) for t in tensors(lists)) + written
     return [Kernel(f"multi_tensor_apply_kernel({name})", "optimizer", total / launches) for _ in range(launches)]

@@ -6,13 +6,16 @@ import re
 
 import torch
 
-from . import costs, syncs
+from . import costs, processes, random_numbers, syncs
 from .memory import OutOfMemory
 from .state import state
 from .tensor import DEVICE, VirtualTensor, wrap
 
 # Operator → how it is done, where that differs from "compute, then launch its kernels".
 HANDLERS: dict[str, callable] = {}
+
+# Operators that PyTorch makes of others and CUDA has a kernel of its own for, with an entry in HANDLERS.
+COMPOSITE_HANDLED: set[str] = set()
 
 
 def handles(*names: str):
@@ -33,7 +36,7 @@ _HIDDEN_VIEWS = ("_unsafe_view", "unsafe_split", "unsafe_split_with_sizes", "lif
 class Operator:
     """What dispatch needs to know of an ``OpOverload``, worked out once."""
 
-    __slots__ = ("func", "name", "full_name", "is_view", "mutates", "reshapes", "handler", "multi_tensor")
+    __slots__ = ("func", "name", "full_name", "is_view", "mutates", "reshapes", "handler", "multi_tensor", "composite")
     known: dict = {}
 
     def __init__(self, func):
@@ -48,6 +51,9 @@ class Operator:
         self.reshapes = in_place_view or any(a.is_out for a in schema.arguments)
         self.handler = HANDLERS.get(self.name)
         self.multi_tensor = self.name.startswith(("_foreach_", "_fused_")) and "attention" not in self.name
+        # Autograd takes these apart before they get here; in inference mode there is no autograd to do it.
+        self.composite = self.name not in COMPOSITE_HANDLED and torch._C._dispatch_has_kernel_for_dispatch_key(
+            func.name(), "CompositeImplicitAutograd")
 
 
 def dispatch(func, args, kwargs):
@@ -55,6 +61,10 @@ def dispatch(func, args, kwargs):
     operator = Operator.known.get(func)
     if operator is None:
         operator = Operator.known[func] = Operator(func)
+    if operator.composite:
+        return func.decompose(*args, **kwargs)
+    if state.foreign:
+        processes.check(args, kwargs)
     timeline = state.timeline
     timeline.begin_op(operator.full_name, timeline.host.view_ns if operator.is_view else None)
     try:
@@ -132,9 +142,10 @@ def unwrap(operator: Operator, args, kwargs):
             f"{operator.full_name} mixes a tensor made inside vgpu.shape_only() with one made outside it: make both "
             "in the same mode"
         )
-    generator = inner_kwargs.get("generator")
-    if generator is not None and state.shape_only is not None:
-        inner_kwargs["generator"] = None
+    if inner_kwargs.get("generator") is not None:
+        random_numbers.check(inner_kwargs["generator"])
+        if state.shape_only is not None:
+            inner_kwargs["generator"] = None
     return inner_args, inner_kwargs, seen
 
 
@@ -144,6 +155,9 @@ def _unwrap(value, seen: dict[int, VirtualTensor], host: list[torch.Tensor]):
         seen[id(value.inner)] = value
         return value.inner
     if isinstance(value, torch.Tensor):
+        if torch._C._dispatch_keys(value).has(torch._C.DispatchKey.PrivateUse1):
+            # PyTorch traces with tensors of its own, which only say that they are here.
+            raise NotImplementedError(f"a tensor that only says it is on {DEVICE} has no values")
         if value.dim() > 0:
             host.append(value)
         elif state.shape_only is not None and not value.is_meta:

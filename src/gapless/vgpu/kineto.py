@@ -1,41 +1,80 @@
-"""A recording of the timeline as the events of a profiler's (Kineto) trace."""
+"""A recording of the timeline as the events of a profiler's (Kineto) trace.
+
+What is there is what Holistic Trace Analysis, TensorBoard's profiler plugin and Perfetto read and what the model
+knows. Left out, since it would be invented: grid, block, registers and occupancy of a kernel, and the rows of
+``cuda_sync`` events, which the first of those tools would count as work of the GPU.
+"""
 
 from __future__ import annotations
 
 from .specs import Card
-from .timeline import Recording
+from .timeline import Record, Recording
 
 HOST_PROCESS = 1
 HOST_THREAD = 1
 
+# Holistic Trace Analysis (0.6.1) keeps a correlation and an event's place in one column as narrow as the largest
+# correlation allows; with pandas 3 a short trace whose correlations are small fails. These need 32 bits.
+_FIRST_CORRELATION = 1 << 20
+
 
 def trace_events(recording: Recording, card: Card) -> list[dict]:
-    """Kineto ``traceEvents`` of ``recording``: times in µs, the GPU as process 0 with a thread a stream."""
+    """Kineto ``traceEvents`` of ``recording``: times in µs, the GPU as process 0 with a thread a stream.
+
+    An operator, the calls it makes and the work these launch share an ``External id``; 0 is no operator's.
+    """
+    records = recording.records
+    streams = sorted({record.row for record in records if isinstance(record.row, int)})
     events = [
-        _name("process_name", HOST_PROCESS, 0, "python"),
-        _name("process_labels", HOST_PROCESS, 0, "CPU", "labels"),
-        _name("process_name", 0, 0, "python"),
-        _name("process_labels", 0, 0, "GPU 0", "labels"),
-        _name("thread_name", HOST_PROCESS, HOST_THREAD, "thread 1 (python)"),
+        *_process(HOST_PROCESS, "CPU"),
+        *_process(0, f"GPU 0: simulated {card.name}"),
+        *_thread(HOST_PROCESS, HOST_THREAD, "thread 1 (python)"),
+        *(event for stream in streams for event in _thread(0, stream, f"stream {stream}")),
     ]
-    streams = sorted({record.row for record in recording.records if isinstance(record.row, int)})
-    events += [_name("thread_name", 0, stream, f"stream {stream}") for stream in streams]
-    flows = []
-    for index, record in enumerate(recording.records):
+    owners = _owners(records)
+    launched = {record.args["correlation"] for record in records if isinstance(record.row, int)}
+    line = None
+    for index, record in enumerate(records):
         if record.category == "memory":
             events.append({"ph": "i", "s": "t", "cat": "cpu_instant_event", "name": "[memory]", "pid": HOST_PROCESS,
                            "tid": HOST_THREAD, "ts": record.start_ns / 1e3, "args": record.args})
             continue
         on_host = record.row == "host"
         pid, tid = (HOST_PROCESS, HOST_THREAD) if on_host else (0, record.row)
-        args = {"External id": index, **record.args}
+        args = {**record.args}
+        number = args.get("correlation")
+        if number is not None:
+            args["External id"] = owners.get(number, 0)
+            args["correlation"] = number + _FIRST_CORRELATION
+            if on_host:
+                args.pop("stream", None)  # only the device's work has one: readers tell it by that
+            elif "bytes" in args and record.dur_ns:
+                args["memory bandwidth (GB/s)"] = args["bytes"] / record.dur_ns
+        elif record.category != "python_function":
+            args |= {"External id": index + 1, "Ev Idx": index}
+        if record.category == "python_function":
+            line = record
+        elif record.category == "cpu_op" and line is not None and line.start_ns == record.start_ns:
+            args["Call stack"] = line.name
         events.append({"ph": "X", "cat": record.category, "name": record.name, "pid": pid, "tid": tid,
                        "ts": record.start_ns / 1e3, "dur": record.dur_ns / 1e3, "args": args})
-        correlation = record.args.get("correlation")
-        if correlation is not None:
-            flows.append({"ph": "s" if on_host else "f", "id": correlation, "cat": "ac2g", "name": "ac2g", "pid": pid,
-                          "tid": tid, "ts": record.start_ns / 1e3, **({} if on_host else {"bp": "e"})})
-    return events + flows
+        if number in launched:
+            events.append({"ph": "s" if on_host else "f", "id": args["correlation"], "cat": "ac2g", "name": "ac2g",
+                           "pid": pid, "tid": tid, "ts": record.start_ns / 1e3, **({} if on_host else {"bp": "e"})})
+    return events
+
+
+def _owners(records: list[Record]) -> dict[int, int]:
+    """Correlation of a call → External id of the innermost operator around it, for those that have one."""
+    owners: dict[int, int] = {}
+    calls: list[tuple[int, int]] = []  # (start, correlation) of calls whose operator has not ended yet
+    for index, record in enumerate(records):
+        if record.category == "cuda_runtime":
+            calls.append((record.start_ns, record.args["correlation"]))
+        elif record.category == "cpu_op":  # recorded when it ends: what it has called is the end of the list
+            while calls and calls[-1][0] >= record.start_ns:
+                owners[calls.pop()[1]] = index + 1
+    return owners
 
 
 def device_properties(card: Card) -> list[dict]:
@@ -45,5 +84,16 @@ def device_properties(card: Card) -> list[dict]:
              "computeMinor": minor, "numSms": card.sm_count}]
 
 
-def _name(kind: str, pid: int, tid: int, name: str, key: str = "name") -> dict:
-    return {"ph": "M", "name": kind, "pid": pid, "tid": tid, "ts": 0, "args": {key: name}}
+def _process(pid: int, label: str) -> list[dict]:
+    # The host above the GPU, as in a measured trace.
+    order = 0 if pid == HOST_PROCESS else 1
+    return [_about("process_name", pid, 0, name="python"), _about("process_labels", pid, 0, labels=label),
+            _about("process_sort_index", pid, 0, sort_index=order)]
+
+
+def _thread(pid: int, tid: int, name: str) -> list[dict]:
+    return [_about("thread_name", pid, tid, name=name), _about("thread_sort_index", pid, tid, sort_index=tid)]
+
+
+def _about(kind: str, pid: int, tid: int, **args) -> dict:
+    return {"ph": "M", "name": kind, "pid": pid, "tid": tid, "ts": 0, "args": args}

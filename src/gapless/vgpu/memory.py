@@ -1,7 +1,8 @@
 """The card's memory: bytes now, the peak, and running out. Knows nothing of PyTorch.
 
-Sizes are rounded up to 512 bytes as PyTorch's caching allocator rounds them. Not modelled:
-fragmentation, the cache itself, the CUDA context.
+Sizes are rounded up to 512 bytes as PyTorch's caching allocator rounds them (``kMinBlockSize`` in
+c10/core/AllocatorConfig.h). Not modelled: fragmentation, the cache itself and what it hands out beyond the rounded size
+(up to 1 MiB for a block of more than that), workspaces of cuBLAS and cuDNN, the CUDA context.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ class Memory:
         self.capacity_bytes = capacity_bytes
         self.allocated_bytes = 0
         self.peak_bytes = 0
-        self.on_change = None  # called with the change in bytes, while a profile records
+        self.on_change = None  # called with the change in bytes and the block's address, while a profile records
+        self._next_address = 0
 
     def allocate(self, nbytes: int) -> Allocation:
         """Take ``nbytes``; they are given back when the returned object dies. Raises OutOfMemory."""
@@ -30,18 +32,18 @@ class Memory:
         """Let the peak see a workspace that a kernel takes and gives back. Raises OutOfMemory."""
         Allocation(self, nbytes)
 
-    def _change(self, nbytes: int) -> None:
+    def _change(self, nbytes: int, address: int) -> None:
         self.allocated_bytes += nbytes
         if self.allocated_bytes > self.peak_bytes:
             self.peak_bytes = self.allocated_bytes
         if self.on_change is not None:
-            self.on_change(nbytes)
+            self.on_change(nbytes, address)
 
 
 class Allocation:
-    """A block of a card's memory, freed with the object."""
+    """A block of a card's memory, freed with the object. ``address``: a number that no other block of any bytes has."""
 
-    __slots__ = ("memory", "nbytes", "__weakref__")
+    __slots__ = ("memory", "nbytes", "address", "__weakref__")
 
     def __init__(self, memory: Memory, nbytes: int):
         self.nbytes = 0
@@ -49,18 +51,28 @@ class Allocation:
         rounded = -(-nbytes // GRANULE_BYTES) * GRANULE_BYTES
         if memory.allocated_bytes + rounded > memory.capacity_bytes:
             free = memory.capacity_bytes - memory.allocated_bytes
+            # The words of PyTorch's own message (c10/cuda/CUDACachingAllocator.cpp): programs look for its first four.
             raise OutOfMemory(
-                f"virtual GPU out of memory. Tried to allocate {_binary(rounded)}. The card has a total capacity of "
-                f"{_binary(memory.capacity_bytes)} of which {_binary(free)} is free."
+                f"CUDA out of memory. Tried to allocate {_binary(nbytes)}. GPU 0 (simulated) has a total capacity of "
+                f"{_binary(memory.capacity_bytes)} of which {_binary(free)} is free. Of the allocated memory "
+                f"{_binary(memory.allocated_bytes)} is allocated by PyTorch."
             )
         self.nbytes = rounded
-        memory._change(rounded)
+        self.address = memory._next_address
+        memory._next_address += rounded
+        memory._change(rounded, self.address)
 
     def __del__(self):
         # An object made without __init__ (torch.compile probes classes so) has no attributes.
         if getattr(self, "nbytes", 0):
-            self.memory._change(-self.nbytes)
+            self.memory._change(-self.nbytes, self.address)
 
 
 def _binary(nbytes: int) -> str:
-    return f"{nbytes / 2**30:.2f} GiB" if nbytes >= 2**30 else f"{nbytes / 2**20:.2f} MiB"
+    """As PyTorch writes sizes (``format_size`` in c10/cuda/CUDACachingAllocator.cpp)."""
+    if nbytes <= 2**10:
+        return f"{nbytes} bytes"
+    for unit, size in (("KiB", 2**10), ("MiB", 2**20)):
+        if nbytes <= size * 2**10:
+            return f"{nbytes / size:.2f} {unit}"
+    return f"{nbytes / 2**30:.2f} GiB"

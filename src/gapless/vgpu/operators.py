@@ -99,10 +99,17 @@ def _compare(operator, args, kwargs):
     left, right, *_ = inner_args
     if operator.name == "equal" and (left.shape != right.shape or left.numel() == 0):
         return left.shape == right.shape  # the host knows
+    if operator.name == "equal" and _same_memory(left, right):
+        return True  # as CUDA answers (ATen, cuda/Equal.cpp), without a look
     launch_all([costs.Kernel(f"elementwise_kernel({operator.name})", "pointwise", costs.traffic((left, right), {}, None)),
                 costs.Kernel("reduce_kernel(all)", "reduction", left.numel())])
     read_back(1)
     return False if left.is_meta else operator.func(*inner_args, **inner_kwargs)
+
+
+def _same_memory(left: torch.Tensor, right: torch.Tensor) -> bool:
+    return (left.untyped_storage()._cdata == right.untyped_storage()._cdata and left.dtype == right.dtype
+            and left.storage_offset() == right.storage_offset() and left.stride() == right.stride())
 
 
 # -- data-dependent sizes -------------------------------------------------------------------------
@@ -198,7 +205,9 @@ def _check_mask(source: torch.Tensor, mask: torch.Tensor, place: int) -> None:
 
 
 def _expand_masks(source: torch.Tensor, indices) -> list:
-    """Masks become int64 positions, a device's by a ``nonzero`` and its wait. A CPU index is copied over: a wait too."""
+    """Masks become int64 positions, a device's by a ``nonzero`` and its wait. A CPU index is copied over: a wait too,
+    unless it is a mask, whose positions PyTorch puts into pinned memory and copies without blocking (ATen,
+    IndexingUtils.h, ``expandTensors``)."""
     timeline = state.timeline
     expanded = []
     for index in indices:
@@ -207,7 +216,7 @@ def _expand_masks(source: torch.Tensor, indices) -> list:
             continue
         _check_mask(source, index, len(expanded))
         if not isinstance(index, VirtualTensor):
-            expanded.extend(positions.to(DEVICE) for positions in index.nonzero().unbind(1))
+            expanded.extend(pin(index.nonzero()).to(DEVICE, non_blocking=True).unbind(1))
             continue
         timeline.begin_op("aten::nonzero")
         try:
@@ -275,6 +284,24 @@ def _where(operator, args, kwargs):
     # (ATen, TensorCompare.cpp, where_self_out). A Python number never gets here: it is made on the device.
     return run(operator, tuple(a.to(DEVICE) if isinstance(a, torch.Tensor) and not isinstance(a, VirtualTensor)
                                and a.dim() == 0 else a for a in args), kwargs)
+
+
+# -- operands that are read as numbers --------------------------------------------------------------
+
+# Operator → the arguments that PyTorch turns into Python numbers, wherever they lie (ATen, TensorAdvancedIndexing.cpp,
+# cuda/Indexing.cu, RangeFactories.cpp).
+_READ_AS_NUMBERS = {"masked_fill": (2,), "masked_fill_": (2,), "index_fill": (3,), "index_fill_": (3,),
+                    "linspace": (0, 1), "logspace": (0, 1)}
+
+
+@handles(*_READ_AS_NUMBERS)
+def _with_numbers(operator, args, kwargs):
+    values = [*(args[place] for place in _READ_AS_NUMBERS[operator.name] if place < len(args)),
+              *(kwargs.get(name) for name in ("value", "start", "end"))]
+    for value in values:
+        if isinstance(value, VirtualTensor):
+            read_back(value.element_size())
+    return run(operator, args, kwargs)
 
 
 # -- convolutions ---------------------------------------------------------------------------------

@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+import functools
+import sys
 import weakref
 
 import numpy as np
 import torch
+from torch.utils._device import _device_constructors
 
+from .eager import eager
 from .state import state
 
 _pinned: dict[int, int] = {}  # address → bytes
+
+# Functions of `torch`, and methods, with a `pin_memory` argument. PyTorch asks the device's C++ hooks for the memory, which
+# a backend in Python cannot give.
+FACTORIES = ("empty", "empty_like", "empty_permuted", "empty_strided", "zeros", "zeros_like", "ones", "ones_like", "full",
+             "full_like", "rand", "rand_like", "randn", "randn_like", "randint", "randint_like", "randperm", "arange",
+             "linspace", "logspace", "eye", "tensor")
+METHODS = ("new_empty", "new_empty_strided", "new_zeros", "new_ones", "new_full")
 
 
 def pin(source: torch.Tensor) -> torch.Tensor:
@@ -30,3 +41,34 @@ def pin(source: torch.Tensor) -> torch.Tensor:
 def is_pinned(tensor: torch.Tensor) -> bool:
     """Whether the CPU tensor lies in pinned memory."""
     return bool(_pinned) and tensor.untyped_storage().data_ptr() in _pinned
+
+
+def _pinning(original):
+    """The factory ``original`` with pinned memory of ours."""
+
+    @functools.wraps(original)
+    @eager
+    def factory(*args, **kwargs):
+        if not kwargs.get("pin_memory"):
+            return original(*args, **kwargs)
+        made = original(*args, **{**kwargs, "pin_memory": False})
+        if made.device.type != "cpu":
+            raise RuntimeError(f"only dense CPU tensors can be pinned, not one on {made.device}")
+        with torch.no_grad():
+            return pin(made.detach()).requires_grad_(made.requires_grad)
+
+    return factory
+
+
+def install() -> None:
+    """Give the factories of PyTorch pinned memory."""
+    _device_constructors()  # `with torch.device(…)` knows the factories by what they are now, and remembers
+    for owner, names in ((torch, FACTORIES), (torch.Tensor, METHODS)):
+        for name in names:
+            original = getattr(owner, name)
+            factory = _pinning(original)
+            setattr(owner, name, factory)
+            # TorchScript knows built-in functions by their identity.
+            builtins = sys.modules.get("torch.jit._builtins")
+            if owner is torch and builtins is not None and builtins._builtin_table is not None:
+                builtins._register_builtin(factory, f"aten::{name}")

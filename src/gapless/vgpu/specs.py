@@ -1,37 +1,44 @@
 """The cards that the virtual GPU can model: what their data sheets say, and the host beside them.
 
-Peaks are dense (no structured sparsity). The efficiencies that turn a peak into a rate are in
-:mod:`gapless.vgpu.costs`; nothing here is fitted to a measurement.
+Peaks are dense (no structured sparsity). The efficiencies that turn a peak into a rate are assumptions until
+``gapless calibrate`` has measured a card: round figures for well-tuned kernels, the same for all cards. Nothing in
+this file is fitted to a measurement; a card file (:mod:`gapless.vgpu.cardfile`) may be.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 GIB = 2**30
 
+# Share of the memory bandwidth that a kernel of a kind reaches, and of the arithmetic peak. A kind may be followed by
+# a dtype ("matmul:bfloat16"), which then counts before the kind alone.
+MEMORY_EFFICIENCY: Mapping[str, float] = {
+    "pointwise": 0.85,
+    "reduction": 0.80,
+    "gather": 0.50,
+    "scatter": 0.40,
+    "sort": 0.70,
+    "scan": 0.70,
+    "convolution": 0.70,
+    "matmul": 0.80,
+    "attention": 0.70,
+    "normalization": 0.75,
+    "optimizer": 0.80,
+    "memset": 0.90,
+}
+MATH_EFFICIENCY: Mapping[str, float] = {"convolution": 0.55, "matmul": 0.75, "attention": 0.50}
 
-class UnknownCard(ValueError):
+KERNEL_FLOOR_NS = 2_000  # no kernel is shorter
+
+
+class CardError(ValueError):
+    """A card cannot be used: the message says which and why."""
+
+
+class UnknownCard(CardError):
     """The name is no card that the virtual GPU knows. The message lists those it knows."""
-
-
-@dataclass(frozen=True)
-class Card:
-    """One GPU, from its data sheet.
-
-    ``peak_flops``: dtype → FLOP/s of a dense matrix product; ``tf32`` is what a float32 product
-    gets where TF32 is allowed, absent on cards before Ampere. ``pcie_bytes_per_s`` is the slot's one-way rate.
-    """
-
-    key: str
-    name: str
-    memory_bytes: int
-    bandwidth_bytes_per_s: float
-    peak_flops: dict[str, float]
-    sm_count: int
-    pcie_bytes_per_s: float
-    compute_capability: tuple[int, int]
-    source: str
 
 
 @dataclass(frozen=True)
@@ -55,6 +62,41 @@ class Host:
     pinned_share: float = 0.8
     pageable_share: float = 0.3
     memory_bytes_per_s: float = 10e9
+
+
+@dataclass(frozen=True)
+class Card:
+    """One GPU, from its data sheet or from a card file.
+
+    ``peak_flops``: dtype → FLOP/s of a dense matrix product; ``tf32`` is what a float32 product
+    gets where TF32 is allowed, absent on cards before Ampere. ``pcie_bytes_per_s`` is the slot's one-way rate.
+    ``kernel_start_ns``: what a kernel of a kind takes before it moves its first byte.
+    """
+
+    key: str
+    name: str
+    memory_bytes: int
+    bandwidth_bytes_per_s: float
+    peak_flops: dict[str, float]
+    sm_count: int
+    pcie_bytes_per_s: float
+    compute_capability: tuple[int, int]
+    source: str
+    memory_efficiency: Mapping[str, float] = field(default_factory=lambda: dict(MEMORY_EFFICIENCY))
+    math_efficiency: Mapping[str, float] = field(default_factory=lambda: dict(MATH_EFFICIENCY))
+    kernel_floor_ns: int = KERNEL_FLOOR_NS
+    kernel_start_ns: Mapping[str, float] = field(default_factory=dict)
+    host: Host = Host()
+
+    def memory_share(self, kind: str) -> float:
+        """Share of the bandwidth that a kernel of ``kind`` reaches."""
+        share = self.memory_efficiency.get(kind)
+        return MEMORY_EFFICIENCY[kind] if share is None else share
+
+    def math_share(self, kind: str, dtype: str) -> float:
+        """Share of the peak of ``dtype`` that a kernel of ``kind`` reaches."""
+        share = self.math_efficiency.get(f"{kind}:{dtype}", self.math_efficiency.get(kind))
+        return MATH_EFFICIENCY[kind] if share is None else share
 
 
 _T = 1e12
@@ -92,8 +134,14 @@ DEFAULT_CARD = "a10g"
 
 
 def find_card(name: str) -> Card:
-    """The card called ``name`` (upper or lower case). Raises UnknownCard."""
-    try:
-        return CARDS[name.lower()]
-    except KeyError:
-        raise UnknownCard(f"no card is called {name!r}; the virtual GPU knows {', '.join(CARDS)}") from None
+    """The card called ``name``: a card file (``….json``), else a measured card in ``records/cards``, else one of
+    ``CARDS`` (upper or lower case). Raises UnknownCard, and CardError for a file that cannot be used."""
+    from .cardfile import measured_card, read_card  # it needs this module
+
+    if name.lower().endswith(".json"):
+        return read_card(name)
+    found = measured_card(name.lower()) or CARDS.get(name.lower())
+    if found is None:
+        raise UnknownCard(f"no card is called {name!r}; the virtual GPU knows {', '.join(CARDS)}, and card files "
+                          "(….json)")
+    return found

@@ -32,6 +32,7 @@ class State:
 
     def __init__(self, card: Card):
         self.shape_only: Assumptions | None = None
+        self.foreign: frozenset[int] = frozenset()  # ids of the allocations that a forked process has from its parent
         self.use(card)
 
     def use(self, card: Card) -> None:

@@ -6,6 +6,9 @@ import weakref
 from collections import OrderedDict
 
 import torch
+from torch import _tensor_str
+
+from .eager import eager
 
 NAME = "vgpu"
 DEVICE = torch.device("privateuseone", 0)  # shown as vgpu:0 once the backend is registered
@@ -43,15 +46,28 @@ class VirtualTensor(torch.Tensor):
     __torch_function__ = torch._C._disabled_torch_function_impl
 
     @classmethod
+    @eager
     def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
         from .dispatch import dispatch  # the table of operators needs this class first
 
         return dispatch(func, args, kwargs or {})
 
     def __repr__(self, *, tensor_contents=None):
-        values = repr(self.detach().cpu())  # a read-back, as printing a CUDA tensor is one
-        note = ", values unknown" if self.inner.is_meta else ""
-        return f"{values[:-1]}, device='{DEVICE}'{note})" if values.endswith(")") else values
+        host = self.detach().cpu()  # a read-back, as printing a CUDA tensor is one
+        contents = tensor_contents or ("[]" if host.numel() == 0 else _tensor_str._tensor_str(host, len("tensor(")))
+        notes = [f"device='{DEVICE}'"]
+        if host.numel() == 0 and host.dim() != 1:
+            notes.append(f"size={tuple(host.shape)}")
+        if host.dtype not in (torch.get_default_dtype(), torch.int64, torch.bool, torch.complex64):
+            notes.append(f"dtype={host.dtype}")
+        if self.grad_fn is not None:
+            notes.append(f"grad_fn=<{type(self.grad_fn).__name__}>")
+        elif self.requires_grad:
+            notes.append("requires_grad=True")
+        if self.inner.is_meta:
+            notes.append("values unknown")
+        text = _tensor_str._add_suffixes("tensor(" + contents, notes, len("tensor("), force_newline=False)
+        return f"Parameter containing:\n{text}" if isinstance(self, torch.nn.Parameter) else text
 
     def __setitem__(self, index, value):
         # PyTorch leaves a Python number on the host for CUDA only, so that x[mask] = 1.0 needs no wait.
@@ -85,6 +101,12 @@ class VirtualTensor(torch.Tensor):
         with torch._C._DisableTorchDispatch():
             self.data = wrap(self.inner, memory, self.density)
 
+    def data_ptr(self) -> int:
+        """A number that tells tensors apart; no address on any device."""
+        if self.inner.is_meta:
+            return self.allocation.address + self.storage_offset() * self.element_size() if self.numel() else 0
+        return self.inner.data_ptr()
+
     def record_stream(self, stream) -> None:
         """Nothing: memory that another stream still uses is not modelled."""
 
@@ -113,6 +135,9 @@ class VirtualTensor(torch.Tensor):
     # -- copies of the object -------------------------------------------------------------------
 
     def __reduce_ex__(self, protocol):
+        from .saving import check_format
+
+        check_format()
         # Saved as its CPU copy and the name of the device, as PyTorch saves tensors of devices without a storage.
         if isinstance(self, torch.nn.Parameter):
             return torch._utils._rebuild_parameter, (self.detach(), self.requires_grad, OrderedDict())
@@ -139,7 +164,8 @@ def wrap(inner: torch.Tensor, memory, density: float | None = None) -> VirtualTe
     NotImplementedError for what has no storage (sparse and nested tensors)."""
     if inner.layout is not torch.strided or inner.is_nested:
         kind = "nested" if inner.is_nested else str(inner.layout).removeprefix("torch.")
-        raise NotImplementedError(f"{kind} tensors are not supported on {DEVICE}: use a dense one")
+        hint = " (nn.TransformerEncoder: enable_nested_tensor=False)" if inner.is_nested else ""
+        raise NotImplementedError(f"{kind} tensors are not supported on {DEVICE}: use a dense one{hint}")
     storage = inner.untyped_storage()
     address, nbytes = storage._cdata, storage.nbytes()
     allocation = _allocations.get(address)

@@ -79,7 +79,7 @@ class Timeline:
 
     def __init__(self, card: Card, host: Host | None = None, locate=lambda: None):
         self.card = card
-        self.host = host or Host()
+        self.host = host or card.host
         self.locate = locate
         self.recording: Recording | None = None
         self.wait_hooks: list = []
@@ -128,6 +128,11 @@ class Timeline:
         except AttributeError:
             self._ops.stack = []
             return self._ops.stack
+
+    @property
+    def in_operator(self) -> bool:
+        """Whether an operator of this thread is running."""
+        return bool(self._op_stack())
 
     def annotate(self, name: str, start_ns: int) -> None:
         """Record the block ``name`` from ``start_ns`` until now."""

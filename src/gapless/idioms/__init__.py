@@ -1,0 +1,14 @@
+"""Idioms of training programs and how often each makes the host wait on CUDA: the table behind the census.
+
+    >>> from gapless.idioms import IDIOMS
+    >>> IDIOMS["x[mask]"].waits, IDIOMS["x[mask]"].reason
+"""
+
+from .bag import Bag, Idiom
+from .free import FREE
+from .waiting import WAITING
+
+__all__ = ["IDIOMS", "Bag", "Idiom"]
+
+IDIOMS: dict[str, Idiom] = {idiom.name: idiom for idiom in (*WAITING, *FREE)}
+assert len(IDIOMS) == len(WAITING) + len(FREE), "two idioms have one name"

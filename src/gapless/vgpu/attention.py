@@ -1,0 +1,124 @@
+"""Scaled dot product attention: one fused kernel forward, and backward the sums over the output and one more kernel, as
+on CUDA; values are the CPU's.
+
+PyTorch takes a device without fused kernels through two products and a softmax whose matrix of scores goes to memory and
+back. So the operator is caught where autograd begins, if CUDA would take FlashAttention or the memory-efficient
+kernel (ATen, ``transformers/cuda/sdp_utils.cpp``). FLOPs: two products forward and five backward, half of them where the
+mask is causal (Dao, FlashAttention-2, 2023, section 4.1). Not modelled: cuDNN's kernels, nested tensors.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+from . import autocast, costs
+from .costs import Kernel
+from .dispatch import COMPOSITE_HANDLED, handles, launch_all
+from .eager import eager
+from .state import state
+from .tensor import VirtualTensor, wrap
+
+_func = torch.ops.aten.scaled_dot_product_attention.default
+
+LARGEST_HEAD = 256  # numbers a head: FlashAttention takes no more
+BACKWARD_PRODUCTS, FORWARD_PRODUCTS = 5, 2
+
+COMPOSITE_HANDLED.add("scaled_dot_product_attention")
+
+
+def kernels(query, key, value, mask, causal: bool) -> tuple[list[Kernel], list[Kernel]]:
+    """Forward and backward, of tensors shaped batch × heads × length × numbers a head."""
+    dtype = costs._math_dtype(query, torch.backends.cuda.matmul)
+    batch, heads, length, _ = query.shape
+    product = 2.0 * batch * heads * length * key.shape[-2] * (0.5 if causal else 1.0)
+    out_bytes = query.numel() // query.shape[-1] * value.shape[-1] * query.element_size()
+    sums = batch * heads * length * 4  # float32, the logarithm of each row's sum
+    read = sum(costs.nbytes(t) for t in (query, key, value, mask) if t is not None)
+    flops = product * (query.shape[-1] + value.shape[-1]) / 2
+    gradients = sum(costs.nbytes(t) for t in (query, key, value))
+    return ([Kernel("fmha_forward_kernel", "attention", read + out_bytes + sums, FORWARD_PRODUCTS * flops, dtype)],
+            [Kernel("fmha_backward_sums_kernel", "reduction", 2 * out_bytes + sums),
+             Kernel("fmha_backward_kernel", "attention", read + 2 * out_bytes + 2 * sums + gradients,
+                    BACKWARD_PRODUCTS * flops, dtype)])
+
+
+class _Attention(torch.autograd.Function):
+    """Fused attention. What it keeps besides its operands: the output and a sum for each row."""
+
+    @staticmethod
+    def forward(ctx, query, key, value, mask, dropout, causal, scale, grouped):
+        ctx.set_materialize_grads(False)
+        wanted = ctx.needs_input_grad[:3]
+        leaves = [t.inner.detach().requires_grad_(want) for t, want in zip((query, key, value), wanted)]
+        inner_mask = None if mask is None else mask.inner
+        state.timeline.begin_op("aten::_scaled_dot_product_attention")
+        try:
+            # The program's choice of kernels (``sdpa_kernel``) is for the card: the CPU has not all of them.
+            with torch.set_grad_enabled(any(wanted)), sdpa_kernel([SDPBackend.FLASH_ATTENTION, SDPBackend.MATH]):
+                inner = _func(*leaves, inner_mask, dropout, causal, scale=scale, enable_gqa=grouped)
+            forward, ctx.backward_kernels = kernels(*leaves, inner_mask, causal)
+            launch_all(forward)
+            out = wrap(inner.detach(), state.memory)
+            if any(wanted):
+                ctx.leaves, ctx.inner = leaves, inner
+                ctx.sums = state.memory.allocate(4 * inner.numel() // max(inner.shape[-1], 1))
+                ctx.save_for_backward(query, key, value, out)  # for their bytes: freed when CUDA's would be
+            return out
+        finally:
+            state.timeline.end_op()
+
+    @staticmethod
+    @eager
+    @torch.autograd.function.once_differentiable
+    def backward(ctx, grad):
+        if grad is None:
+            return (None,) * 8
+        ctx.saved_tensors  # noqa: B018  raises PyTorch's own error where the graph is gone
+        state.timeline.begin_op("aten::_scaled_dot_product_attention_backward")
+        try:
+            wanted = [leaf for leaf in ctx.leaves if leaf.requires_grad]
+            keep = torch._C._autograd._get_current_graph_task_keep_graph()
+            found = iter(torch.autograd.grad(ctx.inner, wanted, grad.inner, retain_graph=keep))
+            launch_all(ctx.backward_kernels)
+            results = [wrap(next(found), state.memory) if leaf.requires_grad else None for leaf in ctx.leaves]
+            if not keep:
+                ctx.leaves = ctx.inner = ctx.sums = None
+            return (*results, None, None, None, None, None)
+        finally:
+            state.timeline.end_op()
+
+
+def _fused(query, key, value, mask) -> bool:
+    """Whether CUDA would take a fused kernel. Anything else PyTorch takes apart."""
+    cuda = torch.backends.cuda
+    tensors = [t for t in (query, key, value, mask) if t is not None]
+    if not all(type(t) is VirtualTensor for t in tensors) or not all(t.dim() == 4 and t.numel() for t in tensors[:3]):
+        return False
+    if mask is not None and mask.requires_grad:
+        return False
+    half = query.dtype in (torch.float16, torch.bfloat16)
+    flash = (half and mask is None and query.shape[-1] == value.shape[-1] <= LARGEST_HEAD
+             and state.card.compute_capability >= (8, 0) and cuda.flash_sdp_enabled())
+    return flash or ((half or query.dtype == torch.float32) and cuda.mem_efficient_sdp_enabled()
+                     and query.shape[1] == key.shape[1])
+
+
+@eager
+def attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, *, scale=None, enable_gqa=False):
+    """The operator, fused or taken apart."""
+    if torch.is_autocast_enabled("vgpu"):
+        query, key, value, attn_mask = autocast.cast((query, key, value, attn_mask), autocast.lower_dtype())
+    if _fused(query, key, value, attn_mask):
+        return _Attention.apply(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa)
+    return _func.decompose(query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa)
+
+
+@handles("scaled_dot_product_attention")
+def _without_autograd(operator, args, kwargs):
+    return attention(*args, **kwargs)
+
+
+def install(library: torch.library.Library) -> None:
+    """Catch the operator where autograd begins."""
+    library.impl(_func, attention, "AutogradPrivateUse1")

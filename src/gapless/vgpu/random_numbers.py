@@ -1,0 +1,78 @@
+"""Generators on the virtual GPU: the CPU's, under another name, since the CPU makes the values."""
+
+from __future__ import annotations
+
+import weakref
+
+import torch
+
+from .tensor import DEVICE, NAME
+
+_CPU = torch._C.Generator
+_of_the_device: set[int] = set()  # addresses of the C++ generators behind those here
+
+
+class VirtualGenerator(_CPU):
+    """What ``torch.Generator(device="vgpu")`` gives: with the same seed, the values of a CPU generator."""
+
+    def __new__(cls):
+        self = super().__new__(cls)
+        # An operator gets another Python object for the same C++ one.
+        _of_the_device.add(self._cdata)
+        weakref.finalize(self, _of_the_device.discard, self._cdata)
+        return self
+
+    @property
+    def device(self) -> torch.device:
+        return DEVICE
+
+    def clone_state(self) -> VirtualGenerator:
+        """A generator in the same state."""
+        return _rebuild(self.get_state())
+
+    def __reduce__(self):
+        return _rebuild, (self.get_state(),)
+
+
+def _rebuild(state: torch.Tensor) -> VirtualGenerator:
+    generator = VirtualGenerator()
+    generator.set_state(state)
+    return generator
+
+
+class _Either(type):
+    """``torch.Generator``: makes what the device needs; any generator is an instance of it."""
+
+    def __call__(cls, device="cpu"):
+        device = torch.device(device)
+        if device.type != NAME:
+            return _CPU(device)
+        if device.index not in (None, DEVICE.index):
+            raise RuntimeError(f"invalid device ordinal: {device}; there is one virtual GPU, {DEVICE}")
+        return VirtualGenerator()
+
+    def __instancecheck__(cls, value) -> bool:
+        return isinstance(value, _CPU)
+
+    def __subclasscheck__(cls, other) -> bool:
+        return issubclass(other, _CPU)
+
+
+class Generator(metaclass=_Either):
+    __doc__ = _CPU.__doc__
+
+
+Generator.__module__ = "torch"
+Generator.__qualname__ = "Generator"
+
+
+def check(generator: torch.Generator | None) -> None:
+    """Raise RuntimeError for the generator of another device, as CUDA does."""
+    if generator is not None and generator._cdata not in _of_the_device:
+        raise RuntimeError(f"Expected a '{NAME}' device type for generator but found '{generator.device.type}': use "
+                           f"torch.Generator(device={NAME!r})")
+
+
+def install() -> None:
+    """Let ``torch.Generator`` make generators of the device. (PyTorch asks C++ hooks that Python cannot give.)"""
+    torch.Generator = Generator

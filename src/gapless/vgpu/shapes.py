@@ -1,0 +1,101 @@
+"""What operators give on tensors without values, remembered by what they were given.
+
+Without values a result is a shape, strides and a dtype. PyTorch works these out in C++ for some operators and in Python
+for others, which takes up to a millisecond, and a training step asks the same again and again. (FakeTensorMode has a cache
+for the same reason.)
+"""
+
+from __future__ import annotations
+
+import torch
+
+_MOST_RECIPES = 20_000  # more than the steps of a program have; one whose shapes keep changing begins anew
+
+_recipes: dict = {}
+_PLAIN = frozenset({type(None), bool, int, float, complex, str, torch.dtype, torch.device, torch.layout,
+                    torch.memory_format})
+_NOTHING = ("nothing",)
+
+
+class _Unknown(Exception):
+    """Neither a key nor a recipe can be made of this."""
+
+
+def remembered(func, args: tuple, kwargs: dict):
+    """``func(*args, **kwargs)`` on meta tensors, worked out for the first call and made anew for those like it.
+
+    That holds for results with memory of their own, and for arguments written in place. Anything else (a view, memory
+    larger than its elements, an argument whose shape changes, a number) is worked out each time.
+    """
+    try:
+        # A factory without a dtype takes the default one.
+        key = (func, torch.get_default_dtype(), _key(args), _key(tuple(kwargs.items())))
+    except _Unknown:
+        return func(*args, **kwargs)
+    recipe = _recipes.get(key)
+    if recipe is not None:
+        return _made(recipe, args)
+    out = func(*args, **kwargs)
+    if _key(args) != key[2]:  # it has given an argument another shape, and must do so again
+        return out
+    try:
+        recipe = _recipe(out, args, _memories((args, tuple(kwargs.values()))))
+    except _Unknown:
+        return out
+    if len(_recipes) >= _MOST_RECIPES:
+        _recipes.clear()
+    _recipes[key] = recipe
+    return out
+
+
+def _key(value):
+    """What of ``value`` a result may depend on."""
+    kind = type(value)
+    if kind is torch.Tensor:
+        if not value.is_meta or value.is_neg() or value.is_conj():
+            raise _Unknown
+        return value.shape, value.stride(), value.dtype, value.storage_offset()
+    if kind is tuple or kind is list or kind is torch.Size:
+        return tuple([_key(item) for item in value])
+    if kind in _PLAIN:
+        return kind, value  # the kind too: 1 == 1.0 == True
+    raise _Unknown
+
+
+def _memories(value) -> set[int]:
+    """The storages of all tensors in ``value``."""
+    if isinstance(value, torch.Tensor):
+        return {value.untyped_storage()._cdata}
+    if isinstance(value, (tuple, list)):
+        return set().union(*map(_memories, value))
+    return set()
+
+
+def _recipe(out, args: tuple, taken: set[int]):
+    """How to make ``out`` again. ``taken``: storages that a new tensor may not share; those of ``out`` are added."""
+    if out is None:
+        return _NOTHING
+    if type(out) is torch.Tensor:
+        for place, argument in enumerate(args):
+            if out is argument:
+                return "argument", place
+        plain = out.is_meta and out.layout is torch.strided and not (out.is_neg() or out.is_conj() or out.storage_offset())
+        if not plain or out.untyped_storage()._cdata in taken:
+            raise _Unknown
+        again = torch.empty_strided(out.shape, out.stride(), dtype=out.dtype, device="meta")
+        if again.untyped_storage().nbytes() != out.untyped_storage().nbytes():
+            raise _Unknown
+        taken.add(out.untyped_storage()._cdata)
+        return "tensor", out.shape, out.stride(), out.dtype
+    if type(out) in (tuple, list):
+        return "several", type(out), [_recipe(item, args, taken) for item in out]
+    raise _Unknown
+
+
+def _made(recipe: tuple, args: tuple):
+    kind = recipe[0]
+    if kind == "tensor":
+        return torch.empty_strided(recipe[1], recipe[2], dtype=recipe[3], device="meta")
+    if kind == "several":
+        return recipe[1]([_made(item, args) for item in recipe[2]])
+    return args[recipe[1]] if kind == "argument" else None

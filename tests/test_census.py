@@ -1,0 +1,82 @@
+"""The census: its table, its counting by timeline and by trace, its command."""
+
+import argparse
+import json
+
+import pytest
+
+from gapless import census, vgpu
+from gapless.idioms import IDIOMS, Idiom
+
+
+@pytest.fixture
+def device():
+    return vgpu.enable("a10g")
+
+
+def command(*arguments: str) -> int:
+    parser = argparse.ArgumentParser()
+    census.add_parser(parser.add_subparsers())
+    parsed = parser.parse_args(["census", *arguments])
+    return parsed.run(parsed)
+
+
+def some(*names: str) -> dict[str, Idiom]:
+    return {name: IDIOMS[name] for name in names}
+
+
+FEW = ("item", "x[mask]", "bincount", "x[mask] = 1.0", "pinned, asked not to block", "pageable, asked not to block")
+
+
+def test_the_table_is_large_and_says_why():
+    assert len(IDIOMS) >= 100
+    assert sum(idiom.waits > 0 for idiom in IDIOMS.values()) >= 50 <= sum(idiom.waits == 0 for idiom in IDIOMS.values())
+    assert all(idiom.reason and idiom.source for idiom in IDIOMS.values())
+
+
+@pytest.mark.parametrize("waits, at_least, found, agrees", [
+    (1, False, 1, True), (1, False, 2, False), (1, False, 0, False), (0, False, 0, True), (2, True, 3, True), (2, True, 1, False),
+])
+def test_agreement(waits, at_least, found, agrees):
+    assert Idiom("g", "n", waits, print, "r", "s", at_least).agrees(found) is agrees
+
+
+def test_the_trace_of_one_profile_gives_the_timelines_counts(device):
+    """On CUDA the counts come from a trace, on the virtual GPU from its timeline: both read the same here."""
+    idioms = list(IDIOMS.values())
+    by_trace = {finding.idiom.name: finding.found for finding in census.in_trace(device, idioms)}
+    by_timeline = {finding.idiom.name: finding.found for finding in census.count(device, idioms)}
+    assert by_trace == by_timeline
+
+
+def test_prints_and_writes_what_it_found(monkeypatch, capsys, tmp_path):
+    monkeypatch.setattr(census, "IDIOMS", some(*FEW))
+    monkeypatch.setattr(census, "count", lambda device: _count(device, some(*FEW).values()))
+    out = tmp_path / "new" / "census.json"
+    assert command("--device", "vgpu:t4", "--out", str(out)) == 0
+    text = capsys.readouterr().out
+    assert "6 idioms on Tesla T4 (simulated): 6 as predicted, 0 not" in text
+    record = json.loads(out.read_text())
+    assert (record["simulated"], record["gpu"], record["idioms"], record["disagreements"]) == (True, "Tesla T4", 6, 0)
+    assert [(f["name"], f["found"]) for f in record["findings"]] == list(zip(FEW, (1, 1, 2, 0, 0, 1)))
+    assert record["versions"]["torch"]
+
+
+_count = census.count
+
+
+def test_a_disagreement_and_an_error_are_exit_1(monkeypatch, capsys):
+    wrong = Idiom("g", "claims to wait", 1, lambda bag: bag.x + 1, "no reason", "nowhere")
+    fails = Idiom("g", "raises", 0, lambda bag: bag.x @ bag.x, "none", "nowhere")
+    monkeypatch.setattr(census, "count", lambda device: _count(device, [wrong, fails]))
+    assert command("--device", "vgpu") == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert any("claims to wait" in line and "differs; nowhere" in line for line in lines)
+    assert any("raises" in line and "error" in line and "RuntimeError" in line for line in lines)
+    assert lines[-1].endswith("0 as predicted, 2 not")
+
+
+def test_json_is_nothing_but_json(monkeypatch, capsys):
+    monkeypatch.setattr(census, "count", lambda device: _count(device, some("item").values()))
+    assert command("--device", "vgpu", "--json") == 0
+    assert json.loads(capsys.readouterr().out)["findings"][0]["name"] == "item"

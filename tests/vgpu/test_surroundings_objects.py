@@ -1,0 +1,230 @@
+"""Modules and tensors as Python objects: moving, copying, saving, loading, printing."""
+
+import copy
+import io
+import pickle
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from gapless import vgpu
+
+
+def tied():
+    """Two layers with one weight."""
+    first, last = nn.Linear(3, 3), nn.Linear(3, 3)
+    last.weight = first.weight
+    return nn.Sequential(first, nn.BatchNorm1d(3), last)
+
+
+X = torch.linspace(-1, 1, 12).view(4, 3)
+
+
+def train(module, optimizer, device, steps=2):
+    for _ in range(steps):
+        optimizer.zero_grad()
+        module(X.to(device)).pow(2).sum().backward()
+        optimizer.step()
+
+
+# -- moving -----------------------------------------------------------------------------------------
+
+
+def test_parameters_stay_the_same_objects(device):
+    module = tied()
+    before = [id(p) for p in module.parameters()]
+    for where in (device, "cpu", device):
+        assert [id(p) for p in module.to(where).parameters()] == before
+        assert module[0].weight is module[2].weight
+        assert {p.device.type for p in module.parameters()} == {torch.device(where).type}
+        assert all(isinstance(p, nn.Parameter) and p.requires_grad for p in module.parameters())
+    assert [id(p) for p in module.double().parameters()] == before
+    assert type(module.cpu()[0].weight) is nn.Parameter
+
+
+def test_shared_weights_train_as_on_the_cpu(device):
+    torch.manual_seed(0)
+    here, there = tied(), None
+    there = copy.deepcopy(here).to(device)
+    for module, where in ((here, "cpu"), (there, device)):
+        train(module, torch.optim.SGD(module.parameters(), lr=0.1), where)
+    torch.testing.assert_close([p.detach().cpu() for p in there.parameters()], [p.detach() for p in here.parameters()])
+
+
+def test_an_optimizer_made_before_the_move_trains_the_module(device):
+    torch.manual_seed(0)
+    module = nn.Linear(3, 3)
+    expected = copy.deepcopy(module)
+    optimizer = torch.optim.SGD(module.parameters(), lr=0.1)
+    module.to(device)
+    train(module, optimizer, device)
+    train(expected, torch.optim.SGD(expected.parameters(), lr=0.1), "cpu")
+    torch.testing.assert_close(module.weight.detach().cpu(), expected.weight.detach())
+
+
+def test_gradients_move_too(device):
+    module = nn.Linear(3, 3)
+    module(X).sum().backward()
+    expected = module.weight.grad.clone()
+    module.to(device)
+    assert module.weight.grad.device == device
+    torch.testing.assert_close(module.weight.grad.cpu(), expected)
+    assert module.cpu().weight.grad.device.type == "cpu"
+
+
+def test_moving_costs_a_copy_for_each_parameter(device, waits):
+    with waits() as found:
+        nn.Linear(3, 3).to(device)
+    assert len(found) == 2
+
+
+def test_a_parameter_that_somebody_watches_still_moves(device):
+    import weakref
+
+    module = nn.Linear(3, 3)
+    watcher = weakref.ref(module.weight)
+    assert module.to(device).weight.device == device
+    assert watcher() is None or watcher().device.type == "cpu"
+
+
+def test_empty_modules_get_memory(device):
+    module = nn.Linear(3, 3, device="meta").to_empty(device=device)
+    assert module.weight.device == device
+
+
+def test_tensors_are_told_apart(device):
+    tensors = [torch.ones(3, device=device) for _ in range(3)]
+    assert len({t.data_ptr() for t in tensors}) == 3
+    with vgpu.shape_only():
+        tensors = [torch.ones(3, device=device) for _ in range(3)]
+        assert len({t.data_ptr() for t in tensors}) == 3
+        assert tensors[0][1:].data_ptr() == tensors[0].data_ptr() + 4
+
+
+# -- copying ----------------------------------------------------------------------------------------
+
+
+def test_deep_copies(device):
+    module = tied().to(device)
+    module(X.to(device)).sum().backward()
+    copied = copy.deepcopy(module)
+    assert copied[0].weight is copied[2].weight
+    assert copied[0].weight is not module[0].weight
+    with torch.no_grad():
+        copied[0].weight.zero_()
+        copied[1].running_mean.zero_()
+    assert module[0].weight.abs().sum() > 0
+    assert module[1].running_mean.abs().sum() > 0
+    assert torch.equal(copied[0].bias.grad, module[0].bias.grad)
+
+
+def test_averaged_models(device):
+    module = nn.Linear(2, 2).to(device)
+    averaged = torch.optim.swa_utils.AveragedModel(module)
+    averaged.update_parameters(module)
+    torch.testing.assert_close(averaged.module.weight, module.weight)
+
+
+# -- saving and loading -----------------------------------------------------------------------------
+
+
+def saved(what, **options):
+    file = io.BytesIO()
+    torch.save(what, file, **options)
+    file.seek(0)
+    return file
+
+
+@pytest.mark.parametrize("source, zipped", [("cpu", True), ("cpu", False), ("vgpu", True)])
+@pytest.mark.parametrize("target", ["cpu", "vgpu", "vgpu:0", {"cpu": "vgpu", "vgpu:0": "vgpu:0"}, None], ids=str)
+def test_checkpoints_go_either_way(source, target, zipped, device):
+    torch.manual_seed(0)
+    module = tied().to(source)
+    optimizer = torch.optim.AdamW(module.parameters())
+    train(module, optimizer, source)
+    file = saved({"module": module.state_dict(), "optimizer": optimizer.state_dict(), "step": 2},
+                 _use_new_zipfile_serialization=zipped)
+    loaded = torch.load(file, map_location=target)
+    where = (source if target is None else "vgpu") if not isinstance(target, str) else target.split(":")[0]
+    assert {t.device.type for t in loaded["module"].values()} == {where}
+    other = tied().to(where)
+    other.load_state_dict(loaded["module"])
+    state = torch.optim.AdamW(other.parameters())
+    state.load_state_dict(loaded["optimizer"])
+    train(module, optimizer, source)
+    train(other, state, where)
+    torch.testing.assert_close([p.detach().cpu() for p in other.parameters()], [p.detach().cpu() for p in module.parameters()])
+
+
+def test_tensors_of_a_file_share_memory_on_the_device_as_in_the_file(device):
+    x = torch.arange(6.0)
+    loaded, view = torch.load(saved((x, x[2:])), map_location=device)
+    loaded.zero_()
+    assert view.tolist() == [0, 0, 0, 0]
+
+
+def test_loading_to_the_device_copies(device, waits):
+    file = saved(torch.ones(3))
+    with waits() as found:
+        torch.load(file, map_location=device)
+    assert len(found) == 1
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.int64, torch.bool, torch.complex64], ids=str)
+def test_dtypes_survive(dtype, device):
+    x = torch.tensor([0, 1, 1], device=device).to(dtype)
+    for found in (torch.load(saved(x)), pickle.loads(pickle.dumps(x)), torch.load(saved(x.cpu()), map_location=device)):
+        assert (found.dtype, found.device) == (dtype, device)
+        assert torch.equal(found, x)
+
+
+def test_what_needs_gradients_still_does(device):
+    x = torch.ones(2, device=device, requires_grad=True)
+    for found in (torch.load(saved(x)), pickle.loads(pickle.dumps(x)), copy.deepcopy(x)):
+        assert found.requires_grad and found.is_leaf
+    parameter = torch.load(saved(nn.Parameter(torch.ones(2, device=device))), weights_only=False)
+    assert isinstance(parameter, nn.Parameter) and parameter.device == device
+
+
+def test_whole_modules(device):
+    module = tied().to(device).eval()
+    for found in (torch.load(saved(module), weights_only=False), pickle.loads(pickle.dumps(module))):
+        assert found[0].weight is found[2].weight
+        assert torch.equal(found(X.to(device)), module(X.to(device)))
+
+
+# -- printing, NumPy --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("tensor, text", [
+    (torch.tensor([1.0, 2.5]), "tensor([1.0000, 2.5000], device='vgpu:0')"),
+    (torch.tensor([1, 2], dtype=torch.int32), "tensor([1, 2], device='vgpu:0', dtype=torch.int32)"),
+    (torch.tensor(3.0, dtype=torch.float16), "tensor(3., device='vgpu:0', dtype=torch.float16)"),
+    (torch.tensor([1.0], requires_grad=True), "tensor([1.], device='vgpu:0', requires_grad=True)"),
+    (torch.empty(0, 2), "tensor([], device='vgpu:0', size=(0, 2))"),
+])
+def test_tensors_print_as_on_cuda(tensor, text, device):
+    on_device = tensor.detach().to(device).requires_grad_(tensor.requires_grad)
+    assert repr(on_device) == text
+
+
+def test_parameters_and_results_print_as_on_cuda(device):
+    parameter = nn.Parameter(torch.ones(1, device=device))
+    assert repr(parameter) == "Parameter containing:\ntensor([1.], device='vgpu:0', requires_grad=True)"
+    assert repr(parameter * 2) == "tensor([2.], device='vgpu:0', grad_fn=<MulBackward0>)"
+    with vgpu.shape_only():
+        assert repr(torch.ones(2, device=device)) == "tensor([0., 0.], device='vgpu:0', values unknown)"
+
+
+def test_numpy_needs_a_copy(device):
+    x = torch.arange(3.0, device=device)
+    for convert in (lambda: x.numpy(), lambda: np.asarray(x), lambda: np.sin(x)):
+        with pytest.raises(TypeError, match=r"can't convert vgpu:0 device type tensor to numpy. Use Tensor.cpu\(\)"):
+            convert()
+    assert x.numpy(force=True).tolist() == x.cpu().numpy().tolist() == x.tolist() == [0, 1, 2]
+
+
+def test_from_numpy(device):
+    assert torch.as_tensor(np.arange(3), device=device).tolist() == [0, 1, 2]

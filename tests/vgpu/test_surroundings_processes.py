@@ -1,0 +1,215 @@
+"""The device in several processes: forked, spawned, and training together."""
+
+import multiprocessing
+import os
+import subprocess
+import sys
+import textwrap
+
+import pytest
+import torch
+
+from gapless import vgpu
+
+
+def program(text, tmp_path, timeout=120):
+    """(exit status, output) of a Python program in a file of its own, which a spawned process can import."""
+    file = tmp_path / "program.py"
+    file.write_text(textwrap.dedent(text))
+    done = subprocess.run([sys.executable, str(file)], capture_output=True, text=True, timeout=timeout,
+                          env={**os.environ, "OMP_NUM_THREADS": "1"})
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+# -- forks ------------------------------------------------------------------------------------------
+
+
+USES = {"arithmetic": lambda x: x + 1, "the host": lambda x: x.cpu(), "a view": lambda x: x[0], "printing": repr,
+        "in place": lambda x: x.add_(1), "backward": lambda x: x.requires_grad_().sum().backward(), "item": lambda x: x[0].item(),
+        "a list": lambda x: torch.cat([torch.ones(2, device=x.device), x])}
+
+
+def in_child(function):
+    """What ``function`` returned in a forked process."""
+    receive, send = multiprocessing.Pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            send.send(function())
+        except BaseException as error:
+            send.send(f"{type(error).__name__}: {error}")
+        finally:
+            os._exit(0)
+    os.waitpid(pid, 0)
+    return receive.recv()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
+@pytest.mark.parametrize("use", USES)
+def test_a_tensor_of_the_parent_is_refused(use, device):
+    x = torch.ones(2, device=device)
+    found = in_child(lambda: str(USES[use](x)))
+    assert found.startswith("RuntimeError: a tensor on vgpu:0 made in the parent of this forked process cannot be used here"), found
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
+def test_a_forked_process_may_make_its_own(device):
+    held = torch.ones(1000, device=device)
+
+    def child():
+        before = vgpu.memory().allocated_bytes
+        return before, (torch.ones(3, device=device) * 2).tolist()
+
+    assert in_child(child) == (0, [2, 2, 2])
+    assert held.sum().item() == 1000
+
+
+class Held(torch.utils.data.Dataset):
+    def __init__(self, data):
+        self.data = data
+
+    def __len__(self):
+        return len(self.data)
+
+    def __getitem__(self, i):
+        return self.data[i]
+
+
+def test_a_loaders_worker_refuses_the_parents_tensors(device):
+    data = Held(torch.ones(4, device=device))
+    loader = torch.utils.data.DataLoader(data, num_workers=1, multiprocessing_context="fork")
+    with pytest.raises(RuntimeError, match="made in the parent of this forked process"):
+        next(iter(loader))
+
+
+# -- sending ----------------------------------------------------------------------------------------
+
+SENT = """
+    import torch
+    import torch.multiprocessing as mp
+    from gapless import vgpu
+
+    def child(queue, back, enabled):
+        if enabled:
+            vgpu.enable()
+        try:
+            tensors = queue.get()
+            back.put([(str(t.device), t.tolist(), t.requires_grad, isinstance(t, torch.nn.Parameter)) for t in tensors])
+        except RuntimeError as error:
+            back.put(str(error))
+
+    if __name__ == "__main__":
+        device = vgpu.enable()
+        context = mp.get_context("spawn")
+        for enabled in (True, False):
+            queue, back = context.Queue(), context.Queue()
+            process = context.Process(target=child, args=(queue, back, enabled))
+            process.start()
+            queue.put([torch.arange(3, device=device), torch.nn.Parameter(torch.ones(1, device=device))])
+            print(back.get(timeout=60))
+            process.join()
+"""
+
+
+def test_tensors_are_sent_by_value_to_a_process_that_has_the_device(tmp_path):
+    received, refused = program(SENT, tmp_path).splitlines()
+    assert received == "[('vgpu:0', [0, 1, 2], False, False), ('vgpu:0', [1.0], True, True)]"
+    assert "came to a process without that device: call gapless.vgpu.enable() there first" in refused
+
+
+# -- other backends ---------------------------------------------------------------------------------
+
+
+def test_another_backend_in_the_process(tmp_path):
+    out = program("""
+        import torch
+        torch.utils.rename_privateuse1_backend("other")
+        from gapless import vgpu
+        for _ in range(2):
+            try:
+                vgpu.enable()
+            except RuntimeError as error:
+                print(error)
+    """, tmp_path)
+    assert out == 2 * "PyTorch allows one extra backend a process and 'other' is it: start a new process\n"
+
+
+def test_another_backend_afterwards(tmp_path):
+    out = program("""
+        import torch
+        from gapless import vgpu
+        device = vgpu.enable()
+        try:
+            torch.utils.rename_privateuse1_backend("other")
+        except RuntimeError as error:
+            print("refused")
+        print(torch.ones(2, device=device))
+    """, tmp_path)
+    assert out == "refused\ntensor([1., 1.], device='vgpu:0')\n"
+
+
+# -- training together ------------------------------------------------------------------------------
+
+TOGETHER = """
+    import os
+    import sys
+    import torch
+    import torch.distributed as dist
+    import torch.multiprocessing as mp
+    from torch import nn
+    from gapless import vgpu
+
+    def network():
+        torch.manual_seed(0)
+        return nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))
+
+    def train(module, batches, device):
+        optimizer = torch.optim.SGD(module.parameters(), lr=0.1)
+        for x in batches:
+            optimizer.zero_grad()
+            module(x.to(device)).pow(2).mean().backward()
+            optimizer.step()
+        return [p.detach().cpu() for p in module.parameters()], [p.grad.cpu() for p in module.parameters()]
+
+    def batches():
+        torch.manual_seed(1)
+        return torch.randn(3, 6, 4)
+
+    def child(rank, folder):
+        dist.init_process_group("gloo", init_method=f"file://{folder}/store", rank=rank, world_size=2)
+        device = vgpu.enable()
+        module = nn.parallel.DistributedDataParallel(network().to(device))
+        found = train(module, batches()[:, 3 * rank:3 * rank + 3], device)
+        total = torch.ones(2, device=device) * (rank + 1)
+        dist.all_reduce(total)
+        torch.save((found, total.tolist()), f"{folder}/{rank}.pt")
+        dist.destroy_process_group()
+
+    if __name__ == "__main__":
+        folder = sys.argv[1] if len(sys.argv) > 1 else os.path.dirname(os.path.abspath(__file__))
+        mp.start_processes(child, args=(folder,), nprocs=2, start_method="spawn")
+        expected = train(network(), batches(), "cpu")
+        for rank in range(2):
+            found, total = torch.load(f"{folder}/{rank}.pt")
+            torch.testing.assert_close(found, expected)
+            assert total == [3, 3]
+        print("equal")
+"""
+
+
+def test_two_processes_train_as_one(tmp_path):
+    assert program(TOGETHER, tmp_path).splitlines()[-1] == "equal"
+
+
+# -- mixed devices ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("use", [
+    lambda x, y: x + y, lambda x, y: y + x, lambda x, y: x @ y, lambda x, y: torch.cat([x, y]), lambda x, y: x.add_(y),
+    lambda x, y: y.add_(x), lambda x, y: torch.nn.functional.linear(x, y), lambda x, y: torch.stack([y, x]),
+    lambda x, y: torch.add(x, x, out=y),
+], ids=["add", "add to the CPU", "matmul", "cat", "in place", "in place on the CPU", "linear", "stack", "out"])
+def test_mixed_devices(use, device):
+    with pytest.raises(RuntimeError, match="Expected all tensors to be on the same device.*vgpu:0"):
+        use(torch.ones(2, 2, device=device), torch.ones(2, 2))

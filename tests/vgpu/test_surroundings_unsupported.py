@@ -1,0 +1,124 @@
+"""Each entry of the table of what is not supported fails as it says, with words that help."""
+
+import io
+import multiprocessing
+import os
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from gapless import vgpu
+
+
+def forked_use(device):
+    x = torch.ones(2, device=device)
+    receive, send = multiprocessing.Pipe()
+    if os.fork() == 0:
+        try:
+            x + 1
+            send.send("no error")
+        except RuntimeError as error:
+            send.send(str(error))
+        os._exit(0)
+    os.wait()
+    raise RuntimeError(receive.recv())
+
+
+def padded_encoder(device):
+    encoder = nn.TransformerEncoder(nn.TransformerEncoderLayer(8, 2, 16, batch_first=True), 1).to(device).eval()
+    with torch.no_grad():
+        encoder(torch.ones(2, 5, 8, device=device), src_key_padding_mask=torch.tensor([[False] * 5, [True] * 5], device=device))
+
+
+def load_with_a_function(device):
+    file = io.BytesIO()
+    torch.save(torch.ones(2, device=device), file)
+    file.seek(0)
+    torch.load(file, map_location=lambda storage, location: storage)
+
+
+def load_without_values(device):
+    file = io.BytesIO()
+    torch.save(torch.ones(2), file)
+    file.seek(0)
+    with vgpu.shape_only():
+        torch.load(file, map_location=device)
+
+
+def other_card_while_recording(device):
+    vgpu.timeline().recording = vgpu.Recording()
+    try:
+        vgpu.enable("a100")
+    finally:
+        vgpu.timeline().recording = None
+
+
+def rnn_twice(device):
+    x = torch.ones(4, 1, 2, device=device, requires_grad=True)
+    gradient, = torch.autograd.grad(nn.GRU(2, 3).to(device)(x)[0].sum(), x, create_graph=True)
+    gradient.sum().backward()
+
+
+def ones(device):
+    return torch.ones(2, 2, device=device)
+
+
+# Entry → ways to meet it, each with what the error says.
+WAYS = {
+    "sparse tensors": [(lambda d: ones(d).to_sparse(), "use a dense one"), (lambda d: ones("cpu").to_sparse().to(d), "use a dense one"),
+                       (lambda d: ones("cpu").to_sparse_csr().to(d) + 1, "SparseCsr"),
+                       (lambda d: torch.sparse_coo_tensor([[0]], [1.0], device=d), "use a dense one")],
+    "nested tensors": [(padded_encoder, "enable_nested_tensor=False"),
+                       (lambda d: torch.nested.nested_tensor([torch.ones(2)], device=d) + 1, "use a dense one")],
+    "lazy modules on the device": [(lambda d: nn.LazyLinear(3, device=d), "make it on the CPU"),
+                                   (lambda d: nn.LazyLinear(3).to(d), "run it once on the CPU"),
+                                   (lambda d: nn.LazyBatchNorm1d(device=d), "make it on the CPU")],
+    "DLPack": [(lambda d: torch.from_dlpack(ones(d)), "call .cpu"), (lambda d: torch.to_dlpack(ones(d)), "call .cpu"),
+               (lambda d: torch.utils.dlpack.to_dlpack(ones(d)), "call .cpu"), (lambda d: np.from_dlpack(ones(d)), "call .cpu")],
+    "NumPy without a copy": [(lambda d: ones(d).numpy(), "Use Tensor.cpu()")],
+    "a second device": [(lambda d: torch.ones(2, device="vgpu:1"), "there is one virtual GPU"),
+                        (lambda d: torch.ones(2).vgpu(1), "there is one virtual GPU")],
+    "another card while a profile records": [(other_card_while_recording, "before or after")],
+    "events of another process": [(lambda d: torch.Event(interprocess=True).ipc_handle(), "cannot go to another process")],
+    "a function as map_location for tensors saved on the device": [(load_with_a_function, "Callable map_location not supported")],
+    "the old file format for tensors of the device": [
+        (lambda d: torch.save({"x": ones(d)}, io.BytesIO(), _use_new_zipfile_serialization=False), "leave that out")],
+    "torch.load to the device without values": [(load_without_values, "load outside it")],
+    "fullgraph=True of torch.compile": [
+        (lambda d: torch.compile(nn.Linear(2, 2).to(d), backend="eager", fullgraph=True)(ones(d)), "VirtualTensor")],
+    "the backward pass of cuDNN's RNN in eval mode": [
+        (lambda d: nn.GRU(2, 3).to(d).eval()(ones(d))[0].sum().backward(), "in training mode")],
+    "second derivatives of cuDNN's RNN": [(rnn_twice, "cudnn.flags(enabled=False)")],
+    "a CPU generator for values of the device": [(lambda d: torch.rand(2, device=d, generator=torch.Generator()), "torch.Generator(device=")],
+    "pinning what is on the device": [(lambda d: torch.ones(2, device=d, pin_memory=True), "only dense CPU tensors")],
+}
+if hasattr(os, "fork"):
+    WAYS["tensors of a parent process"] = [(forked_use, "send its .cpu()")]
+
+ELSEWHERE = {"a second PrivateUse1 backend"} | ({"tensors of a parent process"} - set(WAYS))  # tried in processes of their own
+
+
+def test_every_entry_is_tried():
+    assert set(WAYS) | ELSEWHERE == set(vgpu.UNSUPPORTED)
+    assert all(reason for reason in vgpu.UNSUPPORTED.values())
+
+
+@pytest.mark.parametrize("entry, way", [(entry, i) for entry, ways in WAYS.items() for i in range(len(ways))])
+@pytest.mark.filterwarnings("ignore")
+def test_each_is_an_error_that_helps(entry, way, device):
+    if entry == "fullgraph=True of torch.compile":
+        torch._dynamo.reset()
+    use, text = WAYS[entry][way]
+    with pytest.raises((NotImplementedError, RuntimeError, BufferError, TypeError)) as error:
+        use(device)
+    assert text in str(error.value)
+    assert not isinstance(error.value, RecursionError)
+    assert ones(device).sum().item() == 4  # and the device works on
+
+
+def test_lazy_modules_move_once_they_know_their_sizes(device):
+    layer = nn.LazyLinear(3)
+    layer(torch.ones(1, 2))
+    assert layer.to(device)(ones(device)).shape == (2, 3)
