@@ -32,7 +32,7 @@ TRUTH = dataclasses.replace(
 HOST = {
     "launch_s": 3e-6, "operator_s": 9e-6, "view_s": 1.5e-6, "synchronize_s": 4e-6, "queue_length": 1022,
     "pinned_to_device_bytes_per_s": 24e9, "device_to_pinned_bytes_per_s": 24e9, "pageable_to_device_bytes_per_s": 8e9,
-    "device_to_pageable_bytes_per_s": 8e9, "host_memory_bytes_per_s": 12e9,
+    "device_to_pageable_bytes_per_s": 8e9,
 }
 GPU = {"name": "NVIDIA A100-SXM4-40GB", "memory_bytes": 42_000_000_000, "sm_count": 108, "compute_capability": [8, 0]}
 
@@ -117,7 +117,7 @@ def test_the_same_measurements_give_the_same_card(exact):
 def test_the_hosts_costs(exact):
     host = fit(exact).host
     assert host == Host(op_ns=6000, view_ns=1500, launch_ns=3000, sync_ns=4000, queue_length=1022, pinned_share=0.75,
-                        pageable_share=0.25, memory_bytes_per_s=12e9)
+                        pageable_share=0.25)
 
 
 def test_a_gpu_without_a_data_sheet_gets_the_best_rates_as_its_peaks(exact):

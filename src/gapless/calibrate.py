@@ -175,7 +175,6 @@ def _host(found: dict, card: Card) -> Host:
         queue_length=int(found["queue_length"]),
         pinned_share=min(1.0, pinned / card.pcie_bytes_per_s),
         pageable_share=min(1.0, pageable / card.pcie_bytes_per_s),
-        memory_bytes_per_s=found["host_memory_bytes_per_s"],
     )
 
 

@@ -277,8 +277,6 @@ def measure_host(device: torch.device) -> dict[str, float]:
     for name, source, target in (("pinned_to_device", pinned, on_device), ("pageable_to_device", pageable, on_device),
                                  ("device_to_pinned", on_device, pinned), ("device_to_pageable", on_device, pageable)):
         found[f"{name}_bytes_per_s"] = count / _per_call_s(lambda s=source, t=target: t.copy_(s), 3, wait)
-    a, b = (torch.zeros(2**24) for _ in range(2))
-    found["host_memory_bytes_per_s"] = 3 * 4 * 2**24 / _per_call_s(lambda: torch.add(a, b, out=b), 3, lambda: None)
     return found
 
 

@@ -42,7 +42,7 @@ _SHARE = (1e-3, 2.0)  # above 1 where caches serve what the model takes for memo
 _START_NS = (0, 10**7)
 _HOST = {
     "op_ns": (1, 10**7), "view_ns": (1, 10**7), "launch_ns": (1, 10**7), "sync_ns": (1, 10**7), "queue_length": (1, 10**6),
-    "pinned_share": (1e-3, 1.0), "pageable_share": (1e-3, 1.0), "memory_bytes_per_s": (1e7, 1e13),
+    "pinned_share": (1e-3, 1.0), "pageable_share": (1e-3, 1.0),
 }
 _WHOLE = ("memory_bytes", "sm_count", "kernel_floor_ns", "op_ns", "view_ns", "launch_ns", "sync_ns", "queue_length")
 _OPTIONAL = ("memory_efficiency", "math_efficiency", "kernel_floor_ns", "kernel_start_ns", "host")

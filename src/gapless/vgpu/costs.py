@@ -12,7 +12,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
-from torch.utils.flop_counter import flop_registry
 
 from .specs import Card
 
@@ -199,12 +198,6 @@ def _convolution_backward(args, kwargs, out):
     if out[2] is not None:
         found.append(Kernel("reduce_kernel(bias gradient)", "reduction", nbytes(grad)))
     return found
-
-
-def attention_and_other_flops(packet, args, kwargs, out) -> float:
-    """PyTorch's own FLOP formula of an operator that has no rule here, else 0."""
-    formula = flop_registry.get(packet)
-    return float(formula(*args, **kwargs, out_val=out)) if formula is not None else 0.0
 
 
 # -- normalisation --------------------------------------------------------------------------------

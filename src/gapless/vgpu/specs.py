@@ -50,8 +50,8 @@ class Host:
     makes a view; ``launch_ns``: one runtime call that
     puts a kernel or a copy in the queue; ``sync_ns``: returning from a wait; ``queue_length``: kernels
     that may wait in the launch queue before a launch blocks; the ``…_share`` are the parts of the slot's
-    rate that a copy from pinned and from pageable memory reaches; ``memory_bytes_per_s``: the host's own
-    arithmetic on CPU tensors, memory-bound.
+    rate that a copy from pinned and from pageable memory reaches. What the host computes
+    on CPU tensors takes no modelled time.
     """
 
     op_ns: int = 8_000
@@ -61,7 +61,6 @@ class Host:
     queue_length: int = 1024
     pinned_share: float = 0.8
     pageable_share: float = 0.3
-    memory_bytes_per_s: float = 10e9
 
 
 @dataclass(frozen=True)
