@@ -19,7 +19,7 @@ lab: $(VENV)/.installed  ## open the lessons in JupyterLab
 notebooks: $(VENV)/.installed  ## regenerate notebooks/ from solutions/
 	python -m gapless.grading.release
 
-conformance: $(VENV)/.installed  ## PyTorch's whole operator database against the virtual GPU (tens of minutes)
+conformance: $(VENV)/.installed  ## PyTorch's whole operator database against the virtual GPU (a few minutes)
 	python tests/conformance
 
 lint: $(VENV)/.installed

@@ -339,7 +339,8 @@ def _paint(ax, scene: _Scene, end_ms: float, title: str) -> None:
     if scene.last_step_end_ms is not None and scene.last_step_end_ms < 0.05 * end_ms:
         # The host's steps are one stroke at this scale.
         text = f"  the host is done after {_short_ms(scene.last_step_end_ms)}"
-        ax.text(scene.last_step_end_ms, 0.5, text, va="center", fontsize=_LABEL_PT, zorder=5)
+        ax.text(scene.last_step_end_ms, 0.5, text, va="center", fontsize=_LABEL_PT, zorder=5,
+                bbox={"facecolor": "white", "edgecolor": "none", "pad": 1})
     ax.set_xlim(-0.005 * end_ms, 1.005 * end_ms)
     ax.set_ylim(bottom, top)
     ax.set_yticks([middle for _, middle in rows], [name for name, _ in rows], fontsize=9)
