@@ -9,13 +9,12 @@ take turns.
 
 from __future__ import annotations
 
-import argparse
 import statistics
 from collections.abc import Callable
 
 import torch
 import torch.nn.functional as F
-from timing import interleaved, within
+from timing import interleaved, parse, parser, within
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from gapless import vgpu
@@ -56,13 +55,9 @@ def repeated(call: Callable[[], object], calls: int) -> Callable[[], None]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--repeats", type=int, default=15, help="how often each is measured")
-    parser.add_argument("--calls", type=int, default=200, help="calls in one measurement")
-    parser.add_argument("--threads", type=int, help="threads of PyTorch on the CPU (default: PyTorch's choice)")
-    options = parser.parse_args()
-    if options.threads:
-        torch.set_num_threads(options.threads)
+    own = parser(__doc__)
+    own.add_argument("--calls", type=int, default=200, help="calls in one measurement")
+    options = parse(own)
     device = vgpu.enable("a10g")
     fake = FakeTensorMode()
     contexts = {"CPU": torch.no_grad, "exact": torch.no_grad, "shape only": vgpu.shape_only, "fake": lambda: fake}

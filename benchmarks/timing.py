@@ -2,9 +2,28 @@
 
 from __future__ import annotations
 
+import argparse
 import statistics
 import time
 from collections.abc import Callable
+
+import torch
+
+
+def parser(description: str) -> argparse.ArgumentParser:
+    """A parser with the options that all benchmarks have: ``--repeats`` and ``--threads``."""
+    found = argparse.ArgumentParser(description=description.splitlines()[0])
+    found.add_argument("--repeats", type=int, default=15, help="how often each is measured")
+    found.add_argument("--threads", type=int, help="threads of PyTorch on the CPU (default: PyTorch's choice)")
+    return found
+
+
+def parse(found: argparse.ArgumentParser) -> argparse.Namespace:
+    """Its options, the threads set."""
+    options = found.parse_args()
+    if options.threads:
+        torch.set_num_threads(options.threads)
+    return options
 
 
 def milliseconds(step: Callable[[], object]) -> float:

@@ -14,7 +14,6 @@ Measured, each after a warm-up:
 
 from __future__ import annotations
 
-import argparse
 import statistics
 import subprocess
 import sys
@@ -22,7 +21,7 @@ from collections.abc import Callable
 
 import torch
 import torch.nn.functional as F
-from timing import interleaved, show, within
+from timing import interleaved, parse, parser, show, within
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from gapless import vgpu
@@ -90,12 +89,7 @@ def with_values(device: torch.device, repeats: int) -> dict[str, list[float]]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--repeats", type=int, default=15, help="how often each is measured")
-    parser.add_argument("--threads", type=int, help="threads of PyTorch on the CPU (default: PyTorch's choice)")
-    options = parser.parse_args()
-    if options.threads:
-        torch.set_num_threads(options.threads)
+    options = parse(parser(__doc__))
     device = vgpu.enable("a10g")
     print(f"torch {torch.__version__}, {torch.get_num_threads()} threads")
 

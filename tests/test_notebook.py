@@ -33,7 +33,7 @@ def test_slow_function_gets_points_for_being_right_and_reasons(lesson):
     text = str(result)
     assert "2 of 5 points" in text and "`nonzero` at lessons/masked_loss.py:" in text and "simulated NVIDIA A10G" in text
     page = result._repr_html_()
-    assert "✘ not yet" in page and "<code>nonzero</code>" in page and "<script" not in page
+    assert "✗ fail" in page and "<code>nonzero</code>" in page and "<script" not in page
 
 
 def test_a_message_cannot_carry_html(lesson):

@@ -15,16 +15,17 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 
 # Lower floors first; what is on one line may not import its neighbours, except where a comment says so.
 FLOORS = [
+    {"marker"},
     {"vgpu", "trace", "waits", "device", "perfetto", "files", "idioms", "workloads"},  # waits reads traces; device chooses a vgpu
     {"profile", "report", "no_syncs"},
-    {"checks", "picture"},
+    {"checks", "picture", "verdicts"},
     {"lessons"},
     {"notebook", "grading", "pytest_plugin"},
     {"record", "demo", "experiments"},  # demo reads the solutions as record does
     {"census", "calibrate", "validate"},
     {"cli"},
 ]
-SIDEWAYS = {("waits", "trace"), ("device", "vgpu"), ("demo", "record")}
+SIDEWAYS = {("waits", "trace"), ("device", "vgpu"), ("demo", "record"), ("verdicts", "checks")}
 UPWARDS = {("report", "picture")}  # report.show() draws, imported when called
 
 

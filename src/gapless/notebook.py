@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import html
 import io
 import linecache
-import re
 import sys
 from dataclasses import dataclass
 
@@ -16,13 +14,14 @@ from .checks import PASS, Verdict
 from .device import device as choose_device
 from .device import device_name
 from .lessons import Exercise, find_lesson
-from .lessons.cells import CellError, exercise_name, load_function
+from .lessons.cells import CellError, load_function
 from .lessons.evidence import Evidence
 from .lessons.gather import gather
 from .lessons.judge import judge
+from .marker import exercise_name
+from .verdicts import SIGNS, as_html
 from .vgpu.location import is_notebook_cell
 
-_SIGN = {"pass": "✔ passed", "fail": "✘ not yet", "inconclusive": "? run again"}
 # The seed of the checks in a notebook. Grading draws its own.
 _SEED = 0
 
@@ -56,7 +55,7 @@ class CheckResult:
         for verdict in self.verdicts:
             name = verdict.id.rpartition(".")[2].replace("_", " ")
             body = verdict.message.replace("\n", "\n      ")
-            lines.append(f"  {_SIGN[verdict.outcome]}  {name} ({verdict.earned:g}/{verdict.points:g})\n      {body}")
+            lines.append(f"  {SIGNS[verdict.outcome]}  {name} ({verdict.earned:g}/{verdict.points:g})\n      {body}")
         return "\n".join([*lines, *([self._print_note()] if self.printed else [])])
 
     __repr__ = __str__
@@ -67,18 +66,8 @@ class CheckResult:
         return f"Your cell printed: {' / '.join(line[:80] for line in lines[:2])}{more}"
 
     def _repr_html_(self) -> str:
-        rows = []
-        for verdict in self.verdicts:
-            name = verdict.id.rpartition(".")[2].replace("_", " ")
-            rows.append(
-                f'<tr><td style="text-align:left;vertical-align:top;white-space:nowrap"><b>{_SIGN[verdict.outcome]}</b></td>'
-                f'<td style="text-align:left;vertical-align:top;white-space:nowrap">{html.escape(name)}<br>'
-                f"{verdict.earned:g} of {verdict.points:g}</td>"
-                f'<td style="text-align:left">{_as_html(verdict.message)}</td></tr>'
-            )
-        return (f"<p><b>{html.escape(self.exercise)}: {self.earned:g} of {self.points:g} points</b></p>"
-                f"<table>{''.join(rows)}</table>"
-                + (f"<p>{html.escape(self._print_note())}</p>" if self.printed else ""))
+        notes = [self._print_note()] if self.printed else []
+        return as_html([verdict.to_json() for verdict in self.verdicts], notes)
 
     def timeline(self):
         """A picture of one step of your function at full size. Needs matplotlib."""
@@ -87,17 +76,6 @@ class CheckResult:
         if self.evidence.learner is None:
             raise ValueError("nothing was measured: the cell has to run first")
         return StepReport.from_trace(self.evidence.learner.trace).show()
-
-
-def _as_html(message: str) -> str:
-    """A message's lines, with ``code`` marked and a list for lines that begin with a dash."""
-    def inline(text: str) -> str:
-        return re.sub(r"`([^`]+)`", r"<code>\1</code>", html.escape(text, quote=False))
-
-    lines = message.split("\n")
-    items = [inline(line[2:]) for line in lines if line.startswith("- ")]
-    plain = "<br>".join(inline(line) for line in lines if not line.startswith("- "))
-    return plain + ("<ul>" + "".join(f"<li>{item}</li>" for item in items) + "</ul>" if items else "")
 
 
 class Notebook:

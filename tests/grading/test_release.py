@@ -7,9 +7,10 @@ import pytest
 
 from gapless.grading.release import ReleaseError, generate, run_nbgrader
 from gapless.lessons import LESSONS
-from gapless.lessons.cells import exercise_name, load_function
+from gapless.lessons.cells import load_function
 from gapless.lessons.gather import gather
 from gapless.lessons.judge import judge
+from gapless.marker import exercise_name
 
 ROOT = Path(__file__).parents[2]
 

@@ -1,19 +1,8 @@
-"""Exercise cells: found by their first line, run by themselves, errors that name the line."""
+"""Exercise cells: run by themselves, errors that name the line."""
 
 import pytest
 
-from gapless.lessons.cells import CellError, describe_error, exercise_name, load_function
-
-
-@pytest.mark.parametrize("source, name", [
-    ("# exercise: one\nx = 1", "one"),
-    ("\n\n  #exercise:two \nx = 1", "two"),
-    ("x = 1\n# exercise: one", None),
-    ("# exercise: not a name", None),
-    ("", None),
-])
-def test_marker_is_the_first_line_with_text(source, name):
-    assert exercise_name(source) == name
+from gapless.lessons.cells import CellError, describe_error, load_function
 
 
 def test_last_definition_of_the_name_counts():

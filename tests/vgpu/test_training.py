@@ -112,4 +112,4 @@ def test_a_step_at_full_size_leaves_nothing_behind(device):
         for _ in range(50):
             step()
         assert sizes() == before
-    assert len(location._host_lines) <= location._MOST_LINES
+    assert len(location._forward.lines) <= location._MOST_LINES

@@ -18,9 +18,9 @@ from nbgrader.utils import determine_grade
 from traitlets import Integer, Unicode
 
 from ..files import write_json
-from ..lessons.cells import exercise_name
+from ..marker import exercise_name
+from ..verdicts import as_html, points
 from .confine import GradingError
-from .show import as_html, points
 from .submission import read_submission
 from .testnotebook import FOLDER, find_test_notebook, run_test_notebook
 

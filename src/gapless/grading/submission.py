@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ..lessons.cells import exercise_name
+from ..marker import exercise_name
 
 _LARGEST_FILE = 100 * 2**20  # bytes; a notebook with its pictures stays far below
 

@@ -14,6 +14,7 @@ import tempfile
 import threading
 from pathlib import Path
 
+from ..files import write_json
 from .confine import GradingError
 
 FOLDER = "autograde"
@@ -55,9 +56,7 @@ def run_test_notebook(notebook: str | os.PathLike, submission: str | os.PathLike
         except Exception as error:
             raise GradingError(f"the test notebook {notebook} did not run to its end: {error}") from error
         if output is not None:
-            temporary = Path(f"{output}.tmp")
-            temporary.write_text(json.dumps(executed, indent=1), encoding="utf-8")
-            os.replace(temporary, output)
+            write_json(output, executed)
         return checked, executed
 
 

@@ -1,17 +1,13 @@
 """Exercise cells: from a cell's source to the learner's function.
 
-A cell is recognised by its first line, ``# exercise: NAME``, because a notebook may lose its
-metadata on the way (Colab) and the text survives. A cell is run by itself, in a namespace that
+A cell is recognised by its first line (:mod:`gapless.marker`). It is run by itself, in a namespace that
 holds only ``torch``, ``nn``, ``F`` and the lesson's names, in the notebook's checks and in grading alike.
 """
 
 from __future__ import annotations
 
 import linecache
-import re
 import traceback
-
-MARKER = re.compile(r"^\s*#\s*exercise:\s*([A-Za-z_]\w*)\s*$")
 
 
 class CellError(Exception):
@@ -19,15 +15,6 @@ class CellError(Exception):
 
     The message is for the learner and names the line.
     """
-
-
-def exercise_name(source: str) -> str | None:
-    """The NAME of the first line ``# exercise: NAME``, else None. Blank lines before it are allowed."""
-    for line in source.splitlines():
-        if line.strip():
-            found = MARKER.match(line)
-            return found.group(1) if found else None
-    return None
 
 
 def load_function(source: str, name: str, names: dict):

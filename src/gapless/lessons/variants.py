@@ -11,10 +11,11 @@ import torch
 
 from .. import vgpu
 from ..device import device_name
+from ..marker import exercise_name
 from ..profile import profile, time_step
 from ..report import StepReport
 from ..trace import Trace
-from .cells import exercise_name, load_function
+from .cells import load_function
 from .exercise import full_size
 from .masked_loss import ARTICLE_SIZE, LABELS, LESSON, LossParts, size_for, training_step
 

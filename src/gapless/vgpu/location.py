@@ -11,8 +11,9 @@ import threading
 
 import torch
 
+from ..marker import exercise_name
+
 _NOTEBOOK_CELL = re.compile(r"ipykernel_\d+|<ipython-input-|^<cell ")
-_MARKER = re.compile(r"^\s*#\s*exercise:\s*([A-Za-z_]\w*)\s*$")
 
 _OWN = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 # What this package runs around a learner's functions. A lesson's slow functions are in the package too,
@@ -27,7 +28,6 @@ _GENERATED = ("<frozen", "<string", "<__array_function__")  # code without a fil
 
 _user_file: dict[str, bool] = {}
 _cell_names: dict[str, str | None] = {}
-_host_thread = threading.main_thread().ident
 
 
 def is_user_file(filename: str) -> bool:
@@ -52,18 +52,9 @@ def location() -> str | None:
     """``cell "NAME"(4): function`` for an exercise's cell, ``notebook cell(4): function`` for another,
     else ``path/file.py(4): function``: the form of a profiler's ``python_function`` event.
 
-    In a thread of the autograd engine, which has no Python frames of the user's, it is the line that the
-    host's thread is at (``loss.backward()``). None when there is none.
+    None when there is none.
     """
-    global _host_thread
-    found = _innermost(sys._getframe(1))
-    here = threading.get_ident()
-    if found is not None:
-        _host_thread = here
-        return found
-    if here != _host_thread:
-        return _innermost(sys._current_frames().get(_host_thread))
-    return None
+    return _innermost(sys._getframe(1))
 
 
 class _ForwardLines(threading.local):
@@ -74,7 +65,6 @@ class _ForwardLines(threading.local):
 
 
 _forward = _ForwardLines()
-_host_lines = _forward.lines  # those of the host's thread, for the autograd engine's
 _MOST_LINES = 20_000  # more than a step has; a program runs any number of steps
 
 
@@ -82,19 +72,19 @@ def operator_location() -> str | None:
     """:func:`location` for the operator that is running now; in a backward pass the line of the forward operator,
     with the function called ``backward of NAME``.
 
-    A forward operator's line is known only if this was called for it.
+    A forward operator's line is known only if this was called for it, in the same thread: on the virtual GPU a backward
+    pass runs in the thread that asks for it (:mod:`gapless.vgpu.backward_errors`).
     """
-    global _host_lines
     node = torch._C._current_autograd_node()
     if node is not None:
-        line = _host_lines.get(node._sequence_nr())
+        line = _forward.lines.get(node._sequence_nr())
         if line is None:
             return location()
         place, mark, function = line.partition("): ")
         return f"{place}{mark}backward of {function}"
     found = location()
     if found is not None and torch.is_grad_enabled():
-        lines = _host_lines = _forward.lines
+        lines = _forward.lines
         if len(lines) >= _MOST_LINES:
             del lines[next(iter(lines))]  # the oldest
         # A node takes its number just before its operator runs; later operators without a node find it taken.
@@ -121,13 +111,7 @@ def display_name(filename: str) -> str:
     if not _NOTEBOOK_CELL.search(filename):
         return filename
     if filename not in _cell_names:
-        name = None
-        for line in linecache.getlines(filename):
-            if line.strip():
-                found = _MARKER.match(line)
-                name = found.group(1) if found else None
-                break
-        _cell_names[filename] = name
+        _cell_names[filename] = exercise_name("".join(linecache.getlines(filename)))
     name = _cell_names[filename]
     return f'cell "{name}"' if name else "notebook cell"
 
