@@ -6,12 +6,13 @@ import nbformat
 import pytest
 from nbclient import NotebookClient
 
+from gapless.lessons import LESSONS
+
 ROOT = Path(__file__).parents[1]
-LESSON = "02_masked_loss"
 
 
-def read(folder):
-    return nbformat.read(ROOT / folder / LESSON / f"{LESSON}.ipynb", as_version=4)
+def read(folder, lesson_id="02_masked_loss"):
+    return nbformat.read(ROOT / folder / lesson_id / f"{lesson_id}.ipynb", as_version=4)
 
 
 def run(notebook, tmp_path, **options):
@@ -28,12 +29,37 @@ def output_text(cell):
     return "\n".join(parts)
 
 
-@pytest.mark.parametrize("folder, score", [("notebooks", "8 of 21"), ("solutions", "21 of 21")])
-def test_notebook_runs_from_the_top(folder, score, tmp_path):
-    shown = run(read(folder), tmp_path)
-    assert shown["score"].rstrip().endswith(score)
-    assert "simulated" in shown["summary_table"] or "measured" in shown["summary_table"]
-    assert "Timeline of 3 steps" in shown["measure_picture"]  # the picture's alternative text
+def for_being_right(lesson):
+    return sum(exercise.points["values"] for exercise in lesson.exercises.values() if exercise.right is None)
+
+
+@pytest.mark.parametrize("folder", ["notebooks", "solutions"])
+@pytest.mark.parametrize("lesson_id", LESSONS)
+def test_notebook_runs_from_the_top(lesson_id, folder, tmp_path):
+    lesson = LESSONS[lesson_id]
+    shown = run(read(folder, lesson_id), tmp_path)
+    earned = lesson.max_points if folder == "solutions" else for_being_right(lesson)
+    assert shown["score"].rstrip().endswith(f"{earned:g} of {lesson.max_points:g}")
+    assert "simulated" in shown["headline"] or "measured" in shown["headline"]
+    assert any("Timeline of " in text for text in shown.values())  # a picture's alternative text
+
+
+@pytest.mark.parametrize("lesson_id", LESSONS)
+def test_notebook_has_the_parts_of_a_lesson(lesson_id):
+    """What learners, nbgrader and the checks find their way by."""
+    lesson = LESSONS[lesson_id]
+    notebook = read("solutions", lesson_id)
+    ids = [cell.id for cell in notebook.cells if cell.cell_type == "code"]
+    assert notebook.metadata["gapless"]["lesson"] == lesson_id
+    assert ids[0] == "setup" and {"headline", "score"} <= set(ids)
+    for name, exercise in lesson.exercises.items():
+        place = ids.index(name)
+        assert ids[place + 1:place + 3] == [f"check_{name}", f"hint_{name}"]
+        assert cell(notebook, name).source.startswith(f"# exercise: {name}\n")
+        graded = cell(notebook, f"check_{name}").metadata["nbgrader"]
+        assert graded["grade"] and graded["locked"] and graded["points"] == exercise.max_points
+    text = "\n".join(cell.source for cell in notebook.cells if cell.cell_type == "markdown")
+    assert f"| points | {lesson.max_points:g}, in" in text and "| time |" in text and "<summary>Answer</summary>" in text
 
 
 def cell(notebook, name):

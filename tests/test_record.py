@@ -9,13 +9,13 @@ from gapless.cli import main
 from gapless.record import find_model
 
 ROOT = Path(__file__).parents[1]
-SOLUTION = ROOT / "solutions" / "02_masked_loss" / "02_masked_loss.ipynb"
+SOLUTIONS = ROOT / "solutions"
 
 
 @pytest.fixture(scope="module")
 def record(tmp_path_factory):
     path = tmp_path_factory.mktemp("record") / "new" / "a10g.json"
-    assert main(["record", "--device", "vgpu:a10g", "--out", str(path), "--solution", str(SOLUTION)]) == 0
+    assert main(["record", "--device", "vgpu:a10g", "--out", str(path), "--solutions", str(SOLUTIONS)]) == 0
     return json.loads(path.read_text())
 
 
@@ -26,7 +26,7 @@ def test_says_what_was_done_on_what(record):
 
 
 def test_syncs_fall_as_in_the_article_and_only_the_last_fix_saves_much_time(record):
-    slow, where, unique, fixed = record["variants"]
+    slow, where, unique, fixed = record["lessons"]["02_masked_loss"]
     assert slow["syncs"] > where["syncs"] > unique["syncs"] > fixed["syncs"] == 0
     assert slow["true_step_ms"] == pytest.approx(where["true_step_ms"], rel=0.05)
     assert unique["true_step_ms"] / fixed["true_step_ms"] > 1.3
@@ -35,13 +35,13 @@ def test_syncs_fall_as_in_the_article_and_only_the_last_fix_saves_much_time(reco
 
 
 def test_a_record_is_the_same_twice(record, tmp_path):
-    assert main(["record", "--device", "vgpu:a10g", "--out", str(tmp_path / "r.json"), "--solution", str(SOLUTION)]) == 0
-    assert json.loads((tmp_path / "r.json").read_text())["variants"] == record["variants"]
+    assert main(["record", "--device", "vgpu:a10g", "--out", str(tmp_path / "r.json"), "--solutions", str(SOLUTIONS)]) == 0
+    assert json.loads((tmp_path / "r.json").read_text())["lessons"] == record["lessons"]
 
 
 def test_raises_when_the_solution_is_not_there(tmp_path, capsys):
-    assert main(["record", "--device", "vgpu", "--out", "-", "--solution", str(tmp_path / "no.ipynb")]) == 2
-    assert "name the notebook with --solution" in capsys.readouterr().err
+    assert main(["record", "--device", "vgpu", "--out", "-", "--solutions", str(tmp_path / "no")]) == 2
+    assert "name the notebook with --solutions" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("gpu, card", [

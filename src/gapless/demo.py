@@ -12,8 +12,9 @@ from pathlib import Path
 
 from .device import VARIABLE, device_name
 from .device import device as choose_device
-from .lessons.variants import measure_variants, table
-from .record import SOLUTION, read_fixes
+from .lessons import find_lesson
+from .lessons.headline import measure_programs, table
+from .record import find_solution, load_fixes
 from .report import StepReport
 
 LESSON = "02_masked_loss"
@@ -31,18 +32,19 @@ def add_parser(commands) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Run the demo at the top of the repository."""
     started = time.monotonic()
-    fixed = read_fixes(SOLUTION)
+    lesson = find_lesson(LESSON)
+    fixed = load_fixes(lesson)
     device = choose_device(arguments.device)
     out = Path(arguments.out)
     out.mkdir(parents=True, exist_ok=True)
     _say(f"1/3 Measuring the slow loss and its fixes on {device_name(device)}"
          + (" (simulated: no GPU is used)" if device.type == "vgpu" else ""))
-    variants, traces = [], []
-    for variant, trace in measure_variants(device, fixed):
-        _say(f"    {variant.name:16} {variant.syncs:g} syncs a step, {variant.true_step_ms:.1f} ms a step")
-        variants.append(variant)
+    rows, traces = [], []
+    for figures, trace in measure_programs(lesson, device, fixed):
+        _say(f"    {figures.name:28} {figures.syncs:g} syncs a step, {figures.true_step_ms:.1f} ms a step")
+        rows.append(figures)
         traces.append(trace)
-    text = table(variants)
+    text = table(lesson, rows)
     print(f"\n{text}\n", flush=True)
     (out / "table.md").write_text(text + "\n", encoding="utf-8")
 
@@ -72,7 +74,7 @@ def grade_class(device: str | None = None) -> dict[str, tuple[float, float]]:
     from .grading.release import make_course, run_nbgrader
 
     students = {"as_handed_out": Path("notebooks") / LESSON / f"{LESSON}.ipynb",
-                "reference_solution": SOLUTION}
+                "reference_solution": find_solution(LESSON)}
     with tempfile.TemporaryDirectory(prefix="gapless-demo-") as folder:
         course = Path(folder)
         make_course(Path.cwd(), course)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 
 import torch
 
@@ -51,6 +52,12 @@ def _unknown(name: str) -> str:
 def device_name(device: torch.device) -> str:
     """The GPU's name: the modelled card's on the virtual GPU."""
     return vgpu.card().name if device.type == "vgpu" else torch.cuda.get_device_name(device)
+
+
+def clock_ms(device: torch.device) -> float:
+    """The host's clock in milliseconds: a real one, or the modelled host's on the virtual GPU. Reading it waits for
+    nothing."""
+    return vgpu.timeline().host_ns / 1e6 if device.type == "vgpu" else time.perf_counter_ns() / 1e6
 
 
 def synchronize(device: torch.device) -> None:

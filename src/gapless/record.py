@@ -1,7 +1,7 @@
-"""``gapless record``: lesson 02's variants measured on a device, with what the virtual GPU predicts for the same card.
+"""``gapless record``: the lessons' headline programs measured on a device, with what the virtual GPU predicts for the same
+card.
 
-A record is the JSON that the README's measured figures rest on: device, versions, date, command, figures.
-Needs torch and numpy only.
+A record is the JSON that the README's figures rest on: device, versions, date, command, figures.
 """
 
 from __future__ import annotations
@@ -20,10 +20,12 @@ import torch
 from .device import device as choose_device
 from .device import device_name
 from .files import write_json
-from .lessons.variants import Variant, fixes, measure_variants, table
+from .lessons import LESSONS, Lesson, find_lesson
+from .lessons.cells import CellError
+from .lessons.headline import Figures, measure_programs, read_fixes, table
 from .vgpu import CARDS
 
-SOLUTION = Path("solutions/02_masked_loss/02_masked_loss.ipynb")
+SOLUTIONS = Path("solutions")
 
 
 class RecordError(ValueError):
@@ -32,33 +34,40 @@ class RecordError(ValueError):
 
 def add_parser(commands) -> None:
     """Add ``record`` to the command line."""
-    parser = commands.add_parser("record", help="measure lesson 02's variants and write a record",
+    parser = commands.add_parser("record", help="measure the lessons' headline programs and write a record",
                                  description=__doc__.split("\n\n")[0])
     parser.add_argument("--out", required=True, help="the record to write (.json), or - for standard output")
     parser.add_argument("--device", help="cuda, vgpu, vgpu:a10g, …; by default the best there is")
-    parser.add_argument("--solution", default=str(SOLUTION), help="the notebook whose exercise cells are the fixes")
+    parser.add_argument("--lesson", action="append", metavar="ID", help="only this lesson, such as 02_masked_loss; may be "
+                                                                        "given more than once")
+    parser.add_argument("--solutions", default=str(SOLUTIONS),
+                        help="the folder of the notebooks whose exercise cells are the fixes (default: %(default)s)")
     parser.set_defaults(run=run)
 
 
 def run(arguments) -> int:
-    """Measure, print the table, write the record."""
+    """Measure, print the tables, write the record."""
     device = choose_device(arguments.device)
-    fixed = read_fixes(arguments.solution)
-    variants = measure(device, fixed)
+    lessons = [lesson for lesson in (map(find_lesson, arguments.lesson) if arguments.lesson else LESSONS.values())
+               if lesson.programs is not None]
+    found = {lesson.id: measure(lesson, device, load_fixes(lesson, arguments.solutions)) for lesson in lessons}
+    command = ["gapless", "record", "--out", arguments.out]
+    command += ["--device", arguments.device] if arguments.device else []
+    command += [word for each in arguments.lesson or () for word in ("--lesson", each)]
     record = {
-        "what": f"lesson 02's variants: batch {variants[0].batch} of 3×256×256 (the article's is 256)",
+        "what": "the lessons' headline programs",
         "simulated": device.type == "vgpu",
         "gpu": device_name(device),
         "versions": versions(),
         "date": datetime.date.today().isoformat(),
-        "command": shlex.join(["gapless", "record", "--out", arguments.out]
-                              + (["--device", arguments.device] if arguments.device else [])),
-        "variants": [variant.to_json() for variant in variants],
+        "command": shlex.join(command),
+        "lessons": {each: [figures.to_json() for figures in rows] for each, rows in found.items()},
     }
     if device.type == "cuda":
         record["driver_memory_bytes"] = torch.cuda.get_device_properties(device).total_memory
-        record["predicted"] = predict(device_name(device), arguments.solution)
-    print(table(variants), file=sys.stderr)
+        record["predicted"] = predict(device_name(device), arguments.solutions, [lesson.id for lesson in lessons])
+    for lesson in lessons:
+        print(f"\n{table(lesson, found[lesson.id])}", file=sys.stderr)
     if arguments.out == "-":
         print(json.dumps(record, indent=1, ensure_ascii=False))
         return 0
@@ -67,25 +76,32 @@ def run(arguments) -> int:
     return 0
 
 
-def read_fixes(notebook: str | os.PathLike) -> dict:
-    """The fixes from the reference solution. Raises RecordError where there is none."""
+def find_solution(lesson_id: str, folder: str | os.PathLike = SOLUTIONS) -> Path:
+    """The reference solution's notebook."""
+    return Path(folder) / lesson_id / f"{lesson_id}.ipynb"
+
+
+def load_fixes(lesson: Lesson, folder: str | os.PathLike = SOLUTIONS) -> dict:
+    """The fixes from the lesson's reference solution. Raises RecordError where there is none."""
+    notebook = find_solution(lesson.id, folder)
     try:
-        return fixes(Path(notebook))
+        return read_fixes(lesson, notebook)
     except FileNotFoundError:
-        raise RecordError(f"there is no {notebook}: run this at the top of the repository, or name the notebook with "
-                          "--solution") from None
-    except (ValueError, KeyError) as error:
-        raise RecordError(f"{notebook} does not hold the lesson's exercises ({error}): name the reference solution"
-                          ) from None
+        raise RecordError(f"there is no {notebook}: run this at the top of the repository, or name the folder of the "
+                          "reference solutions with --solutions") from None
+    except (ValueError, KeyError, CellError) as error:
+        raise RecordError(f"{notebook} does not hold the lesson's exercises ({error}): name the folder of the reference "
+                          "solutions with --solutions") from None
 
 
-def measure(device: torch.device, fixed: dict) -> list[Variant]:
-    """All variants on ``device``, with a line of progress each."""
-    variants = []
-    for variant, _ in measure_variants(device, fixed):
-        variants.append(variant)
-        print(f"{variant.name}: {variant.true_step_ms:.1f} ms a step, {variant.syncs:g} syncs", file=sys.stderr, flush=True)
-    return variants
+def measure(lesson: Lesson, device: torch.device, fixed: dict) -> list[Figures]:
+    """All of the lesson's programs on ``device``, with a line of progress each."""
+    rows = []
+    for figures, _ in measure_programs(lesson, device, fixed):
+        rows.append(figures)
+        print(f"{lesson.id} {figures.name}: {figures.true_step_ms:.1f} ms a step, {figures.syncs:g} syncs", file=sys.stderr,
+              flush=True)
+    return rows
 
 
 def versions() -> dict[str, str]:
@@ -104,15 +120,15 @@ def find_model(gpu: str) -> str | None:
     return next((key for key in CARDS if key in words), None)
 
 
-def predict(gpu: str, solution: str) -> list[dict] | str:
-    """The variants on the virtual card of that name, simulated in a process of its own: with both devices in one
+def predict(gpu: str, solutions: str, lessons: list[str]) -> dict | str:
+    """The lessons' figures on the virtual card of that name, simulated in a process of its own: with both devices in one
     process PyTorch would take ``vgpu`` for the accelerator."""
     key = find_model(gpu)
     if key is None:
         return f"the virtual GPU does not model {gpu}"
     command = [sys.executable, "-m", "gapless.cli", "record", "--device", f"vgpu:{key}", "--out", "-",
-               "--solution", solution]
+               "--solutions", solutions, *(word for each in lessons for word in ("--lesson", each))]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
         raise RecordError(f"the prediction failed: {done.stderr.strip()}")
-    return json.loads(done.stdout)["variants"]
+    return json.loads(done.stdout)["lessons"]

@@ -195,7 +195,7 @@ class Grader:
                    "memory_bytes": None if self.device.startswith("cuda") else self._limits.memory_bytes}
             (folder / "job.json").write_text(json.dumps(job), encoding="utf-8")
             save_cases(cases, folder / "cases.npz")
-            packages = dict.fromkeys(("gapless", self._package.split(".")[0], "torch", "numpy"))
+            packages = dict.fromkeys(("gapless", self._package.split(".")[0], "torch", "numpy", *self.lesson.packages))
             ending = run_confined(folder, list(packages), self.device, self._limits, self.confinement,
                                   self._stop.is_set)
             if ending.kind == "broken":

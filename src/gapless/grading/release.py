@@ -1,6 +1,7 @@
-"""From ``solutions/`` to ``notebooks/``: what ``make notebooks`` runs, and the test that the two agree.
+"""What is generated: ``notebooks/`` from ``solutions/``, and a test notebook for each lesson in ``autograde/``.
 
-nbgrader does it, in a folder of its own, so that no gradebook of a real course is touched.
+``make notebooks`` runs this, and a test that the repository holds what it writes. The learners' notebooks are
+nbgrader's work, in a folder of its own, so that no gradebook of a real course is touched.
 """
 
 from __future__ import annotations
@@ -11,6 +12,11 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+
+import nbformat
+
+from ..lessons import LESSONS, Lesson
+from .testnotebook import FOLDER
 
 CONFIG = "nbgrader_config.py"
 
@@ -53,6 +59,62 @@ def generate(root: Path, into: Path) -> list[Path]:
     return written
 
 
+# -- test notebooks -------------------------------------------------------------------------------
+
+_ABOUT = """# Grading of lesson {number}, *{title}*
+
+papermill runs this notebook on one submission; see the README beside it. Each exercise cell of the submission runs
+in a process of its own, and what it leaves behind is judged here. A check that fails is recorded, and the next exercise
+follows."""
+_PARAMETERS = """submission = ""  # path of the learner's notebook
+device = None  # such as "vgpu:a10g" or "cuda"; None: the course's device
+seed = None  # of the hidden inputs; None: drawn anew
+results = "results.json"  # where the results go"""
+_GRADER = """from gapless.grading.grade import Grader
+from gapless.grading.show import show
+
+grader = Grader(submission, device, seed, lesson="{id}")
+print("device:", grader.device)
+print("confinement:", grader.confinement.description)
+print(*grader.submission.notes, sep="\\n")"""
+_RESULT = """with grader:
+    result = grader.write(results)
+print(f"{result.score:g} of {result.max_score:g} points")"""
+
+
+def make_test_notebook(lesson: Lesson) -> str:
+    """The text of the notebook that papermill runs to grade ``lesson``."""
+    cells = []
+
+    def add(make, source: str, **metadata) -> None:
+        cells.append(make(source, id=f"cell-{len(cells)}", metadata=metadata))
+
+    text, code = nbformat.v4.new_markdown_cell, nbformat.v4.new_code_cell
+    add(text, _ABOUT.format(number=lesson.id[:2], title=lesson.title))
+    add(code, _PARAMETERS, tags=["parameters"])
+    add(code, _GRADER.format(id=lesson.id))
+    for number, name in enumerate(lesson.exercises, start=1):
+        add(text, f"## {number}. `{name}`")
+        add(code, f'show(grader.grade_exercise("{name}"))', gapless={"exercise": name})
+    add(text, "## Result")
+    add(code, _RESULT)
+    kernel = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
+    return nbformat.writes(nbformat.v4.new_notebook(cells=cells, metadata={"kernelspec": kernel})) + "\n"
+
+
+def generate_test_notebooks(into: Path) -> list[Path]:
+    """Write the test notebook of every lesson into the folder ``into``; their paths."""
+    written = []
+    for lesson in LESSONS.values():
+        target = into / f"{lesson.id}.ipynb"
+        temporary = into / f"{lesson.id}.ipynb.tmp"
+        temporary.write_text(make_test_notebook(lesson), encoding="utf-8")
+        os.replace(temporary, target)
+        written.append(target)
+    return written
+
+
 if __name__ == "__main__":
-    for path in generate(Path.cwd(), Path.cwd() / "notebooks"):
-        print(path.relative_to(Path.cwd()))
+    here = Path.cwd()
+    for path in [*generate_test_notebooks(here / FOLDER), *generate(here, here / "notebooks")]:
+        print(path.relative_to(here))

@@ -42,11 +42,11 @@ def read_submission(path: str | os.PathLike, lessons: Mapping[str, Iterable[str]
     counts, as it does when the notebook is run from top to bottom. Raises SubmissionError.
     """
     path = Path(path)
-    notebook = _read_notebook(path)
+    notebook = read_notebook(path)
     found: list[tuple[str, str]] = []
     notes = []
     for cell in notebook["cells"]:
-        source = _source(cell)
+        source = cell_source(cell)
         name = exercise_name(source)
         if name is None:
             continue
@@ -74,16 +74,29 @@ def read_submission(path: str | os.PathLike, lessons: Mapping[str, Iterable[str]
     return Submission(lesson_id, cells, list(dict.fromkeys(notes)))
 
 
-def _read_notebook(path: Path) -> dict:
+def read_notebook(path: str | os.PathLike) -> dict:
+    """The notebook file at ``path`` as JSON, of the right form as far as reading it goes. Raises SubmissionError."""
+    return parse_notebook(read_notebook_bytes(path), path)
+
+
+def read_notebook_bytes(path: str | os.PathLike) -> bytes:
+    """What is in the file. Raises SubmissionError where it is no file that can be read, or too large."""
+    path = Path(path)
     if path.is_dir():
         raise SubmissionError(f"{path} is a folder: name the notebook (.ipynb) in it")
     try:
         if path.stat().st_size > _LARGEST_FILE:
             raise SubmissionError(
                 f"{path} is larger than {_LARGEST_FILE // 2**20} MB: clear its outputs and save it again")
-        text = path.read_bytes().decode("utf-8-sig")
+        return path.read_bytes()
     except OSError as error:
         raise SubmissionError(f"{path} cannot be read: {error.strerror or error}") from None
+
+
+def parse_notebook(content: bytes, path: str | os.PathLike) -> dict:
+    """The notebook in ``content``, which was read from ``path``. Raises SubmissionError."""
+    try:
+        text = content.decode("utf-8-sig")
     except UnicodeDecodeError:
         raise SubmissionError(f"{path} is not a notebook: it is not text. Save it again as .ipynb") from None
     if not text.strip():
@@ -103,7 +116,8 @@ def _read_notebook(path: Path) -> dict:
     return notebook
 
 
-def _source(cell: dict) -> str:
+def cell_source(cell: dict) -> str:
+    """A cell's source as one text; empty where it has none."""
     source = cell.get("source", "")
     if isinstance(source, list):
         source = "".join(line for line in source if isinstance(line, str))

@@ -108,7 +108,7 @@ def _prepare(folder: Path):
         try:
             function = exercise.slow
             if job["source"] is not None:
-                names = {**lesson.names, "__builtins__": guard.builtins()}
+                names = {**lesson.names(), "__builtins__": guard.builtins()}
                 function = load_function(job["source"], exercise.name, names)
             check_tools()
             evidence = gather(exercise, function, cases, job["device"])

@@ -38,9 +38,11 @@ class Case:
 class Answer:
     """What the function did with one case.
 
-    ``error``: the last line of what it raised, with the cell's line; or None. ``returned``: in words.
-    ``value`` and ``grads`` are None and empty where there is nothing to compare. ``kernels``: launches of the
-    call and its backward pass, on the virtual GPU.
+    ``error``: the last line of what it raised, with the cell's line; or None. ``unusable``: why its answer
+    cannot be compared, or None. ``returned``: in words.
+    ``value`` and ``grads`` are None and empty where there is nothing to compare. ``plain``: the answer of an exercise
+    that is asked in its own way, in JSON's types. ``kernels``: launches of the call and its backward pass, on the virtual
+    GPU.
     """
 
     case: str
@@ -52,6 +54,8 @@ class Answer:
     value: np.ndarray | None = None
     grads: dict[str, np.ndarray] = field(default_factory=dict)
     kernels: int | None = None
+    plain: object = None
+    unusable: str | None = None
 
 
 @dataclass

@@ -40,27 +40,46 @@ def _let_go(error: BaseException | None) -> None:
 
 @dataclass(frozen=True)
 class Exercise:
-    """One function that the learner makes fast.
+    """One function that the learner writes or makes fast.
 
-    ``slow`` is the function as first written: it defines what is right, and the time to beat.
-    ``cases(seed)`` makes the inputs on which values and gradients are compared; ``step(function,
-    device)`` returns a function without arguments that runs one step at full size. ``points``: check
-    name (``values``, ``syncs``, ``host_time``, ``step_time``) → points; only those named are checked.
-    ``max_time_ratio``: check name → the largest time allowed, as a share of ``slow``'s. ``max_read_back_bytes``: what
-    a step may copy back to the host. ``assumptions``: the data-dependent sizes of the full-size inputs, for
-    the virtual GPU.
+    ``slow`` is the function as handed out: the time to beat, and what is right unless ``right`` is given (for a stub
+    that measures or computes wrongly). ``cases(seed)`` makes the inputs on which answers are compared.
+
+    A function from tensors to one tensor needs no ``ask``: value, gradients, dtype and device are compared. Any other is
+    put to each case by ``ask(function, case, device)``, which returns what is to be compared as plain data: numbers, text,
+    None, lists and dicts with text as keys. Numbers with a fraction may differ by the tolerances, all else must be
+    equal. What is right is found on the CPU; with ``truth_on_device`` (for what only a device's clock can tell) on the
+    device. ``explain(case, found, wanted)`` may add why a plain answer is wrong: text or None.
+
+    ``step(function, device)`` returns a function without arguments that runs one step at full size; without it only
+    ``values`` can be checked. ``points``: check name (``values``, ``syncs``, ``host_time``, ``step_time``) → points;
+    only those named are checked. ``max_time_ratio``: check name → the largest time allowed, as a share of
+    ``slow``'s. ``max_syncs`` and ``max_read_back_bytes``: how often a step may wait, and what it may copy back to the host.
+    ``assumptions``: the data-dependent sizes of the full-size inputs, for the virtual GPU. ``stub``: the cell as handed
+    out, where it is more than the source of ``slow``.
     """
 
     name: str
     slow: Callable
     cases: Callable[[int], list[Case]]
-    step: Callable
     points: dict[str, float]
     hints: tuple[str, str, str]
-    max_syncs: int = 0
+    step: Callable | None = None
+    ask: Callable | None = None
+    right: Callable | None = None
+    truth_on_device: bool = False
+    explain: Callable | None = None
+    relative_tolerance: float = 1e-4
+    absolute_tolerance: float = 1e-5
+    max_syncs: float = 0
     max_time_ratio: dict[str, float] = field(default_factory=dict)
     max_read_back_bytes: int = 4096
     assumptions: Assumptions = Assumptions()
+    stub: str | None = None
+
+    def __post_init__(self):
+        if self.step is None and set(self.points) != {"values"}:
+            raise ValueError(f"{self.name}: without a step only values can be checked, not {', '.join(self.points)}")
 
     @property
     def max_points(self) -> float:
@@ -68,14 +87,35 @@ class Exercise:
 
 
 @dataclass(frozen=True)
+class Program:
+    """One program of a lesson's headline table. ``make_step(device)`` returns its step; ``assumptions`` hold inside it.
+    ``article``: what the article reports of it, in words."""
+
+    name: str
+    make_step: Callable[[torch.device], Callable[[], object]]
+    article: str
+    assumptions: Assumptions = Assumptions()
+
+
+@dataclass(frozen=True)
 class Lesson:
-    """``id`` is the folder's and the notebook's name (``02_masked_loss``); ``names`` are what an
-    exercise cell finds defined besides builtins."""
+    """``id`` is the folder's and the notebook's name (``02_masked_loss``); ``names()`` is what an
+    exercise cell finds defined besides builtins, ``packages`` what those names and the exercises import besides torch,
+    numpy and gapless (top-level names, imported when they are needed: the core does without).
+
+    ``programs(fixed)``: the headline's programs, from the slow one to the fixed one, where ``fixed`` holds the
+    exercises' functions by name; ``size(device)`` says in words at what size they run there.
+    """
 
     id: str
     title: str
     exercises: dict[str, Exercise]
-    names: dict
+    names: Callable[[], dict]
+    programs: Callable[[dict[str, Callable]], list[Program]] | None = None
+    size: Callable[[torch.device], str] = lambda device: ""
+    article: str = ""
+    assumptions: Assumptions = Assumptions()
+    packages: tuple[str, ...] = ()
 
     @property
     def max_points(self) -> float:

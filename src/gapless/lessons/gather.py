@@ -12,6 +12,7 @@ from ..profile import profile, time_step
 from .cells import describe_error
 from .evidence import Answer, Case, Evidence, Run
 from .exercise import Exercise, full_size
+from .plain import Unusable, as_plain
 
 # Steps of one measurement: enough for the launch queue to show, few enough to answer at once.
 SIMULATED = {"warmup": 1, "steps": 4, "blocks": 1}
@@ -19,7 +20,7 @@ MEASURED = {"warmup": 5, "steps": 10, "blocks": 7}
 
 
 def gather(exercise: Exercise, function, cases: list[Case], device: str, *, again: bool = True) -> Evidence:
-    """What ``function`` returns on ``cases``, and its time at full size between two runs of the slow function.
+    """What ``function`` answers to ``cases``, and its time at full size between two runs of the slow function.
 
     ``device``: a name as for :func:`gapless.device`. Without ``again`` the slow function is measured only before.
     Whatever ``function`` does wrong is written into the evidence; nothing of it is raised.
@@ -29,6 +30,8 @@ def gather(exercise: Exercise, function, cases: list[Case], device: str, *, agai
     try:
         for case in cases:
             evidence.answers.append(_answer(exercise, function, case, target))
+        if exercise.step is None:
+            return evidence
         evidence.before = measure(exercise, exercise.slow, target)
         try:
             evidence.learner = measure(exercise, function, target)
@@ -42,19 +45,49 @@ def gather(exercise: Exercise, function, cases: list[Case], device: str, *, agai
     return evidence
 
 
-# -- values and gradients -------------------------------------------------------------------------
+# -- what the function answers ---------------------------------------------------------------------
+
+
+def answer(exercise: Exercise, function, case: Case, device: torch.device) -> Answer:
+    """What ``function`` makes of one case. Raises what it raises."""
+    found = Answer(case.name)
+    if exercise.ask is None:
+        _ask_tensors(function, case, device, found)
+        return found
+    counted = _Counted(function, device)
+    result = exercise.ask(counted, case, device)
+    found.returned = f"a {type(result).__name__}"
+    found.plain = as_plain(result)
+    found.kernels = counted.fewest
+    return found
 
 
 def _answer(exercise: Exercise, function, case: Case, device: torch.device) -> Answer:
-    answer = Answer(case.name)
     try:
-        _run_case(exercise, function, case, device, answer)
+        return answer(exercise, function, case, device)
+    except Unusable as error:
+        return Answer(case.name, unusable=str(error))
     except Exception as error:
-        answer.error = describe_error(error, exercise.name)
-    return answer
+        return Answer(case.name, error=describe_error(error, exercise.name))
 
 
-def _run_case(exercise, function, case: Case, device: torch.device, answer: Answer) -> None:
+class _Counted:
+    """The function, with the fewest kernels that one of its calls launched on the virtual GPU (else None)."""
+
+    def __init__(self, function, device: torch.device):
+        self.function, self.device, self.fewest = function, device, None
+
+    def __call__(self, *args, **kwargs):
+        if self.device.type != "vgpu":
+            return self.function(*args, **kwargs)
+        before = vgpu.timeline().kernel_count
+        result = self.function(*args, **kwargs)
+        launched = vgpu.timeline().kernel_count - before
+        self.fewest = launched if self.fewest is None else min(self.fewest, launched)
+        return result
+
+
+def _ask_tensors(function, case: Case, device: torch.device, found: Answer) -> None:
     values = {name: torch.from_numpy(np.array(array)) for name, array in case.inputs.items()}
     leaves = [_flipped(value).to(device).requires_grad_(name in case.needs_grad) for name, value in values.items()]
     # First with other contents in the same tensors, so that an answer remembered by identity is a wrong one.
@@ -64,18 +97,18 @@ def _run_case(exercise, function, case: Case, device: torch.device, answer: Answ
             leaf.copy_(value)
     before = vgpu.timeline().kernel_count
     result = function(*leaves, **case.options)
-    answer.returned = _describe(result)
+    found.returned = _describe(result)
     if not isinstance(result, torch.Tensor):
         return
-    answer.device, answer.dtype, answer.shape = result.device.type, str(result.dtype), tuple(result.shape)
+    found.device, found.dtype, found.shape = result.device.type, str(result.dtype), tuple(result.shape)
     if case.needs_grad:
         if result.requires_grad and result.numel() == 1:
             result.sum().backward()
         for name, leaf in zip(values, leaves):
             if name in case.needs_grad:
-                answer.grads[name] = _array(leaf.grad if leaf.grad is not None else torch.zeros_like(leaf))
-    answer.kernels = vgpu.timeline().kernel_count - before if device.type == "vgpu" else None
-    answer.value = _array(result)
+                found.grads[name] = _array(leaf.grad if leaf.grad is not None else torch.zeros_like(leaf))
+    found.kernels = vgpu.timeline().kernel_count - before if device.type == "vgpu" else None
+    found.value = _array(result)
 
 
 def _flipped(value: torch.Tensor) -> torch.Tensor:

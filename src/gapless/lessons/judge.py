@@ -7,12 +7,14 @@ import statistics
 import numpy as np
 import torch
 
+from .. import vgpu
 from ..checks import FAIL, INCONCLUSIVE, PASS, Verdict
+from ..device import device as choose_device
 from ..report import StepReport
 from .evidence import Answer, Case, Evidence, Run
 from .exercise import Exercise
-
-RELATIVE_TOLERANCE, ABSOLUTE_TOLERANCE = 1e-4, 1e-5
+from .gather import answer
+from .plain import difference
 
 # On a real GPU: how far the slow function's two runs may lie apart, and the band around a target
 # inside which a ratio decides nothing.
@@ -64,69 +66,92 @@ def _upper(text: str) -> str:
 # -- values ---------------------------------------------------------------------------------------
 
 
-def expected_answer(exercise: Exercise, case: Case) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-    """Value and gradients of the slow function on the CPU."""
-    leaves = {name: torch.from_numpy(np.array(array)) for name, array in case.inputs.items()}
-    for name in case.needs_grad:
-        leaves[name].requires_grad_()
-    result = exercise.slow(*leaves.values(), **case.options)
-    if case.needs_grad:
-        result.sum().backward()
-    return result.detach().numpy(), {name: leaves[name].grad.numpy() for name in case.needs_grad}
+def expected_answer(exercise: Exercise, case: Case, device: str) -> Answer:
+    """What is right: the answer of ``right``, else of the slow function, on the CPU or, where the exercise says so, on
+    the device of that name."""
+    function = exercise.slow if exercise.right is None else exercise.right
+    if not exercise.truth_on_device:
+        return answer(exercise, function, case, torch.device("cpu"))
+    target = choose_device(device)
+    try:
+        return answer(exercise, function, case, target)
+    finally:
+        if target.type == "vgpu":
+            vgpu.timeline().reset()
 
 
 def _values(exercise: Exercise, cases: list[Case], evidence: Evidence) -> tuple[str, str]:
     if len(evidence.answers) != len(cases):
         return FAIL, f"Only {len(evidence.answers)} of {len(cases)} inputs were answered."
-    for case, answer in zip(cases, evidence.answers):
-        fault = _fault(exercise, case, answer, evidence)
+    for case, found in zip(cases, evidence.answers):
+        fault = _fault(exercise, case, found, evidence)
         if fault is not None:
-            return FAIL, f"On the input \"{case.name}\" {_shapes(case)} {fault}"
-    what = "value and gradient" if any(case.needs_grad for case in cases) else "value"
+            return FAIL, f"On the input \"{case.name}\" {_shapes(case)}{fault}"
+    if exercise.right is not None:
+        return PASS, f"Right on {len(cases)} inputs, the edge cases included."
+    what = "answer" if exercise.ask is not None else "value and gradient" if any(c.needs_grad for c in cases) else "value"
     return PASS, f"Same {what} as the slow function on {len(cases)} inputs, the edge cases included."
 
 
 def _shapes(case: Case) -> str:
-    return "(" + ", ".join(f"{name} {'×'.join(map(str, a.shape)) or 'scalar'}" for name, a in case.inputs.items()) + ")"
+    shapes = ", ".join(f"{name} {'×'.join(map(str, a.shape)) or 'scalar'}" for name, a in case.inputs.items())
+    return f"({shapes}) " if shapes else ""
 
 
-def _fault(exercise: Exercise, case: Case, answer: Answer, evidence: Evidence) -> str | None:
-    if answer.error is not None:
-        return f"it raised {answer.error}."
-    value, grads = expected_answer(exercise, case)
-    if answer.device is None:
-        return f"it returned {answer.returned or 'nothing'}; a tensor is wanted."
-    wanted = evidence.device.partition(":")[0]
-    if answer.device != wanted:
-        return (f"it returned {answer.returned}: the result must stay on the device it came from ({wanted}), "
+def _fault(exercise: Exercise, case: Case, found: Answer, evidence: Evidence) -> str | None:
+    if found.error is not None:
+        return f"it raised {found.error}."
+    if found.unusable is not None:
+        return found.unusable
+    expected = expected_answer(exercise, case, evidence.device)
+    if exercise.ask is not None:
+        return _plain_fault(exercise, case, found.plain, expected.plain)
+    return _tensor_fault(exercise, found, expected, evidence.device.partition(":")[0])
+
+
+def _plain_fault(exercise: Exercise, case: Case, found, wanted) -> str | None:
+    fault = difference(found, wanted, exercise.relative_tolerance, exercise.absolute_tolerance)
+    if fault is None:
+        return None
+    why = exercise.explain(case, found, wanted) if exercise.explain is not None else None
+    return f"the answer is wrong. {fault[:1].upper()}{fault[1:]}" + (f" {why}" if why else "")
+
+
+def _tensor_fault(exercise: Exercise, found: Answer, expected: Answer, wanted: str) -> str | None:
+    value = expected.value
+    if found.device is None:
+        return f"it returned {found.returned or 'nothing'}; a tensor is wanted."
+    if found.device != wanted:
+        return (f"it returned {found.returned}: the result must stay on the device it came from ({wanted}), "
                 "or the next operation has to copy it back.")
-    if answer.dtype != f"torch.{value.dtype}":
-        return f"it returned {answer.returned}; the dtype torch.{value.dtype} is wanted."
-    if answer.shape != value.shape:
-        return f"it returned {answer.returned}; the shape {tuple(value.shape)} is wanted."
-    if answer.value is None or answer.value.shape != value.shape:
+    if found.dtype != f"torch.{value.dtype}":
+        return f"it returned {found.returned}; the dtype torch.{value.dtype} is wanted."
+    if found.shape != value.shape:
+        return f"it returned {found.returned}; the shape {tuple(value.shape)} is wanted."
+    if found.value is None or found.value.shape != value.shape:
         return "its value could not be read."
-    if not _close(answer.value, value):
+    if not _close(exercise, found.value, value).all():
         nothing = " The slow function gives nan here, the mean of no elements: keep that." if np.isnan(value).any() else ""
-        return f"the value is wrong: {_difference(answer.value, value)}{nothing}"
-    for name, grad in grads.items():
-        found = answer.grads.get(name)
-        if found is None or found.shape != grad.shape:
+        return f"the value is wrong: {_difference(exercise, found.value, value)}{nothing}"
+    for name, grad in expected.grads.items():
+        own = found.grads.get(name)
+        if own is None or own.shape != grad.shape:
             return f"the gradient of `{name}` is missing."
-        if not _close(found, grad):
+        if not _close(exercise, own, grad).all():
             why = ("Somewhere 0 is multiplied by inf or nan, or divided by 0."
-                   if np.isnan(found).any() and not np.isnan(grad).any()
+                   if np.isnan(own).any() and not np.isnan(grad).any()
                    else "Was the result detached, or made a Python number on the way?")
-            return f"the value is right and the gradient of `{name}` is wrong: {_difference(found, grad)} {why}"
+            return f"the value is right and the gradient of `{name}` is wrong: {_difference(exercise, own, grad)} {why}"
     return None
 
 
-def _close(found: np.ndarray, wanted: np.ndarray) -> bool:
-    return bool(np.allclose(found, wanted, rtol=RELATIVE_TOLERANCE, atol=ABSOLUTE_TOLERANCE, equal_nan=True))
+def _close(exercise: Exercise, found: np.ndarray, wanted: np.ndarray) -> np.ndarray:
+    """Element by element."""
+    return np.isclose(found, wanted, rtol=exercise.relative_tolerance, atol=exercise.absolute_tolerance, equal_nan=True)
 
 
-def _difference(found: np.ndarray, wanted: np.ndarray) -> str:
-    close = np.isclose(found, wanted, rtol=RELATIVE_TOLERANCE, atol=ABSOLUTE_TOLERANCE, equal_nan=True)
+def _difference(exercise: Exercise, found: np.ndarray, wanted: np.ndarray) -> str:
+    close = _close(exercise, found, wanted)
     first = tuple(int(i) for i in np.argwhere(~close)[0])
     numbers = f"it is {found[first]:.6g} and should be {wanted[first]:.6g}."
     return f"{int((~close).sum())} of {close.size} elements differ; at {list(first)} {numbers}" if first else numbers
@@ -172,7 +197,8 @@ def _syncs(exercise: Exercise, evidence: Evidence) -> tuple[str, str]:
     report = StepReport.from_trace(evidence.learner.trace)
     before = _sync_count(evidence.before)
     if report.syncs_per_step <= exercise.max_syncs:
-        return PASS, f"No wait is left: {before:g} a step before, {report.syncs_per_step:g} now."
+        left = "No wait is left" if not report.syncs_per_step else f"At most {exercise.max_syncs:g} may be left"
+        return PASS, f"{left}: {before:g} a step before, {report.syncs_per_step:g} now."
     left = [sync for sync in report.syncs_in_steps if sync.step == report.syncs_in_steps[-1].step]
     lines = [f"{len(left)} {'wait is' if len(left) == 1 else 'waits are'} left in a step ({before:g} in the slow function):"]
     if evidence.simulated and evidence.learner.true_ms == evidence.before.true_ms and len(left) == before:

@@ -21,12 +21,12 @@ def slow_square(x):
 
 
 def _exercise(name, slow):
-    return Exercise(name, slow, _cases, step=lambda function, device: lambda: function(torch.ones(1000)),
-                    points={"values": 2.0, "step_time": 1.0}, hints=("one", "two", "three"))
+    return Exercise(name, slow, _cases, {"values": 2.0, "step_time": 1.0}, hints=("one", "two", "three"),
+                    step=lambda function, device: lambda: function(torch.ones(1000)))
 
 
 LESSON = Lesson("77_toy", "Toy", {"double": _exercise("double", slow_double), "square": _exercise("square", slow_square)},
-                {"torch": torch, "nn": torch.nn, "F": torch.nn.functional})
+                lambda: {"torch": torch, "nn": torch.nn, "F": torch.nn.functional})
 LESSONS = {LESSON.id: LESSON}
 
 

@@ -1,4 +1,4 @@
-"""Right and fast answers that are not what the reference solution does."""
+"""Lesson 02: right and fast answers that are not what the reference solution does, and wrong ones with what is said of them."""
 
 import torch
 import torch.nn.functional as F
@@ -53,3 +53,35 @@ OTHER_ROUTES = {
     "masked_cross_entropy": [sum_by_hand, sum_reduction],
     "sparse_head_loss": [gather_with_mask, gather_with_sort, gather_with_topk],
 }
+
+
+def detached(pred, target):
+    return F.cross_entropy(pred.detach(), target, ignore_index=IGNORE).requires_grad_()
+
+
+def forgets_the_background(target):
+    return torch.where(target == 8, IGNORE, target)
+
+
+def unpadded(hidden, head, target, max_valid):
+    rows = torch.nonzero_static(target != IGNORE, size=max_valid, fill_value=0).squeeze(1)
+    return F.cross_entropy(hidden[rows] @ head.T, target[rows], ignore_index=IGNORE)
+
+
+WRONG = [
+    ("ignore_background", forgets_the_background, "elements differ"),
+    ("ignore_background", lambda target: target, "elements differ"),
+    ("ignore_background", lambda target: torch.where(target == BACKGROUND, IGNORE, target).float(), "dtype torch.int64"),
+    ("ignore_background", lambda target: torch.where(target == BACKGROUND, IGNORE, target).flatten(), "shape"),
+    ("ignore_background", lambda target: torch.where(target == BACKGROUND, IGNORE, target).cpu(), "stay on the device"),
+    ("ignore_background", lambda target: None, "returned a NoneType"),
+    ("ignore_background", lambda target: [target], "returned a list"),
+    ("zero_if_uniform", lambda loss, target: loss, "value is wrong"),
+    ("zero_if_uniform", lambda loss, target: 0.0, "returned a float"),
+    ("zero_if_uniform", lambda loss, target: loss * 0, "value is wrong"),
+    ("masked_cross_entropy", detached, "gradient of `pred` is wrong"),
+    ("masked_cross_entropy", lambda pred, target: torch.full((), 2.3, device=pred.device, requires_grad=True), "value is wrong"),
+    ("masked_cross_entropy", lambda pred, target: F.cross_entropy(pred, target, ignore_index=IGNORE, reduction="sum"), "value"),
+    ("sparse_head_loss", unpadded, "wrong"),
+    ("sparse_head_loss", lambda hidden, head, target, max_valid: hidden.nothing, r"AttributeError"),
+]

@@ -1,0 +1,99 @@
+"""A lesson's headline: its programs from the slow to the fixed one, measured at full size beside the article's figures."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import torch
+
+from .. import vgpu
+from ..device import device_name
+from ..marker import exercise_name
+from ..profile import profile, time_step
+from ..report import StepReport
+from ..trace import Trace
+from .cells import load_function
+from .exercise import Lesson, full_size
+
+
+@dataclass(frozen=True)
+class Figures:
+    """One program's figures; times in ms a step. ``host_step_ms``, ``device_step_ms`` and ``device_busy_ms`` are from a
+    trace of three steps, ``true_step_ms`` from a long run without a profiler. ``sync_ops``: what the first step waits
+    in. ``article``: what the article reports of it, in words."""
+
+    name: str
+    size: str
+    syncs: float
+    sync_ops: list[str]
+    host_step_ms: float
+    device_step_ms: float
+    device_busy_ms: float
+    true_step_ms: float
+    peak_memory_bytes: int | None
+    simulated: bool
+    device_name: str
+    article: str
+
+    @property
+    def busy_share(self) -> float:
+        """The share of a long run in which the device works, at most 1."""
+        return min(1.0, self.device_busy_ms / self.true_step_ms)
+
+    def to_json(self) -> dict:
+        return asdict(self)
+
+
+def read_fixes(lesson: Lesson, notebook: str | Path) -> dict[str, Callable]:
+    """The exercises' functions as a notebook (the reference solution) defines them.
+
+    Raises FileNotFoundError, CellError, and KeyError where an exercise is not in the notebook.
+    """
+    cells = json.loads(Path(notebook).read_text(encoding="utf-8"))["cells"]
+    sources = {exercise_name("".join(cell["source"])): "".join(cell["source"])
+               for cell in cells if cell["cell_type"] == "code"}
+    names = lesson.names()
+    return {name: load_function(sources[name], name, names) for name in lesson.exercises}
+
+
+def measure_programs(lesson: Lesson, device: torch.device, fixed: dict[str, Callable]) -> Iterator[tuple[Figures, Trace]]:
+    """Measure each of the lesson's programs in turn on ``device``; yields its figures and the trace behind them."""
+    simulated = device.type == "vgpu"
+    for program in lesson.programs(fixed) if lesson.programs is not None else ():
+        if simulated:
+            vgpu.timeline().reset()
+        with full_size(device, program.assumptions):
+            step = program.make_step(device)
+            time = time_step(step, steps=20, blocks=5, device=device)
+            trace = profile(step, steps=3, warmup=1, device=device)
+        report = StepReport.from_trace(trace)
+        first = [s for s in report.syncs_in_steps if s.step == 0]
+        yield Figures(program.name, lesson.size(device), report.syncs_per_step, [s.op or s.name for s in first],
+                      report.host_step_ms, report.device_step_ms, report.device_busy_ms, time.true_ms,
+                      report.peak_memory_bytes, simulated, device_name(device), program.article), trace
+
+
+class MarkdownText(str):
+    """Text that a notebook shows as Markdown."""
+
+    def _repr_markdown_(self) -> str:
+        return str(self)
+
+
+def table(lesson: Lesson, figures: list[Figures]) -> MarkdownText:
+    """The figures as a Markdown table, the article's beside them."""
+    kind = "simulated" if figures[0].simulated else "measured"
+    lines = [
+        f"Lesson {lesson.id[:2]}, {figures[0].size}, {kind} {figures[0].device_name}:",
+        "",
+        f"| program | syncs a step | host step ms | true step ms | GPU busy | speed-up | the article ({lesson.article}) |",
+        "|---|---:|---:|---:|---:|---:|---|",
+    ]
+    base = figures[0].true_step_ms
+    for f in figures:
+        lines.append(f"| {f.name} | {f.syncs:g} | {f.host_step_ms:.1f} | {f.true_step_ms:.1f} | {f.busy_share:.0%} | "
+                     f"{base / f.true_step_ms:.2f}× | {f.article} |")
+    return MarkdownText("\n".join(lines))

@@ -1,0 +1,70 @@
+"""Answers that are not one tensor: as plain data, and how two of them differ."""
+
+from __future__ import annotations
+
+import math
+import numbers
+
+import torch
+
+
+class Unusable(Exception):
+    """An answer of a kind that cannot be compared; the message ("it returned …; a … is wanted") is for the learner."""
+
+
+def as_plain(value, where: str = ""):
+    """``value`` in JSON's types. Tensors and arrays become (lists of) numbers, tuples lists.
+
+    Raises Unusable for anything else but numbers, text, None, lists and dicts with text as keys.
+    """
+    if value is None or type(value) in (bool, int, float, str):
+        return value
+    if isinstance(value, torch.Tensor) or type(value).__module__ == "numpy":
+        return value.tolist()
+    if isinstance(value, (list, tuple)):
+        return [as_plain(item, f"{where}[{i}]") for i, item in enumerate(value)]
+    if isinstance(value, dict) and all(type(key) is str for key in value):
+        return {key: as_plain(item, f"{where}[{key!r}]") for key, item in value.items()}
+    kind = "a dict whose keys are not all text" if isinstance(value, dict) else f"a {type(value).__name__}"
+    raise Unusable(f"the answer holds {kind}{' at ' + where if where else ''}: numbers, text, lists and dicts are wanted.")
+
+
+def difference(found, wanted, relative: float, absolute: float, where: str = "") -> str | None:
+    """The first thing in which two plain values differ, in words; or None.
+
+    Whole numbers, text and truth values must be equal. Where a number with a fraction is wanted, any number within the
+    tolerances will do; nan equals nan.
+    """
+    place = f"{where}: " if where else ""
+    if isinstance(wanted, dict):
+        if not isinstance(found, dict):
+            keys = ", ".join(map(repr, wanted)) or "nothing in it"
+            return f"{place}it is {_describe(found)}; a dict with {keys} is wanted."
+        for key in wanted:
+            if key not in found:
+                return f"{place}{key!r} is missing."
+            fault = difference(found[key], wanted[key], relative, absolute, f"{where}[{key!r}]" if where else key)
+            if fault is not None:
+                return fault
+        extra = [key for key in found if key not in wanted]
+        return f"{place}{extra[0]!r} should not be there." if extra else None
+    if isinstance(wanted, list):
+        if not isinstance(found, list):
+            return f"{place}it is {_describe(found)}; a list of {len(wanted)} is wanted."
+        for i, item in enumerate(wanted[:len(found)]):
+            fault = difference(found[i], item, relative, absolute, f"{where}[{i}]")
+            if fault is not None:
+                return fault
+        return None if len(found) == len(wanted) else f"{place}it has {len(found)} entries; {len(wanted)} are wanted."
+    if type(wanted) is float and isinstance(found, numbers.Real) and not isinstance(found, bool):
+        same = math.isclose(found, wanted, rel_tol=relative, abs_tol=absolute) or (math.isnan(found) and math.isnan(wanted))
+        return None if same else f"{place}it is {found:.6g} and should be {wanted:.6g}."
+    same = type(found) is type(wanted) and found == wanted
+    return None if same else f"{place}it is {_describe(found)} and should be {_describe(wanted)}."
+
+
+def _describe(value) -> str:
+    if isinstance(value, (list, dict)):
+        return f"a {type(value).__name__} of {len(value)}"
+    text = repr(value)
+    return text if len(text) <= 120 else text[:117] + "…"

@@ -1,0 +1,15 @@
+"""Exercise cells of the lessons, by exercise name: as handed out, and solved."""
+
+import json
+from pathlib import Path
+
+from gapless.marker import exercise_name
+
+ROOT = Path(__file__).parents[2]
+
+
+def cells(folder, lesson_id):
+    """Exercise name → source of its cell in the notebook of ``folder`` (notebooks or solutions)."""
+    notebook = json.loads((ROOT / folder / lesson_id / f"{lesson_id}.ipynb").read_text(encoding="utf-8"))
+    sources = ["".join(cell["source"]) for cell in notebook["cells"] if cell["cell_type"] == "code"]
+    return {exercise_name(source): source for source in sources if exercise_name(source)}

@@ -1,0 +1,92 @@
+"""Every exercise of every lesson: what right, slow and wrong functions get. ``answers/`` holds a module a lesson."""
+
+import importlib
+
+import pytest
+from reference import solution
+
+from gapless.lessons import LESSONS
+from gapless.lessons.gather import gather
+from gapless.lessons.judge import judge
+
+EXERCISES = [(lesson.id, name) for lesson in LESSONS.values() for name in lesson.exercises]
+ANSWERS = {lesson_id: importlib.import_module(f"answers.{lesson_id[3:]}") for lesson_id in LESSONS}
+OTHER_ROUTES = [(lesson_id, name, function) for lesson_id, answers in ANSWERS.items()
+                for name, functions in answers.OTHER_ROUTES.items() for function in functions]
+WRONG = [(lesson_id, *wrong) for lesson_id, answers in ANSWERS.items() for wrong in answers.WRONG]
+
+
+def grade(lesson_id, name, function, seed=3, device="vgpu:a10g"):
+    exercise = LESSONS[lesson_id].exercises[name]
+    cases = exercise.cases(seed)
+    verdicts = judge(exercise, cases, gather(exercise, function, cases, device))
+    return {v.id.partition(".")[2]: v for v in verdicts}
+
+
+def outcomes(verdicts):
+    return {check: verdict.outcome for check, verdict in verdicts.items()}
+
+
+@pytest.mark.parametrize("lesson_id, name", EXERCISES)
+def test_solution_passes_every_check(lesson_id, name):
+    verdicts = grade(lesson_id, name, solution(lesson_id)[name])
+    assert set(outcomes(verdicts).values()) == {"pass"}, verdicts
+    assert sum(v.earned for v in verdicts.values()) == LESSONS[lesson_id].exercises[name].max_points
+
+
+@pytest.mark.parametrize("card", ["t4", "a100", "h200"])
+@pytest.mark.parametrize("lesson_id, name", EXERCISES)
+def test_solution_passes_on_other_cards(lesson_id, name, card):
+    verdicts = grade(lesson_id, name, solution(lesson_id)[name], device=f"vgpu:{card}")
+    assert set(outcomes(verdicts).values()) == {"pass"}, verdicts
+
+
+@pytest.mark.parametrize("lesson_id, name", EXERCISES)
+def test_what_is_handed_out_runs_and_scores_at_most_for_being_right(lesson_id, name):
+    exercise = LESSONS[lesson_id].exercises[name]
+    verdicts = grade(lesson_id, name, exercise.slow)
+    assert "raised" not in verdicts["values"].message
+    found = outcomes(verdicts)
+    assert found.pop("values") == ("pass" if exercise.right is None else "fail")
+    assert set(found.values()) <= {"fail"}
+
+
+@pytest.mark.parametrize("lesson_id, name, function", OTHER_ROUTES, ids=lambda x: getattr(x, "__name__", x))
+def test_right_answers_by_other_routes_score_full_marks(lesson_id, name, function):
+    verdicts = grade(lesson_id, name, function)
+    assert set(outcomes(verdicts).values()) == {"pass"}, verdicts
+
+
+@pytest.mark.parametrize("lesson_id, name", EXERCISES)
+def test_verdicts_are_the_same_twice(lesson_id, name):
+    slow = LESSONS[lesson_id].exercises[name].slow
+    first = [v.to_json() for v in grade(lesson_id, name, slow).values()]
+    assert first == [v.to_json() for v in grade(lesson_id, name, slow).values()]
+
+
+@pytest.mark.parametrize("lesson_id, name, function, says", WRONG, ids=range(len(WRONG)))
+def test_wrong_answers_get_no_points_for_values_and_a_reason(lesson_id, name, function, says):
+    verdict = grade(lesson_id, name, function)["values"]
+    assert verdict.outcome == "fail" and verdict.earned == 0
+    assert says in verdict.message
+
+
+@pytest.mark.parametrize("lesson_id, name", EXERCISES)
+def test_every_exercise_has_wrong_answers_to_try(lesson_id, name):
+    assert any(wrong[:2] == (lesson_id, name) for wrong in WRONG)
+
+
+@pytest.mark.parametrize("lesson_id, name", EXERCISES)
+def test_cases_differ_by_seed_and_repeat_with_it(lesson_id, name):
+    def content(seed):
+        return [(case.name, {key: array.tobytes() for key, array in case.inputs.items()}, repr(case.options))
+                for case in LESSONS[lesson_id].exercises[name].cases(seed)]
+
+    assert content(5) == content(5) != content(6)
+
+
+@pytest.mark.parametrize("lesson_id, name", EXERCISES)
+def test_hints_come_in_three_stages_and_points_are_whole(lesson_id, name):
+    exercise = LESSONS[lesson_id].exercises[name]
+    assert exercise.name == name and len(exercise.hints) == 3 and all(hint.strip() for hint in exercise.hints)
+    assert exercise.max_points == int(exercise.max_points) > 0

@@ -1,0 +1,56 @@
+"""Plain answers: what crosses, and how a difference is told."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from gapless.lessons.plain import Unusable, as_plain, difference
+
+
+def test_tensors_arrays_and_tuples_become_lists_and_numbers():
+    value = {"a": (1, 2.5, None, True, "x"), "b": torch.tensor([1, 2]), "c": np.float32(0.5), "d": torch.tensor(3.0)}
+    assert as_plain(value) == {"a": [1, 2.5, None, True, "x"], "b": [1, 2], "c": 0.5, "d": 3.0}
+
+
+class Sly(float):
+    def __eq__(self, other):
+        return True
+
+
+@pytest.mark.parametrize("value, says", [
+    (object(), "a object"), ([1, {2, 3}], "a set at [1]"), ({1: 2}, "keys"), ({"k": [Sly(3)]}, "a Sly at ['k'][0]"),
+    ({"k": lambda: 0}, "a function at ['k']"),
+])
+def test_raises_when_it_is_not_plain(value, says):
+    with pytest.raises(Unusable) as raised:
+        as_plain(value)
+    assert says in str(raised.value)
+
+
+@pytest.mark.parametrize("found, wanted", [
+    (1.00001, 1.0), (1, 1.0), (math.nan, math.nan), ([1, "a"], [1, "a"]), ({"a": None}, {"a": None}), (0.0, 1e-9),
+    (math.inf, math.inf), ([], []), ({}, {}),
+])
+def test_same(found, wanted):
+    assert difference(found, wanted, 1e-4, 1e-6) is None
+
+
+@pytest.mark.parametrize("found, wanted, says", [
+    (1.1, 1.0, "it is 1.1 and should be 1"),
+    (None, 1.0, "it is None and should be 1.0"),
+    (True, 1.0, "it is True and should be 1.0"),
+    (1, True, "it is 1 and should be True"),
+    (2.0, 2, "it is 2.0 and should be 2"),
+    (math.nan, 1.0, "it is nan and should be 1"),
+    ({"a": 1}, {"a": 1, "b": 2}, "'b' is missing"),
+    ({"a": 1, "b": 2}, {"a": 1}, "'b' should not be there"),
+    ({"a": {"b": [1, 2]}}, {"a": {"b": [1, 3]}}, "a['b'][1]: it is 2 and should be 3"),
+    ([1], [1, 2], "it has 1 entries; 2 are wanted"),
+    ([1, 2, 3], [1, 2], "it has 3 entries; 2 are wanted"),
+    ("x", [1], "it is 'x'; a list of 1 is wanted"),
+    ([1], {"a": 1}, "a dict with 'a' is wanted"),
+])
+def test_different(found, wanted, says):
+    assert says in difference(found, wanted, 1e-4, 1e-6)
