@@ -14,6 +14,7 @@ from nbgrader.preprocessors import (
 
 from gapless.grading.autograde import use_keeping_autograde
 from gapless.grading.preprocessors import GradeWithPapermill, RestoreLesson, SaveScoresAtOnce
+from gapless.stub import YOUR_VERSION
 
 c = get_config()  # noqa: F821 - nbgrader provides it
 
@@ -23,7 +24,7 @@ c.CourseDirectory.release_directory = "notebooks"
 c.CourseDirectory.ignore = [".ipynb_checkpoints", "*.pyc", "__pycache__", "feedback", ".DS_Store"]
 
 # An exercise cell keeps the slow function; only the solution below it goes.
-c.ClearSolutions.code_stub = {"python": "# Your version goes here: a function of the same name replaces the one above."}
+c.ClearSolutions.code_stub = {"python": YOUR_VERSION}
 
 # The learner's notebook is not executed: see autograde/README.md.
 c.Autograde.sanitize_preprocessors = [RestoreLesson, ClearOutput, DeduplicateIds, OverwriteKernelspec, OverwriteCells,

@@ -2,10 +2,13 @@
 
 import gzip
 import json
+import os
+import subprocess
+import sys
 
 import pytest
 
-from gapless.cli import main
+from gapless.cli import MODULES, main
 
 EVENTS = {
     "traceEvents": [
@@ -56,3 +59,56 @@ def test_unknown_command_says_which_there_are(capsys):
     with pytest.raises(SystemExit) as ended:
         main(["nothing"])
     assert ended.value.code == 2 and "trace" in capsys.readouterr().err
+
+
+@pytest.mark.skipif(os.name != "posix", reason="a POSIX pipe")
+def test_a_reader_that_has_had_enough_is_no_error(tmp_path):
+    (tmp_path / "t.json").write_text(json.dumps(EVENTS))
+    read, write = os.pipe()
+    os.close(read)
+    done = subprocess.run([sys.executable, "-m", "gapless.cli", "trace", str(tmp_path / "t.json"), "--json"], stdout=write,
+                          stderr=subprocess.PIPE, text=True)
+    os.close(write)
+    assert done.stderr == ""
+
+
+# -- without PyTorch ------------------------------------------------------------------------------
+
+BROKEN = 'raise OSError("libtorch.so: cannot open shared object file")'
+SHADOW = "def tensor(*numbers): ..."  # somebody's own file of that name
+
+
+@pytest.fixture(params=[BROKEN, SHADOW], ids=["broken", "shadowed"])
+def without_torch(request, tmp_path):
+    """Run Python with a torch that is none."""
+    (tmp_path / "torch.py").write_text(request.param)
+    environment = os.environ | {"PYTHONPATH": str(tmp_path)}
+
+    def run(*arguments):
+        return subprocess.run([sys.executable, *arguments], capture_output=True, text=True, env=environment, timeout=300)
+
+    return run
+
+
+def test_help_lists_every_command_without_pytorch(without_torch):
+    done = without_torch("-m", "gapless.cli", "--help")
+    assert done.returncode == 0 and all(f"    {name}" in done.stdout for name in ("trace", *MODULES))
+
+
+@pytest.mark.parametrize("arguments", [["progress"], ["check", "x.ipynb"], ["census"], ["watch"], ["reset", "x.ipynb", "--all"]])
+def test_without_pytorch_a_command_names_the_doctor(without_torch, arguments):
+    done = without_torch("-m", "gapless.cli", *arguments)
+    assert done.returncode == 2 and "What to do: gapless doctor" in done.stderr and "Traceback" not in done.stderr
+
+
+def test_without_pytorch_the_package_names_the_doctor(without_torch):
+    for code in ("import gapless; gapless.Notebook", "from gapless import Notebook"):
+        done = without_torch("-c", code)
+        assert done.returncode == 1 and "What to do: gapless doctor" in done.stderr.splitlines()[-1]
+
+
+def test_doctor_runs_without_pytorch(without_torch):
+    done = without_torch("-m", "gapless.cli", "doctor", "--json")
+    found = json.loads(done.stdout)
+    assert done.returncode == 1 and found["ok"] is False and found["device"]["name"] is None
+    assert any("torch is imported from" in problem["what"] and problem["needed"] for problem in found["problems"])

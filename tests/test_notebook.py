@@ -95,3 +95,48 @@ def test_raises_when_given_a_name_for_a_function(lesson):
 def test_raises_when_the_lesson_is_unknown():
     with pytest.raises(ValueError, match="the course has 02_masked_loss"):
         gapless.Notebook("99_nothing")
+
+
+# -- progress, reset ------------------------------------------------------------------------------
+
+SOLVED = "# exercise: ignore_background\ndef ignore_background(target):\n    return torch.where(target == BACKGROUND, IGNORE, target)\n"
+
+
+def test_checks_and_hints_are_recorded_and_the_best_stays(lesson, progress_home):
+    lesson.check_source("ignore_background", SOLVED)
+    lesson.check(slow)
+    lesson.hint("ignore_background")
+    lesson.hint("ignore_background")
+    first = lesson.progress().lessons[0].exercises[0]
+    assert (first.name, first.best, first.state) == ("ignore_background", 5, "done")
+    assert (first.record.last, first.record.attempts, first.record.hints) == (2, 2, 2)
+    assert first.record.device == "NVIDIA A10G (simulated)"
+    assert str(gapless.progress("02_masked_loss")) == str(lesson.progress())
+
+
+def test_a_home_that_cannot_be_written_is_said_once_and_fails_nothing(lesson, tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("GAPLESS_HOME", str(tmp_path / "file" / "home"))
+    first, second = lesson.check_source("ignore_background", SOLVED), lesson.check_source("ignore_background", SOLVED)
+    assert first.passed and second.passed and lesson.hint("ignore_background").stage == 1
+    assert "was not saved" in str(first) and "was not saved" in first._repr_html_()
+    assert "was not saved" not in str(second) and "was not saved" not in second._repr_html_()
+
+
+def test_source_is_checked_as_the_cell_is(lesson):
+    assert lesson.check_source("ignore_background", SOLVED).passed
+    assert "does not compile" in str(lesson.check_source("ignore_background", SOLVED.replace("):", ":")))
+
+
+@pytest.mark.parametrize("place", ["cell", "function"])
+def test_a_cell_that_ends_python_does_not(lesson, place):
+    source = SOLVED + "raise SystemExit\n" if place == "cell" else SOLVED.replace("return ", "raise SystemExit\n    return ")
+    assert "ends Python" in str(lesson.check_source("ignore_background", source))
+
+
+def test_reset_gives_the_text_as_handed_out(lesson):
+    back = lesson.reset("ignore_background")
+    assert back.text.startswith("# exercise: ignore_background\ndef ignore_background(target):\n    background = torch.nonzero(")
+    assert str(back) == back.text
+    with pytest.raises(ValueError, match="no exercise of this lesson"):
+        lesson.reset("nothing")

@@ -6,20 +6,28 @@ import contextlib
 import io
 import linecache
 import sys
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 import torch
 
 from .checks import PASS, Verdict
 from .device import device as choose_device
 from .device import device_name
-from .lessons import Exercise, find_lesson
+from .lessons import Exercise, find_lesson, full_size
 from .lessons.cells import CellError, load_function
 from .lessons.evidence import Evidence
 from .lessons.gather import gather
+from .lessons.headline import MarkdownText, measure_programs, table
 from .lessons.judge import judge
 from .marker import exercise_name
+from .profile import profile, time_step
+from .progress import Progress, progress
+from .progress_file import record_check, record_hint
+from .report import StepReport
+from .stub import handed_out
 from .verdicts import SIGNS, as_html
+from .vgpu import Assumptions
 from .vgpu.location import is_notebook_cell
 
 # The seed of the checks in a notebook. Grading draws its own.
@@ -34,6 +42,7 @@ class CheckResult:
     verdicts: tuple[Verdict, ...]
     evidence: Evidence
     printed: str = ""
+    remark: str = ""  # of what has nothing to do with the verdicts: progress that could not be saved
 
     @property
     def earned(self) -> float:
@@ -56,9 +65,12 @@ class CheckResult:
             name = verdict.id.rpartition(".")[2].replace("_", " ")
             body = verdict.message.replace("\n", "\n      ")
             lines.append(f"  {SIGNS[verdict.outcome]}  {name} ({verdict.earned:g}/{verdict.points:g})\n      {body}")
-        return "\n".join([*lines, *([self._print_note()] if self.printed else [])])
+        return "\n".join([*lines, *self._notes()])
 
     __repr__ = __str__
+
+    def _notes(self) -> list[str]:
+        return [*([self._print_note()] if self.printed else []), *filter(None, [self.remark])]
 
     def _print_note(self) -> str:
         lines = self.printed.rstrip().splitlines()
@@ -66,13 +78,10 @@ class CheckResult:
         return f"Your cell printed: {' / '.join(line[:80] for line in lines[:2])}{more}"
 
     def _repr_html_(self) -> str:
-        notes = [self._print_note()] if self.printed else []
-        return as_html([verdict.to_json() for verdict in self.verdicts], notes)
+        return as_html([verdict.to_json() for verdict in self.verdicts], self._notes())
 
     def timeline(self):
         """A picture of one step of your function at full size. Needs matplotlib."""
-        from .report import StepReport
-
         if self.evidence.learner is None:
             raise ValueError("nothing was measured: the cell has to run first")
         return StepReport.from_trace(self.evidence.learner.trace).show()
@@ -90,6 +99,7 @@ class Notebook:
         self.device = choose_device(device)
         self.results: dict[str, CheckResult] = {}
         self._hints_given: dict[str, int] = {}
+        self._remarks: set[str] = set()
 
     def __repr__(self) -> str:
         kind = "simulated" if self.device.type == "vgpu" else "real"
@@ -102,21 +112,78 @@ class Notebook:
         it. What it prints is shown in short. Raises ValueError if the function's name is no exercise of this lesson.
         """
         name = function if isinstance(function, str) else getattr(function, "__name__", "")
-        exercise = self._exercise(name)
+        return self._check(self._exercise(name), lambda: self._from_cell(function, name))
+
+    def check_source(self, name: str, source: str) -> CheckResult:
+        """Check the exercise ``name`` with the text of its cell, as :meth:`check` does with the cell that was run."""
+        return self._check(self._exercise(name), lambda: load_function(source, name, self.lesson.names()))
+
+    def _check(self, exercise: Exercise, find: Callable[[], Callable]) -> CheckResult:
         cases = exercise.cases(_SEED)
         printed = io.StringIO()
         with contextlib.redirect_stdout(printed):
-            evidence = self._gather(exercise, function, cases)
-        result = CheckResult(name, tuple(judge(exercise, cases, evidence)), evidence, printed.getvalue())
-        self.results[name] = result
+            evidence = self._gather(exercise, find, cases)
+        result = CheckResult(exercise.name, tuple(judge(exercise, cases, evidence)), evidence, printed.getvalue())
+        simulated = " (simulated)" if self.device.type == "vgpu" else ""
+        remark = record_check(self.lesson.id, exercise.name, result.earned, result.points,
+                              device_name(self.device) + simulated)
+        result = replace(result, remark=self._once(remark))
+        self.results[exercise.name] = result
         return result
+
+    def _once(self, remark: str) -> str:
+        """The remark, unless it has been made already."""
+        new = "" if remark in self._remarks else remark
+        self._remarks.add(remark)
+        return new
+
+    def look(self, make_step, assumptions: Assumptions | None = None, steps: int = 3) -> StepReport:
+        """Time the step that ``make_step()`` returns, profile ``steps`` of them, and print what a step takes and the last
+        one's waits; returns the profile's report.
+
+        The step is made and run at full size: on the virtual GPU without values, where sizes that depend on
+        values follow ``assumptions`` (by default the lesson's).
+        """
+        with full_size(self.device, assumptions or self.lesson.assumptions):
+            step = make_step()
+            true_ms = time_step(step, device=self.device).true_ms
+            report = StepReport.from_trace(profile(step, steps=steps, device=self.device))
+        kind = "simulated" if report.simulated else "measured"
+        print(f"a step takes {true_ms:.1f} ms in a long run ({kind}, {report.device_name})")
+        print(f"in the profile, the host's step: {report.host_step_ms:.1f} ms, {report.syncs_per_step:g} waits")
+        for sync in report.syncs_in_steps:
+            if sync.step == report.steps - 1:
+                print(f"  {sync.wait_ms:8.1f} ms  {sync.op or sync.name:16} {sync.location}")
+        return report
+
+    def headline(self, functions: dict[str, Callable] | None = None) -> MarkdownText:
+        """The lesson's programs from the slow one to the fixed one, measured with your ``functions`` (exercise name →
+        function), beside the article's figures: a Markdown table."""
+        return table(self.lesson, [figures for figures, _ in measure_programs(self.lesson, self.device, functions or {})])
 
     def hint(self, name: str) -> "Hint":
         """The next hint for the exercise: three stages, from a question to nearly the answer."""
         exercise = self._exercise(name)
         stage = min(self._hints_given.get(name, 0) + 1, len(exercise.hints))
         self._hints_given[name] = stage
+        record_hint(self.lesson.id, name, stage)
         return Hint(name, stage, len(exercise.hints), exercise.hints[stage - 1])
+
+    def progress(self) -> Progress:
+        """The best points of this lesson's exercises so far, from all sessions on this computer: a panel."""
+        return progress(self.lesson.id)
+
+    def reset(self, name: str) -> "HandedOut":
+        """The exercise's cell as it was handed out. Jupyter puts it into a new cell below this one.
+
+        Your own cell stays: a program cannot safely change a notebook that is open. In a terminal, with the notebook
+        closed, ``gapless reset NOTEBOOK EXERCISE`` does. Raises ValueError where there is no such exercise.
+        """
+        text = handed_out(self._exercise(name))
+        shell = _shell()
+        if shell is not None:
+            shell.set_next_input(text, replace=False)
+        return HandedOut(name, text, shell is not None)
 
     def score(self) -> str:
         """Points so far, of each exercise's last check in this session."""
@@ -135,14 +202,15 @@ class Notebook:
             known = ", ".join(self.lesson.exercises)
             raise ValueError(f"{name!r} is no exercise of this lesson; its exercises are {known}") from None
 
-    def _gather(self, exercise: Exercise, function, cases) -> Evidence:
-        try:
-            own = self._from_cell(function, exercise.name)
-        except CellError as error:
-            return Evidence(exercise.name, str(self.device), device_name(self.device), error=str(error))
+    def _gather(self, exercise: Exercise, find: Callable[[], Callable], cases) -> Evidence:
         try:
             # A name of the course's, so that "vgpu:a100" stays what the learner chose.
-            return gather(exercise, own, cases, self._device_text or str(self.device), again=False)
+            return gather(exercise, find(), cases, self._device_text or str(self.device), again=False)
+        except CellError as error:
+            return Evidence(exercise.name, str(self.device), device_name(self.device), error=str(error))
+        except SystemExit:
+            return Evidence(exercise.name, str(self.device), device_name(self.device),
+                            error="the cell ends Python (`exit`, `sys.exit`): take that out")
         except torch.OutOfMemoryError as error:
             raise torch.OutOfMemoryError(
                 f"{error} Something in this notebook still holds the memory, perhaps an earlier error: restart the "
@@ -155,7 +223,7 @@ class Notebook:
         filename = function.__code__.co_filename if hasattr(function, "__code__") else ""
         source = _newest_cell(name) or "".join(linecache.getlines(filename))
         if exercise_name(source) == name:
-            return load_function(source, name, self.lesson.names)
+            return load_function(source, name, self.lesson.names())
         if is_notebook_cell(filename):
             raise CellError(f"the cell that defines {name} does not begin with the line '# exercise: {name}': put it back, "
                             "grading finds the cell by it")
@@ -165,10 +233,33 @@ class Notebook:
 def _newest_cell(name: str) -> str | None:
     """The source of the cell marked ``name`` that was run last, whether or not it ran to its end; None outside
     IPython."""
-    ipython = sys.modules.get("IPython")
-    shell = ipython.get_ipython() if ipython is not None else None
+    shell = _shell()
     history = shell.user_ns.get("In", []) if shell is not None else []
     return next((source for source in reversed(history) if exercise_name(source) == name), None)
+
+
+def _shell():
+    """IPython's shell, or None outside it."""
+    ipython = sys.modules.get("IPython")
+    return ipython.get_ipython() if ipython is not None else None
+
+
+@dataclass(frozen=True)
+class HandedOut:
+    """An exercise's cell as it was handed out: ``text``."""
+
+    exercise: str
+    text: str
+    in_new_cell: bool
+
+    def __str__(self) -> str:
+        if not self.in_new_cell:
+            return self.text
+        return (f"Where your notebook can, the cell of {self.exercise} as handed out is now in a new cell below. Run that "
+                "one and delete your old cell: of two with the same first line the lower one counts. The text:\n\n"
+                + self.text)
+
+    __repr__ = __str__
 
 
 @dataclass(frozen=True)
