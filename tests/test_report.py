@@ -1,6 +1,7 @@
 import base64
 import html
 import json
+import re
 
 import pytest
 from kineto_events import call, frame, kernel, memcpy, memory, op, read_back, span, step, training_steps
@@ -146,11 +147,24 @@ def test_json_holds_everything_in_plain_types():
     assert plain == report.to_json()
     assert {
         "device_name", "simulated", "steps", "syncs", "syncs_per_step", "host_step_ms", "wait_ms",
-        "device_busy_ms", "device_step_ms", "kernels", "copies", "peak_memory_bytes",
+        "device_busy_ms", "device_step_ms", "kernels", "copies", "peak_memory_bytes", "gpu_utilization", "sm_efficiency",
+        "achieved_occupancy",
     } == set(plain)  # fmt: skip
     assert plain["syncs"][0]["op"] == "aten::item"
     assert {"name", "kind", "op", "wait_ms", "location", "step"} <= set(plain["syncs"][0])
     assert plain["copies"][0]["memory"] == "pinned"
+
+
+def test_the_text_has_the_shares_that_the_trace_tells():
+    text = str(StepReport.from_trace(training_steps(1)))
+    assert "GPU utilisation" in text
+    assert "SM efficiency" not in text and "occupancy" not in text  # its kernels do not tell their launch
+    assert "GPU utilisation" not in str(StepReport.from_trace(Trace([op("aten::add", 0, 10)])))
+    assert StepReport("A100").gpu_utilization is None
+    assert re.search(r"est. SM efficiency +50.0 %\n +est. achieved occupancy +25.0 %", str(StepReport.from_trace(Trace([
+        step(0, 0, 100), op("aten::mm", 0, 20), call("cudaLaunchKernel", 5, 5, 1),
+        span("kernel", "gemm", 0, 100, 7, 0, correlation=1, device=0, **{"blocks per SM": 0.5, "est. achieved occupancy %": 25}),
+    ]))))
 
 
 def test_the_trace_is_kept_but_not_compared_or_shown():

@@ -9,17 +9,28 @@
 Needs torch and numpy; pictures need matplotlib, grading needs papermill and nbgrader.
 """
 
-from . import vgpu
-from .device import UnknownDevice, device, device_name, synchronize
-from .no_syncs import SyncError, no_syncs
-from .notebook import Notebook
-from .profile import StepTime, profile, time_step
-from .report import StepReport, Sync
-from .trace import Trace, TraceError
+try:
+    from . import profiler, vgpu, views
+    from .device import UnknownDevice, clock_ms, device, device_name, synchronize
+    from .no_syncs import SyncError, no_syncs
+    from .notebook import Notebook
+    from .profile import StepTime, profile, time_step
+    from .progress import progress
+    from .report import StepReport, Sync
+    from .trace import Trace, TraceError, read_traces
+except Exception as _error:  # PyTorch is missing or damaged: the command line still has to start, for `gapless doctor`
+    _broken = _error
+
+    def __getattr__(name: str):
+        if name.startswith("_"):
+            raise AttributeError(name)
+        raise ImportError(f"gapless cannot be used here ({type(_broken).__name__}: {_broken}). What to do: gapless doctor"
+                          ) from _broken
 
 __version__ = "0.1.0"
 
 __all__ = [
-    "Notebook", "StepReport", "StepTime", "Sync", "SyncError", "Trace", "TraceError", "UnknownDevice", "device",
-    "device_name", "no_syncs", "profile", "synchronize", "time_step", "vgpu",
+    "Notebook", "StepReport", "StepTime", "Sync", "SyncError", "Trace", "TraceError", "UnknownDevice", "clock_ms", "device",
+    "device_name", "no_syncs", "profile", "profiler", "progress", "read_traces", "synchronize", "time_step",
+    "vgpu", "views",
 ]

@@ -8,20 +8,20 @@ at the host's pace.
 
 from __future__ import annotations
 
-import os
 import statistics
-import tempfile
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 
 import torch
+from torch.profiler import record_function
 
-from . import vgpu
+from . import profiler, vgpu
 from .device import device as choose_device
 from .device import device_name, synchronize
+from .recorder import distributed_info
 from .trace import Trace
-from .vgpu import kineto
 from .vgpu.location import location
 
 
@@ -41,96 +41,27 @@ def profile(step: Callable[[], object], *, steps: int = 3, warmup: int = 2, devi
         step()
     synchronize(device)
     if device.type == "vgpu":
-        return _profile_vgpu(step, steps)
-    return _profile_torch(step, steps, device)
+        return _profile(step, steps, device, nullcontext, with_stack=True)
+    trace = _profile(step, steps, device, _MarkLines, acc_events=True)
+    return Trace(_lines_as_stacks(trace.events), {"distributedInfo": distributed_info(), **trace.metadata})
 
 
 def _resolve(device) -> torch.device:
     return device if isinstance(device, torch.device) else choose_device(device)
 
 
-# -- the virtual GPU ------------------------------------------------------------------------------
-
-
-class _Annotations:
-    """While active, ``torch.profiler.record_function`` blocks are put on the virtual timeline."""
-
-    def __init__(self, timeline: vgpu.Timeline):
-        self.timeline = timeline
-
-    def __enter__(self):
-        cls = torch.autograd.profiler.record_function
-        self.original = cls.__enter__, cls.__exit__
-        enter, leave = self.original
-        timeline = self.timeline
-
-        def __enter__(block):
-            block._vgpu_start_ns = timeline.host_ns
-            return enter(block)
-
-        def __exit__(block, *error):
-            timeline.annotate(block.name, block._vgpu_start_ns)
-            return leave(block, *error)
-
-        cls.__enter__, cls.__exit__ = __enter__, __exit__
-
-    def __exit__(self, *error):
-        cls = torch.autograd.profiler.record_function
-        cls.__enter__, cls.__exit__ = self.original
-
-
-def _profile_vgpu(step, steps: int) -> Trace:
-    timeline, memory = vgpu.timeline(), vgpu.memory()
-    if timeline.recording is not None:
-        raise RuntimeError("a profile is being recorded already: profiles do not nest")
-    recording, locate = vgpu.Recording(), timeline.locate
-    timeline.recording = recording
-
-    addresses: dict[int, int] = {}  # numbered as they come, so that the same program leaves the same trace
-
-    def changed(nbytes: int, address: int) -> None:
-        if not nbytes:
-            return  # readers take a change of 0 bytes for a second release
-        # An operator's results are made when its time is over: a moment earlier they are inside it, and its own.
-        now_ns = timeline.host_ns - 1 if timeline.in_operator else timeline.host_ns
-        recording.records.append(
-            vgpu.Record("memory", "[memory]", now_ns, 0, "host",
-                        {"Device Type": 1, "Device Id": 0, "Addr": addresses.setdefault(address, len(addresses)),
-                         "Bytes": nbytes, "Total Allocated": memory.allocated_bytes,
-                         # The cache of freed blocks is not modelled.
-                         "Total Reserved": memory.allocated_bytes}))
-
-    memory.on_change = changed
-    try:
-        with _Annotations(timeline):
-            for number in range(steps):
-                start_ns = timeline.host_ns
+def _profile(step, steps: int, device: torch.device, around, **options) -> Trace:
+    # One cycle. acc_events: without it PyTorch warns on stderr that other cycles' events would be dropped.
+    with profiler.profile(device=device, profile_memory=True, **options) as recorded:
+        for number in range(steps):
+            with record_function(f"ProfilerStep#{number}"), around():
                 step()
-                timeline.annotate(f"ProfilerStep#{number}", start_ns)
-        timeline.host_work(2_000)  # the closing wait belongs to no step, and to no line of the user's
-        timeline.locate = lambda: None
-        timeline.synchronize_device()
-    finally:
-        timeline.locate = locate
-        timeline.recording = memory.on_change = None
-    metadata = {
-        "schemaVersion": 1,
-        "distributedInfo": _distributed_info(),
-        "deviceProperties": kineto.device_properties(vgpu.card()),
-        "gapless": {"simulated": True, "card": vgpu.card().key},
-    }
-    return Trace(kineto.trace_events(recording, vgpu.card()), metadata)
+        if device.type != "vgpu":
+            synchronize(device)
+    return recorded.trace
 
 
-def _distributed_info() -> dict:
-    """What PyTorch's profiler says of the process group; rank 0 where there is none, since tools file traces by rank."""
-    group = torch.distributed
-    if group.is_available() and group.is_initialized():
-        return {"backend": group.get_backend(), "rank": group.get_rank(), "world_size": group.get_world_size()}
-    return {"rank": 0}
-
-
-# -- a real device --------------------------------------------------------------------------------
+# -- lines on a real device -----------------------------------------------------------------------
 
 _LINE = "gapless line: "
 
@@ -139,25 +70,8 @@ class _MarkLines(torch.overrides.TorchFunctionMode):
     """Mark each call into PyTorch with the user's line: the profiler's own stacks give functions, not lines."""
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
-        with torch.autograd.profiler.record_function(f"{_LINE}{location()}"):
+        with record_function(f"{_LINE}{location()}"):
             return func(*args, **(kwargs or {}))
-
-
-def _profile_torch(step, steps: int, device: torch.device) -> Trace:
-    activities = [torch.profiler.ProfilerActivity.CPU]
-    if device.type == "cuda":
-        activities.append(torch.profiler.ProfilerActivity.CUDA)
-    # acc_events: there is one cycle; without it PyTorch warns on stderr that others would be dropped.
-    with torch.profiler.profile(activities=activities, profile_memory=True, acc_events=True) as profiler:
-        for number in range(steps):
-            with torch.autograd.profiler.record_function(f"ProfilerStep#{number}"), _MarkLines():
-                step()
-        synchronize(device)
-    with tempfile.TemporaryDirectory() as folder:
-        path = os.path.join(folder, "trace.json")
-        profiler.export_chrome_trace(path)
-        trace = Trace.read(path)
-    return Trace(_lines_as_stacks(trace.events), {"distributedInfo": _distributed_info(), **trace.metadata})
 
 
 def _lines_as_stacks(events: list[dict]) -> list[dict]:

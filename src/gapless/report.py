@@ -8,10 +8,14 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 
+from gapless import views
 from gapless.trace import Span, Trace, as_number
 from gapless.waits import Wait, copy_direction, copy_memory, find_waits, locate, operator_name
 
 _DEVICE_WORK = ("kernel", "memcpy", "memset")
+# What TensorBoard's profiler plugin shows first, and what it is called.
+_SHARES = (("gpu_utilization", "GPU utilisation"), ("sm_efficiency", "est. SM efficiency"),
+           ("achieved_occupancy", "est. achieved occupancy"))
 
 
 @dataclass(frozen=True)
@@ -123,6 +127,21 @@ class StepReport:
             waits_ms[sync.step] = waits_ms.get(sync.step, 0.0) + sync.wait_ms
         return statistics.median(waits_ms.values()) if waits_ms else 0.0
 
+    @property
+    def gpu_utilization(self) -> float | None:
+        """:func:`gapless.views.gpu_utilization` of the trace; None without one."""
+        return None if self.trace is None else views.gpu_utilization(self.trace)
+
+    @property
+    def sm_efficiency(self) -> float | None:
+        """:func:`gapless.views.sm_efficiency` of the trace; None without one."""
+        return None if self.trace is None else views.sm_efficiency(self.trace)
+
+    @property
+    def achieved_occupancy(self) -> float | None:
+        """:func:`gapless.views.achieved_occupancy` of the trace; None without one."""
+        return None if self.trace is None else views.achieved_occupancy(self.trace)
+
     def kernel_table(self, count: int = 8) -> str:
         """The ``count`` kernels that take the device longest: ms and launches a step, and what they are. Copies
         and memsets are among them. Needs the trace."""
@@ -146,6 +165,7 @@ class StepReport:
             **{name: getattr(self, name) for name in names},
             "syncs_per_step": self.syncs_per_step,
             "wait_ms": self.wait_ms,
+            **{name: getattr(self, name) for name, _ in _SHARES},
             "syncs": [asdict(sync) for sync in self.syncs],
             "copies": [asdict(copy) for copy in self.copies],
         }
@@ -317,6 +337,10 @@ def _summary_rows(report: StepReport) -> list[tuple[str, str]]:
         (f"kernels a {whole}", f"{report.kernels:g}"),
         (f"copies a {whole}", f"{count / each:g}, {moved / each / 1e6:.3f} MB"),
     ]
+    for name, label in _SHARES:
+        share = getattr(report, name)
+        if share is not None:
+            rows.append((label, f"{100 * share:.1f} %"))
     if report.peak_memory_bytes is not None:
         rows.append(("peak GPU memory", f"{report.peak_memory_bytes / 2**30:.3f} GiB"))
     return rows

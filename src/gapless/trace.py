@@ -18,6 +18,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from . import storage
+
 _GZIP_MAGIC = b"\x1f\x8b"
 _EXPORT_HINT = "export one with `prof.export_chrome_trace(path)`"
 
@@ -84,53 +86,57 @@ class Trace:
         return f"Trace({len(self.events)} events, {label}{self.device_name})"
 
     @classmethod
-    def read(cls, path: str | os.PathLike) -> Trace:
+    def read(cls, path: str | os.PathLike, *, storage_options: dict | None = None) -> Trace:
         """Read a trace, compressed or not, whatever the file is called.
 
-        Raises TraceError where the file is missing, cut short or not a trace.
+        ``path``: a file, or a URL: ``s3://bucket/file``, ``gs://``, ``abfs://``, ``http(s)://``, ``memory://``, each with
+        fsspec and its package (``pip install 'gapless[cloud]'`` for S3) and their ``storage_options``.
+        Raises TraceError where the file is missing, cut short or not a trace, or cannot be reached.
         """
-        path = Path(path)
-        if path.is_dir():
-            raise TraceError(f"{path} is a folder; name the trace file inside it")
+        if not storage.is_url(path) and os.path.isdir(path):
+            raise TraceError(f"{path} is a folder; name the trace file inside it, or read all with gapless.read_traces")
         try:
-            raw = path.read_bytes()
+            raw = storage.read(path, storage_options)
         except FileNotFoundError:
             raise TraceError(f"{path} does not exist; check the path, or {_EXPORT_HINT}") from None
         except OSError as error:
             raise TraceError(f"{path} cannot be read ({error.strerror}); check its permissions") from error
+        except storage.StorageError as error:
+            raise TraceError(str(error)) from error
+        return cls.from_bytes(raw, str(path))
+
+    @classmethod
+    def from_bytes(cls, raw: bytes, name: str = "this") -> Trace:
+        """Take the bytes of a trace file, in gzip or not; ``name`` is for what goes wrong. Raises TraceError."""
         if not raw:
-            raise TraceError(f"{path} is empty; record the profile again and {_EXPORT_HINT}")
+            raise TraceError(f"{name} is empty; record the profile again and {_EXPORT_HINT}")
         if raw.startswith(_GZIP_MAGIC):
             try:
                 raw = gzip.decompress(raw)
             except (EOFError, OSError, zlib.error) as error:
                 raise TraceError(
-                    f"{path} is a gzip file that is damaged or cut short; copy it again"
+                    f"{name} is a gzip file that is damaged or cut short; copy it again"
                 ) from error
         try:
             # Kernel names now and then hold stray bytes; they must not hide the rest.
             value = json.loads(raw.decode("utf-8-sig", errors="replace"))
         except (ValueError, RecursionError) as error:
-            raise TraceError(f"{path} is not JSON, or only part of it; {_EXPORT_HINT}") from error
+            raise TraceError(f"{name} is not JSON, or only part of it; {_EXPORT_HINT}") from error
         try:
             return cls.from_json(value)
         except TraceError as error:
-            raise TraceError(f"{path}: {error}") from None
+            raise TraceError(f"{name}: {error}") from None
 
-    def write(self, path: str | os.PathLike) -> None:
-        """Write the trace, compressed where the name ends in ``.gz``.
+    def write(self, path: str | os.PathLike, *, storage_options: dict | None = None) -> None:
+        """Write the trace, compressed where the name ends in ``.gz``. ``path`` may be a URL as for :meth:`read`.
 
-        The file appears whole or not at all. Raises OSError where the folder
-        cannot be written.
+        The file appears whole or not at all. Raises OSError where the folder cannot be written, TraceError where the URL
+        cannot.
         """
-        path = Path(path)
-        raw = self.to_bytes(compressed=path.name.endswith(".gz"))
-        temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
         try:
-            temporary.write_bytes(raw)
-            os.replace(temporary, path)
-        finally:
-            temporary.unlink(missing_ok=True)
+            storage.write(path, storage.compressed_by_name(path, self.to_bytes()), storage_options)
+        except storage.StorageError as error:
+            raise TraceError(str(error)) from error
 
     def to_bytes(self, *, compressed: bool = False) -> bytes:
         """What :meth:`write` writes: JSON, an event a line, or that in gzip. The same trace gives the same bytes."""
@@ -140,20 +146,25 @@ class Trace:
         raw = f"{head}\n{events}\n]}}\n".encode()
         return gzip.compress(raw, mtime=0) if compressed else raw
 
-    def write_tensorboard(self, folder: str | os.PathLike, worker: str | None = None) -> Path:
-        """Write the trace into ``folder`` for TensorBoard's PyTorch profiler plugin, and return the file's path.
+    def write_tensorboard(self, folder: str | os.PathLike, worker: str | None = None, *, compressed: bool = True
+                          ) -> Path | str:
+        """Write the trace into ``folder`` (or at a URL, as for :meth:`read`) for TensorBoard's PyTorch profiler plugin, and
+        return the file's path (or URL).
 
         ``worker`` is what the plugin lists the trace under: the host or the simulated card, and the process's number, if
         None. The plugin (torch-tb-profiler 0.4.3) knows only the categories that PyTorch wrote before 2.0, and without
         its runtime calls no operator has any time on the GPU: they are put back here. Raises OSError where the folder
-        cannot be made or written.
+        cannot be made or written, TraceError where the URL cannot.
         """
-        folder = Path(folder)
-        folder.mkdir(parents=True, exist_ok=True)
         if worker is None:
             host = f"simulated-{self.device_name}".replace(" ", "-") if self.simulated else socket.gethostname()
             worker = f"{host}_{os.getpid()}"
-        path = folder / f"{worker}.{time.time_ns()}.pt.trace.json.gz"
+        name = f"{worker}.{time.time_ns()}.pt.trace.json{'.gz' if compressed else ''}"
+        if storage.is_url(folder):
+            path = f"{folder.rstrip('/')}/{name}"
+        else:
+            path = Path(folder) / name
+            path.parent.mkdir(parents=True, exist_ok=True)
         Trace([_for_tensorboard(event) for event in self.events], self.metadata).write(path)
         return path
 
@@ -197,6 +208,22 @@ class Trace:
         spans = [span for span in map(_span, self.events) if span is not None]
         spans.sort(key=lambda span: (span.start_us, -span.end_us))
         return tuple(spans)
+
+
+def read_traces(folder: str | os.PathLike, pattern: str = "*.json*", *, storage_options: dict | None = None
+                ) -> dict[str, Trace]:
+    """All traces in a folder or at a URL as for :meth:`Trace.read`: name within the folder → trace, sorted by name.
+
+    ``pattern`` is a shell's; ``**/*.json*`` looks into folders within too. Raises TraceError where there is no such folder
+    or no such file, or a file is no trace.
+    """
+    try:
+        found = storage.find(folder, pattern, storage_options)
+    except storage.StorageError as error:
+        raise TraceError(str(error)) from error
+    if not found:
+        raise TraceError(f"{folder} holds no file {pattern}; check the folder and the pattern, or {_EXPORT_HINT}")
+    return {name: Trace.read(path, storage_options=storage_options) for name, path in found.items()}
 
 
 def as_number(value: Any) -> float | None:

@@ -37,10 +37,12 @@ def kernels(query, key, value, mask, causal: bool) -> tuple[list[Kernel], list[K
     read = sum(costs.nbytes(t) for t in (query, key, value, mask) if t is not None)
     flops = product * (query.shape[-1] + value.shape[-1]) / 2
     gradients = sum(costs.nbytes(t) for t in (query, key, value))
-    return ([Kernel("fmha_forward_kernel", "attention", read + out_bytes + sums, FORWARD_PRODUCTS * flops, dtype)],
-            [Kernel("fmha_backward_sums_kernel", "reduction", 2 * out_bytes + sums),
+    work, rows = (length, 1, batch * heads), (batch * heads * length, value.shape[-1])
+    return ([Kernel("fmha_forward_kernel", "attention", read + out_bytes + sums, FORWARD_PRODUCTS * flops, dtype,
+                    work=work)],
+            [Kernel("fmha_backward_sums_kernel", "reduction", 2 * out_bytes + sums, work=rows),
              Kernel("fmha_backward_kernel", "attention", read + 2 * out_bytes + 2 * sums + gradients,
-                    BACKWARD_PRODUCTS * flops, dtype)])
+                    BACKWARD_PRODUCTS * flops, dtype, work=work)])
 
 
 class _Attention(torch.autograd.Function):

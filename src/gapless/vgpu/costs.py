@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import torch
 
+from . import geometry
 from .specs import Card
 
 # Channels of a convolution are padded to the tile that the matrix units work on (implicit GEMM).
@@ -24,7 +25,8 @@ RADIX_BITS = 8  # CUB's radix sort: bits sorted in one pass over keys and values
 @dataclass(slots=True)
 class Kernel:
     """One launch. ``flops`` are counted against the peak of ``dtype`` (a key of ``Card.peak_flops``).
-    ``workspace_bytes`` are taken while it runs."""
+    ``workspace_bytes`` are taken while it runs. ``work``: what its blocks share out (:mod:`gapless.vgpu.geometry`), where
+    that does not follow from its kind; its duration does not depend on it."""
 
     name: str
     kind: str
@@ -32,6 +34,7 @@ class Kernel:
     flops: float = 0.0
     dtype: str = "float32"
     workspace_bytes: int = 0
+    work: geometry.WorkRule | None = None
 
     def duration_ns(self, card: Card) -> int:
         """Modelled duration on ``card``."""
@@ -177,7 +180,8 @@ def _convolution(args, kwargs, out):
     x, weight, bias, *_ = args
     dtype = _math_dtype(x, torch.backends.cudnn.conv)
     flops = _convolution_flops(x.shape, weight.shape, out.shape, args[6])
-    found = [Kernel(f"convolution_forward_{dtype}", "convolution", nbytes(x) + nbytes(weight) + nbytes(out), flops, dtype)]
+    found = [Kernel(f"convolution_forward_{dtype}", "convolution", nbytes(x) + nbytes(weight) + nbytes(out), flops, dtype,
+                    work=geometry.convolution)]
     if bias is not None:
         found.append(Kernel("elementwise_kernel(add bias)", "pointwise", 2 * nbytes(out)))
     return found
@@ -191,12 +195,12 @@ def _convolution_backward(args, kwargs, out):
     found = []
     if out[0] is not None:
         size = nbytes(grad) + nbytes(weight) + nbytes(x)
-        found.append(Kernel(f"convolution_dgrad_{dtype}", "convolution", size, flops, dtype))
+        found.append(Kernel(f"convolution_dgrad_{dtype}", "convolution", size, flops, dtype, work=geometry.input_gradient))
     if out[1] is not None:
         size = nbytes(grad) + nbytes(x) + nbytes(weight)
-        found.append(Kernel(f"convolution_wgrad_{dtype}", "convolution", size, flops, dtype))
+        found.append(Kernel(f"convolution_wgrad_{dtype}", "convolution", size, flops, dtype, work=geometry.weight_gradient))
     if out[2] is not None:
-        found.append(Kernel("reduce_kernel(bias gradient)", "reduction", nbytes(grad)))
+        found.append(Kernel("reduce_kernel(bias gradient)", "reduction", nbytes(grad), work=geometry.bias_gradient))
     return found
 
 
@@ -207,20 +211,21 @@ def _convolution_backward(args, kwargs, out):
             "native_group_norm")
 def _norm(args, kwargs, out):
     x, y = args[0], tensors(out)[0]
-    return [Kernel("norm_forward_kernel", "normalization", 2 * nbytes(x) + nbytes(y))]
+    return [Kernel("norm_forward_kernel", "normalization", 2 * nbytes(x) + nbytes(y), work=geometry.means)]
 
 
 @kernels_of("native_layer_norm")
 def _layer_norm(args, kwargs, out):
     # A row stays in registers between the statistics and their use (ATen, cuda/layer_norm_kernel.cu): read once.
-    return [Kernel("layer_norm_forward_kernel", "normalization", nbytes(args[0]) + nbytes(tensors(out)[0]))]
+    return [Kernel("layer_norm_forward_kernel", "normalization", nbytes(args[0]) + nbytes(tensors(out)[0]),
+                   work=geometry.rows)]
 
 
 @kernels_of("native_batch_norm_backward", "batch_norm_backward", "native_layer_norm_backward",
             "native_group_norm_backward")
 def _norm_backward(args, kwargs, out):
     grad = args[0]
-    return [Kernel("norm_backward_kernel", "normalization", 5 * nbytes(grad))]
+    return [Kernel("norm_backward_kernel", "normalization", 5 * nbytes(grad), work=geometry.means_backward)]
 
 
 # -- data-dependent sizes, sorting, indexing ------------------------------------------------------
@@ -235,8 +240,9 @@ def radix_sort(count: int, key_bytes: int, value_bytes: int, bits: int | None = 
     one_pass = 2 * count * (key_bytes + value_bytes)
     workspace = count * (key_bytes + value_bytes)
     return [
-        Kernel("DeviceRadixSortHistogramKernel", "sort", count * key_bytes),
-        *(Kernel("DeviceRadixSortOnesweepKernel", "sort", one_pass, workspace_bytes=workspace) for _ in range(passes)),
+        Kernel("DeviceRadixSortHistogramKernel", "sort", count * key_bytes, work=(count,)),
+        *(Kernel("DeviceRadixSortOnesweepKernel", "sort", one_pass, workspace_bytes=workspace, work=(count,))
+          for _ in range(passes)),
     ]
 
 
@@ -303,12 +309,13 @@ def _index_put(args, kwargs, out):
     count = max((i.numel() for i in present), default=0)
     moved = max(nbytes(values), count * target.element_size())
     if not accumulate:
-        return [Kernel("index_put_kernel", "scatter", index_bytes + 2 * moved)]
+        return [Kernel("index_put_kernel", "scatter", index_bytes + 2 * moved, work=geometry.written)]
     # Deterministic accumulation: linear indices, a sort of (index, position), then the sums.
     return [
-        *(Kernel("elementwise_kernel(linear index)", "pointwise", 8 * count + nbytes(i)) for i in present),
+        *(Kernel("elementwise_kernel(linear index)", "pointwise", 8 * count + nbytes(i), work=(count,)) for i in present),
         *radix_sort(count, 8, 8, bits=max(1, target.numel().bit_length())),
-        Kernel("indexing_backward_kernel", "scatter", 16 * count + 3 * moved, workspace_bytes=32 * count),
+        Kernel("indexing_backward_kernel", "scatter", 16 * count + 3 * moved, workspace_bytes=32 * count,
+               work=geometry.written),
     ]
 
 
@@ -316,7 +323,7 @@ def _index_put(args, kwargs, out):
             "index_add", "index_fill_")
 def _scatter(args, kwargs, out):
     source = max((nbytes(t) for t in tensors(args[1:])), default=0)
-    return [Kernel("scatter_kernel", "scatter", 3 * source + nbytes(tensors(out)[0]))]
+    return [Kernel("scatter_kernel", "scatter", 3 * source + nbytes(tensors(out)[0]), work=geometry.written)]
 
 
 # -- many tensors at once -------------------------------------------------------------------------

@@ -6,7 +6,7 @@ import re
 
 import torch
 
-from . import costs, processes, random_numbers, shapes, syncs
+from . import costs, geometry, inputs, processes, random_numbers, shapes, syncs
 from .memory import OutOfMemory
 from .state import state
 from .tensor import DEVICE, VirtualTensor, wrap
@@ -67,6 +67,8 @@ def dispatch(func, args, kwargs):
         processes.check(args, kwargs)
     timeline = state.timeline
     timeline.begin_op(operator.full_name, timeline.host.view_ns if operator.is_view else None)
+    if timeline.recording is not None and timeline.recording.shapes:
+        timeline.note_inputs(inputs.describe(func, args, kwargs))
     try:
         if operator.handler is not None:
             return operator.handler(operator, args, kwargs)
@@ -98,23 +100,28 @@ def run(operator: Operator, args, kwargs, launch=None):
         if launch is not None:
             launch(inner_args, inner_kwargs, out)
         elif operator.multi_tensor:
-            launch_all(costs.multi_tensor(operator.name, inner_args, inner_kwargs, out))
+            launch_all(costs.multi_tensor(operator.name, inner_args, inner_kwargs, out), inner_args, out)
         else:
-            launch_all(costs.kernels(operator.name, inner_args, inner_kwargs, out))
+            launch_all(costs.kernels(operator.name, inner_args, inner_kwargs, out), inner_args, out)
         for _ in range(syncs.read_backs(operator.name, inner_args, inner_kwargs)):
             read_back()
     return wrap_results(operator, out, seen, args)
 
 
-def launch_all(kernels: list[costs.Kernel]) -> None:
-    """Queue kernels on the current stream."""
+def launch_all(kernels: list[costs.Kernel], args: tuple = (), out=None) -> None:
+    """Queue kernels on the current stream. ``args`` and ``out``: what the operator was given and gives, for the kernels'
+    launch geometry."""
     timeline, card = state.timeline, state.card
     for kernel in kernels:
         if kernel.workspace_bytes:
             state.memory.reserve_briefly(kernel.workspace_bytes)
-        timeline.launch(kernel.name, kernel.duration_ns(card),
-                        category="gpu_memset" if kernel.kind == "memset" else "kernel",
-                        call="cudaMemsetAsync" if kernel.kind == "memset" else "cudaLaunchKernel")
+        if kernel.kind == "memset":
+            timeline.launch(kernel.name, kernel.duration_ns(card), category="gpu_memset", call="cudaMemsetAsync")
+        elif timeline.recording is None:
+            timeline.launch(kernel.name, kernel.duration_ns(card))
+        else:
+            work = geometry.work_of(kernel.kind, kernel.work, kernel.bytes, args, out)
+            timeline.launch(kernel.name, kernel.duration_ns(card), args={"work": (kernel.kind, work)})
 
 
 def read_back(nbytes: int = 8) -> None:

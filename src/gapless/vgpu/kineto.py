@@ -1,12 +1,14 @@
 """A recording of the timeline as the events of a profiler's (Kineto) trace.
 
 What is there is what Holistic Trace Analysis, TensorBoard's profiler plugin and Perfetto read and what the model
-knows. Left out, since it would be invented: grid, block, registers and occupancy of a kernel, and the rows of
-``cuda_sync`` events, which the first of those tools would count as work of the GPU.
+knows. A kernel's grid, block and what follows from them are of a model of their own (:mod:`gapless.vgpu.geometry`). Left
+out: a kernel's registers and shared memory, since they would be invented, and the rows of ``cuda_sync`` events, which the
+first of those tools would count as work of the GPU.
 """
 
 from __future__ import annotations
 
+from . import geometry
 from .specs import Card
 from .timeline import Record, Recording
 
@@ -33,6 +35,7 @@ def trace_events(recording: Recording, card: Card) -> list[dict]:
     ]
     owners = _owners(records)
     launched = {record.args["correlation"] for record in records if isinstance(record.row, int)}
+    freed_ns = {record.start_ns for record in records if record.category == "memory"}
     line = None
     for index, record in enumerate(records):
         if record.category == "memory":
@@ -48,6 +51,8 @@ def trace_events(recording: Recording, card: Card) -> list[dict]:
             args["correlation"] = number + _FIRST_CORRELATION
             if on_host:
                 args.pop("stream", None)  # only the device's work has one: readers tell it by that
+            elif "work" in args:
+                args |= geometry.event_args(*args.pop("work"), card)
             elif "bytes" in args and record.dur_ns:
                 args["memory bandwidth (GB/s)"] = args["bytes"] / record.dur_ns
         elif record.category != "python_function":
@@ -56,8 +61,10 @@ def trace_events(recording: Recording, card: Card) -> list[dict]:
             line = record
         elif record.category == "cpu_op" and line is not None and line.start_ns == record.start_ns:
             args["Call stack"] = line.name
+        # Memory that Python frees between two operators is neither's: the second begins a moment later.
+        later_ns = 1 if record.category == "cpu_op" and record.start_ns in freed_ns else 0
         events.append({"ph": "X", "cat": record.category, "name": record.name, "pid": pid, "tid": tid,
-                       "ts": record.start_ns / 1e3, "dur": record.dur_ns / 1e3, "args": args})
+                       "ts": (record.start_ns + later_ns) / 1e3, "dur": (record.dur_ns - later_ns) / 1e3, "args": args})
         if number in launched:
             events.append({"ph": "s" if on_host else "f", "id": args["correlation"], "cat": "ac2g", "name": "ac2g",
                            "pid": pid, "tid": tid, "ts": record.start_ns / 1e3, **({} if on_host else {"bp": "e"})})
@@ -80,8 +87,11 @@ def _owners(records: list[Record]) -> dict[int, int]:
 def device_properties(card: Card) -> list[dict]:
     """The ``deviceProperties`` entry of the trace."""
     major, minor = card.compute_capability
-    return [{"id": 0, "name": card.name, "totalGlobalMem": card.memory_bytes, "computeMajor": major,
-             "computeMinor": minor, "numSms": card.sm_count}]
+    threads, _, shared_kib = geometry.limits(card)
+    return [{"id": 0, "name": card.name, "totalGlobalMem": card.memory_bytes, "computeMajor": major, "computeMinor": minor,
+             "maxThreadsPerBlock": 1024, "maxThreadsPerMultiprocessor": threads, "regsPerBlock": geometry.REGISTERS_PER_SM,
+             "regsPerMultiprocessor": geometry.REGISTERS_PER_SM, "warpSize": geometry.WARP, "sharedMemPerBlock": 49_152,
+             "sharedMemPerMultiprocessor": shared_kib * 1024, "numSms": card.sm_count}]
 
 
 def _process(pid: int, label: str) -> list[dict]:

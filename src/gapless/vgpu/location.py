@@ -19,7 +19,8 @@ _OWN = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 # What this package runs around a learner's functions. A lesson's slow functions are in the package too,
 # and are what a learner wants to see named.
 _OWN_MACHINERY = tuple(
-    _OWN + part.replace("/", os.sep) for part in ("vgpu/", "grading/", "profile.py", "device.py", "lessons/gather.py")
+    _OWN + part.replace("/", os.sep)
+    for part in ("vgpu/", "grading/", "profile.py", "profiler.py", "recorder.py", "device.py", "lessons/gather.py")
 )
 _TORCH = os.path.dirname(os.path.abspath(torch.__file__)) + os.sep
 _STDLIB = sysconfig.get_paths()["stdlib"] + os.sep

@@ -102,7 +102,7 @@ def _compare(operator, args, kwargs):
     if operator.name == "equal" and _same_memory(left, right):
         return True  # as CUDA answers (ATen, cuda/Equal.cpp), without a look
     launch_all([costs.Kernel(f"elementwise_kernel({operator.name})", "pointwise", costs.traffic((left, right), {}, None)),
-                costs.Kernel("reduce_kernel(all)", "reduction", left.numel())])
+                costs.Kernel("reduce_kernel(all)", "reduction", left.numel())], (left, right))
     read_back(1)
     return False if left.is_meta else operator.func(*inner_args, **inner_kwargs)
 
@@ -127,13 +127,13 @@ def _share(mask: VirtualTensor) -> int:
 def nonzero(mask: VirtualTensor) -> torch.Tensor:
     """Inner result of ``nonzero``: count, wait for the count, select."""
     inner = mask.inner
-    launch_all(costs.nonzero_count(inner))
+    launch_all(costs.nonzero_count(inner), (inner,))
     read_back()
     if inner.is_meta:
         found = inner.new_empty((inner.dim(), _share(mask)), dtype=torch.int64).t()  # as CUDA lays it out
     else:
         found = aten.nonzero(inner)
-    launch_all(costs.nonzero_select(inner, found.shape[0]))
+    launch_all(costs.nonzero_select(inner, found.shape[0]), (inner,), found)
     return found
 
 
@@ -253,7 +253,7 @@ def _fill_through(operator, target, mask, value):
     if not written.is_meta:
         written.masked_fill_(mask.bool(), value.to(written.dtype).reshape(()))
     moved = costs.nbytes(written) + costs.nbytes(mask)
-    launch_all([costs.Kernel("elementwise_kernel(masked_fill)", "pointwise", moved)])
+    launch_all([costs.Kernel("elementwise_kernel(masked_fill)", "pointwise", moved)], (written,))
     return target if operator.mutates else wrap(written, state.memory)
 
 
@@ -270,7 +270,7 @@ def _index_put(operator, args, kwargs):
     if target.inner.is_meta:
         # Assumed counts of positions and of values may differ by rounding: only the time matters here.
         inner_args, _, _ = unwrap(operator, (target, expanded, values, *rest), {})
-        launch_all(costs.kernels(operator.name, inner_args, kwargs, inner_args[0]))
+        launch_all(costs.kernels(operator.name, inner_args, kwargs, inner_args[0]), inner_args, inner_args[0])
         return target if operator.mutates else wrap(torch.empty_like(target.inner), state.memory)
     return run(operator, (target, expanded, values, *rest), kwargs)
 

@@ -52,16 +52,17 @@ def _layers(func, args) -> list[tuple[torch.Tensor, torch.Tensor]]:
     return [(params[i], params[i + 1]) for i in range(0, len(params), each)]
 
 
-def _product(name: str, rows: int, weight: torch.Tensor) -> Kernel:
+def _product(name: str, rows: int, weight: torch.Tensor, work=None) -> Kernel:
     dtype = costs._math_dtype(weight, torch.backends.cudnn.rnn)
     wide, deep = weight.shape
     size = weight.element_size()
     return Kernel(f"gemm_{dtype}(cudnn rnn {name})", "matmul", (rows * (deep + wide) + wide * deep) * size,
-                  2.0 * rows * wide * deep, dtype)
+                  2.0 * rows * wide * deep, dtype, work=work or (rows, wide, 1))
 
 
 def _pointwise(name: str, rows: int, weight: torch.Tensor) -> Kernel:
-    return Kernel(f"elementwise_kernel(cudnn rnn {name})", "pointwise", 3 * rows * weight.shape[0] * weight.element_size())
+    return Kernel(f"elementwise_kernel(cudnn rnn {name})", "pointwise", 3 * rows * weight.shape[0] * weight.element_size(),
+                  work=(rows * weight.shape[0],))
 
 
 def forward_kernels(func, args) -> list[Kernel]:
@@ -80,8 +81,10 @@ def backward_kernels(func, args) -> list[Kernel]:
     for w_input, w_hidden in reversed(_layers(func, args)):
         for rows in reversed(steps):
             found += [_pointwise("backward step", rows, w_hidden), _product("backward step", rows, w_hidden)]
-        found += [_product("input gradient", sum(steps), w_input), _product("input weight gradient", sum(steps), w_input),
-                  _product("hidden weight gradient", sum(steps), w_hidden)]
+        rows = sum(steps)
+        found += [_product("input gradient", rows, w_input, (rows, w_input.shape[1], 1)),
+                  _product("input weight gradient", rows, w_input, (*w_input.shape, 1, rows)),
+                  _product("hidden weight gradient", rows, w_hidden, (*w_hidden.shape, 1, rows))]
     return found
 
 
@@ -217,7 +220,8 @@ def _without_autograd(operator, args, kwargs):
 def _cell(operator: Operator, args, kwargs, values):
     inner_args, inner_kwargs, seen = unwrap(operator, args, kwargs)
     out = values(*inner_args, **inner_kwargs)
-    launch_all([Kernel(f"{operator.name.strip('_')}_kernel", "pointwise", costs.traffic(inner_args, inner_kwargs, out))])
+    launch_all([Kernel(f"{operator.name.strip('_')}_kernel", "pointwise", costs.traffic(inner_args, inner_kwargs, out))],
+               inner_args, out)
     return wrap_results(operator, out, seen, args)
 
 

@@ -57,10 +57,13 @@ class Stream:
 
 @dataclass
 class Recording:
-    """What a profile collects while it is attached to a timeline."""
+    """What a profile collects while it is attached to a timeline. ``lines``: also the user's line of each operator;
+    ``shapes``: also what each operator was given (:meth:`Timeline.note_inputs`)."""
 
     records: list[Record] = field(default_factory=list)
     waits: list[Wait] = field(default_factory=list)
+    lines: bool = True
+    shapes: bool = False
 
 
 class Timeline:
@@ -109,18 +112,24 @@ class Timeline:
     def begin_op(self, name: str, cost_ns: int | None = None) -> None:
         """An operator starts on the host, which costs ``cost_ns`` (``Host.op_ns`` if None); operators nest."""
         stack = self._op_stack()
-        location = self.locate() if self.recording is not None else None
+        recording = self.recording
+        location = self.locate() if recording is not None and recording.lines else None
         stack.append((name, self.host_ns, location))
         self.host_ns += self.host.op_ns if cost_ns is None else cost_ns
 
     def end_op(self) -> None:
         """The innermost operator returns."""
-        name, start_ns, location = self._op_stack().pop()
+        name, start_ns, location, *inputs = self._op_stack().pop()
         if self.recording is not None:
             duration = self.host_ns - start_ns
             if location is not None:
                 self._record("python_function", location, start_ns, duration, "host", {})
-            self._record("cpu_op", name, start_ns, duration, "host", {})
+            self._record("cpu_op", name, start_ns, duration, "host", inputs[0] if inputs else {})
+
+    def note_inputs(self, inputs: dict) -> None:
+        """What the innermost operator was given: arguments of its event in a trace."""
+        stack = self._op_stack()
+        stack[-1] = (*stack[-1], inputs)
 
     def _op_stack(self) -> list:
         try:
@@ -211,7 +220,8 @@ class Timeline:
         wait = self._note_wait(name, wait_ns)
         if self.recording is not None:
             duration_ns = self.host_ns - start_ns
-            if wait.op is None and wait.location is not None:  # else the operator's line is recorded
+            if self.recording.lines and wait.op is None and wait.location is not None:
+                # within an operator, the operator's line is recorded
                 self._record("python_function", wait.location, start_ns, duration_ns, "host", {})
             self.correlation += 1
             self._record("cuda_runtime", name, start_ns, duration_ns, "host",

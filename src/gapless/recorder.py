@@ -1,0 +1,135 @@
+"""What happens on the virtual timeline between two moments, as a trace: the one recorder behind ``gapless.profile`` and
+``gapless.profiler``."""
+
+from __future__ import annotations
+
+import torch
+
+from . import vgpu
+from .trace import Trace
+from .vgpu import kineto
+
+HOST_EVENTS = frozenset({"cpu_op", "user_annotation", "python_function"})
+DEVICE_EVENTS = frozenset({"cuda_runtime", "kernel", "gpu_memcpy", "gpu_memset"})
+
+
+class Recorder:
+    """Records the card in use from :meth:`start` to :meth:`stop`.
+
+    ``shapes``: each operator's inputs; ``memory``: each change of the card's memory; ``lines``: the user's line of each
+    operator. ``host`` and ``device``: whether operators and blocks, and whether calls and the GPU's work, are kept.
+    """
+
+    def __init__(self, *, shapes: bool = False, memory: bool = False, lines: bool = False, host: bool = True,
+                 device: bool = True):
+        self.shapes, self.memory, self.lines = shapes, memory, lines
+        kept = (HOST_EVENTS if host else frozenset()) | (DEVICE_EVENTS if device else frozenset())
+        self._dropped = (HOST_EVENTS | DEVICE_EVENTS) - kept
+        self._blocks: _Blocks | None = None
+        self._recording: vgpu.Recording | None = None
+        self._addresses: dict[int, int] = {}
+
+    def prepare(self) -> None:
+        """Watch the device, so that work queued now and done after :meth:`start` is part of the trace, as on CUDA.
+        Raises RuntimeError where another recorder is at work."""
+        self._attach(vgpu.Recording(lines=False))
+
+    def start(self) -> None:
+        """Record from now on; :meth:`prepare` may have been called or not. Raises RuntimeError as it does."""
+        before = self._recording
+        if before is None:
+            self._attach(vgpu.Recording())
+        else:
+            self._timeline.recording = self._recording = vgpu.Recording()
+            self._recording.records += [record for record in before.records
+                                        if record.row != "host" and record.start_ns >= self._timeline.host_ns]
+        self._recording.lines, self._recording.shapes = self.lines, self.shapes
+        if self.memory:
+            self._addresses = {}  # numbered as they come, so that the same program leaves the same trace
+            self._card_memory.on_change = self._changed
+        self._blocks = _Blocks(self._timeline)
+        self._blocks.attach()
+
+    def stop(self) -> tuple[vgpu.Recording, vgpu.Card]:
+        """Wait for the device, as PyTorch's profiler does, and record no more. What it returns is for :func:`as_trace`."""
+        timeline, recording = self._timeline, self._recording
+        locate = timeline.locate
+        try:
+            timeline.host_work(2_000)  # the closing wait belongs to no step, and to no line of the user's
+            timeline.locate = lambda: None
+            timeline.synchronize_device()
+        finally:
+            timeline.locate = locate
+            timeline.recording = self._card_memory.on_change = self._recording = None
+            if self._blocks is not None:
+                self._blocks.detach()
+                self._blocks = None
+        recording.records = [record for record in recording.records if record.category not in self._dropped]
+        return recording, timeline.card
+
+    def _attach(self, recording: vgpu.Recording) -> None:
+        timeline = vgpu.timeline()
+        if timeline.recording is not None:
+            raise RuntimeError("a profile is being recorded already: profiles do not nest")
+        self._timeline, self._card_memory = timeline, vgpu.memory()
+        timeline.recording = self._recording = recording
+
+    def _changed(self, nbytes: int, address: int) -> None:
+        if not nbytes:
+            return  # readers take a change of 0 bytes for a second release
+        timeline, allocated = self._timeline, self._card_memory.allocated_bytes
+        # An operator's results are made when its time is over: a moment earlier they are inside it, and its own.
+        now_ns = timeline.host_ns - 1 if timeline.in_operator else timeline.host_ns
+        self._recording.records.append(
+            vgpu.Record("memory", "[memory]", now_ns, 0, "host",
+                        {"Device Type": 1, "Device Id": 0,
+                         "Addr": self._addresses.setdefault(address, len(self._addresses)), "Bytes": nbytes,
+                         # The cache of freed blocks is not modelled.
+                         "Total Allocated": allocated, "Total Reserved": allocated}))
+
+
+def as_trace(recording: vgpu.Recording, card: vgpu.Card, metadata: dict[str, object]) -> Trace:
+    """The trace of a recording of ``card``, with further ``metadata`` of the file."""
+    return Trace(kineto.trace_events(recording, card), {
+        "schemaVersion": 1,
+        "deviceProperties": kineto.device_properties(card),
+        **metadata,
+        "gapless": {"simulated": True, "card": card.key},
+    })
+
+
+def distributed_info() -> dict:
+    """What PyTorch's profiler says of the process group; rank 0 where there is none, since tools file traces by rank."""
+    group = torch.distributed
+    if group.is_available() and group.is_initialized():
+        return {"backend": group.get_backend(), "rank": group.get_rank(), "world_size": group.get_world_size()}
+    return {"rank": 0}
+
+
+class _Blocks:
+    """While attached, ``torch.profiler.record_function`` blocks are put on the virtual timeline. One that began before
+    is left out."""
+
+    def __init__(self, timeline: vgpu.Timeline):
+        self.timeline = timeline
+
+    def attach(self) -> None:
+        cls = torch.autograd.profiler.record_function
+        self.original = enter, leave = cls.__enter__, cls.__exit__
+        timeline, this = self.timeline, self
+
+        def __enter__(block):
+            block._vgpu_start = this, timeline.host_ns
+            return enter(block)
+
+        def __exit__(block, *error):
+            owner, start_ns = getattr(block, "_vgpu_start", (None, 0))
+            if owner is this:
+                timeline.annotate(block.name, start_ns)
+            return leave(block, *error)
+
+        cls.__enter__, cls.__exit__ = __enter__, __exit__
+
+    def detach(self) -> None:
+        cls = torch.autograd.profiler.record_function
+        cls.__enter__, cls.__exit__ = self.original
