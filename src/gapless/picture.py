@@ -181,6 +181,14 @@ def _figure_type():
     return Timeline
 
 
+def new_figure(width_in: float, height_in: float, alt: str):
+    """An empty figure that a notebook displays by itself, with the alternative text ``alt``. Raises ImportError without
+    matplotlib."""
+    figure = _figure(width_in, height_in)
+    figure.alt = alt
+    return figure
+
+
 def _figure(width_in: float, height_in: float):
     return _figure_type()(figsize=(width_in, height_in), layout="constrained", facecolor="white")
 

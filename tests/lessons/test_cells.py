@@ -27,3 +27,24 @@ def test_error_names_the_innermost_line_of_the_cell():
     with pytest.raises(AttributeError) as caught:
         f(1)
     assert describe_error(caught.value, "f").endswith("(line 6: return x.nothing)")
+
+
+@pytest.mark.parametrize("line, module", [
+    ("import gapless.views", "gapless.views"),
+    ("import math, gapless as g", "gapless"),
+    ("from gapless import views", "gapless"),
+    ("from gapless.views import gpu_utilization", "gapless.views"),
+    ("import importlib; importlib.import_module('gapless.views')", "gapless.views"),
+    ("views = __import__('gapless.views')", "gapless.views"),
+    ("found = gapless.views", "gapless.views"),
+    ("def g():\n    from gapless.lessons import masked_loss", "gapless.lessons"),
+])
+def test_raises_when_the_cell_takes_the_answer_from_the_library(line, module):
+    with pytest.raises(CellError, match=rf"takes from {module} \(line \d\).*write it yourself"):
+        load_function(f"# exercise: f\n{line}\ndef f(): pass", "f", {"gapless": None})
+
+
+@pytest.mark.parametrize("line", ["import math", "from torch import nn", "text = 'gapless.views'", "def g(gapless): gapless.clock_ms",
+                                  "from math import pi as gapless"])
+def test_other_imports_and_words_are_fine(line):
+    assert load_function(f"# exercise: f\n{line}\ndef f(): return 1", "f", {})() == 1

@@ -15,7 +15,7 @@ from .evidence import Case
 
 
 @contextmanager
-def full_size(device: torch.device, assumptions: Assumptions) -> Iterator[None]:
+def full_size(device: torch.device, assumptions: Assumptions = Assumptions()) -> Iterator[None]:
     """Where a step of the article's size runs: on the virtual GPU tensors made inside have shapes and no values, on a
     real one nothing changes.
 
@@ -89,12 +89,14 @@ class Exercise:
 @dataclass(frozen=True)
 class Program:
     """One program of a lesson's headline table. ``make_step(device)`` returns its step; ``assumptions`` hold inside it.
-    ``article``: what the article reports of it, in words."""
+    ``article``: what the article reports of it, in words. ``samples``: how many a step works on, where programs differ in
+    that; the table's speed-up is then for each sample."""
 
     name: str
     make_step: Callable[[torch.device], Callable[[], object]]
     article: str
     assumptions: Assumptions = Assumptions()
+    samples: int = 1
 
 
 @dataclass(frozen=True)

@@ -72,18 +72,33 @@ def _answer(exercise: Exercise, function, case: Case, device: torch.device) -> A
 
 
 class _Counted:
-    """The function, with the fewest kernels that one of its calls launched on the virtual GPU (else None)."""
+    """The function, with the fewest kernels that one of its calls launched on the virtual GPU (else None).
+
+    Where the function returns what does the work (a class, an object), ``run(work)`` does it; then that is counted.
+    """
 
     def __init__(self, function, device: torch.device):
-        self.function, self.device, self.fewest = function, device, None
+        self.function, self.device = function, device
+        self._calls: list[int] = []
+        self._runs: list[int] = []
 
     def __call__(self, *args, **kwargs):
+        return self._count(self._calls, lambda: self.function(*args, **kwargs))
+
+    def run(self, work):
+        """What ``work()`` returns."""
+        return self._count(self._runs, work)
+
+    @property
+    def fewest(self) -> int | None:
+        return min(self._runs or self._calls, default=None)
+
+    def _count(self, launches: list[int], work):
         if self.device.type != "vgpu":
-            return self.function(*args, **kwargs)
+            return work()
         before = vgpu.timeline().kernel_count
-        result = self.function(*args, **kwargs)
-        launched = vgpu.timeline().kernel_count - before
-        self.fewest = launched if self.fewest is None else min(self.fewest, launched)
+        result = work()
+        launches.append(vgpu.timeline().kernel_count - before)
         return result
 
 

@@ -23,7 +23,8 @@ from .exercise import Lesson, full_size
 class Figures:
     """One program's figures; times in ms a step. ``host_step_ms``, ``device_step_ms`` and ``device_busy_ms`` are from a
     trace of three steps, ``true_step_ms`` from a long run without a profiler. ``sync_ops``: what the first step waits
-    in. ``article``: what the article reports of it, in words."""
+    in. ``article``: what the article reports of it, in words. ``samples``: how many a step works on, as far as programs
+    differ in that."""
 
     name: str
     size: str
@@ -37,6 +38,7 @@ class Figures:
     simulated: bool
     device_name: str
     article: str
+    samples: int = 1
 
     @property
     def busy_share(self) -> float:
@@ -73,7 +75,7 @@ def measure_programs(lesson: Lesson, device: torch.device, fixed: dict[str, Call
         first = [s for s in report.syncs_in_steps if s.step == 0]
         yield Figures(program.name, lesson.size(device), report.syncs_per_step, [s.op or s.name for s in first],
                       report.host_step_ms, report.device_step_ms, report.device_busy_ms, time.true_ms,
-                      report.peak_memory_bytes, simulated, device_name(device), program.article), trace
+                      report.peak_memory_bytes, simulated, device_name(device), program.article, program.samples), trace
 
 
 class MarkdownText(str):
@@ -84,16 +86,19 @@ class MarkdownText(str):
 
 
 def table(lesson: Lesson, figures: list[Figures]) -> MarkdownText:
-    """The figures as a Markdown table, the article's beside them."""
+    """The figures as a Markdown table; beside them the article's, where the lesson has any."""
     kind = "simulated" if figures[0].simulated else "measured"
+    article = bool(lesson.article)
+    speed_up = "speed-up" if len({f.samples for f in figures}) == 1 else "speed-up a sample"
     lines = [
         f"Lesson {lesson.id[:2]}, {figures[0].size}, {kind} {figures[0].device_name}:",
         "",
-        f"| program | syncs a step | host step ms | true step ms | GPU busy | speed-up | the article ({lesson.article}) |",
-        "|---|---:|---:|---:|---:|---:|---|",
+        f"| program | syncs a step | host step ms | true step ms | GPU busy | {speed_up} |"
+        + f" the article ({lesson.article}) |" * article,
+        "|---|---:|---:|---:|---:|---:|" + "---|" * article,
     ]
-    base = figures[0].true_step_ms
+    base = figures[0].true_step_ms / figures[0].samples
     for f in figures:
         lines.append(f"| {f.name} | {f.syncs:g} | {f.host_step_ms:.1f} | {f.true_step_ms:.1f} | {f.busy_share:.0%} | "
-                     f"{base / f.true_step_ms:.2f}× | {f.article} |")
+                     f"{base * f.samples / f.true_step_ms:.2f}× |" + f" {f.article} |" * article)
     return MarkdownText("\n".join(lines))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import statistics
+import threading
+from contextlib import nullcontext
 
 import numpy as np
 import torch
@@ -20,12 +22,15 @@ from .plain import difference
 # inside which a ratio decides nothing.
 DRIFT, NOISE = 0.2, 0.1
 
+# Exercises are judged in threads of one process, which has one virtual GPU with one clock.
+_DEVICE_CLOCK = threading.Lock()
+
 # Operator → why it waits and what to try. A copy's reason depends on its direction: see _reason.
 ADVICE = {
     "nonzero": "the size of its result is the number of true elements, which only the device knows; indexing with a mask "
                "counts it in the same way. Use an operation whose result is as large as its input",
     "item": "a Python number, `if`, `print` or `float()` needs the value on the host. Keep it a tensor: divide by the "
-            "tensor itself, choose with `torch.where`",
+            "tensor itself, choose with `torch.where`. What is only logged can be read later, many at once",
     "_unique2": "the size of its result is the number of distinct values, which only the device knows. Ask for something of "
                 "fixed size instead: a smallest, a largest, a count",
     "equal": "it answers with a Python bool. Compare element by element, and keep the result a tensor",
@@ -34,10 +39,11 @@ ADVICE = {
 }
 ADVICE["index"] = ADVICE["masked_select"] = ADVICE["nonzero"]
 ADVICE["is_nonzero"] = ADVICE["item"]
+ADVICE["allclose"] = ADVICE["equal"]
 ADVICE["unique_consecutive"] = ADVICE["unique_dim"] = ADVICE["_unique2"]
 READ_BACK = "`print`, `.cpu()`, `.tolist()` and `.numpy()` bring the values to the host. Keep them on the device"
-FROM_HOST = ("a value made on the host is copied to the device. Make it there (`torch.full`), or pass a plain Python "
-             "number: it needs no copy")
+FROM_HOST = ("a value made on the host is copied to the device. Make it there (`torch.full`), or give the operator "
+             "itself the plain Python number: it needs no copy")
 
 
 def judge(exercise: Exercise, cases: list[Case], evidence: Evidence) -> list[Verdict]:
@@ -46,7 +52,8 @@ def judge(exercise: Exercise, cases: list[Case], evidence: Evidence) -> list[Ver
     Waits and times count only once the values are right: what does nothing is fast.
     """
     checks = {"syncs": _syncs, "host_time": _host_time, "step_time": _step_time}
-    right, values = (FAIL, _upper(evidence.error)) if evidence.error is not None else _values(exercise, cases, evidence)
+    with _DEVICE_CLOCK if exercise.truth_on_device else nullcontext():
+        right, values = (FAIL, _upper(evidence.error)) if evidence.error is not None else _values(exercise, cases, evidence)
     verdicts = []
     for check, points in exercise.points.items():
         if check == "values":
@@ -105,16 +112,20 @@ def _fault(exercise: Exercise, case: Case, found: Answer, evidence: Evidence) ->
         return found.unusable
     expected = expected_answer(exercise, case, evidence.device)
     if exercise.ask is not None:
-        return _plain_fault(exercise, case, found.plain, expected.plain)
+        return _plain_fault(exercise, case, found.plain, expected.plain, evidence.simulated)
     return _tensor_fault(exercise, found, expected, evidence.device.partition(":")[0])
 
 
-def _plain_fault(exercise: Exercise, case: Case, found, wanted) -> str | None:
-    fault = difference(found, wanted, exercise.relative_tolerance, exercise.absolute_tolerance)
+def _plain_fault(exercise: Exercise, case: Case, found, wanted, simulated: bool) -> str | None:
+    relative = exercise.relative_tolerance
+    if exercise.truth_on_device and not simulated:  # a real clock never says the same twice
+        relative = max(relative, NOISE)
+    fault = difference(found, wanted, relative, exercise.absolute_tolerance)
     if fault is None:
         return None
     why = exercise.explain(case, found, wanted) if exercise.explain is not None else None
-    return f"the answer is wrong. {fault[:1].upper()}{fault[1:]}" + (f" {why}" if why else "")
+    fault = f"I{fault[1:]}" if fault.startswith("it ") else fault  # else it begins with a place, spelt as it is
+    return f"the answer is wrong. {fault}" + (f" {why}" if why else "")
 
 
 def _tensor_fault(exercise: Exercise, found: Answer, expected: Answer, wanted: str) -> str | None:
@@ -205,13 +216,22 @@ def _syncs(exercise: Exercise, evidence: Evidence) -> tuple[str, str]:
         lines.insert(0, "This runs exactly as the function you were given.")
     # By reason, so that each is explained once.
     reasons: dict[str | None, list[str]] = {}
-    for sync in left:
-        operator = (sync.op or sync.name).removeprefix("aten::")
-        where = f" at {sync.location}" if sync.location else ""
-        reasons.setdefault(_reason(operator, sync.kind), []).append(f"`{operator}`{where} ({sync.wait_ms:.1f} ms)")
+    for (operator, kind, location), times_ms in _alike(left).items():
+        where = f" at {location}" if location else ""
+        often = f"{len(times_ms)} × " if len(times_ms) > 1 else ""
+        reasons.setdefault(_reason(operator, kind), []).append(f"{often}`{operator}`{where} ({sum(times_ms):.1f} ms)")
     for reason, waits in reasons.items():
         lines.append(f"- {'; '.join(waits)}" + (f". Why: {reason}." if reason else "."))
     return FAIL, "\n".join(lines)
+
+
+def _alike(waits) -> dict[tuple, list[float]]:
+    """(operator, kind, location) → the milliseconds of the waits there."""
+    found: dict[tuple, list[float]] = {}
+    for sync in waits:
+        operator = (sync.op or sync.name).removeprefix("aten::")
+        found.setdefault((operator, sync.kind, sync.location), []).append(sync.wait_ms)
+    return found
 
 
 def _reason(operator: str, kind: str) -> str | None:
@@ -230,7 +250,9 @@ def _host_time(exercise: Exercise, evidence: Evidence) -> tuple[str, str]:
 
 
 def _step_time(exercise: Exercise, evidence: Evidence) -> tuple[str, str]:
-    if "syncs" in exercise.points:
+    if "syncs" in exercise.points and _sync_count(evidence.learner) > exercise.max_syncs:
+        next_step = "It still waits for the device: see the waits above."
+    elif "syncs" in exercise.points:
         next_step = "It is not only the waits: the device has to do less work. Which of it would nobody miss?"
     else:
         next_step = "No wait is to blame: count the multiplications, and ask for whom they are made."

@@ -14,15 +14,15 @@ operator is called, so a program that reads the result of a non-blocking copy to
 
 from .backend import enable
 from .specs import CARDS, Card, CardError, Host, UnknownCard, find_card
-from .state import Assumptions, shape_only, state
+from .state import Assumptions, exact, shape_only, state
 from .streams import Event, Stream
 from .tensor import VirtualTensor
 from .timeline import Record, Recording, Timeline, Wait
 from .unsupported import UNSUPPORTED
 
 __all__ = ["Assumptions", "CARDS", "Card", "CardError", "Event", "Host", "Record", "Recording", "Stream", "Timeline",
-           "UNSUPPORTED", "UnknownCard", "VirtualTensor", "Wait", "card", "enable", "find_card", "is_shape_only", "memory",
-           "shape_only", "timeline"]
+           "UNSUPPORTED", "UnknownCard", "VirtualTensor", "Wait", "card", "enable", "exact", "find_card", "is_shape_only",
+           "memory", "shape_only", "timeline"]
 
 
 def timeline() -> Timeline:

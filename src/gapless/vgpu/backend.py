@@ -15,6 +15,7 @@ from . import (
     attention,
     autocast,
     backward_errors,
+    collectives,  # noqa: F401  registers its handlers
     ctc,
     modules,
     operators,  # noqa: F401  registers its handlers

@@ -63,3 +63,15 @@ def shape_only(assumptions: Assumptions | None = None):
         yield state.shape_only
     finally:
         state.shape_only = before
+
+
+@contextmanager
+def exact():
+    """Inside :func:`shape_only`: tensors made in here have values, so that a part of a step can be real. The two kinds
+    do not mix in one operator."""
+    before = state.shape_only
+    state.shape_only = None
+    try:
+        yield
+    finally:
+        state.shape_only = before

@@ -1,0 +1,188 @@
+"""Lesson 03: the metrics of a training loop, which make the host wait in every step. About TorchMetrics 1.9.0.
+
+The functions as first written are in :mod:`gapless.lessons.metric_functions`, the workload in ``metric_workload``, the
+inputs and how they are asked in ``metric_cases``, the steps at full size in ``metric_steps``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from . import metric_cases as cases
+from . import metric_steps as steps
+from .exercise import Exercise, Lesson, Program
+from .metric_functions import (
+    CLASSES,
+    IGNORE,
+    METRICS,
+    collect,
+    evaluate,
+    step_time_metric,
+    suppress_nan_check,
+    torchmetrics,
+    update_loss,
+)
+from .metric_workload import LABELS, TrainingMetrics, size_in_words, training_step
+
+EXERCISES = (
+    Exercise(
+        name="update_loss",
+        slow=update_loss,
+        cases=cases.loss_cases,
+        ask=cases.quietly(cases.ask_update_loss),
+        step=steps.update_loss_step,
+        explain=cases.explain_update_loss,
+        points={"values": 2, "syncs": 2},
+        max_syncs=2,
+        assumptions=LABELS,
+        hints=(
+            "Three waits: one copies something *to* the device, two bring something back. Which number does the host "
+            "have in its hand here that the device needs?",
+            "`batch` is a Python number, and TorchMetrics makes a tensor of it on the host, to copy it: "
+            "`torch.as_tensor(batch, device=…)`. A tensor can also be made where it is needed: which function of "
+            "PyTorch fills one on the device with a number that is passed to the kernel?",
+            "`torch.full_like(loss, batch)` has the loss's shape, dtype and device. (`torch.tensor(batch, device=…)` "
+            "copies, as before.) The two waits of the NaN check stay: they are the next exercise.",
+        ),
+    ),
+    Exercise(
+        name="suppress_nan_check",
+        slow=suppress_nan_check,
+        cases=cases.aggregator_cases,
+        ask=cases.quietly(cases.ask_suppress),
+        step=steps.suppress_step,
+        explain=cases.explain_suppress,
+        points={"values": 2, "syncs": 2, "host_time": 1},
+        max_time_ratio={"host_time": 0.25},
+        assumptions=LABELS,
+        hints=(
+            "`if nans.any()` asks the device for a truth value. All aggregators do it in one method of their common "
+            "base class. How do you give a class another version of a method that it inherits?",
+            "The method is `_cast_and_nan_check_input(self, x, weight=None)` of `BaseAggregator`: it returns the "
+            "values and the weights, both as tensors of `self.dtype`. `MaxMetric` and the like call it without a "
+            "weight. `nan_strategy=\"disable\"` is not the way: try it on values 1, 2, 3 with weights 1, 0, 0.",
+            "Return a class that inherits from `MetricClass` and overrides the method: make a tensor of `x` if it is "
+            "none (`torch.as_tensor(x, dtype=self.dtype, device=self.device)`), the same for the weight, ones like `x` "
+            "where there is no weight; return both `.to(self.dtype)`, and ask nothing.",
+        ),
+    ),
+    Exercise(
+        name="collect",
+        slow=collect,
+        cases=cases.batch_cases,
+        ask=cases.quietly(cases.ask_collect),
+        step=steps.collect_step,
+        explain=cases.explain_averages,
+        relative_tolerance=1e-5,
+        absolute_tolerance=1e-6,
+        points={"values": 2, "syncs": 2, "step_time": 1},
+        max_syncs=30,
+        max_time_ratio={"step_time": 0.6},
+        assumptions=LABELS,
+        hints=(
+            "All four metrics count the same four things: true and false positives and negatives of each class. How "
+            "often does your function count them for one batch? And who reads the value that `metric(output, target)` "
+            "returns?",
+            "`MetricCollection` takes a dict of metrics and keeps one state for those that count the same, but only in "
+            "`update`: calling the collection (its `forward`) still goes through every metric.",
+            "`MetricCollection({…}).to(device)`, then `collection.update(output, target)` for each batch and "
+            "`collection.compute()` once. Which metrics belong together it finds out by comparing their states after "
+            "the first update, which waits; `compute_groups=[list(METRICS)]` tells it beforehand.",
+        ),
+    ),
+    Exercise(
+        name="step_time_metric",
+        slow=step_time_metric,
+        cases=cases.time_cases,
+        ask=cases.quietly(cases.ask_step_time),
+        step=steps.step_time_step,
+        explain=cases.explain_step_time,
+        truth_on_device=True,
+        points={"values": 2, "syncs": 2},
+        assumptions=LABELS,
+        hints=(
+            "The step time is measured on the host, and its mean is read on the host. What has the device to do with "
+            "it?",
+            "A metric on the CPU waits for nothing. Under DDP its `compute` gathers the state of all processes; over a "
+            "group that serves GPUs alone that is an error. Look at the arguments that every metric takes: which of "
+            "them leaves the gathering out?",
+            "`MeanMetric(sync_on_compute=False)`, and no `.to(device)`. The other way keeps the state on the device, "
+            "and with it the mean over all processes: a subclass whose `update` makes a zero-dimensional CPU tensor of "
+            "the float. Such a tensor is passed to a kernel by value, and its NaN check asks the CPU.",
+        ),
+    ),
+    Exercise(
+        name="evaluate",
+        slow=evaluate,
+        cases=cases.evaluation_cases,
+        ask=cases.quietly(cases.ask_evaluate),
+        step=steps.evaluate_step,
+        explain=cases.explain_averages,
+        relative_tolerance=1e-5,
+        absolute_tolerance=1e-6,
+        points={"values": 2, "syncs": 3, "host_time": 1},
+        max_time_ratio={"host_time": 0.4},
+        assumptions=LABELS,
+        hints=(
+            "Three causes, each four times a batch. Share the state first. Then take one cause after the other: who "
+            "needs `unique`, who needs an index with a mask, who needs `bincount`?",
+            "`unique` only validates: `validate_args=False`, or give the logits instead of integers. The mask is "
+            "`ignore_index`: put what is ignored into a class of its own, and drop that class from the counts. "
+            "`bincount` reads back its largest value to know its length; `scatter_add_` into a tensor of zeros whose "
+            "length you know does not. For these two TorchMetrics has no switch.",
+            "Count pairs: `torch.where(targets == IGNORE, CLASSES, targets) * (CLASSES + 1) + predictions`, "
+            "`scatter_add_` of ones into (CLASSES + 1)² zeros, reshape, and cut the last row off: the confusion "
+            "matrix. From it true positives (diagonal), false positives (column sums less the diagonal), false "
+            "negatives (row sums less the diagonal). Either compute the averages from them, or let TorchMetrics: a "
+            "subclass whose `update` ends in `self._update_state(tp, fp, tn, fn)`.",
+        ),
+    ),
+)
+
+
+# -- the headline ---------------------------------------------------------------------------------
+
+
+def programs(fixed: dict[str, Callable]) -> list[Program]:
+    """The training step without metrics, with them as first written, then with one fix after another. A step holds the
+    updates; computing, printing and resetting come once in a hundred steps, and are left out."""
+
+    def program(name: str, article: str, **parts) -> Program:
+        def make_step(device: torch.device):
+            if "suppress" in parts:
+                own = type("MeanMetric", (torchmetrics().MeanMetric,), {})  # a decorator may change the class it is given
+                mean_class = parts["suppress"](own)
+            else:
+                mean_class = None
+            metrics = TrainingMetrics(device, parts.get("update_loss"), mean_class, parts.get("shared", False))
+            return training_step(device, metrics)
+
+        return Program(name, make_step, article, LABELS)
+
+    weight = {"update_loss": fixed["update_loss"]}
+    unchecked = {**weight, "suppress": fixed["suppress_nan_check"]}
+    return [
+        Program("no metrics", training_step, "the reference", LABELS),
+        program("metrics as first written", "nearly 10 % slower; eight syncs a step"),
+        program("the weight made on the device", "one copy less", **weight),
+        program("no NaN check", "back at the reference", **unchecked),
+        program("one state for four metrics", "not in the article", **unchecked, shared=True),
+    ]
+
+
+LESSON = Lesson(
+    id="03_metric_collection",
+    title="Metric collection",
+    exercises={exercise.name: exercise for exercise in EXERCISES},
+    names=lambda: {"torch": torch, "nn": nn, "F": F, "METRICS": METRICS, "CLASSES": CLASSES, "IGNORE": IGNORE,
+                   "MeanMetric": torchmetrics().MeanMetric, "MetricCollection": torchmetrics().MetricCollection},
+    programs=programs,
+    size=size_in_words,
+    article="A40, PyTorch 2.5.1, TorchMetrics 1.6.1",
+    assumptions=LABELS,
+    packages=("torchmetrics", "torchvision", "lightning_utilities", "packaging", "typing_extensions", "PIL"),
+)

@@ -1,0 +1,211 @@
+"""The workload of lesson 03: ResNet-18, the metrics of a training loop, and what its exercises run in.
+
+After Chaim Rand's "PyTorch Model Performance Analysis and Optimization, Part 7" (2025), on metric collection: its sizes and
+its metrics, our code. torchvision is imported when it is needed: the core does without.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
+
+import torch
+import torch.distributed as dist
+import torch.nn.functional as F
+from torch import nn
+
+from .. import vgpu
+from ..report import StepReport
+from ..vgpu import Assumptions
+from ..waits import enclosing, find_waits
+from . import metric_functions
+from .headline import MarkdownText
+from .metric_functions import CLASSES, METRICS, torchmetrics
+
+ARTICLE_CLASSES = 1000
+
+
+@dataclass(frozen=True)
+class Size:
+    """``batch`` images of 3×``side``×``side``."""
+
+    batch: int
+    side: int
+
+
+ARTICLE_SIZE = Size(128, 224)
+LABELS = Assumptions(distinct=CLASSES)
+
+
+# -- the training step ----------------------------------------------------------------------------
+
+
+def make_network(classes: int = ARTICLE_CLASSES) -> nn.Module:
+    """torchvision's ResNet-18 with random weights."""
+    try:
+        from torchvision.models import resnet18
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError(f"lesson 03 trains torchvision's ResNet-18 ({error}): pip install torchvision") from error
+    return resnet18(num_classes=classes)
+
+
+class TrainingMetrics:
+    """The mean loss and four classification metrics of a training loop, over ``classes`` classes.
+
+    As first written: a ``MeanMetric`` that is given the batch size as the loss's weight, and four metrics that are updated
+    one by one, with the averages that ``torchmetrics.Accuracy(task="multiclass", …)`` and the like have by default
+    ("micro"). ``update_loss(metric, loss, batch)``, ``mean_class`` and ``shared`` (one state for the four metrics) exchange
+    a part of it.
+    """
+
+    def __init__(self, device: torch.device, update_loss: Callable | None = None, mean_class: type | None = None,
+                 shared: bool = False, classes: int = ARTICLE_CLASSES):
+        self.update_loss = update_loss or metric_functions.update_loss
+        self.loss = (mean_class or torchmetrics().MeanMetric)().to(device)
+        four = {name: metric(num_classes=classes, average="micro") for name, metric in METRICS.items()}
+        if shared:
+            self.four = [torchmetrics().MetricCollection(four, compute_groups=[list(METRICS)]).to(device)]
+        else:
+            self.four = [metric.to(device) for metric in four.values()]
+
+    def update(self, loss: torch.Tensor, outputs: torch.Tensor, targets: torch.Tensor) -> None:
+        """Take in one batch: its mean loss (a scalar), logits N×C, labels N."""
+        self.update_loss(self.loss, loss, targets.shape[0])
+        for metric in self.four:
+            metric.update(outputs, targets)
+
+    def compute(self) -> dict[str, float]:
+        """All values, as Python numbers: a wait for each."""
+        values = [metric.compute() for metric in self.four]
+        four = values[0] if len(values) == 1 else dict(zip(METRICS, values))
+        return {"loss": float(self.loss.compute()), **{name: float(four[name]) for name in METRICS}}
+
+    def reset(self) -> None:
+        """Begin anew."""
+        for metric in (self.loss, *self.four):
+            metric.reset()
+
+
+def training_step(device: torch.device, metrics: TrainingMetrics | None = None, size: Size = ARTICLE_SIZE,
+                  classes: int = ARTICLE_CLASSES) -> Callable[[], None]:
+    """A training step of the article's program, ready to be called again and again; ``metrics`` are updated in each.
+
+    SGD, learning rate 0.001; one pinned batch is copied to the device each step. On the virtual GPU call it inside
+    ``full_size(device, LABELS)``.
+    """
+    torch.manual_seed(0)
+    network = make_network(classes).to(device)
+    optimizer = torch.optim.SGD(network.parameters(), lr=0.001)
+    shape = (size.batch, 3, size.side, size.side)
+    if device.type == "vgpu" and vgpu.is_shape_only():
+        host_images, host_targets = torch.empty(shape), torch.empty(size.batch, dtype=torch.int64)
+    else:
+        host_images, host_targets = torch.randn(shape), torch.randint(0, classes, (size.batch,))
+    if device.type != "cpu":
+        host_images, host_targets = host_images.pin_memory(), host_targets.pin_memory()
+
+    def step():
+        images = host_images.to(device, non_blocking=True)
+        targets = host_targets.to(device, non_blocking=True)
+        outputs = network(images)
+        loss = F.cross_entropy(outputs, targets)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        if metrics is not None:
+            metrics.update(loss.detach(), outputs.detach(), targets)
+
+    return step
+
+
+def size_in_words(device: torch.device) -> str:
+    """Such as "batch 128 of 3×224×224, 1000 classes (the article's size)"."""
+    return (f"batch {ARTICLE_SIZE.batch} of 3×{ARTICLE_SIZE.side}×{ARTICLE_SIZE.side}, {ARTICLE_CLASSES} classes "
+            "(the article's size)")
+
+
+# -- which block waits ----------------------------------------------------------------------------
+
+
+def waits_by_block(report: StepReport) -> MarkdownText:
+    """A table of the blocks that ``record_function`` marked: the waits in each, in a step, and their time. A wait counts for
+    the innermost block around it."""
+    spans = report.trace.spans
+    blocks = [span for span in spans if span.category == "annotation"]
+    waits = find_waits(spans)
+    around = enclosing(blocks, [wait.call for wait in waits])
+    others = ("ProfilerStep#", "Optimizer.")  # PyTorch's own
+    found: dict[str, list[float]] = {block.name: [] for block in blocks if not block.name.startswith(others)}
+    for wait in waits:
+        inside = [block.name for block in around[wait.call] if block.name in found]
+        if inside:
+            found[inside[-1]].append(wait.wait_us / 1e3)
+    steps = max(report.steps, 1)
+    kind = "simulated" if report.simulated else "measured"
+    lines = [f"| block | waits a step | waiting, ms a step ({kind}) |", "|---|---:|---:|"]
+    lines += [f"| {name} | {len(times) / steps:g} | {sum(times) / steps:.2f} |" for name, times in found.items()]
+    return MarkdownText("\n".join(lines))
+
+
+# -- a busy device, and real values beside it -----------------------------------------------------
+
+
+def with_values(device: torch.device) -> AbstractContextManager:
+    """Tensors made inside have values, on the virtual GPU at full size too."""
+    return vgpu.exact() if device.type == "vgpu" else nullcontext()
+
+
+def peek(value) -> float:
+    """A scalar's value; on the virtual GPU without its clock noticing."""
+    return float(value.inner if isinstance(value, vgpu.VirtualTensor) else value)
+
+
+class TimedNetwork(nn.Module):
+    """Runs ResNet-18 on images N×3×H×W, without values on the virtual GPU, and returns the next of ``answers`` (logits
+    N×C): the time is ResNet-18's, and the numbers are known. Call it where tensors have values."""
+
+    def __init__(self, device: torch.device, answers: list[torch.Tensor]):
+        super().__init__()
+        self._mode = (lambda: vgpu.shape_only(LABELS)) if device.type == "vgpu" else nullcontext
+        self._answers, self._next = answers, 0
+        torch.manual_seed(0)
+        with self._mode():
+            self.network = make_network(CLASSES).to(device).eval()
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        with self._mode(), torch.no_grad():
+            self.network(images)
+        answer = self._answers[self._next % len(self._answers)]
+        self._next += 1
+        return answer
+
+
+def make_images(device: torch.device, size: Size = ARTICLE_SIZE) -> torch.Tensor:
+    """Images N×3×H×W on the device; where shapes are simulated, without values."""
+    shape = (size.batch, 3, size.side, size.side)
+    return torch.empty(shape, device=device) if device.type == "vgpu" else torch.rand(shape, device=device)
+
+
+# -- a process group ------------------------------------------------------------------------------
+
+BACKENDS = {"cuda": "cuda:nccl", "vgpu": "vgpu:gloo", "cpu": "cpu:gloo"}
+
+
+@contextmanager
+def device_group(device: torch.device) -> Iterator[None]:
+    """Inside, this process is a process group of its own, which serves ``device`` and no other, as NCCL serves CUDA and not
+    the CPU. No network, no second process.
+
+    Raises RuntimeError where a process group is open already.
+    """
+    if dist.is_initialized():
+        raise RuntimeError("a process group is open in this Python process: call torch.distributed.destroy_process_group()")
+    dist.init_process_group(BACKENDS[device.type], store=dist.HashStore(), rank=0, world_size=1)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # barrier() remarks which device it takes
+            yield
+    finally:
+        dist.destroy_process_group()

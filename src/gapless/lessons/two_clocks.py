@@ -1,0 +1,60 @@
+"""Lesson 00: the host's clock and the device's, why a stopwatch can be wrong by a factor of ten, and what makes a host wait.
+
+The slip that it explains is in Chaim Rand's "PyTorch Model Performance Analysis and Optimization, Part 3" (2023); programs
+and code are our own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from ..device import clock_ms, synchronize
+from .exercise import Lesson, Program
+from .two_clocks_roofline import EXERCISE as PREDICT_STEP_MS
+from .two_clocks_stopwatch import EXERCISE as TIME_STEP
+from .two_clocks_training import (
+    EVERY,
+    ITERATIONS,
+    WIDTH,
+    rows_for,
+    train,
+    train_with_one_read,
+    train_without_if,
+    training_run,
+)
+from .two_clocks_training import EXERCISE as TRAIN
+
+EXERCISES = (TIME_STEP, TRAIN, PREDICT_STEP_MS)
+
+
+def programs(fixed: dict[str, Callable]) -> list[Program]:
+    """The training loop with its logging as first written, then with one wait after another cured."""
+
+    def program(name: str, function: Callable) -> Program:
+        return Program(name, lambda device: training_run(function, device), "–")
+
+    return [
+        program("`if`, `.item()` and a text, each step", train),
+        program("the `if` uses what `.item()` has read", train_without_if),
+        program("so does the text", train_with_one_read),
+        program(f"read every {EVERY} steps", fixed["train"]),
+    ]
+
+
+def size_in_words(device: torch.device) -> str:
+    """Such as "30 iterations (one step of the table) of a network of width 1024, batch 1024"."""
+    return f"{ITERATIONS} iterations (one step of the table) of a network of width {WIDTH}, batch {rows_for(device)}"
+
+
+LESSON = Lesson(
+    id="00_two_clocks",
+    title="Two clocks",
+    exercises={exercise.name: exercise for exercise in EXERCISES},
+    names=lambda: {"torch": torch, "nn": nn, "F": F, "clock_ms": clock_ms, "synchronize": synchronize},
+    programs=programs,
+    size=size_in_words,
+)

@@ -1,0 +1,316 @@
+"""Lesson 00, second exercise: a training loop that logs each step, and what it must keep when its waits go."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from .. import vgpu
+from .evidence import Case
+from .exercise import Exercise
+from .two_clocks_roofline import card_for
+
+WIDTH = 1024
+ITERATIONS, EVERY = 30, 15  # of one call of `train` at full size
+LEARNING_RATE = 0.01
+
+
+# -- the loop as first written --------------------------------------------------------------------
+
+
+def train(model, optimizer, batches, limit, every, log):
+    """Train ``model`` on ``batches``, a list of (x, y) on the device, and log a line for each step.
+
+    A line tells the step's loss, the mean so far, and how many losses were above ``limit``. ``log(text)`` takes a line.
+    ``every``: after so many steps the host may wait.
+    """
+    total, high = 0.0, 0
+    for number, (x, y) in enumerate(batches, start=1):
+        optimizer.zero_grad()
+        loss = F.mse_loss(model(x), y)
+        if loss > limit:
+            high += 1
+        loss.backward()
+        optimizer.step()
+        total += loss.item()
+        log(f"step {number}: loss {loss:.6f}, mean {total / number:.6f}, {high} above {limit}")
+
+
+# -- the same with some of its waits cured, for the headline ---------------------------------------
+
+
+def train_without_if(model, optimizer, batches, limit, every, log):
+    """The ``if`` takes the number that ``.item()`` has read anyway."""
+    total, high = 0.0, 0
+    for number, (x, y) in enumerate(batches, start=1):
+        optimizer.zero_grad()
+        loss = F.mse_loss(model(x), y)
+        loss.backward()
+        optimizer.step()
+        value = loss.item()
+        if value > limit:
+            high += 1
+        total += value
+        log(f"step {number}: loss {loss:.6f}, mean {total / number:.6f}, {high} above {limit}")
+
+
+def train_with_one_read(model, optimizer, batches, limit, every, log):
+    """The text takes it too."""
+    total, high = 0.0, 0
+    for number, (x, y) in enumerate(batches, start=1):
+        optimizer.zero_grad()
+        loss = F.mse_loss(model(x), y)
+        loss.backward()
+        optimizer.step()
+        value = loss.item()
+        if value > limit:
+            high += 1
+        total += value
+        log(f"step {number}: loss {value:.6f}, mean {total / number:.6f}, {high} above {limit}")
+
+
+# -- networks -------------------------------------------------------------------------------------
+
+
+def make_network(layers: int = 1, width: int = WIDTH) -> nn.Sequential:
+    """``layers`` times a linear layer of ``width`` and a ReLU, then a linear layer to one number."""
+    stack: list[nn.Module] = []
+    for _ in range(layers):
+        stack += [nn.Linear(width, width), nn.ReLU()]
+    return nn.Sequential(*stack, nn.Linear(width, 1))
+
+
+DEEP_LAYERS, DEEP_ROWS = 20, 4096
+
+
+def deep_step(device: torch.device) -> Callable[[], None]:
+    """A training step that keeps the device busy for long and the host for a short time: 20 layers, batch 4096.
+
+    Nothing in it waits. On the virtual GPU call it inside ``full_size``.
+    """
+    model = make_network(DEEP_LAYERS).to(device)
+    optimizer = torch.optim.SGD(model.parameters(), lr=LEARNING_RATE)
+    x, y = torch.randn(DEEP_ROWS, WIDTH, device=device), torch.randn(DEEP_ROWS, 1, device=device)
+
+    def step():
+        optimizer.zero_grad()
+        F.mse_loss(model(x), y).backward()
+        optimizer.step()
+
+    return step
+
+
+def rows_for(device: torch.device) -> int:
+    """The batch that keeps the device busy about as long as the host, by its arithmetic and its memory: so that waiting
+    costs the most."""
+    card = card_for(device)
+    # A row: one product forward and one for the weights' gradient; its activations written and read about ten times.
+    seconds = (4 * WIDTH**2 / (card.peak_flops["float32"] * card.math_share("matmul", "float32"))
+               + 10 * 4 * WIDTH / (card.bandwidth_bytes_per_s * card.memory_share("pointwise")))
+    return max(64, round(0.25e-3 / seconds / 64) * 64)
+
+
+# -- one call at full size -------------------------------------------------------------------------
+
+
+def training_run(function: Callable, device: torch.device, iterations: int = ITERATIONS, every: int = EVERY
+                 ) -> Callable[[], None]:
+    """A function without arguments that calls ``function`` (``train`` or another like it) for ``iterations`` steps.
+
+    It raises RuntimeError where not every batch was trained on or not every line was logged.
+    """
+    rows = rows_for(device)
+    model = make_network().to(device)
+    optimizer = torch.optim.SGD(model.parameters(), lr=LEARNING_RATE)
+    x, y = torch.randn(rows, WIDTH, device=device), torch.randn(rows, 1, device=device)
+    lines: list[str] = []
+
+    def one_iteration():
+        optimizer.zero_grad()
+        F.mse_loss(model(x), y).backward()
+        optimizer.step()
+
+    least = iterations * (_kernels_of(one_iteration, device) - 1)
+
+    def step():
+        lines.clear()
+        launched = _kernels_of(lambda: function(model, optimizer, [(x, y)] * iterations, 1e6, every, lines.append), device)
+        if len(lines) != iterations:
+            raise RuntimeError(f"{len(lines)} lines were logged for {iterations} steps")
+        if launched < least:
+            raise RuntimeError(f"{launched} kernels were launched, fewer than {iterations} training steps have")
+
+    return step
+
+
+def _kernels_of(function: Callable, device: torch.device) -> int:
+    """How many kernels a call launches on the virtual GPU; 0 elsewhere."""
+    if device.type != "vgpu":
+        function()
+        return 0
+    before = vgpu.timeline().kernel_count
+    function()
+    return vgpu.timeline().kernel_count - before
+
+
+# -- the inputs on which results are compared -----------------------------------------------------
+
+
+def cases(seed: int) -> list[Case]:
+    """Small trainings with some high losses, and the ends at which loops go wrong. A limit is exact in float32."""
+    rng = np.random.default_rng(seed)
+
+    def case(name: str, steps: int, every: int, limit: float, scale: float = 1.0) -> Case:
+        rows, width = 4, 6
+        y = rng.normal(size=(steps, rows, 1)) * np.where(rng.random((steps, 1, 1)) < 0.3, 3.0, 1.0) * scale
+        return Case(name, {"x": rng.normal(size=(steps, rows, width)).astype(np.float32), "y": y.astype(np.float32)},
+                    {"every": every, "limit": limit, "seed": int(rng.integers(2**31))})
+
+    return [
+        case("a high loss now and then", 23, 5, 3.0),
+        case("as many steps as are read at once", 12, 4, 3.0),
+        case("fewer steps than are read at once", 3, 10, 3.0),
+        case("one step", 1, 1, 3.0),
+        case("no loss above the limit", 11, 3, 2.0**20),
+        case("every loss above the limit", 11, 3, 0.0),
+        case("large numbers", 17, 4, 2.0**20, scale=10.0),
+    ]
+
+
+_BUSY_MS = 1.0
+
+
+def _stay_busy(device: torch.device) -> None:
+    """Queue a millisecond of work, so that the device is behind the host as in a real training."""
+    if device.type == "vgpu":
+        vgpu.timeline().launch("spin_kernel", round(_BUSY_MS * 1e6))
+    elif device.type == "cuda":
+        torch.cuda._sleep(round(_BUSY_MS * 1.5e6))  # in cycles of the GPU's clock
+
+
+class _Observer:
+    """Sees when each step's loss is there and when its line is logged.
+
+    ``late`` and ``early`` say in words which line came too late, and which before its number can have been there; else
+    they are None. The virtual GPU has real values at once, so that only the clock tells who read too early.
+    """
+
+    def __init__(self, model: nn.Module, device: torch.device, every: int):
+        self.device, self.every = device, every
+        self.lines: list[str] = []
+        self.late: str | None = None
+        self.early: str | None = None
+        self._ready_ns: list[int] = []
+        model.register_forward_hook(self._after_forward)
+
+    def _after_forward(self, *_):
+        _stay_busy(self.device)
+        self._ready_ns.append(vgpu.timeline().device_ready_ns if self.device.type == "vgpu" else 0)
+
+    def log(self, text: str) -> None:
+        if not isinstance(text, str):
+            raise TypeError(f"log takes a line of text, not a {type(text).__name__}")
+        self.lines.append(text)
+        number, steps = len(self.lines), len(self._ready_ns)
+        if steps - number > 2 * self.every and self.late is None:
+            self.late = f"line {number} came after step {steps}, with every={self.every}"
+        if self.device.type == "vgpu" and number <= steps and vgpu.timeline().host_ns < self._ready_ns[number - 1]:
+            self.early = self.early or f"line {number}, before the device had come to step {number}'s loss"
+
+
+def ask(function: Callable, case: Case, device: torch.device) -> dict:
+    """What ``function`` logs and learns on the case's batches."""
+    options = case.options
+    model = small_network(case).to(device)
+    optimizer = torch.optim.SGD(model.parameters(), lr=LEARNING_RATE)
+    x, y = (torch.from_numpy(np.array(case.inputs[name])).to(device) for name in ("x", "y"))
+    observer = _Observer(model, device, options["every"])
+    function(model, optimizer, list(zip(x, y)), options["limit"], options["every"], observer.log)
+    weights = [value for parameter in model.parameters() for value in parameter.detach().flatten().tolist()]
+    return {"lines": observer.lines, "late": observer.late, "early": observer.early, "weights": weights}
+
+
+def small_network(case: Case) -> nn.Sequential:
+    """The network that the case trains, with weights of its own: PyTorch's random numbers are everybody's."""
+    rng = np.random.default_rng(case.options["seed"])
+    width = case.inputs["x"].shape[-1]
+    model = make_network(1, width)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.copy_(torch.from_numpy(rng.uniform(-1, 1, tuple(parameter.shape)) / width**0.5))
+    return model
+
+
+# -- why an answer is wrong -----------------------------------------------------------------------
+
+
+def explain(case: Case, found: dict, wanted: dict) -> str | None:
+    """The commonest reasons for what was found."""
+    own, right = found["lines"], wanted["lines"]
+    if not own:
+        return "No line was logged: call `log(text)` for each step."
+    if len(own) < len(right) and own == right[:len(own)]:
+        return (f"The lines of the last {len(right) - len(own)} step(s) are missing. The number of steps need not be a "
+                "multiple of `every`: read what is left after the loop.")
+    if len(own) != len(right):
+        return f"There are {len(own)} lines for {len(right)} steps: one line for each step is wanted."
+    differ = next((i for i, pair in enumerate(zip(own, right)) if pair[0] != pair[1]), None)
+    if differ is not None:
+        return _why_line(own[differ], right[differ], differ + 1, case)
+    if found["late"] is not None:
+        return ("A line may come late, but at most 2 × `every` steps: somebody is watching. Read the losses back every "
+                "`every` steps.")
+    if found["early"] is not None:
+        return ("A copy with `non_blocking=True` returns before it has happened. The virtual GPU has the number all the "
+                "same; a real one would log an old one. Record an event behind the copy, and `synchronize()` the event "
+                "before you read.")
+    return "The lines are right and the trained weights are not: is every batch trained on, in its order?"
+
+
+_PARTS = re.compile(r"step (?P<number>.*): loss (?P<loss>.*), mean (?P<mean>.*), (?P<high>.*) above (?P<limit>.*)")
+
+
+def _why_line(own: str, right: str, number: int, case: Case) -> str:
+    found, wanted = _PARTS.fullmatch(own), _PARTS.fullmatch(right)
+    if found is None or found["limit"] != wanted["limit"]:
+        return "The text of a line has to stay as it was, to the last digit."
+    if found["number"] != wanted["number"]:
+        return "The lines must come in the order of the steps, each with the number of its own step, from step 1."
+    if found["loss"] != wanted["loss"]:
+        return (f"Is that the loss of step {number} itself, after the updates of all steps before? A list of losses keeps "
+                "each step's own tensor; one tensor that is written again and again holds the last.")
+    if found["mean"] != wanted["mean"]:
+        return ("The loss is right and the mean is not. It is of all steps so far. Add up Python numbers, in the order of "
+                "the steps: a sum kept on the device in float32 rounds differently.")
+    return (f"Loss and mean are right and the count is not: it counts the losses above {case.options['limit']:g} up to this "
+            "step, this one included.")
+
+
+EXERCISE = Exercise(
+    name="train",
+    slow=train,
+    truth_on_device=True,
+    cases=cases,
+    ask=ask,
+    explain=explain,
+    step=training_run,
+    points={"values": 3, "syncs": 3, "step_time": 2},
+    # 30 steps, read every 15: two waits, and one more for who reads in the background.
+    max_syncs=3,
+    max_time_ratio={"step_time": 0.85},
+    hints=(
+        "Three lines of the loop want a Python number or a yes or no from the device: the `if`, the `.item()`, the text of "
+        "the log. Who needs the answer at once, and who could have it a few steps later?",
+        "Nobody: all three only serve the log, and the log can come a little later. Keep each step's `loss.detach()` in a "
+        "list, which makes nobody wait. After `every` steps bring them all to the host at once; then compare, add up and "
+        "log, line by line.",
+        "Every `every` steps, and once more after the loop if something is left: `values = torch.stack(kept).tolist()`, one "
+        "wait for all of them. Then for each value: compare it, `total += value`, and log its line with the number of *its* "
+        "step.",
+    ),
+)

@@ -1,0 +1,54 @@
+"""Collectives on tensors of the virtual GPU: done on their values, by the backend that the group has for ``vgpu``.
+
+``torch.distributed.init_process_group("vgpu:gloo")`` makes a group that serves the virtual GPU and not the CPU, as NCCL's
+serves CUDA alone; ``"gloo"`` or ``"cpu:gloo,vgpu:gloo"`` one that serves both. A group that serves CUDA serves it too. Values are real. No time passes on the modelled card:
+communication is not modelled.
+"""
+
+from __future__ import annotations
+
+import weakref
+
+import torch
+import torch.distributed as dist
+
+from .dispatch import compute, handles, unwrap, wrap_results
+from .tensor import DEVICE
+
+_DONE_ON_VALUES = ("barrier", "allgather_", "_allgather_base_", "allreduce_", "broadcast_", "gather_", "scatter_", "reduce_",
+                   "reduce_scatter_", "_reduce_scatter_base_", "alltoall_", "alltoall_base_")
+
+# Group → the same members, with the virtual GPU's backend in the CPU's place.
+_on_values: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
+
+
+def _with_values(group: dist.ProcessGroup) -> dist.ProcessGroup:
+    """Raises RuntimeError where the group serves no virtual GPU."""
+    known = _on_values.get(group)
+    if known is None:
+        try:
+            backend = group._get_backend(DEVICE)
+        except RuntimeError as error:
+            try:
+                backend = group._get_backend(torch.device("cuda"))  # as init_process_group("gloo") has
+            except RuntimeError:
+                raise error from None
+        known = dist.ProcessGroup(dist.HashStore(), group.rank(), group.size())
+        known._register_backend(torch.device("cpu"), dist.ProcessGroup.BackendType.UNDEFINED, backend)
+        _on_values[group] = known
+    return known
+
+
+def _is_group(value) -> bool:
+    return isinstance(value, torch.ScriptObject) and "ProcessGroup" in str(value._type())
+
+
+if dist.is_available():
+
+    @handles(*_DONE_ON_VALUES)
+    def collective(operator, args, kwargs):
+        """One operator of ``c10d`` on the values of its tensors."""
+        inner_args, inner_kwargs, seen = unwrap(operator, args, kwargs)
+        inner_args = [_with_values(dist.ProcessGroup.unbox(value)).boxed() if _is_group(value) else value
+                      for value in inner_args]
+        return wrap_results(operator, compute(operator, inner_args, inner_kwargs), seen, args)

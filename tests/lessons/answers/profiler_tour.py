@@ -1,0 +1,321 @@
+"""Lesson 01: right answers that are not what the reference solution does, and wrong ones with what is said of them."""
+
+import collections
+
+import torch
+
+from gapless.lessons.profiler_traces import line_of
+
+WORK = ("kernel", "memcpy", "memset")
+
+
+def steps_of(trace):
+    return [span for span in trace.spans if span.category == "annotation" and span.name.startswith("ProfilerStep#")]
+
+
+def bounds(trace):
+    steps = steps_of(trace)
+    return steps[0].start_us, max(span.end_us for span in trace.spans if span.category in WORK or span in steps)
+
+
+def kernels_of(trace):
+    return [span for span in trace.spans if span.category == "kernel"]
+
+
+# -- right ------------------------------------------------------------------------------------------
+
+
+def idle_subtracted(trace):
+    """All the time, less the gaps."""
+    if not kernels_of(trace):
+        return None
+    begin, end = reached, _ = bounds(trace)
+    gaps = 0.0
+    for span in kernels_of(trace):
+        gaps += max(0.0, span.start_us - reached)
+        reached = max(reached, span.end_us)
+    return 1 - (gaps + end - reached) / (end - begin)
+
+
+def counted_by_changes(trace):
+    changes = collections.Counter()
+    for span in kernels_of(trace):
+        changes[span.start_us] += 1
+        changes[span.end_us] -= 1
+    if not changes:
+        return None
+    running, busy, before = 0, 0.0, 0.0
+    for at in sorted(changes):
+        busy += (at - before) * (running > 0)
+        running, before = running + changes[at], at
+    begin, end = bounds(trace)
+    return busy / (end - begin)
+
+
+def efficiency_between_cuts(trace):
+    told = [(s.start_us, s.end_us, s.args["blocks per SM"]) for s in kernels_of(trace) if "blocks per SM" in s.args]
+    if not told:
+        return None
+    cuts = sorted({at for start, end, _ in told for at in (start, end)})
+    area = sum(min(1.0, sum(b for start, end, b in told if start <= left and right <= end)) * (right - left)
+               for left, right in zip(cuts, cuts[1:]))
+    begin, end = bounds(trace)
+    return area / (end - begin)
+
+
+def occupancy_with_torch(trace):
+    told = [(s.args["est. achieved occupancy %"], s.duration_ms) for s in kernels_of(trace) if "est. achieved occupancy %" in s.args]
+    if not told:
+        return None
+    share, weight = torch.tensor(told, dtype=torch.float64).T
+    return torch.dot(share, weight) / weight.sum() / 100
+
+
+def fastest_from_the_smallest(measure, candidates):
+    speeds = []
+    for batch in sorted(candidates):
+        try:
+            speeds.append((batch, batch / measure(batch).step_ms))
+        except torch.OutOfMemoryError:
+            break
+    best = max(speed for _, speed in speeds)
+    return next(batch for batch, speed in speeds if speed / best >= 0.95)
+
+
+def operators_by_kernel(trace, k):
+    calls = {s.args.get("correlation"): s for s in trace.spans if s.category == "runtime"}
+    operators = [s for s in trace.spans if s.category == "op"]
+    count = collections.Counter(op.name for op in operators)
+    own, total = collections.Counter(), collections.Counter()
+    for work in trace.spans:
+        call = calls.get(work.args.get("correlation")) if work.category in WORK else None
+        if call is None:
+            continue
+        around = [op for op in operators if op.thread == call.thread and op.start_us <= call.start_us and call.end_us <= op.end_us]
+        for op in around:
+            total[op.name] += work.end_us - work.start_us
+        if around:
+            own[min(around, key=lambda op: op.duration_ms).name] += work.end_us - work.start_us
+    names = sorted(count, key=lambda name: -own[name])[:k]
+    return [{"name": n, "calls": count[n], "device_self_us": float(own[n]), "device_total_us": float(total[n])} for n in names]
+
+
+def memory_inner_first(trace):
+    operators = sorted((s for s in trace.spans if s.category == "op"), key=lambda op: op.duration_ms)
+    rows = collections.defaultdict(lambda: dict.fromkeys(
+        ("size_increase_bytes", "self_size_increase_bytes", "allocation_bytes", "self_allocation_bytes"), 0))
+    for event in trace.events:
+        args = event.get("args", {})
+        if args.get("Device Type") != 1:
+            continue
+        prefix = "self_"
+        for op in operators:
+            if op.thread == (str(event["pid"]), str(event["tid"])) and op.start_us <= event["ts"] <= op.end_us:
+                for kind in dict.fromkeys((prefix, "")):
+                    rows[op.name][f"{kind}size_increase_bytes"] += args["Bytes"]
+                    rows[op.name][f"{kind}allocation_bytes"] += max(0, args["Bytes"])
+                prefix = ""
+    return dict(rows)
+
+
+def source_by_shortest_frame(trace, kernel_name):
+    main = steps_of(trace)[0].thread
+    calls = {s.args["correlation"]: s for s in trace.spans if s.category == "runtime"}
+    found = collections.Counter()
+    for kernel in kernels_of(trace):
+        call = calls.get(kernel.args["correlation"])
+        if kernel.name != kernel_name or call is None:
+            continue
+        frames = [s for s in trace.spans if line_of(s) and s.start_us <= call.start_us <= s.end_us]
+        frames = [s for s in frames if s.thread == call.thread] or [s for s in frames if s.thread == main]
+        found[line_of(min(frames, key=lambda s: s.duration_ms))] += kernel.end_us - kernel.start_us
+    return dict(found)
+
+
+def idle_by_longest_gap(trace):
+    """A loader leaves one long gap between two launches in each step."""
+    launches = [s.start_us for s in trace.spans if s.category == "runtime" and "Launch" in s.name]
+    step_us = steps_of(trace)[-1].end_us - steps_of(trace)[-1].start_us
+    if max(b - a for a, b in zip(launches, launches[1:])) > 0.4 * step_us:
+        return "slow loader"
+    fills = sum(s.duration_ms for s in kernels_of(trace) if s.args["blocks per SM"] >= 1)
+    return "many small kernels" if fills > sum(s.duration_ms for s in kernels_of(trace)) / 2 else "small batch"
+
+
+OTHER_ROUTES = {
+    "gpu_utilization": [idle_subtracted, counted_by_changes],
+    "sm_efficiency": [efficiency_between_cuts],
+    "achieved_occupancy": [occupancy_with_torch],
+    "choose_batch_size": [fastest_from_the_smallest],
+    "top_operators": [operators_by_kernel],
+    "memory_by_operator": [memory_inner_first],
+    "source_of": [source_by_shortest_frame],
+    "why_idle": [idle_by_longest_gap],
+}
+
+# -- wrong ------------------------------------------------------------------------------------------
+
+
+def durations_added(trace):
+    begin, end = bounds(trace)
+    return sum(s.end_us - s.start_us for s in kernels_of(trace)) / (end - begin)
+
+
+def host_steps_only(trace):
+    begin, end = bounds(trace)
+    return counted_by_changes(trace) * (end - begin) / (steps_of(trace)[-1].end_us - begin)
+
+
+def copies_counted(trace):
+    begin, end = bounds(trace)
+    return sum(s.end_us - s.start_us for s in trace.spans if s.category in WORK) / (end - begin)
+
+
+def from_the_first_kernel(trace):
+    begin, end = bounds(trace)
+    kernels = kernels_of(trace)
+    return counted_by_changes(trace) * (end - begin) / (max(s.end_us for s in kernels) - kernels[0].start_us)
+
+
+def zero_without_kernels(trace):
+    return counted_by_changes(trace) or 0.0
+
+
+def mean_over_busy_time(trace):
+    told = [(min(1, s.args["blocks per SM"]), s.duration_ms) for s in kernels_of(trace) if "blocks per SM" in s.args]
+    return sum(b * ms for b, ms in told) / sum(ms for _, ms in told) if told else None
+
+
+def not_at_most_one(trace):
+    begin, end = bounds(trace)
+    return sum(s.args.get("blocks per SM", 0) * (s.end_us - s.start_us) for s in kernels_of(trace)) / (end - begin)
+
+
+def each_at_most_one(trace):
+    begin, end = bounds(trace)
+    return sum(min(1, s.args.get("blocks per SM", 0)) * (s.end_us - s.start_us) for s in kernels_of(trace)) / (end - begin)
+
+
+def occupancy_over_the_steps(trace):
+    begin, end = bounds(trace)
+    return sum(s.args.get("est. achieved occupancy %", 0) * (s.end_us - s.start_us) for s in kernels_of(trace)) / 100 / (end - begin)
+
+
+def occupancy_silent_as_zero(trace):
+    kernels = kernels_of(trace)
+    return sum(s.args.get("est. achieved occupancy %", 0) * s.duration_ms for s in kernels) / 100 / sum(s.duration_ms for s in kernels)
+
+
+def total_as_self(trace, k):
+    rows = operators_by_kernel(trace, None)
+    for row in rows:
+        row["device_self_us"] = row["device_total_us"]
+    return sorted(rows, key=lambda row: -row["device_self_us"])[:k]
+
+
+def any_thread(trace, k):
+    return operators_by_kernel(type(trace)([{**event, "tid": 1} if event["pid"] == 1 else event for event in trace.events]), k)
+
+
+def blocks_as_operators(trace, k):
+    return operators_by_kernel(type(trace)([{**event, "cat": "cpu_op"} if event.get("name") == "forward" else event
+                                            for event in trace.events]), k)
+
+
+def changed_memory(field, source):
+    def wrong(trace):
+        return {name: {**row, field: row[source]} for name, row in memory_inner_first(trace).items()}
+    return wrong
+
+
+def with_the_hosts_memory(trace):
+    events = [{**e, "args": {**e["args"], "Device Type": 1}} if e.get("name") == "[memory]" else e for e in trace.events]
+    return memory_inner_first(type(trace)(events))
+
+
+def innermost_frame_of_all(trace, kernel_name):
+    found = collections.Counter()
+    calls = {s.args["correlation"]: s for s in trace.spans if s.category == "runtime"}
+    for kernel in kernels_of(trace):
+        call = calls.get(kernel.args["correlation"])
+        if kernel.name == kernel_name and call is not None:
+            frames = [s for s in trace.spans if s.category == "python" and s.start_us <= call.start_us <= s.end_us]
+            found[frames[-1].name] += kernel.end_us - kernel.start_us
+    return dict(found)
+
+
+def own_thread_only(trace, kernel_name):
+    events = [e for e in trace.events if e.get("tid") != 2 or e.get("cat") != "cuda_runtime"]
+    return source_by_shortest_frame(type(trace)(events), kernel_name)
+
+
+def unlaunched_as_none(trace, kernel_name):
+    return {**source_by_shortest_frame(trace, kernel_name), "None": 3.0}
+
+
+def largest_that_fits(measure, candidates):
+    for batch in sorted(candidates, reverse=True):
+        try:
+            measure(batch)
+            return batch
+        except torch.OutOfMemoryError:
+            continue
+
+
+def fastest(measure, candidates):
+    speeds = {}
+    for batch in candidates:
+        try:
+            speeds[batch] = batch / measure(batch).step_ms
+        except torch.OutOfMemoryError:
+            continue
+    return max(speeds, key=speeds.get)
+
+
+def out_of_memory_ignored(measure, candidates):
+    return max(candidates, key=lambda batch: batch / measure(batch).step_ms)
+
+
+def by_label(trace):
+    if any(span.name.startswith("enumerate(DataLoader)") for span in trace.spans):
+        return "slow loader"
+    return idle_by_longest_gap(trace)
+
+
+WRONG = [
+    ("gpu_utilization", durations_added, "Durations were added up"),
+    ("gpu_utilization", host_steps_only, "the steps' time ends with the later of both"),
+    ("gpu_utilization", copies_counted, "Copies do not count"),
+    ("gpu_utilization", from_the_first_kernel, "The steps begin before the first kernel"),
+    ("gpu_utilization", zero_without_kernels, "None says that there is nothing to tell"),
+    ("gpu_utilization", lambda trace: 100 * (counted_by_changes(trace) or 0), "A share is between 0 and 1"),
+    ("sm_efficiency", mean_over_busy_time, "Idle time counts here, as 0"),
+    ("sm_efficiency", not_at_most_one, "No SM is more than busy"),
+    ("sm_efficiency", each_at_most_one, "add their blocks per SM first"),
+    ("sm_efficiency", lambda trace: (efficiency_between_cuts(trace) or 0), "None says so"),
+    ("sm_efficiency", lambda trace: trace.nothing, "AttributeError"),
+    ("achieved_occupancy", occupancy_over_the_steps, "Idle time does not count here"),
+    ("achieved_occupancy", occupancy_silent_as_zero, "were counted as 0"),
+    ("achieved_occupancy", lambda trace: (occupancy_with_torch(trace) or 0) * 100, "whole per cent"),
+    ("choose_batch_size", largest_that_fits, "reaches 9"),
+    ("choose_batch_size", fastest, "It is the fastest, but"),
+    ("choose_batch_size", out_of_memory_ignored, "OutOfMemoryError"),
+    ("choose_batch_size", lambda measure, candidates: measure(100_000), "none of the candidates"),
+    ("top_operators", total_as_self, "Self time is of what the operator launched itself"),
+    ("top_operators", any_thread, "on its own thread"),
+    ("top_operators", blocks_as_operators, "A block of `record_function` is no operator"),
+    ("top_operators", lambda trace, k: operators_by_kernel(trace, None), "the first k rows alone"),
+    ("top_operators", lambda trace, k: {}, "Return a list of dicts"),
+    ("memory_by_operator", changed_memory("size_increase_bytes", "allocation_bytes"), "minus what was freed"),
+    ("memory_by_operator", changed_memory("self_allocation_bytes", "allocation_bytes"), "innermost operator around the moment"),
+    ("memory_by_operator", changed_memory("allocation_bytes", "size_increase_bytes"), "leave out changes below 0"),
+    ("memory_by_operator", with_the_hosts_memory, "Only the GPU's memory counts"),
+    ("memory_by_operator", lambda trace: None, "Return a dict"),
+    ("source_of", innermost_frame_of_all, "A frame of PyTorch's is not the user's line"),
+    ("source_of", own_thread_only, "from a thread without Python frames"),
+    ("source_of", unlaunched_as_none, "leave it out"),
+    ("source_of", lambda trace, kernel_name: [], "Return a dict"),
+    ("why_idle", by_label, "launches as fast as it can"),
+    ("why_idle", lambda trace: "small batch", "The evidence"),
+    ("why_idle", lambda trace: "bad luck", "Return one of"),
+]

@@ -1,0 +1,317 @@
+"""Lesson 00: right answers that are not what the reference solution does, and wrong ones with what is said of them."""
+
+import time
+
+import torch
+import torch.nn.functional as F
+
+from gapless.device import clock_ms, synchronize
+
+# -- time_step ------------------------------------------------------------------------------------
+
+
+def one_block_at_a_time(step, warmup, steps, device):
+    """Times a run of all steps three times over."""
+    for _ in range(warmup):
+        step()
+    times = []
+    for _ in range(3):
+        synchronize(device)
+        start = clock_ms(device)
+        for _ in range(steps):
+            step()
+        synchronize(device)
+        times.append((clock_ms(device) - start) / steps)
+    return sorted(times)[1]
+
+
+def by_events(step, warmup, steps, device):
+    """The device's own marks at both ends."""
+    for _ in range(warmup):
+        step()
+    start, end = torch.Event(device, enable_timing=True), torch.Event(device, enable_timing=True)
+    synchronize(device)
+    start.record()
+    for _ in range(steps):
+        step()
+    end.record()
+    end.synchronize()
+    return start.elapsed_time(end) / steps
+
+
+def by_accelerator(step, warmup, steps, device):
+    for _ in range(warmup):
+        step()
+    torch.accelerator.synchronize()
+    start = clock_ms(device)
+    for _ in range(steps):
+        step()
+    torch.accelerator.synchronize()
+    return (clock_ms(device) - start) / steps
+
+
+def stopwatch(warm=True, first=True, last=True, each=False, late_start=True, factor=1.0):
+    def time_step(step, warmup, steps, device):
+        start = clock_ms(device)
+        for _ in range(warmup if warm else 0):
+            step()
+        if first:
+            synchronize(device)
+        if late_start:
+            start = clock_ms(device)
+        for _ in range(steps):
+            step()
+            if each:
+                synchronize(device)
+        if last:
+            synchronize(device)
+        return (clock_ms(device) - start) * factor / steps
+
+    return time_step
+
+
+def real_clock(step, warmup, steps, device):
+    for _ in range(warmup):
+        step()
+    synchronize(device)
+    start = time.perf_counter()
+    for _ in range(steps):
+        step()
+    synchronize(device)
+    return 1000 * (time.perf_counter() - start) / steps
+
+
+# -- train ----------------------------------------------------------------------------------------
+
+
+def trained(model, optimizer, x, y):
+    optimizer.zero_grad()
+    loss = F.mse_loss(model(x), y)
+    loss.backward()
+    optimizer.step()
+    return loss.detach()
+
+
+class Log:
+    """Lines from losses that have been read."""
+
+    def __init__(self, limit, log):
+        self.limit, self.log = limit, log
+        self.total, self.high, self.number = 0.0, 0, 0
+
+    def __call__(self, values):
+        for value in values:
+            self.number += 1
+            self.total += value
+            self.high += value > self.limit
+            self.log(f"step {self.number}: loss {value:.6f}, mean {self.total / self.number:.6f}, {self.high} above {self.limit}")
+
+
+def into_a_buffer(model, optimizer, batches, limit, every, log):
+    kept, write = torch.empty(every, device=batches[0][0].device), Log(limit, log)
+    for i, (x, y) in enumerate(batches):
+        kept[i % every] = trained(model, optimizer, x, y)
+        if (i + 1) % every == 0:
+            write(kept.tolist())
+    write(kept[:len(batches) % every].cpu().tolist() if len(batches) % every else [])
+
+
+def in_the_background(model, optimizer, batches, limit, every, log, waits=True):
+    """Copies to pinned memory, and reads a copy when the next one is queued."""
+    write, kept, copied = Log(limit, log), [], None
+
+    def read():
+        if copied is not None:
+            host, event = copied
+            if waits:
+                event.synchronize()
+            write(host.tolist())
+
+    def copy():
+        host = torch.empty(len(kept), pin_memory=True)
+        host.copy_(torch.stack(kept), non_blocking=True)
+        event = torch.Event()
+        event.record()
+        kept.clear()
+        return host, event
+
+    for x, y in batches:
+        kept.append(trained(model, optimizer, x, y))
+        if len(kept) == every:
+            read()
+            copied = copy()
+    read()
+    copied = copy() if kept else None
+    read()
+
+
+def background_without_a_wait(*args):
+    in_the_background(*args, waits=False)
+
+
+def kept(model, optimizer, batches, limit, every, log, last=True, keep=lambda loss: loss, flush_each=None, write=None):
+    """The solution, with parts to be got wrong."""
+    losses, write = [], write or Log(limit, log)
+    for x, y in batches:
+        losses.append(keep(trained(model, optimizer, x, y)))
+        if len(losses) == (flush_each or every):
+            write(torch.stack(losses).tolist())
+            losses.clear()
+    if last and losses:
+        write(torch.stack(losses).tolist())
+
+
+def forgets_the_rest(*args):
+    kept(*args, last=False)
+
+
+def reads_at_the_end(model, optimizer, batches, limit, every, log):
+    kept(model, optimizer, batches, limit, every, log, flush_each=10**9)
+
+
+def one_tensor_again_and_again(model, optimizer, batches, limit, every, log):
+    same = torch.zeros((), device=batches[0][0].device)
+    kept(model, optimizer, batches, limit, every, log, keep=lambda loss: same.copy_(loss))
+
+
+def sums_on_the_device(model, optimizer, batches, limit, every, log):
+    device = batches[0][0].device
+    total, high, losses = torch.zeros((), device=device), torch.zeros((), device=device, dtype=torch.int64), []
+    number = 0
+
+    def write():
+        nonlocal number
+        values, totals, highs = (torch.stack([row[i] for row in losses]).tolist() for i in range(3))
+        for value, mean_of, count in zip(values, totals, highs):
+            number += 1
+            log(f"step {number}: loss {value:.6f}, mean {mean_of / number:.6f}, {count} above {limit}")
+        losses.clear()
+
+    for x, y in batches:
+        loss = trained(model, optimizer, x, y)
+        total, high = total + loss, high + (loss > limit)
+        losses.append((loss, total, high))
+        if len(losses) == every:
+            write()
+    if losses:
+        write()
+
+
+class WrongCount(Log):
+    def __call__(self, values):
+        self.high += sum(value > self.limit for value in values)  # for all at once, before the lines
+        for value in values:
+            self.number += 1
+            self.total += value
+            self.log(f"step {self.number}: loss {value:.6f}, mean {self.total / self.number:.6f}, {self.high} above {self.limit}")
+
+
+class OtherText(Log):
+    def __call__(self, values):
+        for value in values:
+            self.log(f"loss {value:.3f}")
+
+
+class OneLine(Log):
+    def __call__(self, values):
+        self.log(f"step {self.number}: loss {values[-1]:.6f}, mean {self.total:.6f}, {self.high} above {self.limit}")
+
+
+def wrong_writer(kind):
+    def train(model, optimizer, batches, limit, every, log):
+        kept(model, optimizer, batches, limit, every, log, write=kind(limit, log))
+
+    return train
+
+
+def does_not_train(model, optimizer, batches, limit, every, log):
+    with torch.no_grad():
+        Log(limit, log)(torch.stack([F.mse_loss(model(x), y) for x, y in batches]).tolist())
+
+
+def logs_a_tensor(model, optimizer, batches, limit, every, log):
+    for x, y in batches:
+        log(trained(model, optimizer, x, y))
+
+
+# -- predict_step_ms ------------------------------------------------------------------------------
+
+
+def in_seconds_first(flops, bytes, launches, card):
+    device = sum(n * max(f / card.flops_per_s, b / card.bytes_per_s, card.kernel_ms / 1000)
+                 for f, b, n in zip(flops, bytes, launches))
+    return 1000 * max(device, sum(launches) * card.launch_ms / 1000)
+
+
+def with_tensors(flops, bytes, launches, card):
+    f, b, n = (torch.tensor(values, dtype=torch.float64) for values in (flops, bytes, launches))
+    ms = torch.maximum(1000 * f / card.flops_per_s, 1000 * b / card.bytes_per_s).clamp(min=card.kernel_ms)
+    return max(float((n * ms).sum()), float(n.sum()) * card.launch_ms)
+
+
+def roofline(per_kernel, of_all=max):
+    def predict_step_ms(flops, bytes, launches, card):
+        device = sum(n * per_kernel(1000 * f / card.flops_per_s, 1000 * b / card.bytes_per_s, card)
+                     for f, b, n in zip(flops, bytes, launches))
+        return of_all((device, sum(launches) * card.launch_ms))
+
+    return predict_step_ms
+
+
+def totals(flops, bytes, launches, card):
+    return max(1000 * sum(f * n for f, n in zip(flops, launches)) / card.flops_per_s,
+               1000 * sum(b * n for b, n in zip(bytes, launches)) / card.bytes_per_s,
+               sum(launches) * card.launch_ms)
+
+
+def full(compute, move, card):
+    return max(compute, move, card.kernel_ms)
+
+
+def once_each(flops, bytes, launches, card):
+    return roofline(full)(flops, bytes, [1] * len(flops), card)
+
+
+OTHER_ROUTES = {
+    "time_step": [one_block_at_a_time, by_events, by_accelerator],
+    "train": [into_a_buffer, in_the_background],
+    "predict_step_ms": [in_seconds_first, with_tensors],
+}
+
+WRONG = [
+    ("time_step", stopwatch(last=False), "host's time to *queue*"),
+    ("time_step", stopwatch(first=False), "busy with earlier work"),
+    ("time_step", stopwatch(each=True), "wait after every step"),
+    ("time_step", stopwatch(late_start=False), "start the clock after it"),
+    ("time_step", stopwatch(warm=False), "Run `warmup` steps"),
+    ("time_step", lambda *args: stopwatch()(*args) * args[2], "divide by `steps`"),
+    ("time_step", stopwatch(factor=1e-3), "milliseconds are wanted"),
+    ("time_step", real_clock, "clock_ms(device)"),
+    ("time_step", lambda step, warmup, steps, device: None, "Return one number"),
+    ("time_step", lambda step, warmup, steps, device: step(1), "TypeError"),
+    ("train", forgets_the_rest, "read what is left after the loop"),
+    ("train", reads_at_the_end, "at most 2 × `every` steps"),
+    ("train", one_tensor_again_and_again, "each step's own tensor"),
+    ("train", sums_on_the_device, "rounds differently"),
+    ("train", background_without_a_wait, "Record an event"),
+    ("train", wrong_writer(WrongCount), "the count is not"),
+    ("train", wrong_writer(OtherText), "stay as it was"),
+    ("train", wrong_writer(OneLine), "one line for each step"),
+    ("train", does_not_train, "is wrong"),
+    ("train", logs_a_tensor, "log takes a line of text"),
+    ("train", lambda *args: None, "No line was logged"),
+    ("predict_step_ms", roofline(lambda compute, move, card: compute, of_all=lambda both: both[0]), "arithmetic alone"),
+    ("predict_step_ms", roofline(lambda compute, move, card: move, of_all=lambda both: both[0]), "bytes alone"),
+    ("predict_step_ms", roofline(full, of_all=sum), "the slower of the two"),
+    ("predict_step_ms", roofline(full, of_all=lambda both: both[0]), "is the slower one here"),
+    ("predict_step_ms", roofline(full, of_all=lambda both: both[1]), "The device needs longer"),
+    ("predict_step_ms", roofline(lambda compute, move, card: max(compute, move)), "No kernel is shorter"),
+    ("predict_step_ms", roofline(lambda compute, move, card: compute + move), "not their sum"),
+    ("predict_step_ms", totals, "kernel by kernel"),
+    ("predict_step_ms", once_each, "multiply by it"),
+    ("predict_step_ms", roofline(lambda c, m, card: max(full(c, m, card), card.launch_ms), of_all=lambda both: both[0]),
+     "for the *whole step*"),
+    ("predict_step_ms", lambda flops, bytes, launches, card: roofline(full)(flops, bytes, launches, card) / 1000, "in seconds"),
+    ("predict_step_ms", lambda flops, bytes, launches, card: 4.2, "one kernel at a time"),
+    ("predict_step_ms", lambda flops, bytes, launches, card: "7 ms", "Return one number"),
+]

@@ -1,0 +1,267 @@
+"""Lesson 03's workload and functions: against plain Python, against one another, alone and in two processes."""
+
+import re
+import warnings
+
+import numpy as np
+import pytest
+import torch
+import torch.distributed as dist
+import torch.multiprocessing
+from reference import solution
+from torch import nn
+from torchmetrics import MeanMetric
+
+import gapless
+from gapless.lessons import full_size
+from gapless.lessons.metric_cases import logits_and_labels, on_device
+from gapless.lessons.metric_collection import LESSON
+from gapless.lessons.metric_functions import CLASSES, IGNORE, METRICS, collect, evaluate, update_loss
+from gapless.lessons.metric_workload import (
+    LABELS,
+    Size,
+    TimedNetwork,
+    TrainingMetrics,
+    device_group,
+    make_images,
+    make_network,
+    training_step,
+    waits_by_block,
+    with_values,
+)
+
+CPU = torch.device("cpu")
+
+
+@pytest.fixture(scope="module")
+def solutions():
+    return solution(LESSON.id)
+
+
+def by_hand(predictions, targets):
+    """The four macro averages, class by class, in plain Python."""
+    pairs = [(t, p) for t, p in zip(targets, predictions) if t != IGNORE]
+    rows = []
+    for c in {c for pair in pairs for c in pair}:
+        right = sum(pair == (c, c) for pair in pairs)
+        actual, predicted = sum(t == c for t, _ in pairs), sum(p == c for _, p in pairs)
+        rows.append((right / actual if actual else 0, right / predicted if predicted else 0, 2 * right / (actual + predicted)))
+    recall, precision, f1 = (sum(column) / len(rows) for column in zip(*rows)) if rows else (0, 0, 0)
+    return {"accuracy": recall, "precision": precision, "recall": recall, "f1": f1}
+
+
+def batches(seed, shape=(3, 40), ignored=0.0):
+    rng = np.random.default_rng(seed)
+    logits, labels = logits_and_labels(rng, shape)
+    return logits, np.where(rng.random(shape) < ignored, IGNORE, labels)
+
+
+def values(found):
+    return {name: value.item() for name, value in found.items()}
+
+
+# -- values ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("ignored", [0.0, 0.3, 1.0])
+@pytest.mark.parametrize("shape", [(3, 40), (1, 1), (5, 7)])
+def test_slow_and_fixed_evaluation_are_the_averages_by_hand(solutions, shape, ignored):
+    logits, targets = batches(1, shape, ignored)
+    wanted = by_hand(logits.argmax(-1).flatten().tolist(), targets.flatten().tolist())
+    loader = list(zip(on_device(CPU, logits), on_device(CPU, targets)))
+    slow = values(evaluate(nn.Identity(), loader, CPU))
+    assert slow == pytest.approx(wanted, rel=1e-5, abs=1e-7)
+    assert values(solutions["evaluate"](nn.Identity(), loader, CPU)) == slow  # to the last bit
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_collected_averages_are_those_of_separate_metrics_to_the_last_bit(solutions, seed):
+    logits, targets = batches(seed)
+    slow = values(collect(on_device(CPU, logits), on_device(CPU, targets)))
+    assert slow == pytest.approx(by_hand(logits.argmax(-1).flatten().tolist(), targets.flatten().tolist()), rel=1e-5)
+    device = gapless.device("vgpu")
+    assert values(solutions["collect"](on_device(device, logits), on_device(device, targets))) == slow
+
+
+def variants(device, solutions):
+    """TrainingMetrics as first written, and with every fix."""
+    mean_class = solutions["suppress_nan_check"](type("Mean", (MeanMetric,), {}))
+    return [TrainingMetrics(device, classes=CLASSES),
+            TrainingMetrics(device, solutions["update_loss"], mean_class, shared=True, classes=CLASSES)]
+
+
+def take_in(metrics, seed, device, ranks=slice(None)):
+    logits, targets = batches(seed, (4, 33))
+    losses = np.random.default_rng(seed).uniform(0.5, 7, 4).astype(np.float32)
+    for loss, output, target in list(zip(*(on_device(device, array) for array in (losses, logits, targets))))[ranks]:
+        metrics.update(loss, output, target)
+
+
+def test_fixed_training_metrics_equal_the_naive_ones_after_compute_and_reset(solutions):
+    for device in (CPU, gapless.device("vgpu")):
+        naive, fixed = variants(device, solutions)
+        for seed in (1, 2):
+            for metrics in (naive, fixed):
+                take_in(metrics, seed, device)
+            assert fixed.compute() == naive.compute()  # and on from there, nothing reset
+        for metrics in (naive, fixed):
+            metrics.reset()
+            take_in(metrics, 3, device)
+        assert fixed.compute() == naive.compute()
+
+
+def test_weights_count():
+    metric = MeanMetric()
+    for loss, batch in ((2.0, 30), (5.0, 10)):
+        update_loss(metric, torch.tensor(loss), batch)
+    assert metric.compute().item() == (2 * 30 + 5 * 10) / 40
+
+
+# -- several processes ----------------------------------------------------------------------------
+
+
+def _rank(rank, world_size, backend, device_name, path, results):
+    warnings.simplefilter("ignore")
+    torch.set_num_threads(1)
+    device = gapless.device(device_name) if device_name != "cpu" else CPU
+    dist.init_process_group(backend, init_method=f"file://{path}", rank=rank, world_size=world_size)
+    functions = solution(LESSON.id)
+    found = []
+    for metrics in variants(device, functions):
+        take_in(metrics, 5, device, slice(rank, None, world_size))
+        found.append(metrics.compute())
+        metrics.reset()
+        take_in(metrics, 6, device, slice(rank, None, world_size))
+        found.append(metrics.compute())
+    own, left = functions["step_time_metric"](device), MeanMetric()
+    for metric in (own, left):
+        metric.update(10.0 + rank)
+    try:
+        gathered = left.compute().item()
+    except RuntimeError as error:
+        gathered = str(error)
+    torch.save({"found": found, "own": own.compute().item(), "gathered": gathered}, f"{results}/{rank}.pt")
+    dist.barrier()
+    dist.destroy_process_group()
+
+
+@pytest.mark.parametrize("backend, device, gathers", [("cpu:gloo", "cpu", True), ("vgpu:gloo", "vgpu:a40", False)])
+def test_in_two_processes(solutions, tmp_path, backend, device, gathers):
+    """Naive and fixed metrics agree to the last bit, and with one process that sees all; a CPU metric gathers only where the
+    group serves the CPU, and a step time is each process's own."""
+    torch.multiprocessing.spawn(_rank, (2, backend, device, str(tmp_path / "store"), str(tmp_path)), nprocs=2)
+    seen = [torch.load(tmp_path / f"{rank}.pt") for rank in (0, 1)]
+    for rank, of_rank in enumerate(seen):
+        naive, naive_again, fixed, fixed_again = of_rank["found"]
+        assert fixed == naive and fixed_again == naive_again
+        assert of_rank["own"] == 10.0 + rank
+        assert of_rank["gathered"] == (10.5 if gathers else "No backend type associated with device type cpu")
+    assert seen[0]["found"] == seen[1]["found"]
+    alone, _ = variants(CPU, solutions)
+    for number, seed in enumerate((5, 6)):
+        take_in(alone, seed, CPU)
+        assert seen[0]["found"][number] == pytest.approx(alone.compute(), rel=1e-6)
+        alone.reset()
+
+
+def test_the_articles_error_and_its_cures_in_a_group_of_one():
+    device = gapless.device("vgpu")
+    for metric, right in ((MeanMetric(), False), (MeanMetric(sync_on_compute=False), True), (MeanMetric().to(device), True)):
+        metric.update(3.0)
+        with device_group(device):
+            with pytest.raises(RuntimeError, match="is open in this Python process"), device_group(device):
+                pass
+            if right:
+                assert metric.compute().item() == 3.0
+            else:
+                with pytest.raises(RuntimeError, match="No backend type associated with device type cpu"):
+                    metric.compute()
+    assert not dist.is_initialized()
+
+
+# -- the training step and what it shows ----------------------------------------------------------
+
+
+def profiled(make_metrics, device):
+    with full_size(device, LABELS):
+        step = training_step(device, make_metrics(), Size(4, 64), CLASSES)
+        return gapless.StepReport.from_trace(gapless.profile(step, steps=2, device=device))
+
+
+def test_waits_of_the_training_step_are_those_the_lesson_names(solutions):
+    device = gapless.device("vgpu")
+    naive, fixed = (profiled(lambda: variants(device, solutions)[which], device) for which in (0, 1))
+    assert [sync.op for sync in naive.syncs_in_steps if sync.step == 0] == ["aten::to", "aten::item", "aten::item"]
+    assert re.match(r"lessons/metric_functions.py:\d+", naive.syncs[0].location)
+    assert fixed.syncs_per_step == profiled(lambda: None, device).syncs_per_step == 0
+    assert fixed.kernels < naive.kernels
+
+
+def test_blocks_hold_their_waits():
+    from torch.profiler import record_function
+
+    device = gapless.device("vgpu")
+    x = torch.ones(3, device=device)
+
+    def step():
+        with record_function("outer"):
+            x.sum().item()
+            with record_function("inner"):
+                x.sum().item(), x.sum().item()
+            with record_function("free"):
+                x.sum()
+
+    table = waits_by_block(gapless.StepReport.from_trace(gapless.profile(step, steps=2, device=device)))
+    assert re.findall(r"\| (\w+) \| (\d) \|", table) == [("outer", "1"), ("inner", "2"), ("free", "0")]
+
+
+def test_training_step_trains_on_vgpu_as_on_the_cpu(monkeypatch):
+    """Same parameters and the same metrics after two exact steps."""
+    from gapless.lessons import metric_workload
+
+    found = []
+    for device in (CPU, gapless.device("vgpu")):
+        networks, make = [], make_network
+        monkeypatch.setattr(metric_workload, "make_network", lambda classes: networks.append(make(classes)) or networks[-1])
+        metrics = TrainingMetrics(device, classes=10)
+        torch.manual_seed(0)
+        step = training_step(device, metrics, Size(2, 32), classes=10)
+        step(), step()
+        found.append(({k: v.cpu() for k, v in networks[0].state_dict().items()}, metrics.compute()))
+        monkeypatch.undo()
+    # ResNet-18 at 32×32 ends in a normalisation over two values, which enlarges rounding.
+    torch.testing.assert_close(found[1], found[0], rtol=1e-3, atol=1e-3)
+
+
+def test_timed_network_takes_time_without_values_and_answers_with_values():
+    device = gapless.device("vgpu")
+    with full_size(device, LABELS):
+        with with_values(device):
+            answers = [torch.full((2, CLASSES), float(i), device=device) for i in range(2)]
+        network = TimedNetwork(device, answers)
+        images = make_images(device, Size(2, 64))
+        before = gapless.vgpu.timeline().kernel_count
+        with with_values(device):
+            assert [network(images).sum().item() / (2 * CLASSES) for _ in range(3)] == [0, 1, 0]
+    assert gapless.vgpu.timeline().kernel_count - before > 3 * 40
+
+
+def test_a_function_that_shirks_at_full_size_is_found():
+    """Not the kernels alone: the numbers at full size have to be right as well."""
+    from gapless.lessons.gather import gather
+    from gapless.lessons.judge import judge
+
+    def shirker(outputs, targets):
+        if outputs[0].shape[0] == 128:
+            return {name: torch.zeros((), device=outputs[0].device) for name in METRICS}
+        return collect(outputs, targets)
+
+    exercise = LESSON.exercises["collect"]
+    cases = exercise.cases(1)
+    right, *others = judge(exercise, cases, gather(exercise, shirker, cases, "vgpu"))
+    assert right.outcome == "pass" and {v.outcome for v in others} == {"fail"}
+    assert "at full size, and should be" in others[0].message
+
+
+def test_points_are_those_the_notebook_states():
+    assert LESSON.max_points == 24

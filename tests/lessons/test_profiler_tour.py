@@ -1,0 +1,248 @@
+"""Lesson 01's workload, its traces and its reference answers, against independent truths."""
+
+import base64
+import json
+import random
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from answers import profiler_tour as answers
+from reference import solution
+
+import gapless
+from gapless import profiler, vgpu, views
+from gapless.lessons import full_size
+from gapless.lessons.gather import gather
+from gapless.lessons.headline import Figures, table
+from gapless.lessons.judge import judge
+from gapless.lessons.plain import as_plain, difference
+from gapless.lessons.profiler_answers import ENOUGH, idle_evidence, steps_time
+from gapless.lessons.profiler_tour import EXERCISES, LESSON, programs
+from gapless.lessons.profiler_traces import SLOW_LOADER, SMALL_BATCH, SMALL_KERNELS, busy_trace, training_trace
+from gapless.lessons.profiler_workload import (
+    measure_on,
+    puzzle,
+    record,
+    share_table,
+    simulated,
+    trace_at,
+    write_traces,
+)
+from gapless.trace import Trace, read_traces
+
+CAUSES = {1: SMALL_KERNELS, 2: SLOW_LOADER, 3: SMALL_BATCH}
+
+
+@pytest.fixture(scope="module")
+def fixed():
+    return solution("01_profiler_tour")
+
+
+@pytest.fixture(scope="module")
+def traces(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("traces")
+    files = write_traces(folder)
+    return folder, files, {label: Trace.read(path) for label, path in files.items()}
+
+
+@pytest.fixture(scope="module")
+def small():
+    """A training step of two layers with values, two streams and a read-back, profiled on the virtual GPU."""
+    device = gapless.device("vgpu:a10g")
+    vgpu.timeline().reset()
+    torch.manual_seed(0)
+    network = torch.nn.Sequential(torch.nn.Linear(64, 256), torch.nn.ReLU(), torch.nn.Linear(256, 8)).to(device)
+    rows, side = torch.randn(128, 64, device=device), torch.vgpu.Stream()
+    gapless.synchronize(device)
+    with profiler.profile(device=device, schedule=profiler.schedule(wait=0, warmup=1, active=2, repeat=1), record_shapes=True,
+                          profile_memory=True, with_stack=True) as prof:
+        for _ in range(3):
+            loss = network(rows).square().mean()
+            loss.backward()
+            with torch.vgpu.stream(side):
+                rows.sin().cos()
+            loss.item()
+            prof.step()
+    return prof.trace
+
+
+def sampled(trace, value, count=200_000):
+    """The mean over the steps' time of ``min(1, sum of value(kernel) of those running)``, at random moments."""
+    begin, end = steps_time(trace)
+    moments = np.random.default_rng(0).uniform(begin, end, count)
+    running = np.zeros(count)
+    for span in trace.spans:
+        if span.category == "kernel":
+            running += value(span) * ((moments >= span.start_us) & (moments < span.end_us))
+    return np.minimum(running, 1).mean()
+
+
+@pytest.mark.parametrize("options", [{}, {"streams": 3}, {"within": True}, {"late": True, "copies": True}, {"streams": 2, "small": True}])
+def test_overview_measures_are_what_random_moments_show(options):
+    trace = Trace(busy_trace(np.random.default_rng(5), **options))
+    assert views.gpu_utilization(trace) == pytest.approx(sampled(trace, lambda span: 1.0), abs=0.005)
+    assert views.sm_efficiency(trace) == pytest.approx(sampled(trace, lambda span: span.args["blocks per SM"]), abs=0.005)
+
+
+@pytest.mark.parametrize("name, tolerance", [
+    # work in flight when the recording begins: the views leave its time out
+    ("gpu_utilization", 0.02), ("sm_efficiency", 0.02), ("achieved_occupancy", 0.02),
+    ("top_operators", 1e-6), ("memory_by_operator", 1e-6),
+])
+def test_solution_agrees_with_the_views_on_a_profiled_program(fixed, small, name, tolerance):
+    options = {"k": 6} if name == "top_operators" else {}
+    assert difference(fixed[name](small, **options), LESSON.exercises[name].right(small, **options), tolerance, 1e-3) is None
+
+
+def test_sources_are_this_files_lines(fixed, small):
+    for row in views.kernel_view(small):
+        found = fixed["source_of"](small, row.name)
+        assert found == pytest.approx(LESSON.exercises["source_of"].right(small, row.name), abs=1e-3)
+        assert all(line.startswith("lessons/test_profiler_tour.py:") for line in found)
+
+
+def test_cases_leave_no_answer_to_the_last_digit():
+    """Whatever the seed: batch sizes and causes are clear, and the steps' time is what the tools take it to be."""
+    for seed in random.Random(1).sample(range(10**6), 12):
+        for case in LESSON.exercises["why_idle"].cases(seed):
+            trace = Trace(case.options["events"])
+            launching, filled = idle_evidence(trace)
+            assert launching < 0.3 or (launching > 0.7 and (filled < 0.3 or filled > 0.7))
+            assert views._window(trace) == pytest.approx(steps_time(trace), abs=1e-6)
+        for case in LESSON.exercises["choose_batch_size"].cases(seed):
+            fits = {int(b): int(b) / row["step_ms"] for b, row in case.options["table"].items() if row is not None}
+            assert len(fits) >= 3 and all(abs(speed / max(fits.values()) - ENOUGH) > 0.005 for speed in fits.values())
+        for name in ("gpu_utilization", "sm_efficiency"):
+            for case in LESSON.exercises[name].cases(seed):
+                trace = Trace(case.options["events"])
+                if case.name != "no kernel at all":
+                    assert views._window(trace) == pytest.approx(steps_time(trace), abs=1e-6)
+
+
+def test_answers_by_other_routes_hold_for_many_seeds(fixed):
+    for seed in range(8):
+        for exercise in EXERCISES:
+            for case in exercise.cases(seed):
+                wanted = exercise.ask(exercise.right, case, None)
+                for function in [fixed[exercise.name], *answers.OTHER_ROUTES[exercise.name]]:
+                    found = as_plain(exercise.ask(function, case, None))
+                    assert difference(found, wanted, 1e-5, 1e-3) is None, (seed, exercise.name, case.name)
+
+
+@pytest.mark.parametrize("name, function, says", answers.WRONG, ids=range(len(answers.WRONG)))
+def test_no_seed_lets_a_wrong_answer_pass(name, function, says):
+    exercise = LESSON.exercises[name]
+    for seed in range(6):
+        cases = exercise.cases(seed)
+        verdict, = judge(exercise, cases, gather(exercise, function, cases, "vgpu:a10g"))
+        assert verdict.outcome == "fail", seed
+
+
+@pytest.mark.parametrize("name", LESSON.exercises)
+def test_odd_answers_are_told_and_break_nothing(name):
+    odd = [None, True, -1, 1e300, float("nan"), "text", [], [[]], [None], {}, {"a": None}, {"a": []}, [{"name": []}],
+           [{"name": [], "device_self_us": "much"}], {"aten::linear": {"size_increase_bytes": []}}]
+    exercise = LESSON.exercises[name]
+    cases = exercise.cases(1)
+    for value in odd:
+        verdict, = judge(exercise, cases, gather(exercise, lambda *args, **options: value, cases, "vgpu:a10g"))
+        assert verdict.outcome == "fail" and verdict.message
+
+
+def test_training_traces_are_nested_and_in_time():
+    trace = Trace(training_trace(np.random.default_rng(0)))
+    starts = {span.args["correlation"]: span.start_us for span in trace.spans if span.category == "runtime"}
+    for span in trace.spans:
+        if span.category == "kernel":
+            assert span.start_us > starts[span.args["correlation"]]
+
+
+# -- the lesson's own traces ------------------------------------------------------------------------
+
+
+def test_written_traces_are_the_same_twice_and_leave_the_card_as_it_was(traces, tmp_path):
+    device = gapless.device("vgpu:t4")
+    again = write_traces(tmp_path)
+    assert vgpu.card().key == "t4" and not vgpu.is_shape_only()
+    assert torch.ones(2, device=device).sum().item() == 2
+    _, files, _ = traces
+    assert {label: path.read_bytes() for label, path in again.items()} == {label: path.read_bytes() for label, path in files.items()}
+
+
+def test_written_traces_have_three_steps_shapes_memory_and_lines(traces):
+    folder, files, read = traces
+    assert list(files) == ["batch 4", "batch 32"]
+    assert sorted(read_traces(folder)) == sorted(path.name for path in files.values())
+    for batch, trace in zip((4, 32), read.values()):
+        assert trace.simulated and trace.device_name == vgpu.CARDS["h100"].name
+        assert len(answers.steps_of(trace)) == 3
+        dims = [span.args["Input Dims"][0] for span in trace.spans if span.name == "aten::convolution"]
+        assert dims[0] == [batch, 3, 224, 224] and len(dims) == 3 * 53
+        assert {span.name for span in trace.spans if span.category == "annotation"} >= {"forward", "backward", "copy the batch"}
+        assert any(row.allocation_bytes for row in views.memory_by_operator(trace))
+        assert {row.location.partition(":")[0] for row in views.source_of(trace, "convolution_forward_tf32") if row.location} \
+            == {"lessons/profiler_workload.py"}
+
+
+def test_larger_batch_fills_the_fast_card(traces):
+    small, large = traces[2].values()
+    assert views.gpu_utilization(small) < 0.5 < 0.9 < views.gpu_utilization(large)
+    assert views.gpu_utilization(trace_at(4, "t4")) > 0.9  # and a slow card needs none
+
+
+def test_simulated_restores_the_card_after_an_error():
+    gapless.device("vgpu:a100")
+    with pytest.raises(ZeroDivisionError), simulated("t4"):
+        1 / 0
+    assert vgpu.card().key == "a100"
+
+
+@pytest.mark.parametrize("card", ["t4", "a10g", "a100", "h200"])
+@pytest.mark.parametrize("number", CAUSES)
+def test_puzzles_are_idle_for_the_stated_reason(fixed, card, number):
+    device = gapless.device(f"vgpu:{card}")
+    with full_size(device):
+        trace = record(puzzle(number, device), device)
+    assert views.gpu_utilization(trace) < 0.9
+    assert fixed["why_idle"](trace) == CAUSES[number]
+
+
+def test_measure_gives_throughput_and_runs_out_of_memory():
+    measure = measure_on(gapless.device("vgpu:a10g"))
+    assert 4 / measure(4).step_ms < 16 / measure(16).step_ms
+    with pytest.raises(torch.OutOfMemoryError):
+        measure(1024)
+
+
+def test_programs_say_how_many_samples_a_step_has():
+    assert [(program.name, program.samples) for program in programs({})] == [(f"batch {n}", n) for n in (4, 8, 16, 32)]
+
+
+def test_share_table_shows_what_cannot_be_told_as_a_dash(traces):
+    text = share_table({"one": traces[2]["batch 4"]}, {"half": lambda trace: 0.5, "nothing": lambda trace: None})
+    assert text.splitlines()[1].split() == ["one", "50.0", "%", "—"]
+
+
+def test_table_gives_the_speed_up_of_a_sample_where_batches_differ():
+    def figures(name, samples, ms):
+        return Figures(name, "size", 0, [], 1.0, 1.0, 1.0, ms, None, True, "a card", "—", samples)
+
+    text = table(LESSON, [figures("small", 4, 10.0), figures("large", 32, 20.0)])
+    assert "| speed-up a sample |" in text and "| 4.00× |" in text
+    assert "| speed-up |" in table(LESSON, [figures("slow", 1, 10.0), figures("fast", 1, 5.0)])
+
+
+def test_screenshots_in_the_notebook_are_those_of_docs_and_have_alternative_text():
+    root = Path(__file__).parents[2]
+    cells = json.loads((root / "solutions/01_profiler_tour/01_profiler_tour.ipynb").read_text(encoding="utf-8"))["cells"]
+    shown = {}
+    for cell in cells:
+        for name, picture in cell.get("attachments", {}).items():
+            shown[name] = base64.b64decode(picture["image/png"])
+            text = "".join(cell["source"])
+            assert len(text.split(f"](attachment:{name})")[0].rpartition("![")[2]) > 60
+    kept = {path.name: path.read_bytes() for path in (root / "docs/screenshots").glob("*.png")}
+    assert shown.keys() == kept.keys()
+    assert shown == kept, "run python docs/screenshots/embed.py and make notebooks"
