@@ -27,7 +27,9 @@ def test_times_are_those_that_the_lessons_state():
 
 
 def minutes(text):
-    return 60 if "an hour" in text else int(re.search(r"\d+", text).group())
+    if "hour" in text:
+        return 90 if "a half" in text else 60
+    return int(re.search(r"\d+", text).group())
 
 
 def test_runs_from_the_top(tmp_path):

@@ -41,7 +41,7 @@ def test_a_record_is_the_same_twice(record, tmp_path):
 
 def test_raises_when_the_solution_is_not_there(tmp_path, capsys):
     assert main(["record", "--device", "vgpu", "--out", "-", "--solutions", str(tmp_path / "no")]) == 2
-    assert "name the notebook with --solutions" in capsys.readouterr().err
+    assert "name the folder of the reference solutions with --solutions" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("gpu, card", [

@@ -192,3 +192,16 @@ def test_an_operators_call_stack_is_as_good():
 def test_a_name_that_no_kernel_has_is_an_error_that_tells_the_nearest():
     with pytest.raises(ValueError, match="no kernel of this trace is called 'gem'; near it: gemm"):
         views.source_of(one_step(kernel(0, 1, 1)), "gem")
+
+
+def test_a_launch_that_ends_with_its_step_belongs_to_it_whatever_rounding_does():
+    start_us = 1e9 + 0.3  # start + duration of the call is, in floating point, a little more than the step's end
+    events = [
+        {"ph": "X", "cat": "user_annotation", "name": "ProfilerStep#0", "pid": 1, "tid": 1, "ts": start_us, "dur": 100.1},
+        {"ph": "X", "cat": "cpu_op", "name": "aten::add", "pid": 1, "tid": 1, "ts": start_us, "dur": 100.1},
+        {"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 1, "tid": 1, "ts": start_us + 90, "dur": 10.1 + 1e-5,
+         "args": {"correlation": 1}},
+        {"ph": "X", "cat": "kernel", "name": "add", "pid": 0, "tid": 7, "ts": start_us + 100, "dur": 100.0,
+         "args": {"correlation": 1}},
+    ]
+    assert views.gpu_utilization(Trace(events, {})) == pytest.approx(100 / 200)

@@ -23,6 +23,7 @@ from .waits import Wait, enclosing, locate
 
 _DEVICE_WORK = ("kernel", "memcpy", "memset")
 _ENOUGH_WORK = 0.8
+_ROUNDING_US = 1e-3  # a start and a duration, added up, may miss the end they were made from
 
 
 @dataclass(frozen=True)
@@ -360,8 +361,8 @@ def _window(trace: Trace) -> tuple[float, float] | None:
     starts_us = [start_us for start_us, _ in steps]
     for call in trace.spans:
         if call.category == "runtime" and call.args.get("correlation") in work:
-            index = bisect_left(starts_us, call.start_us + 1e-9) - 1
-            if index >= 0 and call.end_us <= steps[index][1]:
+            index = bisect_left(starts_us, call.start_us + _ROUNDING_US) - 1
+            if index >= 0 and call.end_us <= steps[index][1] + _ROUNDING_US:
                 launched[index] += work[call.args["correlation"]]
     start_us = steps[0][0]
     if any(launched):

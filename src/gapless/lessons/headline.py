@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
@@ -65,6 +66,7 @@ def measure_programs(lesson: Lesson, device: torch.device, fixed: dict[str, Call
     """Measure each of the lesson's programs in turn on ``device``; yields its figures and the trace behind them."""
     simulated = device.type == "vgpu"
     for program in lesson.programs(fixed) if lesson.programs is not None else ():
+        gc.collect()  # what earlier programs left in cycles would count into this one's peak
         if simulated:
             vgpu.timeline().reset()
         with full_size(device, program.assumptions):

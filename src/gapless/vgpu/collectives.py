@@ -1,8 +1,8 @@
 """Collectives on tensors of the virtual GPU: done on their values, by the backend that the group has for ``vgpu``.
 
 ``torch.distributed.init_process_group("vgpu:gloo")`` makes a group that serves the virtual GPU and not the CPU, as NCCL's
-serves CUDA alone; ``"gloo"`` or ``"cpu:gloo,vgpu:gloo"`` one that serves both. A group that serves CUDA serves it too. Values are real. No time passes on the modelled card:
-communication is not modelled.
+serves CUDA alone; ``"gloo"`` or ``"cpu:gloo,vgpu:gloo"`` one that serves both. A group that serves CUDA serves the virtual
+GPU too. Values are real. No time passes on the modelled card: communication is not modelled.
 """
 
 from __future__ import annotations
