@@ -78,8 +78,8 @@ def perfetto(browser, traces: dict[str, Path], work: Path) -> None:
 
 
 def tensorboard(browser, traces: dict[str, Path], work: Path) -> None:
-    """The summaries of batch 4 and 32, and the operators', kernels' and memory's tables of batch 4, in TensorBoard's profiler
-    plugin."""
+    """The summaries of batch 4 and 32, and the tables of operators, kernels and memory of batch 4, in TensorBoard's
+    profiler plugin."""
     for name, path in traces.items():
         Trace.read(path).write_tensorboard(work / name.replace(" ", "_"))
     port = free_port()

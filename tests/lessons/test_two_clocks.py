@@ -11,13 +11,11 @@ from reference import solution
 
 import gapless
 from gapless.lessons import full_size
-from gapless.lessons import two_clocks_roofline as roofline
-from gapless.lessons import two_clocks_stopwatch as stopwatch
-from gapless.lessons import two_clocks_training as training
 from gapless.lessons.gather import gather
 from gapless.lessons.judge import judge
-from gapless.lessons.two_clocks import LESSON
-from gapless.lessons.two_clocks_picture import draw_host_steps
+from gapless.lessons.two_clocks import roofline, stopwatch, training
+from gapless.lessons.two_clocks.lesson import LESSON
+from gapless.lessons.two_clocks.picture import draw_host_steps
 
 CARDS = ("t4", "a10g", "a100", "h200")
 
@@ -203,7 +201,7 @@ def test_a_loop_moved_to_the_cpu_fails():
 
 def test_waits_of_one_line_are_reported_once():
     verdict = judged("train", training.train)["syncs"]
-    assert verdict.message.count("two_clocks_training.py") == 3 and "30 × `item`" in verdict.message
+    assert verdict.message.count("two_clocks/training.py") == 3 and "30 × `item`" in verdict.message
     assert "see the waits above" in judged("train", training.train)["step_time"].message
 
 

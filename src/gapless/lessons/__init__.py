@@ -4,7 +4,7 @@ from .exercise import Exercise, Lesson, full_size
 from .masked_loss import LESSON as _MASKED_LOSS
 from .metric_collection import LESSON as _METRIC_COLLECTION
 from .profiler_tour import LESSON as _PROFILER_TOUR
-from .two_clocks import LESSON as _TWO_CLOCKS
+from .two_clocks.lesson import LESSON as _TWO_CLOCKS
 
 LESSONS: dict[str, Lesson] = {
     lesson.id: lesson for lesson in (_TWO_CLOCKS, _PROFILER_TOUR, _MASKED_LOSS, _METRIC_COLLECTION)

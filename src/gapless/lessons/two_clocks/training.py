@@ -10,10 +10,10 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from .. import vgpu
-from .evidence import Case
-from .exercise import Exercise
-from .two_clocks_roofline import card_for
+from ... import vgpu
+from ..evidence import Case
+from ..exercise import Exercise
+from .roofline import card_for
 
 WIDTH = 1024
 ITERATIONS, EVERY = 30, 15  # of one call of `train` at full size

@@ -11,10 +11,10 @@ from collections.abc import Callable
 import numpy as np
 import torch
 
-from ..device import clock_ms, synchronize
-from ..profile import time_step as library_time_step
-from .evidence import Case
-from .exercise import Exercise, full_size
+from ...device import clock_ms, synchronize
+from ...profile import time_step as library_time_step
+from ..evidence import Case
+from ..exercise import Exercise, full_size
 
 
 def time_step(step, warmup, steps, device):

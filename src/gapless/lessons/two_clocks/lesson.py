@@ -12,11 +12,11 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from ..device import clock_ms, synchronize
-from .exercise import Lesson, Program
-from .two_clocks_roofline import EXERCISE as PREDICT_STEP_MS
-from .two_clocks_stopwatch import EXERCISE as TIME_STEP
-from .two_clocks_training import (
+from ...device import clock_ms, synchronize
+from ..exercise import Lesson, Program
+from .roofline import EXERCISE as PREDICT_STEP_MS
+from .stopwatch import EXERCISE as TIME_STEP
+from .training import (
     EVERY,
     ITERATIONS,
     WIDTH,
@@ -26,7 +26,7 @@ from .two_clocks_training import (
     train_without_if,
     training_run,
 )
-from .two_clocks_training import EXERCISE as TRAIN
+from .training import EXERCISE as TRAIN
 
 EXERCISES = (TIME_STEP, TRAIN, PREDICT_STEP_MS)
 
