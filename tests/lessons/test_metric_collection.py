@@ -14,10 +14,10 @@ from torchmetrics import MeanMetric
 
 import gapless
 from gapless.lessons import full_size
-from gapless.lessons.metric_cases import logits_and_labels, on_device
-from gapless.lessons.metric_collection import LESSON
-from gapless.lessons.metric_functions import CLASSES, IGNORE, METRICS, collect, evaluate, update_loss
-from gapless.lessons.metric_workload import (
+from gapless.lessons.metric_collection.cases import logits_and_labels, on_device
+from gapless.lessons.metric_collection.functions import CLASSES, IGNORE, METRICS, collect, evaluate, update_loss
+from gapless.lessons.metric_collection.lesson import LESSON
+from gapless.lessons.metric_collection.workload import (
     LABELS,
     Size,
     TimedNetwork,
@@ -192,7 +192,7 @@ def test_waits_of_the_training_step_are_those_the_lesson_names(solutions):
     device = gapless.device("vgpu")
     naive, fixed = (profiled(lambda: variants(device, solutions)[which], device) for which in (0, 1))
     assert [sync.op for sync in naive.syncs_in_steps if sync.step == 0] == ["aten::to", "aten::item", "aten::item"]
-    assert re.match(r"lessons/metric_functions.py:\d+", naive.syncs[0].location)
+    assert re.match(r"metric_collection/functions.py:\d+", naive.syncs[0].location)
     assert fixed.syncs_per_step == profiled(lambda: None, device).syncs_per_step == 0
     assert fixed.kernels < naive.kernels
 
@@ -217,12 +217,12 @@ def test_blocks_hold_their_waits():
 
 def test_training_step_trains_on_vgpu_as_on_the_cpu(monkeypatch):
     """Same parameters and the same metrics after two exact steps."""
-    from gapless.lessons import metric_workload
+    from gapless.lessons.metric_collection import workload
 
     found = []
     for device in (CPU, gapless.device("vgpu")):
         networks, make = [], make_network
-        monkeypatch.setattr(metric_workload, "make_network", lambda classes: networks.append(make(classes)) or networks[-1])
+        monkeypatch.setattr(workload, "make_network", lambda classes: networks.append(make(classes)) or networks[-1])
         metrics = TrainingMetrics(device, classes=10)
         torch.manual_seed(0)
         step = training_step(device, metrics, Size(2, 32), classes=10)

@@ -4,7 +4,7 @@ import torch
 import torch.nn.functional as F
 from torchmetrics import MeanMetric, MetricCollection, SumMetric
 
-from gapless.lessons.metric_functions import CLASSES, IGNORE, METRICS
+from gapless.lessons.metric_collection.functions import CLASSES, IGNORE, METRICS
 
 
 def filled(metric, loss, batch):

@@ -16,13 +16,13 @@ import torch.distributed as dist
 import torch.nn.functional as F
 from torch import nn
 
-from .. import vgpu
-from ..report import StepReport
-from ..vgpu import Assumptions
-from ..waits import enclosing, find_waits
-from . import metric_functions
-from .headline import MarkdownText
-from .metric_functions import CLASSES, METRICS, torchmetrics
+from ... import vgpu
+from ...report import StepReport
+from ...vgpu import Assumptions
+from ...waits import enclosing, find_waits
+from ..headline import MarkdownText
+from . import functions
+from .functions import CLASSES, METRICS, torchmetrics
 
 ARTICLE_CLASSES = 1000
 
@@ -62,7 +62,7 @@ class TrainingMetrics:
 
     def __init__(self, device: torch.device, update_loss: Callable | None = None, mean_class: type | None = None,
                  shared: bool = False, classes: int = ARTICLE_CLASSES):
-        self.update_loss = update_loss or metric_functions.update_loss
+        self.update_loss = update_loss or functions.update_loss
         self.loss = (mean_class or torchmetrics().MeanMetric)().to(device)
         four = {name: metric(num_classes=classes, average="micro") for name, metric in METRICS.items()}
         if shared:

@@ -1,7 +1,7 @@
 """Lesson 03: the metrics of a training loop, which make the host wait in every step. About TorchMetrics 1.9.0.
 
-The functions as first written are in :mod:`gapless.lessons.metric_functions`, the workload in ``metric_workload``, the
-inputs and how they are asked in ``metric_cases``, the steps at full size in ``metric_steps``.
+The functions as first written are in ``functions``, the workload in ``workload``, the inputs and how they are asked in
+``cases``, the steps at full size in ``steps``.
 """
 
 from __future__ import annotations
@@ -12,10 +12,9 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from . import metric_cases as cases
-from . import metric_steps as steps
-from .exercise import Exercise, Lesson, Program
-from .metric_functions import (
+from ..exercise import Exercise, Lesson, Program
+from . import cases, steps
+from .functions import (
     CLASSES,
     IGNORE,
     METRICS,
@@ -26,7 +25,7 @@ from .metric_functions import (
     torchmetrics,
     update_loss,
 )
-from .metric_workload import LABELS, TrainingMetrics, size_in_words, training_step
+from .workload import LABELS, TrainingMetrics, size_in_words, training_step
 
 EXERCISES = (
     Exercise(

@@ -10,11 +10,11 @@ import numpy as np
 import torch
 from torch import nn
 
-from .cells import describe_error
-from .evidence import Case
-from .metric_functions import CLASSES, IGNORE, torchmetrics
-from .metric_workload import device_group
-from .plain import Unusable
+from ..cells import describe_error
+from ..evidence import Case
+from ..plain import Unusable
+from .functions import CLASSES, IGNORE, torchmetrics
+from .workload import device_group
 
 
 def loss_cases(seed: int) -> list[Case]:

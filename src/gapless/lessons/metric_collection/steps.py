@@ -9,9 +9,9 @@ import numpy as np
 import torch
 from torch import nn
 
-from .metric_cases import logits_and_labels, on_device
-from .metric_functions import IGNORE, collect, evaluate, torchmetrics
-from .metric_workload import ARTICLE_SIZE, TimedNetwork, make_images, peek, with_values
+from .cases import logits_and_labels, on_device
+from .functions import IGNORE, collect, evaluate, torchmetrics
+from .workload import ARTICLE_SIZE, TimedNetwork, make_images, peek, with_values
 
 
 def queued_forward(device: torch.device) -> Callable[[], None]:
