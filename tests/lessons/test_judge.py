@@ -83,7 +83,7 @@ def test_a_wait_left_is_named_with_operator_and_line(tmp_path):
     verdict = grade("ignore_background", load_function(source, "ignore_background", LESSON.names()))["syncs"]
     assert verdict.outcome == "fail"
     assert '`item` at cell "ignore_background", line 4' in verdict.message
-    assert "Keep it a tensor" in verdict.message
+    assert "keep it a tensor" in verdict.message
 
 
 def test_error_at_full_size_only():

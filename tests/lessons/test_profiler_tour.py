@@ -18,10 +18,10 @@ from gapless.lessons.gather import gather
 from gapless.lessons.headline import Figures, table
 from gapless.lessons.judge import judge
 from gapless.lessons.plain import as_plain, difference
-from gapless.lessons.profiler_answers import ENOUGH, idle_evidence, steps_time
-from gapless.lessons.profiler_tour import EXERCISES, LESSON, programs
-from gapless.lessons.profiler_traces import SLOW_LOADER, SMALL_BATCH, SMALL_KERNELS, busy_trace, training_trace
-from gapless.lessons.profiler_workload import (
+from gapless.lessons.profiler_tour.answers import ENOUGH, idle_evidence, steps_time
+from gapless.lessons.profiler_tour.lesson import EXERCISES, LESSON, programs
+from gapless.lessons.profiler_tour.traces import SLOW_LOADER, SMALL_BATCH, SMALL_KERNELS, busy_trace, training_trace
+from gapless.lessons.profiler_tour.workload import (
     measure_on,
     puzzle,
     record,
@@ -183,7 +183,7 @@ def test_written_traces_have_three_steps_shapes_memory_and_lines(traces):
         assert {span.name for span in trace.spans if span.category == "annotation"} >= {"forward", "backward", "copy the batch"}
         assert any(row.allocation_bytes for row in views.memory_by_operator(trace))
         assert {row.location.partition(":")[0] for row in views.source_of(trace, "convolution_forward_tf32") if row.location} \
-            == {"lessons/profiler_workload.py"}
+            == {"profiler_tour/workload.py"}
 
 
 def test_larger_batch_fills_the_fast_card(traces):

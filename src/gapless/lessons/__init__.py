@@ -3,7 +3,7 @@
 from .exercise import Exercise, Lesson, full_size
 from .masked_loss import LESSON as _MASKED_LOSS
 from .metric_collection.lesson import LESSON as _METRIC_COLLECTION
-from .profiler_tour import LESSON as _PROFILER_TOUR
+from .profiler_tour.lesson import LESSON as _PROFILER_TOUR
 from .two_clocks.lesson import LESSON as _TWO_CLOCKS
 
 LESSONS: dict[str, Lesson] = {

@@ -42,10 +42,11 @@ def load_function(source: str, name: str, names: dict):
     except SyntaxError as error:
         raise CellError(f"the cell does not compile: {error.msg} (line {error.lineno})") from None
     except NameError as error:
-        raise CellError(
-            f"{describe_error(error, name)}. Each exercise cell is run by itself: put the imports and "
-            "helpers it needs inside the cell."
-        ) from None
+        if error.name == "lesson":
+            advice = "Checks and hints have cells of their own: take that line out of this one, and run the cell below"
+        else:
+            advice = "Each exercise cell is run by itself: put the imports and helpers it needs inside the cell"
+        raise CellError(f"{describe_error(error, name)}. {advice}.") from None
     except Exception as error:
         raise CellError(f"the cell raised {describe_error(error, name)}") from None
     function = namespace.get(name)

@@ -29,8 +29,9 @@ _DEVICE_CLOCK = threading.Lock()
 ADVICE = {
     "nonzero": "the size of its result is the number of true elements, which only the device knows; indexing with a mask "
                "counts it in the same way. Use an operation whose result is as large as its input",
-    "item": "a Python number, `if`, `print` or `float()` needs the value on the host. Keep it a tensor: divide by the "
-            "tensor itself, choose with `torch.where`. What is only logged can be read later, many at once",
+    "item": "a Python number, `if`, `print` or `float()` needs the value on the host. What is only logged or counted can be "
+            "read later, many at once. What is computed with stays on the device: keep it a tensor, divide by the tensor itself, choose with "
+            "`torch.where`",
     "_unique2": "the size of its result is the number of distinct values, which only the device knows. Ask for something of "
                 "fixed size instead: a smallest, a largest, a count",
     "equal": "it answers with a Python bool. Compare element by element, and keep the result a tensor",
@@ -42,6 +43,14 @@ ADVICE["is_nonzero"] = ADVICE["item"]
 ADVICE["allclose"] = ADVICE["equal"]
 ADVICE["unique_consecutive"] = ADVICE["unique_dim"] = ADVICE["_unique2"]
 READ_BACK = "`print`, `.cpu()`, `.tolist()` and `.numpy()` bring the values to the host. Keep them on the device"
+# What is in an error's text → what to try next.
+ERROR_ADVICE = {
+    "NVIDIA driver": "The GPU here is simulated, and `torch.cuda` does not know it. Use the `device` that you are given, and "
+                     "this course's `synchronize(device)`",
+    "non-empty TensorList": "The list of tensors was empty: nothing may be left behind a loop that has just emptied it. Look "
+                            "whether there is anything in it first",
+}
+ERROR_ADVICE["not compiled with CUDA"] = ERROR_ADVICE["NVIDIA driver"]
 FROM_HOST = ("a value made on the host is copied to the device. Make it there (`torch.full`), or give the operator "
              "itself the plain Python number: it needs no copy")
 
@@ -107,13 +116,17 @@ def _shapes(case: Case) -> str:
 
 def _fault(exercise: Exercise, case: Case, found: Answer, evidence: Evidence) -> str | None:
     if found.error is not None:
-        return f"it raised {found.error}."
+        return f"it raised {found.error}.{_error_advice(found.error)}"
     if found.unusable is not None:
         return found.unusable
     expected = expected_answer(exercise, case, evidence.device)
     if exercise.ask is not None:
         return _plain_fault(exercise, case, found.plain, expected.plain, evidence.simulated)
     return _tensor_fault(exercise, found, expected, evidence.device.partition(":")[0])
+
+
+def _error_advice(error: str) -> str:
+    return next((f" {advice}." for part, advice in ERROR_ADVICE.items() if part in error), "")
 
 
 def _plain_fault(exercise: Exercise, case: Case, found, wanted, simulated: bool) -> str | None:
@@ -177,7 +190,7 @@ def _void(evidence: Evidence) -> tuple[str, str] | None:
         return FAIL, ("The measurement is void: " + "; ".join(evidence.tampering)
                       + ". Waits and time are judged only with the tools unchanged.")
     if evidence.measure_error is not None:
-        return FAIL, f"At full size it raised {evidence.measure_error}."
+        return FAIL, f"At full size it raised {evidence.measure_error}.{_error_advice(evidence.measure_error)}"
     if evidence.learner is None or evidence.before is None:
         return FAIL, "Nothing was measured: the run ended before."
     after = evidence.after
@@ -209,9 +222,10 @@ def _syncs(exercise: Exercise, evidence: Evidence) -> tuple[str, str]:
     before = _sync_count(evidence.before)
     if report.syncs_per_step <= exercise.max_syncs:
         left = "No wait is left" if not report.syncs_per_step else f"At most {exercise.max_syncs:g} may be left"
-        return PASS, f"{left}: {before:g} a step before, {report.syncs_per_step:g} now."
+        return PASS, f"{left}: {before:g} in {exercise.step_is} before, {report.syncs_per_step:g} now."
     left = [sync for sync in report.syncs_in_steps if sync.step == report.syncs_in_steps[-1].step]
-    lines = [f"{len(left)} {'wait is' if len(left) == 1 else 'waits are'} left in a step ({before:g} in the slow function):"]
+    lines = [f"{len(left)} {'wait is' if len(left) == 1 else 'waits are'} left in {exercise.step_is} "
+             f"({before:g} in the slow function):"]
     if evidence.simulated and evidence.learner.true_ms == evidence.before.true_ms and len(left) == before:
         lines.insert(0, "This runs exactly as the function you were given.")
     # By reason, so that each is explained once.
@@ -256,7 +270,7 @@ def _step_time(exercise: Exercise, evidence: Evidence) -> tuple[str, str]:
         next_step = "It is not only the waits: the device has to do less work. Which of it would nobody miss?"
     else:
         next_step = "No wait is to blame: count the multiplications, and ask for whom they are made."
-    return _time(exercise, evidence, "step_time", "true_ms", "A step takes", next_step)
+    return _time(exercise, evidence, "step_time", "true_ms", _upper(f"{exercise.step_is} takes")[:-1], next_step)
 
 
 def _time(exercise, evidence: Evidence, check: str, key: str, phrase: str, next_step: str) -> tuple[str, str]:

@@ -160,7 +160,8 @@ def predict_step_ms(flops, bytes, launches, card):
 
 def cases(seed: int) -> list[Case]:
     """Programs in words that any card can fill: rows of (operator, how long, how often). A length in ms; or, as a
-    "share", in parts of the time that the host needs for the step; None for the shortest."""
+    "share", in parts of the time that the host needs for the step; as "shortest", in times that of the shortest kernel; None
+    for a kernel that does hardly anything."""
     rng = np.random.default_rng(seed)
 
     def case(name: str, *rows) -> Case:
@@ -173,7 +174,8 @@ def cases(seed: int) -> list[Case]:
         return int(rng.integers(low, high))
 
     return [
-        case("long matrix products", ("matmul", ms(2, 5), count(2, 5))),
+        # So long that the time is more than a launch takes even where somebody takes its seconds for milliseconds.
+        case("long matrix products", ("matmul", ms(16, 25), count(2, 5))),
         case("long sums", ("add", ms(1, 3), count(3, 7))),
         case("products and sums", ("matmul", ms(1.5, 2.5), 2), ("add", ms(1, 1.5), 3)),
         case("thin products, as long to compute as to move", ("thin", ms(1, 2), count(2, 5))),
@@ -182,6 +184,8 @@ def cases(seed: int) -> list[Case]:
              ("add", None, count(200, 300)), ("matmul", "0.5 share", 1)),
         case("many short kernels and a long product, the device is slower",
              ("add", None, count(200, 300)), ("matmul", "1.05 share", 1)),
+        case("many kernels half as long again as the shortest, and a long product, the device is slower",
+             ("add", "1.5 shortest", count(200, 300)), ("matmul", "0.8 share", 1)),
         case("products, sums and short kernels", ("matmul", ms(1, 2), count(2, 4)), ("add", ms(0.5, 1), count(2, 6)),
              ("add", None, count(100, 200))),
     ]
@@ -196,7 +200,11 @@ def program_of(case: Case, rates: Rates) -> list[Operator]:
         if length is None:
             program.append(Operator(name, SMALL, times))
             continue
-        ms = float(length.split()[0]) * host_ms if isinstance(length, str) else length
+        if isinstance(length, str):
+            number, unit = length.split()
+            ms = float(number) * {"share": host_ms, "shortest": rates.kernel_ms}[unit]
+        else:
+            ms = length
         program.append({"matmul": product_of, "thin": thin_product_of, "add": sum_of}[name](ms, times, rates))
     return program
 
@@ -239,6 +247,8 @@ def _mistakes(flops, bytes, launches, card: Rates):
     both = [max(c + m, card.kernel_ms) for c, m in zip(compute, memory)]
     yield max(in_all(both), host_ms), ("Within a kernel, computing and moving bytes happen at the same time: take the "
                                        "larger of the two times, not their sum")
+    yield max(in_all([ms + card.kernel_ms for ms in longer]), host_ms), (
+        "`card.kernel_ms` does not come on top: it is the least that a kernel takes, so take the largest of the three times")
     yield max(sum(floored), len(rows) * card.launch_ms), "Each entry stands for `launches[i]` kernels: multiply by it"
     yield sum(floored), "Each entry stands for `launches[i]` kernels: multiply by it"
     yield in_all([max(ms, card.launch_ms) for ms in floored]), (
@@ -252,7 +262,8 @@ def explain(case: Case, found: dict, wanted: dict) -> str | None:
     if isinstance(own, bool) or not isinstance(own, (int, float)):
         return "Return one number: the milliseconds that a step takes."
     if math.isclose(own, true / 1e3, rel_tol=0.1):
-        return "That is in seconds: milliseconds are wanted."
+        return ("That is in seconds: milliseconds are wanted. `f / card.flops_per_s` and `b / card.bytes_per_s` are seconds, "
+                "`card.kernel_ms` and `card.launch_ms` are milliseconds.")
     rates = rates_of(torch.device(wanted["device"]))
     made = list(_mistakes(**numbers(program_of(case, rates)), card=rates))
     for unit, remark in ((1.0, ""), (1e-3, " And it is in seconds: milliseconds are wanted.")):

@@ -10,13 +10,11 @@ from collections.abc import Callable
 
 import torch
 
-from .. import views
-from . import profiler_answers as answers
-from . import profiler_cases as cases
-from . import profiler_explain as explain
-from .exercise import Exercise, Lesson, Program
-from .profiler_traces import line_of  # not of the module that holds the answers: a function leads to its module
-from .profiler_workload import training_step, write_traces
+from ... import views
+from ..exercise import Exercise, Lesson, Program
+from . import answers, cases, explain
+from .traces import line_of  # not of the module that holds the answers: a function leads to its module
+from .workload import training_step
 
 EXERCISES = (
     Exercise(
@@ -180,4 +178,4 @@ LESSON = Lesson(
     article="batch 4 → 32, PyTorch 1.9",
 )
 
-__all__ = ["EXERCISES", "LESSON", "programs", "write_traces"]
+

@@ -7,11 +7,11 @@ from collections.abc import Callable
 import numpy as np
 import torch
 
-from .. import vgpu, views
-from ..trace import Trace
-from .evidence import Case
-from .profiler_answers import ENOUGH, Measured
-from .profiler_traces import (
+from ... import vgpu, views
+from ...trace import Trace
+from ..evidence import Case
+from .answers import ENOUGH, Measured
+from .traces import (
     SLOW_LOADER,
     SMALL_BATCH,
     SMALL_KERNELS,

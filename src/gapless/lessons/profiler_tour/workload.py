@@ -11,13 +11,13 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from .. import profiler, vgpu, views
-from ..device import device as choose_device
-from ..profile import time_step
-from ..profiler import record_function
-from ..trace import Trace
-from .exercise import full_size
-from .profiler_answers import Measured
+from ... import profiler, vgpu, views
+from ...device import device as choose_device
+from ...profile import time_step
+from ...profiler import record_function
+from ...trace import Trace
+from ..exercise import full_size
+from .answers import Measured
 
 BATCHES = (4, 32)
 TRACE_CARD = "h100"  # fast beside its host, so that a small batch leaves it idle

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import torch
 
-from .. import views
-from ..trace import Span, Trace
-from .profiler_traces import SLOW_LOADER, SMALL_BATCH, SMALL_KERNELS, line_of
+from ... import views
+from ...trace import Span, Trace
+from .traces import SLOW_LOADER, SMALL_BATCH, SMALL_KERNELS, line_of
 
 ENOUGH = 0.95  # of the best throughput
 WORK = ("kernel", "memcpy", "memset")

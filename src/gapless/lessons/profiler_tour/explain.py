@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from .. import views
-from .evidence import Case
-from .profiler_answers import WORK, idle_evidence, steps_of, steps_time
-from .profiler_cases import trace_of
-from .profiler_traces import SLOW_LOADER, SMALL_BATCH, SMALL_KERNELS
+from ... import views
+from ..evidence import Case
+from .answers import WORK, idle_evidence, steps_of, steps_time
+from .cases import trace_of
+from .traces import SLOW_LOADER, SMALL_BATCH, SMALL_KERNELS
 
 
 def _near(found, value) -> bool:

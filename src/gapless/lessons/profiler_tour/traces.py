@@ -9,11 +9,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .. import vgpu
-from ..recorder import as_trace
-from ..trace import Span, Trace
-from ..vgpu.costs import Kernel
-from ..waits import source_line
+from ... import vgpu
+from ...recorder import as_trace
+from ...trace import Span, Trace
+from ...vgpu.costs import Kernel
+from ...waits import source_line
 
 BLOCKS, OCCUPANCY = "blocks per SM", "est. achieved occupancy %"
 HOST, GPU, MAIN, BACKWARD = 1, 0, 1, 2  # processes; threads of the host
