@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
-.PHONY: demo test lab notebooks conformance lint clean
+.PHONY: demo test lab notebooks records conformance lint clean
 
 demo: $(VENV)/.installed  ## measure lesson 02 and grade it, on the best device there is
 	gapless demo
@@ -18,6 +18,9 @@ lab: $(VENV)/.installed  ## open the lessons in JupyterLab
 
 notebooks: $(VENV)/.installed  ## regenerate notebooks/ from solutions/
 	python -m gapless.grading.release
+
+records: $(VENV)/.installed  ## simulate the lessons' headlines anew, and write the README's tables
+	python docs/headlines.py
 
 conformance: $(VENV)/.installed  ## PyTorch's whole operator database against the virtual GPU (a few minutes)
 	python tests/conformance

@@ -1,5 +1,6 @@
 """Records: measured or simulated, with everything the figures depend on."""
 
+import importlib.util
 import json
 from pathlib import Path
 
@@ -50,3 +51,24 @@ def test_raises_when_the_solution_is_not_there(tmp_path, capsys):
 ])
 def test_model_is_found_by_cudas_name(gpu, card):
     assert find_model(gpu) == card
+
+
+def headlines():
+    spec = importlib.util.spec_from_file_location("headlines", ROOT / "docs" / "headlines.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_readme_shows_the_records():
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert headlines().readme(text) == text, "run make records"
+
+
+def test_kept_records_are_what_is_simulated_today(record):
+    """Another version of PyTorch may launch a kernel more or less."""
+    kept = json.loads((ROOT / "records" / "simulated_a10g.json").read_text())["lessons"]
+    for lesson, rows in kept.items():
+        for was, now in zip(rows, record["lessons"][lesson], strict=True):
+            assert (was["name"], was["syncs"]) == (now["name"], now["syncs"])
+            assert now["true_step_ms"] == pytest.approx(was["true_step_ms"], rel=0.02)

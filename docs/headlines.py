@@ -1,0 +1,53 @@
+"""``make records``: simulate every lesson's headline anew, keep it in ``records/``, and write README.md's tables from all
+records there, those measured on a real GPU among them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from gapless.lessons import LESSONS
+from gapless.lessons.headline import Figures, table
+
+ROOT = Path(__file__).parents[1]
+BEGIN, END = "<!-- headlines: written by make records -->", "<!-- /headlines -->"
+# Lesson → the card its headline is simulated on: the article's own where it names one.
+CARDS = {"00_two_clocks": "a10g", "01_profiler_tour": "h100", "02_masked_loss": "a10g", "03_metric_collection": "a40"}
+
+
+def simulate() -> None:
+    """Write ``records/simulated_CARD.json`` for each card."""
+    for card in sorted(set(CARDS.values())):
+        lessons = [word for lesson, its_card in CARDS.items() if its_card == card for word in ("--lesson", lesson)]
+        subprocess.run([sys.executable, "-m", "gapless.cli", "record", "--device", f"vgpu:{card}", *lessons,
+                        "--out", f"records/simulated_{card}.json"], cwd=ROOT, check=True)
+
+
+def tables() -> str:
+    """The tables of all records, by lesson, the measured ones before the simulated."""
+    records = [json.loads(path.read_text(encoding="utf-8")) for path in sorted((ROOT / "records").glob("*.json"))]
+    records = sorted((record for record in records if "lessons" in record), key=lambda record: record["simulated"])
+    parts = []
+    for lesson in LESSONS.values():
+        parts.append(f"### {lesson.id[:2]} {lesson.title}")
+        for record in records:
+            if lesson.id in record["lessons"]:
+                versions = record["versions"]
+                parts.append(str(table(lesson, [Figures(**row) for row in record["lessons"][lesson.id]])))
+                parts.append(f"`{record['command']}`, torch {versions['torch'].partition('+')[0]}.")
+    return "\n\n".join(parts)
+
+
+def readme(text: str) -> str:
+    """``text`` of README.md with the tables in their place."""
+    before, _, rest = text.partition(BEGIN)
+    _, _, after = rest.partition(END)
+    return f"{before}{BEGIN}\n\n{tables()}\n\n{END}{after}"
+
+
+if __name__ == "__main__":
+    simulate()
+    path = ROOT / "README.md"
+    path.write_text(readme(path.read_text(encoding="utf-8")), encoding="utf-8")
