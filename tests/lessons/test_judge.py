@@ -86,6 +86,48 @@ def test_a_wait_left_is_named_with_operator_and_line(tmp_path):
     assert "keep it a tensor" in verdict.message
 
 
+def test_an_exercise_has_advice_of_its_own_for_an_operator():
+    exercise = dataclasses.replace(LESSON.exercises["ignore_background"], advice={"nonzero": "because of this exercise"})
+    cases = exercise.cases(3)
+    by_name = {"nonzero": lambda target: target.index_fill(0, (target[:0] == 0).nonzero()[:, 0], 0),
+               "item": lambda target: target + target.flatten()[:1].sum().item()}
+    told = {}
+    for name, waits in by_name.items():
+        def function(target, waits=waits):
+            waits(target)
+            return torch.where(target == BACKGROUND, IGNORE, target)
+
+        told[name] = judge(exercise, cases, gather(exercise, function, cases, "vgpu:a10g"))[1].message
+    assert "Why: because of this exercise." in told["nonzero"]
+    assert "Keep it a tensor" in told["item"] or "keep it a tensor" in told["item"]
+
+
+def test_waits_like_the_slow_functions_are_said_to_be_so():
+    exercise = LESSON.exercises["ignore_background"]
+    same, other = "waits exactly as often as the slow one, and in the same operators", lambda target: (
+        target.flatten()[0].item(), exercise.slow(target))[1]
+    assert same in grade("ignore_background", lambda target: exercise.slow(target.clone()))["syncs"].message
+    assert same not in grade("ignore_background", other)["syncs"].message
+
+
+def test_indexing_with_a_single_truth_value_is_explained():
+    """PyTorch reads such a mask on the host: the trace says `item`."""
+    def masked(target):
+        first = target.flatten()[0]
+        first[first == BACKGROUND]
+        return torch.where(target == BACKGROUND, IGNORE, target)
+
+    message = grade("ignore_background", masked)["syncs"].message
+    assert "`item`" in message and "indexing with a single truth value" in message
+
+
+def test_a_name_that_only_the_notebook_knows():
+    def borrowing(target):
+        return my_helper(target)  # noqa: F821
+
+    assert "run by itself" in grade("ignore_background", borrowing)["values"].message
+
+
 def test_error_at_full_size_only():
     def fails_when_large(target):
         if target.numel() > 1e6:

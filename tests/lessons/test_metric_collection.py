@@ -263,5 +263,39 @@ def test_a_function_that_shirks_at_full_size_is_found():
     assert "at full size, and should be" in others[0].message
 
 
+def test_what_is_said_of_waits_is_about_torchmetrics():
+    """The general advice, a plain Python number for the operator, is the mistake here."""
+    from gapless.lessons.gather import gather
+    from gapless.lessons.judge import judge
+
+    told = {}
+    for name in ("update_loss", "step_time_metric", "collect"):
+        exercise = LESSON.exercises[name]
+        cases = exercise.cases(1)
+        told[name] = judge(exercise, cases, gather(exercise, exercise.slow, cases, "vgpu"))[1].message
+    assert all("TorchMetrics makes a tensor of a Python number" in told[name] for name in ("update_loss", "step_time_metric"))
+    assert "the plain Python number" not in "".join(told.values())
+    assert "A value on the CPU is asked there" in told["step_time_metric"]
+    assert "`update` shares; calling it (its `forward`) does not" in told["collect"]
+
+
+@pytest.mark.parametrize("average", ["micro", "macro"])
+@pytest.mark.parametrize("logits", [False, True])
+def test_what_section_10_says_of_labels_that_are_too_large(solutions, average, logits):
+    """Two distinct labels, one of them too large: validation lets it pass; macro fails obscurely, micro counts an error."""
+    labels = torch.tensor([0, 7, 7, 0])
+    given = torch.nn.functional.one_hot(torch.tensor([0, 0, 1, 0]), 5).float() if logits else torch.tensor([0, 0, 1, 0])
+    metric = METRICS["accuracy"](num_classes=5, average=average, validate_args=True)
+    if average == "macro":
+        with pytest.raises(RuntimeError, match="shape"):
+            metric(given, labels)
+    else:
+        assert metric(given, labels).item() == 0.5
+    known = torch.zeros(3, CLASSES)
+    known[:, 0] = 1
+    found = values(solutions["evaluate"](nn.Identity(), [(known, torch.tensor([0, 0, CLASSES]))], CPU))
+    assert set(found.values()) == {1.0}  # as if ignored
+
+
 def test_points_are_those_the_notebook_states():
     assert LESSON.max_points == 24

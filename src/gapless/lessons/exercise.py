@@ -55,6 +55,7 @@ class Exercise:
     ``values`` can be checked. ``points``: check name (``values``, ``syncs``, ``host_time``, ``step_time``) → points;
     only those named are checked. ``max_time_ratio``: check name → the largest time allowed, as a share of
     ``slow``'s. ``max_syncs`` and ``max_read_back_bytes``: how often a step may wait, and what it may copy back to the host.
+    ``advice``: operator (``item``) → why it waits here and what to try, in place of what the judge says of it elsewhere.
     ``step_is``: what such a step is called in messages. ``assumptions``: the data-dependent sizes of the full-size inputs,
     for the virtual GPU. ``stub``: the cell as handed out, where it is more than the source of ``slow``.
     """
@@ -74,6 +75,7 @@ class Exercise:
     max_syncs: float = 0
     max_time_ratio: dict[str, float] = field(default_factory=dict)
     max_read_back_bytes: int = 4096
+    advice: dict[str, str] = field(default_factory=dict)
     step_is: str = "a step"
     assumptions: Assumptions = Assumptions()
     stub: str | None = None

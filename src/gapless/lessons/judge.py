@@ -25,13 +25,14 @@ DRIFT, NOISE = 0.2, 0.1
 # Exercises are judged in threads of one process, which has one virtual GPU with one clock.
 _DEVICE_CLOCK = threading.Lock()
 
-# Operator → why it waits and what to try. A copy's reason depends on its direction: see _reason.
+# Operator → why it waits and what to try; an exercise may know better (Exercise.advice). A copy's reason depends on its
+# direction: see _reason.
 ADVICE = {
     "nonzero": "the size of its result is the number of true elements, which only the device knows; indexing with a mask "
                "counts it in the same way. Use an operation whose result is as large as its input",
-    "item": "a Python number, `if`, `print` or `float()` needs the value on the host. What is only logged or counted can be "
-            "read later, many at once. What is computed with stays on the device: keep it a tensor, divide by the tensor itself, choose with "
-            "`torch.where`",
+    "item": "a Python number, `if`, `print`, `float()` or indexing with a single truth value (`x[mask]`, `mask` a scalar) "
+            "needs the value on the host. What is only logged or counted can be read later, many at once. Else keep it a "
+            "tensor: divide by the tensor itself, choose with `torch.where`",
     "_unique2": "the size of its result is the number of distinct values, which only the device knows. Ask for something of "
                 "fixed size instead: a smallest, a largest, a count",
     "equal": "it answers with a Python bool. Compare element by element, and keep the result a tensor",
@@ -45,11 +46,14 @@ ADVICE["unique_consecutive"] = ADVICE["unique_dim"] = ADVICE["_unique2"]
 READ_BACK = "`print`, `.cpu()`, `.tolist()` and `.numpy()` bring the values to the host. Keep them on the device"
 # What is in an error's text → what to try next.
 ERROR_ADVICE = {
-    "NVIDIA driver": "The GPU here is simulated, and `torch.cuda` does not know it. Use the `device` that you are given, and "
-                     "this course's `synchronize(device)`",
-    "non-empty TensorList": "The list of tensors was empty: nothing may be left behind a loop that has just emptied it. Look "
-                            "whether there is anything in it first",
+    "NVIDIA driver": "The GPU here is simulated, and `torch.cuda` does not know it. Use the `device` that you are given; in "
+                     "this course `synchronize(device)` waits for it",
+    "non-empty TensorList": "The list of tensors was empty: after a loop that reads it now and then, nothing may be left in "
+                            "it. Look first whether there is anything",
+    "is not defined": "Each exercise cell is run by itself: put the imports and helpers it needs inside the cell",
 }
+# The same words as for a name that is missing when the cell itself runs (cells.py).
+ERROR_ADVICE["' is not defined"] = "The cell is checked by itself: copy what it needs into it"
 ERROR_ADVICE["not compiled with CUDA"] = ERROR_ADVICE["NVIDIA driver"]
 FROM_HOST = ("a value made on the host is copied to the device. Make it there (`torch.full`), or give the operator "
              "itself the plain Python number: it needs no copy")
@@ -226,17 +230,22 @@ def _syncs(exercise: Exercise, evidence: Evidence) -> tuple[str, str]:
     left = [sync for sync in report.syncs_in_steps if sync.step == report.syncs_in_steps[-1].step]
     lines = [f"{len(left)} {'wait is' if len(left) == 1 else 'waits are'} left in {exercise.step_is} "
              f"({before:g} in the slow function):"]
-    if evidence.simulated and evidence.learner.true_ms == evidence.before.true_ms and len(left) == before:
-        lines.insert(0, "This runs exactly as the function you were given.")
+    if _operators(report) == _operators(StepReport.from_trace(evidence.before.trace)):
+        lines.insert(0, "Your version waits exactly as often as the slow one, and in the same operators.")
     # By reason, so that each is explained once.
     reasons: dict[str | None, list[str]] = {}
     for (operator, kind, location), times_ms in _alike(left).items():
         where = f" at {location}" if location else ""
         often = f"{len(times_ms)} × " if len(times_ms) > 1 else ""
-        reasons.setdefault(_reason(operator, kind), []).append(f"{often}`{operator}`{where} ({sum(times_ms):.1f} ms)")
+        wait = f"{often}`{operator}`{where} ({sum(times_ms):.1f} ms)"
+        reasons.setdefault(_reason(exercise, operator, kind), []).append(wait)
     for reason, waits in reasons.items():
         lines.append(f"- {'; '.join(waits)}" + (f". Why: {reason}." if reason else "."))
     return FAIL, "\n".join(lines)
+
+
+def _operators(report: StepReport) -> list[str]:
+    return sorted(sync.op or sync.name for sync in report.syncs_in_steps)
 
 
 def _alike(waits) -> dict[tuple, list[float]]:
@@ -248,8 +257,8 @@ def _alike(waits) -> dict[tuple, list[float]]:
     return found
 
 
-def _reason(operator: str, kind: str) -> str | None:
-    known = ADVICE.get(operator)
+def _reason(exercise: Exercise, operator: str, kind: str) -> str | None:
+    known = exercise.advice.get(operator, ADVICE.get(operator))
     if known is not None:
         return known
     return {"read-back": READ_BACK, "copy": FROM_HOST}.get(kind)
@@ -270,7 +279,8 @@ def _step_time(exercise: Exercise, evidence: Evidence) -> tuple[str, str]:
         next_step = "It is not only the waits: the device has to do less work. Which of it would nobody miss?"
     else:
         next_step = "No wait is to blame: count the multiplications, and ask for whom they are made."
-    return _time(exercise, evidence, "step_time", "true_ms", _upper(f"{exercise.step_is} takes")[:-1], next_step)
+    return _time(exercise, evidence, "step_time", "true_ms",
+                 f"{exercise.step_is[:1].upper()}{exercise.step_is[1:]} takes", next_step)
 
 
 def _time(exercise, evidence: Evidence, check: str, key: str, phrase: str, next_step: str) -> tuple[str, str]:

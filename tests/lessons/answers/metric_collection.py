@@ -19,6 +19,10 @@ def weight_on_the_cpu(metric, loss, batch):
     metric.update(loss, torch.tensor(float(batch)))
 
 
+def copied_without_waiting(metric, loss, batch):
+    metric.update(loss, torch.tensor(float(batch)).to(loss.device, non_blocking=True))
+
+
 def once_for_each_image(metric, loss, batch):
     metric.update(loss.expand(batch))
 
@@ -111,7 +115,7 @@ def without_groups(device):
 
 
 OTHER_ROUTES = {
-    "update_loss": [filled, scaled_ones, weight_on_the_cpu, once_for_each_image],
+    "update_loss": [filled, scaled_ones, weight_on_the_cpu, copied_without_waiting, once_for_each_image],
     "suppress_nan_check": [given_class_changed, nan_counts_nothing],
     "collect": [groups_found_out, all_at_once, confusion_of_all],
     "step_time_metric": [zero_dimensional, without_groups],
@@ -174,6 +178,11 @@ def micro(outputs, targets):
     return collection.compute()
 
 
+def mean_of_batch_values(outputs, targets):
+    each = [groups_found_out([output], [target]) for output, target in zip(outputs, targets)]
+    return {name: torch.stack([values[name] for values in each]).mean() for name in METRICS}
+
+
 def last_batch_only(outputs, targets):
     return groups_found_out(outputs[-1:], targets[-1:])
 
@@ -187,9 +196,24 @@ def mean_over_all_classes(model, loader, device):
     return {name: value / 2 for name, value in found.items()}
 
 
+def nothing_kept_from_zero(model, loader, device):
+    counts = torch.zeros(CLASSES**2, device=device)
+    with torch.no_grad():
+        for images, targets in loader:
+            counts.scatter_add_(0, targets.clamp(min=0) * CLASSES + model(images).argmax(1), (targets != IGNORE).float())
+    confusion = counts.view(CLASSES, CLASSES)
+    right, predicted, actual = confusion.diag(), confusion.sum(0), confusion.sum(1)
+    return {name: (right / (predicted + actual)).mean() for name in METRICS}
+
+
+class OfNoOne(MeanMetric):
+    pass
+
+
 WRONG = [
     ("update_loss", lambda metric, loss, batch: metric.update(loss), "counts as much as a full one"),
-    ("update_loss", lambda metric, loss, batch: metric.update(loss * batch), "should be"),
+    ("update_loss", lambda metric, loss, batch: metric.update(loss * batch), "does that itself"),
+    ("update_loss", lambda metric, loss, batch: metric.update(loss * batch, batch), "does that itself"),
     ("update_loss", straight_into_the_state, "remembers its last result"),
     ("update_loss", lambda metric, loss, batch: None, "took nothing in"),
     ("suppress_nan_check", disabled, 'nan_strategy="disable"'),
@@ -199,9 +223,10 @@ WRONG = [
     ("suppress_nan_check", no_weight_back, "return two tensors"),
     ("suppress_nan_check", lambda MetricClass: None, "a class is wanted"),
     ("suppress_nan_check", lambda MetricClass: MetricClass(), "a class is wanted"),
-    ("suppress_nan_check", lambda MetricClass: MeanMetric, "should be 'SumMetric'"),
+    ("suppress_nan_check", lambda MetricClass: OfNoOne, "does not inherit from the one that was given (SumMetric)"),
     ("collect", micro, 'average="micro"'),
-    ("collect", last_batch_only, "should be"),
+    ("collect", last_batch_only, "Every batch has to count"),
+    ("collect", mean_of_batch_values, "mean of the batches' values"),
     ("collect", lambda outputs, targets: [0.1, 0.2, 0.3, 0.4], "a dict with"),
     ("collect", lambda outputs, targets: {"accuracy": groups_found_out(outputs, targets)["accuracy"]}, "'precision' is missing"),
     ("step_time_metric", lambda device: MeanMetric(), "cannot move a CPU tensor"),
@@ -209,5 +234,6 @@ WRONG = [
     ("step_time_metric", lambda device: 0.0, "a metric of TorchMetrics is wanted"),
     ("evaluate", ignored_counted_as_class_zero, "IGNORE must count nowhere"),
     ("evaluate", mean_over_all_classes, "should be"),
+    ("evaluate", nothing_kept_from_zero, "NaN is 0 / 0"),
     ("evaluate", lambda model, loader, device: None, "a dict with"),
 ]

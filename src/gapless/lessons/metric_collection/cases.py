@@ -13,7 +13,7 @@ from torch import nn
 from ..cells import describe_error
 from ..evidence import Case
 from ..plain import Unusable
-from .functions import CLASSES, IGNORE, torchmetrics
+from .functions import CLASSES, IGNORE, evaluate, torchmetrics
 from .workload import device_group
 
 
@@ -143,6 +143,12 @@ def explain_update_loss(case, found, wanted) -> str | None:
         return "The metric took nothing in (or a NaN, which its check removes)."
     if math.isclose(found["mean"], float(np.nanmean(case.inputs["losses"])), rel_tol=1e-5):
         return "That is the mean without the weights: a last batch of three images counts as much as a full one."
+    losses, batches = case.inputs["losses"], case.inputs["batches"]
+    seen = ~np.isnan(losses)
+    weighted_twice = np.average(losses[seen] * batches[seen], weights=batches[seen])
+    if any(math.isclose(found["mean"], mean, rel_tol=1e-5) for mean in (np.mean((losses * batches)[seen]), weighted_twice)):
+        return ("The loss was multiplied by its weight before: TorchMetrics does that itself. Give it the loss as it is, "
+                "and the weight beside it.")
     if math.isclose(found["mean"], wanted["mean"], rel_tol=1e-5):
         return ("The first result is right, and a later one is not: a metric remembers its last result and counts its "
                 "updates, both in `update`. Call that; do not write into its state.")
@@ -159,6 +165,9 @@ def ask_suppress(function, case, device):
     if not isinstance(decorated, type):
         raise Unusable(f"it returned a {type(decorated).__name__}; a class is wanted: the one it was given, changed, or "
                        "a new one that inherits from it.")
+    if not issubclass(decorated, base):
+        raise Unusable(f"the class does not inherit from the one that was given ({base.__name__}): write "
+                       "`class …(MetricClass)`, not the name of one of them.")
     metric = decorated(sync_on_compute=False).to(device)
     numbers = bool(case.options.get("as_numbers"))
 
@@ -173,7 +182,7 @@ def ask_suppress(function, case, device):
         raise Unusable(f"its update raised {describe_error(error, 'suppress_nan_check')}. The method that looks for NaN "
                        "takes `(self, x, weight=None)`, where `SumMetric` and the like give no weight, and has to "
                        "return two tensors, the values and the weights.") from error
-    found = {"class": base.__name__ if isinstance(metric, base) else type(metric).__name__, "value": metric.compute()}
+    found = {"value": metric.compute()}
     copy = metric.clone()
     update(copy)
     found["value of a clone, updated again"] = copy.compute()
@@ -218,13 +227,28 @@ def ask_evaluate(function, case, device):
 def explain_averages(case, found, wanted) -> str | None:
     if not isinstance(found, dict) or not all(isinstance(found.get(name), float) for name in wanted):
         return None
+    if any(map(math.isnan, found.values())):
+        return ("NaN is 0 / 0. A class that occurs and is never found has the share 0, and where no class occurs at all the "
+                "mean is 0: see to it that nothing is divided by 0 (`torch.where`, `clamp(min=1)`).")
     if len(set(found.values())) == 1 and len(set(wanted.values())) > 1:
         return ("All four are the same number: that is what average=\"micro\" gives (every error is a false positive "
                 "of one class and a false negative of another). Macro averages are wanted.")
+    if all(math.isclose(found[name], value, rel_tol=1e-5) for name, value in _mean_of_batches(case).items()):
+        return ("That is the mean of the batches' values. The batches have to be counted together, and the averages "
+                "computed once from the counts: `update` for each batch, `compute` at the end.")
     if "images" in case.inputs and (case.inputs["targets"] == IGNORE).any():
         return ("Two things are easily missed: a target that is IGNORE must count nowhere, as a prediction neither; "
                 "and the macro average is over the classes that occur in the labels or in the predictions that count.")
-    return None
+    return "Every batch has to count, and once; count all of them, and compute the averages from the counts."
+
+
+def _mean_of_batches(case) -> dict[str, float]:
+    """What the averages of each batch alone are on average."""
+    cpu, each = torch.device("cpu"), []
+    logits = case.inputs["images"] if "images" in case.inputs else case.inputs["outputs"]
+    for output, target in zip(on_device(cpu, logits), on_device(cpu, case.inputs["targets"])):
+        each.append(evaluate(nn.Identity(), [(output, target)], cpu))
+    return {name: float(np.mean([values[name] for values in each])) for name in each[0]}
 
 
 def ask_step_time(function, case, device):
@@ -249,13 +273,10 @@ def ask_step_time(function, case, device):
         try:
             found["mean under DDP"] = mean()
         except RuntimeError as error:
-            found["mean under DDP"] = f"RuntimeError: {error}"
+            if "No backend type" not in str(error):
+                raise
+            raise Unusable(
+                f"its `compute` raised \"{error}\" under DDP. `compute` gathers the metric's state from all processes, and "
+                "a process group for GPUs (NCCL's) cannot move a CPU tensor. Either each process keeps its own mean (an "
+                "option of every metric), or the state lives on the GPU: then see that the update does not wait.") from error
     return found
-
-
-def explain_step_time(case, found, wanted) -> str | None:
-    if isinstance(found, dict) and "No backend type" in str(found.get("mean under DDP")):
-        return ("`compute` gathers the metric's state from all processes, and a process group for GPUs (NCCL's) cannot "
-                "move a CPU tensor. Either each process keeps its own mean (an option of every metric), or the state "
-                "lives on the GPU: then see that the update does not wait.")
-    return None

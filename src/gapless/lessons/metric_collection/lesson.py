@@ -27,6 +27,9 @@ from .functions import (
 )
 from .workload import LABELS, TrainingMetrics, size_in_words, training_step
 
+MADE_ON_THE_HOST = ("TorchMetrics makes a tensor of a Python number on the host and copies it to the metric's device, as "
+                    "`torch.tensor(…, device=…)` and `new_tensor` do")
+
 EXERCISES = (
     Exercise(
         name="update_loss",
@@ -37,6 +40,11 @@ EXERCISES = (
         explain=cases.explain_update_loss,
         points={"values": 2, "syncs": 2},
         max_syncs=2,
+        advice={
+            "to": f"{MADE_ON_THE_HOST}. Fill a tensor on the device instead: then the number goes along with the kernel",
+            "item": "two of these are the NaN check's: that is the next exercise, and they may stay. Any other turns a "
+                    "tensor into a Python number",
+        },
         assumptions=LABELS,
         hints=(
             "Three waits: one copies something *to* the device, two bring something back. Which number does the host "
@@ -80,6 +88,13 @@ EXERCISES = (
         absolute_tolerance=1e-6,
         points={"values": 2, "syncs": 2, "step_time": 1},
         max_syncs=30,
+        advice={
+            "bincount": "each time a metric counts, `bincount` reads back twice. Let the metrics of a `MetricCollection` "
+                        "count once for all: its `update` shares; calling it (its `forward`) does not",
+            "allclose": "the collection compares the metrics' states, to find out which belong together. `compute_groups` "
+                        "tells it beforehand",
+            "to": "`.to(device)` copies what was made on the host: make it on the device, inside `with outputs[0].device:`",
+        },
         max_time_ratio={"step_time": 0.6},
         assumptions=LABELS,
         hints=(
@@ -88,9 +103,10 @@ EXERCISES = (
             "returns?",
             "`MetricCollection` takes a dict of metrics and keeps one state for those that count the same, but only in "
             "`update`: calling the collection (its `forward`) still goes through every metric.",
-            "`MetricCollection({…}).to(device)`, then `collection.update(output, target)` for each batch and "
-            "`collection.compute()` once. Which metrics belong together it finds out by comparing their states after "
-            "the first update, which waits; `compute_groups=[list(METRICS)]` tells it beforehand.",
+            "Inside `with outputs[0].device:` make the metrics as before; then "
+            "`collection = MetricCollection(metrics, compute_groups=[list(METRICS)])`, `collection.update(output, target)` "
+            "for each batch and `collection.compute()` once. Without `compute_groups` it compares the metrics' states after "
+            "the first update to find out which belong together, and waits for it.",
         ),
     ),
     Exercise(
@@ -99,9 +115,14 @@ EXERCISES = (
         cases=cases.time_cases,
         ask=cases.quietly(cases.ask_step_time),
         step=steps.step_time_step,
-        explain=cases.explain_step_time,
         truth_on_device=True,
         points={"values": 2, "syncs": 2},
+        advice={
+            "to": f"{MADE_ON_THE_HOST}. Either the state stays on the CPU, or the update is given what a kernel takes along "
+                  "without a copy (the question behind exercise 1)",
+            "item": "the NaN check asks on the device where the value lies. A value on the CPU is asked there, and nobody "
+                    "waits",
+        },
         assumptions=LABELS,
         hints=(
             "The step time is measured on the host, and its mean is read on the host. What has the device to do with "
@@ -125,6 +146,12 @@ EXERCISES = (
         absolute_tolerance=1e-6,
         points={"values": 2, "syncs": 3, "host_time": 1},
         max_time_ratio={"host_time": 0.4},
+        advice={
+            "_unique2": "the number of distinct values is known to the device alone. It is counted only to validate the "
+                        "labels and predictions, which need not be in every batch",
+            "nonzero": "how many elements a mask picks is known to the device alone, and what is ignored is taken out with "
+                       "a mask. Leave it in, and count it where it does no harm",
+        },
         assumptions=LABELS,
         hints=(
             "Three causes, each four times a batch. Share the state first. Then take one cause after the other: who "
@@ -134,10 +161,11 @@ EXERCISES = (
             "`bincount` reads back its largest value to know its length; `scatter_add_` into a tensor of zeros whose "
             "length you know does not. For these two TorchMetrics has no switch.",
             "Count pairs: `torch.where(targets == IGNORE, CLASSES, targets) * (CLASSES + 1) + predictions`, "
-            "`scatter_add_` of ones into (CLASSES + 1)² zeros, reshape, and cut the last row off: the confusion "
-            "matrix. From it true positives (diagonal), false positives (column sums less the diagonal), false "
-            "negatives (row sums less the diagonal). Either compute the averages from them, or let TorchMetrics: a "
-            "subclass whose `update` ends in `self._update_state(tp, fp, tn, fn)`.",
+            "`scatter_add_` of ones into (CLASSES + 1)² zeros, reshape, and cut the last row and the last column off "
+            "(`[:CLASSES, :CLASSES]`; the column is empty): the confusion matrix. From it true positives "
+            "(diagonal), false positives (column sums less the diagonal), false negatives (row sums less the diagonal). "
+            "Either compute the averages from them, or let TorchMetrics: a subclass whose `update` ends in "
+            "`self._update_state(tp, fp, tn, fn)`.",
         ),
     ),
 )
