@@ -64,6 +64,26 @@ def test_solved_cell_passes(lesson):
     assert result.passed and "5 of 5" in lesson.score()
 
 
+def test_score_is_the_best_of_the_session(lesson):
+    assert "not checked yet (of 5)" in lesson.score()
+    lesson.check_source("ignore_background", SOLVED)
+    lesson.check(slow)
+    assert "ignore_background        5 of 5" in lesson.score() and lesson.score().endswith(f" 5 of {lesson.lesson.max_points:g}")
+    assert lesson.results["ignore_background"].earned == 2
+
+
+def test_look_says_what_a_step_takes_and_counts_its_waits(lesson, capsys):
+    def make_step(waits):
+        x = torch.ones(8, device=lesson.device)
+        return lambda: [x.sum().item() for _ in range(waits)]
+
+    lesson.look(lambda: make_step(1), steps=1)
+    lesson.look(lambda: make_step(2), steps=1)
+    one, two = capsys.readouterr().out.split("a step takes ")[1:]
+    assert ", 1 wait\n" in one and ", 2 waits\n" in two
+    assert "0.00 ms  aten::item" not in one
+
+
 def test_checking_leaves_the_mode_and_the_clock_alone(lesson):
     lesson.check(slow)
     assert not gapless.vgpu.is_shape_only() and gapless.vgpu.timeline().host_ns == 0
@@ -93,7 +113,7 @@ def test_raises_when_given_a_name_for_a_function(lesson):
 
 
 def test_raises_when_the_lesson_is_unknown():
-    with pytest.raises(ValueError, match="the course has 02_masked_loss"):
+    with pytest.raises(ValueError, match="the course has .*02_masked_loss"):
         gapless.Notebook("99_nothing")
 
 

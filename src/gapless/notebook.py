@@ -97,7 +97,8 @@ class Notebook:
         self.lesson = find_lesson(lesson_id)
         self._device_text = device
         self.device = choose_device(device)
-        self.results: dict[str, CheckResult] = {}
+        self.results: dict[str, CheckResult] = {}  # of the last check of each exercise
+        self._best: dict[str, float] = {}
         self._hints_given: dict[str, int] = {}
         self._remarks: set[str] = set()
 
@@ -129,6 +130,7 @@ class Notebook:
                               device_name(self.device) + simulated)
         result = replace(result, remark=self._once(remark))
         self.results[exercise.name] = result
+        self._best[exercise.name] = max(result.earned, self._best.get(exercise.name, 0))
         return result
 
     def _once(self, remark: str) -> str:
@@ -149,11 +151,12 @@ class Notebook:
             true_ms = time_step(step, device=self.device).true_ms
             report = StepReport.from_trace(profile(step, steps=steps, device=self.device))
         kind = "simulated" if report.simulated else "measured"
-        print(f"a step takes {true_ms:.1f} ms in a long run ({kind}, {report.device_name})")
-        print(f"in the profile, the host's step: {report.host_step_ms:.1f} ms, {report.syncs_per_step:g} waits")
+        waits = "1 wait" if report.syncs_per_step == 1 else f"{report.syncs_per_step:g} waits"
+        print(f"a step takes {true_ms:.2f} ms in a long run ({kind}, {report.device_name})")
+        print(f"in the profile, the host's step: {report.host_step_ms:.2f} ms, {waits}")
         for sync in report.syncs_in_steps:
             if sync.step == report.steps - 1:
-                print(f"  {sync.wait_ms:8.1f} ms  {sync.op or sync.name:16} {sync.location}")
+                print(f"  {sync.wait_ms:8.2f} ms  {sync.op or sync.name:16} {sync.location}")
         return report
 
     def headline(self, functions: dict[str, Callable] | None = None) -> MarkdownText:
@@ -186,14 +189,13 @@ class Notebook:
         return HandedOut(name, text, shell is not None)
 
     def score(self) -> str:
-        """Points so far, of each exercise's last check in this session."""
+        """Points so far: the most that a check of each exercise has brought in this session. A later try that brings less
+        takes nothing away."""
         lines = []
         for name, exercise in self.lesson.exercises.items():
-            result = self.results.get(name)
-            state = f"{result.earned:g} of {result.points:g}" if result else f"not checked yet (of {exercise.max_points:g})"
-            lines.append(f"{name:24} {state}")
-        earned = sum(result.earned for result in self.results.values())
-        return "\n".join([*lines, f"{'in all':24} {earned:g} of {self.lesson.max_points:g}"])
+            best, most = self._best.get(name), exercise.max_points
+            lines.append(f"{name:24} " + (f"not checked yet (of {most:g})" if best is None else f"{best:g} of {most:g}"))
+        return "\n".join([*lines, f"{'in all':24} {sum(self._best.values()):g} of {self.lesson.max_points:g}"])
 
     def _exercise(self, name: str) -> Exercise:
         try:

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 import torch
-from answers.two_clocks import into_a_buffer
+from answers.two_clocks import into_a_buffer, seconds_for_milliseconds
 from reference import solution
 
 import gapless
@@ -95,6 +95,12 @@ def test_waiting_after_every_step_shows(card):
     assert taking_turns > 1.3 * stopwatch.ask(stopwatch.right_time_step, case, device)[stopwatch.ANSWER]
 
 
+@pytest.mark.skipif(torch.cuda.is_available(), reason="here torch.cuda can wait")
+def test_who_waits_by_torch_cuda_is_told_what_waits_here():
+    message = judged("time_step", lambda *args: torch.cuda.synchronize())["values"].message
+    assert "`synchronize(device)` waits" in message
+
+
 # -- training -------------------------------------------------------------------------------------
 
 
@@ -128,7 +134,7 @@ def test_slow_loop_logs_and_learns_what_mathematics_says(seed):
             assert float(parts["mean"]) == pytest.approx(sum(losses[:number]) / number, rel=1e-4, abs=1e-5)
             assert int(parts["high"]) == sum(loss > case.options["limit"] for loss in losses[:number])
         np.testing.assert_allclose(found["weights"], weights, rtol=1e-3, atol=1e-5)
-        assert found["late"] is None and found["early"] is None
+        assert found["late"] == found["early"] == training.NO_LINE
 
 
 def test_cases_stay_finite():
@@ -247,7 +253,19 @@ def test_solution_is_within_a_tenth_on_every_card_and_seed(card, seed):
         assert math.isclose(found, roofline.right_step_ms(**told, card=rates), rel_tol=0.08), case.name
 
 
+def test_seconds_taken_for_milliseconds_show_even_though_the_shortest_kernel_and_the_launches_are_right():
+    found = judged("predict_step_ms", seconds_for_milliseconds)["values"]
+    assert 'input "long matrix products"' in found.message and "are seconds, `card.kernel_ms`" in found.message
+
+
 # -- what was added to the judge for all lessons ----------------------------------------------------
+
+
+def test_a_step_is_called_what_the_exercise_calls_it():
+    found = judged("train", solution("00_two_clocks")["train"])
+    assert "90 in a call of 30 training steps before, 2 now" in found["syncs"].message
+    assert found["step_time"].message.startswith("A call of 30 training steps takes")
+    assert "90 waits are left in a call of 30 training steps" in judged("train", training.train)["syncs"].message
 
 
 def test_a_real_clock_may_differ_by_its_noise_and_a_simulated_one_not():

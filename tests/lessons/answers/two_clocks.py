@@ -165,6 +165,21 @@ def forgets_the_rest(*args):
     kept(*args, last=False)
 
 
+def every_other_time(model, optimizer, batches, limit, every, log):
+    """As late as a line may come."""
+    kept(model, optimizer, batches, limit, every, log, flush_each=2 * every)
+
+
+def stacks_the_rest_unasked(model, optimizer, batches, limit, every, log):
+    losses, write = [], Log(limit, log)
+    for x, y in batches:
+        losses.append(trained(model, optimizer, x, y))
+        if len(losses) == every:
+            write(torch.stack(losses).tolist())
+            losses.clear()
+    write(torch.stack(losses).tolist())
+
+
 def reads_at_the_end(model, optimizer, batches, limit, every, log):
     kept(model, optimizer, batches, limit, every, log, flush_each=10**9)
 
@@ -204,6 +219,12 @@ class WrongCount(Log):
             self.number += 1
             self.total += value
             self.log(f"step {self.number}: loss {value:.6f}, mean {self.total / self.number:.6f}, {self.high} above {self.limit}")
+
+
+class SumOfFew(Log):
+    def __call__(self, values):
+        self.total = 0.0  # begins anew with each reading
+        super().__call__(values)
 
 
 class OtherText(Log):
@@ -272,9 +293,14 @@ def once_each(flops, bytes, launches, card):
     return roofline(full)(flops, bytes, [1] * len(flops), card)
 
 
+def seconds_for_milliseconds(flops, bytes, launches, card):
+    """The two divisions without their factor of 1000, the card's milliseconds as they are."""
+    return roofline(lambda compute, move, card: max(compute / 1000, move / 1000, card.kernel_ms))(flops, bytes, launches, card)
+
+
 OTHER_ROUTES = {
     "time_step": [one_block_at_a_time, by_events, by_accelerator],
-    "train": [into_a_buffer, in_the_background],
+    "train": [into_a_buffer, in_the_background, every_other_time],
     "predict_step_ms": [in_seconds_first, with_tensors],
 }
 
@@ -295,6 +321,9 @@ WRONG = [
     ("train", sums_on_the_device, "rounds differently"),
     ("train", background_without_a_wait, "Record an event"),
     ("train", wrong_writer(WrongCount), "the count is not"),
+    ("train", wrong_writer(WrongCount), "steps that came after it"),
+    ("train", wrong_writer(SumOfFew), "divided by this step's number."),
+    ("train", stacks_the_rest_unasked, "whether there is anything"),
     ("train", wrong_writer(OtherText), "stay as it was"),
     ("train", wrong_writer(OneLine), "one line for each step"),
     ("train", does_not_train, "is wrong"),
@@ -307,6 +336,8 @@ WRONG = [
     ("predict_step_ms", roofline(full, of_all=lambda both: both[1]), "The device needs longer"),
     ("predict_step_ms", roofline(lambda compute, move, card: max(compute, move)), "No kernel is shorter"),
     ("predict_step_ms", roofline(lambda compute, move, card: compute + move), "not their sum"),
+    ("predict_step_ms", roofline(lambda compute, move, card: max(compute, move) + card.kernel_ms), "on top"),
+    ("predict_step_ms", seconds_for_milliseconds, "That is in seconds"),
     ("predict_step_ms", totals, "kernel by kernel"),
     ("predict_step_ms", once_each, "multiply by it"),
     ("predict_step_ms", roofline(lambda c, m, card: max(full(c, m, card), card.launch_ms), of_all=lambda both: both[0]),

@@ -16,16 +16,8 @@ from ...device import clock_ms, synchronize
 from ..exercise import Lesson, Program
 from .roofline import EXERCISE as PREDICT_STEP_MS
 from .stopwatch import EXERCISE as TIME_STEP
-from .training import (
-    ITERATIONS,
-    WIDTH,
-    rows_for,
-    train,
-    train_with_one_read,
-    train_without_if,
-    training_run,
-)
 from .training import EXERCISE as TRAIN
+from .training import ITERATIONS, WIDTH, rows_for, train, train_with_one_read, train_without_if, training_run
 
 EXERCISES = (TIME_STEP, TRAIN, PREDICT_STEP_MS)
 

@@ -262,8 +262,8 @@ def explain(case: Case, found: dict, wanted: dict) -> str | None:
     if isinstance(own, bool) or not isinstance(own, (int, float)):
         return "Return one number: the milliseconds that a step takes."
     if math.isclose(own, true / 1e3, rel_tol=0.1):
-        return ("That is in seconds: milliseconds are wanted. `f / card.flops_per_s` and `b / card.bytes_per_s` are seconds, "
-                "`card.kernel_ms` and `card.launch_ms` are milliseconds.")
+        return ("That is in seconds: milliseconds are wanted. `f / card.flops_per_s` and `b / card.bytes_per_s` are "
+                "seconds, `card.kernel_ms` and `card.launch_ms` are milliseconds.")
     rates = rates_of(torch.device(wanted["device"]))
     made = list(_mistakes(**numbers(program_of(case, rates)), card=rates))
     for unit, remark in ((1.0, ""), (1e-3, " And it is in seconds: milliseconds are wanted.")):

@@ -200,7 +200,8 @@ NO_LINE = "no line"
 class _Observer:
     """Sees when each step's loss is there and when its line is logged.
 
-    ``late`` and ``early`` say in words which line came too late, and which before its number can have been there. The virtual GPU has real values at once, so that only the clock tells who read too early.
+    ``late`` and ``early`` say in words which line came too late, and which before its number can have been there.
+    The virtual GPU has real values at once, so that only the clock tells who read too early.
     """
 
     def __init__(self, model: nn.Module, device: torch.device, every: int):
@@ -290,8 +291,8 @@ def _why_line(own: str, right: str, number: int, case: Case) -> str:
     if found["mean"] != wanted["mean"]:
         why = "The loss is right and the mean is not. It is of all steps so far: their sum, divided by this step's number."
         if _nearly(found["mean"], wanted["mean"]):
-            why += (" Only the last digits differ: add up Python numbers, in the order of the steps. A sum kept on the device "
-                    "in float32 rounds differently.")
+            why += (" Only the last digits differ: add up Python numbers, in the order of the steps. A sum kept on the "
+                    "device in float32 rounds differently.")
         return why
     why = (f"Loss and mean are right and the count is not: it counts the losses above {case.options['limit']:g} up to this "
            "step, this one included.")
