@@ -160,3 +160,22 @@ def test_reset_gives_the_text_as_handed_out(lesson):
     assert str(back) == back.text
     with pytest.raises(ValueError, match="no exercise of this lesson"):
         lesson.reset("nothing")
+
+
+def test_inputs_are_those_of_the_check(lesson):
+    exercise = lesson.lesson.exercises["ignore_background"]
+    given = lesson.inputs("ignore_background")
+    assert list(given) == [case.name for case in exercise.cases(0)]
+    assert all(isinstance(target, torch.Tensor) for target in given.values())
+    with pytest.raises(ValueError, match="no exercise of this lesson"):
+        lesson.inputs("nothing")
+
+
+def test_a_failed_check_says_how_to_look_at_its_input():
+    tour = gapless.Notebook("01_profiler_tour", device="vgpu:a10g")
+    wrong = tour.check_source("top_operators", "def top_operators(trace, k):\n    return []\n")
+    (place,) = [line for line in str(wrong).splitlines() if "lesson.inputs" in line]
+    trace, k = eval(place.partition(": ")[2], {"lesson": tour})
+    assert trace.spans and k == 3
+    right = tour.check_source("gpu_utilization", "def gpu_utilization(trace):\n    return None\n")
+    assert 'lesson.inputs("gpu_utilization")["one stream"]' in right._repr_html_().replace("&quot;", '"')

@@ -187,3 +187,32 @@ else:
         check=False,
     )
     assert done.returncode == 0, done.stderr
+
+
+def test_work_launched_before_the_steps_is_shown_as_such():
+    events = [step(0, 1_000, 1_000), op("aten::mm", 1_100, 200), call("cudaLaunchKernel", 1_150, 5, 9), kernel(1_900, 600, 9),
+              kernel(600, 700, 1), kernel(1_300, 500, 2),  # launches that are not in the trace
+              kernel(100, 200, 3),  # over before the step begins
+              kernel(2_600, 100, 4)]  # behind what the step launched: nobody knows
+    trace = Trace(events, {})
+    (axes,) = picture.draw(trace).axes
+    earlier = [(round(bar.get_x(), 6), round(bar.get_width(), 6)) for bar in bars(axes, "...")]
+    assert earlier == [(0, 0.8)]
+    assert [text.get_text() for text in picture.draw(trace).legends[0].texts][-1] == "launched before these steps"
+    assert "First the GPU is busy for 0.8 ms with what was launched before these steps." in picture.alt_text(trace)
+    shown = [bar for bar in bars(axes, None) if bar.get_height() == pytest.approx(0.55)]
+    assert [(round(bar.get_x(), 6), round(bar.get_width(), 6)) for bar in shown] == [(0.9, 0.6)]
+
+
+def test_work_of_the_step_before_the_chosen_one_is_launched_before():
+    events = [step(0, 0, 100), op("aten::mm", 10, 20), call("cudaLaunchKernel", 12, 5, 1), kernel(20, 150, 1),
+              step(1, 100, 100), op("aten::mm", 110, 20), call("cudaLaunchKernel", 112, 5, 2), kernel(180, 50, 2)]
+    trace = Trace(events, {})
+    (whole,), (second,) = picture.draw(trace).axes, picture.draw(trace, steps=1).axes
+    assert not bars(whole, "...")
+    assert [(bar.get_x(), bar.get_width()) for bar in bars(second, "...")] == [(0, pytest.approx(0.07))]
+
+
+def test_without_runtime_calls_the_devices_own_times_tell_what_came_before():
+    trace = Trace([step(0, 0, 100), kernel(20, 50), step(1, 100, 100), kernel(150, 20), step(2, 200, 50), kernel(210, 20)], {})
+    assert not bars(picture.draw(trace, steps=1).axes[0], "...")

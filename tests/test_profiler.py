@@ -5,7 +5,7 @@ import pytest
 import torch
 
 import gapless
-from gapless import profiler, vgpu
+from gapless import profiler, vgpu, views
 from gapless.device import device as choose_device
 from gapless.profile import profile as profile_step
 from gapless.trace import Trace
@@ -286,6 +286,19 @@ def test_the_table_is_pytorchs(device):
     assert rows["aten::mm"].self_device_memory_usage > 0
     shapes = [row.input_shapes for row in prof.key_averages(group_by_input_shape=True) if row.key == "aten::mm"]
     assert [[8, 4], [4, 4]] in shapes
+
+
+def test_what_is_freed_between_two_operators_is_in_neither(device):
+    with profiler.profile(device=device, profile_memory=True) as prof:
+        x = torch.ones(1_024, 1_024, device=device)
+        for _ in range(300):
+            x = x + 1  # the old one goes when the operator is over
+    changes = [round(1e3 * event["ts"]) for event in prof.trace.events if event["name"] == "[memory]"]
+    ends = {round(1e3 * span.end_us) for span in prof.trace.spans if span.category == "op"}
+    begins = {round(1e3 * span.start_us) for span in prof.trace.spans if span.category == "op"}
+    assert len(changes) >= 599 and not (ends | begins) & set(changes)
+    add, = (row for row in views.memory_by_operator(prof.trace) if row.name == "aten::add")
+    assert add.size_increase_bytes == add.allocation_bytes == 300 * 4 * 1_024**2
 
 
 def test_the_table_of_all_cycles_needs_acc_events(device):

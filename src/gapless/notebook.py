@@ -5,10 +5,12 @@ from __future__ import annotations
 import contextlib
 import io
 import linecache
+import re
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+import numpy as np
 import torch
 
 from .checks import PASS, Verdict
@@ -70,7 +72,11 @@ class CheckResult:
     __repr__ = __str__
 
     def _notes(self) -> list[str]:
-        return [*([self._print_note()] if self.printed else []), *filter(None, [self.remark])]
+        return [*([self._print_note()] if self.printed else []), *filter(None, [self._input_note(), self.remark])]
+
+    def _input_note(self) -> str:
+        failed = next((re.match(r'On the input "(.*?)" ', v.message) for v in self.verdicts if v.outcome != PASS), None)
+        return f'To look at that input: lesson.inputs("{self.exercise}")["{failed[1]}"]' if failed else ""
 
     def _print_note(self) -> str:
         lines = self.printed.rstrip().splitlines()
@@ -158,6 +164,24 @@ class Notebook:
             if sync.step == report.steps - 1:
                 print(f"  {sync.wait_ms:8.2f} ms  {sync.op or sync.name:16} {sync.location}")
         return report
+
+    def inputs(self, name: str) -> dict[str, object]:
+        """What the check gives to the exercise's function: the input's name → its argument, or a tuple of its arguments.
+        The same as in :meth:`check`; grading draws others."""
+        exercise, found = self._exercise(name), {}
+        for case in exercise.cases(_SEED):
+            given = []
+
+            def take(*args, **options):
+                given.append([*args, *options.values()])
+
+            if exercise.ask is None:
+                take(*(torch.from_numpy(np.array(array)) for array in case.inputs.values()), **case.options)
+            else:
+                with contextlib.suppress(Exception):  # it asks for an answer
+                    exercise.ask(take, case, self.device)
+            found[case.name] = given[0][0] if len(given[0]) == 1 else tuple(given[0])
+        return found
 
     def headline(self, functions: dict[str, Callable] | None = None) -> MarkdownText:
         """The lesson's programs from the slow one to the fixed one, measured with your ``functions`` (exercise name →

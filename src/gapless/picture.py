@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 
-from gapless.report import StepReport, Steps, launches_by_correlation, work_in_steps
+from gapless.report import StepReport, Steps, launches_by_correlation, union_ms, work_in_steps
 from gapless.trace import Span, Trace
 
 _STEPS_SHOWN = 3  # more steps look alike and squeeze each other
@@ -33,7 +33,10 @@ _LOOKS = {
     "the host waits": {"facecolor": "#fdeee6", "edgecolor": "#a8320b", "linewidth": 1.1, "hatch": "////"},
     "kernels": {"facecolor": "#1d4f86", "edgecolor": "#1d4f86", "linewidth": 0.3},
     "copies": {"facecolor": "#e4f3ec", "edgecolor": "#0a6148", "linewidth": 0.9, "hatch": "xxxxx"},
+    # Of steps not shown, or of before the recording.
+    "launched before these steps": {"facecolor": "#dbe5f0", "edgecolor": "#6f8fb3", "linewidth": 0.5, "hatch": "..."},
 }
+_EARLIER = "launched before these steps"
 
 
 @dataclass(frozen=True)
@@ -58,6 +61,7 @@ class _Scene:
     step_starts: list[tuple[float, str]] = field(default_factory=list)
     last_step_end_ms: float | None = None
     streams: dict[str, dict[str, list[tuple[float, float]]]] = field(default_factory=dict)
+    earlier_ms: float = 0.0  # of the device's time, for work launched before the steps shown
 
     labels: list[_Label] = field(default_factory=list)
 
@@ -122,13 +126,15 @@ def draw_pair(before, after, path: str | os.PathLike | None = None, *, title: st
 def alt_text(report: StepReport | Trace) -> str:
     """The picture in a sentence or two, for those who cannot see it."""
     report = _as_report(report)
-    streams = len(_scene(report, None).streams) if report.trace is not None else 0
+    scene = _scene(report, None) if report.trace is not None else _Scene("")
     whole = "one step" if report.steps else "the whole trace"
     text = (
         f"Timeline of {_plural(report.steps, 'step') if report.steps else 'a profile'} on {_device(report)}: "
         f"{whole} takes {_short_ms(report.host_step_ms)} on the host and keeps the GPU busy "
-        f"for {_short_ms(report.device_busy_ms)} on {_plural(streams, 'stream')}."
+        f"for {_short_ms(report.device_busy_ms)} on {_plural(len(scene.streams), 'stream')}."
     )
+    if scene.earlier_ms:
+        text += f" First the GPU is busy for {_short_ms(scene.earlier_ms)} with what was launched before these steps."
     waits = report.syncs_in_steps
     if not waits:
         return text + " The host never waits."
@@ -248,14 +254,39 @@ def _scene(report: StepReport, chosen) -> _Scene:
     for index in chosen:
         scene.step_starts.append(((steps.spans[index].start_us - origin_us) / 1000.0, f"step {index}"))
         scene.last_step_end_ms = (steps.spans[index].end_us - origin_us) / 1000.0
-    scene.streams = {
-        name: {
-            "kernels": _merged([s for s in members if s.category == "kernel"], origin_us, gap_ms),
-            "copies": _merged([s for s in members if s.category != "kernel"], origin_us, gap_ms),
+    earlier = _earlier(report.trace, work, origin_us, end_us) if chosen else []
+    known = {id(span) for span in earlier}
+    for name, members in _streams(sorted([*work, *earlier], key=lambda span: span.start_us)).items():
+        own = [span for span in members if id(span) not in known]
+        scene.streams[name] = {
+            "kernels": _merged([s for s in own if s.category == "kernel"], origin_us, gap_ms),
+            "copies": _merged([s for s in own if s.category != "kernel"], origin_us, gap_ms),
+            _EARLIER: _merged([s for s in members if id(s) in known], origin_us, gap_ms),
         }
-        for name, members in _streams(work).items()
-    }
+    scene.earlier_ms = union_ms([replace(span, start_us=max(span.start_us, origin_us)) for span in earlier])
     return scene
+
+
+def _earlier(trace: Trace, work: Sequence[Span], origin_us: float, end_us: float) -> list[Span]:
+    """The device's work between the two moments that was launched before the first, in order of time.
+
+    Work whose launch is not in the trace counts if it comes before all other work of its stream, since a stream keeps the
+    order of the launches.
+    """
+    launches = launches_by_correlation(trace.spans)
+    shown = {id(span) for span in work}
+    found, linked = [], set()
+    for span in trace.spans:
+        if span.category not in ("kernel", "memcpy", "memset"):
+            continue
+        # Where no launch is known at all, the device's own times are the best there is.
+        launch = launches.get(span.args.get("correlation")) if launches else span
+        if launch is not None:
+            linked.add(span.thread)
+        before = launch.start_us < origin_us if launch is not None else span.thread not in linked
+        if before and id(span) not in shown and span.end_us > origin_us and span.start_us < end_us:
+            found.append(span)
+    return found
 
 
 def _chosen_steps(steps: Steps, chosen) -> list[int]:
@@ -290,7 +321,7 @@ def _merged(spans: Sequence[Span], origin_us: float, gap_ms: float) -> list[tupl
     """(start, duration) of the spans, those too close to tell apart in one; in order of time."""
     bars: list[list[float]] = []
     for span in spans:
-        start_ms, end_ms = (span.start_us - origin_us) / 1000.0, (span.end_us - origin_us) / 1000.0
+        start_ms, end_ms = max(span.start_us - origin_us, 0.0) / 1000.0, (span.end_us - origin_us) / 1000.0
         if bars and start_ms - bars[-1][1] <= gap_ms:
             bars[-1][1] = max(bars[-1][1], end_ms)
         else:
@@ -305,7 +336,7 @@ def _short_ms(value_ms: float) -> str:
     return f"{value_ms:.2g} ms"
 
 
-_LEGEND = {"ncols": 4, "frameon": False, "fontsize": 8.5, "handlelength": 2.4, "handleheight": 1.1}
+_LEGEND = {"ncols": 5, "frameon": False, "fontsize": 8.5, "handlelength": 2.4, "handleheight": 1.1}
 
 
 def _legend(scenes: list[_Scene]) -> list:
@@ -326,6 +357,7 @@ def _paint(ax, scene: _Scene, end_ms: float, title: str) -> None:
     for index, (name, stream) in enumerate(scene.streams.items()):
         top = 1.3 + 0.8 * index
         rows.append((name, top + 0.275))
+        _bars(ax, stream[_EARLIER], _EARLIER, top, 0.55, end_ms, zorder=1.8)
         _bars(ax, stream["kernels"], "kernels", top, 0.55, end_ms, zorder=2)
         # Lower than a kernel: a copy too thin for its hatch still looks different.
         _bars(ax, stream["copies"], "copies", top + 0.22, 0.33, end_ms, zorder=2.5)

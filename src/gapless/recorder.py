@@ -78,8 +78,9 @@ class Recorder:
         if not nbytes:
             return  # readers take a change of 0 bytes for a second release
         timeline, allocated = self._timeline, self._card_memory.allocated_bytes
-        # An operator's results are made when its time is over: a moment earlier they are inside it, and its own.
-        now_ns = timeline.host_ns - 1 if timeline.in_operator else timeline.host_ns
+        # An operator's results are made when its time is over: a moment earlier they are inside it, and its own. What is
+        # freed between two operators comes a moment after the first; kineto lets the second begin another moment later.
+        now_ns = timeline.host_ns + (-1 if timeline.in_operator else 1)
         self._recording.records.append(
             vgpu.Record("memory", "[memory]", now_ns, 0, "host",
                         {"Device Type": 1, "Device Id": 0,

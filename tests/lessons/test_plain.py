@@ -39,7 +39,7 @@ def test_same(found, wanted):
 
 @pytest.mark.parametrize("found, wanted, says", [
     (1.1, 1.0, "it is 1.1 and should be 1"),
-    (None, 1.0, "it is None and should be 1.0"),
+    (None, 1.0, "it returned nothing: is there a `return`?"),
     (True, 1.0, "it is True and should be 1.0"),
     (1, True, "it is 1 and should be True"),
     (2.0, 2, "it is 2.0 and should be 2"),
@@ -54,3 +54,7 @@ def test_same(found, wanted):
 ])
 def test_different(found, wanted, says):
     assert says in difference(found, wanted, 1e-4, 1e-6)
+
+
+def test_a_whole_number_beyond_floats_is_wrong_and_no_error():
+    assert "too large" in difference(10**400, 1.0, 1e-4, 1e-6)

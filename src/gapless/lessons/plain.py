@@ -20,7 +20,7 @@ def as_plain(value, where: str = ""):
     if value is None or type(value) in (bool, int, float, str):
         return value
     if isinstance(value, torch.Tensor) or type(value).__module__ == "numpy":
-        return value.tolist()
+        return as_plain(value.tolist(), where)
     if isinstance(value, (list, tuple)):
         return [as_plain(item, f"{where}[{i}]") for i, item in enumerate(value)]
     if isinstance(value, dict) and all(type(key) is str for key in value):
@@ -36,10 +36,12 @@ def difference(found, wanted, relative: float, absolute: float, where: str = "")
     tolerances will do; nan equals nan.
     """
     place = f"{where}: " if where else ""
+    if found is None and wanted is not None and not where:
+        form = f"; {_form(wanted)} is wanted" if isinstance(wanted, (dict, list)) else ""
+        return f"it returned nothing{form}: is there a `return`?"
     if isinstance(wanted, dict):
         if not isinstance(found, dict):
-            keys = ", ".join(map(repr, wanted)) or "nothing in it"
-            return f"{place}it is {_describe(found)}; a dict with {keys} is wanted."
+            return f"{place}it is {_describe(found)}; {_form(wanted)} is wanted."
         for key in wanted:
             if key not in found:
                 return f"{place}{key!r} is missing."
@@ -50,17 +52,27 @@ def difference(found, wanted, relative: float, absolute: float, where: str = "")
         return f"{place}{extra[0]!r} should not be there." if extra else None
     if isinstance(wanted, list):
         if not isinstance(found, list):
-            return f"{place}it is {_describe(found)}; a list of {len(wanted)} is wanted."
+            return f"{place}it is {_describe(found)}; {_form(wanted)} is wanted."
         for i, item in enumerate(wanted[:len(found)]):
             fault = difference(found[i], item, relative, absolute, f"{where}[{i}]")
             if fault is not None:
                 return fault
         return None if len(found) == len(wanted) else f"{place}it has {len(found)} entries; {len(wanted)} are wanted."
     if type(wanted) is float and isinstance(found, numbers.Real) and not isinstance(found, bool):
+        try:
+            found = float(found)
+        except OverflowError:
+            return f"{place}it is a whole number too large for a float and should be {wanted:.6g}."
         same = math.isclose(found, wanted, rel_tol=relative, abs_tol=absolute) or (math.isnan(found) and math.isnan(wanted))
         return None if same else f"{place}it is {found:.6g} and should be {wanted:.6g}."
     same = type(found) is type(wanted) and found == wanted
     return None if same else f"{place}it is {_describe(found)} and should be {_describe(wanted)}."
+
+
+def _form(wanted: dict | list) -> str:
+    if isinstance(wanted, list):
+        return f"a list of {len(wanted)}"
+    return f"a dict with {', '.join(map(repr, wanted)) or 'nothing in it'}"
 
 
 def _describe(value) -> str:

@@ -35,7 +35,7 @@ def trace_events(recording: Recording, card: Card) -> list[dict]:
     ]
     owners = _owners(records)
     launched = {record.args["correlation"] for record in records if isinstance(record.row, int)}
-    freed_ns = {record.start_ns for record in records if record.category == "memory"}
+    changed_ns = {record.start_ns for record in records if record.category == "memory"}
     line = None
     for index, record in enumerate(records):
         if record.category == "memory":
@@ -61,8 +61,8 @@ def trace_events(recording: Recording, card: Card) -> list[dict]:
             line = record
         elif record.category == "cpu_op" and line is not None and line.start_ns == record.start_ns:
             args["Call stack"] = line.name
-        # Memory that Python frees between two operators is neither's: the second begins a moment later.
-        later_ns = 1 if record.category == "cpu_op" and record.start_ns in freed_ns else 0
+        # Memory that Python frees between two operators, a moment after the first, is neither's: the second begins later.
+        later_ns = 2 if record.category == "cpu_op" and record.start_ns + 1 in changed_ns else 0
         events.append({"ph": "X", "cat": record.category, "name": record.name, "pid": pid, "tid": tid,
                        "ts": (record.start_ns + later_ns) / 1e3, "dur": (record.dur_ns - later_ns) / 1e3, "args": args})
         if number in launched:

@@ -40,7 +40,7 @@ def idle_subtracted(trace):
 def counted_by_changes(trace):
     changes = collections.Counter()
     for span in kernels_of(trace):
-        changes[span.start_us] += 1
+        changes[max(span.start_us, bounds(trace)[0])] += 1
         changes[span.end_us] -= 1
     if not changes:
         return None
@@ -53,7 +53,8 @@ def counted_by_changes(trace):
 
 
 def efficiency_between_cuts(trace):
-    told = [(s.start_us, s.end_us, s.args["blocks per SM"]) for s in kernels_of(trace) if "blocks per SM" in s.args]
+    told = [(max(s.start_us, bounds(trace)[0]), s.end_us, s.args["blocks per SM"])
+            for s in kernels_of(trace) if "blocks per SM" in s.args]
     if not told:
         return None
     cuts = sorted({at for start, end, _ in told for at in (start, end)})
@@ -167,14 +168,26 @@ def host_steps_only(trace):
 
 
 def copies_counted(trace):
-    begin, end = bounds(trace)
-    return sum(s.end_us - s.start_us for s in trace.spans if s.category in WORK) / (end - begin)
+    return counted_by_changes(type(trace)([{**event, "cat": "kernel"} if event.get("cat") in ("gpu_memcpy", "gpu_memset")
+                                           else event for event in trace.events]))
 
 
 def from_the_first_kernel(trace):
     begin, end = bounds(trace)
     kernels = kernels_of(trace)
     return counted_by_changes(trace) * (end - begin) / (max(s.end_us for s in kernels) - kernels[0].start_us)
+
+
+def from_before_the_steps(trace):
+    begin, end = bounds(trace)
+    early = max(0.0, begin - min((s.start_us for s in kernels_of(trace)), default=begin))
+    return counted_by_changes(trace) + early / (end - begin) if kernels_of(trace) else None
+
+
+def blocks_from_before_the_steps(trace):
+    begin, end = bounds(trace)
+    early = sum(min(1, s.args.get("blocks per SM", 0)) * max(0.0, begin - s.start_us) for s in kernels_of(trace))
+    return None if efficiency_between_cuts(trace) is None else efficiency_between_cuts(trace) + early / (end - begin)
 
 
 def zero_without_kernels(trace):
@@ -217,6 +230,19 @@ def any_thread(trace, k):
     return operators_by_kernel(type(trace)([{**event, "tid": 1} if event["pid"] == 1 else event for event in trace.events]), k)
 
 
+def smallest_first(trace, k):
+    return operators_by_kernel(trace, k)[::-1]
+
+
+def without_copies(trace, k):
+    return operators_by_kernel(type(trace)([e for e in trace.events if e.get("cat") not in ("gpu_memcpy", "gpu_memset")]), k)
+
+
+def with_all_operators(trace):
+    nothing = dict.fromkeys(next(iter(memory_inner_first(trace).values())), 0)
+    return {**{span.name: nothing for span in trace.spans if span.category == "op"}, **memory_inner_first(trace)}
+
+
 def blocks_as_operators(trace, k):
     return operators_by_kernel(type(trace)([{**event, "cat": "cpu_op"} if event.get("name") == "forward" else event
                                             for event in trace.events]), k)
@@ -242,6 +268,31 @@ def innermost_frame_of_all(trace, kernel_name):
             frames = [s for s in trace.spans if s.category == "python" and s.start_us <= call.start_us <= s.end_us]
             found[frames[-1].name] += kernel.end_us - kernel.start_us
     return dict(found)
+
+
+def by_frames(choose, threads):
+    """Line → µs, by the frame that ``choose`` takes of those around the launch on the first of ``threads(call, trace)`` that
+    has any."""
+    def source(trace, kernel_name):
+        calls = {s.args["correlation"]: s for s in trace.spans if s.category == "runtime"}
+        found = collections.Counter()
+        for kernel in kernels_of(trace):
+            call = calls.get(kernel.args["correlation"])
+            if kernel.name == kernel_name and call is not None:
+                frames = [s for s in trace.spans if line_of(s) and s.start_us <= call.start_us <= s.end_us]
+                chosen = next(filter(None, ([s for s in frames if s.thread == t] for t in threads(call, trace))), None)
+                found[line_of(choose(chosen)) if chosen else "nowhere"] += kernel.end_us - kernel.start_us
+        return dict(found)
+    return source
+
+
+def first_python_thread(trace):
+    return next(span.thread for span in trace.spans if span.category == "python")
+
+
+outermost_line = by_frames(lambda frames: frames[0], lambda call, trace: (call.thread, steps_of(trace)[0].thread))
+main_thread_always = by_frames(lambda frames: frames[-1], lambda call, trace: (steps_of(trace)[0].thread,))
+thread_of_the_first_frame = by_frames(lambda frames: frames[-1], lambda call, trace: (call.thread, first_python_thread(trace)))
 
 
 def own_thread_only(trace, kernel_name):
@@ -273,7 +324,40 @@ def fastest(measure, candidates):
 
 
 def out_of_memory_ignored(measure, candidates):
-    return max(candidates, key=lambda batch: batch / measure(batch).step_ms)
+    speeds = {batch: batch / measure(batch).step_ms for batch in candidates}
+    return min(batch for batch, speed in speeds.items() if speed >= 0.95 * max(speeds.values()))
+
+
+def until_the_memory_ends(measure, candidates):
+    speeds = {}
+    for batch in candidates:
+        try:
+            speeds[batch] = batch / measure(batch).step_ms
+        except torch.OutOfMemoryError:
+            break
+    return min((batch for batch, speed in speeds.items() if speed >= 0.95 * max(speeds.values())), default=None)
+
+
+def first_that_comes_near(measure, candidates):
+    speeds = {}
+    for batch in candidates:
+        try:
+            speeds[batch] = batch / measure(batch).step_ms
+        except torch.OutOfMemoryError:
+            continue
+    return next(batch for batch, speed in speeds.items() if speed >= 0.95 * max(speeds.values()))
+
+
+def by_any_operator(trace):
+    """The host's time in operators, whether they launch anything or not."""
+    steps, busy, reached = steps_of(trace), 0.0, 0.0
+    for op in (span for span in trace.spans if span.category == "op"):
+        busy += max(0.0, op.end_us - max(op.start_us, reached))
+        reached = max(reached, op.end_us)
+    if busy < 0.5 * (steps[-1].end_us - steps[0].start_us):
+        return "slow loader"
+    told = [(s.duration_ms, min(1, s.args["blocks per SM"])) for s in kernels_of(trace)]
+    return "small batch" if sum(ms * b for ms, b in told) < 0.5 * sum(ms for ms, _ in told) else "many small kernels"
 
 
 def by_label(trace):
@@ -287,22 +371,30 @@ WRONG = [
     ("gpu_utilization", host_steps_only, "the steps' time ends with the later of both"),
     ("gpu_utilization", copies_counted, "Copies do not count"),
     ("gpu_utilization", from_the_first_kernel, "The steps begin before the first kernel"),
+    ("gpu_utilization", from_before_the_steps, "only what lies within the steps' time counts"),
+    ("gpu_utilization", lambda trace: None, "It returned nothing: is there a `return`?"),
     ("gpu_utilization", zero_without_kernels, "None says that there is nothing to tell"),
     ("gpu_utilization", lambda trace: 100 * (counted_by_changes(trace) or 0), "A share is between 0 and 1"),
     ("sm_efficiency", mean_over_busy_time, "Idle time counts here, as 0"),
     ("sm_efficiency", not_at_most_one, "No SM is more than busy"),
     ("sm_efficiency", each_at_most_one, "add their blocks per SM first"),
     ("sm_efficiency", lambda trace: (efficiency_between_cuts(trace) or 0), "None says so"),
+    ("sm_efficiency", blocks_from_before_the_steps, "only what lies within the steps' time counts"),
     ("sm_efficiency", lambda trace: trace.nothing, "AttributeError"),
+    ("sm_efficiency", lambda trace: gpu_utilization(trace), "put the imports and helpers it needs inside the cell"),  # noqa: F821
     ("achieved_occupancy", occupancy_over_the_steps, "Idle time does not count here"),
     ("achieved_occupancy", occupancy_silent_as_zero, "were counted as 0"),
     ("achieved_occupancy", lambda trace: (occupancy_with_torch(trace) or 0) * 100, "whole per cent"),
     ("choose_batch_size", largest_that_fits, "reaches 9"),
     ("choose_batch_size", fastest, "It is the fastest, but"),
+    ("choose_batch_size", until_the_memory_ends, "Samples by batch size"),
+    ("choose_batch_size", first_that_comes_near, "of the best already"),
     ("choose_batch_size", out_of_memory_ignored, "OutOfMemoryError"),
     ("choose_batch_size", lambda measure, candidates: measure(100_000), "none of the candidates"),
     ("top_operators", total_as_self, "Self time is of what the operator launched itself"),
     ("top_operators", any_thread, "on its own thread"),
+    ("top_operators", smallest_first, "The largest `device_self_us` comes first"),
+    ("top_operators", without_copies, "Copies and memsets are the GPU's work too"),
     ("top_operators", blocks_as_operators, "A block of `record_function` is no operator"),
     ("top_operators", lambda trace, k: operators_by_kernel(trace, None), "the first k rows alone"),
     ("top_operators", lambda trace, k: {}, "Return a list of dicts"),
@@ -310,12 +402,17 @@ WRONG = [
     ("memory_by_operator", changed_memory("self_allocation_bytes", "allocation_bytes"), "innermost operator around the moment"),
     ("memory_by_operator", changed_memory("allocation_bytes", "size_increase_bytes"), "leave out changes below 0"),
     ("memory_by_operator", with_the_hosts_memory, "Only the GPU's memory counts"),
+    ("memory_by_operator", with_all_operators, "neither allocated nor freed is left out"),
     ("memory_by_operator", lambda trace: None, "Return a dict"),
     ("source_of", innermost_frame_of_all, "A frame of PyTorch's is not the user's line"),
+    ("source_of", outermost_line, "the innermost is the one"),
+    ("source_of", main_thread_always, "a line of its own here"),
+    ("source_of", thread_of_the_first_frame, "The main thread is the one that has the `ProfilerStep#` blocks"),
     ("source_of", own_thread_only, "from a thread without Python frames"),
     ("source_of", unlaunched_as_none, "leave it out"),
     ("source_of", lambda trace, kernel_name: [], "Return a dict"),
     ("why_idle", by_label, "launches as fast as it can"),
+    ("why_idle", by_any_operator, "an operator that launches nothing is no work for it"),
     ("why_idle", lambda trace: "small batch", "The evidence"),
     ("why_idle", lambda trace: "bad luck", "Return one of"),
 ]

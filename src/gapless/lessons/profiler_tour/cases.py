@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 
 import numpy as np
@@ -12,6 +13,8 @@ from ...trace import Trace
 from ..evidence import Case
 from .answers import ENOUGH, Measured
 from .traces import (
+    BACKWARD,
+    MAIN,
     SLOW_LOADER,
     SMALL_BATCH,
     SMALL_KERNELS,
@@ -47,6 +50,7 @@ def utilization_cases(seed: int) -> list[Case]:
         _trace_case("short kernels while a long one runs on another stream", busy_trace(rng, within=True)),
         _trace_case("the GPU works on after the last step", busy_trace(rng, late=True)),
         _trace_case("a copy ends the last step", busy_trace(rng, ends_with_copy=True, streams=2)),
+        _trace_case("a kernel runs on from before the first step", busy_trace(rng, running=True)),
         _trace_case("no kernel at all", host_trace(rng)),
     ]
 
@@ -61,6 +65,12 @@ def efficiency_cases(seed: int) -> list[Case]:
         _trace_case("some kernels do not tell", busy_trace(rng, streams=2, silent=0.4)),
         _trace_case("no kernel tells", busy_trace(rng, silent=1.1)),
     ]
+
+
+def busy_sm_cases(seed: int) -> list[Case]:
+    rng = np.random.default_rng(seed + 1)
+    running = busy_trace(rng, running=True)
+    return [*efficiency_cases(seed), _trace_case("a kernel runs on from before the first step", running)]
 
 
 def operator_cases(seed: int) -> list[Case]:
@@ -96,18 +106,23 @@ def source_cases(seed: int) -> list[Case]:
     rng = np.random.default_rng(seed)
     cases = []
     for name, traps, steps in (("forward only", Traps(backward=False), 3), ("forward and backward", Traps(), 2),
-                               ("kernels launched before the recording", Traps(in_flight=True), 2)):
+                               ("kernels launched before the recording", Traps(in_flight=True), 2),
+                               ("a loader's thread", Traps(loader=True), 1),
+                               ("a backward pass written in Python", Traps(python_backward=True), 2)):
         events = training_trace(rng, traps, steps)
-        launches: dict[str, int] = {}
-        for event in events:
-            if event["cat"] == "kernel":
-                launches[event["name"]] = launches.get(event["name"], 0) + 1
-        most = max(sorted(launches.keys() - {"shared_kernel"}), key=launches.get)
-        for kernel in ("shared_kernel", most) if "shared_kernel" in launches else (most,):
+        threads = {event["args"]["correlation"]: event["tid"] for event in events if event["cat"] == "cuda_runtime"}
+        launched = [(event["name"], threads.get(event["args"]["correlation"])) for event in events
+                    if event["cat"] == "kernel"]
+        # The most frequent kernel of the backward pass, where there is one.
+        last = BACKWARD if traps.backward else MAIN
+        often = Counter(sorted(kernel for kernel, thread in launched if thread == last and kernel != "shared_kernel"))
+        for kernel in {kernel: None for kernel, _ in launched if kernel in ("shared_kernel", "own_backward_kernel")} \
+                | {often.most_common(1)[0][0]: None}:
             cases.append(_trace_case(f"{name}: {kernel}", events, kernel_name=kernel))
     return cases
 
 
+FULL_EARLY, MEMORY_ENDS = "the card is full early", "the memory ends before the gain does"
 CARDS = ("t4", "v100", "a10g", "a100", "h100", "h200")
 
 
@@ -121,11 +136,11 @@ def batch_cases(seed: int) -> list[Case]:
         return int(rng.choice(widths))
 
     cases, wanted = [], (
-        ("the card is full early", lambda: (Network(int(rng.integers(5, 8)), width(768, 1024), 197, 30_000_000),
+        (FULL_EARLY, lambda: (Network(int(rng.integers(5, 8)), width(768, 1024), 197, 30_000_000),
                                             pick("t4", "v100", "a10g"))),
         ("the host cannot keep up with a small batch", lambda: (
             Network(int(rng.integers(5, 8)), width(768, 1024), 197, 30_000_000), pick("h100", "h200"))),
-        ("the memory ends before the gain does", lambda: (
+        (MEMORY_ENDS, lambda: (
             Network(int(rng.integers(4, 7)), 512, 49, int(rng.uniform(0.1e9, 0.4e9)), fixed_ms=float(rng.uniform(2, 5))),
             pick("a10g", "a100"))),
         ("one long kernel keeps the card busy whatever the batch", lambda: (
@@ -138,12 +153,27 @@ def batch_cases(seed: int) -> list[Case]:
                                                             replace=False)})
             network, card = draw()
             table = {batch: _measured(network, card, batch) for batch in candidates}
-            if _telling(table):
+            if _telling(table) and (None in table.values() or name != MEMORY_ENDS) \
+                    and (len(_enough(table)) > 1 or name != FULL_EARLY):
                 break
-        order = [int(n) for n in rng.permutation(candidates)] if rng.random() < 0.5 else candidates
+        order = _order(rng, table)
         cases.append(Case(f"{name} ({vgpu.CARDS[card].name})", {}, {"candidates": order, "table": {
             str(batch): table[batch] for batch in order}}))
     return cases
+
+
+def _order(rng: np.random.Generator, table: dict[int, dict | None]) -> list[int]:
+    """The batches in an order in which neither the first that is fast enough nor the first that fits ends the search:
+    those that do not fit, one that is larger than need be, the others by chance."""
+    order = [int(batch) for batch in rng.permutation(list(table))]
+    larger = _enough(table)[1:][-1:]
+    return sorted(order, key=lambda batch: 0 if table[batch] is None else 1 if batch in larger else 2)
+
+
+def _enough(table: dict[int, dict | None]) -> list[int]:
+    """The batches whose throughput is near the best, the smallest first."""
+    speeds = {batch: batch / row["step_ms"] for batch, row in table.items() if row is not None}
+    return sorted(batch for batch, speed in speeds.items() if speed >= ENOUGH * max(speeds.values()))
 
 
 def _measured(network: Network, card: str, batch: int) -> dict | None:
@@ -183,8 +213,9 @@ def idle_cases(seed: int) -> list[Case]:
     cards = [str(card) for card in rng.permutation(CARDS)]
     plans = [
         (SMALL_KERNELS, {"labelled": True}), (SMALL_BATCH, {}), (SLOW_LOADER, {"labelled": True}),
-        (SMALL_BATCH, {"labelled": True, "waits": True}), (SLOW_LOADER, {"small": True}), (SMALL_KERNELS, {"waits": True}),
-        (SLOW_LOADER, {"waits": True}), (SMALL_BATCH, {"labelled": True}), (SMALL_KERNELS, {}),
+        (SMALL_BATCH, {"labelled": True, "waits": True}), (SLOW_LOADER, {"small": True, "stacks": True}),
+        (SMALL_KERNELS, {"waits": True}),
+        (SLOW_LOADER, {"waits": True, "stacks": True}), (SMALL_BATCH, {"labelled": True}), (SMALL_KERNELS, {}),
     ]
     cases = []
     for number, place in enumerate(rng.permutation(len(plans)), start=1):

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from ... import views
+from ...trace import Trace
 from ..evidence import Case
 from .answers import WORK, idle_evidence, steps_of, steps_time
 from .cases import trace_of
 from .traces import SLOW_LOADER, SMALL_BATCH, SMALL_KERNELS
+
+EARLY = "A kernel runs before the first step begins: only what lies within the steps' time counts."
 
 
 def _near(found, value) -> bool:
@@ -29,14 +32,19 @@ def utilization(case: Case, found, wanted) -> str:
     extent_us = max(span.end_us for span in kernels) - kernels[0].start_us
     host_us = steps[-1].end_us - start_us
     inside_us = sum(max(0.0, min(s.end_us, steps[-1].end_us) - s.start_us) for s in kernels)
+    before_us = max(0.0, start_us - min(s.start_us for s in kernels))
+    with_copies = views.gpu_utilization(Trace([{**event, "cat": "kernel"} if event["cat"] in ("gpu_memcpy", "gpu_memset")
+                                               else event for event in case.options["events"]]))
     return _say(found, [
+        (union_us / extent_us, "The steps begin before the first kernel: divide by the steps' time."),
         (sum_us / (end_us - start_us), "Durations were added up: kernels that run at the same time count once. Merge the "
                                        "intervals first."),
         (sum_us / extent_us, "Kernels that run at the same time count once, and the idle time before the first and after "
                              "the last kernel belongs to the steps too."),
-        (union_us / extent_us, "The steps begin before the first kernel: divide by the steps' time."),
+        ((union_us + before_us) / (end_us - start_us), EARLY),
         (union_us / host_us, "The host's steps end before the GPU's work: the steps' time ends with the later of both."),
         (inside_us / host_us, "Kernels that run on after the last step were cut off: the steps' time goes on with them."),
+        (with_copies, "Copies do not count as kernels."),
         (sum(s.end_us - s.start_us for s in work) / (end_us - start_us), "Copies do not count as kernels."),
         (100 * wanted, "A share is between 0 and 1."),
     ], "Print the merged intervals and the two ends of the steps' time for the trace of the lesson, and compare with the "
@@ -50,6 +58,7 @@ def efficiency(case: Case, found, wanted) -> str:
     if wanted is None:
         return "No kernel tells its blocks per SM: None says so."
     (start_us, end_us), each = steps_time(trace), [(s.args["blocks per SM"], s.end_us - s.start_us) for s in told]
+    before_us = sum(min(s.args["blocks per SM"], 1) * max(0.0, start_us - s.start_us) for s in told)
     return _say(found, [
         (sum(min(b, 1) for b, _ in each) / len(each), "That is the plain mean: a kernel of 2 µs counts as much as one of "
                                                       "2 ms. Weight by time."),
@@ -57,6 +66,7 @@ def efficiency(case: Case, found, wanted) -> str:
          "That is the mean over the kernels' time. Idle time counts here, as 0: divide by the steps' time."),
         (sum(min(b, 1) * us for b, us in each) / (end_us - start_us),
          "Kernels run at the same time in this trace: add their blocks per SM first, then take at most 1 of the sum."),
+        (wanted + before_us / (end_us - start_us), EARLY),
         (sum(b * us for b, us in each) / (end_us - start_us), "No SM is more than busy: at most 1 at any moment."),
         (100 * wanted, "A share is between 0 and 1."),
     ], "Cut the steps' time at every begin and end of a kernel. Between two cuts nothing changes: add up the blocks per "
@@ -85,13 +95,21 @@ def operators(case: Case, found, wanted) -> str:
         return "Return a list of dicts with name, calls, device_self_us and device_total_us."
     if len(found) > case.options["k"]:
         return "Return the first k rows alone."
+    own = [row["device_self_us"] for row in found]
+    if all(isinstance(us, float | int) for us in own) and own != sorted(own, reverse=True):
+        return "The largest `device_self_us` comes first."
     table = {row.name: row for row in views.top_operators(trace_of(case), None)}
+    bare = Trace([event for event in case.options["events"] if event["cat"] not in ("gpu_memcpy", "gpu_memset")])
+    kernels_only = {row.name: row for row in views.top_operators(bare, None)}
     for row in found:
         right = table.get(str(row.get("name")))
         if right is None:
             return "A block of `record_function` is no operator: its category is annotation."
         if _near(row["device_self_us"], right.device_total_us) and not _near(right.device_self_us, right.device_total_us):
             return "Self time is of what the operator launched itself: the work of an inner operator is the inner one's."
+        if not _near(row["device_self_us"], right.device_self_us) \
+                and _near(row["device_self_us"], kernels_only[right.name].device_self_us):
+            return "Copies and memsets are the GPU's work too: they count like kernels."
     return ("From a kernel (or copy, or memset) to the runtime call with the same correlation, and to the operators around "
             "that call on its own thread. The operator is long over when the kernel runs.")
 
@@ -106,9 +124,13 @@ def memory(case: Case, found, wanted) -> str:
         if own.get("size_increase_bytes") == row["allocation_bytes"] != row["size_increase_bytes"]:
             return "A size increase is what was allocated minus what was freed: changes below 0 count there too."
         if own.get("self_allocation_bytes") == row["allocation_bytes"] != row["self_allocation_bytes"]:
-            return "Self leaves out what an inner operator allocates: only the innermost operator around it counts it."
+            return ("Self leaves out what an inner operator allocates: "
+                    "only the innermost operator around the moment counts it.")
         if own.get("allocation_bytes") == row["size_increase_bytes"] != row["allocation_bytes"]:
             return "The allocation size counts allocations alone: leave out changes below 0."
+    extra = [row for name, row in found.items() if name not in wanted]
+    if extra and all(isinstance(row, dict) and not any(row.values()) for row in extra):
+        return "An operator that neither allocated nor freed is left out."
     return ("Only the GPU's memory counts (Device Type 1), and only operators of the thread that the change is on; "
             "what is freed between operators is nobody's.")
 
@@ -121,6 +143,14 @@ def source(case: Case, found, wanted) -> str:
         return "A kernel whose launch is not in the trace has no line: leave it out."
     if any("torch/" in str(line) for line in extra):
         return "A frame of PyTorch's is not the user's line: `line_of` gives None for it. Go outwards to the next."
+    if any("loader.py:9" in str(line) for line in extra):
+        return ("The main thread is the one that has the `ProfilerStep#` blocks. The first Python frame of a trace may "
+                "be of another: here of a loader's.")
+    if any("loop.py:18" in str(line) for line in extra):
+        return "Several frames around the launch give a line: the innermost is the one, not the line that called it."
+    if "train/layers.py:40" in wanted and "train/layers.py:40" not in found:
+        return ("The launching thread has a line of its own here, since this backward pass is written in Python. Look there "
+                "first, and at the thread of the `ProfilerStep#` blocks only where there is none.")
     if set(wanted) - set(found) and any("loop.py:20" in line for line in wanted):
         return ("The backward pass launches from a thread without Python frames: then take the innermost line of the thread "
                 "that has the `ProfilerStep#` blocks, at the moment of the launch.")
@@ -155,7 +185,8 @@ def idle(case: Case, found, wanted) -> str:
     trace = trace_of(case)
     launching, filled = idle_evidence(trace)
     if launching < 0.5:
-        verdict = "For most of the time it does something else, and the GPU has nothing to do."
+        verdict = "For most of the time it does something else, and the GPU has nothing to do; an " \
+                  "operator that launches nothing is no work for it either."
     elif filled < 0.5:
         verdict = "So the host launches as fast as it can, and its kernels are too small to fill the card."
     else:

@@ -31,16 +31,16 @@ EXERCISES = (
             "Go through the kernels by their begin (`trace.spans` is in that order) and remember how far the time is "
             "covered already. A kernel adds only what lies beyond. For the divisor look for the spans called "
             "`ProfilerStep#…`.",
-            "`reached = max(reached, span.end_us)` after adding `max(0, span.end_us - max(span.start_us, reached))`. "
-            "Divide by the later of the last step's end and the end of the last kernel, memcpy or memset, minus the first "
-            "step's begin.",
+            "Begin with `reached` at the first step's begin. `reached = max(reached, span.end_us)` after adding "
+            "`max(0, span.end_us - max(span.start_us, reached))`. Divide by the later of the "
+            "last step's end and the end of the last kernel, memcpy or memset, minus the first step's begin.",
         ),
     ),
     Exercise(
         name="sm_efficiency",
         slow=answers.sm_efficiency,
         right=views.sm_efficiency,
-        cases=cases.efficiency_cases,
+        cases=cases.busy_sm_cases,
         ask=cases.ask_trace,
         explain=explain.efficiency,
         points={"values": 4},
@@ -63,8 +63,8 @@ EXERCISES = (
         points={"values": 2},
         hints=(
             "A kernel of 2 µs and one of 2 ms: which of them tells more about where the time goes?",
-            "A mean with weights: the sum of value times weight, by the sum of the weights. A kernel that does not tell its "
-            "occupancy has no weight.",
+            "A mean with weights: the sum of value times weight, by the sum of the weights. A kernel without that value has "
+            "no weight.",
             "Weight by `span.end_us - span.start_us`, divide by the sum of those durations (not by the steps' time), and by "
             "100, since the trace has per cent.",
         ),

@@ -16,7 +16,8 @@ from ...vgpu.costs import Kernel
 from ...waits import source_line
 
 BLOCKS, OCCUPANCY = "blocks per SM", "est. achieved occupancy %"
-HOST, GPU, MAIN, BACKWARD = 1, 0, 1, 2  # processes; threads of the host
+HOST, GPU = 1, 0  # processes
+MAIN, BACKWARD, LOADER = 1, 2, 3  # threads of the host
 
 
 class Sketch:
@@ -66,10 +67,11 @@ COPY = "Memcpy HtoD (Pinned -> Device)"
 
 
 def busy_trace(rng: np.random.Generator, *, streams=1, copies=False, late=False, within=False, silent=0.0, small=False,
-               ends_with_copy=False) -> list[dict]:
+               ends_with_copy=False, running=False) -> list[dict]:
     """Three steps of a few kernels. ``streams``: how many run at once; ``within``: short kernels inside a long one of
     another stream; ``copies``: between the kernels; ``late``: the GPU works on after the last step; ``silent``: the share of
-    kernels that do not tell their blocks and occupancy; ``small``: each kernel has few blocks."""
+    kernels that do not tell their blocks and occupancy; ``small``: each kernel has few blocks; ``running``: a kernel of
+    another stream runs from before the first step until after its first kernel has begun."""
     sketch, now, ready, first = Sketch(), 1000 + rng.uniform(0, 500), {}, 0.0
 
     def tell() -> dict:
@@ -86,6 +88,9 @@ def busy_trace(rng: np.random.Generator, *, streams=1, copies=False, late=False,
         first = min(first, start)
         now += 3 + rng.uniform(2, 12)
 
+    if running:
+        sketch.work("running_kernel", now, now + rng.uniform(4, 9), now + rng.uniform(160, 240), stream=20, **tell())
+        now += rng.uniform(50, 90)
     for number in range(3):
         begin, first = now, float("inf")
         now += rng.uniform(5, 40)
@@ -125,10 +130,11 @@ def host_trace(rng: np.random.Generator) -> list[dict]:
 LAYERS = ("aten::linear", "aten::conv2d", "aten::layer_norm", "aten::gelu", "aten::softmax")
 INNER = {"aten::linear": "aten::addmm", "aten::conv2d": "aten::cudnn_convolution",
          "aten::layer_norm": "aten::native_layer_norm", "aten::gelu": "aten::gelu_", "aten::softmax": "aten::_softmax"}
-USER_LINES = ("train/model.py(31): forward", "train/model.py(47): forward", "train/loop.py(12): step")
+USER_LINES = ("train/model.py(31): forward", "train/model.py(47): forward", "train/layers.py(12): forward")
 LIBRARY_LINES = ("torch/nn/modules/module.py(1739): _call_impl", "torch/nn/modules/linear.py(125): forward",
                  "<built-in function linear>", "nn.Module: Linear_3")
-LOSS_LINE, BACKWARD_LINE = "train/loop.py(19): step", "train/loop.py(20): step"
+CALLING_LINE, BACKWARD_LINE = "train/loop.py(18): step", "train/loop.py(20): step"
+OWN_BACKWARD_LINE, LOADER_LINE = "train/layers.py(40): backward", "train/loader.py(9): fetch"
 
 
 def line_of(span: Span) -> str | None:
@@ -140,19 +146,23 @@ def line_of(span: Span) -> str | None:
 @dataclass(frozen=True)
 class Traps:
     """What a training trace holds besides nested operators: a backward thread beside the main one (with ``own_thread_busy``
-    the main one copies meanwhile), copies and memsets, frees outside operators and the host's own memory and a labelled
-    block that launches by itself (``outside``), kernels launched before the recording began (``in_flight``)."""
+    the main one copies meanwhile, with ``python_backward`` a layer's backward is written in Python), copies and memsets,
+    frees outside operators and the host's own memory and a labelled block that launches by itself (``outside``), kernels
+    launched before the recording began (``in_flight``), a loader's thread with Python lines of its own (``loader``)."""
 
     backward: bool = True
     copies: bool = False
     outside: bool = False
     own_thread_busy: bool = False
+    python_backward: bool = False
     in_flight: bool = False
+    loader: bool = False
 
 
 def training_trace(rng: np.random.Generator, traps: Traps = Traps(), steps=2) -> list[dict]:
     """Steps of nested operators with kernels, memory and Python lines; the GPU is far behind the host."""
     sketch, now, ready = Sketch(), 1000 + rng.uniform(0, 500), 0.0
+    started = now
 
     def launch(name, tid, **more):
         nonlocal now, ready
@@ -217,6 +227,7 @@ def training_trace(rng: np.random.Generator, traps: Traps = Traps(), steps=2) ->
             sketch.span("python_function", str(rng.choice(LIBRARY_LINES)), library, now + 0.2)
             sketch.span("python_function", str(rng.choice(USER_LINES)), line, now + 0.5)
             now += 1
+        sketch.span("python_function", CALLING_LINE, forward - 0.05, now - 0.1)
         sketch.span("user_annotation", "forward", forward - 0.1, now)
         if traps.backward:
             called = now
@@ -229,6 +240,10 @@ def training_trace(rng: np.random.Generator, traps: Traps = Traps(), steps=2) ->
                 outer = now
                 now += 0.7
                 layer(name, BACKWARD)
+                if traps.python_backward and name == LAYERS[1]:
+                    launch("own_backward_kernel", BACKWARD)
+                    sketch.span("python_function", LIBRARY_LINES[2], outer + 0.5, now + 0.1, tid=BACKWARD)
+                    sketch.span("python_function", OWN_BACKWARD_LINE, outer + 0.4, now + 0.2, tid=BACKWARD)
                 node = f"{name.removeprefix('aten::').title()}Backward0"
                 sketch.operator(f"autograd::engine::evaluate_function: {node}", outer, now + 0.4, BACKWARD)
                 now += 1
@@ -240,6 +255,8 @@ def training_trace(rng: np.random.Generator, traps: Traps = Traps(), steps=2) ->
         now += rng.uniform(3, 9)
         sketch.step(number, begin, now)
         now += 0.5
+    if traps.loader:
+        sketch.span("python_function", LOADER_LINE, started - 5, now + 5, tid=LOADER)
     return sketch.finish(rng)
 
 
@@ -302,10 +319,11 @@ LOADER_LABEL = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
 SMALL_BATCH, SMALL_KERNELS, SLOW_LOADER = "small batch", "many small kernels", "slow loader"
 
 
-def idle_program(rng: np.random.Generator, cause: str, card: str, *, labelled=False, waits=False, small=False) -> list[dict]:
+def idle_program(rng: np.random.Generator, cause: str, card: str, *, labelled=False, waits=False, small=False,
+                 stacks=False) -> list[dict]:
     """Three steps of a program whose GPU is idle for ``cause``. ``labelled``: fetching the batch carries PyTorch's label,
     whether it is slow or not; ``waits``: the loss is read at the end; ``small``: the slow loader's network has a small batch
-    too, which is not what costs most."""
+    too, which is not what costs most; ``stacks``: the slow loader spends most of its time in an operator, on the host."""
     program = Program(card, python_ns=int(rng.integers(500, 3_000)))
     timeline, step_ns = program.timeline, 0
     layers, width = int(rng.integers(10, 18)), int(rng.choice([256, 384, 512]))
@@ -315,8 +333,9 @@ def idle_program(rng: np.random.Generator, cause: str, card: str, *, labelled=Fa
     for number in range(4):
         begin = timeline.host_ns
         if cause == SLOW_LOADER:
-            timeline.host_work(round(step_ns * load * 0.85))
-            program.on_host("aten::stack", round(step_ns * load * 0.15))
+            share = 0.85 if stacks else 0.15
+            timeline.host_work(round(step_ns * load * (1 - share)))
+            program.on_host("aten::stack", round(step_ns * load * share))
         else:
             program.on_host("aten::stack", int(rng.uniform(10_000, 30_000)))
         if labelled:
