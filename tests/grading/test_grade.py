@@ -66,7 +66,11 @@ def test_json_has_the_agreed_form_and_no_seed(grade_cells, tmp_path):
     (double("import sys; sys._getframe(1); return 2 * x"), "looking into the interpreter"),
     (double("import gc; gc.get_objects(); return 2 * x"), "looking into the interpreter"),
     (double("open('note', 'w').write('x'); return 2 * x"), "writing the file"),
-    (double("return 2 * x", "import gapless.trace"), "import gapless.trace"),
+    (double("return 2 * x", "import gapless.trace"), "takes from gapless.trace"),
+    (double("return 2 * x", "exec('import gapless.trace')"), "import gapless.trace"),
+    (double("import sys; return sys.modules['gapless.views']"), "takes from gapless.views"),
+    (double("return double.__globals__"), "looks into the interpreter"),
+    (double("return x.inner * 2"), "looks into the interpreter or the virtual GPU"),
 ])
 def test_what_fails_says_why(grade_double, cell, says):
     checks, _ = grade_double(cell)
@@ -80,13 +84,13 @@ def test_what_fails_says_why(grade_double, cell, says):
     (double("return 2 * x", "torch.nn.functional.cross_entropy = print"), "torch.nn.functional.cross_entropy was replaced"),
     (double("return 2 * x", "import time\ntime.perf_counter = lambda: 0.0"), "time.perf_counter was replaced"),
     (double("return 2 * x", "torch.Tensor.item = lambda self: 0"), "torch.Tensor.item was"),
-    (double("return 2 * x", "import importlib\nimportlib.import_module('gapless.trace').Trace = 1"), "gapless.trace.Trace was replaced"),
-    (double("return 2 * x", "import sys\nsys.modules['gapless.lessons.cells'].CellError.x = print"), "CellError.x was added"),
+    (double("return 2 * x", "import importlib\nimportlib.import_module('gap' + 'less.trace').Trace = 1"), "gapless.trace.Trace was replaced"),
+    (double("return 2 * x", "import sys\nsys.modules['gap' + 'less.lessons.cells'].CellError.x = print"), "CellError.x was added"),
     (double("return 2 * x", "import sys\nsys.modules['toylessons.gather']._measure.__code__ = (lambda a, b, c: 0).__code__"),
      "changing toylessons.gather._measure.__code__"),
     (double("kept = torch.stack\n    torch.stack = print\n    torch.stack = kept\n    return 2 * x"), "torch.stack was replaced"),
     (double("return 2 * x", "from unittest import mock\nmock.patch('torch.stack').start()"), "torch.stack was replaced"),
-    (double("return 2 * x", "import sys\nsys.modules['gapless.trace'] = sys"), "the module gapless.trace was replaced"),
+    (double("return 2 * x", "import sys\nsys.modules['gap' + 'less.trace'] = sys"), "the module gapless.trace was replaced"),
     (double("return 2 * x", "import builtins\nbuiltins.len = lambda x: 1"), "builtins.len was replaced"),
     (double("return 2 * x", "from torch.utils._python_dispatch import TorchDispatchMode\nTorchDispatchMode().__enter__()"), "dispatch modes"),
     (double("return 2 * x", "torch.set_default_dtype(torch.float64)"), "torch's default dtype was changed"),
@@ -190,10 +194,10 @@ def test_what_breaks_the_measuring_is_told_from_what_is_broken(grade_double, mon
         grade_double(GOOD_DOUBLE)
 
 
-def test_nothing_is_left_running(grade_double):
-    before = {process.pid for process in psutil.process_iter()}
+def test_nothing_is_left_running(grade_double, tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))  # a worker's command names its folder: these are ours
     grade_double(double("while True: pass"), seconds=2, confinement=LIMITS_ONLY)
-    left = [p for p in psutil.process_iter() if p.pid not in before and p.status() != psutil.STATUS_ZOMBIE and "gapless.grading" in " ".join(p.cmdline())]
+    left = [p for p in psutil.process_iter() if p.status() != psutil.STATUS_ZOMBIE and str(tmp_path) in " ".join(p.cmdline())]
     assert left == []
 
 

@@ -45,7 +45,7 @@ def test_raises_when_the_cell_takes_the_answer_from_the_library(line, module):
         load_function(f"# exercise: f\n{line}\ndef f(): pass", "f", {"gapless": None})
 
 
-@pytest.mark.parametrize("line", ["import math", "from torch import nn", "text = 'gapless.views'", "def g(gapless): gapless.clock_ms",
+@pytest.mark.parametrize("line", ["import math", "from torch import nn", "text = 'gapless.views shows it'", "def g(gapless): gapless.clock_ms",
                                   "from math import pi as gapless"])
 def test_other_imports_and_words_are_fine(line):
     assert load_function(f"# exercise: f\n{line}\ndef f(): return 1", "f", {})() == 1

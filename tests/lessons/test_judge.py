@@ -6,9 +6,11 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+import gapless
 from gapless.lessons import LESSONS
-from gapless.lessons.evidence import Evidence
-from gapless.lessons.gather import gather
+from gapless.lessons.evidence import Case, Evidence
+from gapless.lessons.exercise import Exercise
+from gapless.lessons.gather import gather, measure_slow
 from gapless.lessons.judge import judge
 from gapless.lessons.masked_loss import BACKGROUND, IGNORE
 
@@ -192,3 +194,39 @@ def test_noise_on_a_real_gpu_fails_nobody(solutions, after, ratio, outcome):
     name = "masked_cross_entropy"
     exercise, cases, evidence = evidence_for(name, solutions[name])
     assert judge(exercise, cases, real_gpu(evidence, after, ratio))[2].outcome == outcome
+
+
+def test_an_explanation_that_fails_stops_no_verdict():
+    def explain(case, found, wanted):
+        raise KeyError("unforeseen")
+
+    def asked(function, case, device):
+        return {"answer": float(function())}
+
+    exercise = Exercise("odd", lambda: 1.0, lambda seed: [Case("one", {})], {"values": 1}, ("a", "b", "c"), ask=asked,
+                        explain=explain)
+    cases = exercise.cases(0)
+    verdict, = judge(exercise, cases, gather(exercise, lambda: 2.0, cases, "vgpu:a10g"))
+    assert verdict.outcome == "fail" and "it is 2 and should be 1" in verdict.message
+
+
+def test_waits_are_not_judged_where_the_work_was_not_done(solutions):
+    exercise, cases, evidence = evidence_for("ignore_background", solutions["ignore_background"])
+    for answer in evidence.answers:
+        answer.kernels = 10**6  # as if the answers had taken more work than a step at full size
+    verdicts = judge(exercise, cases, evidence)
+    assert [v.outcome for v in verdicts] == ["pass", "fail", "fail"] and "fewer than" in verdicts[1].message
+
+
+def test_a_slow_function_made_slower_by_the_cell_voids_the_measurement(solutions):
+    """Grading measures it first before the cell is loaded."""
+    exercise = LESSON.exercises["ignore_background"]
+    cases = exercise.cases(3)
+    first = measure_slow(exercise, "vgpu:a10g")
+    hook = torch.nn.modules.module.register_module_forward_hook(lambda module, given, result: result + 0.0)
+    try:
+        evidence = gather(exercise, solutions["ignore_background"], cases, "vgpu:a10g", before=first)
+    finally:
+        hook.remove()
+    verdicts = judge(exercise, cases, evidence)
+    assert [v.outcome for v in verdicts] == ["pass", "fail", "fail"] and "void" in verdicts[1].message

@@ -19,10 +19,12 @@ SIMULATED = {"warmup": 1, "steps": 4, "blocks": 1}
 MEASURED = {"warmup": 5, "steps": 10, "blocks": 7}
 
 
-def gather(exercise: Exercise, function, cases: list[Case], device: str, *, again: bool = True) -> Evidence:
+def gather(exercise: Exercise, function, cases: list[Case], device: str, *, before: Run | None = None,
+           again: bool = True) -> Evidence:
     """What ``function`` answers to ``cases``, and its time at full size between two runs of the slow function.
 
-    ``device``: a name as for :func:`gapless.device`. Without ``again`` the slow function is measured only before.
+    ``device``: a name as for :func:`gapless.device`. ``before``: the slow function's first run, where it was measured
+    already (:func:`measure_slow`). Without ``again`` the slow function is measured only before.
     Whatever ``function`` does wrong is written into the evidence; nothing of it is raised.
     """
     target = choose_device(device)
@@ -32,7 +34,7 @@ def gather(exercise: Exercise, function, cases: list[Case], device: str, *, agai
             evidence.answers.append(_answer(exercise, function, case, target))
         if exercise.step is None:
             return evidence
-        evidence.before = measure(exercise, exercise.slow, target)
+        evidence.before = before if before is not None else measure_slow(exercise, device)
         try:
             evidence.learner = measure(exercise, function, target)
         except Exception as error:
@@ -43,6 +45,12 @@ def gather(exercise: Exercise, function, cases: list[Case], device: str, *, agai
         if target.type == "vgpu":
             vgpu.timeline().reset()
     return evidence
+
+
+def measure_slow(exercise: Exercise, device: str) -> Run | None:
+    """Time and trace the function to beat; None where the exercise has no step. Grading does this before it loads the
+    learner's cell: what the cell does to the slow function then shows in its second run."""
+    return None if exercise.step is None else measure(exercise, exercise.slow, choose_device(device))
 
 
 # -- what the function answers ---------------------------------------------------------------------
