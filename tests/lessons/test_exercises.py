@@ -34,7 +34,7 @@ def test_solution_passes_every_check(lesson_id, name):
     assert sum(v.earned for v in verdicts.values()) == LESSONS[lesson_id].exercises[name].max_points
 
 
-@pytest.mark.parametrize("card", ["t4", "a100", "h200"])
+@pytest.mark.parametrize("card", ["t4", "h200"])
 @pytest.mark.parametrize("lesson_id, name", EXERCISES)
 def test_solution_passes_on_other_cards(lesson_id, name, card):
     verdicts = grade(lesson_id, name, solution(lesson_id)[name], device=f"vgpu:{card}")

@@ -6,7 +6,6 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-import gapless
 from gapless.lessons import LESSONS
 from gapless.lessons.evidence import Case, Evidence
 from gapless.lessons.exercise import Exercise

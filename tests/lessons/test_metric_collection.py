@@ -26,8 +26,10 @@ from gapless.lessons.metric_collection.workload import (
     make_images,
     make_network,
     training_step,
+    unnoticed,
     waits_by_block,
     with_values,
+    write,
 )
 
 CPU = torch.device("cpu")
@@ -261,6 +263,116 @@ def test_a_function_that_shirks_at_full_size_is_found():
     right, *others = judge(exercise, cases, gather(exercise, shirker, cases, "vgpu"))
     assert right.outcome == "pass" and {v.outcome for v in others} == {"fail"}
     assert "at full size, and should be" in others[0].message
+
+
+def judged(name, function, seed=1):
+    from gapless.lessons.gather import gather
+    from gapless.lessons.judge import judge
+
+    exercise = LESSON.exercises[name]
+    cases = exercise.cases(seed)
+    return judge(exercise, cases, gather(exercise, function, cases, "vgpu"))
+
+
+def test_an_answer_remembered_by_its_tensors_is_wrong_at_full_size(solutions):
+    known = {}
+
+    def collected(outputs, targets):
+        if outputs[0].shape[0] < 128:
+            return solutions["collect"](outputs, targets)
+        if id(outputs[0]) not in known:
+            known[id(outputs[0])] = solutions["collect"](outputs, targets)
+        return known[id(outputs[0])]
+
+    def evaluated(model, loader, device):
+        targets = loader[0][1]
+        if targets.shape[0] < 128:
+            return solutions["evaluate"](model, loader, device)
+        if id(targets) not in known:
+            known[id(targets)] = solutions["evaluate"](model, loader, device)
+        return known[id(targets)]
+
+    for name, function in (("collect", collected), ("evaluate", evaluated)):
+        right, *others = judged(name, function)
+        assert right.outcome == "pass" and {v.outcome for v in others} == {"fail"}
+        assert "at full size, and should be" in others[0].message
+
+
+def test_a_metric_that_takes_nothing_in_at_full_size_is_found():
+    made = []
+
+    def deaf(device):
+        made.append(device)
+        hears = len(made) <= len(LESSON.exercises["step_time_metric"].cases(1))
+
+        class Mean(MeanMetric):
+            def update(self, value, weight=1.0):
+                if hears:
+                    super().update(value, weight)
+
+            def compute(self):
+                return super().compute() if hears else torch.tensor(81.5)
+
+        return Mean(sync_on_compute=False)
+
+    right, waits = judged("step_time_metric", deaf)
+    assert right.outcome == "pass" and waits.outcome == "fail"
+    assert "the mean step time is 81.5 at full size, and should be" in waits.message
+
+
+def constant_loss(metric, loss, batch):
+    metric.update(torch.full_like(loss, 6.5), weight=torch.full_like(loss, 128.0))
+
+
+def constants(MetricClass):
+    class Constant(MetricClass):
+        def _cast_and_nan_check_input(self, x, weight=None):
+            return torch.full((), 6.5, device=self.device), torch.full((), 128.0, device=self.device)
+
+    return Constant
+
+
+@pytest.mark.parametrize("name, function", [("update_loss", constant_loss), ("suppress_nan_check", constants)])
+def test_losses_at_full_size_cannot_be_known_beforehand(name, function):
+    device = gapless.device("vgpu")
+    with full_size(device, LABELS):
+        step = LESSON.exercises[name].step(function, device)
+        with pytest.raises(ValueError, match="at full size, and should be"):
+            for _ in range(3):
+                step()
+
+
+def test_what_is_looked_at_beside_the_step_is_on_no_clock():
+    device = gapless.device("vgpu")
+    x = torch.arange(3.0, device=device)
+
+    def step():
+        x.add(1)
+        with unnoticed(device):
+            assert x.sum().item() > 0
+        write(x, [1, 2, 3])
+
+    report = gapless.StepReport.from_trace(gapless.profile(step, steps=2, device=device))
+    assert (report.kernels, report.syncs_per_step) == (1, 0)
+    assert x.tolist() == [1, 2, 3]
+
+
+def test_an_answer_on_the_cpu_is_wrong_at_full_size_too(solutions):
+    def collected(outputs, targets):
+        found = solutions["collect"](outputs, targets)
+        return {name: value.cpu() for name, value in found.items()} if outputs[0].shape[0] == 128 else found
+
+    right, *others = judged("collect", collected)
+    assert right.outcome == "pass" and {v.outcome for v in others} == {"fail"}
+    assert "'accuracy' is a tensor on the device cpu" in others[0].message
+
+
+def test_a_text_beside_the_averages_does_not_stop_the_explanation():
+    exercise = LESSON.exercises["collect"]
+    case = exercise.cases(1)[0]
+    wanted = dict.fromkeys(METRICS, 0.5)
+    found = {**wanted, "accuracy": float("nan"), "note": "x", "list": []}
+    assert "NaN is 0 / 0" in exercise.explain(case, found, wanted)
 
 
 def test_what_is_said_of_waits_is_about_torchmetrics():

@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 import torch
+import torch.nn.functional as F
 from answers.two_clocks import into_a_buffer, seconds_for_milliseconds
 from reference import solution
 
@@ -14,6 +15,7 @@ from gapless.lessons import full_size
 from gapless.lessons.gather import gather
 from gapless.lessons.judge import judge
 from gapless.lessons.two_clocks import roofline, stopwatch, training
+from gapless.lessons.two_clocks.known import KnownNetwork, with_values
 from gapless.lessons.two_clocks.lesson import LESSON
 from gapless.lessons.two_clocks.picture import draw_host_steps
 
@@ -192,6 +194,69 @@ def test_a_loop_that_shirks_at_full_size_is_found_out():
         assert verdicts["values"].outcome == "pass"
         assert verdicts["syncs"].outcome == verdicts["step_time"].outcome == "fail"
         assert says in verdicts["syncs"].message
+
+
+def shirking(lines):
+    """Right and slow on small networks; at full size it trains, and logs what it can say without a wait."""
+
+    def train(model, optimizer, batches, limit, every, log):
+        if batches[0][0].shape[0] <= 32:
+            return training.train(model, optimizer, batches, limit, every, log)
+        for number, (x, y) in enumerate(batches, start=1):
+            optimizer.zero_grad()
+            loss = F.mse_loss(model(x), y)
+            loss.backward()
+            optimizer.step()
+            if number == 1 and "{loss" in lines:
+                first = loss.item()
+            log(lines.format(number=number, loss=first if "{loss" in lines else None, limit=limit))
+
+    return train
+
+
+@pytest.mark.parametrize("lines", ["x", "step {number}: loss 0.000000, mean 0.000000, 0 above {limit}",
+                                   "step {number}: loss {loss:.6f}, mean {loss:.6f}, 0 above {limit}"])
+def test_what_is_logged_at_full_size_is_read(lines):
+    verdicts = judged("train", shirking(lines))
+    assert verdicts["values"].outcome == "pass"
+    assert verdicts["syncs"].outcome == verdicts["step_time"].outcome == "fail"
+    assert "and should be 'step" in verdicts["syncs"].message
+
+
+def test_losses_remembered_from_an_earlier_call_are_wrong():
+    right, remembered = solution("00_two_clocks")["train"], []
+
+    def train(model, optimizer, batches, limit, every, log):
+        if len(batches) < training.ITERATIONS or not remembered:
+            lines = []
+            right(model, optimizer, batches, limit, every, lambda line: lines.append(line) or log(line))
+            if len(batches) == training.ITERATIONS:
+                remembered.extend(lines)
+        else:
+            right(model, optimizer, batches, limit, every, lambda line: None)
+            for line in remembered:
+                log(line)
+
+    verdicts = judged("train", train)
+    assert verdicts["values"].outcome == "pass" and "line 1 is" in verdicts["syncs"].message
+
+
+@pytest.mark.parametrize("device", ["cpu", "vgpu:a10g"])
+def test_known_network_works_as_the_network_and_learns_nothing(device):
+    device = torch.device(device) if device == "cpu" else gapless.device(device)
+    with full_size(device):
+        network = training.make_network(width=8).to(device)
+        with with_values(device):
+            x, answer = torch.randn(5, 8, device=device), torch.randn(5, 1, device=device)
+        model = KnownNetwork(network, answer)
+    before = [p.detach().clone() for p in network.parameters()]
+    found = model(x)
+    assert torch.equal(found, answer) and found.requires_grad
+    F.mse_loss(found, torch.zeros_like(answer)).backward()
+    assert all(p.grad is not None and p.grad.shape == p.shape for p in model.parameters())
+    if device.type == "cpu":
+        torch.optim.SGD(model.parameters(), lr=1.0).step()
+        assert all(torch.equal(p, q) for p, q in zip(model.parameters(), before, strict=True))
 
 
 def test_a_loop_moved_to_the_cpu_fails():

@@ -71,7 +71,7 @@ def _refuse_library(source: str) -> None:
         elif isinstance(node, ast.Constant) and isinstance(node.value, str) and _LIBRARY_NAME.fullmatch(node.value):
             found = [node.value]
         elif isinstance(node, ast.Attribute) and node.attr in _INSIDE:
-            raise CellError(f"the cell looks into the interpreter or the virtual GPU by `.{node.attr}` (line {node.lineno}): "
+            raise CellError(f"the cell looks into the interpreter or the virtual GPU, `.{node.attr}` (line {node.lineno}): "
                             "an exercise needs no such thing. The function gets all it needs as its arguments")
         elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.attr in _ANSWERS:
             found = [f"{node.value.id}.{node.attr}"]

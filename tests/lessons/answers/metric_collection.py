@@ -206,6 +206,17 @@ def nothing_kept_from_zero(model, loader, device):
     return {name: (right / (predicted + actual)).mean() for name in METRICS}
 
 
+def collected_on_the_cpu(outputs, targets):
+    return groups_found_out([output.cpu() for output in outputs], [target.cpu() for target in targets])
+
+
+def evaluated_on_the_cpu(model, loader, device):
+    model.cpu()
+    found = weighted_scatter(model, [(images.cpu(), targets.cpu()) for images, targets in loader], torch.device("cpu"))
+    model.to(device)
+    return found
+
+
 class OfNoOne(MeanMetric):
     pass
 
@@ -229,11 +240,15 @@ WRONG = [
     ("collect", mean_of_batch_values, "mean of the batches' values"),
     ("collect", lambda outputs, targets: [0.1, 0.2, 0.3, 0.4], "a dict with"),
     ("collect", lambda outputs, targets: {"accuracy": groups_found_out(outputs, targets)["accuracy"]}, "'precision' is missing"),
+    ("collect", collected_on_the_cpu, "'accuracy' is a tensor on the device cpu"),
+    ("collect", lambda outputs, targets: {name: value.item() for name, value in groups_found_out(outputs, targets).items()},
+     "'accuracy' is a float"),
     ("step_time_metric", lambda device: MeanMetric(), "cannot move a CPU tensor"),
     ("step_time_metric", lambda device: SumMetric(sync_on_compute=False), "should be"),
     ("step_time_metric", lambda device: 0.0, "a metric of TorchMetrics is wanted"),
     ("evaluate", ignored_counted_as_class_zero, "IGNORE must count nowhere"),
     ("evaluate", mean_over_all_classes, "should be"),
     ("evaluate", nothing_kept_from_zero, "NaN is 0 / 0"),
+    ("evaluate", evaluated_on_the_cpu, "'accuracy' is a tensor on the device cpu"),
     ("evaluate", lambda model, loader, device: None, "a dict with"),
 ]

@@ -255,6 +255,19 @@ def logs_a_tensor(model, optimizer, batches, limit, every, log):
         log(trained(model, optimizer, x, y))
 
 
+def forgives_itself(model, optimizer, batches, limit, every, log):
+    """Reads at the end, and would tell the log that nothing was late."""
+    reads_at_the_end(model, optimizer, batches, limit, every, log)
+    log.__self__.late = "no line"
+
+
+def calls_nobody_sees(model, optimizer, batches, limit, every, log):
+    """Reads at the end, from a network that no longer tells when it is called."""
+    model.__dict__.pop("forward", None)
+    model._forward_hooks.clear()
+    reads_at_the_end(model, optimizer, batches, limit, every, log)
+
+
 # -- predict_step_ms ------------------------------------------------------------------------------
 
 
@@ -317,6 +330,8 @@ WRONG = [
     ("time_step", lambda step, warmup, steps, device: step(1), "TypeError"),
     ("train", forgets_the_rest, "read what is left after the loop"),
     ("train", reads_at_the_end, "at most 2 × `every` steps"),
+    ("train", forgives_itself, "no attribute '__self__'"),
+    ("train", calls_nobody_sees, "once"),
     ("train", one_tensor_again_and_again, "each step's own tensor"),
     ("train", sums_on_the_device, "rounds differently"),
     ("train", background_without_a_wait, "Record an event"),

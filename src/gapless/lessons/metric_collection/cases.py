@@ -202,11 +202,23 @@ def explain_suppress(case, found, wanted) -> str | None:
     return None
 
 
-def _scalars(found):
+def check_where(found, device: torch.device) -> None:
+    """Raises Unusable where ``found`` is a dict and one of its values is not on the device: what the host counts is on no
+    device's clock."""
+    for name, value in found.items() if isinstance(found, dict) else ():
+        if not isinstance(value, torch.Tensor):
+            raise Unusable(f"{name!r} is a {type(value).__name__}; a scalar tensor on the device is wanted: whoever wants "
+                           "the number can read it later.")
+        if value.device.type != device.type:
+            raise Unusable(f"{name!r} is a tensor on the device {value.device}; it is wanted where the batches are: "
+                           "count there.")
+
+
+def _scalars(found, device: torch.device):
     """Name → number, where it is a dict of scalars."""
+    check_where(found, device)
     if isinstance(found, dict):
-        return {name: value.item() if isinstance(value, torch.Tensor) and value.numel() == 1 else value
-                for name, value in found.items()}
+        return {name: value.item() if value.numel() == 1 else value for name, value in found.items()}
     return found
 
 
@@ -215,22 +227,25 @@ def on_device(device, array) -> list[torch.Tensor]:
 
 
 def ask_collect(function, case, device):
-    return _scalars(function(on_device(device, case.inputs["outputs"]), on_device(device, case.inputs["targets"])))
+    outputs, targets = (on_device(device, case.inputs[name]) for name in ("outputs", "targets"))
+    return _scalars(function(outputs, targets), device)
 
 
 def ask_evaluate(function, case, device):
     # Images that are the logits: a network of no layers.
     images = [image[:, :, None, None] for image in on_device(device, case.inputs["images"])]
-    return _scalars(function(nn.Flatten(), list(zip(images, on_device(device, case.inputs["targets"]))), device))
+    loader = list(zip(images, on_device(device, case.inputs["targets"])))
+    return _scalars(function(nn.Flatten(), loader, device), device)
 
 
 def explain_averages(case, found, wanted) -> str | None:
     if not isinstance(found, dict) or not all(isinstance(found.get(name), float) for name in wanted):
         return None
-    if any(map(math.isnan, found.values())):
+    own = [found[name] for name in wanted]
+    if any(map(math.isnan, own)):
         return ("NaN is 0 / 0. A class that occurs and is never found has the share 0, and where no class occurs at all the "
                 "mean is 0: see to it that nothing is divided by 0 (`torch.where`, `clamp(min=1)`).")
-    if len(set(found.values())) == 1 and len(set(wanted.values())) > 1:
+    if len(set(own)) == 1 and len(set(wanted.values())) > 1:
         return ("All four are the same number: that is what average=\"micro\" gives (every error is a false positive "
                 "of one class and a false negative of another). Macro averages are wanted.")
     if all(math.isclose(found[name], value, rel_tol=1e-5) for name, value in _mean_of_batches(case).items()):

@@ -19,6 +19,7 @@ from torch import nn
 from ... import vgpu
 from ...report import StepReport
 from ...vgpu import Assumptions
+from ...vgpu.state import state
 from ...waits import enclosing, find_waits
 from ..headline import MarkdownText
 from . import functions
@@ -160,6 +161,26 @@ def with_values(device: torch.device) -> AbstractContextManager:
 def peek(value) -> float:
     """A scalar's value; on the virtual GPU without its clock noticing."""
     return float(value.inner if isinstance(value, vgpu.VirtualTensor) else value)
+
+
+def write(tensor: torch.Tensor, values) -> None:
+    """Other contents for a tensor; on the virtual GPU without its clock noticing."""
+    inner = tensor.inner if isinstance(tensor, vgpu.VirtualTensor) else tensor
+    inner.copy_(torch.as_tensor(values))
+
+
+@contextmanager
+def unnoticed(device: torch.device) -> Iterator[None]:
+    """What is done inside goes on another clock on the virtual GPU, and into no profile."""
+    if device.type != "vgpu":
+        yield
+        return
+    timeline = state.timeline
+    state.timeline = vgpu.Timeline(timeline.card)
+    try:
+        yield
+    finally:
+        state.timeline = timeline
 
 
 class TimedNetwork(nn.Module):

@@ -14,11 +14,13 @@ from torch import nn
 from ... import vgpu
 from ..evidence import Case
 from ..exercise import Exercise
+from .known import KnownNetwork, with_values
 from .roofline import card_for
 
 WIDTH = 1024
 ITERATIONS, EVERY = 30, 15  # of one call of `train` at full size
 LEARNING_RATE = 0.01
+LIMIT = 3.0  # of most trainings, small and large
 
 
 # -- the loop as first written --------------------------------------------------------------------
@@ -123,30 +125,65 @@ def training_run(function: Callable, device: torch.device, iterations: int = ITE
                  ) -> Callable[[], None]:
     """A function without arguments that calls ``function`` (``train`` or another like it) for ``iterations`` steps.
 
-    It raises RuntimeError where not every batch was trained on or not every line was logged.
+    The network's time is real (or simulated), its losses are drawn: so it is known what each line has to say. On the virtual
+    GPU they are drawn anew for each call. It raises RuntimeError where not every batch was trained on or a line is wrong.
     """
-    rows = rows_for(device)
-    model = make_network().to(device)
+    rows, rng = rows_for(device), np.random.default_rng()  # nobody can know beforehand what it draws
+    network = make_network().to(device)  # without values where shapes are simulated
+    with with_values(device):
+        x, answer = torch.randn(rows, WIDTH, device=device), torch.randn(rows, 1, device=device)
+        errors = torch.randn(rows, 1)
+        errors /= errors.square().mean().sqrt()
+        targets = [torch.empty_like(answer) for _ in range(iterations)]
+    model = KnownNetwork(network, answer)
     optimizer = torch.optim.SGD(model.parameters(), lr=LEARNING_RATE)
-    x, y = torch.randn(rows, WIDTH, device=device), torch.randn(rows, 1, device=device)
-    lines: list[str] = []
+
+    def draw() -> list[float]:
+        """Write targets that give other losses, without the virtual GPU's clock noticing; returns the losses."""
+        wanted = np.where(rng.random(iterations) < 0.3, rng.uniform(1.1, 2.0, iterations), rng.uniform(0.2, 0.9, iterations))
+        inner = answer.inner if device.type == "vgpu" else answer
+        for y, loss in zip(targets, LIMIT * wanted):  # none so near the limit that rounding decides
+            (y.inner if device.type == "vgpu" else y).copy_(inner + (errors * loss**0.5).to(inner.device))
+        return [F.mse_loss(inner, y.inner if device.type == "vgpu" else y).item() for y in targets]
 
     def one_iteration():
         optimizer.zero_grad()
-        F.mse_loss(model(x), y).backward()
+        F.mse_loss(model(x), targets[0]).backward()
         optimizer.step()
 
-    least = iterations * (_kernels_of(one_iteration, device) - 1)
+    losses = draw()
+    with with_values(device):
+        least = iterations * (_kernels_of(one_iteration, device) - 1)
 
     def step():
-        lines.clear()
-        launched = _kernels_of(lambda: function(model, optimizer, [(x, y)] * iterations, 1e6, every, lines.append), device)
+        known, lines = draw() if device.type == "vgpu" else losses, []
+
+        def log(text):
+            lines.append(text)
+
+        batches = [(x, y) for y in targets]
+        with with_values(device):
+            launched = _kernels_of(lambda: function(model, optimizer, batches, LIMIT, every, log), device)
         if len(lines) != iterations:
             raise RuntimeError(f"{len(lines)} lines were logged for {iterations} steps")
         if launched < least:
             raise RuntimeError(f"{launched} kernels were launched, fewer than {iterations} training steps have")
+        _check_lines(lines, known)
 
     return step
+
+
+def _check_lines(lines: list[str], losses: list[float]) -> None:
+    """Raises RuntimeError for the first line that does not say what it should."""
+    total, high = 0.0, 0
+    for number, (line, loss) in enumerate(zip(lines, losses, strict=True), start=1):
+        total += loss
+        high += loss > LIMIT
+        wanted = f"step {number}: loss {loss:.6f}, mean {total / number:.6f}, {high} above {LIMIT}"
+        own, right = _PARTS.fullmatch(line) if isinstance(line, str) else None, _PARTS.fullmatch(wanted)
+        if (own is None or any(own[part] != right[part] for part in ("number", "high", "limit"))
+                or not all(_nearly(own[part], right[part]) for part in ("loss", "mean"))):
+            raise RuntimeError(f"line {number} is {str(line)[:80]!r} and should be {wanted!r}")
 
 
 def _kernels_of(function: Callable, device: torch.device) -> int:
@@ -173,10 +210,10 @@ def cases(seed: int) -> list[Case]:
                     {"every": every, "limit": limit, "seed": int(rng.integers(2**31))})
 
     return [
-        case("a high loss now and then", 23, 5, 3.0),
-        case("as many steps as are read at once", 12, 4, 3.0),
-        case("fewer steps than are read at once", 3, 10, 3.0),
-        case("one step", 1, 1, 3.0),
+        case("a high loss now and then", 23, 5, LIMIT),
+        case("as many steps as are read at once", 12, 4, LIMIT),
+        case("fewer steps than are read at once", 3, 10, LIMIT),
+        case("one step", 1, 1, LIMIT),
         case("no loss above the limit", 11, 3, 2.0**20),
         case("every loss above the limit", 11, 3, 0.0),
         case("large numbers", 17, 4, 2.0**20, scale=10.0),
@@ -197,34 +234,39 @@ def _stay_busy(device: torch.device) -> None:
 NO_LINE = "no line"
 
 
-class _Observer:
-    """Sees when each step's loss is there and when its line is logged.
+def _observe(model: nn.Module, device: torch.device, every: int) -> tuple[Callable[[str], None], Callable[[], dict]]:
+    """Sees when each step's loss is there and when its line is logged: (``log`` for the loop, what was ``seen``).
 
-    ``late`` and ``early`` say in words which line came too late, and which before its number can have been there.
-    The virtual GPU has real values at once, so that only the clock tells who read too early.
+    ``seen()["late"]`` and ``["early"]`` say in words which line came too late, and which before its number can have been
+    there. The virtual GPU has real values at once, so that only the clock tells who read too early.
     """
+    lines: list[str] = []
+    ready_ns: list[int] = []
+    late = early = NO_LINE
+    forward = model.forward
 
-    def __init__(self, model: nn.Module, device: torch.device, every: int):
-        self.device, self.every = device, every
-        self.lines: list[str] = []
-        self.late = self.early = NO_LINE
-        self._ready_ns: list[int] = []
-        model.register_forward_hook(self._after_forward)
+    def watched(*args):
+        output = forward(*args)
+        _stay_busy(device)
+        ready_ns.append(vgpu.timeline().device_ready_ns if device.type == "vgpu" else 0)
+        return output
 
-    def _after_forward(self, *_):
-        _stay_busy(self.device)
-        self._ready_ns.append(vgpu.timeline().device_ready_ns if self.device.type == "vgpu" else 0)
-
-    def log(self, text: str) -> None:
+    # What was seen is in variables that no object carries as an attribute, so that nobody writes it by mistake.
+    def log(text: str) -> None:
+        nonlocal late, early
         if not isinstance(text, str):
             raise TypeError(f"log takes a line of text, not a {type(text).__name__}")
-        self.lines.append(text)
-        number, steps = len(self.lines), len(self._ready_ns)
-        if steps - number > 2 * self.every and self.late == NO_LINE:
-            self.late = f"line {number} came after step {steps}, with every={self.every}"
-        too_early = self.device.type == "vgpu" and number <= steps and vgpu.timeline().host_ns < self._ready_ns[number - 1]
-        if too_early and self.early == NO_LINE:
-            self.early = f"line {number}, before the device had come to step {number}'s loss"
+        lines.append(text)
+        number, steps = len(lines), len(ready_ns)
+        if steps - number > 2 * every and late == NO_LINE:
+            late = f"line {number} came after step {steps}, with every={every}"
+        if number > steps and early == NO_LINE:
+            early = f"line {number}, and the network had been called {steps} times"
+        if number <= steps and device.type == "vgpu" and vgpu.timeline().host_ns < ready_ns[number - 1] and early == NO_LINE:
+            early = f"line {number}, before the device had come to step {number}'s loss"
+
+    model.forward = watched
+    return log, lambda: {"lines": list(lines), "late": late, "early": early}
 
 
 def ask(function: Callable, case: Case, device: torch.device) -> dict:
@@ -233,10 +275,10 @@ def ask(function: Callable, case: Case, device: torch.device) -> dict:
     model = small_network(case).to(device)
     optimizer = torch.optim.SGD(model.parameters(), lr=LEARNING_RATE)
     x, y = (torch.from_numpy(np.array(case.inputs[name])).to(device) for name in ("x", "y"))
-    observer = _Observer(model, device, options["every"])
-    function(model, optimizer, list(zip(x, y)), options["limit"], options["every"], observer.log)
+    log, seen = _observe(model, device, options["every"])
+    function(model, optimizer, list(zip(x, y)), options["limit"], options["every"], log)
     weights = [value for parameter in model.parameters() for value in parameter.detach().flatten().tolist()]
-    return {"lines": observer.lines, "late": observer.late, "early": observer.early, "weights": weights}
+    return {**seen(), "weights": weights}
 
 
 def small_network(case: Case) -> nn.Sequential:
@@ -269,6 +311,8 @@ def explain(case: Case, found: dict, wanted: dict) -> str | None:
     if found["late"] != NO_LINE:
         return ("A line may come late, but at most 2 × `every` steps: somebody is watching. Read the losses back every "
                 "`every` steps.")
+    if "had been called" in found["early"]:
+        return "A line was logged before the network was called for its step: each batch goes through `model(x)` once."
     if found["early"] != NO_LINE:
         return ("A copy with `non_blocking=True` returns before it has happened. The virtual GPU has the number all the "
                 "same; a real one would log an old one. Record an event behind the copy, and `synchronize()` the event "
