@@ -17,7 +17,7 @@ _LIBRARY_NAME = re.compile(rf"{_LIBRARY}(\.\w+)*")
 _ANSWERS = ("views", "lessons")
 # Ways to frames and to what lies behind a function or a virtual tensor.
 _INSIDE = ("f_back", "f_globals", "f_locals", "walk_tb", "walk_stack", "__globals__", "__closure__", "__builtins__",
-           "__subclasses__", "inner")
+           "__subclasses__", "cell_contents", "inner")
 
 
 class CellError(Exception):
