@@ -88,7 +88,7 @@ def test_wrong_answers_say_what_is_wrong(graded):
         "sparse_head_loss": "# exercise: sparse_head_loss\nimport gapless.vgpu\ndef sparse_head_loss(hidden, head, target, n):\n"
                             "    return hidden.sum()\n"})
     says = {"ignore_background": "dtype", "zero_if_uniform": "shape", "masked_cross_entropy": "gradient",
-            "sparse_head_loss": "import gapless.vgpu"}
+            "sparse_head_loss": "takes from gapless.vgpu"}
     for exercise, word in says.items():
         verdict = verdicts[f"{exercise}.values"]
         assert verdict.outcome == "fail" and word in verdict.message, verdict
