@@ -1,6 +1,14 @@
-"""What all tests share: none of them touches the learner's own progress."""
+"""What all tests share: none of them touches the learner's own progress, and workers do not contend for cores."""
+
+import os
 
 import pytest
+import torch
+
+if "PYTEST_XDIST_WORKER" in os.environ:
+    # A worker for each core is already there: more threads in each would wait for one another.
+    torch.set_num_threads(1)
+    os.environ["OMP_NUM_THREADS"] = "1"  # and in what the tests start
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -1,5 +1,7 @@
 """The lesson's object in a real kernel: what it hands to the notebook beside text."""
 
+import os
+
 import pytest
 from jupyter_client.manager import start_new_kernel
 
@@ -8,9 +10,10 @@ from gapless.stub import handed_out
 
 
 @pytest.fixture(scope="module")
-def run():
-    """Run code in a kernel: (the reply's content, the display data by type)."""
-    manager, client = start_new_kernel(kernel_name="python3")
+def run(tmp_path_factory):
+    """Run code in a kernel where nothing is recorded yet: (the reply's content, the display data by type)."""
+    home = str(tmp_path_factory.mktemp("progress-home"))
+    manager, client = start_new_kernel(kernel_name="python3", env={**os.environ, "GAPLESS_HOME": home})
 
     def execute(code):
         shown = {}

@@ -48,7 +48,8 @@ def find(name: str):
 def check(name: str, dtype: torch.dtype, most_samples: int | None = None) -> tuple[int, int]:
     """Compare an entry on the virtual GPU with the CPU: (samples compared, of these with gradients).
 
-    Raises what the virtual GPU raises, and AssertionError where a value, a gradient or a device is wrong.
+    Raises what the virtual GPU raises, and AssertionError where a value, a gradient, a device or a kernel's launch is
+    wrong.
     Samples that the CPU itself refuses are left out.
     """
     op = find(name)
@@ -67,10 +68,15 @@ def check(name: str, dtype: torch.dtype, most_samples: int | None = None) -> tup
             except Exception:
                 continue
             torch.manual_seed(1)
-            found = op(moved.input, *moved.args, **_on(op, moved.kwargs, device))
+            with gapless.profiler.profile(device=device) as profiler:
+                found = op(moved.input, *moved.args, **_on(op, moved.kwargs, device))
+            _check_launches(profiler.trace)
             _compare(found, wanted, values=op.name not in NO_VALUES, what=f"sample {number}")
             forward += 1
-            backward += grads and _compare_gradients(op, sample, wanted, moved, found, number)
+            if grads:
+                with gapless.profiler.profile(device=device) as profiler:
+                    backward += _compare_gradients(op, sample, wanted, moved, found, number)
+                _check_launches(profiler.trace)
     return forward, backward
 
 
@@ -94,6 +100,13 @@ def _on(op, kwargs: dict, device: torch.device) -> dict:
 
 def _tensors(tree) -> list[torch.Tensor]:
     return [leaf for leaf in tree_leaves(tree) if isinstance(leaf, torch.Tensor)]
+
+
+def _check_launches(trace) -> None:
+    """Every kernel was launched with some blocks and threads."""
+    for event in trace.events:
+        if event.get("cat") == "kernel":
+            assert event["args"]["grid"][0] >= 1 and event["args"]["block"][0] >= 1, event
 
 
 def _compare(found, wanted, values: bool, what: str) -> None:

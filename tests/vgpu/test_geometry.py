@@ -123,6 +123,9 @@ def test_each_kernel_has_its_own(device):
     (lambda x: x.index_put_((torch.zeros(3, dtype=torch.int64, device=x.device),), x[:3].clone()), "index_put_kernel", ("scatter", (3000,))),
     (lambda x: torch._foreach_add([x, x[0]], 1), "multi_tensor_apply_kernel(_foreach_add)", ("optimizer", (2,))),
     (lambda x: torch.equal(x, x + 1), "reduce_kernel(all)", ("reduction", (1, 64_000))),
+    (lambda x: torch.equal(x[0, 0], x[0, 1]), "reduce_kernel(all)", ("reduction", (1, 1))),
+    (lambda x: torch.linalg.vector_norm(x[:, :1], 2, dim=1), "reduction_kernel(linalg_vector_norm)", ("reduction", (1, 64))),
+    (lambda x: torch.renorm(x, 2, 0, 1.0), "normalization_kernel(renorm)", ("normalization", (125, 512))),
 ])
 def test_operators(call, kernel, expected, device):
     x = torch.ones(64, 1000, device=device)

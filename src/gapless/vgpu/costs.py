@@ -113,7 +113,7 @@ _REDUCTIONS = ("sum", "mean", "prod", "amax", "amin", "max", "min", "any", "all"
 def _kind(name: str) -> str:
     if name.startswith(_REDUCTIONS) and not name.startswith(("maximum", "minimum")):
         return "reduction"
-    if "norm" in name:
+    if "norm" in name and "normal" not in name:  # not the normal distribution
         return "normalization"
     return "pointwise"
 

@@ -159,11 +159,15 @@ def work_of(kind: str, rule: WorkRule | None, nbytes: float, args: tuple, out: o
         return product(args, out)
     if kind == "reduction":
         elements, count = (given or results)[0].numel(), results[0].numel() if results else 1
-        if count == elements and results[0].dim():  # softmax: a result for each element, a sum for each row
-            along = args[1] if len(args) > 1 and isinstance(args[1], int) else -1
+        if results and count == elements and results[0].dim():  # softmax: a result for each element, a sum for each row
+            dims = results[0].dim()
+            along = args[1] if len(args) > 1 and isinstance(args[1], int) and -dims <= args[1] < dims else -1
             size = max(results[0].shape[along], 1)
             return count // size, size
         return count, elements // max(count, 1)
+    if kind == "normalization":
+        # A block for each number that it keeps (a norm, a mean); where it keeps none, enough for its elements.
+        return (results[1].numel() if len(results) > 1 else _up((results or given)[0].numel(), NORM_THREADS)), NORM_THREADS
     if kind == "optimizer":
         largest = max((a for a in args if isinstance(a, (list, tuple))), key=len, default=())
         return (sum(_up(t.numel(), CHUNK) for t in largest if isinstance(t, torch.Tensor)),)

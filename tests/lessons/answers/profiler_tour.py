@@ -313,13 +313,19 @@ def largest_that_fits(measure, candidates):
             continue
 
 
-def fastest(measure, candidates):
+def speeds_of(measure, candidates):
+    """Batch → samples a millisecond, of those that fit."""
     speeds = {}
     for batch in candidates:
         try:
             speeds[batch] = batch / measure(batch).step_ms
         except torch.OutOfMemoryError:
             continue
+    return speeds
+
+
+def fastest(measure, candidates):
+    speeds = speeds_of(measure, candidates)
     return max(speeds, key=speeds.get)
 
 
@@ -339,12 +345,7 @@ def until_the_memory_ends(measure, candidates):
 
 
 def first_that_comes_near(measure, candidates):
-    speeds = {}
-    for batch in candidates:
-        try:
-            speeds[batch] = batch / measure(batch).step_ms
-        except torch.OutOfMemoryError:
-            continue
+    speeds = speeds_of(measure, candidates)
     return next(batch for batch, speed in speeds.items() if speed >= 0.95 * max(speeds.values()))
 
 
