@@ -90,7 +90,7 @@ class CheckResult:
         """A picture of one step of your function at full size. Needs matplotlib."""
         if self.evidence.learner is None:
             raise ValueError("nothing was measured: the cell has to run first")
-        return StepReport.from_trace(self.evidence.learner.trace).show()
+        return self.evidence.learner.report.show()
 
 
 class Notebook:

@@ -31,8 +31,7 @@ def show(graded) -> None:
         return
     try:
         from ..picture import draw
-        from ..report import StepReport
 
-        display(draw(StepReport.from_trace(run.trace), title=f"{graded.evidence.exercise}: your step"))
+        display(draw(run.report, title=f"{graded.evidence.exercise}: your step"))
     except Exception as error:  # a picture is a help; no grade depends on it
         print(f"(no picture of the timeline: {type(error).__name__}: {error})")

@@ -9,10 +9,12 @@ from __future__ import annotations
 import json
 import os
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
 
+from ..report import StepReport
 from ..trace import Trace
 
 
@@ -71,6 +73,11 @@ class Run:
     true_ms: float
     samples_ms: list[float]
     trace: Trace
+
+    @cached_property
+    def report(self) -> StepReport:
+        """The waits and times in ``trace``."""
+        return StepReport.from_trace(self.trace)
 
 
 @dataclass

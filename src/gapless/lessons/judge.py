@@ -216,7 +216,7 @@ def _void(evidence: Evidence) -> tuple[str, str] | None:
 
 
 def _sync_count(run: Run) -> float:
-    return StepReport.from_trace(run.trace).syncs_per_step
+    return run.report.syncs_per_step
 
 
 # -- waits ----------------------------------------------------------------------------------------
@@ -226,7 +226,7 @@ def _syncs(exercise: Exercise, evidence: Evidence) -> tuple[str, str]:
     shirked = _shirked(evidence)
     if shirked is not None:
         return FAIL, shirked
-    report = StepReport.from_trace(evidence.learner.trace)
+    report = evidence.learner.report
     before = _sync_count(evidence.before)
     if report.syncs_per_step <= exercise.max_syncs:
         left = "No wait is left" if not report.syncs_per_step else f"At most {exercise.max_syncs:g} may be left"
@@ -234,7 +234,7 @@ def _syncs(exercise: Exercise, evidence: Evidence) -> tuple[str, str]:
     left = [sync for sync in report.syncs_in_steps if sync.step == report.syncs_in_steps[-1].step]
     lines = [f"{len(left)} {'wait is' if len(left) == 1 else 'waits are'} left in {exercise.step_is} "
              f"({before:g} in the slow function):"]
-    if _operators(report) == _operators(StepReport.from_trace(evidence.before.trace)):
+    if _operators(report) == _operators(evidence.before.report):
         lines.insert(0, "Your version waits exactly as often as the slow one, and in the same operators.")
     # By reason, so that each is explained once.
     reasons: dict[str | None, list[str]] = {}
@@ -288,7 +288,7 @@ def _step_time(exercise: Exercise, evidence: Evidence) -> tuple[str, str]:
 
 
 def _time(exercise, evidence: Evidence, check: str, key: str, phrase: str, next_step: str) -> tuple[str, str]:
-    report = StepReport.from_trace(evidence.learner.trace)
+    report = evidence.learner.report
     steps = max(report.steps, 1)
     read_back = sum(copy.bytes for copy in report.copies if copy.direction == "DtoH" and copy.step is not None) / steps
     if read_back > exercise.max_read_back_bytes:
@@ -315,7 +315,7 @@ def _shirked(evidence: Evidence) -> str | None:
     counts = [answer.kernels for answer in evidence.answers if answer.kernels is not None]
     if not counts or not evidence.simulated:
         return None
-    own = StepReport.from_trace(evidence.learner.trace).kernels
+    own = evidence.learner.report.kernels
     if own < min(counts):
         return (f"At full size a step launches {own:g} kernels, fewer than the {min(counts)} of your function "
                 "alone in the runs that were checked for their values. The time of other work cannot count.")

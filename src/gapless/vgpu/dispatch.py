@@ -195,7 +195,8 @@ def compute(operator: Operator, args, kwargs):
     if rule is not None and any(isinstance(a, torch.Tensor) and a.is_meta for a in args):
         return rule(args, kwargs)
     try:
-        if state.shape_only is not None and not operator.is_view and not operator.reshapes:
+        if ((state.shape_only is not None or shapes.has_no_values(args)) and not operator.is_view
+                and not operator.reshapes):
             return shapes.remembered(operator.func, args, kwargs)
         return operator.func(*args, **kwargs)
     except RuntimeError as error:

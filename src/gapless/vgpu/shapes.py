@@ -48,6 +48,14 @@ def remembered(func, args: tuple, kwargs: dict):
     return out
 
 
+def has_no_values(args: tuple) -> bool:
+    """Whether the first of ``args``, or the first in it where it is a list, is a tensor without values."""
+    first = args[0] if args else None
+    if type(first) in (list, tuple) and first:
+        first = first[0]
+    return isinstance(first, torch.Tensor) and first.is_meta
+
+
 def _key(value):
     """What of ``value`` a result may depend on."""
     kind = type(value)
