@@ -11,7 +11,7 @@ demo: $(VENV)/.installed  ## measure lesson 02 and grade it, on the best device 
 	gapless demo
 
 test: $(VENV)/.installed  ## the tests
-	pytest -n auto
+	pytest -n auto --dist worksteal
 
 lab: $(VENV)/.installed  ## open the lessons in JupyterLab
 	jupyter lab --notebook-dir=notebooks

@@ -14,22 +14,27 @@ from gapless.lessons import LESSONS
 REPOSITORY = Path(__file__).parents[2]
 
 
+def submission(folder, lesson_id, tmp_path):
+    return write(notebook(*cells(folder, lesson_id).values()), tmp_path / f"{lesson_id}.ipynb")
+
+
 @pytest.mark.parametrize("lesson_id", LESSONS)
-def test_both_routes_give_full_marks_and_the_same_result(lesson_id, tmp_path):
-    lesson = LESSONS[lesson_id]
-    path = write(notebook(*cells("solutions", lesson_id).values()), tmp_path / f"{lesson_id}.ipynb")
-    straight = grade(path, "vgpu:a10g", 7)
-    assert straight.score == straight.max_score == lesson.max_points, [v for v in straight.verdicts if v.earned < v.points]
-    through, executed = run_test_notebook(REPOSITORY / "autograde" / f"{lesson_id}.ipynb", path, "vgpu:a10g", 7)
-    assert through == json.loads(json.dumps(straight.to_json()))
+def test_the_solution_gets_full_marks_from_the_test_notebook(lesson_id, tmp_path):
+    lesson, path = LESSONS[lesson_id], submission("solutions", lesson_id, tmp_path)
+    result, executed = run_test_notebook(REPOSITORY / "autograde" / f"{lesson_id}.ipynb", path, "vgpu:a10g", 7)
+    short = [verdict for verdict in result["checks"] if verdict["earned"] < verdict["points"]]
+    assert result["score"] == result["max_score"] == lesson.max_points, short
     shown = [cell for cell in executed["cells"] if any("image/png" in o.get("data", {}) for o in cell.get("outputs", []))]
     assert len(shown) == sum(exercise.step is not None for exercise in lesson.exercises.values())
 
 
-@pytest.mark.parametrize("lesson_id", LESSONS)
-def test_what_is_handed_out_scores_for_being_right_and_nothing_else(lesson_id, tmp_path):
-    path = write(notebook(*cells("notebooks", lesson_id).values()), tmp_path / f"{lesson_id}.ipynb")
-    for verdict in grade(path, "vgpu:a10g", 7).verdicts:
+def test_both_routes_give_the_same_result_and_what_is_handed_out_scores_for_being_right_alone(tmp_path):
+    lesson_id = "00_two_clocks"  # exercises of both kinds: to be made fast, and to be made right
+    path = submission("notebooks", lesson_id, tmp_path)
+    straight = grade(path, "vgpu:a10g", 7)
+    through, _ = run_test_notebook(REPOSITORY / "autograde" / f"{lesson_id}.ipynb", path, "vgpu:a10g", 7)
+    assert through == json.loads(json.dumps(straight.to_json()))
+    for verdict in straight.verdicts:
         exercise = LESSONS[lesson_id].exercises[verdict.exercise]
         right = verdict.id.endswith(".values") and exercise.right is None
         assert verdict.outcome == ("pass" if right else "fail"), verdict

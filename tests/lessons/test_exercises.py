@@ -1,12 +1,13 @@
 """Every exercise of every lesson: what right, slow and wrong functions get. ``answers/`` holds a module a lesson."""
 
+import functools
 import importlib
 
 import pytest
 from reference import solution
 
 from gapless.lessons import LESSONS
-from gapless.lessons.gather import gather
+from gapless.lessons.gather import gather, measure_slow
 from gapless.lessons.judge import judge
 
 EXERCISES = [(lesson.id, name) for lesson in LESSONS.values() for name in lesson.exercises]
@@ -16,10 +17,17 @@ OTHER_ROUTES = [(lesson_id, name, function) for lesson_id, answers in ANSWERS.it
 WRONG = [(lesson_id, *wrong) for lesson_id, answers in ANSWERS.items() for wrong in answers.WRONG]
 
 
-def grade(lesson_id, name, function, seed=3, device="vgpu:a10g"):
+@functools.cache
+def slow_run(lesson_id, name, device):
+    """The slow function, measured once for all that are compared with it."""
+    return measure_slow(LESSONS[lesson_id].exercises[name], device)
+
+
+def grade(lesson_id, name, function, seed=3, device="vgpu:a10g", again=True):
     exercise = LESSONS[lesson_id].exercises[name]
     cases = exercise.cases(seed)
-    verdicts = judge(exercise, cases, gather(exercise, function, cases, device))
+    before = slow_run(lesson_id, name, device)
+    verdicts = judge(exercise, cases, gather(exercise, function, cases, device, before=before, again=again))
     return {v.id.partition(".")[2]: v for v in verdicts}
 
 
@@ -66,7 +74,7 @@ def test_verdicts_are_the_same_twice(lesson_id, name):
 
 @pytest.mark.parametrize("lesson_id, name, function, says", WRONG, ids=range(len(WRONG)))
 def test_wrong_answers_get_no_points_for_values_and_a_reason(lesson_id, name, function, says):
-    verdict = grade(lesson_id, name, function)["values"]
+    verdict = grade(lesson_id, name, function, again=False)["values"]
     assert verdict.outcome == "fail" and verdict.earned == 0
     assert says in verdict.message
 
