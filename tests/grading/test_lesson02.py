@@ -24,30 +24,10 @@ def graded(tmp_path):
     return run
 
 
-@pytest.mark.parametrize("solved", [("ignore_background", "masked_cross_entropy"), ("zero_if_uniform", "sparse_head_loss")])
-def test_each_exercise_scores_by_itself(graded, solved):
+def test_each_exercise_scores_by_itself(graded):
+    solved = ("zero_if_uniform", "sparse_head_loss")
     earned, _ = graded({name: (FAST if name in solved else SLOW)[name] for name in POINTS})
     assert earned == {name: (POINTS if name in solved else FOR_BEING_RIGHT)[name] for name in POINTS}
-
-
-def test_other_routes_score_full_marks(graded):
-    earned, verdicts = graded({
-        "ignore_background": "# exercise: ignore_background\ndef ignore_background(target):\n"
-                             "    return target.masked_fill_(target == BACKGROUND, IGNORE)\n",
-        "zero_if_uniform": "# exercise: zero_if_uniform\nimport torch\ndef zero_if_uniform(loss, target):\n"
-                           "    flat = target.flatten()\n    return loss * (flat != flat[0]).any()\n",
-        "masked_cross_entropy": """# exercise: masked_cross_entropy
-def masked_cross_entropy(pred, target):
-    valid = target != IGNORE
-    logs = torch.log_softmax(pred, 1).gather(1, target.clamp(min=0).unsqueeze(1)).squeeze(1)
-    return -torch.where(valid, logs, 0.0).sum() / valid.sum()
-""",
-        "sparse_head_loss": """# exercise: sparse_head_loss
-def sparse_head_loss(hidden, head, target, max_valid):
-    valid = target != IGNORE
-    return F.cross_entropy(hidden[valid] @ head.T, target[valid])
-"""})
-    assert earned == POINTS, [v for v in verdicts.values() if v.earned < v.points]
 
 
 def test_tricks_score_nothing(graded):
@@ -76,22 +56,6 @@ def sparse_head_loss(hidden, head, target, max_valid):
         assert verdicts[f"{exercise}.values"].outcome == "fail"
     for check in ("masked_cross_entropy.syncs", "masked_cross_entropy.step_time", "sparse_head_loss.values"):
         assert verdicts[check].earned == 0, verdicts[check]
-
-
-def test_wrong_answers_say_what_is_wrong(graded):
-    _, verdicts = graded({
-        "ignore_background": "# exercise: ignore_background\ndef ignore_background(target):\n"
-                             "    return torch.where(target == BACKGROUND, IGNORE, target).float()\n",
-        "zero_if_uniform": "# exercise: zero_if_uniform\ndef zero_if_uniform(loss, target):\n    return loss.unsqueeze(0)\n",
-        "masked_cross_entropy": "# exercise: masked_cross_entropy\ndef masked_cross_entropy(pred, target):\n"
-                                "    return F.cross_entropy(pred, target, ignore_index=IGNORE).detach()\n",
-        "sparse_head_loss": "# exercise: sparse_head_loss\nimport gapless.vgpu\ndef sparse_head_loss(hidden, head, target, n):\n"
-                            "    return hidden.sum()\n"})
-    says = {"ignore_background": "dtype", "zero_if_uniform": "shape", "masked_cross_entropy": "gradient",
-            "sparse_head_loss": "takes from gapless.vgpu"}
-    for exercise, word in says.items():
-        verdict = verdicts[f"{exercise}.values"]
-        assert verdict.outcome == "fail" and word in verdict.message, verdict
 
 
 def test_two_grades_of_one_seed_are_equal_and_no_seed_is_drawn_anew(graded):

@@ -79,6 +79,8 @@ WRONG = [
     ("zero_if_uniform", lambda loss, target: loss, "value is wrong"),
     ("zero_if_uniform", lambda loss, target: 0.0, "returned a float"),
     ("zero_if_uniform", lambda loss, target: loss * 0, "value is wrong"),
+    ("zero_if_uniform", lambda loss, target: loss.unsqueeze(0), "shape"),
+    ("masked_cross_entropy", lambda pred, target: F.cross_entropy(pred, target, ignore_index=IGNORE).detach(), "gradient"),
     ("masked_cross_entropy", detached, "gradient of `pred` is wrong"),
     ("masked_cross_entropy", lambda pred, target: torch.full((), 2.3, device=pred.device, requires_grad=True), "value is wrong"),
     ("masked_cross_entropy", lambda pred, target: F.cross_entropy(pred, target, ignore_index=IGNORE, reduction="sum"), "value"),
