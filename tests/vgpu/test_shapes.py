@@ -1,6 +1,7 @@
 import pytest
 import torch
 
+from gapless import vgpu
 from gapless.vgpu import shapes
 
 aten = torch.ops.aten
@@ -137,3 +138,24 @@ def test_recipes_do_not_pile_up(monkeypatch):
     for size in range(100):
         shapes.remembered(aten.relu.default, (meta(size),), {})
     assert len(shapes._recipes) <= 10
+
+
+@pytest.mark.parametrize("args, expected", [
+    ((meta(3), 1), True), (([meta(3), meta(2)],), True), ((torch.ones(3), meta(3)), False), (([],), False), (([3, 4],), False),
+    ((), False),
+])
+def test_values_are_told_by_the_first_tensor(args, expected):
+    assert shapes.has_no_values(args) is expected
+
+
+def test_tensors_without_values_are_remembered_among_those_with_values(device):
+    with vgpu.shape_only():
+        x = torch.ones(3, 4, device=device)
+        with vgpu.exact():
+            relu = x.relu()
+            assert torch.ones(3, device=device).mul(2).tolist() == [2, 2, 2]
+            before = len(shapes._recipes)
+            again = x.relu()
+    assert same(relu.inner, again.inner) and again.inner.is_meta
+    assert before == len(shapes._recipes) and any(key[0] is aten.relu.default for key in shapes._recipes)
+    assert not any(key[0] is aten.mul.Tensor for key in shapes._recipes)
