@@ -14,6 +14,7 @@ from torchmetrics import MeanMetric
 
 import gapless
 from gapless.lessons import full_size
+from gapless.lessons.known_values import with_values
 from gapless.lessons.metric_collection.cases import logits_and_labels, on_device
 from gapless.lessons.metric_collection.functions import CLASSES, IGNORE, METRICS, collect, evaluate, update_loss
 from gapless.lessons.metric_collection.lesson import LESSON
@@ -26,10 +27,7 @@ from gapless.lessons.metric_collection.workload import (
     make_images,
     make_network,
     training_step,
-    unnoticed,
     waits_by_block,
-    with_values,
-    write,
 )
 
 CPU = torch.device("cpu")
@@ -353,21 +351,6 @@ def test_losses_at_full_size_cannot_be_known_beforehand(name, function):
         with pytest.raises(ValueError, match="at full size, and should be"):
             for _ in range(3):
                 step()
-
-
-def test_what_is_looked_at_beside_the_step_is_on_no_clock():
-    device = gapless.device("vgpu")
-    x = torch.arange(3.0, device=device)
-
-    def step():
-        x.add(1)
-        with unnoticed(device):
-            assert x.sum().item() > 0
-        write(x, [1, 2, 3])
-
-    report = gapless.StepReport.from_trace(gapless.profile(step, steps=2, device=device))
-    assert (report.kernels, report.syncs_per_step) == (1, 0)
-    assert x.tolist() == [1, 2, 3]
 
 
 def test_an_answer_on_the_cpu_is_wrong_at_full_size_too(solutions):

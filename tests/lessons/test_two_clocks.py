@@ -14,8 +14,9 @@ import gapless
 from gapless.lessons import full_size
 from gapless.lessons.gather import gather
 from gapless.lessons.judge import judge
+from gapless.lessons.known_values import with_values
 from gapless.lessons.two_clocks import roofline, stopwatch, training
-from gapless.lessons.two_clocks.known import KnownNetwork, with_values
+from gapless.lessons.two_clocks.known import KnownNetwork
 from gapless.lessons.two_clocks.lesson import LESSON
 from gapless.lessons.two_clocks.picture import draw_host_steps
 

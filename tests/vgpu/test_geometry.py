@@ -111,6 +111,8 @@ def test_each_kernel_has_its_own(device):
 
 @pytest.mark.parametrize("call, kernel, expected", [
     (lambda x: x.softmax(-1), "reduction_kernel(_softmax)", ("reduction", (64, 1000))),
+    (lambda x: x.softmax(0), "reduction_kernel(_softmax)", ("reduction", (1000, 64))),
+    (lambda x: torch._log_softmax_backward_data(x, x, 0, x.dtype), "reduction_kernel(_log_softmax_backward_data)", ("reduction", (1000, 64))),
     (lambda x: x.sum(0), "reduction_kernel(sum)", ("reduction", (1000, 64))),
     (lambda x: x @ x.T, "gemm_tf32(mm)", ("matmul", (64, 64, 1))),
     (lambda x: torch.nn.functional.layer_norm(x, (1000,)), "layer_norm_forward_kernel", ("normalization", (64, 128))),
@@ -124,7 +126,7 @@ def test_each_kernel_has_its_own(device):
     (lambda x: torch._foreach_add([x, x[0]], 1), "multi_tensor_apply_kernel(_foreach_add)", ("optimizer", (2,))),
     (lambda x: torch.equal(x, x + 1), "reduce_kernel(all)", ("reduction", (1, 64_000))),
     (lambda x: torch.equal(x[0, 0], x[0, 1]), "reduce_kernel(all)", ("reduction", (1, 1))),
-    (lambda x: torch.linalg.vector_norm(x[:, :1], 2, dim=1), "reduction_kernel(linalg_vector_norm)", ("reduction", (1, 64))),
+    (lambda x: torch.linalg.vector_norm(x[:, :1], 2, dim=1), "reduction_kernel(linalg_vector_norm)", ("reduction", (64, 1))),
     (lambda x: torch.renorm(x, 2, 0, 1.0), "normalization_kernel(renorm)", ("normalization", (125, 512))),
 ])
 def test_operators(call, kernel, expected, device):

@@ -71,7 +71,8 @@ def kernels(name: str, args: tuple, kwargs: dict, out) -> list[Kernel]:
     results = tensors(out)
     if results and not any(t.numel() for t in results):
         return []  # TensorIterator launches nothing for no elements
-    return [Kernel(f"{_kind(name)}_kernel({name})", _kind(name), traffic(args, kwargs, out))]
+    return [Kernel(f"{_kind(name)}_kernel({name})", _kind(name), traffic(args, kwargs, out),
+                   work=geometry.softmax if name in _SOFTMAX else None)]
 
 
 # -- sizes ----------------------------------------------------------------------------------------
@@ -108,6 +109,8 @@ def traffic(args, kwargs, out) -> int:
 
 _REDUCTIONS = ("sum", "mean", "prod", "amax", "amin", "max", "min", "any", "all", "argmax", "argmin", "norm", "var",
                "std", "count_nonzero", "logsumexp", "linalg_vector_norm", "_log_softmax", "_softmax", "softmax")
+
+_SOFTMAX = {"_softmax", "_log_softmax", "_softmax_backward_data", "_log_softmax_backward_data"}
 
 
 def _kind(name: str) -> str:

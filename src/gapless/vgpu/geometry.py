@@ -159,11 +159,6 @@ def work_of(kind: str, rule: WorkRule | None, nbytes: float, args: tuple, out: o
         return product(args, out)
     if kind == "reduction":
         elements, count = (given or results)[0].numel(), results[0].numel() if results else 1
-        if results and count == elements and results[0].dim():  # softmax: a result for each element, a sum for each row
-            dims = results[0].dim()
-            along = args[1] if len(args) > 1 and isinstance(args[1], int) and -dims <= args[1] < dims else -1
-            size = max(results[0].shape[along], 1)
-            return count // size, size
         return count, elements // max(count, 1)
     if kind == "normalization":
         # A block for each number that it keeps (a norm, a mean); where it keeps none, enough for its elements.
@@ -207,6 +202,13 @@ def means(args: tuple, out) -> Work:
     """A normalisation: a block for each mean that it keeps; in evaluation, for each channel."""
     kept = out[1].numel() if len(out) > 1 and isinstance(out[1], torch.Tensor) else 0
     return kept or args[0].shape[1], NORM_THREADS
+
+
+def softmax(args: tuple, out) -> Work:
+    """A softmax, or its backward: a result for each element, a sum for each row along the dimension that is given."""
+    along = next((a for a in args if isinstance(a, int)), -1)
+    size = max(out.shape[along], 1) if out.dim() else 1
+    return out.numel() // size, size
 
 
 def rows(args: tuple, out) -> Work:

@@ -304,24 +304,20 @@ def unlaunched_as_none(trace, kernel_name):
     return {**source_by_shortest_frame(trace, kernel_name), "None": 3.0}
 
 
-def largest_that_fits(measure, candidates):
-    for batch in sorted(candidates, reverse=True):
-        try:
-            measure(batch)
-            return batch
-        except torch.OutOfMemoryError:
-            continue
-
-
-def speeds_of(measure, candidates):
-    """Batch → samples a millisecond, of those that fit."""
+def speeds_of(measure, candidates, until_full=False):
+    """Batch → samples a millisecond, of those that fit; ``until_full``: of those before the first that does not."""
     speeds = {}
     for batch in candidates:
         try:
             speeds[batch] = batch / measure(batch).step_ms
         except torch.OutOfMemoryError:
-            continue
+            if until_full:
+                break
     return speeds
+
+
+def largest_that_fits(measure, candidates):
+    return max(speeds_of(measure, candidates))
 
 
 def fastest(measure, candidates):
@@ -335,12 +331,7 @@ def out_of_memory_ignored(measure, candidates):
 
 
 def until_the_memory_ends(measure, candidates):
-    speeds = {}
-    for batch in candidates:
-        try:
-            speeds[batch] = batch / measure(batch).step_ms
-        except torch.OutOfMemoryError:
-            break
+    speeds = speeds_of(measure, candidates, until_full=True)
     return min((batch for batch, speed in speeds.items() if speed >= 0.95 * max(speeds.values())), default=None)
 
 

@@ -13,10 +13,11 @@ import numpy as np
 import torch
 from torch import nn
 
+from ..known_values import peek, unnoticed, with_values, write
 from ..plain import Unusable
 from .cases import check_where, logits_and_labels, on_device
 from .functions import IGNORE, collect, evaluate, torchmetrics
-from .workload import ARTICLE_SIZE, TimedNetwork, make_images, peek, unnoticed, with_values, write
+from .workload import ARTICLE_SIZE, TimedNetwork, make_images
 
 
 def queued_forward(device: torch.device) -> Callable[[], None]:

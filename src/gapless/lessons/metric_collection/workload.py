@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 
 import torch
@@ -19,7 +19,6 @@ from torch import nn
 from ... import vgpu
 from ...report import StepReport
 from ...vgpu import Assumptions
-from ...vgpu.state import state
 from ...waits import enclosing, find_waits
 from ..headline import MarkdownText
 from . import functions
@@ -150,37 +149,7 @@ def waits_by_block(report: StepReport) -> MarkdownText:
     return MarkdownText("\n".join(lines))
 
 
-# -- a busy device, and real values beside it -----------------------------------------------------
-
-
-def with_values(device: torch.device) -> AbstractContextManager:
-    """Tensors made inside have values, on the virtual GPU at full size too."""
-    return vgpu.exact() if device.type == "vgpu" else nullcontext()
-
-
-def peek(value) -> float:
-    """A scalar's value; on the virtual GPU without its clock noticing."""
-    return float(value.inner if isinstance(value, vgpu.VirtualTensor) else value)
-
-
-def write(tensor: torch.Tensor, values) -> None:
-    """Other contents for a tensor; on the virtual GPU without its clock noticing."""
-    inner = tensor.inner if isinstance(tensor, vgpu.VirtualTensor) else tensor
-    inner.copy_(torch.as_tensor(values))
-
-
-@contextmanager
-def unnoticed(device: torch.device) -> Iterator[None]:
-    """What is done inside goes on another clock on the virtual GPU, and into no profile."""
-    if device.type != "vgpu":
-        yield
-        return
-    timeline = state.timeline
-    state.timeline = vgpu.Timeline(timeline.card)
-    try:
-        yield
-    finally:
-        state.timeline = timeline
+# -- a busy device --------------------------------------------------------------------------------
 
 
 class TimedNetwork(nn.Module):

@@ -2,17 +2,10 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
-
 import torch
 from torch import nn
 
 from ... import vgpu
-
-
-def with_values(device: torch.device) -> AbstractContextManager:
-    """Tensors made inside have values, on the virtual GPU at full size too."""
-    return vgpu.exact() if device.type == "vgpu" else nullcontext()
 
 
 class KnownNetwork(nn.Module):

@@ -14,7 +14,8 @@ from torch import nn
 from ... import vgpu
 from ..evidence import Case
 from ..exercise import Exercise
-from .known import KnownNetwork, with_values
+from ..known_values import values_of, with_values, write
+from .known import KnownNetwork
 from .roofline import card_for
 
 WIDTH = 1024
@@ -141,10 +142,10 @@ def training_run(function: Callable, device: torch.device, iterations: int = ITE
     def draw() -> list[float]:
         """Write targets that give other losses, without the virtual GPU's clock noticing; returns the losses."""
         wanted = np.where(rng.random(iterations) < 0.3, rng.uniform(1.1, 2.0, iterations), rng.uniform(0.2, 0.9, iterations))
-        inner = answer.inner if device.type == "vgpu" else answer
+        inner = values_of(answer)
         for y, loss in zip(targets, LIMIT * wanted):  # none so near the limit that rounding decides
-            (y.inner if device.type == "vgpu" else y).copy_(inner + (errors * loss**0.5).to(inner.device))
-        return [F.mse_loss(inner, y.inner if device.type == "vgpu" else y).item() for y in targets]
+            write(y, inner + (errors * loss**0.5).to(inner.device))
+        return [F.mse_loss(inner, values_of(y)).item() for y in targets]
 
     def one_iteration():
         optimizer.zero_grad()
