@@ -14,7 +14,7 @@ from nbgrader.preprocessors import (
 
 from gapless.grading.autograde import use_keeping_autograde
 from gapless.grading.preprocessors import GradeWithPapermill, RestoreLesson, SaveScoresAtOnce
-from gapless.stub import YOUR_VERSION
+from gapless.course.stub import YOUR_VERSION
 
 c = get_config()  # noqa: F821 - nbgrader provides it
 

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from gapless.lessons import LESSONS
-from gapless.lessons.headline import Figures, table
+from gapless.course.headline import Figures, table
 
 ROOT = Path(__file__).parents[1]
 BEGIN, END = "<!-- headlines: written by make records -->", "<!-- /headlines -->"

@@ -11,12 +11,13 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from gapless import calibrate, experiments, vgpu
-from gapless.calibrate import CalibrationError, errors, fit, least_relative
-from gapless.device import UnknownDevice
+from gapless.fidelity import calibrate, experiments
+from gapless import vgpu
+from gapless.fidelity.calibrate import CalibrationError, errors, fit, least_relative
+from gapless.measure.device import UnknownDevice
 from gapless.vgpu import CARDS, Host, find_card
-from gapless.vgpu.cardfile import card_from_json
-from gapless.vgpu.costs import Kernel
+from gapless.vgpu.hardware.cardfile import card_from_json
+from gapless.vgpu.hardware.costs import Kernel
 
 TRUTH = dataclasses.replace(
     CARDS["a100"],

@@ -5,8 +5,9 @@ import json
 
 import pytest
 
-from gapless import census, vgpu
-from gapless.idioms import IDIOMS, Idiom
+from gapless.fidelity import census
+from gapless import vgpu
+from gapless.fidelity.idioms import IDIOMS, Idiom
 
 
 @pytest.fixture

@@ -1,6 +1,6 @@
 import pytest
 
-from gapless.checks import Verdict
+from gapless.course.checks import Verdict
 
 
 def test_points_are_earned_by_passing_only():

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from gapless.cli import MODULES, main
+from gapless.commands.cli import MODULES, main
 
 EVENTS = {
     "traceEvents": [

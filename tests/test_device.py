@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from gapless import vgpu
-from gapless.device import UnknownDevice, device, device_name, synchronize
+from gapless.measure.device import UnknownDevice, device, device_name, synchronize
 
 
 @pytest.fixture(autouse=True)

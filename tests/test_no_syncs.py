@@ -4,7 +4,8 @@ import pytest
 import torch
 
 import gapless
-from gapless import SyncError, no_syncs
+from gapless import SyncError
+from gapless.measure import no_syncs
 
 pytest_plugins = ["pytester"]
 

@@ -6,8 +6,8 @@ import pytest
 import torch
 
 import gapless
-from gapless.lessons.masked_loss import BACKGROUND, IGNORE
-from gapless.lessons.masked_loss import ignore_background as slow
+from gapless.lessons.masked_loss.lesson import BACKGROUND, IGNORE
+from gapless.lessons.masked_loss.lesson import ignore_background as slow
 
 
 def cell(source, filename="<ipython-input-3-abc>", **names):

@@ -7,7 +7,7 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from gapless.notebook_file import insert_cell, replace_source
+from gapless.course.notebook_file import insert_cell, replace_source
 
 ROOT = Path(__file__).parents[1]
 RELEASED = (ROOT / "notebooks/02_masked_loss/02_masked_loss.ipynb").read_bytes().decode()

@@ -6,7 +6,7 @@ import pytest
 from jupyter_client.manager import start_new_kernel
 
 from gapless.lessons import find_lesson
-from gapless.stub import handed_out
+from gapless.course.stub import handed_out
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ from urllib.parse import unquote
 
 import pytest
 
-from gapless import perfetto
+from gapless.evidence import perfetto
 
 TRACE = gzip.compress(b'{"traceEvents": []}', mtime=0)
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)

@@ -9,9 +9,9 @@ pytest.importorskip("matplotlib")
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from gapless import picture
-from gapless.report import StepReport
-from gapless.trace import Trace
+from gapless.evidence import picture
+from gapless.evidence.report import StepReport
+from gapless.evidence.trace import Trace
 
 
 def texts(axes):

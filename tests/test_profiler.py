@@ -5,10 +5,12 @@ import pytest
 import torch
 
 import gapless
-from gapless import profiler, vgpu, views
-from gapless.device import device as choose_device
-from gapless.profile import profile as profile_step
-from gapless.trace import Trace
+from gapless.measure import profiler
+from gapless import vgpu
+from gapless.evidence import views
+from gapless.measure.device import device as choose_device
+from gapless.measure.profile import profile as profile_step
+from gapless.evidence.trace import Trace
 
 pytestmark = pytest.mark.filterwarnings("ignore:Warning. Profiler clears events", "ignore:Profiler won't be using warmup")
 

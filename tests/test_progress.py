@@ -6,8 +6,8 @@ import pytest
 
 import gapless
 from gapless.lessons import LESSONS, UnknownLesson, find_lesson
-from gapless.progress import bar
-from gapless.progress_file import progress_path, record_check, record_hint
+from gapless.learner.progress import bar
+from gapless.learner.progress_file import progress_path, record_check, record_hint
 
 LESSON = "02_masked_loss"
 

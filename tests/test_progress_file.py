@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from filelock import FileLock
 
-from gapless import progress_file
-from gapless.progress_file import Record, home, progress_path, read_progress, record_check, record_hint
+from gapless.learner import progress_file
+from gapless.learner.progress_file import Record, home, progress_path, read_progress, record_check, record_hint
 
 DEVICE = "NVIDIA A10G (simulated)"
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from gapless.cli import main
-from gapless.record import find_model
+from gapless.commands.cli import main
+from gapless.commands.record import find_model
 
 ROOT = Path(__file__).parents[1]
 SOLUTIONS = ROOT / "solutions"

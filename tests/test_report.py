@@ -6,8 +6,8 @@ import re
 import pytest
 from kineto_events import call, frame, kernel, memcpy, memory, op, read_back, span, step, training_steps
 
-from gapless.report import Copy, StepReport, Sync
-from gapless.trace import Trace
+from gapless.evidence.report import Copy, StepReport, Sync
+from gapless.evidence.trace import Trace
 
 
 def report_of(*events, **metadata):
@@ -208,7 +208,7 @@ def test_show_prints_where_there_is_nothing_to_draw(capsys):
 
 
 def test_show_prints_without_matplotlib(monkeypatch, capsys):
-    from gapless import picture
+    from gapless.evidence import picture
 
     def missing(report):
         raise ImportError("no matplotlib")

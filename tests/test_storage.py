@@ -10,9 +10,9 @@ import pytest
 from kineto_events import training_steps
 
 import gapless
-from gapless import storage
-from gapless.cli import main
-from gapless.trace import Trace, TraceError, read_traces
+from gapless.evidence import storage
+from gapless.commands.cli import main
+from gapless.evidence.trace import Trace, TraceError, read_traces
 
 pytest.importorskip("s3fs", reason="needs s3fs: pip install 'gapless[cloud]'")
 
@@ -164,7 +164,7 @@ def test_a_server_that_does_not_answer(s3, monkeypatch):
 def test_the_profiler_exports_there(s3):
     import torch
 
-    from gapless import profiler
+    from gapless.measure import profiler
 
     with profiler.profile(device="vgpu:a10g") as prof:
         torch.ones(3, device=prof.device)

@@ -7,7 +7,7 @@ import pytest
 
 from gapless.lessons import LESSONS, find_lesson
 from gapless.marker import exercise_name
-from gapless.stub import YOUR_VERSION, handed_out
+from gapless.course.stub import YOUR_VERSION, handed_out
 
 ROOT = Path(__file__).parents[1]
 RELEASED = [lesson for lesson in LESSONS if (ROOT / "notebooks" / lesson / f"{lesson}.ipynb").is_file()]

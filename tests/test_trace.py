@@ -7,7 +7,7 @@ import socket
 import pytest
 from kineto_events import call, kernel, op, step, training_steps
 
-from gapless.trace import Trace, TraceError, as_number
+from gapless.evidence.trace import Trace, TraceError, as_number
 
 
 @pytest.mark.parametrize("name", ["trace.json", "trace.json.gz"])

@@ -6,12 +6,13 @@ import json
 import pytest
 import torch
 
-from gapless import validate, vgpu
-from gapless.device import UnknownDevice
-from gapless.trace import Trace
-from gapless.validate import Figures, ValidationError, error_share, kernel_times, kind_of
-from gapless.vgpu import costs
-from gapless.workloads import DTYPES, WORKLOADS
+from gapless.fidelity import validate
+from gapless import vgpu
+from gapless.measure.device import UnknownDevice
+from gapless.evidence.trace import Trace
+from gapless.fidelity.validate import Figures, ValidationError, error_share, kernel_times, kind_of
+from gapless.vgpu.hardware import costs
+from gapless.fidelity.workloads import DTYPES, WORKLOADS
 
 
 def command(*arguments):

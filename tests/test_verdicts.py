@@ -1,7 +1,7 @@
 """The table of verdicts, as a notebook and a feedback page show it."""
 
-from gapless.checks import Verdict
-from gapless.verdicts import as_html, points
+from gapless.course.checks import Verdict
+from gapless.course.verdicts import as_html, points
 
 CHECKS = [Verdict("e.values", "e", 2, "pass", "Same value.").to_json(),
           Verdict("e.syncs", "e", 1.5, "fail", "`nonzero` at <b>line</b> 3").to_json(),

@@ -3,8 +3,8 @@
 import pytest
 from kineto_events import MAIN, call, frame, memcpy, op, span, step
 
-from gapless import views
-from gapless.trace import Trace
+from gapless.evidence import views
+from gapless.evidence.trace import Trace
 
 
 def kernel(start, dur, correlation=None, *, name="gemm", stream=7, device=0, blocks=None, occupancy=None):

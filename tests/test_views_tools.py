@@ -3,8 +3,10 @@
 import pytest
 import torch
 
-from gapless import profiler, vgpu, views
-from gapless.device import device as choose_device
+from gapless.measure import profiler
+from gapless import vgpu
+from gapless.evidence import views
+from gapless.measure.device import device as choose_device
 from gapless.lessons.profiler_tour.workload import record, simulated, training_step
 
 pytest.importorskip("torch_tb_profiler", reason="needs torch-tb-profiler and tensorboard: pip install 'gapless[tools]'")

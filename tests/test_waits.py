@@ -3,9 +3,9 @@ import time
 import pytest
 from kineto_events import BACKWARD, MAIN, call, frame, memcpy, op, read_back, span
 
-from gapless.report import StepReport
-from gapless.trace import Trace
-from gapless.waits import enclosing, source_line
+from gapless.evidence.report import StepReport
+from gapless.evidence.trace import Trace
+from gapless.evidence.waits import enclosing, source_line
 
 
 def syncs(*events):

@@ -10,14 +10,16 @@ Needs torch and numpy; pictures need matplotlib, grading needs papermill and nbg
 """
 
 try:
-    from . import profiler, vgpu, views
-    from .device import UnknownDevice, clock_ms, device, device_name, synchronize
-    from .no_syncs import SyncError, no_syncs
-    from .notebook import Notebook
-    from .profile import StepTime, profile, time_step
-    from .progress import progress
-    from .report import StepReport, Sync
-    from .trace import Trace, TraceError, read_traces
+    from .measure import profiler
+    from . import vgpu
+    from .evidence import views
+    from .measure.device import UnknownDevice, clock_ms, device, device_name, synchronize
+    from .measure.no_syncs import SyncError, no_syncs
+    from .learner.notebook import Notebook
+    from .measure.profile import StepTime, profile, time_step
+    from .learner.progress import progress
+    from .evidence.report import StepReport, Sync
+    from .evidence.trace import Trace, TraceError, read_traces
 except Exception as _error:  # PyTorch is missing or damaged: the command line still has to start, for `gapless doctor`
     _broken = _error
 

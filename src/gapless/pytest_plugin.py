@@ -20,7 +20,7 @@ def pytest_configure(config):
 @pytest.fixture
 def vgpu():
     """The device ``vgpu:0``, its clocks at zero."""
-    from gapless import vgpu as backend
+    from . import vgpu as backend
 
     device = backend.enable()
     backend.timeline().reset()
@@ -32,7 +32,7 @@ def pytest_runtest_call(item):
     if item.get_closest_marker("no_syncs") is None:
         yield
         return
-    from gapless.no_syncs import no_syncs
+    from .measure.no_syncs import no_syncs
 
     with no_syncs():
         outcome = yield

@@ -5,7 +5,7 @@ import json
 import pytest
 from learner import LESSON, ROOT
 
-from gapless.cli import main
+from gapless.commands.cli import main
 
 
 @pytest.fixture

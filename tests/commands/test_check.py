@@ -10,7 +10,7 @@ import time
 import pytest
 from learner import LESSON, SOLVED
 
-from gapless.progress_file import read_progress
+from gapless.learner.progress_file import read_progress
 
 
 def test_passing_exercise_is_exit_0_and_is_recorded(notebook, put, gapless):

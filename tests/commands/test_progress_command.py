@@ -4,7 +4,7 @@ import json
 
 from learner import LESSON
 
-from gapless.progress_file import record_check
+from gapless.learner.progress_file import record_check
 
 
 def test_table_of_the_course_and_of_a_lesson(progress_home, gapless):

@@ -8,7 +8,7 @@ from learner import LESSON, ROOT, SOLVED
 
 from gapless.commands import reset as module
 from gapless.lessons import find_lesson
-from gapless.stub import handed_out
+from gapless.course.stub import handed_out
 
 RELEASED = (ROOT / "notebooks" / LESSON / f"{LESSON}.ipynb").read_bytes()
 STUB = handed_out(find_lesson(LESSON).exercises["ignore_background"])

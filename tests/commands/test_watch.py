@@ -12,7 +12,7 @@ from learner import LESSON, SOLVED
 from gapless.commands.fresh import Checked
 from gapless.commands.watch import GIVEN_UP_SECONDS, SETTLED_SECONDS, Watch
 from gapless.grading.submission import SubmissionError
-from gapless.progress_file import record_hint
+from gapless.learner.progress_file import record_hint
 
 
 class Watching:

@@ -4,7 +4,7 @@ import json
 import pytest
 from toy import GOOD_DOUBLE, PACKAGE, SLOW_SQUARE, notebook, write
 
-from gapless.grading import command
+from gapless.commands import grade as command
 
 
 def run(*arguments, lessons=PACKAGE):

@@ -7,9 +7,9 @@ import pytest
 
 from gapless.grading.release import ReleaseError, generate, generate_test_notebooks, run_nbgrader
 from gapless.lessons import LESSONS
-from gapless.lessons.cells import load_function
-from gapless.lessons.gather import gather
-from gapless.lessons.judge import judge
+from gapless.course.cells import load_function
+from gapless.course.gather import gather
+from gapless.course.judge import judge
 from gapless.marker import exercise_name
 
 ROOT = Path(__file__).parents[2]

@@ -4,7 +4,7 @@ import functools
 from pathlib import Path
 
 from gapless.lessons import find_lesson
-from gapless.lessons.headline import read_fixes
+from gapless.course.headline import read_fixes
 
 ROOT = Path(__file__).parents[2]
 

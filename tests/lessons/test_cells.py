@@ -2,7 +2,7 @@
 
 import pytest
 
-from gapless.lessons.cells import CellError, describe_error, load_function
+from gapless.course.cells import CellError, describe_error, load_function
 
 
 def test_last_definition_of_the_name_counts():

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from gapless.lessons.evidence import Answer, Case, Evidence, EvidenceError, Run, load_cases, save_cases
-from gapless.trace import Trace
+from gapless.course.evidence import Answer, Case, Evidence, EvidenceError, Run, load_cases, save_cases
+from gapless.evidence.trace import Trace
 
 
 def sample():

@@ -7,11 +7,11 @@ import torch
 import torch.nn.functional as F
 
 from gapless.lessons import LESSONS
-from gapless.lessons.evidence import Case, Evidence
-from gapless.lessons.exercise import Exercise
-from gapless.lessons.gather import gather, measure_slow
-from gapless.lessons.judge import judge
-from gapless.lessons.masked_loss import BACKGROUND, IGNORE
+from gapless.course.evidence import Case, Evidence
+from gapless.course.exercise import Exercise
+from gapless.course.gather import gather, measure_slow
+from gapless.course.judge import judge
+from gapless.lessons.masked_loss.lesson import BACKGROUND, IGNORE
 
 LESSON = LESSONS["02_masked_loss"]
 
@@ -77,7 +77,7 @@ def test_doing_less_when_measured_is_found_out():
 
 
 def test_a_wait_left_is_named_with_operator_and_line(tmp_path):
-    from gapless.lessons.cells import load_function
+    from gapless.course.cells import load_function
 
     source = "# exercise: ignore_background\ndef ignore_background(target):\n    mask = target == BACKGROUND\n" \
              "    print(mask.sum().item())\n    return torch.where(mask, IGNORE, target)\n"

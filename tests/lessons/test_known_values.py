@@ -4,7 +4,7 @@ import torch
 
 import gapless
 from gapless.lessons import full_size
-from gapless.lessons.known_values import peek, unnoticed, values_of, with_values, write
+from gapless.course.known_values import peek, unnoticed, values_of, with_values, write
 
 
 def test_what_is_looked_at_beside_the_step_is_on_no_clock():

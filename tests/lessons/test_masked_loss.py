@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from gapless.lessons.masked_loss import (
+from gapless.lessons.masked_loss.lesson import (
     BACKGROUND,
     BYTES_PER_PIXEL,
     CLASSES,
@@ -89,7 +89,7 @@ def test_batch_has_the_labels_of_the_rules():
 def test_training_step_learns_on_vgpu_as_on_the_cpu():
     """Same parameters after two exact steps on the virtual GPU and on the CPU."""
     import gapless
-    from gapless.lessons import masked_loss
+    from gapless.lessons.masked_loss import lesson as masked_loss
 
     states = []
     for device in (torch.device("cpu"), gapless.device("vgpu")):

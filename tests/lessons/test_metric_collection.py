@@ -14,7 +14,7 @@ from torchmetrics import MeanMetric
 
 import gapless
 from gapless.lessons import full_size
-from gapless.lessons.known_values import with_values
+from gapless.course.known_values import with_values
 from gapless.lessons.metric_collection.cases import logits_and_labels, on_device
 from gapless.lessons.metric_collection.functions import CLASSES, IGNORE, METRICS, collect, evaluate, update_loss
 from gapless.lessons.metric_collection.lesson import LESSON
@@ -248,8 +248,8 @@ def test_timed_network_takes_time_without_values_and_answers_with_values():
 
 def test_a_function_that_shirks_at_full_size_is_found():
     """Not the kernels alone: the numbers at full size have to be right as well."""
-    from gapless.lessons.gather import gather
-    from gapless.lessons.judge import judge
+    from gapless.course.gather import gather
+    from gapless.course.judge import judge
 
     def shirker(outputs, targets):
         if outputs[0].shape[0] == 128:
@@ -264,8 +264,8 @@ def test_a_function_that_shirks_at_full_size_is_found():
 
 
 def judged(name, function, seed=1):
-    from gapless.lessons.gather import gather
-    from gapless.lessons.judge import judge
+    from gapless.course.gather import gather
+    from gapless.course.judge import judge
 
     exercise = LESSON.exercises[name]
     cases = exercise.cases(seed)
@@ -373,8 +373,8 @@ def test_a_text_beside_the_averages_does_not_stop_the_explanation():
 
 def test_what_is_said_of_waits_is_about_torchmetrics():
     """The general advice, a plain Python number for the operator, is the mistake here."""
-    from gapless.lessons.gather import gather
-    from gapless.lessons.judge import judge
+    from gapless.course.gather import gather
+    from gapless.course.judge import judge
 
     told = {}
     for name in ("update_loss", "step_time_metric", "collect"):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from gapless.lessons.plain import Unusable, as_plain, difference
+from gapless.course.plain import Unusable, as_plain, difference
 
 
 def test_tensors_arrays_and_tuples_become_lists_and_numbers():

@@ -12,9 +12,9 @@ from reference import solution
 
 import gapless
 from gapless.lessons import full_size
-from gapless.lessons.gather import gather
-from gapless.lessons.judge import judge
-from gapless.lessons.known_values import with_values
+from gapless.course.gather import gather
+from gapless.course.judge import judge
+from gapless.course.known_values import with_values
 from gapless.lessons.two_clocks import roofline, stopwatch, training
 from gapless.lessons.two_clocks.known import KnownNetwork
 from gapless.lessons.two_clocks.lesson import LESSON
@@ -357,7 +357,7 @@ def test_exercises_are_judged_side_by_side_on_one_clock():
 
 
 def test_the_table_has_no_column_for_an_article_that_has_no_figures():
-    from gapless.lessons.headline import Figures, table
+    from gapless.course.headline import Figures, table
 
     figures = [Figures("as it was", "small", 3, [], 1.0, 1.0, 1.0, 1.0, None, True, "NVIDIA A10G", "–")]
     assert "the article" not in table(LESSON, figures)

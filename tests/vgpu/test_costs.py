@@ -1,7 +1,8 @@
 import pytest
 import torch
 
-from gapless.vgpu import CARDS, costs, specs
+from gapless.vgpu import CARDS
+from gapless.vgpu.hardware import costs, specs
 
 CARD = CARDS["a100"]
 

@@ -4,9 +4,10 @@ import pytest
 import torch
 
 from gapless import vgpu
-from gapless.profile import profile
-from gapless.trace import Trace
-from gapless.vgpu import CARDS, geometry
+from gapless.measure.profile import profile
+from gapless.evidence.trace import Trace
+from gapless.vgpu import CARDS
+from gapless.vgpu.hardware import geometry
 
 A100, T4, A10G = CARDS["a100"], CARDS["t4"], CARDS["a10g"]
 

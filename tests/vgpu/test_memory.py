@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from gapless import vgpu
-from gapless.vgpu.memory import Memory, OutOfMemory
+from gapless.vgpu.hardware.memory import Memory, OutOfMemory
 
 KIB = 1024
 

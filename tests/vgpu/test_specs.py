@@ -7,10 +7,11 @@ import pytest
 
 import gapless
 from gapless import vgpu
-from gapless.vgpu import CARDS, CardError, Host, Timeline, UnknownCard, cardfile, find_card
-from gapless.vgpu.cardfile import card_from_json, card_to_json
-from gapless.vgpu.costs import Kernel
-from gapless.vgpu.specs import MEMORY_EFFICIENCY
+from gapless.vgpu import CARDS, CardError, Host, Timeline, UnknownCard, find_card
+from gapless.vgpu.hardware import cardfile
+from gapless.vgpu.hardware.cardfile import card_from_json, card_to_json
+from gapless.vgpu.hardware.costs import Kernel
+from gapless.vgpu.hardware.specs import MEMORY_EFFICIENCY
 
 
 @pytest.mark.parametrize("key", ["t4", "a10g", "a40", "a100", "h100", "h200", "l4"])

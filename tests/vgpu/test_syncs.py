@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from gapless import vgpu
-from gapless.idioms import IDIOMS, Bag
+from gapless.fidelity.idioms import IDIOMS, Bag
 
 
 @pytest.mark.parametrize("name", IDIOMS)

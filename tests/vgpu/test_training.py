@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 
 from gapless import vgpu
-from gapless.profile import profile
+from gapless.measure.profile import profile
 
 CLASSES = 10
 

@@ -38,7 +38,7 @@ def check_in_fresh_process(lesson_id: str, name: str, source: str, device: str |
         notebook.write_text(json.dumps({"cells": [cell], "metadata": {"gapless": {"lesson": lesson_id}}, "nbformat": 4,
                                         "nbformat_minor": 4}), encoding="utf-8")
         # -P: a file torch.py in this folder is not PyTorch.
-        command = [sys.executable, "-P", "-X", "utf8", "-m", "gapless.cli", "check", str(notebook), name, "--json",
+        command = [sys.executable, "-P", "-X", "utf8", "-m", "gapless.commands.cli", "check", str(notebook), name, "--json",
                    *(["--device", device] if device else [])]
         with out.open("wb") as stdout, err.open("wb") as stderr:
             # A session of its own, so that Ctrl-C reaches the watcher alone and all that the cell starts can be ended.

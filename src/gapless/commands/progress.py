@@ -16,8 +16,8 @@ def add_parser(commands) -> None:
 
 def run(arguments) -> int:
     """Print the table. Raises UnknownLesson."""
-    from ..progress import progress
-    from ..progress_file import progress_path
+    from ..learner.progress import progress
+    from ..learner.progress_file import progress_path
 
     found = progress(arguments.lesson)
     if arguments.json:

@@ -55,7 +55,7 @@ def reset(path: Path, names: list[str], everything: bool = False) -> tuple[Path 
     """
     from ..files import write_bytes
     from ..grading.submission import SubmissionError, parse_notebook, read_notebook_bytes
-    from ..stub import handed_out
+    from ..course.stub import handed_out
     from .find import chosen, open_lesson
 
     path = path.resolve()  # what a link leads to is changed, and not the link
@@ -82,7 +82,7 @@ def reset(path: Path, names: list[str], everything: bool = False) -> tuple[Path 
 def _reset_cell(content: bytes, notebook: dict, name: str, stub: str) -> tuple[bytes, str]:
     """(the notebook with the cell reset, what was done)."""
     from ..grading.submission import cell_source
-    from ..notebook_file import insert_cell, replace_source
+    from ..course.notebook_file import insert_cell, replace_source
 
     text = content.decode("utf-8-sig")
     mark = content[: len(content) - len(text.encode())]  # a byte order mark, or nothing

@@ -36,8 +36,8 @@ def add_parser(commands) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Watch until Ctrl-C; 2 where there is nothing to watch. Raises UnknownDevice."""
-    from ..device import device as choose_device
-    from ..device import device_name
+    from ..measure.device import device as choose_device
+    from ..measure.device import device_name
     from ..grading.submission import SubmissionError
 
     device = choose_device(arguments.device)
@@ -93,7 +93,7 @@ class Watch:
 
     def begin(self) -> None:
         """Say what is watched. Of a single notebook, check what the learner has written so far."""
-        from ..stub import handed_out
+        from ..course.stub import handed_out
 
         for path, cells in self._cells.items():
             self._say(f"watching {path}")
@@ -140,7 +140,7 @@ class Watch:
     def _check_all(self, path: Path, lesson, names: list[str]) -> None:
         if not names:
             return
-        from ..progress import progress
+        from ..learner.progress import progress
 
         self._say(f"\n{datetime.datetime.now():%H:%M:%S} {path}")
         for name in names:
@@ -203,8 +203,8 @@ def _read(path: Path):
 
 def _lines(lesson, name: str, checked: Checked) -> Iterator[str]:
     """What is said of one checked exercise: a line with a bar, what failed first, and the next hint."""
-    from ..progress import bar
-    from ..progress_file import read_progress
+    from ..learner.progress import bar
+    from ..learner.progress_file import read_progress
 
     points = lesson.exercises[name].max_points
     width = max(len(each) for each in lesson.exercises)

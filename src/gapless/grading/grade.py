@@ -21,12 +21,12 @@ from pathlib import Path
 
 import torch
 
-from ..checks import Verdict
-from ..device import VARIABLE
-from ..device import device as find_device
+from ..course.checks import Verdict
+from ..measure.device import VARIABLE
+from ..measure.device import device as find_device
 from ..files import write_json
-from ..lessons.evidence import Evidence, EvidenceError, save_cases
-from ..lessons.exercise import Exercise, Lesson
+from ..course.evidence import Evidence, EvidenceError, save_cases
+from ..course.exercise import Exercise, Lesson
 from .confine import Confinement, Ending, GradingError, Limits, find_confinement, run_confined
 from .submission import Submission, read_submission
 from .worker import EVIDENCE
@@ -159,7 +159,7 @@ class Grader:
     def _grade(self, exercise: Exercise) -> Graded:
         cases = exercise.cases(seed_for(self._seed, exercise.name))
         evidence = self._gather(exercise, cases)
-        judge = importlib.import_module(self._package + ".judge").judge
+        judge = importlib.import_module("gapless.course.judge").judge
         verdicts = judge(exercise, cases, evidence)
         if not math.isclose(math.fsum(verdict.points for verdict in verdicts), exercise.max_points):
             raise GradingError(f"the checks of {exercise.name} do not add up to its {exercise.max_points:g} points")

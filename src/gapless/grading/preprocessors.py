@@ -19,7 +19,7 @@ from traitlets import Integer, Unicode
 
 from ..files import write_json
 from ..marker import exercise_name
-from ..verdicts import as_html, points
+from ..course.verdicts import as_html, points
 from .confine import GradingError
 from .submission import read_submission
 from .testnotebook import FOLDER, find_test_notebook, run_test_notebook

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 
-from ..verdicts import SIGNS, as_html
+from ..course.verdicts import SIGNS, as_html
 
 
 def as_text(result: dict, width: int = 100) -> str:
@@ -30,7 +30,7 @@ def show(graded) -> None:
     if run is None or not run.trace.events:
         return
     try:
-        from ..picture import draw
+        from ..evidence.picture import draw
 
         display(draw(run.report, title=f"{graded.evidence.exercise}: your step"))
     except Exception as error:  # a picture is a help; no grade depends on it

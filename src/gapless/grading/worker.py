@@ -74,13 +74,13 @@ def _take_over_streams(log: Path) -> int:
 
 
 def _prepare(folder: Path):
-    from ..device import device as find_device
-    from ..lessons.cells import CellError, load_function
-    from ..lessons.evidence import Evidence, load_cases
+    from ..measure.device import device as find_device
+    from ..course.cells import CellError, load_function
+    from ..course.evidence import Evidence, load_cases
 
     job = json.loads((folder / "job.json").read_text(encoding="utf-8"))
     lessons = importlib.import_module(job["lessons"])
-    gathering = importlib.import_module(job["lessons"] + ".gather")
+    gathering = importlib.import_module("gapless.course.gather")
     lesson = lessons.find_lesson(job["lesson"])
     exercise = lesson.exercises[job["exercise"]]
     cases = load_cases(folder / "cases.npz")

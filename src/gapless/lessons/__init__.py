@@ -1,7 +1,7 @@
 """The lessons: their workloads, exercises, checks and points."""
 
-from .exercise import Exercise, Lesson, full_size
-from .masked_loss import LESSON as _MASKED_LOSS
+from ..course.exercise import Exercise, Lesson, full_size
+from .masked_loss.lesson import LESSON as _MASKED_LOSS
 from .metric_collection.lesson import LESSON as _METRIC_COLLECTION
 from .profiler_tour.lesson import LESSON as _PROFILER_TOUR
 from .two_clocks.lesson import LESSON as _TWO_CLOCKS

@@ -13,11 +13,11 @@ operator is called, so a program that reads the result of a non-blocking copy to
 """
 
 from .backend import enable
-from .specs import CARDS, Card, CardError, Host, UnknownCard, find_card
+from .hardware.specs import CARDS, Card, CardError, Host, UnknownCard, find_card
 from .state import Assumptions, exact, shape_only, state
 from .streams import Event, Stream
 from .tensor import VirtualTensor
-from .timeline import Record, Recording, Timeline, Wait
+from .hardware.timeline import Record, Recording, Timeline, Wait
 from .unsupported import UNSUPPORTED
 
 __all__ = ["Assumptions", "CARDS", "Card", "CardError", "Event", "Host", "Record", "Recording", "Stream", "Timeline",

@@ -12,8 +12,9 @@ from __future__ import annotations
 import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from . import autocast, costs
-from .costs import Kernel
+from . import autocast
+from .hardware import costs
+from .hardware.costs import Kernel
 from .dispatch import COMPOSITE_HANDLED, handles, launch_all
 from .eager import eager
 from .state import state

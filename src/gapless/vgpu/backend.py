@@ -29,7 +29,7 @@ from . import (
 )
 from .dispatch import check_device, dispatch
 from .eager import eager
-from .specs import Card, find_card
+from .hardware.specs import Card, find_card
 from .state import state
 from .streams import Event, Stream
 from .tensor import DEVICE, NAME, VirtualTensor

@@ -6,8 +6,9 @@ import re
 
 import torch
 
-from . import costs, geometry, inputs, processes, random_numbers, shapes, syncs
-from .memory import OutOfMemory
+from .hardware import costs, geometry, syncs
+from . import inputs, processes, random_numbers, shapes
+from .hardware.memory import OutOfMemory
 from .state import state
 from .tensor import DEVICE, VirtualTensor, wrap
 

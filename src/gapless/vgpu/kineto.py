@@ -8,9 +8,9 @@ first of those tools would count as work of the GPU.
 
 from __future__ import annotations
 
-from . import geometry
-from .specs import Card
-from .timeline import Record, Recording
+from .hardware import geometry
+from .hardware.specs import Card
+from .hardware.timeline import Record, Recording
 
 HOST_PROCESS = 1
 HOST_THREAD = 1

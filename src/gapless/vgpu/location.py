@@ -20,7 +20,7 @@ _OWN = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 # and are what a learner wants to see named.
 _OWN_MACHINERY = tuple(
     _OWN + part.replace("/", os.sep)
-    for part in ("vgpu/", "grading/", "profile.py", "profiler.py", "recorder.py", "device.py", "lessons/gather.py")
+    for part in ("vgpu/", "grading/", "measure/", "course/")
 )
 _TORCH = os.path.dirname(os.path.abspath(torch.__file__)) + os.sep
 _STDLIB = sysconfig.get_paths()["stdlib"] + os.sep

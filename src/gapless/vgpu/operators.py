@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from . import costs
+from .hardware import costs
 from .dispatch import UNKNOWN_SIZES, Operator, check_device, handles, launch_all, read_back, run, unwrap
 from .pinned import is_pinned, pin
 from .state import state

@@ -12,9 +12,9 @@ from multiprocessing.reduction import ForkingPickler
 
 import torch
 
-from . import costs
+from .hardware import costs
 from . import tensor as tensors
-from .memory import Memory
+from .hardware.memory import Memory
 from .state import state
 from .tensor import DEVICE, NAME, VirtualTensor
 

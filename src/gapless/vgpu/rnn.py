@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import torch
 
-from . import autocast, costs
-from .costs import Kernel
+from . import autocast
+from .hardware import costs
+from .hardware.costs import Kernel
 from .dispatch import COMPOSITE_HANDLED, Operator, handles, launch_all, unwrap, wrap_results
 from .eager import eager
 from .state import state

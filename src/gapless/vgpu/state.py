@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 import torch
 
 from .location import operator_location
-from .memory import Memory
-from .specs import DEFAULT_CARD, Card, find_card
-from .timeline import Timeline
+from .hardware.memory import Memory
+from .hardware.specs import DEFAULT_CARD, Card, find_card
+from .hardware.timeline import Timeline
 
 
 @dataclass(frozen=True)

@@ -3,8 +3,8 @@
 import numpy as np
 import torch
 
-from gapless.lessons.evidence import Case
-from gapless.lessons.exercise import Exercise, Lesson
+from gapless.course.evidence import Case
+from gapless.course.exercise import Exercise, Lesson
 
 
 def _cases(seed):

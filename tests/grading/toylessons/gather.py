@@ -2,9 +2,9 @@ import os
 
 import torch
 
-from gapless.lessons.cells import describe_error
-from gapless.lessons.evidence import Answer, Evidence, Run
-from gapless.trace import Trace
+from gapless.course.cells import describe_error
+from gapless.course.evidence import Answer, Evidence, Run
+from gapless.evidence.trace import Trace
 
 
 class _Counter(torch.overrides.TorchFunctionMode):

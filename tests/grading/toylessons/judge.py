@@ -1,6 +1,6 @@
 import numpy as np
 
-from gapless.checks import FAIL, PASS, Verdict
+from gapless.course.checks import FAIL, PASS, Verdict
 
 
 def judge(exercise, cases, evidence):

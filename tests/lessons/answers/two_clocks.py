@@ -5,7 +5,7 @@ import time
 import torch
 import torch.nn.functional as F
 
-from gapless.device import clock_ms, synchronize
+from gapless.measure.device import clock_ms, synchronize
 
 # -- time_step ------------------------------------------------------------------------------------
 

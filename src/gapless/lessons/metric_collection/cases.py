@@ -10,9 +10,9 @@ import numpy as np
 import torch
 from torch import nn
 
-from ..cells import describe_error
-from ..evidence import Case
-from ..plain import Unusable
+from ...course.cells import describe_error
+from ...course.evidence import Case
+from ...course.plain import Unusable
 from .functions import CLASSES, IGNORE, evaluate, torchmetrics
 from .workload import device_group
 

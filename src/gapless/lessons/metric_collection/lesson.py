@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from ..exercise import Exercise, Lesson, Program
+from ...course.exercise import Exercise, Lesson, Program
 from . import cases, steps
 from .functions import (
     CLASSES,

@@ -13,8 +13,8 @@ import numpy as np
 import torch
 from torch import nn
 
-from ..known_values import peek, unnoticed, with_values, write
-from ..plain import Unusable
+from ...course.known_values import peek, unnoticed, with_values, write
+from ...course.plain import Unusable
 from .cases import check_where, logits_and_labels, on_device
 from .functions import IGNORE, collect, evaluate, torchmetrics
 from .workload import ARTICLE_SIZE, TimedNetwork, make_images

@@ -17,10 +17,10 @@ import torch.nn.functional as F
 from torch import nn
 
 from ... import vgpu
-from ...report import StepReport
+from ...evidence.report import StepReport
 from ...vgpu import Assumptions
-from ...waits import enclosing, find_waits
-from ..headline import MarkdownText
+from ...evidence.waits import enclosing, find_waits
+from ...course.headline import MarkdownText
 from . import functions
 from .functions import CLASSES, METRICS, torchmetrics
 

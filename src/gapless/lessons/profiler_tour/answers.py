@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import torch
 
-from ... import views
-from ...trace import Span, Trace
+from ...evidence import views
+from ...evidence.trace import Span, Trace
 from .traces import SLOW_LOADER, SMALL_BATCH, SMALL_KERNELS, line_of
 
 ENOUGH = 0.95  # of the best throughput

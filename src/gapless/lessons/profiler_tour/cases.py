@@ -8,9 +8,10 @@ from collections.abc import Callable
 import numpy as np
 import torch
 
-from ... import vgpu, views
-from ...trace import Trace
-from ..evidence import Case
+from ... import vgpu
+from ...evidence import views
+from ...evidence.trace import Trace
+from ...course.evidence import Case
 from .answers import ENOUGH, Measured
 from .traces import (
     BACKWARD,

@@ -11,12 +11,14 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from ... import profiler, vgpu, views
-from ...device import device as choose_device
-from ...profile import time_step
-from ...profiler import record_function
-from ...trace import Trace
-from ..exercise import full_size
+from ...measure import profiler
+from ... import vgpu
+from ...evidence import views
+from ...measure.device import device as choose_device
+from ...measure.profile import time_step
+from ...measure.profiler import record_function
+from ...evidence.trace import Trace
+from ...course.exercise import full_size
 from .answers import Measured
 
 BATCHES = (4, 32)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ...picture import new_figure
+from ...evidence.picture import new_figure
 
 
 def draw_host_steps(host_ms: Sequence[float], true_ms: float, device_text: str):

@@ -11,10 +11,10 @@ from collections.abc import Callable
 import numpy as np
 import torch
 
-from ...device import clock_ms, synchronize
-from ...profile import time_step as library_time_step
-from ..evidence import Case
-from ..exercise import Exercise, full_size
+from ...measure.device import clock_ms, synchronize
+from ...measure.profile import time_step as library_time_step
+from ...course.evidence import Case
+from ...course.exercise import Exercise, full_size
 
 
 def time_step(step, warmup, steps, device):

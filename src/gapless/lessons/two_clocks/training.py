@@ -12,9 +12,9 @@ import torch.nn.functional as F
 from torch import nn
 
 from ... import vgpu
-from ..evidence import Case
-from ..exercise import Exercise
-from ..known_values import values_of, with_values, write
+from ...course.evidence import Case
+from ...course.exercise import Exercise
+from ...course.known_values import values_of, with_values, write
 from .known import KnownNetwork
 from .roofline import card_for
 

@@ -14,10 +14,10 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from .. import vgpu
-from ..vgpu import Assumptions
-from .evidence import Case
-from .exercise import Exercise, Lesson, Program
+from ... import vgpu
+from ...vgpu import Assumptions
+from ...course.evidence import Case
+from ...course.exercise import Exercise, Lesson, Program
 
 IGNORE = -1
 BACKGROUND = 9

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import torch
 
-from . import vgpu
-from .trace import Trace
-from .vgpu import kineto
+from .. import vgpu
+from ..evidence.trace import Trace
+from ..vgpu import kineto
 
 HOST_EVENTS = frozenset({"cpu_op", "user_annotation", "python_function"})
 DEVICE_EVENTS = frozenset({"cuda_runtime", "kernel", "gpu_memcpy", "gpu_memset"})

@@ -15,8 +15,8 @@ from contextlib import ContextDecorator, ExitStack
 
 import torch
 
-from . import vgpu
-from .vgpu.location import display_name, is_user_file, location
+from .. import vgpu
+from ..vgpu.location import display_name, is_user_file, location
 
 
 class SyncError(RuntimeError):

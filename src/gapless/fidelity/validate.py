@@ -19,14 +19,14 @@ from dataclasses import asdict, dataclass
 
 import torch
 
-from . import vgpu
-from .device import device as choose_device
-from .device import device_name
-from .files import write_json
-from .profile import profile, time_step
-from .record import RecordError, find_model, versions
-from .report import Steps, launches_by_correlation, union_ms, work_in_steps
-from .trace import Trace
+from .. import vgpu
+from ..measure.device import device as choose_device
+from ..measure.device import device_name
+from ..files import write_json
+from ..measure.profile import profile, time_step
+from ..commands.record import RecordError, find_model, versions
+from ..evidence.report import Steps, launches_by_correlation, union_ms, work_in_steps
+from ..evidence.trace import Trace
 from .workloads import DTYPES, WORKLOADS
 
 PROFILED_STEPS = 3

@@ -10,9 +10,9 @@ import numpy as np
 import torch
 
 from .. import vgpu
-from ..checks import FAIL, INCONCLUSIVE, PASS, Verdict
-from ..device import device as choose_device
-from ..report import StepReport
+from .checks import FAIL, INCONCLUSIVE, PASS, Verdict
+from ..measure.device import device as choose_device
+from ..evidence.report import StepReport
 from .evidence import Answer, Case, Evidence, Run
 from .exercise import Exercise
 from .gather import answer

@@ -23,11 +23,11 @@ import warnings
 import torch
 from torch.profiler import ProfilerAction, ProfilerActivity, record_function, schedule, supported_activities
 
-from . import storage
-from .averages import event_list
+from ..evidence import storage
+from ..evidence.averages import event_list
 from .device import device as choose_device
 from .recorder import Recorder, as_trace, distributed_info
-from .trace import Trace
+from ..evidence.trace import Trace
 
 __all__ = ["ProfilerAction", "ProfilerActivity", "profile", "record_function", "schedule", "supported_activities",
            "tensorboard_trace_handler"]

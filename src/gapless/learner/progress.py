@@ -9,7 +9,7 @@ import html
 import math
 from dataclasses import asdict, dataclass
 
-from .lessons import LESSONS, find_lesson
+from ..lessons import LESSONS, find_lesson
 from .progress_file import Record, read_progress
 
 _WIDTH = 12

@@ -15,7 +15,8 @@ import torch
 import torch.nn.functional as F
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from .vgpu import attention, costs
+from ..vgpu import attention
+from ..vgpu.hardware import costs
 
 ELEMENTS = (2**12, 2**16, 2**20, 2**23, 2**26)
 ROW = 1024  # elements of a row that a reduction or a normalisation runs over

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import numpy as np
 
-from ..report import StepReport
-from ..trace import Trace
+from ..evidence.report import StepReport
+from ..evidence.trace import Trace
 
 
 class EvidenceError(ValueError):

@@ -15,17 +15,17 @@ EXIT_OK, EXIT_UNUSABLE = 0, 2
 
 # Command → the module with its add_parser.
 MODULES = {
-    "check": "commands.check",
-    "watch": "commands.watch",
-    "progress": "commands.progress",
-    "reset": "commands.reset",
-    "doctor": "commands.doctor",
-    "grade": "grading.command",
-    "demo": "demo",
-    "record": "record",
-    "census": "census",
-    "calibrate": "calibrate",
-    "validate": "validate",
+    "check": ".check",
+    "watch": ".watch",
+    "progress": ".progress",
+    "reset": ".reset",
+    "doctor": ".doctor",
+    "grade": ".grade",
+    "demo": ".demo",
+    "record": ".record",
+    "census": "..fidelity.census",
+    "calibrate": "..fidelity.calibrate",
+    "validate": "..fidelity.validate",
 }
 
 
@@ -43,7 +43,7 @@ def main(argv: list[str] | None = None) -> int:
 
     for name, module in MODULES.items():
         try:
-            loaded = importlib.import_module(f".{module}", __package__)
+            loaded = importlib.import_module(module, __package__)
         except Exception as error:  # whatever a damaged PyTorch raises
             _add_unavailable(commands, name, error)
         else:
@@ -65,7 +65,7 @@ def main(argv: list[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_UNUSABLE
     except Exception as error:
-        if not hasattr(sys.modules[__package__], "_broken"):
+        if not hasattr(sys.modules["gapless"], "_broken"):
             raise
         print(f"gapless {arguments.command}: {type(error).__name__}: {error}. What to do: gapless doctor", file=sys.stderr)
         return EXIT_UNUSABLE
@@ -74,10 +74,10 @@ def main(argv: list[str] | None = None) -> int:
 def _unusable() -> tuple[type[Exception], ...]:
     """Errors that mean the input cannot be used, not that the program is wrong."""
     try:
-        from .device import UnknownDevice
-        from .lessons import UnknownLesson
+        from ..measure.device import UnknownDevice
+        from ..lessons import UnknownLesson
         from .record import RecordError
-        from .trace import TraceError
+        from ..evidence.trace import TraceError
     except Exception:  # without PyTorch none of these can have been raised
         return (ImportError,)
     return TraceError, UnknownDevice, UnknownLesson, RecordError, ImportError
@@ -95,13 +95,13 @@ def _add_unavailable(commands, name: str, error: Exception) -> None:
 
 
 def _trace(arguments) -> int:
-    from .report import StepReport
-    from .trace import Trace
+    from ..evidence.report import StepReport
+    from ..evidence.trace import Trace
 
     report = StepReport.from_trace(Trace.read(arguments.file))
     print(json.dumps(report.to_json(), indent=1) if arguments.json else report)
     if arguments.picture:
-        from .picture import alt_text, draw, save
+        from ..evidence.picture import alt_text, draw, save
 
         save(draw(report), arguments.picture, alt_text(report))
         print(f"picture: {arguments.picture}", file=sys.stderr)

@@ -7,7 +7,7 @@ import time
 
 import torch
 
-from . import vgpu
+from .. import vgpu
 
 VARIABLE = "GAPLESS_DEVICE"
 

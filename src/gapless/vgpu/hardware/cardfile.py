@@ -24,7 +24,7 @@ from .specs import MATH_EFFICIENCY, MEMORY_EFFICIENCY, Card, CardError, Host
 
 SCHEMA = "gapless card 1"
 # Folders of measured cards: below the folder that a command runs in, and beside an editable install.
-FOLDERS = (Path("records") / "cards", Path(__file__).parents[3] / "records" / "cards")
+FOLDERS = (Path("records") / "cards", Path(__file__).parents[4] / "records" / "cards")
 _BESIDE_THE_CARD = ("schema", "card", "measurements", "fit", "gpu", "versions", "date", "command", "note")
 
 DTYPES = ("float32", "tf32", "float64", "float16", "bfloat16", "float8_e4m3fn", "float8_e5m2", "int8")

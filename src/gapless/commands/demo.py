@@ -10,12 +10,12 @@ import tempfile
 import time
 from pathlib import Path
 
-from .device import VARIABLE, device_name
-from .device import device as choose_device
-from .lessons import find_lesson
-from .lessons.headline import measure_programs, table
+from ..measure.device import VARIABLE, device_name
+from ..measure.device import device as choose_device
+from ..lessons import find_lesson
+from ..course.headline import measure_programs, table
 from .record import find_solution, load_fixes
-from .report import StepReport
+from ..evidence.report import StepReport
 
 LESSON = "02_masked_loss"
 OUTPUT = Path("demo-output")
@@ -49,7 +49,7 @@ def run(arguments: argparse.Namespace) -> int:
     (out / "table.md").write_text(text + "\n", encoding="utf-8")
 
     _say("2/3 Drawing the timelines before and after")
-    from .picture import alt_text, draw_pair, save
+    from ..evidence.picture import alt_text, draw_pair, save
 
     before, after = (StepReport.from_trace(trace) for trace in (traces[0], traces[-1]))
     picture = out / "timelines.png"
@@ -71,7 +71,7 @@ def grade_class(device: str | None = None) -> dict[str, tuple[float, float]]:
     """Grade the stub and the solution as two students of a throwaway nbgrader course: score and maximum of each."""
     from nbgrader.api import Gradebook
 
-    from .grading.release import make_course, run_nbgrader
+    from ..grading.release import make_course, run_nbgrader
 
     students = {"as_handed_out": Path("notebooks") / LESSON / f"{LESSON}.ipynb",
                 "reference_solution": find_solution(LESSON)}

@@ -17,14 +17,14 @@ from dataclasses import dataclass
 
 import torch
 
-from . import vgpu
-from .device import device as choose_device
-from .device import device_name
-from .files import write_json
+from .. import vgpu
+from ..measure.device import device as choose_device
+from ..measure.device import device_name
+from ..files import write_json
 from .idioms import IDIOMS, Bag, Idiom
-from .profile import profile
-from .record import versions
-from .report import StepReport
+from ..measure.profile import profile
+from ..commands.record import versions
+from ..evidence.report import StepReport
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from gapless.trace import Span
+from .trace import Span
 
 _STREAM_SYNC = "StreamSynchronize"
 # Runtime calls without their prefix (cuda, hip, cu) and what each of them waits for.

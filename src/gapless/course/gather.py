@@ -6,9 +6,9 @@ import numpy as np
 import torch
 
 from .. import vgpu
-from ..device import device as choose_device
-from ..device import device_name, synchronize
-from ..profile import profile, time_step
+from ..measure.device import device as choose_device
+from ..measure.device import device_name, synchronize
+from ..measure.profile import profile, time_step
 from .cells import describe_error
 from .evidence import Answer, Case, Evidence, Run
 from .exercise import Exercise, full_size

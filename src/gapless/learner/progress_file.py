@@ -16,7 +16,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from .files import write_json
+from ..files import write_json
 
 VARIABLE = "GAPLESS_HOME"
 _VERSION = 1

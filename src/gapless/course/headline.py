@@ -11,11 +11,11 @@ from pathlib import Path
 import torch
 
 from .. import vgpu
-from ..device import device_name
+from ..measure.device import device_name
 from ..marker import exercise_name
-from ..profile import profile, time_step
-from ..report import StepReport
-from ..trace import Trace
+from ..measure.profile import profile, time_step
+from ..evidence.report import StepReport
+from ..evidence.trace import Trace
 from .cells import load_function
 from .exercise import Lesson, full_size
 

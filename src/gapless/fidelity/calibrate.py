@@ -22,12 +22,12 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from .device import device as choose_device
-from .files import write_json
-from .record import RecordError, find_model, versions
-from .vgpu.cardfile import card_from_json, card_to_json
-from .vgpu.costs import Kernel
-from .vgpu.specs import CARDS, Card, CardError, Host
+from ..measure.device import device as choose_device
+from ..files import write_json
+from ..commands.record import RecordError, find_model, versions
+from ..vgpu.hardware.cardfile import card_from_json, card_to_json
+from ..vgpu.hardware.costs import Kernel
+from ..vgpu.hardware.specs import CARDS, Card, CardError, Host
 
 # Kinds bound by memory, in the order of fitting: a sort holds a pointwise kernel whose time is known by then.
 MEMORY_KINDS = ("pointwise", "memset", "reduction", "scan", "gather", "scatter", "normalization", "optimizer", "sort")

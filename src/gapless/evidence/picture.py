@@ -15,8 +15,8 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 
-from gapless.report import StepReport, Steps, launches_by_correlation, union_ms, work_in_steps
-from gapless.trace import Span, Trace
+from .report import StepReport, Steps, launches_by_correlation, union_ms, work_in_steps
+from .trace import Span, Trace
 
 _STEPS_SHOWN = 3  # more steps look alike and squeeze each other
 _STREAMS_SHOWN = 8

@@ -8,9 +8,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 
-from gapless import views
-from gapless.trace import Span, Trace, as_number
-from gapless.waits import Wait, copy_direction, copy_memory, find_waits, locate, operator_name
+from . import views
+from .trace import Span, Trace, as_number
+from .waits import Wait, copy_direction, copy_memory, find_waits, locate, operator_name
 
 _DEVICE_WORK = ("kernel", "memcpy", "memset")
 # What TensorBoard's profiler plugin shows first, and what it is called.
@@ -198,7 +198,7 @@ class StepReport:
         Returns None where nothing can be drawn.
         """
         if self.trace is not None:
-            from gapless import perfetto, picture
+            from . import perfetto, picture
 
             try:
                 figure = picture.draw(self)

@@ -17,13 +17,13 @@ from pathlib import Path
 
 import torch
 
-from .device import device as choose_device
-from .device import device_name
-from .files import write_json
-from .lessons import LESSONS, Lesson, find_lesson
-from .lessons.cells import CellError
-from .lessons.headline import Figures, measure_programs, read_fixes, table
-from .vgpu import CARDS
+from ..measure.device import device as choose_device
+from ..measure.device import device_name
+from ..files import write_json
+from ..lessons import LESSONS, Lesson, find_lesson
+from ..course.cells import CellError
+from ..course.headline import Figures, measure_programs, read_fixes, table
+from ..vgpu import CARDS
 
 SOLUTIONS = Path("solutions")
 
@@ -126,7 +126,7 @@ def predict(gpu: str, solutions: str, lessons: list[str]) -> dict | str:
     key = find_model(gpu)
     if key is None:
         return f"the virtual GPU does not model {gpu}"
-    command = [sys.executable, "-m", "gapless.cli", "record", "--device", f"vgpu:{key}", "--out", "-",
+    command = [sys.executable, "-m", "gapless.commands.cli", "record", "--device", f"vgpu:{key}", "--out", "-",
                "--solutions", solutions, *(word for each in lessons for word in ("--lesson", each))]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
