@@ -1,14 +1,14 @@
 """What was seen of a learner's function, as plain data.
 
-Evidence crosses from the process that runs the learner's code to the one that judges it,
-so it holds JSON values, NumPy arrays and traces: nothing that could carry behaviour.
+Evidence crosses from the process that has the device to the one that judges, so it holds JSON values, NumPy arrays and
+traces: nothing that could carry behaviour.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
 
@@ -22,18 +22,30 @@ class EvidenceError(ValueError):
     """The evidence is missing, damaged or not of the agreed form."""
 
 
+Inputs = dict[str, np.ndarray | list[np.ndarray]]
+
+
 @dataclass
 class Case:
     """One set of inputs for an exercise's function.
 
-    ``inputs``: argument name → array, in the order of the arguments. ``options``: further
+    ``inputs``: argument name → array, or a list of them, in the order of the arguments. ``options``: further
     keyword arguments, plain JSON values. ``needs_grad``: the names whose gradient is compared.
     """
 
     name: str
-    inputs: dict[str, np.ndarray]
+    inputs: Inputs
     options: dict = field(default_factory=dict)
     needs_grad: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a function is asked. ``cases``: small inputs, the edge cases among them. ``trial``: inputs of middling size, all
+    alike in shape, on which it is timed as well."""
+
+    cases: list[Case]
+    trial: list[Case] = field(default_factory=list)
 
 
 @dataclass
@@ -43,8 +55,8 @@ class Answer:
     ``error``: the last line of what it raised, with the cell's line; or None. ``unusable``: why its answer
     cannot be compared, or None. ``returned``: in words.
     ``value`` and ``grads`` are None and empty where there is nothing to compare. ``plain``: the answer of an exercise
-    that is asked in its own way, in JSON's types. ``kernels``: launches of the call and its backward pass, on the virtual
-    GPU.
+    that is asked in its own way, in JSON's types. ``overwritten``: inputs that hold something else now. ``kernels``: launches
+    of the call and its backward pass, on the virtual GPU. ``races``: what was used before it was there, in words.
     """
 
     case: str
@@ -55,14 +67,16 @@ class Answer:
     shape: tuple[int, ...] | None = None
     value: np.ndarray | None = None
     grads: dict[str, np.ndarray] = field(default_factory=dict)
+    overwritten: dict[str, np.ndarray] = field(default_factory=dict)
     kernels: int | None = None
     plain: object = None
     unusable: str | None = None
+    races: list[str] = field(default_factory=list)
 
 
 @dataclass
 class Run:
-    """One function measured at the exercise's full size.
+    """One function measured.
 
     ``host_ms``: from the call until it returns, the device having work queued before it.
     ``true_ms``: time per step over a run of many, synchronised at both ends. On a real GPU both
@@ -81,12 +95,32 @@ class Run:
 
 
 @dataclass
+class Measured:
+    """The learner's function (``learner``) and, ``before`` it and on a real GPU ``after`` it too, the slow one, under the same
+    conditions. ``error``: what the learner's raised."""
+
+    before: Run
+    learner: Run | None = None
+    after: Run | None = None
+    error: str | None = None
+
+    @property
+    def runs(self) -> dict[str, Run]:
+        """Those that there are, by name."""
+        return {name: getattr(self, name) for name in _RUNS if getattr(self, name) is not None}
+
+
+_RUNS = ("before", "learner", "after")
+_SIZES = ("full", "trial")
+
+
+@dataclass
 class Evidence:
     """Everything seen of one exercise.
 
-    ``error``: why the cell could not be run at all (with its line), else None. ``before`` and
-    ``after`` are the known-slow function, measured before and after the learner's own
-    (``learner``). ``tampering``: what was found changed in the measuring tools, in words.
+    ``error``: why the cell could not be run at all (with its line), else None. ``answers``: one for each case;
+    ``trial_answers``: for each of the trial. ``full``: measured at the article's size; ``trial``: on the trial's inputs, whose
+    answers were compared.
     """
 
     exercise: str
@@ -94,32 +128,36 @@ class Evidence:
     device_name: str = ""
     simulated: bool = True
     error: str | None = None
-    measure_error: str | None = None
     answers: list[Answer] = field(default_factory=list)
-    before: Run | None = None
-    learner: Run | None = None
-    after: Run | None = None
-    tampering: list[str] = field(default_factory=list)
+    trial_answers: list[Answer] = field(default_factory=list)
+    full: Measured | None = None
+    trial: Measured | None = None
+
+    @property
+    def main(self) -> Measured | None:
+        """What a learner is told of: the article's size where that was measured, else the trial."""
+        return self.full or self.trial
+
+    @property
+    def learner(self) -> Run | None:
+        """The learner's function there."""
+        return self.main.learner if self.main is not None else None
 
     def save(self, folder: str | os.PathLike) -> None:
         """Write ``evidence.json``, ``arrays.npz`` and ``*.trace.json`` into ``folder``, the JSON last."""
         folder = Path(folder)
-        arrays = {}
-        plain = {k: v for k, v in self.__dict__.items() if k not in ("answers", "before", "learner", "after")}
-        plain["answers"] = []
-        for i, answer in enumerate(self.answers):
-            row = {k: v for k, v in answer.__dict__.items() if k not in ("value", "grads")}
-            if answer.value is not None:
-                arrays[f"{i}.value"] = answer.value
-            for name, grad in answer.grads.items():
-                arrays[f"{i}.grad.{name}"] = grad
-            plain["answers"].append(row)
-        for which in ("before", "learner", "after"):
-            run = getattr(self, which)
-            plain[which] = None
-            if run is not None:
-                run.trace.write(folder / f"{which}.trace.json")
-                plain[which] = {"host_ms": run.host_ms, "true_ms": run.true_ms, "samples_ms": run.samples_ms}
+        arrays: dict[str, np.ndarray] = {}
+        plain = {name: getattr(self, name) for name in _TEXTS}
+        for which in ("answers", "trial_answers"):
+            plain[which] = [_pack(answer, f"{which}.{i}", arrays) for i, answer in enumerate(getattr(self, which))]
+        for size in _SIZES:
+            measured: Measured | None = getattr(self, size)
+            plain[size] = None
+            if measured is not None:
+                plain[size] = {"error": measured.error}
+                for name, run in measured.runs.items():
+                    run.trace.write(folder / f"{size}.{name}.trace.json")
+                    plain[size][name] = {"host_ms": run.host_ms, "true_ms": run.true_ms, "samples_ms": run.samples_ms}
         with open(folder / "arrays.npz", "wb") as file:
             np.savez(file, **arrays)
         temporary = folder / "evidence.json.tmp"
@@ -127,56 +165,78 @@ class Evidence:
         os.replace(temporary, folder / "evidence.json")
 
     @classmethod
-    def load(cls, folder: str | os.PathLike) -> "Evidence":
+    def load(cls, folder: str | os.PathLike) -> Evidence:
         """Read what :meth:`save` wrote. Raises EvidenceError for anything else; runs no pickles."""
         folder = Path(folder)
         try:
             plain = json.loads((folder / "evidence.json").read_text())
             with np.load(folder / "arrays.npz", allow_pickle=False) as stored:
                 arrays = {name: stored[name] for name in stored.files}
-            answers = []
-            for i, row in enumerate(plain.pop("answers")):
-                prefix = f"{i}.grad."
-                row["shape"] = None if row["shape"] is None else tuple(int(n) for n in row["shape"])
-                row["value"] = arrays.get(f"{i}.value")
-                row["grads"] = {n[len(prefix):]: a for n, a in arrays.items() if n.startswith(prefix)}
-                answers.append(Answer(**row))
-            for which in ("before", "learner", "after"):
-                if plain[which] is not None:
-                    numbers = plain[which]
-                    plain[which] = Run(
-                        host_ms=float(numbers["host_ms"]),
-                        true_ms=float(numbers["true_ms"]),
-                        samples_ms=[float(x) for x in numbers["samples_ms"]],
-                        trace=Trace.read(folder / f"{which}.trace.json"),
-                    )
-            return cls(answers=answers, **plain)
+            found = cls(**{name: plain[name] for name in _TEXTS})
+            for which in ("answers", "trial_answers"):
+                setattr(found, which, [_unpack(row, f"{which}.{i}", arrays) for i, row in enumerate(plain[which])])
+            for size in _SIZES:
+                if plain[size] is not None:
+                    runs = {name: _run(plain[size][name], folder / f"{size}.{name}.trace.json")
+                            for name in _RUNS if name in plain[size]}
+                    setattr(found, size, Measured(**runs, error=plain[size]["error"]))
+            return found
         except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
             raise EvidenceError(f"the evidence cannot be read: {error}") from error
 
 
-def save_cases(cases: list[Case], path: str | os.PathLike) -> None:
-    """Write cases as one ``.npz`` without pickles."""
-    arrays, plain = {}, []
-    for i, case in enumerate(cases):
-        plain.append({"name": case.name, "inputs": list(case.inputs), "options": case.options,
-                      "needs_grad": list(case.needs_grad)})
-        for name, array in case.inputs.items():
-            arrays[f"{i}.{name}"] = array
+_TEXTS = tuple(field.name for field in fields(Evidence) if field.name not in ("answers", "trial_answers", *_SIZES))
+_ARRAYS = ("value", "grads", "overwritten")
+
+
+def _pack(answer: Answer, prefix: str, arrays: dict[str, np.ndarray]) -> dict:
+    """The answer in JSON's types; its arrays go into ``arrays``."""
+    if answer.value is not None:
+        arrays[f"{prefix}.value"] = answer.value
+    for kind in ("grads", "overwritten"):
+        arrays |= {f"{prefix}.{kind}.{name}": array for name, array in getattr(answer, kind).items()}
+    return {each.name: getattr(answer, each.name) for each in fields(Answer) if each.name not in _ARRAYS}
+
+
+def _unpack(row: dict, prefix: str, arrays: dict[str, np.ndarray]) -> Answer:
+    answer = Answer(**row)
+    answer.shape = None if answer.shape is None else tuple(int(n) for n in answer.shape)
+    answer.value = arrays.get(f"{prefix}.value")
+    for kind in ("grads", "overwritten"):
+        start = f"{prefix}.{kind}."
+        setattr(answer, kind, {name[len(start):]: array for name, array in arrays.items() if name.startswith(start)})
+    return answer
+
+
+def _run(numbers: dict, trace: Path) -> Run:
+    return Run(host_ms=float(numbers["host_ms"]), true_ms=float(numbers["true_ms"]),
+               samples_ms=[float(x) for x in numbers["samples_ms"]], trace=Trace.read(trace))
+
+
+def save_plan(plan: Plan, path: str | os.PathLike) -> None:
+    """Write a plan as one ``.npz`` without pickles."""
+    arrays, plain = {}, {}
+    for part in ("cases", "trial"):
+        rows = plain[part] = []
+        for i, case in enumerate(getattr(plan, part)):
+            counts = {}
+            for name, value in case.inputs.items():
+                counts[name] = len(value) if isinstance(value, list) else None
+                for j, array in enumerate(value if isinstance(value, list) else [value]):
+                    arrays[f"{part}.{i}.{name}.{j}"] = array
+            rows.append({"name": case.name, "inputs": counts, "options": case.options, "needs_grad": list(case.needs_grad)})
     with open(path, "wb") as file:
-        np.savez(file, cases=np.frombuffer(json.dumps(plain).encode(), dtype=np.uint8), **arrays)
+        np.savez(file, plan=np.frombuffer(json.dumps(plain).encode(), dtype=np.uint8), **arrays)
 
 
-def load_cases(path: str | os.PathLike) -> list[Case]:
-    """Read what :func:`save_cases` wrote."""
+def load_plan(path: str | os.PathLike) -> Plan:
+    """Read what :func:`save_plan` wrote."""
     with np.load(path, allow_pickle=False) as stored:
-        plain = json.loads(stored["cases"].tobytes())
-        return [
-            Case(
-                name=row["name"],
-                inputs={name: stored[f"{i}.{name}"] for name in row["inputs"]},
-                options=row["options"],
-                needs_grad=tuple(row["needs_grad"]),
-            )
-            for i, row in enumerate(plain)
-        ]
+        plain = json.loads(stored["plan"].tobytes())
+
+        def inputs(part: str, i: int, counts: dict) -> Inputs:
+            return {name: stored[f"{part}.{i}.{name}.0"] if count is None
+                    else [stored[f"{part}.{i}.{name}.{j}"] for j in range(count)] for name, count in counts.items()}
+
+        return Plan(*([Case(row["name"], inputs(part, i, row["inputs"]), row["options"], tuple(row["needs_grad"]))
+                       for i, row in enumerate(plain[part])] for part in ("cases", "trial")))

@@ -7,11 +7,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 
+import numpy as np
 import torch
 
 from .. import vgpu
 from ..vgpu import Assumptions
-from .evidence import Case
+from .evidence import Case, Plan
+from .stage import Ask, Given
 
 
 @contextmanager
@@ -38,6 +40,27 @@ def _let_go(error: BaseException | None) -> None:
         error = error.__cause__ or error.__context__
 
 
+TRIAL_CALLS = 9  # of a function in one trial: enough for a long run and a profile
+
+
+@dataclass(frozen=True)
+class Trial:
+    """An exercise at a middling size, where values are real: the very calls whose answers are compared are timed and watched
+    for waits, so that no call can be right only where it is checked, or fast only where it is timed.
+
+    ``cases(rng, count)``: so many inputs, all alike in shape, the shape drawn too. ``slowdown``: how much slower a card they
+    run on than the one chosen, such that the work takes about as long as at the article's size; a number, or a function of
+    the card.
+    """
+
+    cases: Callable[[np.random.Generator, int], list[Case]]
+    slowdown: float | Callable[[vgpu.Card], float] = 1.0
+
+    def card(self, card: vgpu.Card) -> vgpu.Card:
+        """The slower card."""
+        return card.slowed(self.slowdown(card) if callable(self.slowdown) else self.slowdown)
+
+
 @dataclass(frozen=True)
 class Exercise:
     """One function that the learner writes or makes fast.
@@ -46,13 +69,23 @@ class Exercise:
     that measures or computes wrongly). ``cases(seed)`` makes the inputs on which answers are compared.
 
     A function from tensors to one tensor needs no ``ask``: value, gradients, dtype and device are compared. Any other is
-    put to each case by ``ask(function, case, device)``, which returns what is to be compared as plain data: numbers, text,
-    None, lists and dicts with text as keys. Numbers with a fraction may differ by the tolerances, all else must be
-    equal. What is right is found on the CPU; with ``truth_on_device`` (for what only a device's clock can tell) on the
-    device. ``explain(case, found, wanted)`` may add why a plain answer is wrong: text or None.
+    called by ``ask(function, given, device)``, a generator in three parts (:data:`gapless.course.stage.Ask`) that returns what is
+    to be compared: numbers, text, None, tensors (nobody has to read them), lists and dicts with text as keys. With
+    ``on_device`` each number has to be a tensor on the device. ``see(case, answer, notes)`` may add to an answer what its notes tell
+    (:class:`Note`). Numbers with a fraction may differ by the tolerances, all else must be equal. What is right is found on
+    the CPU; with ``truth_on_device`` (for what only a device's clock can tell) on the device. ``valueless``: it is asked where
+    tensors have shapes and no values. ``behind``: the cases run on a card so slow that it is behind the host all the time, so
+    that nobody gets away with reading early. ``explain(case, found, wanted)`` may add why an answer is wrong: text or None.
 
-    ``step(function, device)`` returns a function without arguments that runs one step at full size; without it only
-    ``values`` can be checked. ``points``: check name (``values``, ``syncs``, ``host_time``, ``step_time``) → points;
+    ``trial``: the inputs on which the function is timed. Without it only ``values`` can be checked. ``full(device)`` returns
+    a function that gives the inputs at the article's size, anew for each call; on the virtual GPU they have no values. Without
+    it the trial is at the article's size. ``busy_ms``: how long the device still has to work on something else when a
+    measured call begins.
+
+    ``ask`` runs beside the learner's code: it is a function of a module (the lesson's ``stage``) that imports nothing a
+    learner should not see.
+
+    ``points``: check name (``values``, ``syncs``, ``host_time``, ``step_time``) → points;
     only those named are checked. ``max_time_ratio``: check name → the largest time allowed, as a share of
     ``slow``'s. ``max_syncs`` and ``max_read_back_bytes``: how often a step may wait, and what it may copy back to the host.
     ``advice``: operator (``item``) → why it waits here and what to try, in place of what the judge says of it elsewhere.
@@ -65,10 +98,16 @@ class Exercise:
     cases: Callable[[int], list[Case]]
     points: dict[str, float]
     hints: tuple[str, str, str]
-    step: Callable | None = None
-    ask: Callable | None = None
+    full: Callable[[torch.device], Callable[[], Given]] | None = None
+    trial: Trial | None = None
+    busy_ms: float = 0.0
+    ask: Ask | None = None
+    see: Callable[[Case, object, list[Note]], object] | None = None
     right: Callable | None = None
+    on_device: bool = False
     truth_on_device: bool = False
+    valueless: bool = False
+    behind: bool = False
     explain: Callable | None = None
     relative_tolerance: float = 1e-4
     absolute_tolerance: float = 1e-5
@@ -81,12 +120,26 @@ class Exercise:
     stub: str | None = None
 
     def __post_init__(self):
-        if self.step is None and set(self.points) != {"values"}:
-            raise ValueError(f"{self.name}: without a step only values can be checked, not {', '.join(self.points)}")
+        if self.trial is None and set(self.points) != {"values"}:
+            raise ValueError(f"{self.name}: without a trial only values can be checked, not {', '.join(self.points)}")
 
     @property
     def max_points(self) -> float:
         return sum(self.points.values())
+
+    def plan(self, seed: int) -> Plan:
+        """What a function is asked; another for each ``seed``."""
+        rng = np.random.default_rng([seed, 1])
+        return Plan(self.cases(seed), self.trial.cases(rng, TRIAL_CALLS) if self.trial is not None else [])
+
+
+@dataclass(frozen=True)
+class Note:
+    """A line that a function wrote down while it was asked. ``used``: the list of inputs of which a part was used last in an
+    operator → how many of its tensors had been used by then, on the virtual GPU."""
+
+    text: str
+    used: dict[str, int]
 
 
 @dataclass(frozen=True)

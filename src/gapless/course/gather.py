@@ -1,148 +1,215 @@
-"""Run a learner's function and write down what was seen. Judges nothing."""
+"""Ask a learner's function, measure it, and write down what was seen. Judges nothing."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import nullcontext
 
 import numpy as np
 import torch
 
 from .. import vgpu
-from ..measure.device import device as choose_device
-from ..measure.device import device_name, synchronize
+from ..measure.device import device_name, stay_busy, synchronize
 from ..measure.profile import profile, time_step
+from ..vgpu.state import state
 from .cells import describe_error
-from .evidence import Answer, Case, Evidence, Run
-from .exercise import Exercise, full_size
+from .evidence import Answer, Case, Evidence, Measured, Plan, Run
+from .exercise import TRIAL_CALLS, Exercise, Note, full_size
 from .plain import Unusable, as_plain
+from .stage import GRADIENTS, RESULT, Given, LocalStage
 
 # Steps of one measurement: enough for the launch queue to show, few enough to answer at once.
 SIMULATED = {"warmup": 1, "steps": 4, "blocks": 1}
 MEASURED = {"warmup": 5, "steps": 10, "blocks": 7}
+PROFILED = {"steps": 2, "warmup": 1}
+
+# How much slower than the chosen one a card is on which the device is always behind the host.
+_BEHIND, _BEHIND_FLOOR = 100.0, 25.0
 
 
-def gather(exercise: Exercise, function, cases: list[Case], device: str, *, before: Run | None = None,
-           again: bool = True) -> Evidence:
-    """What ``function`` answers to ``cases``, and its time at full size between two runs of the slow function.
+def gather(exercise: Exercise, stage, plan: Plan, device: torch.device, *, name: str = "", again: bool = False,
+           order: np.random.Generator | None = None) -> Evidence:
+    """What the function on ``stage`` answers, and its times beside the slow function's.
 
-    ``device``: a name as for :func:`gapless.device`. ``before``: the slow function's first run, where it was measured
-    already (:func:`measure_slow`). Without ``again`` the slow function is measured only before.
-    Whatever ``function`` does wrong is written into the evidence; nothing of it is raised.
+    ``stage``: a :class:`LocalStage`, or one in another process. ``name``: what ``device`` was asked for by.
+    ``again``: the slow function is measured after the learner's too. ``order`` decides in which order all this happens;
+    without it the cases come first. Whatever the function does wrong is written into the evidence; nothing of it is raised.
     """
-    target = choose_device(device)
-    evidence = Evidence(exercise.name, device, device_name=device_name(target), simulated=target.type == "vgpu")
+    evidence = Evidence(exercise.name, name or str(device), device_name=device_name(device), simulated=device.type == "vgpu")
+    answers: dict[int, Answer] = {}
+
+    def ask(place: int) -> Callable[[], None]:
+        def do():
+            answers[place] = answer(exercise, stage, plan.cases[place], device)
+
+        return do
+
+    def full() -> None:
+        with full_size(device, exercise.assumptions):
+            given = exercise.full(device)
+            evidence.full = _compared(exercise, stage, device, again, lambda where: _at_full_size(exercise, where, given, device))
+
+    def trial() -> None:
+        def measure(where) -> Run:
+            return _try(exercise, where, plan, device, evidence.trial_answers if where is stage else [])
+
+        with vgpu.on_card(exercise.trial.card(vgpu.card())) if device.type == "vgpu" else nullcontext():
+            evidence.trial = _compared(exercise, stage, device, again, measure)
+
+    parts = [ask(place) for place in range(len(plan.cases))]
+    parts += [full] if exercise.full is not None else []
+    parts += [trial] if plan.trial else []
     try:
-        for case in cases:
-            evidence.answers.append(_answer(exercise, function, case, target))
-        if exercise.step is None:
-            return evidence
-        evidence.before = before if before is not None else measure_slow(exercise, device)
-        try:
-            evidence.learner = measure(exercise, function, target)
-        except Exception as error:
-            evidence.measure_error = describe_error(error, exercise.name)
-        if again:
-            evidence.after = measure(exercise, exercise.slow, target)
+        for place in range(len(parts)) if order is None else order.permutation(len(parts)):
+            parts[place]()
     finally:
-        if target.type == "vgpu":
+        if device.type == "vgpu":
             vgpu.timeline().reset()
+    evidence.answers = [answers[place] for place in range(len(plan.cases))]
     return evidence
 
 
-def measure_slow(exercise: Exercise, device: str) -> Run | None:
-    """Time and trace the function to beat; None where the exercise has no step. Grading does this before it loads the
-    learner's cell: what the cell does to the slow function then shows in its second run."""
-    return None if exercise.step is None else measure(exercise, exercise.slow, choose_device(device))
+def _compared(exercise: Exercise, stage, device: torch.device, again: bool, measure: Callable[[object], Run]) -> Measured:
+    """``measure(stage)`` of the slow function and of the learner's."""
+    slow = LocalStage(exercise.slow, device, exercise.ask)
+    found = Measured(measure(slow))
+    try:
+        found.learner = measure(stage)
+    except Exception as error:
+        found.error = describe_error(error, exercise.name)
+    if again:
+        found.after = measure(slow)
+    return found
 
 
 # -- what the function answers ---------------------------------------------------------------------
 
 
-def answer(exercise: Exercise, function, case: Case, device: torch.device) -> Answer:
-    """What ``function`` makes of one case. Raises what it raises."""
-    found = Answer(case.name)
+def answer(exercise: Exercise, stage, case: Case, device: torch.device) -> Answer:
+    """What the function on ``stage`` makes of one case. Raises nothing of the function's."""
+    with _where_asked(exercise, device):
+        given, notes = put(case, device)
+        before = vgpu.timeline().kernel_count if device.type == "vgpu" else 0
+        try:
+            call = stage.begin(given)
+            call.run()
+            result = call.finish()
+            kernels = vgpu.timeline().kernel_count - before if device.type == "vgpu" else None
+            return _read(exercise, case, given, result, notes, kernels, device)
+        except Exception as error:
+            return _raised(exercise, case, error)
+        finally:
+            state.unused.clear()
+
+
+def _raised(exercise: Exercise, case: Case, error: Exception) -> Answer:
+    if isinstance(error, Unusable):
+        return Answer(case.name, unusable=str(error))
+    return Answer(case.name, error=describe_error(error, exercise.name))
+
+
+def _where_asked(exercise: Exercise, device: torch.device):
+    if exercise.valueless:
+        return full_size(device)
+    if exercise.behind and device.type == "vgpu":
+        return vgpu.on_card(vgpu.card().slowed(_BEHIND, _BEHIND_FLOOR))
+    return nullcontext()
+
+
+def put(case: Case, device: torch.device) -> tuple[Given, list[Note]]:
+    """The case's inputs on the device, which takes no time on the virtual GPU's clock; and the notes that will be made."""
+    notes: list[Note] = []
+    inputs = {name: [_put(each, device) for each in value] if isinstance(value, list) else _put(value, device)
+              for name, value in case.inputs.items()}
+    lists = {name: [id(tensor.allocation) for tensor in value] for name, value in inputs.items()
+             if isinstance(value, list) and device.type == "vgpu"}
+    state.unused |= {each for allocations in lists.values() for each in allocations}
+
+    def note(text) -> None:
+        used = {name: sum(each not in state.unused for each in allocations) for name, allocations in lists.items()}
+        notes.append(Note(text, used))
+
+    return Given(inputs, dict(case.options), tuple(case.needs_grad), note), notes
+
+
+def _put(array: np.ndarray, device: torch.device) -> torch.Tensor:
+    values = torch.from_numpy(np.array(array))
+    return vgpu.tensor_of(values) if device.type == "vgpu" else values.to(device)
+
+
+def values_of(tensor: torch.Tensor) -> torch.Tensor:
+    """A CPU tensor with the values; on the virtual GPU nobody's clock notices."""
+    if isinstance(tensor, vgpu.VirtualTensor):
+        return torch.zeros(tensor.shape, dtype=tensor.dtype) if tensor.inner.is_meta else tensor.inner.detach().clone()
+    return tensor.detach().cpu()
+
+
+def _read(exercise: Exercise, case: Case, given: Given, result, notes: list[Note], kernels: int | None, device: torch.device
+          ) -> Answer:
+    """Raises Unusable."""
+    found = Answer(case.name, kernels=kernels, overwritten=_overwritten(case, given))
     if exercise.ask is None:
-        _ask_tensors(function, case, device, found)
-        return found
-    counted = _Counted(function, device)
-    result = exercise.ask(counted, case, device)
-    found.returned = f"a {type(result).__name__}"
-    found.plain = as_plain(result)
-    found.kernels = counted.fewest
+        _read_tensor(found, result)
+    else:
+        if exercise.on_device:
+            _check_where(result, device)
+        plain = as_plain(_with_values(result))
+        found.plain = plain if exercise.see is None else exercise.see(case, plain, notes)
+        found.returned = f"a {type(result).__name__}"
     return found
 
 
-def _answer(exercise: Exercise, function, case: Case, device: torch.device) -> Answer:
-    try:
-        return answer(exercise, function, case, device)
-    except Unusable as error:
-        return Answer(case.name, unusable=str(error))
-    except Exception as error:
-        return Answer(case.name, error=describe_error(error, exercise.name))
-
-
-class _Counted:
-    """The function, with the fewest kernels that one of its calls launched on the virtual GPU (else None).
-
-    Where the function returns what does the work (a class, an object), ``run(work)`` does it; then that is counted.
-    """
-
-    def __init__(self, function, device: torch.device):
-        self.function, self.device = function, device
-        self._calls: list[int] = []
-        self._runs: list[int] = []
-
-    def __call__(self, *args, **kwargs):
-        return self._count(self._calls, lambda: self.function(*args, **kwargs))
-
-    def run(self, work):
-        """What ``work()`` returns."""
-        return self._count(self._runs, work)
-
-    @property
-    def fewest(self) -> int | None:
-        return min(self._runs or self._calls, default=None)
-
-    def _count(self, launches: list[int], work):
-        if self.device.type != "vgpu":
-            return work()
-        before = vgpu.timeline().kernel_count
-        result = work()
-        launches.append(vgpu.timeline().kernel_count - before)
-        return result
-
-
-def _ask_tensors(function, case: Case, device: torch.device, found: Answer) -> None:
-    values = {name: torch.from_numpy(np.array(array)) for name, array in case.inputs.items()}
-    leaves = [_flipped(value).to(device).requires_grad_(name in case.needs_grad) for name, value in values.items()]
-    # First with other contents in the same tensors, so that an answer remembered by identity is a wrong one.
-    function(*leaves, **case.options)
-    with torch.no_grad():
-        for leaf, value in zip(leaves, values.values()):
-            leaf.copy_(value)
-    before = vgpu.timeline().kernel_count
-    result = function(*leaves, **case.options)
-    found.returned = _describe(result)
-    if not isinstance(result, torch.Tensor):
+def _read_tensor(found: Answer, result: dict) -> None:
+    tensor = result[RESULT]
+    found.returned = describe(tensor)
+    if not isinstance(tensor, torch.Tensor):
         return
-    found.device, found.dtype, found.shape = result.device.type, str(result.dtype), tuple(result.shape)
-    if case.needs_grad:
-        if result.requires_grad and result.numel() == 1:
-            result.sum().backward()
-        for name, leaf in zip(values, leaves):
-            if name in case.needs_grad:
-                found.grads[name] = _array(leaf.grad if leaf.grad is not None else torch.zeros_like(leaf))
-    found.kernels = vgpu.timeline().kernel_count - before if device.type == "vgpu" else None
-    found.value = _array(result)
-
-
-def _flipped(value: torch.Tensor) -> torch.Tensor:
-    return value.flatten().flip(0).reshape(value.shape) if value.numel() > 1 else value + 1
+    found.device, found.dtype, found.shape = tensor.device.type, str(tensor.dtype), tuple(tensor.shape)
+    found.value = _array(tensor)
+    found.grads = {name: _array(grad) for name, grad in result[GRADIENTS].items() if isinstance(grad, torch.Tensor)}
 
 
 def _array(tensor: torch.Tensor) -> np.ndarray:
-    return np.array(tensor.detach().cpu().numpy())
+    values = values_of(tensor).resolve_conj().resolve_neg()
+    return (values.float() if values.dtype == torch.bfloat16 else values).numpy()
 
 
-def _describe(result) -> str:
+def _with_values(tree):
+    if isinstance(tree, torch.Tensor):
+        return values_of(tree)
+    if isinstance(tree, (list, tuple)):
+        return [_with_values(item) for item in tree]
+    if isinstance(tree, dict):
+        return {key: _with_values(item) for key, item in tree.items()}
+    return tree
+
+
+def _check_where(result, device: torch.device) -> None:
+    """Raises Unusable where the answer is a dict and one of its values is not on the device: what the host counts is on no
+    device's clock."""
+    for name, value in result.items() if isinstance(result, dict) else ():
+        if not isinstance(value, torch.Tensor):
+            raise Unusable(f"{name!r} is a {type(value).__name__}; a scalar tensor on the device is wanted: whoever wants "
+                           "the number can read it later.")
+        if value.device.type != device.type:
+            raise Unusable(f"{name!r} is a tensor on the device {value.device}; it is wanted where the batches are: "
+                           "count there.")
+
+
+def _overwritten(case: Case, given: Given) -> dict[str, np.ndarray]:
+    """What the inputs hold now, of those that hold something else than before."""
+    found = {}
+    for name, value in case.inputs.items():
+        arrays, tensors = (value, given.inputs[name]) if isinstance(value, list) else ([value], [given.inputs[name]])
+        for array, tensor in zip(arrays, tensors):
+            now = _array(tensor)
+            if now.shape != array.shape or not np.array_equal(now, array, equal_nan=now.dtype.kind in "fc"):
+                found[name] = now
+    return found
+
+
+def describe(result) -> str:
+    """An answer, in words."""
     if isinstance(result, torch.Tensor):
         return f"a tensor of shape {tuple(result.shape)}, {result.dtype} on {result.device}"
     return f"a {type(result).__name__}"
@@ -151,14 +218,51 @@ def _describe(result) -> str:
 # -- time and waits -------------------------------------------------------------------------------
 
 
-def measure(exercise: Exercise, function, device: torch.device) -> Run:
-    """Time and trace one step of ``exercise`` at full size with ``function``."""
+def _timed(step: Callable[[], object], device: torch.device) -> Run:
+    """Time and trace a step."""
     simulated = device.type == "vgpu"
     if simulated:
         vgpu.timeline().reset()
-    with full_size(device, exercise.assumptions):
-        step = exercise.step(function, device)
-        synchronize(device)
-        time = time_step(step, device=device, **(SIMULATED if simulated else MEASURED))
-        trace = profile(step, steps=2, warmup=1, device=device)
+    synchronize(device)
+    time = time_step(step, device=device, **(SIMULATED if simulated else MEASURED))
+    trace = profile(step, device=device, **PROFILED)
     return Run(time.host_ms, time.true_ms, list(time.samples_ms), trace)
+
+
+def _at_full_size(exercise: Exercise, stage, make_given: Callable[[], Given], device: torch.device) -> Run:
+    def step():
+        call = stage.begin(make_given())
+        stay_busy(device, exercise.busy_ms)
+        call.run()
+
+    return _timed(step, device)
+
+
+def _calls(device: torch.device) -> int:
+    """Of the step, in one measurement."""
+    if device.type == "vgpu":
+        return TRIAL_CALLS
+    return MEASURED["warmup"] + MEASURED["blocks"] * (1 + MEASURED["steps"]) + sum(PROFILED.values())
+
+
+def _try(exercise: Exercise, stage, plan: Plan, device: torch.device, answers: list[Answer]) -> Run:
+    """Time and trace calls of the function on the trial's inputs; what they answer goes into ``answers``."""
+    cases = [plan.trial[place % len(plan.trial)] for place in range(_calls(device))]
+    asked = [(case, *put(case, device)) for case in cases]
+    try:
+        calls = [stage.begin(given) for _, given, _ in asked]
+        waiting = iter(calls)
+
+        def step():
+            stay_busy(device, exercise.busy_ms)
+            next(waiting).run()
+
+        run = _timed(step, device)
+        for (case, given, notes), call in list(zip(asked, calls))[:len(plan.trial)]:
+            try:
+                answers.append(_read(exercise, case, given, call.finish(), notes, None, device))
+            except Unusable as error:
+                answers.append(_raised(exercise, case, error))
+    finally:
+        state.unused.clear()
+    return run

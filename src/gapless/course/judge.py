@@ -13,14 +13,18 @@ from .. import vgpu
 from .checks import FAIL, INCONCLUSIVE, PASS, Verdict
 from ..measure.device import device as choose_device
 from ..evidence.report import StepReport
-from .evidence import Answer, Case, Evidence, Run
+from .evidence import Answer, Case, Evidence, Measured, Plan, Run
 from .exercise import Exercise
 from .gather import answer
 from .plain import difference
+from .stage import LocalStage
 
 # On a real GPU: how far the slow function's two runs may lie apart, and the band around a target
 # inside which a ratio decides nothing.
 DRIFT, NOISE = 0.2, 0.1
+
+# At the article's size a function does at least this share of what it does at the trial's, both beside the slow function.
+_SHIRKED = 0.5
 
 # Exercises are judged in threads of one process, which has one virtual GPU with one clock.
 _DEVICE_CLOCK = threading.Lock()
@@ -57,14 +61,13 @@ FROM_HOST = ("a value made on the host is copied to the device. Make it there (`
              "itself the plain Python number: it needs no copy")
 
 
-def judge(exercise: Exercise, cases: list[Case], evidence: Evidence) -> list[Verdict]:
+def judge(exercise: Exercise, plan: Plan, evidence: Evidence) -> list[Verdict]:
     """One verdict for each check in ``exercise.points``, in that order.
 
     Waits and times count only once the values are right: what does nothing is fast.
     """
-    checks = {"syncs": _syncs, "host_time": _host_time, "step_time": _step_time}
     with _DEVICE_CLOCK if exercise.truth_on_device else nullcontext():
-        right, values = (FAIL, _upper(evidence.error)) if evidence.error is not None else _values(exercise, cases, evidence)
+        right, values = (FAIL, _upper(evidence.error)) if evidence.error is not None else _values(exercise, plan, evidence)
     verdicts = []
     for check, points in exercise.points.items():
         if check == "values":
@@ -72,7 +75,7 @@ def judge(exercise: Exercise, cases: list[Case], evidence: Evidence) -> list[Ver
         elif right != PASS:
             outcome, message = FAIL, "Not counted before the values are right."
         else:
-            outcome, message = _void(evidence) or checks[check](exercise, evidence)
+            outcome, message = _measured(exercise, evidence, check)
         verdicts.append(Verdict(f"{exercise.name}.{check}", exercise.name, points, outcome, message))
     return verdicts
 
@@ -86,33 +89,67 @@ def _upper(text: str) -> str:
 
 def expected_answer(exercise: Exercise, case: Case, device: str) -> Answer:
     """What is right: the answer of ``right``, else of the slow function, on the CPU or, where the exercise says so, on
-    the device of that name."""
+    the device of that name. Raises RuntimeError where that function fails."""
     function = exercise.slow if exercise.right is None else exercise.right
-    if not exercise.truth_on_device:
-        return answer(exercise, function, case, torch.device("cpu"))
-    target = choose_device(device)
+    target = choose_device(device) if exercise.truth_on_device else torch.device("cpu")
     try:
-        return answer(exercise, function, case, target)
+        found = answer(exercise, LocalStage(function, target, exercise.ask), case, target)
     finally:
         if target.type == "vgpu":
             vgpu.timeline().reset()
+    if found.error is not None or found.unusable is not None:
+        raise RuntimeError(f"what is right cannot be found out on the input {case.name!r}: {found.error or found.unusable}")
+    return found
 
 
-def _values(exercise: Exercise, cases: list[Case], evidence: Evidence) -> tuple[str, str]:
-    if len(evidence.answers) != len(cases):
-        return FAIL, f"Only {len(evidence.answers)} of {len(cases)} inputs were answered."
-    for case, found in zip(cases, evidence.answers):
+def _values(exercise: Exercise, plan: Plan, evidence: Evidence) -> tuple[str, str]:
+    if len(evidence.answers) != len(plan.cases):
+        return FAIL, f"Only {len(evidence.answers)} of {len(plan.cases)} inputs were answered."
+    for case, found in zip(plan.cases, evidence.answers):
         fault = _fault(exercise, case, found, evidence)
         if fault is not None:
             return FAIL, f"On the input \"{case.name}\" {_shapes(case)}{fault}"
+    fault = _trial_fault(exercise, plan, evidence) if plan.trial else None
+    if fault is not None:
+        return FAIL, fault
+    count = f"{len(plan.cases)} inputs, the edge cases included" + (
+        f", and on {len(plan.trial)} larger ones, while it was measured" if plan.trial else "")
     if exercise.right is not None:
-        return PASS, f"Right on {len(cases)} inputs, the edge cases included."
-    what = "answer" if exercise.ask is not None else "value and gradient" if any(c.needs_grad for c in cases) else "value"
-    return PASS, f"Same {what} as the slow function on {len(cases)} inputs, the edge cases included."
+        return PASS, f"Right on {count}."
+    what = ("answer" if exercise.ask is not None
+            else "value and gradient" if any(c.needs_grad for c in plan.cases) else "value")
+    return PASS, f"Same {what} as the slow function on {count}."
+
+
+def _trial_fault(exercise: Exercise, plan: Plan, evidence: Evidence) -> str | None:
+    """What is wrong with the answers that were timed too."""
+    where = "larger inputs, on which it is measured too"
+    if evidence.trial is not None and evidence.trial.error is not None:
+        error = evidence.trial.error
+        return f"On {where} {_shapes(plan.trial[0])}it raised {error}.{_error_advice(error)}"
+    if len(evidence.trial_answers) != len(plan.trial):
+        return f"Only {len(evidence.trial_answers)} of {len(plan.trial)} calls on {where} were answered."
+    for number, (case, found) in enumerate(zip(plan.trial, evidence.trial_answers), start=1):
+        fault = _fault(exercise, case, found, evidence)
+        if fault is None:
+            continue
+        earlier = next((i for i, other in enumerate(plan.trial[:number - 1], start=1)
+                        if _fault(exercise, other, found, evidence) is None), None)
+        if earlier is not None:
+            return (f"On {where} {_shapes(case)}call {number} gave the answer of call {earlier}, whose input was another: "
+                    "something is remembered from one call to the next. Compute it anew from what the function is given.")
+        return (f"On the {len(plan.cases)} small inputs the answers are right, and on {where} {_shapes(case)}they are not, from "
+                f"call {number}: {fault} A function that goes by the size of its input, or counts its calls, is wrong.")
+    return None
 
 
 def _shapes(case: Case) -> str:
-    shapes = ", ".join(f"{name} {'×'.join(map(str, a.shape)) or 'scalar'}" for name, a in case.inputs.items())
+    def shape(value) -> str:
+        if isinstance(value, list):
+            return f"{len(value)} × {shape(value[0])}" if value else "nothing"
+        return "×".join(map(str, value.shape)) or "scalar"
+
+    shapes = ", ".join(f"{name} {shape(value)}" for name, value in case.inputs.items())
     return f"({shapes}) " if shapes else ""
 
 
@@ -123,8 +160,20 @@ def _fault(exercise: Exercise, case: Case, found: Answer, evidence: Evidence) ->
         return found.unusable
     expected = expected_answer(exercise, case, evidence.device)
     if exercise.ask is not None:
-        return _plain_fault(exercise, case, found.plain, expected.plain, evidence.simulated)
-    return _tensor_fault(exercise, found, expected, evidence.device.partition(":")[0])
+        fault = _plain_fault(exercise, case, found.plain, expected.plain, evidence.simulated)
+    else:
+        fault = _tensor_fault(exercise, found, expected, evidence.device.partition(":")[0])
+    return fault or _overwritten(exercise, found, expected)
+
+
+def _overwritten(exercise: Exercise, found: Answer, expected: Answer) -> str | None:
+    """An input that holds something else now, unless the slow function leaves it so too."""
+    for name, now in found.overwritten.items():
+        left = expected.overwritten.get(name)
+        if left is None or left.shape != now.shape or not _close(exercise, now, left).all():
+            return (f"the answer is right, but the function has overwritten its input `{name}`: whoever uses that afterwards "
+                    "gets something else. Write into a new tensor, or into a copy (`clone()`).")
+    return None
 
 
 def _error_advice(error: str) -> str:
@@ -186,22 +235,37 @@ def _difference(exercise: Exercise, found: np.ndarray, wanted: np.ndarray) -> st
     return f"{int((~close).sum())} of {close.size} elements differ; at {list(first)} {numbers}" if first else numbers
 
 
-# -- can the evidence be believed? ----------------------------------------------------------------
+# -- what was measured ----------------------------------------------------------------------------
 
 
-def _void(evidence: Evidence) -> tuple[str, str] | None:
-    """Why waits and times cannot be judged, or None."""
-    if evidence.tampering:
-        return FAIL, ("The measurement is void: " + "; ".join(evidence.tampering)
-                      + ". Waits and time are judged only with the tools unchanged.")
-    if evidence.measure_error is not None:
-        return FAIL, f"At full size it raised {evidence.measure_error}.{_error_advice(evidence.measure_error)}"
-    if evidence.learner is None or evidence.before is None:
+def _measured(exercise: Exercise, evidence: Evidence, check: str) -> tuple[str, str]:
+    """The outcome of a check of waits or time: at the article's size, and on the trial's inputs."""
+    judged = {"syncs": _syncs, "host_time": _host_time, "step_time": _step_time}[check]
+    main = evidence.main
+    if main is None:
         return FAIL, "Nothing was measured: the run ended before."
-    after = evidence.after
+    outcome, message = _void(evidence, main) or judged(exercise, evidence, main)
+    if outcome != PASS or main is evidence.trial or (check != "syncs" and not evidence.simulated):
+        return outcome, message  # a real GPU cannot be slowed down to suit smaller inputs
+    other, why = _void(evidence, evidence.trial) or judged(exercise, evidence, evidence.trial)
+    if other != PASS:
+        return other, (f"It holds at the article's size, where no values can be checked, and not on smaller inputs, where they "
+                       f"are: a function has to do the same at every size. On those: {why}")
+    shirked = _shirked(evidence)
+    return (FAIL, shirked) if shirked is not None else (outcome, message)
+
+
+def _void(evidence: Evidence, measured: Measured) -> tuple[str, str] | None:
+    """Why waits and times cannot be judged, or None."""
+    if measured.error is not None:
+        where = "At full size" if measured is evidence.full else "While it was measured"
+        return FAIL, f"{where} it raised {measured.error}.{_error_advice(measured.error)}"
+    if measured.learner is None:
+        return FAIL, "Nothing was measured: the run ended before."
+    before, after = measured.before, measured.after
     if after is None:
         return None
-    before, changed = evidence.before, None
+    changed = None
     if _sync_count(after) != _sync_count(before):
         changed = f"{_sync_count(before):g} waits a step before and {_sync_count(after):g} after"
     elif evidence.simulated and (after.true_ms, after.host_ms) != (before.true_ms, before.host_ms):
@@ -219,22 +283,47 @@ def _sync_count(run: Run) -> float:
     return run.report.syncs_per_step
 
 
+def _shirked(evidence: Evidence) -> str | None:
+    """At the article's size it must do what it does where its values are checked: compared by what the slow function does."""
+    full, trial = evidence.full, evidence.trial
+    shares = [measured.learner.report.device_busy_ms / max(measured.before.report.device_busy_ms, 1e-9)
+              for measured in (full, trial)]
+    launched = [measured.learner.report.kernels / max(measured.before.report.kernels, 1) for measured in (full, trial)]
+    if not evidence.simulated or (shares[0] > _SHIRKED * shares[1] and launched[0] > _SHIRKED * launched[1]):
+        return None
+    return (f"At the article's size it does less than where its values are checked: {full.learner.report.kernels:g} kernels a "
+            f"call there, {trial.learner.report.kernels:g} on the smaller inputs. What does nothing is fast: that time cannot "
+            "count. A function has to do the same at every size.")
+
+
+def _read_back(exercise: Exercise, measured: Measured) -> str | None:
+    """What is copied to the host, where that is too much to be a number or two."""
+    report = measured.learner.report
+    read_back = sum(copy.bytes for copy in report.copies if copy.direction == "DtoH" and copy.step is not None)
+    read_back /= max(report.steps, 1)
+    if read_back <= exercise.max_read_back_bytes:
+        return None
+    return (f"{read_back / 1e6:.3g} MB a step are copied from the device to the host. The work has to stay on the "
+            "device; what the host computes is in no time that is measured here.")
+
+
 # -- waits ----------------------------------------------------------------------------------------
 
 
-def _syncs(exercise: Exercise, evidence: Evidence) -> tuple[str, str]:
-    shirked = _shirked(evidence)
-    if shirked is not None:
-        return FAIL, shirked
-    report = evidence.learner.report
-    before = _sync_count(evidence.before)
-    if report.syncs_per_step <= exercise.max_syncs:
-        left = "No wait is left" if not report.syncs_per_step else f"At most {exercise.max_syncs:g} may be left"
+def _syncs(exercise: Exercise, evidence: Evidence, measured: Measured) -> tuple[str, str]:
+    report = measured.learner.report
+    before = _sync_count(measured.before)
+    allowed = exercise.max_syncs
+    if report.syncs_per_step <= allowed:
+        copied = _read_back(exercise, measured)
+        if copied is not None:
+            return FAIL, copied
+        left = "No wait is left" if not report.syncs_per_step else f"At most {allowed:g} may be left"
         return PASS, f"{left}: {before:g} in {exercise.step_is} before, {report.syncs_per_step:g} now."
     left = [sync for sync in report.syncs_in_steps if sync.step == report.syncs_in_steps[-1].step]
     lines = [f"{len(left)} {'wait is' if len(left) == 1 else 'waits are'} left in {exercise.step_is} "
              f"({before:g} in the slow function):"]
-    if _operators(report) == _operators(evidence.before.report):
+    if _operators(report) == _operators(measured.before.report):
         lines.insert(0, "Your version waits exactly as often as the slow one, and in the same operators.")
     # By reason, so that each is explained once.
     reasons: dict[str | None, list[str]] = {}
@@ -271,52 +360,35 @@ def _reason(exercise: Exercise, operator: str, kind: str) -> str | None:
 # -- time -----------------------------------------------------------------------------------------
 
 
-def _host_time(exercise: Exercise, evidence: Evidence) -> tuple[str, str]:
-    return _time(exercise, evidence, "host_time", "host_ms", "The host is free again after",
+def _host_time(exercise: Exercise, evidence: Evidence, measured: Measured) -> tuple[str, str]:
+    return _time(exercise, evidence, measured, "host_time", "host_ms", "The host is free again after",
                  "It still waits for the device: see the waits above.")
 
 
-def _step_time(exercise: Exercise, evidence: Evidence) -> tuple[str, str]:
-    if "syncs" in exercise.points and _sync_count(evidence.learner) > exercise.max_syncs:
+def _step_time(exercise: Exercise, evidence: Evidence, measured: Measured) -> tuple[str, str]:
+    if "syncs" in exercise.points and _sync_count(measured.learner) > exercise.max_syncs:
         next_step = "It still waits for the device: see the waits above."
     elif "syncs" in exercise.points:
         next_step = "It is not only the waits: the device has to do less work. Which of it would nobody miss?"
     else:
         next_step = "No wait is to blame: count the multiplications, and ask for whom they are made."
-    return _time(exercise, evidence, "step_time", "true_ms",
+    return _time(exercise, evidence, measured, "step_time", "true_ms",
                  f"{exercise.step_is[:1].upper()}{exercise.step_is[1:]} takes", next_step)
 
 
-def _time(exercise, evidence: Evidence, check: str, key: str, phrase: str, next_step: str) -> tuple[str, str]:
-    report = evidence.learner.report
-    steps = max(report.steps, 1)
-    read_back = sum(copy.bytes for copy in report.copies if copy.direction == "DtoH" and copy.step is not None) / steps
-    if read_back > exercise.max_read_back_bytes:
-        return FAIL, (f"{read_back / 1e6:.1f} MB a step are copied from the device to the host. The work has to stay on the "
-                      "device; what the host computes is not in this time.")
-    shirked = _shirked(evidence)
-    if shirked is not None:
-        return FAIL, shirked
-    slow = [getattr(evidence.before, key)]
-    if evidence.after is not None:
-        slow.append(getattr(evidence.after, key))
-    slow_ms, own_ms = statistics.mean(slow), getattr(evidence.learner, key)
+def _time(exercise: Exercise, evidence: Evidence, measured: Measured, check: str, key: str, phrase: str, next_step: str
+          ) -> tuple[str, str]:
+    copied = _read_back(exercise, measured)
+    if copied is not None:
+        return FAIL, copied
+    slow = [getattr(run, key) for run in (measured.before, measured.after) if run is not None]
+    slow_ms, own_ms = statistics.mean(slow), getattr(measured.learner, key)
     limit = exercise.max_time_ratio[check]
     ratio = own_ms / slow_ms
     kind = f"simulated {evidence.device_name}" if evidence.simulated else f"measured on {evidence.device_name}"
+    if evidence.simulated and measured is not evidence.main:
+        kind += ", slowed down to suit the smaller inputs"
     facts = f"{phrase} {own_ms:.2f} ms (slow: {slow_ms:.2f} ms; wanted: at most {limit * slow_ms:.2f} ms; {kind})."
     if not evidence.simulated and abs(ratio - limit) < NOISE * limit:
         return INCONCLUSIVE, facts + " That is too close to the target to tell from noise: run it again."
     return (PASS, facts) if ratio <= limit else (FAIL, f"{facts} {next_step}")
-
-
-def _shirked(evidence: Evidence) -> str | None:
-    """The full-size run must launch what the checked runs launched: no special case for being measured."""
-    counts = [answer.kernels for answer in evidence.answers if answer.kernels is not None]
-    if not counts or not evidence.simulated:
-        return None
-    own = evidence.learner.report.kernels
-    if own < min(counts):
-        return (f"At full size a step launches {own:g} kernels, fewer than the {min(counts)} of your function "
-                "alone in the runs that were checked for their values. The time of other work cannot count.")
-    return None

@@ -60,6 +60,16 @@ def clock_ms(device: torch.device) -> float:
     return vgpu.timeline().host_ns / 1e6 if device.type == "vgpu" else time.perf_counter_ns() / 1e6
 
 
+def stay_busy(device: torch.device, ms: float) -> None:
+    """Queue about ``ms`` of work, so that the device is behind the host as in a real training. Nothing on the CPU."""
+    if not ms:
+        return
+    if device.type == "vgpu":
+        vgpu.timeline().launch("earlier_work", round(ms * 1e6))
+    elif device.type == "cuda":
+        torch.cuda._sleep(round(ms * 1.5e6))  # in cycles of the GPU's clock
+
+
 def synchronize(device: torch.device) -> None:
     """Wait for all work of ``device``."""
     if device.type == "vgpu":

@@ -14,20 +14,26 @@ operator is called, so a program that reads the result of a non-blocking copy to
 
 from .backend import enable
 from .hardware.specs import CARDS, Card, CardError, Host, UnknownCard, find_card
-from .state import Assumptions, exact, shape_only, state
+from .state import Assumptions, exact, on_card, shape_only, state
 from .streams import Event, Stream
-from .tensor import VirtualTensor
+from .tensor import VirtualTensor, wrap
 from .hardware.timeline import Record, Recording, Timeline, Wait
 from .unsupported import UNSUPPORTED
 
 __all__ = ["Assumptions", "CARDS", "Card", "CardError", "Event", "Host", "Record", "Recording", "Stream", "Timeline",
            "UNSUPPORTED", "UnknownCard", "VirtualTensor", "Wait", "card", "enable", "exact", "find_card", "is_shape_only",
-           "memory", "shape_only", "timeline"]
+           "memory", "on_card", "shape_only", "tensor_of", "timeline"]
 
 
 def timeline() -> Timeline:
     """The clocks of the card in use."""
     return state.timeline
+
+
+def tensor_of(values) -> VirtualTensor:
+    """A tensor on the device with the values of the CPU tensor ``values``, which it takes over. It takes memory and no time.
+    Raises torch.OutOfMemoryError."""
+    return wrap(values, state.memory)
 
 
 def memory():

@@ -113,6 +113,9 @@ def attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False,
     if torch.is_autocast_enabled("vgpu"):
         query, key, value, attn_mask = autocast.cast((query, key, value, attn_mask), autocast.lower_dtype())
     if _fused(query, key, value, attn_mask):
+        if state.link is not None:
+            return state.link.fused(_func, (query, key, value, attn_mask, dropout_p, is_causal),
+                                    {"scale": scale, "enable_gqa": enable_gqa})
         return _Attention.apply(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa)
     return _func.decompose(query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa)
 

@@ -66,6 +66,8 @@ def dispatch(func, args, kwargs):
         return func.decompose(*args, **kwargs)
     if state.foreign:
         processes.check(args, kwargs)
+    if state.link is not None:
+        return state.link.run(func, args, kwargs)
     timeline = state.timeline
     timeline.begin_op(operator.full_name, timeline.host.view_ns if operator.is_view else None)
     if timeline.recording is not None and timeline.recording.shapes:
@@ -161,6 +163,8 @@ def _unwrap(value, seen: dict[int, VirtualTensor], host: list[torch.Tensor]):
     # Not a closure: one that calls itself is a reference cycle and would keep the tensors alive.
     if isinstance(value, VirtualTensor):
         seen[id(value.inner)] = value
+        if state.unused:
+            state.unused.discard(id(value.allocation))
         return value.inner
     if isinstance(value, torch.Tensor):
         if torch._C._dispatch_keys(value).has(torch._C.DispatchKey.PrivateUse1):

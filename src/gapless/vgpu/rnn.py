@@ -181,6 +181,8 @@ def run(func, args):
     """The recurrent operator ``func``."""
     if torch.is_autocast_enabled("vgpu"):
         args = autocast.cast(args, autocast.lower_dtype())
+    if state.link is not None:
+        return state.link.fused(func, args)
     return _Rnn.apply(func, args, *_wrappers(args))
 
 

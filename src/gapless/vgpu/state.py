@@ -32,6 +32,8 @@ class State:
 
     def __init__(self, card: Card):
         self.shape_only: Assumptions | None = None
+        self.link = None  # where the device is another process: the gapless.vgpu.link.Link to it
+        self.unused: set[int] = set()  # ids of allocations that somebody wants to know the first use of
         self.foreign: frozenset[int] = frozenset()  # ids of the allocations that a forked process has from its parent
         self.use(card)
 
@@ -43,6 +45,23 @@ class State:
 
 
 state = State(find_card(DEFAULT_CARD))
+
+
+@contextmanager
+def on_card(card: Card):
+    """Inside, kernels and copies take as long as on ``card``; the memory stays as large. Clocks begin at zero, inside and
+    afterwards."""
+    before = state.card
+
+    def model(which: Card) -> None:
+        state.card = state.timeline.card = which
+        state.timeline.reset()
+
+    model(card)
+    try:
+        yield
+    finally:
+        model(before)
 
 
 @functools.cache

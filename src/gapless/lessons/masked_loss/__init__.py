@@ -1,0 +1,1 @@
+"""Lesson 02: a masked segmentation loss whose data-dependent sizes make the host wait."""

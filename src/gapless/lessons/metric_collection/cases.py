@@ -1,20 +1,13 @@
-"""Lesson 03: the inputs on which answers are compared, and how each exercise's function is asked."""
+"""Lesson 03: the inputs on which answers are compared, small and at the article's size."""
 
 from __future__ import annotations
 
-import math
-import warnings
-from collections.abc import Callable
-
 import numpy as np
-import torch
-from torch import nn
 
-from ...course.cells import describe_error
 from ...course.evidence import Case
-from ...course.plain import Unusable
-from .functions import CLASSES, IGNORE, evaluate, torchmetrics
-from .workload import device_group
+from ...course.exercise import Trial
+from .functions import CLASSES, IGNORE
+from .workload import ARTICLE_SIZE
 
 
 def loss_cases(seed: int) -> list[Case]:
@@ -26,7 +19,7 @@ def loss_cases(seed: int) -> list[Case]:
         batches[-1] = rng.integers(1, 4)
         if nan:
             losses[rng.integers(count - 1)] = np.nan
-        return Case(name, {"losses": losses, "batches": batches})
+        return Case(name, {"losses": losses}, {"batches": batches.tolist()})
 
     return [case("a small last batch", 5), case("two batches", 2), case("one batch", 1),
             case("one loss is NaN", 6, nan=True)]
@@ -41,7 +34,9 @@ def aggregator_cases(seed: int) -> list[Case]:
         inputs = {"values": np.asarray(given, dtype=np.float32)}
         if "weights" in options:
             inputs["weights"] = np.asarray(options.pop("weights"), dtype=np.float32)
-        return Case(name, inputs, {"metric": metric, **options})
+        if options.get("as_numbers"):
+            options["rows"] = np.stack(list(inputs.values()), axis=1).tolist()
+        return Case(name, inputs, {"metrics": [metric], **options})
 
     return [
         case("MeanMetric of scalars", "MeanMetric", values[:, 0]),
@@ -78,10 +73,14 @@ def batch_cases(seed: int) -> list[Case]:
         ("two classes in the labels", (2, 30), rng.integers(5, 7, size=(2, 30))),
     ):
         logits, targets = logits_and_labels(rng, shape, labels)
-        cases.append(Case(name, {"outputs": logits, "targets": targets}))
+        cases.append(Case(name, {"outputs": list(logits), "targets": list(targets)}))
     wrong, targets = logits_and_labels(rng, (2, 25))
-    cases.append(Case("all wrong", {"outputs": wrong, "targets": (wrong.argmax(-1) + 1) % CLASSES}))
+    cases.append(Case("all wrong", {"outputs": list(wrong), "targets": list((wrong.argmax(-1) + 1) % CLASSES)}))
     return cases
+
+
+def _evaluation(name: str, logits: np.ndarray, targets: np.ndarray) -> Case:
+    return Case(name, {"images": list(logits), "targets": list(targets)})
 
 
 def evaluation_cases(seed: int) -> list[Case]:
@@ -90,208 +89,56 @@ def evaluation_cases(seed: int) -> list[Case]:
     for name, share, shape in (("a quarter ignored", 0.25, (3, 40)), ("nothing ignored", 0.0, (2, 30)),
                                ("nearly all ignored", 0.95, (3, 40)), ("everything ignored", 1.0, (2, 20))):
         logits, targets = logits_and_labels(rng, shape)
-        cases.append(Case(name, {"images": logits, "targets": np.where(rng.random(shape) < share, IGNORE, targets)}))
+        cases.append(_evaluation(name, logits, np.where(rng.random(shape) < share, IGNORE, targets)))
     logits, targets = logits_and_labels(rng, (3, 25))
     targets[1] = IGNORE
-    cases.append(Case("one batch ignored", {"images": logits, "targets": targets}))
+    cases.append(_evaluation("one batch ignored", logits, targets))
     logits, targets = logits_and_labels(rng, (2, 33), np.full((2, 33), CLASSES - 1))
     targets[0, ::3] = IGNORE
-    cases.append(Case("mostly the last class", {"images": logits, "targets": targets}))
+    cases.append(_evaluation("mostly the last class", logits, targets))
     return cases
 
 
 def time_cases(seed: int) -> list[Case]:
     rng = np.random.default_rng(seed)
-    return [Case(name, {"times": rng.uniform(low, high, size=count)})
+    return [Case(name, {}, {"times": rng.uniform(low, high, size=count).tolist()})
             for name, low, high, count in (("five steps", 60, 90, 5), ("one step", 0.5, 1.5, 1),
                                            ("a slow step", 1, 9000, 12))]
 
 
-# -- how each is asked -----------------------------------------------------------------------------
+# -- at the article's size ---------------------------------------------------------------------------
+
+BATCHES, EVALUATED = 6, 3  # of a call of `collect`, of `evaluate`
 
 
-def quietly(ask: Callable) -> Callable:
-    """TorchMetrics warns of a NaN, and of a compute before an update: not what a learner should read here."""
-
-    def quiet(*args):
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return ask(*args)
-
-    return quiet
+def _loss_trial(rng: np.random.Generator, count: int) -> list[Case]:
+    return [Case("a step", {"losses": rng.uniform(0.5, 7.0, size=1).astype(np.float32)},
+                 {"batches": [int(rng.integers(1, ARTICLE_SIZE.batch + 1))]}) for _ in range(count)]
 
 
-def ask_update_loss(function, case, device):
-    metric = torchmetrics().MeanMetric().to(device)
-    losses = torch.from_numpy(np.array(case.inputs["losses"])).to(device)
-    batches = case.inputs["batches"].tolist()
-
-    def mean(count: int) -> float:
-        for loss, batch in zip(losses[:count].unbind(), batches[:count]):
-            function(metric, loss, batch)
-        return metric.compute().item()
-
-    found = {"mean": mean(len(batches)), "mean after another update": mean(1), "number of updates": metric.update_count}
-    metric.reset()
-    return {**found, "mean after a reset": mean(len(batches))}
+def _aggregator_trial(rng: np.random.Generator, count: int) -> list[Case]:
+    rows = int(rng.integers(2, 5))
+    return [Case("steps", {"values": rng.uniform(0.5, 7.0, size=rows).astype(np.float32),
+                           "weights": rng.integers(1, ARTICLE_SIZE.batch, size=rows).astype(np.float32)},
+                 {"metrics": ["MeanMetric", "SumMetric", "MaxMetric"]}) for _ in range(count)]
 
 
-def explain_update_loss(case, found, wanted) -> str | None:
-    if not isinstance(found, dict) or not isinstance(found.get("mean"), float):
-        return None
-    if math.isnan(found["mean"]):
-        return "The metric took nothing in (or a NaN, which its check removes)."
-    if math.isclose(found["mean"], float(np.nanmean(case.inputs["losses"])), rel_tol=1e-5):
-        return "That is the mean without the weights: a last batch of three images counts as much as a full one."
-    losses, batches = case.inputs["losses"], case.inputs["batches"]
-    seen = ~np.isnan(losses)
-    weighted_twice = np.average(losses[seen] * batches[seen], weights=batches[seen])
-    if any(math.isclose(found["mean"], mean, rel_tol=1e-5) for mean in (np.mean((losses * batches)[seen]), weighted_twice)):
-        return ("The loss was multiplied by its weight before: TorchMetrics does that itself. Give it the loss as it is, "
-                "and the weight beside it.")
-    if math.isclose(found["mean"], wanted["mean"], rel_tol=1e-5):
-        return ("The first result is right, and a later one is not: a metric remembers its last result and counts its "
-                "updates, both in `update`. Call that; do not write into its state.")
-    return None
+def _batch_trial(rng: np.random.Generator, count: int) -> list[Case]:
+    return [Case("batches", {name: list(values) for name, values in zip(
+        ("outputs", "targets"), logits_and_labels(rng, (BATCHES, ARTICLE_SIZE.batch)))}) for _ in range(count)]
 
 
-def ask_suppress(function, case, device):
-    base = getattr(torchmetrics(), case.options["metric"])
-
-    class Aggregator(base):
-        """The learner's decorator may change this class or make another of it."""
-
-    decorated = function(Aggregator)
-    if not isinstance(decorated, type):
-        raise Unusable(f"it returned a {type(decorated).__name__}; a class is wanted: the one it was given, changed, or "
-                       "a new one that inherits from it.")
-    if not issubclass(decorated, base):
-        raise Unusable(f"the class does not inherit from the one that was given ({base.__name__}): write "
-                       "`class …(MetricClass)`, not the name of one of them.")
-    metric = decorated(sync_on_compute=False).to(device)
-    numbers = bool(case.options.get("as_numbers"))
-
-    def update(target) -> None:
-        for row, value in enumerate(case.inputs["values"]):
-            given = [value] + ([case.inputs["weights"][row]] if "weights" in case.inputs else [])
-            target.update(*[float(v) if numbers else torch.from_numpy(np.array(v)).to(device) for v in given])
-
-    try:
-        function.run(lambda: update(metric))
-    except (AttributeError, TypeError, ValueError) as error:
-        raise Unusable(f"its update raised {describe_error(error, 'suppress_nan_check')}. The method that looks for NaN "
-                       "takes `(self, x, weight=None)`, where `SumMetric` and the like give no weight, and has to "
-                       "return two tensors, the values and the weights.") from error
-    found = {"value": metric.compute()}
-    copy = metric.clone()
-    update(copy)
-    found["value of a clone, updated again"] = copy.compute()
-    metric.reset()
-    update(metric)
-    return {**found, "value after a reset": metric.compute(), "device": metric.device.type == device.type}
-
-
-def explain_suppress(case, found, wanted) -> str | None:
-    if "weights" not in case.inputs or not isinstance(found, dict):
-        return None
-    plain = float(case.inputs["values"].mean())
-    if isinstance(found.get("value"), float) and abs(found["value"] - plain) < 1e-4 * max(1, abs(plain)):
-        return ("That is the mean without the weights. `nan_strategy=\"disable\"` does this in TorchMetrics 1.9.0: it "
-                "replaces the weights that it is given by ones, and says nothing. Replace the method that checks, and "
-                "hand the weights on.")
-    return None
-
-
-def check_where(found, device: torch.device) -> None:
-    """Raises Unusable where ``found`` is a dict and one of its values is not on the device: what the host counts is on no
-    device's clock."""
-    for name, value in found.items() if isinstance(found, dict) else ():
-        if not isinstance(value, torch.Tensor):
-            raise Unusable(f"{name!r} is a {type(value).__name__}; a scalar tensor on the device is wanted: whoever wants "
-                           "the number can read it later.")
-        if value.device.type != device.type:
-            raise Unusable(f"{name!r} is a tensor on the device {value.device}; it is wanted where the batches are: "
-                           "count there.")
-
-
-def _scalars(found, device: torch.device):
-    """Name → number, where it is a dict of scalars."""
-    check_where(found, device)
-    if isinstance(found, dict):
-        return {name: value.item() if value.numel() == 1 else value for name, value in found.items()}
+def _evaluation_trial(rng: np.random.Generator, count: int) -> list[Case]:
+    found = []
+    for _ in range(count):
+        logits, targets = logits_and_labels(rng, (EVALUATED, ARTICLE_SIZE.batch))
+        found.append(_evaluation("batches", logits, np.where(rng.random(targets.shape) < 0.2, IGNORE, targets)))
     return found
 
 
-def on_device(device, array) -> list[torch.Tensor]:
-    return [torch.from_numpy(np.array(part)).to(device) for part in array]
+def _time_trial(rng: np.random.Generator, count: int) -> list[Case]:
+    return [Case("steps", {}, {"times": rng.uniform(60, 110, size=1).tolist()}) for _ in range(count)]
 
 
-def ask_collect(function, case, device):
-    outputs, targets = (on_device(device, case.inputs[name]) for name in ("outputs", "targets"))
-    return _scalars(function(outputs, targets), device)
-
-
-def ask_evaluate(function, case, device):
-    # Images that are the logits: a network of no layers.
-    images = [image[:, :, None, None] for image in on_device(device, case.inputs["images"])]
-    loader = list(zip(images, on_device(device, case.inputs["targets"])))
-    return _scalars(function(nn.Flatten(), loader, device), device)
-
-
-def explain_averages(case, found, wanted) -> str | None:
-    if not isinstance(found, dict) or not all(isinstance(found.get(name), float) for name in wanted):
-        return None
-    own = [found[name] for name in wanted]
-    if any(map(math.isnan, own)):
-        return ("NaN is 0 / 0. A class that occurs and is never found has the share 0, and where no class occurs at all the "
-                "mean is 0: see to it that nothing is divided by 0 (`torch.where`, `clamp(min=1)`).")
-    if len(set(own)) == 1 and len(set(wanted.values())) > 1:
-        return ("All four are the same number: that is what average=\"micro\" gives (every error is a false positive "
-                "of one class and a false negative of another). Macro averages are wanted.")
-    if all(math.isclose(found[name], value, rel_tol=1e-5) for name, value in _mean_of_batches(case).items()):
-        return ("That is the mean of the batches' values. The batches have to be counted together, and the averages "
-                "computed once from the counts: `update` for each batch, `compute` at the end.")
-    if "images" in case.inputs and (case.inputs["targets"] == IGNORE).any():
-        return ("Two things are easily missed: a target that is IGNORE must count nowhere, as a prediction neither; "
-                "and the macro average is over the classes that occur in the labels or in the predictions that count.")
-    return "Every batch has to count, and once; count all of them, and compute the averages from the counts."
-
-
-def _mean_of_batches(case) -> dict[str, float]:
-    """What the averages of each batch alone are on average."""
-    cpu, each = torch.device("cpu"), []
-    logits = case.inputs["images"] if "images" in case.inputs else case.inputs["outputs"]
-    for output, target in zip(on_device(cpu, logits), on_device(cpu, case.inputs["targets"])):
-        each.append(evaluate(nn.Identity(), [(output, target)], cpu))
-    return {name: float(np.mean([values[name] for values in each])) for name in each[0]}
-
-
-def ask_step_time(function, case, device):
-    metric = function(device)
-    times = case.inputs["times"].tolist()
-    if not isinstance(metric, torchmetrics().Metric):
-        raise Unusable(f"it returned a {type(metric).__name__}; a metric of TorchMetrics is wanted, so that it can "
-                       "be kept, saved and reset like the others.")
-
-    def mean() -> float:
-        for time in times:
-            metric.update(time)
-        return float(metric.compute())
-
-    found = {"mean": mean()}
-    metric.update(2 * times[0])
-    found["mean after another update"] = float(metric.compute())
-    metric.reset()
-    found["mean after a reset"] = mean()
-    metric.reset()
-    with device_group(device):
-        try:
-            found["mean under DDP"] = mean()
-        except RuntimeError as error:
-            if "No backend type" not in str(error):
-                raise
-            raise Unusable(
-                f"its `compute` raised \"{error}\" under DDP. `compute` gathers the metric's state from all processes, and "
-                "a process group for GPUs (NCCL's) cannot move a CPU tensor. Either each process keeps its own mean (an "
-                "option of every metric), or the state lives on the GPU: then see that the update does not wait.") from error
-    return found
+LOSS_TRIAL, AGGREGATOR_TRIAL, BATCH_TRIAL, EVALUATION_TRIAL, TIME_TRIAL = (
+    Trial(cases) for cases in (_loss_trial, _aggregator_trial, _batch_trial, _evaluation_trial, _time_trial))

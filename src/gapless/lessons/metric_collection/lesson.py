@@ -1,7 +1,7 @@
 """Lesson 03: the metrics of a training loop, which make the host wait in every step. About TorchMetrics 1.9.0.
 
 The functions as first written are in ``functions``, the workload in ``workload``, the inputs and how they are asked in
-``cases``, the steps at full size in ``steps``.
+``cases``, how each function is called in ``stage``.
 """
 
 from __future__ import annotations
@@ -9,22 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import torch
-import torch.nn.functional as F
-from torch import nn
 
 from ...course.exercise import Exercise, Lesson, Program
-from . import cases, steps
-from .functions import (
-    CLASSES,
-    IGNORE,
-    METRICS,
-    collect,
-    evaluate,
-    step_time_metric,
-    suppress_nan_check,
-    torchmetrics,
-    update_loss,
-)
+from . import cases, explain, functions, stage
+from .functions import torchmetrics
 from .workload import LABELS, TrainingMetrics, size_in_words, training_step
 
 MADE_ON_THE_HOST = ("TorchMetrics makes a tensor of a Python number on the host and copies it to the metric's device, as "
@@ -33,11 +21,12 @@ MADE_ON_THE_HOST = ("TorchMetrics makes a tensor of a Python number on the host 
 EXERCISES = (
     Exercise(
         name="update_loss",
-        slow=update_loss,
+        slow=functions.update_loss,
         cases=cases.loss_cases,
-        ask=cases.quietly(cases.ask_update_loss),
-        step=steps.update_loss_step,
-        explain=cases.explain_update_loss,
+        ask=stage.ask_update_loss,
+        trial=cases.LOSS_TRIAL,
+        busy_ms=40.0,
+        explain=explain.update_loss,
         points={"values": 2, "syncs": 2},
         max_syncs=2,
         advice={
@@ -58,11 +47,12 @@ EXERCISES = (
     ),
     Exercise(
         name="suppress_nan_check",
-        slow=suppress_nan_check,
+        slow=functions.suppress_nan_check,
         cases=cases.aggregator_cases,
-        ask=cases.quietly(cases.ask_suppress),
-        step=steps.suppress_step,
-        explain=cases.explain_suppress,
+        ask=stage.ask_suppress,
+        trial=cases.AGGREGATOR_TRIAL,
+        busy_ms=40.0,
+        explain=explain.suppress,
         points={"values": 2, "syncs": 2, "host_time": 1},
         max_time_ratio={"host_time": 0.25},
         assumptions=LABELS,
@@ -79,11 +69,12 @@ EXERCISES = (
     ),
     Exercise(
         name="collect",
-        slow=collect,
+        slow=functions.collect,
         cases=cases.batch_cases,
-        ask=cases.quietly(cases.ask_collect),
-        step=steps.collect_step,
-        explain=cases.explain_averages,
+        ask=stage.ask_collect,
+        trial=cases.BATCH_TRIAL,
+        on_device=True,
+        explain=explain.averages,
         relative_tolerance=1e-5,
         absolute_tolerance=1e-6,
         points={"values": 2, "syncs": 2, "step_time": 1},
@@ -111,10 +102,11 @@ EXERCISES = (
     ),
     Exercise(
         name="step_time_metric",
-        slow=step_time_metric,
+        slow=functions.step_time_metric,
         cases=cases.time_cases,
-        ask=cases.quietly(cases.ask_step_time),
-        step=steps.step_time_step,
+        ask=stage.ask_step_time,
+        trial=cases.TIME_TRIAL,
+        busy_ms=40.0,
         truth_on_device=True,
         points={"values": 2, "syncs": 2},
         advice={
@@ -137,11 +129,13 @@ EXERCISES = (
     ),
     Exercise(
         name="evaluate",
-        slow=evaluate,
+        slow=functions.evaluate,
         cases=cases.evaluation_cases,
-        ask=cases.quietly(cases.ask_evaluate),
-        step=steps.evaluate_step,
-        explain=cases.explain_averages,
+        ask=stage.ask_evaluate,
+        trial=cases.EVALUATION_TRIAL,
+        on_device=True,
+        busy_ms=40.0,
+        explain=explain.averages,
         relative_tolerance=1e-5,
         absolute_tolerance=1e-6,
         points={"values": 2, "syncs": 3, "host_time": 1},
@@ -205,8 +199,7 @@ LESSON = Lesson(
     id="03_metric_collection",
     title="Metric collection",
     exercises={exercise.name: exercise for exercise in EXERCISES},
-    names=lambda: {"torch": torch, "nn": nn, "F": F, "METRICS": METRICS, "CLASSES": CLASSES, "IGNORE": IGNORE,
-                   "MeanMetric": torchmetrics().MeanMetric, "MetricCollection": torchmetrics().MetricCollection},
+    names=stage.names,
     programs=programs,
     size=size_in_words,
     article="A40, PyTorch 2.5.1, TorchMetrics 1.6.1",

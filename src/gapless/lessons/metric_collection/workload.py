@@ -6,13 +6,10 @@ its metrics, our code. torchvision is imported when it is needed: the core does 
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
-import torch.distributed as dist
 import torch.nn.functional as F
 from torch import nn
 
@@ -147,55 +144,3 @@ def waits_by_block(report: StepReport) -> MarkdownText:
     lines = [f"| block | waits a step | waiting, ms a step ({kind}) |", "|---|---:|---:|"]
     lines += [f"| {name} | {len(times) / steps:g} | {sum(times) / steps:.2f} |" for name, times in found.items()]
     return MarkdownText("\n".join(lines))
-
-
-# -- a busy device --------------------------------------------------------------------------------
-
-
-class TimedNetwork(nn.Module):
-    """Runs ResNet-18 on images N×3×H×W, without values on the virtual GPU, and returns the next of ``answers`` (logits
-    N×C): the time is ResNet-18's, and the numbers are known. Call it where tensors have values."""
-
-    def __init__(self, device: torch.device, answers: list[torch.Tensor]):
-        super().__init__()
-        self._mode = (lambda: vgpu.shape_only(LABELS)) if device.type == "vgpu" else nullcontext
-        self._answers, self._next = answers, 0
-        torch.manual_seed(0)
-        with self._mode():
-            self.network = make_network(CLASSES).to(device).eval()
-
-    def forward(self, images: torch.Tensor) -> torch.Tensor:
-        with self._mode(), torch.no_grad():
-            self.network(images)
-        answer = self._answers[self._next % len(self._answers)]
-        self._next += 1
-        return answer
-
-
-def make_images(device: torch.device, size: Size = ARTICLE_SIZE) -> torch.Tensor:
-    """Images N×3×H×W on the device; where shapes are simulated, without values."""
-    shape = (size.batch, 3, size.side, size.side)
-    return torch.empty(shape, device=device) if device.type == "vgpu" else torch.rand(shape, device=device)
-
-
-# -- a process group ------------------------------------------------------------------------------
-
-BACKENDS = {"cuda": "cuda:nccl", "vgpu": "vgpu:gloo", "cpu": "cpu:gloo"}
-
-
-@contextmanager
-def device_group(device: torch.device) -> Iterator[None]:
-    """Inside, this process is a process group of its own, which serves ``device`` and no other, as NCCL serves CUDA and not
-    the CPU. No network, no second process.
-
-    Raises RuntimeError where a process group is open already.
-    """
-    if dist.is_initialized():
-        raise RuntimeError("a process group is open in this Python process: call torch.distributed.destroy_process_group()")
-    dist.init_process_group(BACKENDS[device.type], store=dist.HashStore(), rank=0, world_size=1)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # barrier() remarks which device it takes
-            yield
-    finally:
-        dist.destroy_process_group()

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
 
 import numpy as np
-import torch
-
 from ... import vgpu
 from ...evidence import views
 from ...evidence.trace import Trace
 from ...course.evidence import Case
-from .answers import ENOUGH, Measured
+from .right import ENOUGH
 from .traces import (
     BACKWARD,
     MAIN,
@@ -36,10 +33,6 @@ def _trace_case(name: str, events: list[dict], **options) -> Case:
 
 def trace_of(case: Case) -> Trace:
     return Trace(case.options["events"])
-
-
-def ask_trace(function: Callable, case: Case, device: torch.device) -> object:
-    return function(trace_of(case), **{key: value for key, value in case.options.items() if key != "events"})
 
 
 def utilization_cases(seed: int) -> list[Case]:
@@ -193,20 +186,6 @@ def _telling(table: dict[int, dict | None]) -> bool:
         return False
     right = min(batch for batch, row in fits.items() if batch / row["step_ms"] >= ENOUGH * best)
     return right != max(fits, key=lambda batch: fits[batch]["gpu_utilization"])
-
-
-def ask_batch(function: Callable, case: Case, device: torch.device) -> object:
-    table = case.options["table"]
-
-    def measure(batch):
-        row = table.get(str(batch))
-        if str(batch) not in table:
-            raise ValueError(f"{batch!r} is none of the candidates: measure those")
-        if row is None:
-            raise torch.OutOfMemoryError(f"batch {batch} does not fit into the card's memory")
-        return Measured(**row)
-
-    return function(measure, list(case.options["candidates"]))
 
 
 def idle_cases(seed: int) -> list[Case]:

@@ -8,21 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import torch
 
 from ...evidence import views
 from ...course.exercise import Exercise, Lesson, Program
-from . import answers, cases, explain
-from .traces import line_of  # not of the module that holds the answers: a function leads to its module
+from . import cases, explain, functions, right, stage
 from .workload import training_step
 
 EXERCISES = (
     Exercise(
         name="gpu_utilization",
-        slow=answers.gpu_utilization,
+        slow=functions.gpu_utilization,
         right=views.gpu_utilization,
         cases=cases.utilization_cases,
-        ask=cases.ask_trace,
+        ask=stage.ask_trace,
         explain=explain.utilization,
         points={"values": 4},
         hints=(
@@ -38,10 +36,10 @@ EXERCISES = (
     ),
     Exercise(
         name="sm_efficiency",
-        slow=answers.sm_efficiency,
+        slow=functions.sm_efficiency,
         right=views.sm_efficiency,
         cases=cases.busy_sm_cases,
-        ask=cases.ask_trace,
+        ask=stage.ask_trace,
         explain=explain.efficiency,
         points={"values": 4},
         hints=(
@@ -55,10 +53,10 @@ EXERCISES = (
     ),
     Exercise(
         name="achieved_occupancy",
-        slow=answers.achieved_occupancy,
+        slow=functions.achieved_occupancy,
         right=views.achieved_occupancy,
         cases=cases.efficiency_cases,
-        ask=cases.ask_trace,
+        ask=stage.ask_trace,
         explain=explain.occupancy,
         points={"values": 2},
         hints=(
@@ -71,10 +69,10 @@ EXERCISES = (
     ),
     Exercise(
         name="choose_batch_size",
-        slow=answers.choose_batch_size,
-        right=answers.right_choose_batch_size,
+        slow=functions.choose_batch_size,
+        right=right.right_choose_batch_size,
         cases=cases.batch_cases,
-        ask=cases.ask_batch,
+        ask=stage.ask_batch,
         explain=explain.batch,
         points={"values": 3},
         hints=(
@@ -87,10 +85,10 @@ EXERCISES = (
     ),
     Exercise(
         name="top_operators",
-        slow=answers.top_operators,
-        right=answers.right_top_operators,
+        slow=functions.top_operators,
+        right=right.right_top_operators,
         cases=cases.operator_cases,
-        ask=cases.ask_trace,
+        ask=stage.ask_trace,
         explain=explain.operators,
         points={"values": 4},
         absolute_tolerance=1e-3,
@@ -106,10 +104,10 @@ EXERCISES = (
     ),
     Exercise(
         name="memory_by_operator",
-        slow=answers.memory_by_operator,
-        right=answers.right_memory_by_operator,
+        slow=functions.memory_by_operator,
+        right=right.right_memory_by_operator,
         cases=cases.memory_cases,
-        ask=cases.ask_trace,
+        ask=stage.ask_trace,
         explain=explain.memory,
         points={"values": 4},
         hints=(
@@ -124,10 +122,10 @@ EXERCISES = (
     ),
     Exercise(
         name="source_of",
-        slow=answers.source_of,
-        right=answers.right_source_of,
+        slow=functions.source_of,
+        right=right.right_source_of,
         cases=cases.source_cases,
-        ask=cases.ask_trace,
+        ask=stage.ask_trace,
         explain=explain.source,
         points={"values": 4},
         absolute_tolerance=1e-3,
@@ -141,10 +139,10 @@ EXERCISES = (
     ),
     Exercise(
         name="why_idle",
-        slow=answers.why_idle,
-        right=answers.right_why_idle,
+        slow=functions.why_idle,
+        right=right.right_why_idle,
         cases=cases.idle_cases,
-        ask=cases.ask_trace,
+        ask=stage.ask_trace,
         explain=explain.idle,
         points={"values": 5},
         hints=(
@@ -172,7 +170,7 @@ LESSON = Lesson(
     id="01_profiler_tour",
     title="A tour of the profiler",
     exercises={exercise.name: exercise for exercise in EXERCISES},
-    names=lambda: {"torch": torch, "line_of": line_of},
+    names=stage.names,
     programs=programs,
     size=lambda device: "ResNet-50, images of 3×224×224, float32",
     article="batch 4 → 32, PyTorch 1.9",

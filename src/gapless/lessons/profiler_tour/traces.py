@@ -11,9 +11,8 @@ import numpy as np
 
 from ... import vgpu
 from ...measure.recorder import as_trace
-from ...evidence.trace import Span, Trace
+from ...evidence.trace import Trace
 from ...vgpu.hardware.costs import Kernel
-from ...evidence.waits import source_line
 
 BLOCKS, OCCUPANCY = "blocks per SM", "est. achieved occupancy %"
 HOST, GPU = 1, 0  # processes
@@ -135,12 +134,6 @@ LIBRARY_LINES = ("torch/nn/modules/module.py(1739): _call_impl", "torch/nn/modul
                  "<built-in function linear>", "nn.Module: Linear_3")
 CALLING_LINE, BACKWARD_LINE = "train/loop.py(18): step", "train/loop.py(20): step"
 OWN_BACKWARD_LINE, LOADER_LINE = "train/layers.py(40): backward", "train/loader.py(9): fetch"
-
-
-def line_of(span: Span) -> str | None:
-    """``train/model.py:31`` of a Python frame in a trace; None for the frames of PyTorch and of Python itself, and for
-    whatever is no Python frame."""
-    return source_line(span.name) if span.category == "python" else None
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from ...measure.profile import time_step
 from ...measure.profiler import record_function
 from ...evidence.trace import Trace
 from ...course.exercise import full_size
-from .answers import Measured
+from .functions import Measured
 
 BATCHES = (4, 32)
 TRACE_CARD = "h100"  # fast beside its host, so that a small batch leaves it idle

@@ -8,7 +8,7 @@ this file is fitted to a measurement; a card file (:mod:`gapless.vgpu.cardfile`)
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 GIB = 2**30
 
@@ -96,6 +96,14 @@ class Card:
         """Share of the peak of ``dtype`` that a kernel of ``kind`` reaches."""
         share = self.math_efficiency.get(f"{kind}:{dtype}", self.math_efficiency.get(kind))
         return MATH_EFFICIENCY[kind] if share is None else share
+
+    def slowed(self, factor: float, floor: float = 1.0) -> Card:
+        """A card ``factor`` times as slow in arithmetic, memory and copies: so work that grows with its size takes as long there
+        as ``factor`` times the work here. Its shortest kernel is ``floor`` times as long."""
+        return replace(self, bandwidth_bytes_per_s=self.bandwidth_bytes_per_s / factor,
+                       pcie_bytes_per_s=self.pcie_bytes_per_s / factor,
+                       peak_flops={dtype: rate / factor for dtype, rate in self.peak_flops.items()},
+                       kernel_floor_ns=round(self.kernel_floor_ns * floor))
 
 
 _T = 1e12

@@ -1,0 +1,73 @@
+"""How a learner's function is called: the part of an exercise that runs beside the learner's code.
+
+In a notebook that is the one process there is. In grading it is a process of its own, which has nothing but this, the
+lesson's ``stage`` and what it imports: neither what is right nor how it is judged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from dataclasses import dataclass, field
+
+import torch
+
+
+@dataclass
+class Given:
+    """What a function is called with. ``inputs``: argument name → tensor on the device, or a list of them. ``options``: further
+    arguments, plain JSON values. ``needs_grad``: the inputs whose gradient is wanted. ``note(text)`` writes down a line, and when
+    on the device's clock it came."""
+
+    inputs: dict[str, torch.Tensor | list[torch.Tensor]]
+    options: dict = field(default_factory=dict)
+    needs_grad: tuple[str, ...] = ()
+    note: Callable[[str], None] = lambda text: None
+
+
+# In three parts, divided by two ``yield``: what is made ready, what is measured, and what is looked at afterwards; the answer is
+# returned. (function, given, device) → such a generator.
+Ask = Callable[[Callable, Given, torch.device], Generator[None, None, object]]
+
+RESULT, GRADIENTS = "result", "gradients"
+
+
+def ask_for_tensor(function: Callable, given: Given, device: torch.device) -> Generator[None, None, dict]:
+    """Call a function from tensors to one tensor, and go backward from it: ``{"result": …, "gradients": {name: …}}``."""
+    leaves = {name: tensor.detach().requires_grad_(name in given.needs_grad) for name, tensor in given.inputs.items()}
+    yield
+    result = function(*leaves.values(), **given.options)
+    if given.needs_grad and isinstance(result, torch.Tensor) and result.requires_grad and result.numel() == 1:
+        result.sum().backward()
+    yield
+    return {RESULT: result, GRADIENTS: {name: leaves[name].grad for name in given.needs_grad}}
+
+
+class Call:
+    """One call of a learner's function, in the three parts of :data:`Ask`. Each raises what the function raises."""
+
+    def __init__(self, parts: Generator[None, None, object]):
+        self._parts = parts
+        next(parts)
+
+    def run(self) -> None:
+        """What is measured."""
+        next(self._parts)
+
+    def finish(self):
+        """The answer: plain data, and tensors that nobody has read yet."""
+        try:
+            next(self._parts)
+        except StopIteration as end:
+            return end.value
+        raise RuntimeError("an exercise's ask has two yields")
+
+
+class LocalStage:
+    """The learner's ``function`` in this process. ``ask`` is the exercise's (:class:`gapless.course.exercise.Exercise`)."""
+
+    def __init__(self, function: Callable, device: torch.device, ask: Ask | None = None):
+        self._function, self._device, self._ask = function, device, ask or ask_for_tensor
+
+    def begin(self, given: Given) -> Call:
+        """A call of the function, made ready."""
+        return Call(self._ask(self._function, given, self._device))

@@ -1,0 +1,141 @@
+"""Lesson 00: the inputs on which answers are compared, small and middling, and those at full size."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import torch
+
+from ...course.evidence import Case
+from ...course.exercise import Note, Trial
+from ...course.stage import Given
+from ...vgpu import Card
+from .workload import EVERY, ITERATIONS, LIMIT, WIDTH, make_network, rows_for
+
+# -- time_step --------------------------------------------------------------------------------------
+
+
+def stopwatch_cases(seed: int) -> list[Case]:
+    """Programs of all kinds; ``busy`` of them begin while the device still works on something else."""
+    rng = np.random.default_rng(seed)
+
+    def case(name: str, program: str, size: int, warmup: int, steps: int, busy: bool = False) -> Case:
+        return Case(name, {}, {"program": program, "size": size, "warmup": warmup, "steps": steps, "busy": busy})
+
+    def between(low: int, high: int) -> int:
+        return int(rng.integers(low, high))
+
+    return [
+        case("many short kernels", "small", between(30, 90), 3, between(15, 30)),
+        case("a few long kernels", "long", between(2500, 4000), 2, between(10, 20)),
+        case("long kernels, so many steps that the queue is full", "long", between(2000, 3000), 2, between(700, 800)),
+        case("short kernels, then a long one", "both", between(1800, 2200), 3, between(15, 30)),
+        case("every step reads a number back", "reads back", between(20, 60), 2, between(10, 20)),
+        case("the first steps are slow", "slow at first", between(1500, 2500), between(3, 6), between(10, 20)),
+        case("no warm-up, and the device still busy with earlier work", "long", between(2000, 3000), 0, between(5, 10),
+             busy=True),
+        case("a single step", "long", between(2500, 4000), 1, 1),
+    ]
+
+
+# -- predict_step_ms --------------------------------------------------------------------------------
+
+
+def prediction_cases(seed: int) -> list[Case]:
+    """Programs in words that any card can fill: rows of (operator, how long, how often). A length in ms; or, as a
+    "share", in parts of the time that the host needs for the step; as "shortest", in times that of the shortest kernel; None
+    for a kernel that does hardly anything."""
+    rng = np.random.default_rng(seed)
+
+    def case(name: str, *rows) -> Case:
+        return Case(name, {}, {"rows": [list(row) for row in rows]})
+
+    def ms(low: float, high: float) -> float:
+        return round(float(rng.uniform(low, high)), 3)
+
+    def count(low: int, high: int) -> int:
+        return int(rng.integers(low, high))
+
+    return [
+        # So long that the time is more than a launch takes even where somebody takes its seconds for milliseconds.
+        case("long matrix products", ("matmul", ms(16, 25), count(2, 5))),
+        case("long sums", ("add", ms(1, 3), count(3, 7))),
+        case("products and sums", ("matmul", ms(1.5, 2.5), 2), ("add", ms(1, 1.5), 3)),
+        case("thin products, as long to compute as to move", ("thin", ms(1, 2), count(2, 5))),
+        case("many short kernels", ("add", None, count(150, 400))),
+        case("many short kernels and a long product, the host is slower",
+             ("add", None, count(200, 300)), ("matmul", "0.5 share", 1)),
+        case("many short kernels and a long product, the device is slower",
+             ("add", None, count(200, 300)), ("matmul", "1.05 share", 1)),
+        case("many kernels half as long again as the shortest, and a long product, the device is slower",
+             ("add", "1.5 shortest", count(200, 300)), ("matmul", "0.8 share", 1)),
+        case("products, sums and short kernels", ("matmul", ms(1, 2), count(2, 4)), ("add", ms(0.5, 1), count(2, 6)),
+             ("add", None, count(100, 200))),
+    ]
+
+
+# -- train ------------------------------------------------------------------------------------------
+
+
+def _training(rng: np.random.Generator, name: str, steps: int, every: int, limit: float, *, rows: int = 4, width: int = 6,
+              scale: float = 1.0) -> Case:
+    """A training of ``steps`` batches from weights of its own; now and then a high loss."""
+    y = rng.normal(size=(steps, rows, 1)) * np.where(rng.random((steps, 1, 1)) < 0.3, 3.0, 1.0) * scale
+    shapes = [tuple(parameter.shape) for parameter in make_network(1, width).parameters()]
+    return Case(name, {"weights": [(rng.uniform(-1, 1, shape) / width**0.5).astype(np.float32) for shape in shapes],
+                       "x": list(rng.normal(size=(steps, rows, width)).astype(np.float32)), "y": list(y.astype(np.float32))},
+                {"every": every, "limit": limit})
+
+
+def training_cases(seed: int) -> list[Case]:
+    """Small trainings with some high losses, and the ends at which loops go wrong. A limit is exact in float32."""
+    rng = np.random.default_rng(seed)
+    return [
+        _training(rng, "a high loss now and then", 23, 5, LIMIT),
+        _training(rng, "as many steps as are read at once", 12, 4, LIMIT),
+        _training(rng, "fewer steps than are read at once", 3, 10, LIMIT),
+        _training(rng, "one step", 1, 1, LIMIT),
+        _training(rng, "no loss above the limit", 11, 3, 2.0**20),
+        _training(rng, "every loss above the limit", 11, 3, 0.0),
+        _training(rng, "large numbers", 17, 4, 2.0**20, scale=10.0),
+    ]
+
+
+def _trial(rng: np.random.Generator, count: int) -> list[Case]:
+    rows, width = int(rng.integers(40, 57)), int(rng.integers(56, 73))
+    return [_training(rng, "a training", ITERATIONS, EVERY, LIMIT, rows=rows, width=width) for _ in range(count)]
+
+
+def _slowdown(card: Card) -> float:
+    """Such that a training step of the trial keeps the device busy for about as long as one at full size: its activations are
+    read and written about ten times."""
+    return 0.11e-3 * card.bandwidth_bytes_per_s * card.memory_share("pointwise") / (10 * 4 * 64 * 48)
+
+
+TRAINING_TRIAL = Trial(_trial, _slowdown)
+
+
+def full_training(device: torch.device) -> Callable[[], Given]:
+    """One call of ``train`` at full size."""
+    rows = rows_for(device)
+    weights = [torch.randn(tuple(parameter.shape), device=device) / WIDTH**0.5 for parameter in make_network().parameters()]
+    x, y = torch.randn(rows, WIDTH, device=device), torch.randn(rows, 1, device=device)
+    inputs = {"weights": weights, "x": [x] * ITERATIONS, "y": [y] * ITERATIONS}
+    return lambda: Given(inputs, {"every": EVERY, "limit": LIMIT})
+
+
+NO_LINE = "no line"
+
+
+def see_training(case: Case, answer: dict, notes: list[Note]) -> dict:
+    """The answer with the logged ``lines``, and in words which of them came too ``late`` and which too ``early``."""
+    late = early = NO_LINE
+    every = case.options["every"]
+    for number, note in enumerate(notes, start=1):
+        steps = note.used.get("x", number)
+        if steps - number > 2 * every and late == NO_LINE:
+            late = f"line {number} came after step {steps}, with every={every}"
+        if number > steps and early == NO_LINE:
+            early = f"line {number}, and the network had been called {steps} times"
+    return {"lines": [note.text for note in notes], "late": late, "early": early, **answer}

@@ -1,0 +1,135 @@
+"""Lesson 00: what a card reaches, and programs described by their FLOPs, bytes and launches.
+
+The card's figures are the virtual GPU's: on a real GPU too.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+
+from ... import vgpu
+
+FLOAT_BYTES = 4
+SMALL = 1000  # elements of a kernel that is as short as a kernel can be
+
+
+@dataclass(frozen=True)
+class Rates:
+    """What a card and its host reach. ``flops_per_s``: float32 matrix products; ``bytes_per_s``: reading and writing the
+    card's memory; ``kernel_ms``: the shortest kernel; ``launch_ms``: what one operator costs the host."""
+
+    key: str
+    name: str
+    flops_per_s: float
+    bytes_per_s: float
+    kernel_ms: float
+    launch_ms: float
+
+
+def card_for(device: torch.device) -> vgpu.Card:
+    """The card that is modelled: the virtual GPU's; beside a real GPU the card of its name, else the course's default."""
+    if device.type == "cuda":
+        name = torch.cuda.get_device_name(device)
+        return next((card for card in vgpu.CARDS.values() if card.name == name), vgpu.find_card("a10g"))
+    return vgpu.card()
+
+
+def rates_of(device: torch.device) -> Rates:
+    """The figures to predict with: the data sheet's, times the share of them that the virtual GPU takes kernels to reach."""
+    card = card_for(device)
+    return Rates(card.key, card.name, card.peak_flops["float32"] * card.math_share("matmul", "float32"),
+                 card.bandwidth_bytes_per_s * card.memory_share("pointwise"), card.kernel_floor_ns / 1e6,
+                 (card.host.op_ns + card.host.launch_ns) / 1e6)
+
+
+# -- programs -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Operator:
+    """``times`` calls of one operator on float32: ``matmul`` of a ``size``×``inner`` with an ``inner``×``size`` matrix
+    (``inner`` None: square), or ``add`` of two vectors of ``size`` numbers."""
+
+    name: str
+    size: int
+    times: int
+    inner: int | None = None
+
+    @property
+    def shapes(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Of the two inputs."""
+        if self.name == "add":
+            return (self.size,), (self.size,)
+        inner = self.inner or self.size
+        return (self.size, inner), (inner, self.size)
+
+    @property
+    def flops(self) -> float:
+        """Of one call. A product of matrices takes ``inner`` multiply-adds for each number of its result."""
+        return 2.0 * self.size**2 * (self.inner or self.size) if self.name == "matmul" else float(self.size)
+
+    @property
+    def bytes(self) -> float:
+        """Of one call: two inputs read, one result written."""
+        result = self.size**2 if self.name == "matmul" else self.size
+        return float(FLOAT_BYTES) * (sum(math.prod(shape) for shape in self.shapes) + result)
+
+
+def numbers(program: list[Operator]) -> dict[str, list]:
+    """The program as ``predict_step_ms`` is told of it: an entry for each operator."""
+    return {"flops": [o.flops for o in program], "bytes": [o.bytes for o in program], "launches": [o.times for o in program]}
+
+
+def step_of(program: list[Operator], device: torch.device) -> Callable[[], None]:
+    """The program as a step on ``device``."""
+    data = [[torch.empty(shape, device=device) for shape in operator.shapes] for operator in program]
+
+    def step():
+        for operator, (a, b) in zip(program, data):
+            run = torch.mm if operator.name == "matmul" else torch.add
+            for _ in range(operator.times):
+                run(a, b)
+
+    return step
+
+
+def example_program(rates: Rates) -> list[Operator]:
+    """A step with something of everything, sized for the card."""
+    return [product_of(2.0, 2, rates), sum_of(1.0, 3, rates), Operator("add", SMALL, 100)]
+
+
+def product_of(ms: float, times: int, rates: Rates) -> Operator:
+    """A matrix product that takes about ``ms`` on the card."""
+    return Operator("matmul", round((ms * 1e-3 * rates.flops_per_s / 2) ** (1 / 3)), times)
+
+
+def thin_product_of(ms: float, times: int, rates: Rates) -> Operator:
+    """A matrix product that takes about ``ms`` to compute and about ``ms`` to move its bytes."""
+    inner = max(2, round(2 * rates.flops_per_s / rates.bytes_per_s))  # FLOPs ÷ bytes is about half of it
+    return Operator("matmul", round((ms * 1e-3 * rates.flops_per_s / (2 * inner)) ** 0.5), times, inner)
+
+
+def sum_of(ms: float, times: int, rates: Rates) -> Operator:
+    """A sum of two vectors that takes about ``ms`` on the card."""
+    return Operator("add", round(ms * 1e-3 * rates.bytes_per_s / (3 * FLOAT_BYTES)), times)
+
+
+def program_of(rows: list, rates: Rates) -> list[Operator]:
+    """A program in the words of a case (``cases.prediction_cases``), sized for the card."""
+    host_ms = rates.launch_ms * sum(times for *_, times in rows)
+    program = []
+    for name, length, times in rows:
+        if length is None:
+            program.append(Operator(name, SMALL, times))
+            continue
+        if isinstance(length, str):
+            number, unit = length.split()
+            ms = float(number) * {"share": host_ms, "shortest": rates.kernel_ms}[unit]
+        else:
+            ms = length
+        program.append({"matmul": product_of, "thin": thin_product_of, "add": sum_of}[name](ms, times, rates))
+    return program

@@ -1,0 +1,38 @@
+"""Lesson 00: what is right, where that is not what the function as handed out gives."""
+
+from __future__ import annotations
+
+from ... import vgpu
+from ...measure.profile import time_step as library_time_step
+from ...vgpu.hardware.costs import Kernel
+
+LONG_RUN = 100  # steps
+
+
+def right_time_step(step, warmup, steps, device):
+    """What a step takes in a long run, in ms: the library's own stopwatch."""
+    blocks = 1 if device.type == "vgpu" else 5
+    return library_time_step(step, warmup=warmup, steps=steps, blocks=blocks, device=device).true_ms
+
+
+def right_step_ms(flops, bytes, launches, card):
+    """The virtual GPU's clock for a step of such kernels, in a long run: nothing of the roofline is in it."""
+    modelled = vgpu.card() if vgpu.card().key == card.key else vgpu.find_card(card.key)
+    timeline = vgpu.Timeline(modelled)
+    durations = [Kernel("kernel", "matmul" if f > b else "pointwise", b, f if f > b else 0.0).duration_ns(modelled)
+                 for f, b in zip(flops, bytes)]
+
+    def step():
+        for duration_ns, count in zip(durations, launches):
+            for _ in range(count):
+                timeline.begin_op("operator")
+                timeline.launch("kernel", duration_ns)
+                timeline.end_op()
+
+    step()
+    timeline.synchronize_device()
+    start_ns = timeline.host_ns
+    for _ in range(LONG_RUN):
+        step()
+    timeline.synchronize_device()
+    return (timeline.host_ns - start_ns) / LONG_RUN / 1e6

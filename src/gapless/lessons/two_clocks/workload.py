@@ -1,0 +1,132 @@
+"""Lesson 00: the programs that are timed and trained."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from .rates import card_for
+
+WIDTH = 1024
+ITERATIONS, EVERY = 30, 15  # of one call of `train` at full size
+LEARNING_RATE = 0.01
+LIMIT = 3.0  # of most trainings, small and large
+
+# -- for the stopwatch ----------------------------------------------------------------------------
+
+SMALL = 16  # elements of a kernel that is as short as a kernel can be
+
+
+def _small_kernels(device: torch.device, size: int, warmup: int) -> Callable[[], object]:
+    x = torch.empty(SMALL, device=device)
+
+    def step():
+        y = x
+        for _ in range(size):
+            y = y + 1
+        return y
+
+    return step
+
+
+def long_kernels(device: torch.device, size: int, warmup: int) -> Callable[[], object]:
+    a = torch.empty(size, size, device=device)
+
+    def step():
+        return (a @ a) @ a
+
+    return step
+
+
+def _both(device: torch.device, size: int, warmup: int) -> Callable[[], object]:
+    """Host and device have about as much to do: whoever makes them take turns pays."""
+    small, a = _small_kernels(device, 40, warmup), torch.empty(size, size, device=device)
+
+    def step():
+        small()
+        return a @ a
+
+    return step
+
+
+def _reads_back(device: torch.device, size: int, warmup: int) -> Callable[[], object]:
+    small = _small_kernels(device, size, warmup)
+    return lambda: small()[0].item()
+
+
+def _slow_at_first(device: torch.device, size: int, warmup: int) -> Callable[[], object]:
+    """The first ``warmup`` steps have nine times the work, as when kernels are tried out or compiled."""
+    a, done = torch.empty(size, size, device=device), 0
+
+    def step():
+        nonlocal done
+        done += 1
+        for _ in range(9 if done <= warmup else 1):
+            a @ a
+
+    return step
+
+
+PROGRAMS = {"small": _small_kernels, "long": long_kernels, "both": _both, "reads back": _reads_back,
+            "slow at first": _slow_at_first}
+
+
+# -- for the training loop ------------------------------------------------------------------------
+
+
+def make_network(layers: int = 1, width: int = WIDTH) -> nn.Sequential:
+    """``layers`` times a linear layer of ``width`` and a ReLU, then a linear layer to one number."""
+    stack: list[nn.Module] = []
+    for _ in range(layers):
+        stack += [nn.Linear(width, width), nn.ReLU()]
+    return nn.Sequential(*stack, nn.Linear(width, 1))
+
+
+DEEP_LAYERS, DEEP_ROWS = 20, 4096
+
+
+def deep_step(device: torch.device) -> Callable[[], None]:
+    """A training step that keeps the device busy for long and the host for a short time: 20 layers, batch 4096.
+
+    Nothing in it waits. On the virtual GPU call it inside ``full_size``.
+    """
+    model = make_network(DEEP_LAYERS).to(device)
+    optimizer = torch.optim.SGD(model.parameters(), lr=LEARNING_RATE)
+    x, y = torch.randn(DEEP_ROWS, WIDTH, device=device), torch.randn(DEEP_ROWS, 1, device=device)
+
+    def step():
+        optimizer.zero_grad()
+        F.mse_loss(model(x), y).backward()
+        optimizer.step()
+
+    return step
+
+
+def rows_for(device: torch.device) -> int:
+    """The batch that keeps the device busy for about 0.25 ms, by its arithmetic and its memory: somewhat longer than the
+    host needs, so that neither has much more to do and waiting costs a good deal."""
+    card = card_for(device)
+    # A row: one product forward and one for the weights' gradient; its activations written and read about ten times.
+    seconds = (4 * WIDTH**2 / (card.peak_flops["float32"] * card.math_share("matmul", "float32"))
+               + 10 * 4 * WIDTH / (card.bandwidth_bytes_per_s * card.memory_share("pointwise")))
+    return max(64, round(0.25e-3 / seconds / 64) * 64)
+
+
+def training_run(function: Callable, device: torch.device, iterations: int = ITERATIONS, every: int = EVERY
+                 ) -> Callable[[], None]:
+    """A function without arguments that calls ``function`` (``train`` or another like it) for ``iterations`` steps.
+
+    On the virtual GPU call it inside ``full_size``: the losses then read as zeros.
+    """
+    rows = rows_for(device)
+    model = make_network().to(device)
+    optimizer = torch.optim.SGD(model.parameters(), lr=LEARNING_RATE)
+    x, y = torch.randn(rows, WIDTH, device=device), torch.randn(rows, 1, device=device)
+
+    def step():
+        function(model, optimizer, [(x, y)] * iterations, LIMIT, every, lambda text: None)
+
+    return step

@@ -1,0 +1,296 @@
+"""The device's end of a program in another process (:mod:`gapless.vgpu.link` is the other end).
+
+Here are the values, the clock, the card and the recording. What comes from the other side is read as from an enemy: an
+operator of PyTorch's on tensors that it was given or made itself, or one of the few questions in ``_QUESTIONS``. Nothing that
+it says is taken to be true.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import torch
+
+from . import pinned
+from .dispatch import dispatch
+from .state import state
+from .tensor import DEVICE, VirtualTensor
+from .wire import Channel, Decoder, Encoder, WireError
+
+_SPACES = ("aten", "prims")
+# Operators that reach for more than tensors.
+_REFUSED = frozenset({"aten::from_file", "aten::set_.source_Storage", "aten::set_.source_Storage_storage_offset"})
+_LINE = re.compile(r"(cell \"\w{1,80}\"|notebook cell|[\w./<>\- ]{1,300})\(\d{1,7}\): [\w<>. ]{1,160}")
+_MOST_TENSORS = 1_000_000
+_DTYPES = ("float32", "float64", "float16", "bfloat16")
+_PRECISIONS = ("none", "ieee", "tf32", "bf16")
+
+
+class Gone(Exception):
+    """The other side has ended, or said something that is not of the agreed form; the argument says which."""
+
+
+class _Graph:
+    """An operator that waits for its backward pass."""
+
+    def __init__(self, outs: list, leaves: list):
+        self.outs, self.leaves = outs, leaves
+
+
+class Served:
+    """A program at the other end of ``channel``, and the tensors that it may name. ``note`` is called with what the program
+    says that is neither an operator nor a question, such as a logged line."""
+
+    def __init__(self, channel: Channel):
+        self._channel = channel
+        self._things: dict[int, VirtualTensor | _Graph] = {}
+        self._forms: dict[int, list] = {}  # what the other side knows of a tensor
+        self._given: dict[int, int] = {}  # of the message being answered: id of a tensor → its number
+        self._operators: dict[str, object] = {}
+        self._next = 0
+        self._line: str | None = None
+        self.note: Callable[[object], None] = lambda said: None
+
+    def tell(self, tensor: VirtualTensor) -> dict:
+        """What tells the program of a tensor; from then on it may use it."""
+        return {"tensor": self._spec(tensor)}
+
+    def request(self, message: dict) -> tuple[dict, bytes]:
+        """Send ``message`` and do what the program asks for until it answers: its answer, with ``return`` or ``raise``, and
+        the bytes that belong to it. Raises Gone."""
+        timeline = state.timeline
+        locate, timeline.locate = timeline.locate, lambda: self._line
+        recording = timeline.recording
+        try:
+            self._channel.send({**message, "valueless": state.shape_only is not None,
+                                "lines": recording is not None and recording.lines or bool(timeline.wait_hooks)})
+            while True:
+                said, blob = self._channel.receive()
+                self._take_news(said)
+                if "return" in said or "raise" in said:
+                    return said, blob
+                if "note" in said:
+                    self.note(said["note"])
+                else:
+                    self._answer(said, blob)
+        except (OSError, EOFError) as error:
+            raise Gone(str(error)) from None
+        except WireError as error:
+            raise Gone(f"it sent what cannot be read ({error})") from None
+        finally:
+            timeline.locate = locate
+            self._given.clear()
+
+    def decoder(self, blob: bytes = b"") -> Decoder:
+        """Reads values that the program has sent."""
+        return Decoder(self._tensor, _device, blob)
+
+    # -- what the program asks for --------------------------------------------------------------
+
+    def _answer(self, said: dict, blob: bytes) -> None:
+        line = said.get("line")
+        self._line = line if isinstance(line, str) and _LINE.fullmatch(line) else None
+        self._given.clear()
+        encoder = Encoder(self._result)
+        kinds = [kind for kind in _MESSAGES if kind in said]
+        if len(kinds) != 1:
+            raise WireError("an unknown message")
+        try:
+            reply = _MESSAGES[kinds[0]](self, said, blob, encoder)
+        except WireError:
+            raise
+        except Exception as error:
+            text = str(error)
+            # What PyTorch raises in C++ comes with its own stack, of use to nobody.
+            reply, encoder = {"error": [_kind(error), text.partition("\nException raised from")[0][:4000]]}, Encoder(self._result)
+        self._channel.send(reply, encoder.blob)
+
+    def _operator(self, said: dict, blob: bytes, encoder: Encoder) -> dict:
+        func, decode = self._find(said["op"]), self.decoder(blob)
+        args, kwargs = tuple(_list(decode(said.get("args")))), self._keywords(said, decode)
+        _pin(decode)
+        generator = None
+        if "generator" in said:
+            generator = kwargs["generator"] = torch.Generator(device=DEVICE)
+            generator.set_state(decode(said["generator"]))
+        with torch.no_grad():
+            out = dispatch(func, args, kwargs)
+        reply = {"out": encoder(out)}
+        if generator is not None:
+            reply["generator"] = encoder.host(generator.get_state())
+        if func._schema.is_mutable:
+            # `copy_` into memory of the host, which is over there.
+            if args and out is args[0] and isinstance(out, torch.Tensor) and not isinstance(out, VirtualTensor):
+                reply["written"] = True
+            moved = [(number, self._spec(self._things[number])) for number in self._given.values()
+                     if _form(self._things[number]) != self._forms[number]]
+            if moved:
+                reply["moved"] = moved
+        return reply
+
+    def _fused(self, said: dict, blob: bytes, encoder: Encoder) -> dict:
+        func, wanted, leaves = self._find(said["fused"]), _list(said.get("wanted")), {}
+
+        def leaf(number) -> VirtualTensor:
+            if number not in leaves:
+                tensor = self._tensor(number)
+                leaves[number] = VirtualTensor(tensor.inner, tensor.allocation).requires_grad_(number in wanted)
+            return leaves[number]
+
+        decode = Decoder(leaf, _device, blob)
+        with torch.enable_grad():
+            out = func(*_list(decode(said.get("args"))), **self._keywords(said, decode))
+        plain = [VirtualTensor(each.inner, each.allocation) for each in (out if isinstance(out, (list, tuple)) else [out])]
+        graph = _Graph(list(out) if isinstance(out, (list, tuple)) else [out], [leaf(number) for number in wanted])
+        return {"graph": self._keep(graph), "out": encoder(plain if isinstance(out, (list, tuple)) else plain[0])}
+
+    def _backward(self, number: int, grads: list, keep: bool) -> list:
+        graph = self._things.get(number)
+        if not isinstance(graph, _Graph):
+            raise WireError("a graph that is not there")
+        present = [(out, grad) for out, grad in zip(graph.outs, _list(grads), strict=True)
+                   if isinstance(grad, torch.Tensor) and out.requires_grad]
+        if not present or not graph.leaves:
+            return [None] * len(graph.leaves)
+        return list(torch.autograd.grad([out for out, _ in present], graph.leaves, [grad for _, grad in present],
+                                        retain_graph=bool(keep), allow_unused=True))
+
+    def _question(self, said: dict, blob: bytes, encoder: Encoder) -> dict:
+        question = _QUESTIONS.get(said["ask"]) if isinstance(said["ask"], str) else None
+        if question is None:
+            raise WireError("an unknown question")
+        return {"out": encoder(question(self, *_list(self.decoder(blob)(said.get("args")))))}
+
+    # -- names ----------------------------------------------------------------------------------
+
+    def _find(self, name):
+        func = self._operators.get(name) if isinstance(name, str) else None
+        if func is None:
+            space, _, rest = str(name).partition("::")
+            packet, _, overload = rest.partition(".")
+            if space in _SPACES and name not in _REFUSED:
+                func = getattr(getattr(getattr(torch.ops, space), packet, None), overload or "default", None)
+            if not isinstance(func, torch._ops.OpOverload):
+                raise WireError("an operator that is not for programs")
+            self._operators[name] = func
+        return func
+
+    def _keywords(self, said: dict, decode: Decoder) -> dict:
+        found = said.get("kwargs") or {}
+        if not isinstance(found, dict):
+            raise WireError("no keyword arguments")
+        return {name: decode(value) for name, value in found.items()}
+
+    def _keep(self, thing: VirtualTensor | _Graph) -> int:
+        if len(self._things) >= _MOST_TENSORS:
+            raise RuntimeError(f"more than {_MOST_TENSORS:,} tensors at once")
+        self._next += 1
+        self._things[self._next] = thing
+        return self._next
+
+    def _tensor(self, number) -> VirtualTensor:
+        tensor = self._things.get(number) if type(number) is int else None
+        if not isinstance(tensor, VirtualTensor):
+            raise WireError("a tensor that is not there")
+        self._given[id(tensor)] = number
+        return tensor
+
+    def _result(self, tensor: torch.Tensor) -> dict | None:
+        if not isinstance(tensor, VirtualTensor):
+            return None  # a CPU tensor: goes over with its bytes
+        number = self._given.get(id(tensor))
+        return {"tensor": number} if number is not None else self.tell(tensor)
+
+    def _spec(self, tensor: VirtualTensor) -> list:
+        number = self._keep(tensor)
+        form = self._forms[number] = _form(tensor)
+        return [number, *form, tensor.inner.is_meta]
+
+    def _take_news(self, said) -> None:
+        if not isinstance(said, dict):
+            raise WireError("a message is no object")
+        for number in _list(said.pop("free", [])):
+            if type(number) is int:
+                self._things.pop(number, None)
+                self._forms.pop(number, None)
+        settings = said.pop("settings", None)
+        if settings is not None:
+            _apply(settings)
+
+
+_MESSAGES = {"op": Served._operator, "fused": Served._fused, "ask": Served._question}
+
+
+# -- questions --------------------------------------------------------------------------------------
+
+
+def _host_work(served: Served, ns: int) -> None:
+    if type(ns) is not int or ns < 0:
+        raise ValueError("the host's clock goes forward only")
+    state.timeline.host_work(ns)
+
+
+def _reset_peak(served: Served) -> None:
+    state.memory.peak_bytes = state.memory.allocated_bytes
+
+
+def _seed(served: Served, seed: int) -> None:
+    torch.default_generator.manual_seed(seed)
+
+
+def _set_random_state(served: Served, new: torch.Tensor) -> None:
+    torch.set_rng_state(new)
+
+
+_QUESTIONS: dict[str, Callable] = {
+    "host_ns": lambda served: state.timeline.host_ns,
+    "host_work": _host_work,
+    "synchronize_device": lambda served: state.timeline.synchronize_device(),
+    "capacity_bytes": lambda served: state.memory.capacity_bytes,
+    "allocated_bytes": lambda served: state.memory.allocated_bytes,
+    "peak_bytes": lambda served: state.memory.peak_bytes,
+    "reset_peak": _reset_peak,
+    "data_ptr": lambda served, number: served._tensor(number).data_ptr(),
+    "backward": Served._backward,
+    "seed": _seed,
+    "random_state": lambda served: torch.get_rng_state(),
+    "set_random_state": _set_random_state,
+}
+
+
+# -- small things -----------------------------------------------------------------------------------
+
+
+def _form(tensor: VirtualTensor) -> list:
+    return [list(tensor.shape), list(tensor.stride()), tensor.storage_offset(), str(tensor.dtype).removeprefix("torch.")]
+
+
+def _list(value) -> list:
+    if not isinstance(value, list):
+        raise WireError("no list")
+    return value
+
+
+def _kind(error: Exception) -> str:
+    return "OutOfMemoryError" if isinstance(error, torch.OutOfMemoryError) else type(error).__name__
+
+
+def _device(name) -> torch.device:
+    return torch.device(name) if name in ("cpu", "meta") else DEVICE
+
+
+def _pin(decode: Decoder) -> None:
+    """Let the CPU tensors that are pinned over there count as pinned here."""
+    for tensor in decode.pinned:
+        tensor.set_(pinned.pin(tensor))
+
+
+def _apply(settings) -> None:
+    """The program's switches that decide which kernels a card runs."""
+    matmul, conv, rnn, dtype = _list(settings)
+    if not all(each in _PRECISIONS for each in (matmul, conv, rnn)) or dtype not in _DTYPES:
+        raise WireError("unknown settings")
+    backends = torch.backends
+    backends.cuda.matmul.fp32_precision, backends.cudnn.conv.fp32_precision, backends.cudnn.rnn.fp32_precision = matmul, conv, rnn
+    torch.set_default_dtype(getattr(torch, dtype))
