@@ -27,6 +27,10 @@ class CellError(Exception):
     """
 
 
+class CellRaised(Exception):
+    """What a cell's function raised in another process; the message is what :func:`describe_error` said there."""
+
+
 def load_function(source: str, name: str, names: dict):
     """Run the cell's ``source`` in a copy of ``names``; returns the function called ``name``.
 
@@ -87,6 +91,8 @@ def _refuse_library(source: str) -> None:
 
 def describe_error(error: BaseException, name: str) -> str:
     """``TypeError: … (line 4: the_line())`` with the innermost line that lies in the cell."""
+    if isinstance(error, CellRaised):
+        return str(error)
     filename = f"<cell {name}>"
     where = ""
     for frame in traceback.extract_tb(error.__traceback__):

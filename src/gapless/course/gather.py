@@ -16,7 +16,7 @@ from .cells import describe_error
 from .evidence import Answer, Case, Evidence, Measured, Plan, Run
 from .exercise import TRIAL_CALLS, Exercise, Note, full_size
 from .plain import Unusable, as_plain
-from .stage import GRADIENTS, RESULT, Given, LocalStage
+from .stage import GRADIENTS, RESULT, RETURNED, Given, LocalStage
 
 # Steps of one measurement: enough for the launch queue to show, few enough to answer at once.
 SIMULATED = {"warmup": 1, "steps": 4, "blocks": 1}
@@ -160,13 +160,14 @@ def _read(exercise: Exercise, case: Case, given: Given, result, notes: list[Note
 
 
 def _read_tensor(found: Answer, result: dict) -> None:
-    tensor = result[RESULT]
-    found.returned = describe(tensor)
+    tensor = result.get(RESULT) if isinstance(result, dict) else None
     if not isinstance(tensor, torch.Tensor):
+        found.returned = str(result.get(RETURNED)) if isinstance(result, dict) else "no answer"
         return
+    found.returned = f"a tensor of shape {tuple(tensor.shape)}, {tensor.dtype} on {tensor.device}"
     found.device, found.dtype, found.shape = tensor.device.type, str(tensor.dtype), tuple(tensor.shape)
     found.value = _array(tensor)
-    found.grads = {name: _array(grad) for name, grad in result[GRADIENTS].items() if isinstance(grad, torch.Tensor)}
+    found.grads = {name: _array(grad) for name, grad in result.get(GRADIENTS, {}).items() if isinstance(grad, torch.Tensor)}
 
 
 def _array(tensor: torch.Tensor) -> np.ndarray:
@@ -206,13 +207,6 @@ def _overwritten(case: Case, given: Given) -> dict[str, np.ndarray]:
             if now.shape != array.shape or not np.array_equal(now, array, equal_nan=now.dtype.kind in "fc"):
                 found[name] = now
     return found
-
-
-def describe(result) -> str:
-    """An answer, in words."""
-    if isinstance(result, torch.Tensor):
-        return f"a tensor of shape {tuple(result.shape)}, {result.dtype} on {result.device}"
-    return f"a {type(result).__name__}"
 
 
 # -- time and waits -------------------------------------------------------------------------------

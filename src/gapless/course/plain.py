@@ -12,19 +12,21 @@ class Unusable(Exception):
     """An answer of a kind that cannot be compared; the message ("it returned …; a … is wanted") is for the learner."""
 
 
-def as_plain(value, where: str = ""):
-    """``value`` in JSON's types. Tensors and arrays become (lists of) numbers, tuples lists.
+def as_plain(value, where: str = "", *, keep_tensors: bool = False):
+    """``value`` in JSON's types. Tensors (unless they are kept) and arrays become (lists of) numbers, tuples lists.
 
     Raises Unusable for anything else but numbers, text, None, lists and dicts with text as keys.
     """
     if value is None or type(value) in (bool, int, float, str):
         return value
+    if isinstance(value, torch.Tensor) and keep_tensors:
+        return value
     if isinstance(value, torch.Tensor) or type(value).__module__ == "numpy":
         return as_plain(value.tolist(), where)
     if isinstance(value, (list, tuple)):
-        return [as_plain(item, f"{where}[{i}]") for i, item in enumerate(value)]
+        return [as_plain(item, f"{where}[{i}]", keep_tensors=keep_tensors) for i, item in enumerate(value)]
     if isinstance(value, dict) and all(type(key) is str for key in value):
-        return {key: as_plain(item, f"{where}[{key!r}]") for key, item in value.items()}
+        return {key: as_plain(item, f"{where}[{key!r}]", keep_tensors=keep_tensors) for key, item in value.items()}
     kind = "a dict whose keys are not all text" if isinstance(value, dict) else f"a {type(value).__name__}"
     raise Unusable(f"the answer holds {kind}{' at ' + where if where else ''}: numbers, text, lists and dicts are wanted.")
 

@@ -28,17 +28,20 @@ class Given:
 # returned. (function, given, device) → such a generator.
 Ask = Callable[[Callable, Given, torch.device], Generator[None, None, object]]
 
-RESULT, GRADIENTS = "result", "gradients"
+RESULT, RETURNED, GRADIENTS = "result", "returned", "gradients"
 
 
 def ask_for_tensor(function: Callable, given: Given, device: torch.device) -> Generator[None, None, dict]:
-    """Call a function from tensors to one tensor, and go backward from it: ``{"result": …, "gradients": {name: …}}``."""
+    """Call a function from tensors to one tensor, and go backward from it: ``{"result": …, "gradients": {name: …}}``; where it
+    returns anything else ``{"returned": in words}``."""
     leaves = {name: tensor.detach().requires_grad_(name in given.needs_grad) for name, tensor in given.inputs.items()}
     yield
     result = function(*leaves.values(), **given.options)
     if given.needs_grad and isinstance(result, torch.Tensor) and result.requires_grad and result.numel() == 1:
         result.sum().backward()
     yield
+    if not isinstance(result, torch.Tensor):
+        return {RESULT: None, RETURNED: f"a {type(result).__name__}"}
     return {RESULT: result, GRADIENTS: {name: leaves[name].grad for name in given.needs_grad}}
 
 

@@ -1,9 +1,7 @@
-"""The process that runs a learner's cell: ``main(folder)``, started by :mod:`gapless.grading.confine`.
+"""The process that runs a learner's cell: ``main(…)``, started by :mod:`gapless.grading.confine`.
 
-It reads ``job.json`` and ``cases.npz`` from its folder, leaves the evidence there, and says over the standard
-output it was started with how far it has come. Each word it says carries a token that came over standard
-input, so that the learner's code cannot simply say it is finished. What the learner's code prints goes to
-``output.txt`` and has no part in the score.
+On the virtual GPU it holds handles only: values, clock, card and judgement are in other processes. What the learner's code
+prints goes to a file and has no part in the score.
 """
 
 from __future__ import annotations
@@ -12,176 +10,142 @@ import contextlib
 import importlib
 import json
 import os
+import socket
 import sys
 import traceback
-from pathlib import Path
 
 READY = "ready"
 FINISHED = "finished"
-TAMPERED = "tampered"  # the learner's code changed the measuring tools: what they say is worth nothing
 BROKEN = "broken"  # our own code failed, the learner's is not to blame
-EVIDENCE = "evidence"  # the folder the evidence is left in
 
 
-def main(folder: str) -> None:
-    """Do the job in ``folder`` and end the process."""
-    folder = Path(folder)
+def main(job: str, output: str) -> None:
+    """Do the ``job`` (JSON) and end the process; what is printed goes to the file ``output``.
+
+    ``job``: ``channel``, the number of an open socket to the device; ``card``, as in a card file; ``names`` and ``ask``, the
+    places (``module:function``) of what the cell finds defined and of how its function is called (None: as a function of tensors).
+    """
     token = sys.stdin.readline().strip()
-    channel = _take_over_streams(folder / "output.txt")
+    said = _take_over_streams(output)
 
     def say(word: str, text: str = "") -> None:
-        os.write(channel, (json.dumps([token, word, text[-4000:]]) + "\n").encode())
+        os.write(said, (json.dumps([token, word, text[-4000:]]) + "\n").encode())
 
     try:
-        run = _prepare(folder)
+        serve = _prepare(json.loads(job))
     except BaseException:
         say(BROKEN, traceback.format_exc())
         os._exit(1)
     say(READY)
-    try:
-        evidence = run()
-        _lift_memory_limit()
-        for stream in (sys.stdout, sys.stderr):
-            with contextlib.suppress(Exception):  # the learner's code may have put anything there
-                stream.flush()
-        target = folder / EVIDENCE
-        target.mkdir()
-        evidence.save(target)
-        say(FINISHED)
-    except Tampered as found:
-        say(TAMPERED, "; ".join(found.args))
-    except BaseException:
-        say(BROKEN, traceback.format_exc())
+    with contextlib.suppress(EOFError, OSError):
+        serve()
+    say(FINISHED)
     # Not a plain exit: nothing the learner's code registered to run at the end has a say.
     os._exit(0)
 
 
-class Tampered(Exception):
-    """The measuring tools were changed; the arguments say how."""
-
-
-def _take_over_streams(log: Path) -> int:
+def _take_over_streams(log: str) -> int:
     """Keep standard output for ourselves; give learner's code an empty input and a file to print to."""
-    channel = os.dup(1)
-    os.set_inheritable(channel, False)
+    said = os.dup(1)
+    os.set_inheritable(said, False)
     output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     nothing = os.open(os.devnull, os.O_RDONLY)
     for source, target in ((nothing, 0), (output, 1), (output, 2)):
         os.dup2(source, target)
     os.close(nothing)
     os.close(output)
-    return channel
+    return said
 
 
-def _prepare(folder: Path):
-    from ..measure.device import device as find_device
-    from ..course.cells import CellError, load_function
-    from ..course.evidence import Evidence, load_cases
+def _prepare(job: dict):
+    """A function that does what the device's side asks for, until that is gone."""
+    import torch
 
-    job = json.loads((folder / "job.json").read_text(encoding="utf-8"))
-    lessons = importlib.import_module(job["lessons"])
-    gathering = importlib.import_module("gapless.course.gather")
-    lesson = lessons.find_lesson(job["lesson"])
-    exercise = lesson.exercises[job["exercise"]]
-    cases = load_cases(folder / "cases.npz")
-    find_device(job["device"])  # it sets up the device, which would look like tampering later
+    from ..vgpu.backend import enable
+    from ..vgpu.hardware.cardfile import card_from_json
+    from ..vgpu.link import Link
+    from ..vgpu.wire import Channel
 
-    from .guard import Guard
-    from .tamper import Fingerprint, watch_assignments
+    torch.set_num_threads(1)
+    device = enable(card_from_json(job["card"]))
+    link = Link(Channel(socket.socket(fileno=job["channel"])))
+    link.install()
+    names = _find(job["names"])()
+    stage = _Stage(link, device, names, _find(job["ask"]) if job["ask"] else None)
+    return stage.serve
 
-    _forget_answers(lessons.LESSONS.values())
-    package = job["lessons"].split(".")[0]
-    ours = __package__.split(".")[0], package
-    guard = Guard([Path(importlib.import_module(name).__file__).parent for name in ours])
-    changed: list[str] = []
-    fingerprint = Fingerprint([package])
-    watch_assignments(guard.by_learner, changed, [package])
-    _limit_resources(job["memory_bytes"], job["file_bytes"])
-    guard.install()
 
-    def check_tools() -> None:
-        found = [*changed, *fingerprint.changes()]
-        if found:
-            raise Tampered(*dict.fromkeys(found))
+def _find(place: str):
+    module, _, name = place.partition(":")
+    return getattr(importlib.import_module(module), name)
 
-    def run() -> Evidence:
-        evidence = Evidence(exercise.name, job["device"])
-        try:
-            before = gathering.measure_slow(exercise, job["device"])
-            function = exercise.slow
-            if job["source"] is not None:
-                names = {**lesson.names(), "__builtins__": guard.builtins()}
-                function = load_function(job["source"], exercise.name, names)
-            check_tools()
-            evidence = gathering.gather(exercise, function, cases, job["device"], before=before)
-        except Tampered:
-            raise
-        except CellError as error:
-            evidence.error = str(error)
-        except BaseException as error:
-            check_tools()
-            # An exit, an interrupt, or an error too odd for gather: the learner's where it came through the cell.
-            if isinstance(error, Exception) and not isinstance(error, MemoryError) and not _through_cell(error):
+
+class _Stage:
+    """Does what the device's side asks for: load the cell, and each call's three parts."""
+
+    def __init__(self, link, device, names: dict, ask):
+        self._link, self._device, self._names, self._ask = link, device, names, ask
+        self._stage = None
+        self._name = ""
+        self._calls: dict[int, object] = {}
+
+    def serve(self) -> None:
+        """Until the other side has ended. Raises EOFError, OSError."""
+        from ..vgpu.link import enter_mode
+
+        while True:
+            message, blob = self._link.receive()
+            self._link.lines = message["lines"]
+            enter_mode(message["valueless"])
+            try:
+                answer, content = getattr(self, f"_{message['do']}")(message)
+            except (EOFError, OSError):
                 raise
-            evidence.error = f"the cell raised {type(error).__name__}"
-        check_tools()
-        return evidence
+            except BaseException as error:
+                self._link.lines = False
+                self._link.send(self._described(error))
+            else:
+                self._link.lines = False
+                self._link.send({"return": answer}, content)
 
-    return run
+    def _load(self, message: dict):
+        from ..course.cells import load_function
+        from ..course.stage import LocalStage
 
+        self._name = message["name"]
+        function = load_function(message["source"], self._name, self._names)
+        self._stage = LocalStage(function, self._device, self._ask)
+        return None, b""
 
-def _forget_answers(lessons) -> None:
-    """Take out of this process what knows the right answers: judging, which needs them, is done elsewhere."""
-    exercises = [exercise for lesson in lessons for exercise in lesson.exercises.values()]
-    answers = {id(exercise.right) for exercise in exercises if exercise.right is not None}
-    for exercise in exercises:
-        object.__setattr__(exercise, "right", None)
-    ours = [module for name, module in list(sys.modules.items()) if name.partition(".")[0] == __package__.partition(".")[0]]
-    for module in ours:
-        for name, value in list(vars(module).items()):
-            if id(value) in answers:
-                delattr(module, name)
+    def _begin(self, message: dict):
+        from ..course.stage import Given
 
+        inputs = {name: [self._link.tensor(each["tensor"]) for each in value] if isinstance(value, list)
+                  else self._link.tensor(value["tensor"]) for name, value in message["inputs"].items()}
+        given = Given(inputs, message["options"], tuple(message["needs_grad"]), lambda text: self._link.send({"note": text}))
+        number = len(self._calls)
+        self._calls[number] = self._stage.begin(given)
+        return number, b""
 
-def _through_cell(error: BaseException) -> bool:
-    return any(frame.filename.startswith("<cell ") for frame in traceback.extract_tb(error.__traceback__))
+    def _run(self, message: dict):
+        self._calls[message["call"]].run()
+        return None, b""
 
+    def _finish(self, message: dict):
+        from ..course.plain import as_plain
 
-def _limit_resources(memory_bytes: int | None, file_bytes: int) -> None:
-    try:
-        import resource
-    except ImportError:  # not on Windows; the watchdog outside is all there is
-        return
+        number = message["call"]
+        answer = as_plain(self._calls[number].finish(), keep_tensors=True)
+        self._calls[number] = None
+        encoder = self._link.encoder()
+        return encoder(answer), encoder.blob
 
-    def lower(which: int, value: int) -> None:
-        hard = resource.getrlimit(which)[1]
-        if hard != resource.RLIM_INFINITY:
-            value = min(value, hard)
-        with contextlib.suppress(ValueError, OSError):  # some systems allow no change of some limits
-            resource.setrlimit(which, (value, hard))
+    def _described(self, error: BaseException) -> dict:
+        from ..course.cells import CellError, describe_error
+        from ..course.plain import Unusable
 
-    lower(resource.RLIMIT_CORE, 0)
-    lower(resource.RLIMIT_FSIZE, file_bytes)
-    if memory_bytes is not None:
-        lower(resource.RLIMIT_DATA, _private_bytes() + memory_bytes)
-
-
-def _lift_memory_limit() -> None:
-    """Evidence can be saved even where the learner's code holds all the memory it may have."""
-    with contextlib.suppress(ImportError, ValueError, OSError):
-        import resource
-
-        hard = resource.getrlimit(resource.RLIMIT_DATA)[1]
-        resource.setrlimit(resource.RLIMIT_DATA, (hard, hard))
-
-
-def _private_bytes() -> int:
-    """Private memory of this process now, in bytes; 0 where the system does not tell."""
-    try:
-        with open("/proc/self/status") as file:
-            for line in file:
-                if line.startswith("VmData:"):
-                    return int(line.split()[1]) * 1024
-    except OSError:
-        pass
-    return 0
+        if isinstance(error, (CellError, Unusable)):
+            return {"raise": str(error), "kind": "cell" if isinstance(error, CellError) else "unusable"}
+        if not isinstance(error, Exception):  # an exit, an interrupt
+            return {"raise": f"the cell raised {type(error).__name__}", "kind": "cell"}
+        return {"raise": describe_error(error, self._name)}

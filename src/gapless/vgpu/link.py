@@ -161,6 +161,10 @@ class Link:
     def _decoder(self, wrappers: dict[int, VirtualTensor], blob: bytes) -> Decoder:
         return Decoder(lambda spec: wrappers[spec] if isinstance(spec, int) else self._tensor(spec), _device, blob)
 
+    def encoder(self) -> Encoder:
+        """For what is sent back: tensors of the device go by their numbers."""
+        return Encoder(_number)
+
     def tensor(self, spec) -> VirtualTensor:
         """The tensor that the device has told of."""
         return self._tensor(spec)

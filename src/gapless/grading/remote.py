@@ -1,0 +1,73 @@
+"""A learner's function in another process, asked from the device's side (:mod:`gapless.grading.worker` is the other side)."""
+
+from __future__ import annotations
+
+from ..course.cells import CellError, CellRaised
+from ..course.plain import Unusable
+from ..course.stage import Given
+from ..vgpu.served import Gone, Served
+from ..vgpu.wire import Channel, WireError
+
+_LONGEST_TEXT = 4000  # characters
+
+
+class StageGone(BaseException):
+    """The learner's process has ended, or no longer says what can be understood. Not an ``Exception``: whoever asks must not
+    take it for something that the function raised."""
+
+
+class RemoteStage:
+    """The learner's function at the other end of ``channel``, with the interface of
+    :class:`gapless.course.stage.LocalStage`."""
+
+    def __init__(self, channel: Channel):
+        self._served = Served(channel)
+
+    def load(self, source: str, name: str) -> None:
+        """Run the exercise's cell. Raises CellError."""
+        self._request({"do": "load", "source": source, "name": name})
+
+    def begin(self, given: Given) -> RemoteCall:
+        """A call of the function, made ready. Raises CellRaised and Unusable, as all of it does."""
+        tell = self._served.tell
+        inputs = {name: [tell(each) for each in value] if isinstance(value, list) else tell(value)
+                  for name, value in given.inputs.items()}
+        said, _ = self._request({"do": "begin", "inputs": inputs, "options": given.options,
+                                 "needs_grad": list(given.needs_grad)}, given)
+        return RemoteCall(self, said["return"], given)
+
+    def _request(self, message: dict, given: Given | None = None) -> tuple[dict, bytes]:
+        self._served.note = (lambda text: given.note(_text(text))) if given is not None else (lambda text: None)
+        try:
+            said, blob = self._served.request(message)
+        except Gone as error:
+            raise StageGone(str(error)) from None
+        if "raise" in said:
+            text = _text(said["raise"])
+            raise {"cell": CellError, "unusable": Unusable}.get(said.get("kind"), CellRaised)(text)
+        return said, blob
+
+    def _decode(self, said: dict, blob: bytes):
+        try:
+            return self._served.decoder(blob)(said["return"])
+        except WireError as error:
+            raise Unusable(f"the answer cannot be read: {error}.") from None
+
+
+class RemoteCall:
+    """One call, in the three parts of :class:`gapless.course.stage.Call`."""
+
+    def __init__(self, stage: RemoteStage, number, given: Given):
+        self._stage, self._number, self._given = stage, number, given
+
+    def run(self) -> None:
+        """What is measured."""
+        self._stage._request({"do": "run", "call": self._number}, self._given)
+
+    def finish(self):
+        """The answer: plain data, and tensors that nobody has read yet."""
+        return self._stage._decode(*self._stage._request({"do": "finish", "call": self._number}, self._given))
+
+
+def _text(value) -> str:
+    return value[:_LONGEST_TEXT] if isinstance(value, str) else "no text"
