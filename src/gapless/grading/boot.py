@@ -34,6 +34,7 @@ def supervise(todo: dict) -> None:
     os.set_inheritable(lifeline, False)
     # What loses its parent becomes a child of this process, so that nothing can hide by starting anew.
     _prctl(_SUBREAPER, 1)
+    _prctl(_DUMPABLE, 0)  # without a sandbox its memory could be written to else
     waker, wake = os.pipe()
     os.set_blocking(wake, False)
     signal.signal(signal.SIGCHLD, lambda *_: None)
@@ -71,7 +72,13 @@ def supervise(todo: dict) -> None:
 
 
 def start(todo: dict) -> None:
-    """Harden this process and call ``main`` of ``module`` with ``arguments``; ``search``: folders to import it from."""
+    """Harden this process and call ``main`` of ``module`` with ``arguments``.
+
+    ``search``: folders to import it from. ``closed``: whether other processes of this user are kept from looking inside;
+    where a sandbox does that, the grader is left able to count what is written.
+    """
+    if todo["closed"]:
+        _prctl(_DUMPABLE, 0)
     harden(todo["limits"])
     # Before an installed version of the same, after the standard library.
     place = next((i for i, path in enumerate(sys.path) if path.endswith(("site-packages", "dist-packages"))), len(sys.path))
@@ -85,7 +92,6 @@ def harden(limits: dict) -> None:
     if _LINUX:
         machine = _MACHINES.get(platform.machine())
         _prctl(_NO_NEW_PRIVILEGES, 1)
-        _prctl(_DUMPABLE, 0)  # no core dump, and no other process of this user may look inside
         if machine:
             ctypes.CDLL(None, use_errno=True).syscall(ctypes.c_long(machine["keyctl"]), 1, None)  # a keyring of its own
     for name, value in limits.items():

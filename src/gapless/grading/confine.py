@@ -22,7 +22,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -50,8 +50,8 @@ class Limits:
 
     ``seconds`` count from when it says that it is ready, for which there are ``start_seconds``. ``memory_bytes``,
     ``processes`` and ``threads`` come on top of what it has by then. ``file_bytes`` limit each file. On disk it may write
-    ``disk_bytes`` in all, deleted files included, and have ``files`` files and folders. Each of the sandbox's temporary
-    folders, ``/tmp`` and ``/dev/shm``, holds ``temporary_bytes``; they are memory, and come on top of ``memory_bytes``.
+    ``disk_bytes`` in all (in a sandbox deleted files included), and have ``files`` files and folders. Each of the sandbox's
+    temporary folders, ``/tmp`` and ``/dev/shm``, holds ``temporary_bytes``; they are memory, and come on top of ``memory_bytes``.
     """
 
     seconds: float = 60.0
@@ -123,9 +123,9 @@ def find_confinement() -> Confinement:
 
 def _try_out(confinement: Confinement) -> tuple[bool, str | None]:
     """(whether system calls are filtered in it, what is wrong with it)."""
-    with tempfile.TemporaryDirectory(prefix="gapless-") as scratch:
+    with _scratch_folder() as scratch:
         script = _BOOT.rpartition("\nif __name__")[0] + "\nharden({})\nprint(open('/proc/self/status').read())"
-        trial = [*_bubblewrap(confinement, Path(scratch), (), (), (), False, 2**20), "--", sys.executable, "-I", "-S", "-c", script]
+        trial = [*_bubblewrap(confinement, scratch, (), (), (), False, 2**20), "--", sys.executable, "-I", "-S", "-c", script]
         done = subprocess.run(trial, stdin=subprocess.DEVNULL, capture_output=True, timeout=30, text=True, check=False)
     if done.returncode:
         return False, "".join(done.stderr.strip().splitlines()[-1:]) or "no reason given"
@@ -174,15 +174,13 @@ def run_confined(module: str, arguments: Sequence[str] = (), *, shown: Sequence[
     confinement = confinement or find_confinement()
     # Links on the way to a place would not be there in the sandbox.
     shown, hidden, writable = ([Path(path).resolve() for path in places] for places in (shown, hidden, writable))
-    with tempfile.TemporaryDirectory(prefix="gapless-scratch-", ignore_cleanup_errors=True) as scratch:
-        scratch = Path(scratch).resolve()
+    with _scratch_folder() as scratch:
         in_memory = confinement.bubblewrap is not None and confinement.sized
-        for name in ("tmp", "shm"):
-            (scratch / name).mkdir()
         temporary = _TEMPORARY if confinement.bubblewrap else scratch / "tmp"
         home = next((path for path in writable if path.is_dir()), temporary)
         todo = {"module": module, "arguments": list(arguments), "search": list(dict.fromkeys(str(p.parent) for p in shown)),
-                "limits": _inner_limits(limits, confinement, gpu)}
+                "limits": _inner_limits(limits, confinement, gpu), "closed": confinement.bubblewrap is None,
+                "mark": str(scratch)}
         command = [sys.executable, "-I", "-B", "-c", _BOOT, "start", json.dumps(todo)]
         if confinement.bubblewrap:
             command = [*_bubblewrap(confinement, scratch, shown, hidden, writable, gpu, limits.temporary_bytes, home), "--",
@@ -193,6 +191,16 @@ def run_confined(module: str, arguments: Sequence[str] = (), *, shown: Sequence[
                            [*writable, *(() if in_memory else (scratch,))])
         with process:
             return _watch(process, limits, stopped)
+
+
+@contextlib.contextmanager
+def _scratch_folder() -> Iterator[Path]:
+    """A folder on disk for what the sandbox cannot hold in memory."""
+    with tempfile.TemporaryDirectory(prefix="gapless-scratch-", ignore_cleanup_errors=True) as folder:
+        folder = Path(folder).resolve()
+        for name in ("tmp", "shm"):
+            (folder / name).mkdir()
+        yield folder
 
 
 def _inner_limits(limits: Limits, confinement: Confinement, gpu: bool) -> dict[str, int | None]:
@@ -226,7 +234,7 @@ class _Process:
 
     def __init__(self, psutil, command: list[str], cwd: Path, variables: dict[str, str], pass_fds: Sequence[int],
                  limits: Limits, mark: Path, watched: Sequence[Path]):
-        self._psutil, self._mark, self._watched = psutil, mark, watched
+        self._psutil, self._mark, self._watched = psutil, str(mark), watched
         self._started = time.time()
         self.words: queue.Queue = queue.Queue()
         self._errors: list[bytes] = []
@@ -273,6 +281,10 @@ class _Process:
                 reader.join(5)
             for stream in (self._process.stdout, self._process.stderr):
                 stream.close()
+
+    def is_gone(self) -> bool:
+        """Whether it has ended, even where something of it still holds its output open."""
+        return self._process.poll() is not None
 
     def wait(self, seconds: float) -> None:
         with contextlib.suppress(subprocess.TimeoutExpired):
@@ -343,6 +355,12 @@ class _Process:
                 return most + 1, size
         return count, size
 
+    def _is_marked(self, other) -> bool:
+        # The environment of a process that cannot be looked into is not to be had; what it was started with is.
+        if any(self._mark in each for each in other.cmdline()):
+            return True
+        return other.environ().get("GAPLESS_JOB") == self._mark
+
     def _tree(self) -> list:
         with contextlib.suppress(self._psutil.Error):
             root = self._psutil.Process(self._process.pid)
@@ -358,7 +376,7 @@ class _Process:
         for other in self._psutil.process_iter():
             # Where the supervisor was killed, or orphans do not become its children: they still carry the mark.
             with contextlib.suppress(self._psutil.Error, OSError):
-                if other.create_time() >= self._started - 2 and other.environ().get("GAPLESS_JOB") == str(self._mark):
+                if other.create_time() >= self._started - 2 and self._is_marked(other):
                     victims.append(other)
         if self._process.poll() is None:
             self._process.kill()
@@ -373,12 +391,14 @@ class _Process:
 
 def _watch(process: _Process, limits: Limits, stopped: Callable[[], bool]) -> Ending:
     deadline = time.monotonic() + limits.start_seconds
-    ready, next_look, before, size_before = False, 0.0, _Use(), 0
+    ready, gone, next_look, before, count_before, size_before = False, False, 0.0, _Use(), 0, 0
     while True:
         try:
             word, text = process.words.get(timeout=_POLL_SECONDS)
         except queue.Empty:
-            word, text = None, ""
+            # Checked before the next look: what was said in the meantime is in the queue by then.
+            word, text = "" if gone else None, ""
+            gone = process.is_gone()
         if word == READY and not ready:
             ready, deadline = True, time.monotonic() + limits.seconds
             process.open_mounts()
