@@ -1,11 +1,13 @@
-"""Files that appear whole or not at all."""
+"""Files that appear whole or not at all, and files of others, read with care."""
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import shutil
+import stat
 from pathlib import Path
 
 
@@ -27,3 +29,27 @@ def write_bytes(path: str | os.PathLike, content: bytes) -> None:
         os.replace(temporary, out)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def read_regular(path: str | os.PathLike, limit_bytes: int, follow_links: bool = True, own: bool = False) -> bytes:
+    """What is in the file, where it is a regular one of at most ``limit_bytes``; never waits, as for a pipe's other end.
+
+    ``follow_links``: whether ``path`` itself may be a symbolic link. ``own``: only a file of this user's with no second
+    name. Raises OSError, with a message in ``strerror``.
+    """
+    # Absent on Windows, where there is nothing to wait for and links are rare.
+    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+    if not follow_links:
+        if not hasattr(os, "O_NOFOLLOW") and os.path.islink(path):
+            raise OSError(errno.ELOOP, "it is a link", os.fspath(path))
+        flags |= getattr(os, "O_NOFOLLOW", 0)
+    with open(os.open(path, flags), "rb") as file:
+        found = os.fstat(file.fileno())
+        if not stat.S_ISREG(found.st_mode):
+            raise OSError(errno.EINVAL, "it is not a regular file", os.fspath(path))
+        if own and (found.st_nlink != 1 or os.name == "posix" and found.st_uid != os.geteuid()):
+            raise OSError(errno.EPERM, "it is somebody else's file", os.fspath(path))
+        content = file.read(limit_bytes + 1)  # it may grow meanwhile
+    if len(content) > limit_bytes:
+        raise OSError(errno.EFBIG, f"it is larger than {limit_bytes / 2**20:.3g} MB", os.fspath(path))
+    return content

@@ -1,8 +1,9 @@
-"""Running the worker where it can do no harm, and ending it for certain.
+"""Running graded code where it can do no harm, and ending it for certain.
 
-With bubblewrap (Linux, where it is installed and allowed) the worker sees the interpreter, its libraries, this
-package and its own folder, has no network and can write to its own folder only. Everywhere a watchdog here
-limits its time, its memory and the number of its processes, and in the end kills its whole process tree.
+With bubblewrap (Linux, where it is installed and allowed) the process sees the interpreter, its libraries and what it is
+shown, has no network, and writes to temporary folders of a limited size and to what it is given to write to. Everywhere a
+watchdog here limits its time, its memory, its processes and what it writes, and a supervisor (:mod:`.boot`) ends its
+whole process tree when it is done, and when this process is gone.
 """
 
 from __future__ import annotations
@@ -18,18 +19,23 @@ import secrets
 import shutil
 import subprocess
 import sys
+import tempfile
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from ..incoming import clean_text
 from .worker import BROKEN, FINISHED, READY, TAMPERED
 
+UNCONFINED = "GAPLESS_UNCONFINED"  # the variable that allows grading without a sandbox, where it is 1
 _POLL_SECONDS = 0.02
 _WATCH_SECONDS = 0.15
-_BOOT = ("import sys; folder, *paths = sys.argv[1:]; sys.path.extend(paths); "
-         "from gapless.grading.worker import main; main(folder)")
+_BOOT = Path(__file__).with_name("boot.py").read_text(encoding="utf-8")
+_LIBRARY_BYTES = 4 * 2**30  # more private memory than PyTorch with its threads takes, on the CPU
+_OPEN_FILES = 1024
+_TEMPORARY = Path("/tmp/scratch")  # in the sandbox; not /tmp itself, below which lies what it is shown of the real one
 _KEPT_VARIABLES = ("LANG", "LC_ALL", "TZ", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "CUDA_VISIBLE_DEVICES",
                    "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SYSTEMROOT", "SYSTEMDRIVE", "WINDIR", "PATHEXT", "COMSPEC")
 
@@ -40,10 +46,12 @@ class GradingError(RuntimeError):
 
 @dataclass(frozen=True)
 class Limits:
-    """What one exercise's worker may use.
+    """What one process of graded code, with all that it starts, may use.
 
-    ``seconds`` count from when the libraries are imported, for which there are ``start_seconds``.
-    ``memory_bytes`` come on top of what the libraries take; ``file_bytes`` limit each file it writes.
+    ``seconds`` count from when it says that it is ready, for which there are ``start_seconds``. ``memory_bytes``,
+    ``processes`` and ``threads`` come on top of what it has by then. ``file_bytes`` limit each file. On disk it may write
+    ``disk_bytes`` in all (in a sandbox deleted files included), and have ``files`` files and folders. Each of the sandbox's
+    temporary folders, ``/tmp`` and ``/dev/shm``, holds ``temporary_bytes``; they are memory, and come on top of ``memory_bytes``.
     """
 
     seconds: float = 60.0
@@ -51,14 +59,19 @@ class Limits:
     memory_bytes: int = 4 * 2**30
     file_bytes: int = 256 * 2**20
     processes: int = 16
+    threads: int = 1024
+    disk_bytes: int = 2**30
+    files: int = 1000
+    temporary_bytes: int = 256 * 2**20
 
 
 @dataclass(frozen=True)
 class Ending:
-    """How a worker ended; ``detail`` is in words.
+    """How the process ended; ``detail`` is in words.
 
     ``kind``: ``finished``, ``tampered`` (the learner's code changed the measuring tools), ``timeout``, ``memory``,
-    ``processes``, ``ended`` (by itself, before it was finished) or ``broken`` (code of ours raised).
+    ``processes``, ``files`` (it wrote too much or too many), ``ended`` (by itself, before it was finished) or ``broken``
+    (code of ours raised).
     """
 
     kind: str
@@ -67,90 +80,329 @@ class Ending:
 
 @dataclass(frozen=True)
 class Confinement:
-    """What keeps the worker in. ``bubblewrap`` is the path of the program, or None."""
+    """What keeps graded code in. ``bubblewrap`` is the path of the program, or None.
+
+    ``sized``: it can limit the size of temporary folders (since version 0.7). ``sealed``: it can forbid user namespaces
+    (since 0.8); the filter of system calls does too, where there is one.
+    """
 
     bubblewrap: str | None
     description: str
+    sized: bool = False
+    sealed: bool = False
 
 
 @functools.cache
 def find_confinement() -> Confinement:
     """The strongest confinement that works here; bubblewrap is tried out once."""
-    limits = "limits on time, memory, file size and processes"
+    limits = "limits on time, memory, files and processes"
     if not sys.platform.startswith("linux"):
-        return Confinement(None, f"{limits} only (bubblewrap is for Linux)")
+        return Confinement(None, f"no sandbox (bubblewrap is for Linux), {limits} only")
     program = shutil.which("bwrap")
     if program is None:
-        return Confinement(None, f"{limits} only (bubblewrap is not installed)")
+        return Confinement(None, f"no sandbox (bubblewrap is not installed), {limits} only")
     try:
-        trial = [*_bubblewrap(program, None, (), False), "--", sys.executable, "-I", "-S", "-c", "pass"]
-        done = subprocess.run(trial, stdin=subprocess.DEVNULL, capture_output=True, timeout=30, check=False)
-        problem = None if done.returncode == 0 else done.stderr.decode(errors="replace").strip().splitlines()[-1:]
+        abilities = subprocess.run([program, "--help"], stdin=subprocess.DEVNULL, capture_output=True, timeout=30, text=True,
+                                   check=False).stdout
+        sized = "--size" in abilities
+        for sealed in sorted({"--disable-userns" in abilities, False}, reverse=True):
+            filtered, problem = _try_out(Confinement(program, "", sized, sealed))
+            if problem is None:
+                break
     except (OSError, subprocess.SubprocessError) as error:
-        problem = [str(error)]
+        problem = str(error)
     if problem is not None:
-        reason = "".join(problem) or "no reason given"
-        return Confinement(None, f"{limits} only (bubblewrap does not work here: {reason})")
-    return Confinement(program, "bubblewrap: no network, read-only libraries, nothing else visible, its own "
-                                f"temporary folder writable; {limits}")
+        return Confinement(None, f"no sandbox (bubblewrap does not work here: {problem}), {limits} only")
+    lacks = [*(() if sized else ("bubblewrap before 0.7 cannot limit the size of temporary folders: they lie on the disk, "
+                                 "and are watched",)),
+             *(() if filtered else ("system calls are not filtered on this machine",)),
+             *(() if sealed or filtered else ("it can make user namespaces",))]
+    return Confinement(program, "bubblewrap: no network, read-only libraries, nothing else visible, temporary folders writable; "
+                                + "".join(f"{each}; " for each in lacks) + limits, sized, sealed)
 
 
-def run_confined(folder: Path, packages: Sequence[str], device: str, limits: Limits,
-                 confinement: Confinement | None = None, stopped: Callable[[], bool] = lambda: False) -> Ending:
-    """Run the worker on the job in ``folder`` and wait for it; nothing of it is left when this returns.
+def _try_out(confinement: Confinement) -> tuple[bool, str | None]:
+    """(whether system calls are filtered in it, what is wrong with it)."""
+    with _scratch_folder() as scratch:
+        script = _BOOT.rpartition("\nif __name__")[0] + "\nharden({})\nprint(open('/proc/self/status').read())"
+        trial = [*_bubblewrap(confinement, scratch, (), (), (), False, 2**20), "--", sys.executable, "-I", "-S", "-c", script]
+        done = subprocess.run(trial, stdin=subprocess.DEVNULL, capture_output=True, timeout=30, text=True, check=False)
+    if done.returncode:
+        return False, "".join(done.stderr.strip().splitlines()[-1:]) or "no reason given"
+    return "\nSeccomp:\t2" in done.stdout, None
 
-    ``packages``: top-level names of what it imports, to be made visible. ``stopped`` is asked from time to time
-    whether to give up. Raises GradingError where
-    the worker did not get as far as the learner's code.
+
+def require_confinement(unconfined: bool = False) -> Confinement:
+    """The confinement for other people's work: a sandbox, or none where ``unconfined`` or ``GAPLESS_UNCONFINED=1`` says so.
+
+    Raises GradingError where there is none and nothing says so.
+    """
+    found = find_confinement()
+    if found.bubblewrap is None and not unconfined and os.environ.get(UNCONFINED) != "1":
+        install = ("install it (Debian, Ubuntu: apt install bubblewrap; Fedora: dnf install bubblewrap), and see what gapless "
+                   "doctor says of it" if sys.platform.startswith("linux") else "grade on Linux, on Windows in WSL 2, on "
+                   "macOS in a virtual machine")
+        raise GradingError(
+            f"there is {found.description}. Graded code could then read and change your files, the gradebook included, and "
+            f"use the network. Grading needs bubblewrap: {install}. To grade without, only work by people whom you would "
+            f"let use your computer: gapless grade --unconfined; for nbgrader c.GradeWithPapermill.unconfined = True; "
+            f"everywhere the variable {UNCONFINED}=1")
+    return found
+
+
+def run_confined(module: str, arguments: Sequence[str] = (), *, shown: Sequence[Path] = (), hidden: Sequence[Path] = (),
+                 writable: Sequence[Path] = (), pass_fds: Sequence[int] = (), environment: Mapping[str, str] | None = None,
+                 gpu: bool = False, limits: Limits = Limits(), confinement: Confinement | None = None,
+                 stopped: Callable[[], bool] = lambda: False) -> Ending:
+    """Call ``main(*arguments)`` of ``module`` in a confined process; nothing of it is left when this returns.
+
+    Of the file system it sees the interpreter with its installed libraries, and the files and folders ``shown`` and
+    ``writable``; the folders that hold what is ``shown`` are where it imports from, before the installed libraries. Of these
+    it does not see ``hidden``. It starts in the first folder that is ``writable``; what it writes there outlives it. Better
+    name files, made beforehand: each is limited in size by the system itself, and nothing else can come to be beside it.
+    A folder is watched, and a fast writer gets some way past a limit. ``pass_fds`` are inherited, under their numbers.
+    Without a sandbox all files are visible.
+
+    It reads a token from standard input, and says how far it has come in lines of JSON, ``[token, word, text]``, on
+    standard output: ``ready`` before it runs graded code, in the end ``finished``, ``tampered`` or ``broken``. ``stopped``
+    is asked from time to time whether to give up. Raises GradingError where it did not get as far as ``ready``.
     """
     try:
         import psutil
     except ImportError:
         raise GradingError("grading needs psutil: pip install 'gapless[grading]'") from None
     confinement = confinement or find_confinement()
-    places = [_place(name) for name in packages]
-    command = [sys.executable, "-I", "-B", "-c", _BOOT, str(folder), *dict.fromkeys(str(p.parent) for p in places)]
-    if confinement.bubblewrap:
-        command = [*_bubblewrap(confinement.bubblewrap, folder, places, device.startswith("cuda")), "--", *command]
-    token = secrets.token_hex(16)
-    (folder / "tmp").mkdir(exist_ok=True)
-    try:
-        process = subprocess.Popen(
-            command, cwd=folder, env=_environment(folder, device), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE, start_new_session=os.name == "posix")
-    except OSError as error:
-        raise GradingError(f"the grading process cannot be started: {error}") from error
-    started = time.time()
-    words: queue.Queue = queue.Queue()
-    errors: list[bytes] = []
-    readers = [threading.Thread(target=_listen, args=(process.stdout, token, words), daemon=True),
-               threading.Thread(target=_drain, args=(process.stderr, errors), daemon=True)]
-    for reader in readers:
-        reader.start()
-    try:
+    # Links on the way to a place would not be there in the sandbox.
+    shown, hidden, writable = ([Path(path).resolve() for path in places] for places in (shown, hidden, writable))
+    with _scratch_folder() as scratch:
+        in_memory = confinement.bubblewrap is not None and confinement.sized
+        temporary = _TEMPORARY if confinement.bubblewrap else scratch / "tmp"
+        home = next((path for path in writable if path.is_dir()), temporary)
+        todo = {"module": module, "arguments": list(arguments), "search": list(dict.fromkeys(str(p.parent) for p in shown)),
+                "limits": _inner_limits(limits, confinement, gpu), "closed": confinement.bubblewrap is None,
+                "mark": str(scratch)}
+        command = [sys.executable, "-I", "-B", "-c", _BOOT, "start", json.dumps(todo)]
+        if confinement.bubblewrap:
+            command = [*_bubblewrap(confinement, scratch, shown, hidden, writable, gpu, limits.temporary_bytes, home), "--",
+                       *command]
+        variables = {**_environment(home, temporary, scratch), **(environment or {})}
+        cwd = home if confinement.bubblewrap is None else scratch
+        process = _Process(psutil, command, cwd, variables, pass_fds, limits, scratch,
+                           [*writable, *(() if in_memory else (scratch,))])
+        with process:
+            return _watch(process, limits, stopped)
+
+
+@contextlib.contextmanager
+def _scratch_folder() -> Iterator[Path]:
+    """A folder on disk for what the sandbox cannot hold in memory."""
+    with tempfile.TemporaryDirectory(prefix="gapless-scratch-", ignore_cleanup_errors=True) as folder:
+        folder = Path(folder).resolve()
+        for name in ("tmp", "shm"):
+            (folder / name).mkdir()
+        yield folder
+
+
+def _inner_limits(limits: Limits, confinement: Confinement, gpu: bool) -> dict[str, int | None]:
+    """What the process gives up itself, before it runs graded code, and cannot take back. None: no limit."""
+    # In a user namespace of its own Linux 5.14 and newer count a user's processes anew. Elsewhere all of the user's count.
+    counted = confinement.bubblewrap and tuple(map(int, os.uname().release.split("-")[0].split(".")[:2])) >= (5, 14)
+    return {"NPROC": limits.processes + limits.threads if counted else None,
+            # CUDA maps far more memory than it uses.
+            "DATA": None if gpu else _LIBRARY_BYTES + limits.memory_bytes}
+
+
+def _outer_limits(limits: Limits) -> dict[str, int]:
+    """What the sandbox and all in it is started with."""
+    # A core limit of 0 would still feed a program that the system has for core dumps; of 1 does not.
+    return {"CORE": 1, "FSIZE": limits.file_bytes, "NOFILE": _OPEN_FILES,
+            "CPU": int(limits.start_seconds + limits.seconds + 60) * (os.cpu_count() or 1)}
+
+
+@dataclass
+class _Use:
+    """What a process tree uses: resident bytes, processes, their threads, bytes written to a disk so far."""
+
+    memory: int = 0
+    processes: int = 0
+    threads: int = 0
+    written: int = 0
+
+
+class _Process:
+    """The process, from its start to the end of all that it started. ``words``: what it said, (word, text)."""
+
+    def __init__(self, psutil, command: list[str], cwd: Path, variables: dict[str, str], pass_fds: Sequence[int],
+                 limits: Limits, mark: Path, watched: Sequence[Path]):
+        self._psutil, self._mark, self._watched = psutil, str(mark), watched
+        self._started = time.time()
+        self.words: queue.Queue = queue.Queue()
+        self._errors: list[bytes] = []
+        self._mounts: list[int] = []
+        self._lifeline = None
+        token = secrets.token_hex(16)
+        options: dict = {}
+        ours = []
+        if os.name == "posix":
+            inherited, self._lifeline = os.pipe()
+            ours.append(inherited)
+            todo = {"command": command, "lifeline": inherited, "fds": list(pass_fds), "limits": _outer_limits(limits)}
+            command = [sys.executable, "-I", "-S", "-c", _BOOT, "supervise", json.dumps(todo)]
+            options = {"start_new_session": True, "pass_fds": [inherited, *pass_fds]}
+        try:
+            self._process = subprocess.Popen(command, cwd=cwd, env=variables, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                             stderr=subprocess.PIPE, **options)
+        except OSError as error:
+            if self._lifeline is not None:
+                os.close(self._lifeline)
+            raise GradingError(f"the grading process cannot be started: {error}") from error
+        finally:
+            for fd in ours:
+                os.close(fd)
+        self._readers = [
+            threading.Thread(target=_listen, args=(self._process.stdout, token, self.words), daemon=True),
+            threading.Thread(target=_drain, args=(self._process.stderr, self._errors), daemon=True)]
+        for reader in self._readers:
+            reader.start()
         with contextlib.suppress(OSError):
-            process.stdin.write(token.encode() + b"\n")
-            process.stdin.close()
-        return _watch(psutil, process, words, limits, stopped, lambda: _last_words(folder, errors))
-    finally:
-        _end(psutil, process, folder, started, everywhere=confinement.bubblewrap is None)
-        for reader in readers:
-            reader.join(5)
-        for stream in (process.stdout, process.stderr):
-            stream.close()
+            self._process.stdin.write(token.encode() + b"\n")
+            self._process.stdin.close()
+
+    def __enter__(self) -> _Process:
+        return self
+
+    def __exit__(self, *exc) -> None:
+        try:
+            self._end()
+        finally:
+            for fd in self._mounts:
+                os.close(fd)
+            for reader in self._readers:
+                reader.join(5)
+            for stream in (self._process.stdout, self._process.stderr):
+                stream.close()
+
+    def is_gone(self) -> bool:
+        """Whether it has ended, even where something of it still holds its output open."""
+        return self._process.poll() is not None
+
+    def wait(self, seconds: float) -> None:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(seconds)
+
+    def status(self) -> str:
+        """How it ended, in words."""
+        code = self._process.poll()
+        if code is None:
+            return "no exit status"
+        # A shell's, bubblewrap's and the supervisor's way to say that a signal ended it.
+        number = -code if code < 0 else code - 128 if code > 128 else 0
+        return f"signal {number}" if number else f"exit status {code}"
+
+    def last_words(self) -> str:
+        """What it wrote to standard error last."""
+        return clean_text(b"".join(self._errors)[-2000:].decode(errors="replace").strip(), 2000) or "it said nothing"
+
+    def use(self) -> _Use:
+        """What its tree uses now."""
+        found = _Use()
+        for process in self._tree():
+            with contextlib.suppress(self._psutil.Error):
+                found.memory += process.memory_info().rss
+                found.threads += process.num_threads()
+                found.processes += 1
+                # What has ended counts with the process that collected it.
+                with contextlib.suppress(AttributeError):  # not on macOS
+                    found.written += process.io_counters().write_bytes
+        return found
+
+    def open_mounts(self) -> None:
+        """Keep hold of the sandbox's temporary folders in memory, to count what is in them."""
+        if not sys.platform.startswith("linux"):
+            return
+        for process in reversed(self._tree()):
+            with contextlib.suppress(OSError):
+                root = os.stat(f"/proc/{process.pid}/root/")
+                if (root.st_dev, root.st_ino) != (os.stat("/").st_dev, os.stat("/").st_ino):
+                    for name in ("tmp", "dev/shm"):
+                        self._mounts.append(os.open(f"/proc/{process.pid}/root/{name}", os.O_PATH | os.O_DIRECTORY))
+                    return
+
+    def files(self, most: int) -> tuple[int, int]:
+        """(files and folders in the watched places and in the sandbox's memory, bytes in the watched places).
+
+        Counts no further than ``most`` files. What cannot be looked into has more.
+        """
+        count, size = 0, 0
+        folders = [path for path in self._watched if path.is_dir()]
+        for fd in self._mounts:
+            held = os.fstatvfs(fd)
+            count += held.f_files - held.f_ffree
+        while folders and count <= most:
+            try:
+                with os.scandir(folders.pop()) as entries:
+                    for entry in entries:
+                        count += 1
+                        if count > most:
+                            break
+                        found = entry.stat(follow_symlinks=False)
+                        size += found.st_blocks * 512 if os.name == "posix" else found.st_size
+                        if entry.is_dir(follow_symlinks=False):
+                            folders.append(entry.path)
+            except FileNotFoundError:
+                continue
+            except OSError:
+                return most + 1, size
+        return count, size
+
+    def _is_marked(self, other) -> bool:
+        # The environment of a process that cannot be looked into is not to be had; what it was started with is.
+        if any(self._mark in each for each in other.cmdline()):
+            return True
+        return other.environ().get("GAPLESS_JOB") == self._mark
+
+    def _tree(self) -> list:
+        with contextlib.suppress(self._psutil.Error):
+            root = self._psutil.Process(self._process.pid)
+            return [root, *root.children(recursive=True)]
+        return []
+
+    def _end(self) -> None:
+        """Kill the process, all it started, and what has since cut its ties to it."""
+        victims = self._tree()[1:]
+        if self._lifeline is not None:
+            os.close(self._lifeline)  # the supervisor ends everything, and then itself
+            self.wait(12)
+        for other in self._psutil.process_iter():
+            # Where the supervisor was killed, or orphans do not become its children: they still carry the mark.
+            with contextlib.suppress(self._psutil.Error, OSError):
+                if other.create_time() >= self._started - 2 and self._is_marked(other):
+                    victims.append(other)
+        if self._process.poll() is None:
+            self._process.kill()
+        for victim in victims:
+            with contextlib.suppress(self._psutil.Error):
+                victim.kill()
+        self.wait(10)
+        deadline = time.monotonic() + 5
+        while time.monotonic() < deadline and any(_is_alive(self._psutil, victim) for victim in victims):
+            time.sleep(_POLL_SECONDS)
 
 
-def _watch(psutil, process, words: queue.Queue, limits: Limits, stopped, last_words) -> Ending:
+def _watch(process: _Process, limits: Limits, stopped: Callable[[], bool]) -> Ending:
     deadline = time.monotonic() + limits.start_seconds
-    ready, baseline, next_look = False, 0, 0.0
+    ready, gone, next_look, before, count_before, size_before = False, False, 0.0, _Use(), 0, 0
     while True:
         try:
-            word, text = words.get(timeout=_POLL_SECONDS)
+            word, text = process.words.get(timeout=_POLL_SECONDS)
         except queue.Empty:
-            word, text = None, ""
-        if word == READY:
+            # Checked before the next look: what was said in the meantime is in the queue by then.
+            word, text = "" if gone else None, ""
+            gone = process.is_gone()
+        if word == READY and not ready:
             ready, deadline = True, time.monotonic() + limits.seconds
-            baseline = _tree_use(psutil, process.pid)[0]
+            process.open_mounts()
+            before, (count_before, size_before) = process.use(), process.files(sys.maxsize)
         elif word == FINISHED and ready:
             return Ending("finished")
         elif word == TAMPERED and ready:
@@ -160,25 +412,38 @@ def _watch(psutil, process, words: queue.Queue, limits: Limits, stopped, last_wo
         elif word == BROKEN:
             raise GradingError(f"the grading process failed by itself: {text.strip()}")
         elif word == "":  # it has closed its output: gone, or it will never say more
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(2)
+            process.wait(2)
             if not ready:
-                raise GradingError(f"the grading process did not start ({_status(process)}): {last_words()}")
-            return Ending("ended", _status(process))
+                raise GradingError(f"the grading process did not start ({process.status()}): {process.last_words()}")
+            return Ending("ended", process.status())
         if stopped():
             raise GradingError("grading was stopped")
         now = time.monotonic()
         if now > deadline:
             if not ready:
-                raise GradingError(f"the grading process took over {limits.start_seconds:g} s to start: {last_words()}")
+                raise GradingError(f"the grading process took over {limits.start_seconds:g} s to start: {process.last_words()}")
             return Ending("timeout", f"{limits.seconds:g} s")
         if ready and now > next_look:
-            used, count = _tree_use(psutil, process.pid)
-            if used > baseline + limits.memory_bytes:
-                return Ending("memory", f"{limits.memory_bytes / 2**30:.3g} GiB")
-            if count > limits.processes:
-                return Ending("processes", str(count))
+            ending = _past_limit(process, limits, before, count_before, size_before)
+            if ending is not None:
+                return ending
             next_look = time.monotonic() + _WATCH_SECONDS
+
+
+def _past_limit(process: _Process, limits: Limits, before: _Use, count_before: int, size_before: int) -> Ending | None:
+    use = process.use()
+    if use.memory > before.memory + limits.memory_bytes:
+        return Ending("memory", f"{limits.memory_bytes / 2**30:.3g} GiB")
+    if use.processes > before.processes + limits.processes:
+        return Ending("processes", f"{use.processes - before.processes} processes")
+    if use.threads > before.threads + limits.threads + limits.processes:
+        return Ending("processes", f"{use.threads - before.threads} threads")
+    count, size = process.files(count_before + limits.files)
+    if count > count_before + limits.files:
+        return Ending("files", f"over {limits.files} files")
+    if max(size - size_before, use.written - before.written) > limits.disk_bytes:
+        return Ending("files", f"over {limits.disk_bytes / 2**30:.3g} GiB")
+    return None
 
 
 def _listen(stream, token: str, words: queue.Queue) -> None:
@@ -201,58 +466,6 @@ def _drain(stream, kept: list[bytes]) -> None:
                 kept.append(block)
 
 
-def _last_words(folder: Path, errors: list[bytes]) -> str:
-    text = b"".join(errors)
-    with contextlib.suppress(OSError):
-        text += (folder / "output.txt").read_bytes()[-4000:]
-    return text.decode(errors="replace").strip()[-2000:] or "it said nothing"
-
-
-def _status(process) -> str:
-    code = process.poll()
-    if code is None:
-        return "no exit status"
-    # A shell's and bubblewrap's way to say that a signal ended it.
-    number = -code if code < 0 else code - 128 if code > 128 else 0
-    return f"signal {number}" if number else f"exit status {code}"
-
-
-def _tree_use(psutil, pid: int) -> tuple[int, int]:
-    """Resident memory of the process tree in bytes, and how many processes it is."""
-    used = count = 0
-    with contextlib.suppress(psutil.Error):
-        root = psutil.Process(pid)
-        for process in [root, *root.children(recursive=True)]:
-            with contextlib.suppress(psutil.Error):
-                used += process.memory_info().rss
-                count += 1
-    return used, count
-
-
-def _end(psutil, process, folder: Path, started: float, everywhere: bool) -> None:
-    """Kill the process, all it started, and what has since cut its ties to it."""
-    victims = []
-    with contextlib.suppress(psutil.Error):
-        root = psutil.Process(process.pid)
-        victims = root.children(recursive=True)
-    if everywhere:
-        for other in psutil.process_iter():
-            # A process that has detached itself still carries the folder in its environment.
-            with contextlib.suppress(psutil.Error, OSError):
-                if other.create_time() >= started - 2 and other.environ().get("GAPLESS_JOB") == str(folder):
-                    victims.append(other)
-    if process.poll() is None:
-        process.kill()
-    for victim in victims:
-        with contextlib.suppress(psutil.Error):
-            victim.kill()
-    with contextlib.suppress(subprocess.TimeoutExpired):
-        process.wait(10)
-    deadline = time.monotonic() + 5
-    while time.monotonic() < deadline and any(_is_alive(psutil, victim) for victim in victims):
-        time.sleep(_POLL_SECONDS)
-
-
 def _is_alive(psutil, process) -> bool:
     # A dead process may stay listed until its parent has asked for it: no reason to wait.
     try:
@@ -261,19 +474,18 @@ def _is_alive(psutil, process) -> bool:
         return False
 
 
-def _environment(folder: Path, device: str) -> dict[str, str]:
+def _environment(home: Path, temporary: Path, mark: Path) -> dict[str, str]:
     kept = {name: os.environ[name] for name in _KEPT_VARIABLES if name in os.environ}
-    temporary = str(folder / "tmp")
     if os.name == "posix":
         kept["PATH"] = "/usr/bin:/bin"
-    return {"LANG": "C.UTF-8", **kept, "HOME": str(folder), "USERPROFILE": str(folder), "USER": "learner",
-            "LOGNAME": "learner", "TMPDIR": temporary, "TEMP": temporary, "TMP": temporary,
-            "GAPLESS_DEVICE": device, "GAPLESS_JOB": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
+    return {"LANG": "C.UTF-8", **kept, "HOME": str(home), "USERPROFILE": str(home), "USER": "learner",
+            "LOGNAME": "learner", "TMPDIR": str(temporary), "TEMP": str(temporary), "TMP": str(temporary),
+            "GAPLESS_JOB": str(mark), "PYTHONDONTWRITEBYTECODE": "1"}
 
 
 @functools.cache
-def _place(name: str) -> Path:
-    """The folder or file of a top-level package."""
+def place_of(name: str) -> Path:
+    """The folder or file of a top-level package, to be ``shown``. Raises GradingError where it is not installed."""
     spec = importlib.util.find_spec(name)
     if spec is None or spec.origin is None:
         raise GradingError(f"{name} cannot be found: is it installed for {sys.executable}?")
@@ -281,10 +493,14 @@ def _place(name: str) -> Path:
     return path.parent if path.name == "__init__.py" else path
 
 
-def _bubblewrap(program: str, folder: Path | None, places: Sequence[Path], gpu: bool) -> list[str]:
+def _bubblewrap(confinement: Confinement, scratch: Path, shown: Sequence[Path], hidden: Sequence[Path],
+                writable: Sequence[Path], gpu: bool, temporary_bytes: int, home: Path = _TEMPORARY) -> list[str]:
     """The command that sets up the sandbox. Later lines lie over earlier ones."""
-    command = [program, "--unshare-all", "--die-with-parent", "--new-session", "--cap-drop", "ALL"]
-    command += ["--proc", "/proc", "--dev", "/dev", "--ro-bind", "/usr", "/usr"]
+    command = [confinement.bubblewrap, "--unshare-all", "--die-with-parent", "--new-session", "--cap-drop", "ALL"]
+    if confinement.sealed:
+        command += ["--unshare-user", "--disable-userns"]
+    # Root's own /proc/sys would be writable, capabilities or not.
+    command += ["--proc", "/proc", "--remount-ro", "/proc", "--dev", "/dev", "--ro-bind", "/usr", "/usr"]
     for name in ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"):
         if os.path.islink(name):
             command += ["--symlink", os.readlink(name), name]
@@ -298,16 +514,23 @@ def _bubblewrap(program: str, folder: Path | None, places: Sequence[Path], gpu: 
             command += ["--dev-bind-try", name, name]
         for name in ("/sys", "/etc/nvidia", "/run/nvidia-persistenced", "/opt/cuda"):
             command += ["--ro-bind-try", name, name]
-    if folder is not None:
-        command += ["--bind", str(folder / "tmp"), "/tmp"]
+    for name, place in (("tmp", "/tmp"), ("shm", "/dev/shm")):
+        command += (["--size", str(temporary_bytes), "--tmpfs", place] if confinement.sized
+                    else ["--bind", str(scratch / name), place])
+    command += ["--dir", str(_TEMPORARY), "--remount-ro", "/dev"]
     prefixes = [sys.prefix, sys.base_prefix, sys.exec_prefix, sys.base_exec_prefix]
     # The folder of the libraries that need no mention: they lie below a prefix, unless in a person's own.
-    visible = dict.fromkeys(str(p) for path in (*map(Path, prefixes), *places) for p in (path, path.resolve()))
-    shown: list[str] = ["/usr"]
+    visible = dict.fromkeys(str(p) for path in (*map(Path, prefixes), *shown) for p in (path, path.resolve()))
+    seen: list[str] = ["/usr"]
     for path in sorted(visible, key=len):
-        if not any(path == other or path.startswith(other + "/") for other in shown):
+        if not any(path == other or path.startswith(other + "/") for other in seen):
             command += ["--ro-bind", path, path]
-            shown.append(path)
-    if folder is not None:
-        command += ["--bind", str(folder), str(folder), "--chdir", str(folder)]
-    return [*command, "--remount-ro", "/"]
+            seen.append(path)
+    for path in hidden:
+        if path.is_dir():
+            command += ["--tmpfs", str(path), "--remount-ro", str(path)]
+        elif path.exists():
+            command += ["--ro-bind", os.devnull, str(path)]
+    for path in writable:
+        command += ["--bind", str(path), str(path)]
+    return [*command, "--chdir", str(home), "--remount-ro", "/"]

@@ -27,7 +27,7 @@ from ..measure.device import device as find_device
 from ..files import write_json
 from ..course.evidence import Evidence, EvidenceError, save_cases
 from ..course.exercise import Exercise, Lesson
-from .confine import Confinement, Ending, GradingError, Limits, find_confinement, run_confined
+from .confine import Confinement, Ending, GradingError, Limits, place_of, require_confinement, run_confined
 from .submission import Submission, read_submission
 from .worker import EVIDENCE
 
@@ -36,7 +36,8 @@ _ENDINGS = {
     "tampered": "the cell changed what measures it, so that nothing it measured counts: {detail}",
     "timeout": "it was not done within {detail}: does every loop in the cell come to an end?",
     "memory": "it took more than {detail} of memory: what does the cell allocate, and does it let go of it?",
-    "processes": "it started {detail} processes; an exercise needs none",
+    "processes": "it started {detail}; an exercise needs none",
+    "files": "it wrote {detail}; an exercise needs none",
     "ended": "its process ended before the checks were done ({detail}): an os._exit or a crash in the cell?",
 }
 
@@ -90,7 +91,8 @@ class Grader:
     ``submission``: a path, or one already read. ``lesson``: the lesson it must be for; by default
     the one the notebook is found to be for. ``device``: a name as for :func:`gapless.device`. ``seed``
     makes the hidden inputs; by default nobody can know it. ``lessons`` is the package that holds
-    the lessons. Raises SubmissionError, UnknownDevice.
+    the lessons. Without ``confinement`` one is required: see :func:`.confine.require_confinement`. Raises SubmissionError,
+    UnknownDevice, GradingError.
     """
 
     def __init__(self, submission: Submission | str | os.PathLike, device: str | None = None,
@@ -106,7 +108,7 @@ class Grader:
         find_device(self.device)
         self._seed = secrets.randbits(64) if seed is None else seed
         self._limits = limits
-        self.confinement = confinement or find_confinement()
+        self.confinement = confinement or require_confinement()
         self._stop = threading.Event()
         self._running: dict[str, Future] = {}
         self._pool: ThreadPoolExecutor | None = None
@@ -196,8 +198,10 @@ class Grader:
             (folder / "job.json").write_text(json.dumps(job), encoding="utf-8")
             save_cases(cases, folder / "cases.npz")
             packages = dict.fromkeys(("gapless", self._package.split(".")[0], "torch", "numpy", *self.lesson.packages))
-            ending = run_confined(folder, list(packages), self.device, self._limits, self.confinement,
-                                  self._stop.is_set)
+            ending = run_confined(
+                "gapless.grading.worker", [str(folder)], shown=[place_of(name) for name in packages], writable=[folder],
+                environment={VARIABLE: self.device}, gpu=self.device.startswith("cuda"), limits=self._limits,
+                confinement=self.confinement, stopped=self._stop.is_set)
             if ending.kind == "broken":
                 raise _Broken(ending.detail or "no reason given")
             return self._read_evidence(folder / EVIDENCE, ending, blank)
