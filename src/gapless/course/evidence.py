@@ -16,6 +16,10 @@ import numpy as np
 
 from ..evidence.report import StepReport
 from ..evidence.trace import Trace
+from ..incoming import Unreadable, read_arrays, read_json
+
+
+_LARGEST_TRACE_BYTES, _MOST_TRACE_ITEMS = 64 * 2**20, 10_000_000
 
 
 class EvidenceError(ValueError):
@@ -169,9 +173,8 @@ class Evidence:
         """Read what :meth:`save` wrote. Raises EvidenceError for anything else; runs no pickles."""
         folder = Path(folder)
         try:
-            plain = json.loads((folder / "evidence.json").read_text())
-            with np.load(folder / "arrays.npz", allow_pickle=False) as stored:
-                arrays = {name: stored[name] for name in stored.files}
+            plain = read_json(folder / "evidence.json", allow_nan=True)
+            arrays = read_arrays(folder / "arrays.npz")
             found = cls(**{name: plain[name] for name in _TEXTS})
             for which in ("answers", "trial_answers"):
                 setattr(found, which, [_unpack(row, f"{which}.{i}", arrays) for i, row in enumerate(plain[which])])
@@ -181,8 +184,10 @@ class Evidence:
                             for name in _RUNS if name in plain[size]}
                     setattr(found, size, Measured(**runs, error=plain[size]["error"]))
             return found
+        except Unreadable as error:
+            raise EvidenceError(str(error)) from None
         except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
-            raise EvidenceError(f"the evidence cannot be read: {error}") from error
+            raise EvidenceError(f"cannot be read: {error!r}") from None
 
 
 _TEXTS = tuple(field.name for field in fields(Evidence) if field.name not in ("answers", "trial_answers", *_SIZES))
@@ -210,7 +215,11 @@ def _unpack(row: dict, prefix: str, arrays: dict[str, np.ndarray]) -> Answer:
 
 def _run(numbers: dict, trace: Path) -> Run:
     return Run(host_ms=float(numbers["host_ms"]), true_ms=float(numbers["true_ms"]),
-               samples_ms=[float(x) for x in numbers["samples_ms"]], trace=Trace.read(trace))
+               samples_ms=[float(x) for x in numbers["samples_ms"]], trace=_trace(trace))
+
+
+def _trace(path: Path) -> Trace:
+    return Trace.from_json(read_json(path, _LARGEST_TRACE_BYTES, _MOST_TRACE_ITEMS, allow_nan=True))
 
 
 def save_plan(plan: Plan, path: str | os.PathLike) -> None:

@@ -99,7 +99,8 @@ def answer(exercise: Exercise, stage, case: Case, device: torch.device) -> Answe
         except Exception as error:
             return _raised(exercise, case, error)
         finally:
-            state.unused.clear()
+            if device.type == "vgpu":
+                state.unused.clear()
 
 
 def _raised(exercise: Exercise, case: Case, error: Exception) -> Answer:
@@ -258,5 +259,6 @@ def _try(exercise: Exercise, stage, plan: Plan, device: torch.device, answers: l
             except Unusable as error:
                 answers.append(_raised(exercise, case, error))
     finally:
-        state.unused.clear()
+        if device.type == "vgpu":
+            state.unused.clear()
     return run

@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..incoming import clean_text
-from .worker import BROKEN, FINISHED, READY, TAMPERED
+from .worker import BROKEN, FINISHED, READY
 
 UNCONFINED = "GAPLESS_UNCONFINED"  # the variable that allows grading without a sandbox, where it is 1
 _POLL_SECONDS = 0.02
@@ -69,7 +69,7 @@ class Limits:
 class Ending:
     """How the process ended; ``detail`` is in words.
 
-    ``kind``: ``finished``, ``tampered`` (the learner's code changed the measuring tools), ``timeout``, ``memory``,
+    ``kind``: ``finished``, ``timeout``, ``memory``,
     ``processes``, ``files`` (it wrote too much or too many), ``ended`` (by itself, before it was finished) or ``broken``
     (code of ours raised).
     """
@@ -164,7 +164,7 @@ def run_confined(module: str, arguments: Sequence[str] = (), *, shown: Sequence[
     Without a sandbox all files are visible.
 
     It reads a token from standard input, and says how far it has come in lines of JSON, ``[token, word, text]``, on
-    standard output: ``ready`` before it runs graded code, in the end ``finished``, ``tampered`` or ``broken``. ``stopped``
+    standard output: ``ready`` before it runs graded code, in the end ``finished`` or ``broken``. ``stopped``
     is asked from time to time whether to give up. Raises GradingError where it did not get as far as ``ready``.
     """
     try:
@@ -405,8 +405,6 @@ def _watch(process: _Process, limits: Limits, stopped: Callable[[], bool]) -> En
             before, (count_before, size_before) = process.use(), process.files(sys.maxsize)
         elif word == FINISHED and ready:
             return Ending("finished")
-        elif word == TAMPERED and ready:
-            return Ending("tampered", text)
         elif word == BROKEN and ready:
             return Ending("broken", text.strip())
         elif word == BROKEN:
@@ -454,7 +452,7 @@ def _listen(stream, token: str, words: queue.Queue) -> None:
                 said, word, text = json.loads(line)
             except (ValueError, TypeError):
                 continue
-            if said == token and word in (READY, FINISHED, TAMPERED, BROKEN):
+            if said == token and word in (READY, FINISHED, BROKEN):
                 words.put((word, str(text)))
     words.put(("", ""))
 

@@ -10,27 +10,26 @@ import contextlib
 import importlib
 import json
 import os
-import random
+import signal
 import socket
 import sys
+import time
 import traceback
 from pathlib import Path
 
-import numpy as np
-
-from .worker import BROKEN, FINISHED, READY
+from .worker import BROKEN, FINISHED, READY, run_on
 
 EVIDENCE = "evidence"  # the folder that the evidence is left in
 DONE, FAILED = b"d", b"f"
-_LONGEST_JOB = 1 << 16
 
 
 def main(control: str, lessons: str) -> None:
     """Serve jobs that come over the socket ``control`` (its number) until it closes. ``lessons``: the package of the lessons.
 
-    A job is JSON with two file descriptors: the socket to the learner's process, and a pipe on which ``DONE`` or ``FAILED``
-    is said, with the reason. Keys: ``lesson``, ``exercise``, ``source`` (of the cell; None: its slow function is put to the test),
-    ``device``, ``order`` (a seed), ``folder`` with ``plan.npz``.
+    A job is the path of a JSON file, with two file descriptors: the socket to the learner's process, and a pipe on which
+    ``DONE`` or ``FAILED`` is said, with the reason. Its keys: ``lesson``, ``exercise``, ``source`` of the cell, ``card`` as in a
+    card file, ``order`` (a seed), ``core`` (the processor to run on, or None), ``seconds`` of processor time. Beside it lies
+    ``plan.npz``, and there the evidence is left.
     """
     token = sys.stdin.readline().strip()
 
@@ -45,20 +44,15 @@ def main(control: str, lessons: str) -> None:
         say(BROKEN, traceback.format_exc())
         os._exit(1)
     say(READY)
-    children: set[int] = set()
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody asks how they ended: the pipe says what is to be said
     while True:
-        text, handed, _, _ = socket.recv_fds(ears, _LONGEST_JOB, 2)
-        with contextlib.suppress(ChildProcessError):
-            while children and (ended := os.waitpid(-1, os.WNOHANG)[0]):
-                children.discard(ended)
+        text, handed, _, _ = socket.recv_fds(ears, 4096, 2)
         if not text:
             break
         channel, done = handed
-        child = os.fork()
-        if child == 0:
+        if os.fork() == 0:
             ears.close()
-            _do(json.loads(text), lessons, channel, done)
-        children.add(child)
+            _do(Path(os.fsdecode(text.rstrip(b"\n"))), lessons, channel, done)
         os.close(channel)
         os.close(done)
     say(FINISHED)
@@ -71,8 +65,7 @@ def _warm_up(lessons: str) -> None:
 
     torch.set_num_threads(1)
     from ..course import gather  # noqa: F401
-    from ..vgpu.backend import enable
-    from ..vgpu.state import shape_only
+    from ..vgpu import enable, shape_only
 
     importlib.import_module(lessons)
     enable()
@@ -80,11 +73,11 @@ def _warm_up(lessons: str) -> None:
         pass
 
 
-def _do(job: dict, lessons: str, channel: int, done: int) -> None:
+def _do(path: Path, lessons: str, channel: int, done: int) -> None:
     """One job, in a process of its own; does not return."""
     try:
-        evidence = _ask(job, lessons, channel)
-        folder = Path(job["folder"]) / EVIDENCE
+        evidence = _ask(json.loads(path.read_text(encoding="utf-8")), path.parent, lessons, channel)
+        folder = path.parent / EVIDENCE
         folder.mkdir()
         evidence.save(folder)
         said = DONE
@@ -95,23 +88,27 @@ def _do(job: dict, lessons: str, channel: int, done: int) -> None:
     os._exit(0)
 
 
-def _ask(job: dict, lessons: str, channel: int):
+def _ask(job: dict, folder: Path, lessons: str, channel: int):
+    import numpy as np
+
     from ..course.cells import CellError
     from ..course.evidence import Evidence, load_plan
     from ..course.gather import gather
-    from ..measure.device import device as find_device
-    from ..measure.device import device_name
+    from ..vgpu import card, enable
+    from ..vgpu.hardware.cardfile import card_from_json
     from ..vgpu.wire import Channel
     from .remote import RemoteStage, StageGone
 
+    run_on(job["core"])
+    _limit_time(job["seconds"])
+    device = enable(card_from_json(job["card"]))
     exercise = importlib.import_module(lessons).find_lesson(job["lesson"]).exercises[job["exercise"]]
-    device = find_device(job["device"])
-    stage = RemoteStage(Channel(socket.socket(fileno=channel)))
-    plan = load_plan(Path(job["folder"]) / "plan.npz")
-    evidence = Evidence(exercise.name, job["device"], device_name(device))
+    plan = load_plan(folder / "plan.npz")
+    evidence = Evidence(exercise.name, "vgpu", card().name)
     try:
+        stage = RemoteStage(Channel(socket.socket(fileno=channel)))
         stage.load(job["source"], exercise.name)
-        return gather(exercise, stage, plan, device, name=job["device"], order=np.random.default_rng(job["order"]))
+        return gather(exercise, stage, plan, device, order=np.random.default_rng(job["order"]))
     except CellError as error:
         evidence.error = str(error)
     except StageGone as error:
@@ -119,10 +116,9 @@ def _ask(job: dict, lessons: str, channel: int):
     return evidence
 
 
-def share_a_core() -> set[int] | None:
-    """A processor for a learner's process and its device's, which take turns: there neither has to be woken on another, which
-    takes ten times as long. None where the system does not let one choose."""
-    try:
-        return {random.choice(sorted(os.sched_getaffinity(0)))}
-    except (AttributeError, OSError):
-        return None
+def _limit_time(seconds: float) -> None:
+    """No operator may keep this process at work for ever."""
+    with contextlib.suppress(ImportError, ValueError, OSError):
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_CPU, (int(time.process_time() + seconds) + 10,) * 2)

@@ -1,45 +1,34 @@
-"""From a submission to a result: a worker for each exercise, its evidence judged here.
+"""From a submission to a result: each exercise asked behind the fence, its evidence judged here.
 
-This side never runs the learner's code. It makes the hidden inputs, hands them to the worker, reads what
-the worker leaves behind as plain data, and decides.
+This side never runs the learner's code. It makes the hidden inputs, has the learner's function asked (:mod:`.ask`), and decides
+on what was seen.
 """
 
 from __future__ import annotations
 
 import hashlib
 import importlib
-import json
 import math
 import os
 import secrets
-import tempfile
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import torch
 
 from ..course.checks import Verdict
+from ..course.evidence import Evidence, Plan
+from ..course.exercise import Exercise, Lesson
+from ..course.judge import judge
+from ..course.stub import handed_out
+from ..files import write_json
 from ..measure.device import VARIABLE
 from ..measure.device import device as find_device
-from ..files import write_json
-from ..course.evidence import Evidence, EvidenceError, save_cases
-from ..course.exercise import Exercise, Lesson
-from .confine import Confinement, Ending, GradingError, Limits, place_of, require_confinement, run_confined
+from .ask import Asker, Broken, DeviceBehind, Ended, OwnProcess
+from .confine import Confinement, GradingError, Limits, require_confinement
 from .submission import Submission, read_submission
-from .worker import EVIDENCE
-
-_LARGEST_EVIDENCE = 2**30  # bytes
-_ENDINGS = {
-    "tampered": "the cell changed what measures it, so that nothing it measured counts: {detail}",
-    "timeout": "it was not done within {detail}: does every loop in the cell come to an end?",
-    "memory": "it took more than {detail} of memory: what does the cell allocate, and does it let go of it?",
-    "processes": "it started {detail}; an exercise needs none",
-    "files": "it wrote {detail}; an exercise needs none",
-    "ended": "its process ended before the checks were done ({detail}): an os._exit or a crash in the cell?",
-}
 
 
 @dataclass(frozen=True)
@@ -81,10 +70,6 @@ class Graded:
     evidence: Evidence
 
 
-class _Broken(Exception):
-    """Our own code raised in the worker, after the learner's had run."""
-
-
 class Grader:
     """Grades one submission, exercise by exercise, on one device.
 
@@ -110,6 +95,7 @@ class Grader:
         self._limits = limits
         self.confinement = confinement or require_confinement()
         self._stop = threading.Event()
+        self._asker: Asker | None = None
         self._running: dict[str, Future] = {}
         self._pool: ThreadPoolExecutor | None = None
 
@@ -124,6 +110,8 @@ class Grader:
         self._stop.set()
         if self._pool is not None:
             self._pool.shutdown(cancel_futures=True)
+        if self._asker is not None:
+            self._asker.close()
 
     def grade_exercise(self, name: str) -> Graded:
         """Run and judge one exercise. The others are started along with the first that is asked for.
@@ -135,11 +123,17 @@ class Grader:
             raise ValueError(f"lesson {self.lesson.id} has no exercise {name!r}; it has {known}")
         if self._pool is None:
             # On a real GPU one at a time, as another's work would show in the times; modelled clocks do not mind.
-            at_once = 1 if self.device.startswith("cuda") else min(len(self.lesson.exercises), os.cpu_count() or 1)
+            at_once = 1 if self._on_cuda else min(len(self.lesson.exercises), os.cpu_count() or 1)
+            make = OwnProcess if self._on_cuda else DeviceBehind
+            self._asker = make(self.lesson, self._package, self.device, self._limits, self.confinement, self._stop.is_set)
             self._pool = ThreadPoolExecutor(at_once, thread_name_prefix="grade")
             for each, exercise in self.lesson.exercises.items():
                 self._running[each] = self._pool.submit(self._grade, exercise)
         return self._running[name].result()
+
+    @property
+    def _on_cuda(self) -> bool:
+        return self.device.startswith("cuda")
 
     def result(self, progress: Callable[[str], None] = lambda text: None) -> Result:
         """Grade what has not been graded yet; the whole result. ``progress`` is told of each exercise when done."""
@@ -159,70 +153,35 @@ class Grader:
         return result
 
     def _grade(self, exercise: Exercise) -> Graded:
-        cases = exercise.cases(seed_for(self._seed, exercise.name))
-        evidence = self._gather(exercise, cases)
-        judge = importlib.import_module("gapless.course.judge").judge
-        verdicts = judge(exercise, cases, evidence)
+        plan = exercise.plan(seed_for(self._seed, exercise.name))
+        evidence = self._ask(exercise, plan)
+        verdicts = judge(exercise, plan, evidence)
         if not math.isclose(math.fsum(verdict.points for verdict in verdicts), exercise.max_points):
             raise GradingError(f"the checks of {exercise.name} do not add up to its {exercise.max_points:g} points")
         return Graded(verdicts, evidence)
 
-    def _gather(self, exercise: Exercise, cases) -> Evidence:
-        evidence = Evidence(exercise.name, self.device, simulated=self.device.startswith("vgpu"))
+    def _ask(self, exercise: Exercise, plan: Plan) -> Evidence:
+        blank = Evidence(exercise.name, self.device, simulated=self.device.startswith("vgpu"))
         source = self.submission.cells.get(exercise.name)
         if source is None:
-            evidence.error = (f"no code cell begins with the line '# exercise: {exercise.name}': put that line back at "
-                              "the top of the exercise's cell, or copy the cell from the lesson's notebook")
-            return evidence
+            blank.error = (f"no code cell begins with the line '# exercise: {exercise.name}': put that line back at "
+                           "the top of the exercise's cell, or copy the cell from the lesson's notebook")
+            return blank
+        order = seed_for(self._seed, f"{exercise.name}: order")
         try:
-            return self._run(exercise, cases, source, evidence)
-        except _Broken as fault:
-            last = str(fault).splitlines()[-1]
-            evidence.error = f"after the cell had run, nothing could be measured any more: {last}"
+            return self._asker.ask(exercise, plan, source, order)
+        except Ended as end:
+            blank.error = str(end)
+            return blank
+        except Broken as fault:
+            last = str(fault).strip().splitlines()[-1]
+            blank.error = f"with this cell nothing could be measured: {last}"
         try:
-            # Our own code raised, after the learner's had run. Whose fault is it? Try without the learner's.
-            self._run(exercise, cases, None, Evidence(exercise.name, self.device))
-        except _Broken as fault:
+            # Our own code raised. Whose fault is it? Try without the learner's.
+            self._asker.ask(exercise, plan, handed_out(exercise), order)
+        except (Broken, Ended) as fault:
             raise GradingError(f"measuring {exercise.name} fails whatever the cell does: {fault}") from None
-        return evidence
-
-    def _run(self, exercise: Exercise, cases, source: str | None, blank: Evidence) -> Evidence:
-        """The evidence for a cell's ``source`` (None: for the known-slow function). Raises _Broken."""
-        with tempfile.TemporaryDirectory(prefix="gapless-", ignore_cleanup_errors=True) as folder:
-            # Links on the way to the temporary folder would not be there in the sandbox.
-            folder = Path(folder).resolve()
-            job = {"lessons": self._package, "lesson": self.lesson.id, "exercise": exercise.name, "source": source,
-                   "device": self.device, "file_bytes": self._limits.file_bytes,
-                   # CUDA maps far more memory than it uses.
-                   "memory_bytes": None if self.device.startswith("cuda") else self._limits.memory_bytes}
-            (folder / "job.json").write_text(json.dumps(job), encoding="utf-8")
-            save_cases(cases, folder / "cases.npz")
-            packages = dict.fromkeys(("gapless", self._package.split(".")[0], "torch", "numpy", *self.lesson.packages))
-            ending = run_confined(
-                "gapless.grading.worker", [str(folder)], shown=[place_of(name) for name in packages], writable=[folder],
-                environment={VARIABLE: self.device}, gpu=self.device.startswith("cuda"), limits=self._limits,
-                confinement=self.confinement, stopped=self._stop.is_set)
-            if ending.kind == "broken":
-                raise _Broken(ending.detail or "no reason given")
-            return self._read_evidence(folder / EVIDENCE, ending, blank)
-
-    def _read_evidence(self, folder: Path, ending: Ending, blank: Evidence) -> Evidence:
-        if ending.kind != "finished":
-            blank.error = _ENDINGS[ending.kind].format(detail=ending.detail)
-            if ending.kind == "tampered":
-                blank.tampering = ending.detail.split("; ")
-            return blank
-        try:
-            if sum(file.stat().st_size for file in folder.iterdir()) > _LARGEST_EVIDENCE:
-                raise EvidenceError("it is too large")
-            evidence = Evidence.load(folder)
-            if evidence.exercise != blank.exercise:
-                raise EvidenceError("it is for another exercise")
-        except (OSError, EvidenceError) as error:
-            blank.error = f"what was measured cannot be read: {error}"
-            return blank
-        evidence.device, evidence.simulated = blank.device, blank.simulated
-        return evidence
+        return blank
 
 
 def grade(submission: Submission | str | os.PathLike, device: str | None = None, seed: int | None = None,

@@ -22,11 +22,12 @@ BROKEN = "broken"  # our own code failed, the learner's is not to blame
 def main(job: str, output: str) -> None:
     """Do the ``job`` (JSON) and end the process; what is printed goes to the file ``output``.
 
-    ``job``: ``channel``, the number of an open socket to the device; ``card``, as in a card file; ``names`` and ``ask``, the
+    ``job``: ``channel``, the number of an open socket to the device; ``card``, as in a card file; ``core``, the processor to run
+    on; ``names`` and ``ask``, the
     places (``module:function``) of what the cell finds defined and of how its function is called (None: as a function of tensors).
     """
     token = sys.stdin.readline().strip()
-    said = _take_over_streams(output)
+    said = take_over_streams(output)
 
     def say(word: str, text: str = "") -> None:
         os.write(said, (json.dumps([token, word, text[-4000:]]) + "\n").encode())
@@ -44,8 +45,8 @@ def main(job: str, output: str) -> None:
     os._exit(0)
 
 
-def _take_over_streams(log: str) -> int:
-    """Keep standard output for ourselves; give learner's code an empty input and a file to print to."""
+def take_over_streams(log: str) -> int:
+    """Give learner's code an empty input and a file to print to; the number of what was standard output."""
     said = os.dup(1)
     os.set_inheritable(said, False)
     output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
@@ -71,6 +72,7 @@ def _prepare(job: dict):
     link = Link(Channel(socket.socket(fileno=job["channel"])))
     link.install()
     names = _find(job["names"])()
+    run_on(job["core"])
     stage = _Stage(link, device, names, _find(job["ask"]) if job["ask"] else None)
     return stage.serve
 
@@ -80,12 +82,20 @@ def _find(place: str):
     return getattr(importlib.import_module(module), name)
 
 
+def run_on(core: int | None) -> None:
+    """Stay on one processor. A learner's process and its device's take turns: on the same one neither has to be woken on
+    another, which takes ten times as long."""
+    if core is not None:
+        with contextlib.suppress(AttributeError, OSError):
+            os.sched_setaffinity(0, {core})
+
+
 class _Stage:
     """Does what the device's side asks for: load the cell, and each call's three parts."""
 
     def __init__(self, link, device, names: dict, ask):
         self._link, self._device, self._names, self._ask = link, device, names, ask
-        self._stage = None
+        self._stage = self._answer = None
         self._name = ""
         self._calls: dict[int, object] = {}
 
@@ -135,10 +145,11 @@ class _Stage:
         from ..course.plain import as_plain
 
         number = message["call"]
-        answer = as_plain(self._calls[number].finish(), keep_tensors=True)
+        # Kept until the next one: its tensors have to be there when the other side reads of them.
+        self._answer = as_plain(self._calls[number].finish(), keep_tensors=True)
         self._calls[number] = None
         encoder = self._link.encoder()
-        return encoder(answer), encoder.blob
+        return encoder(self._answer), encoder.blob
 
     def _described(self, error: BaseException) -> dict:
         from ..course.cells import CellError, describe_error
