@@ -10,7 +10,6 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-import numpy as np
 import torch
 
 from ..course.checks import PASS, Verdict
@@ -18,8 +17,8 @@ from ..measure.device import device as choose_device
 from ..measure.device import device_name
 from ..lessons import Exercise, find_lesson, full_size
 from ..course.cells import CellError, load_function
-from ..course.evidence import Evidence
-from ..course.gather import gather
+from ..course.evidence import Evidence, Plan
+from ..course.gather import gather, put
 from ..course.headline import MarkdownText, measure_programs, table
 from ..course.judge import judge
 from ..marker import exercise_name
@@ -27,6 +26,7 @@ from ..measure.profile import profile, time_step
 from .progress import Progress, progress
 from .progress_file import record_check, record_hint
 from ..evidence.report import StepReport
+from ..course.stage import LocalStage
 from ..course.stub import handed_out
 from ..course.verdicts import SIGNS, as_html
 from ..vgpu import Assumptions
@@ -126,11 +126,11 @@ class Notebook:
         return self._check(self._exercise(name), lambda: load_function(source, name, self.lesson.names()))
 
     def _check(self, exercise: Exercise, find: Callable[[], Callable]) -> CheckResult:
-        cases = exercise.cases(_SEED)
+        plan = exercise.plan(_SEED)
         printed = io.StringIO()
         with contextlib.redirect_stdout(printed):
-            evidence = self._gather(exercise, find, cases)
-        result = CheckResult(exercise.name, tuple(judge(exercise, cases, evidence)), evidence, printed.getvalue())
+            evidence = self._gather(exercise, find, plan)
+        result = CheckResult(exercise.name, tuple(judge(exercise, plan, evidence)), evidence, printed.getvalue())
         simulated = " (simulated)" if self.device.type == "vgpu" else ""
         remark = record_check(self.lesson.id, exercise.name, result.earned, result.points,
                               device_name(self.device) + simulated)
@@ -170,17 +170,16 @@ class Notebook:
         The same as in :meth:`check`; grading draws others."""
         exercise, found = self._exercise(name), {}
         for case in exercise.cases(_SEED):
-            given = []
+            taken = []
 
             def take(*args, **options):
-                given.append([*args, *options.values()])
+                taken.append([*args, *options.values()])
 
-            if exercise.ask is None:
-                take(*(torch.from_numpy(np.array(array)) for array in case.inputs.values()), **case.options)
-            else:
-                with contextlib.suppress(Exception):  # it asks for an answer
-                    exercise.ask(take, case, self.device)
-            found[case.name] = given[0][0] if len(given[0]) == 1 else tuple(given[0])
+            given, _ = put(case, torch.device("cpu") if exercise.ask is None else self.device)
+            with contextlib.suppress(Exception):  # it asks for an answer
+                call = LocalStage(take, self.device, exercise.ask).begin(given)
+                call.run()
+            found[case.name] = taken[0][0] if len(taken[0]) == 1 else tuple(taken[0])
         return found
 
     def headline(self, functions: dict[str, Callable] | None = None) -> MarkdownText:
@@ -228,10 +227,12 @@ class Notebook:
             known = ", ".join(self.lesson.exercises)
             raise ValueError(f"{name!r} is no exercise of this lesson; its exercises are {known}") from None
 
-    def _gather(self, exercise: Exercise, find: Callable[[], Callable], cases) -> Evidence:
+    def _gather(self, exercise: Exercise, find: Callable[[], Callable], plan: Plan) -> Evidence:
         try:
+            stage = LocalStage(find(), self.device, exercise.ask)
             # A name of the course's, so that "vgpu:a100" stays what the learner chose.
-            return gather(exercise, find(), cases, self._device_text or str(self.device), again=False)
+            return gather(exercise, stage, plan, choose_device(self._device_text or str(self.device)),
+                          name=self._device_text or str(self.device))
         except CellError as error:
             return Evidence(exercise.name, str(self.device), device_name(self.device), error=str(error))
         except SystemExit:
