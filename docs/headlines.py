@@ -8,8 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from gapless.lessons import LESSONS
 from gapless.course.headline import Figures, table
+from gapless.lessons import LESSONS
 
 ROOT = Path(__file__).parents[1]
 BEGIN, END = "<!-- headlines: written by make records -->", "<!-- /headlines -->"

@@ -11,8 +11,8 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from gapless.fidelity import calibrate, experiments
 from gapless import vgpu
+from gapless.fidelity import calibrate, experiments
 from gapless.fidelity.calibrate import CalibrationError, errors, fit, least_relative
 from gapless.measure.device import UnknownDevice
 from gapless.vgpu import CARDS, Host, find_card

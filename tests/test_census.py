@@ -5,8 +5,8 @@ import json
 
 import pytest
 
-from gapless.fidelity import census
 from gapless import vgpu
+from gapless.fidelity import census
 from gapless.fidelity.idioms import IDIOMS, Idiom
 
 

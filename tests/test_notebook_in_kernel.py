@@ -5,8 +5,8 @@ import os
 import pytest
 from jupyter_client.manager import start_new_kernel
 
-from gapless.lessons import find_lesson
 from gapless.course.stub import handed_out
+from gapless.lessons import find_lesson
 
 
 @pytest.fixture(scope="module")

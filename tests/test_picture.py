@@ -18,6 +18,10 @@ def texts(axes):
     return [text.get_text().strip() for text in axes.texts]
 
 
+def draw(trace, **options):
+    return picture.draw(StepReport.from_trace(trace), **options)
+
+
 def rows(axes):
     return [label.get_text() for label in axes.get_yticklabels()]
 
@@ -27,7 +31,7 @@ def bars(axes, hatch):
 
 
 def test_host_and_stream_rows_steps_and_waits():
-    (axes,) = picture.draw(training_steps(3)).axes
+    (axes,) = draw(training_steps(3)).axes
     assert rows(axes) == ["host", "stream 7", "stream 20"]
     assert [text for text in texts(axes) if text.startswith("step")] == ["step 0", "step 1", "step 2"]
     assert texts(axes).count("aten::item  290 ms") == 3
@@ -38,7 +42,7 @@ def test_host_and_stream_rows_steps_and_waits():
 
 
 def test_nothing_is_told_by_colour_alone():
-    (axes,) = picture.draw(training_steps(1)).axes
+    (axes,) = draw(training_steps(1)).axes
     waits, copies = bars(axes, "////"), bars(axes, "xxxxx")
     assert waits
     assert copies
@@ -48,22 +52,22 @@ def test_nothing_is_told_by_colour_alone():
 
 
 def test_the_title_says_what_is_simulated():
-    assert picture.draw(training_steps(1)).axes[0].get_title(loc="left").startswith("simulated A100")
-    measured = picture.draw(training_steps(1, simulated=False))
+    assert draw(training_steps(1)).axes[0].get_title(loc="left").startswith("simulated A100")
+    measured = draw(training_steps(1, simulated=False))
     assert measured.axes[0].get_title(loc="left").startswith("A100")
-    assert picture.draw(training_steps(1), title="mine").axes[0].get_title(loc="left") == "mine"
+    assert draw(training_steps(1), title="mine").axes[0].get_title(loc="left") == "mine"
 
 
 def test_chosen_steps():
     trace = training_steps(5)
-    assert "step 3" not in texts(picture.draw(trace).axes[0])
-    (axes,) = picture.draw(trace, steps=3).axes
+    assert "step 3" not in texts(draw(trace).axes[0])
+    (axes,) = draw(trace, steps=3).axes
     assert [text for text in texts(axes) if text.startswith("step")] == ["step 3"]
     assert bars(axes, "////")[0].get_x() == pytest.approx(4.005)
     assert axes.get_xlim()[1] == pytest.approx(300, rel=0.02)
-    assert texts(picture.draw(trace, steps=[1, 2]).axes[0]).count("aten::item  290 ms") == 2
+    assert texts(draw(trace, steps=[1, 2]).axes[0]).count("aten::item  290 ms") == 2
     with pytest.raises(IndexError, match="step 9 is not in this trace, which has 5 steps"):
-        picture.draw(trace, steps=9)
+        draw(trace, steps=9)
 
 
 def test_work_too_dense_to_see_is_merged():
@@ -71,7 +75,7 @@ def test_work_too_dense_to_see_is_merged():
     for i in range(5_000):
         events += [op("aten::add", i * 200, 150), call("cudaLaunchKernel", i * 200 + 5, 5, i + 1)]
         events.append(kernel(i * 200 + 20, 150, i + 1))
-    (axes,) = picture.draw(Trace(events, {})).axes
+    (axes,) = draw(Trace(events, {})).axes
     assert len(axes.patches) < 10
 
 
@@ -90,7 +94,7 @@ def test_labels_stay_apart():
 
 def test_many_streams_share_the_last_row():
     events = [kernel(10 * i, 5, stream=i) for i in range(1, 13)] + [kernel(500, 5, stream=12)]
-    (axes,) = picture.draw(Trace(events, {})).axes
+    (axes,) = draw(Trace(events, {})).axes
     assert len(rows(axes)) == 9
     assert rows(axes)[-1] == "5 more"
     assert "stream 12" in rows(axes)
@@ -98,7 +102,7 @@ def test_many_streams_share_the_last_row():
 
 @pytest.mark.parametrize("events", [[], [step(0, 0, 10)], [op("aten::add", 0, 5)], [kernel(1, 2)]])
 def test_sparse_traces_draw(events, tmp_path):
-    picture.save(picture.draw(Trace(events, {})), tmp_path / "a.png", "alt")
+    picture.save(draw(Trace(events, {})), tmp_path / "a.png", "alt")
     assert (tmp_path / "a.png").stat().st_size > 1000
 
 
@@ -106,8 +110,8 @@ def test_a_pair_shares_its_time_scale_and_is_saved(tmp_path):
     from matplotlib.image import imread
 
     path = tmp_path / "pair.png"
-    slow, fast = training_steps(1), training_steps(1, step_us=30_000, wait_us=1_000)
-    figure = picture.draw_pair(slow, StepReport.from_trace(fast), path, title="loss")
+    slow, fast = (StepReport.from_trace(trace) for trace in (training_steps(1), training_steps(1, step_us=30_000, wait_us=1_000)))
+    figure = picture.draw_pair(slow, fast, path, title="loss")
     above, below = figure.axes
     assert above.get_xlim() == below.get_xlim()
     assert above.get_title(loc="left").startswith("before")
@@ -118,7 +122,7 @@ def test_a_pair_shares_its_time_scale_and_is_saved(tmp_path):
 
 
 def test_a_failed_save_leaves_nothing(tmp_path):
-    figure = picture.draw(training_steps(1))
+    figure = draw(training_steps(1))
     with pytest.raises(OSError):
         picture.save(figure, tmp_path / "none" / "a.png", "alt")
     assert not list(tmp_path.iterdir())
@@ -127,20 +131,20 @@ def test_a_failed_save_leaves_nothing(tmp_path):
 def test_axes_of_your_own():
     figure = Figure()
     axes = figure.subplots()
-    assert picture.draw(training_steps(1), ax=axes) is figure
+    assert draw(training_steps(1), ax=axes) is figure
     assert axes.get_legend() is not None
     assert bars(axes, "////")
 
 
 def test_a_notebook_gets_an_image_with_alternative_text():
-    bundle, metadata = picture.draw(training_steps(1))._repr_mimebundle_()
+    bundle, metadata = draw(training_steps(1))._repr_mimebundle_()
     assert base64.b64decode(bundle["image/png"]).startswith(b"\x89PNG")
     assert metadata["image/png"]["alt"] == bundle["text/plain"]
     assert "aten::item" in bundle["text/plain"]
 
 
 def test_controls_are_shown_below_the_picture_where_a_page_shows_html():
-    figure = picture.draw(training_steps(1))
+    figure = draw(training_steps(1))
     assert "text/html" not in figure._repr_mimebundle_()[0]
     figure.alt, figure.controls = 'a "title" & <more>', "<p>controls</p>"
     bundle, _ = figure._repr_mimebundle_()
@@ -169,10 +173,10 @@ def test_reading_needs_no_matplotlib_and_drawing_says_how_to_get_it():
     program = """
 import sys
 sys.modules["matplotlib"] = None
-from gapless import picture
-from gapless.trace import Trace
+from gapless.evidence import picture
+from gapless.evidence.report import StepReport
 try:
-    picture.draw(Trace([], {}))
+    picture.draw(StepReport("A100"))
 except ImportError as error:
     assert "pip install 'gapless[plots]'" in str(error), error
 else:
@@ -195,10 +199,10 @@ def test_work_launched_before_the_steps_is_shown_as_such():
               kernel(100, 200, 3),  # over before the step begins
               kernel(2_600, 100, 4)]  # behind what the step launched: nobody knows
     trace = Trace(events, {})
-    (axes,) = picture.draw(trace).axes
+    (axes,) = draw(trace).axes
     earlier = [(round(bar.get_x(), 6), round(bar.get_width(), 6)) for bar in bars(axes, "...")]
     assert earlier == [(0, 0.8)]
-    assert [text.get_text() for text in picture.draw(trace).legends[0].texts][-1] == "launched before these steps"
+    assert [text.get_text() for text in draw(trace).legends[0].texts][-1] == "launched before these steps"
     assert "First the GPU is busy for 0.8 ms with what was launched before these steps." in picture.alt_text(trace)
     shown = [bar for bar in bars(axes, None) if bar.get_height() == pytest.approx(0.55)]
     assert [(round(bar.get_x(), 6), round(bar.get_width(), 6)) for bar in shown] == [(0.9, 0.6)]
@@ -208,11 +212,11 @@ def test_work_of_the_step_before_the_chosen_one_is_launched_before():
     events = [step(0, 0, 100), op("aten::mm", 10, 20), call("cudaLaunchKernel", 12, 5, 1), kernel(20, 150, 1),
               step(1, 100, 100), op("aten::mm", 110, 20), call("cudaLaunchKernel", 112, 5, 2), kernel(180, 50, 2)]
     trace = Trace(events, {})
-    (whole,), (second,) = picture.draw(trace).axes, picture.draw(trace, steps=1).axes
+    (whole,), (second,) = draw(trace).axes, draw(trace, steps=1).axes
     assert not bars(whole, "...")
     assert [(bar.get_x(), bar.get_width()) for bar in bars(second, "...")] == [(0, pytest.approx(0.07))]
 
 
 def test_without_runtime_calls_the_devices_own_times_tell_what_came_before():
     trace = Trace([step(0, 0, 100), kernel(20, 50), step(1, 100, 100), kernel(150, 20), step(2, 200, 50), kernel(210, 20)], {})
-    assert not bars(picture.draw(trace, steps=1).axes[0], "...")
+    assert not bars(draw(trace, steps=1).axes[0], "...")

@@ -4,9 +4,9 @@ import pytest
 import torch
 
 from gapless import vgpu
+from gapless.evidence.report import StepReport
 from gapless.measure.device import device as choose_device
 from gapless.measure.profile import StepTime, profile, time_step
-from gapless.evidence.report import StepReport
 
 
 @pytest.fixture(autouse=True)

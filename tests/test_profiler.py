@@ -5,12 +5,12 @@ import pytest
 import torch
 
 import gapless
-from gapless.measure import profiler
 from gapless import vgpu
 from gapless.evidence import views
+from gapless.evidence.trace import Trace
+from gapless.measure import profiler
 from gapless.measure.device import device as choose_device
 from gapless.measure.profile import profile as profile_step
-from gapless.evidence.trace import Trace
 
 pytestmark = pytest.mark.filterwarnings("ignore:Warning. Profiler clears events", "ignore:Profiler won't be using warmup")
 

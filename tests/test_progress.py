@@ -5,9 +5,9 @@ import re
 import pytest
 
 import gapless
-from gapless.lessons import LESSONS, UnknownLesson, find_lesson
 from gapless.learner.progress import bar
 from gapless.learner.progress_file import progress_path, record_check, record_hint
+from gapless.lessons import LESSONS, UnknownLesson, find_lesson
 
 LESSON = "02_masked_loss"
 

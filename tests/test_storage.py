@@ -10,8 +10,8 @@ import pytest
 from kineto_events import training_steps
 
 import gapless
-from gapless.evidence import storage
 from gapless.commands.cli import main
+from gapless.evidence import storage
 from gapless.evidence.trace import Trace, TraceError, read_traces
 
 pytest.importorskip("s3fs", reason="needs s3fs: pip install 'gapless[cloud]'")

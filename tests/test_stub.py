@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from gapless.course.stub import YOUR_VERSION, handed_out
 from gapless.lessons import LESSONS, find_lesson
 from gapless.marker import exercise_name
-from gapless.course.stub import YOUR_VERSION, handed_out
 
 ROOT = Path(__file__).parents[1]
 RELEASED = [lesson for lesson in LESSONS if (ROOT / "notebooks" / lesson / f"{lesson}.ipynb").is_file()]

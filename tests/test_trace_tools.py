@@ -8,10 +8,10 @@ import pytest
 import torch
 
 from gapless import vgpu
-from gapless.measure.device import device as choose_device
-from gapless.lessons.masked_loss.lesson import LABELS, LossParts, training_step
-from gapless.measure.profile import profile
 from gapless.evidence.report import StepReport, union_ms
+from gapless.lessons.masked_loss.lesson import LABELS, LossParts, training_step
+from gapless.measure.device import device as choose_device
+from gapless.measure.profile import profile
 
 pytestmark = pytest.mark.filterwarnings("ignore::Warning:hta", "ignore::Warning:torch_tb_profiler")
 

@@ -6,13 +6,13 @@ import json
 import pytest
 import torch
 
-from gapless.fidelity import validate
 from gapless import vgpu
-from gapless.measure.device import UnknownDevice
 from gapless.evidence.trace import Trace
+from gapless.fidelity import validate
 from gapless.fidelity.validate import Figures, ValidationError, error_share, kernel_times, kind_of
-from gapless.vgpu.hardware import costs
 from gapless.fidelity.workloads import DTYPES, WORKLOADS
+from gapless.measure.device import UnknownDevice
+from gapless.vgpu.hardware import costs
 
 
 def command(*arguments):

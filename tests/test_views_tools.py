@@ -3,11 +3,11 @@
 import pytest
 import torch
 
-from gapless.measure import profiler
 from gapless import vgpu
 from gapless.evidence import views
-from gapless.measure.device import device as choose_device
 from gapless.lessons.profiler_tour.workload import record, simulated, training_step
+from gapless.measure import profiler
+from gapless.measure.device import device as choose_device
 
 pytest.importorskip("torch_tb_profiler", reason="needs torch-tb-profiler and tensorboard: pip install 'gapless[tools]'")
 pytestmark = pytest.mark.filterwarnings("ignore::Warning:torch_tb_profiler")

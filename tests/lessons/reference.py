@@ -3,8 +3,8 @@
 import functools
 from pathlib import Path
 
-from gapless.lessons import find_lesson
 from gapless.course.headline import read_fixes
+from gapless.lessons import find_lesson
 
 ROOT = Path(__file__).parents[2]
 

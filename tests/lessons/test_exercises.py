@@ -6,9 +6,9 @@ import importlib
 import pytest
 from reference import solution
 
-from gapless.lessons import LESSONS
 from gapless.course.gather import gather, measure_slow
 from gapless.course.judge import judge
+from gapless.lessons import LESSONS
 
 EXERCISES = [(lesson.id, name) for lesson in LESSONS.values() for name in lesson.exercises]
 ANSWERS = {lesson_id: importlib.import_module(f"answers.{lesson_id[3:]}") for lesson_id in LESSONS}

@@ -6,11 +6,11 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from gapless.lessons import LESSONS
 from gapless.course.evidence import Case, Evidence
 from gapless.course.exercise import Exercise
 from gapless.course.gather import gather, measure_slow
 from gapless.course.judge import judge
+from gapless.lessons import LESSONS
 from gapless.lessons.masked_loss.lesson import BACKGROUND, IGNORE
 
 LESSON = LESSONS["02_masked_loss"]

@@ -3,8 +3,8 @@
 import torch
 
 import gapless
-from gapless.lessons import full_size
 from gapless.course.known_values import peek, unnoticed, values_of, with_values, write
+from gapless.lessons import full_size
 
 
 def test_what_is_looked_at_beside_the_step_is_on_no_clock():

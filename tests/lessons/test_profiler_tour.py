@@ -12,14 +12,14 @@ from answers import profiler_tour as answers
 from reference import solution
 
 import gapless
-from gapless.measure import profiler
 from gapless import vgpu
-from gapless.evidence import views
-from gapless.lessons import full_size
 from gapless.course.gather import gather
 from gapless.course.headline import Figures, table
 from gapless.course.judge import judge
 from gapless.course.plain import as_plain, difference
+from gapless.evidence import views
+from gapless.evidence.trace import Trace, read_traces
+from gapless.lessons import full_size
 from gapless.lessons.profiler_tour.answers import ENOUGH, idle_evidence, steps_time
 from gapless.lessons.profiler_tour.lesson import EXERCISES, LESSON, programs
 from gapless.lessons.profiler_tour.traces import SLOW_LOADER, SMALL_BATCH, SMALL_KERNELS, busy_trace, training_trace
@@ -32,7 +32,7 @@ from gapless.lessons.profiler_tour.workload import (
     trace_at,
     write_traces,
 )
-from gapless.evidence.trace import Trace, read_traces
+from gapless.measure import profiler
 
 CAUSES = {1: SMALL_KERNELS, 2: SLOW_LOADER, 3: SMALL_BATCH}
 

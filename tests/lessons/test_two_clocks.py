@@ -11,10 +11,10 @@ from answers.two_clocks import into_a_buffer, seconds_for_milliseconds
 from reference import solution
 
 import gapless
-from gapless.lessons import full_size
 from gapless.course.gather import gather
 from gapless.course.judge import judge
 from gapless.course.known_values import with_values
+from gapless.lessons import full_size
 from gapless.lessons.two_clocks import roofline, stopwatch, training
 from gapless.lessons.two_clocks.known import KnownNetwork
 from gapless.lessons.two_clocks.lesson import LESSON

@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from gapless import vgpu
-from gapless.measure.profile import profile
 from gapless.evidence.trace import Trace
+from gapless.measure.profile import profile
 from gapless.vgpu import CARDS
 from gapless.vgpu.hardware import geometry
 

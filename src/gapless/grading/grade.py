@@ -22,11 +22,11 @@ from pathlib import Path
 import torch
 
 from ..course.checks import Verdict
-from ..measure.device import VARIABLE
-from ..measure.device import device as find_device
-from ..files import write_json
 from ..course.evidence import Evidence, EvidenceError, save_cases
 from ..course.exercise import Exercise, Lesson
+from ..files import write_json
+from ..measure.device import VARIABLE
+from ..measure.device import device as find_device
 from .confine import Confinement, Ending, GradingError, Limits, find_confinement, run_confined
 from .submission import Submission, read_submission
 from .worker import EVIDENCE

@@ -74,9 +74,9 @@ def _take_over_streams(log: Path) -> int:
 
 
 def _prepare(folder: Path):
-    from ..measure.device import device as find_device
     from ..course.cells import CellError, load_function
     from ..course.evidence import Evidence, load_cases
+    from ..measure.device import device as find_device
 
     job = json.loads((folder / "job.json").read_text(encoding="utf-8"))
     lessons = importlib.import_module(job["lessons"])

@@ -15,9 +15,9 @@ import torch.nn.functional as F
 from torch import nn
 
 from ... import vgpu
-from ...vgpu import Assumptions
 from ...course.evidence import Case
 from ...course.exercise import Exercise, Lesson, Program
+from ...vgpu import Assumptions
 
 IGNORE = -1
 BACKGROUND = 9

@@ -9,9 +9,9 @@ import numpy as np
 import torch
 
 from ... import vgpu
+from ...course.evidence import Case
 from ...evidence import views
 from ...evidence.trace import Trace
-from ...course.evidence import Case
 from .answers import ENOUGH, Measured
 from .traces import (
     BACKWARD,

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from ...course.evidence import Case
 from ...evidence import views
 from ...evidence.trace import Trace
-from ...course.evidence import Case
 from .answers import WORK, idle_evidence, steps_of, steps_time
 from .cases import trace_of
 from .traces import SLOW_LOADER, SMALL_BATCH, SMALL_KERNELS

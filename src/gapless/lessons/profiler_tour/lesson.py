@@ -10,8 +10,8 @@ from collections.abc import Callable
 
 import torch
 
-from ...evidence import views
 from ...course.exercise import Exercise, Lesson, Program
+from ...evidence import views
 from . import answers, cases, explain
 from .traces import line_of  # not of the module that holds the answers: a function leads to its module
 from .workload import training_step

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from ... import vgpu
-from ...measure.recorder import as_trace
 from ...evidence.trace import Span, Trace
-from ...vgpu.hardware.costs import Kernel
 from ...evidence.waits import source_line
+from ...measure.recorder import as_trace
+from ...vgpu.hardware.costs import Kernel
 
 BLOCKS, OCCUPANCY = "blocks per SM", "est. achieved occupancy %"
 HOST, GPU = 1, 0  # processes

@@ -12,8 +12,8 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from ...measure.device import clock_ms, synchronize
 from ...course.exercise import Lesson, Program
+from ...measure.device import clock_ms, synchronize
 from .roofline import EXERCISE as PREDICT_STEP_MS
 from .stopwatch import EXERCISE as TIME_STEP
 from .training import EXERCISE as TRAIN

@@ -13,9 +13,9 @@ import numpy as np
 import torch
 
 from ... import vgpu
-from ...vgpu.hardware.costs import Kernel
 from ...course.evidence import Case
 from ...course.exercise import Exercise
+from ...vgpu.hardware.costs import Kernel
 
 FLOAT_BYTES = 4
 SMALL = 1000  # elements of a kernel that is as short as a kernel can be

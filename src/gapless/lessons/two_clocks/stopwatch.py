@@ -11,10 +11,10 @@ from collections.abc import Callable
 import numpy as np
 import torch
 
-from ...measure.device import clock_ms, synchronize
-from ...measure.profile import time_step as library_time_step
 from ...course.evidence import Case
 from ...course.exercise import Exercise, full_size
+from ...measure.device import clock_ms, synchronize
+from ...measure.profile import time_step as library_time_step
 
 
 def time_step(step, warmup, steps, device):
