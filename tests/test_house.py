@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[1]
+from . import ROOT
+
 SOURCE = ROOT / "src" / "gapless"
 MODULES = sorted(SOURCE.rglob("*.py"))
 

@@ -5,10 +5,11 @@ import time
 
 import psutil
 import pytest
-from toy import GOOD_DOUBLE, GOOD_SQUARE, SLOW_DOUBLE, SLOW_SQUARE
 
 from gapless.grading.confine import Confinement, GradingError, find_confinement
 from gapless.grading.grade import seed_for
+
+from .toy import GOOD_DOUBLE, GOOD_SQUARE, SLOW_DOUBLE, SLOW_SQUARE
 
 LIMITS_ONLY = Confinement(None, "limits only, for this test")
 

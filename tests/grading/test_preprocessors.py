@@ -6,8 +6,9 @@ import sys
 
 import nbformat
 import pytest
-from toy import GOOD_DOUBLE, GOOD_SQUARE, notebook, write
-from toycourse import LESSON, Course
+
+from .toy import GOOD_DOUBLE, GOOD_SQUARE, notebook, write
+from .toycourse import LESSON, Course
 
 pytest.importorskip("nbgrader")
 from nbgrader.api import Gradebook, MissingEntry

@@ -12,7 +12,7 @@ from gapless.grading.release import ReleaseError, generate, generate_test_notebo
 from gapless.lessons import LESSONS
 from gapless.marker import exercise_name
 
-ROOT = Path(__file__).parents[2]
+from .. import ROOT
 
 
 def cells(notebook: Path) -> dict[str, str]:

@@ -8,7 +8,6 @@ import pytest
 import torch
 import torch.distributed as dist
 import torch.multiprocessing
-from reference import solution
 from torch import nn
 from torchmetrics import MeanMetric
 
@@ -29,6 +28,8 @@ from gapless.lessons.metric_collection.workload import (
     training_step,
     waits_by_block,
 )
+
+from .reference import solution
 
 CPU = torch.device("cpu")
 

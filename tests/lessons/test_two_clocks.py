@@ -7,8 +7,6 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from answers.two_clocks import into_a_buffer, seconds_for_milliseconds
-from reference import solution
 
 import gapless
 from gapless.course.gather import gather
@@ -19,6 +17,9 @@ from gapless.lessons.two_clocks import roofline, stopwatch, training
 from gapless.lessons.two_clocks.known import KnownNetwork
 from gapless.lessons.two_clocks.lesson import LESSON
 from gapless.lessons.two_clocks.picture import draw_host_steps
+
+from .answers.two_clocks import into_a_buffer, seconds_for_milliseconds
+from .reference import solution
 
 CARDS = ("t4", "a10g", "a100", "h200")
 
