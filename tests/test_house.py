@@ -81,3 +81,67 @@ def test_no_modules_import_each_other_in_a_circle():
     for path in MODULES:
         if path not in done:
             visit(path)
+
+
+# -- tests/ -------------------------------------------------------------------------------------------
+
+# Module → the test file that tries it, where it has none of its own name: what it does is seen only through another.
+ELSEWHERE = {
+    "commands/demo": "commands/test_cli",  # its refusals; its three parts have their own tests
+    "course/exercise": "lessons/test_exercises",
+    "course/gather": "course/test_judge",
+    "course/headline": "commands/test_record",
+    "evidence/averages": "measure/test_profiler",
+    "grading/autograde": "grading/test_nbgrader",
+    "grading/confine": "grading/test_grade",
+    "grading/guard": "grading/test_grade",
+    "grading/show": "grading/test_lessons",
+    "grading/tamper": "grading/test_grade",
+    "grading/testnotebook": "grading/test_lessons",
+    "grading/worker": "grading/test_grade",
+    "measure/recorder": "measure/test_profile",
+    "pytest_plugin": "measure/test_no_syncs",
+    "vgpu/ctc": "vgpu/test_networks",
+    "vgpu/eager": "vgpu/test_networks",
+    "vgpu/inputs": "measure/test_profiler",
+    "vgpu/kineto": "measure/test_profile",
+    "vgpu/modules": "vgpu/test_objects",
+    "vgpu/old_format": "vgpu/test_objects",
+    "vgpu/operators": "vgpu/test_dispatch",
+    "vgpu/saving": "vgpu/test_objects",
+    "vgpu/state": "vgpu/test_dispatch",
+    "vgpu/streams": "vgpu/test_accelerator",
+    "vgpu/tensor": "vgpu/test_objects",
+}
+# Test files of more than one module.
+ACROSS = {
+    "test_house", "test_project",
+    "test_index_notebook", "test_instructors", "test_lesson_notebooks",  # what is not in src: notebooks and pages
+    "conformance/test_entries",  # PyTorch's operator database
+    "evidence/test_trace_tools", "evidence/test_views_tools",  # the field's tools, on our traces
+    "grading/test_lesson02", "grading/test_lessons", "grading/test_nbgrader",  # the whole way to a grade
+    "learner/test_notebook_in_kernel",
+    "lessons/test_exercises",
+    "vgpu/test_autograd", "vgpu/test_networks", "vgpu/test_objects", "vgpu/test_optimizers", "vgpu/test_training",
+}
+
+
+def own_test(path: Path) -> str:
+    """Where the test file of a module belongs. A package inside a folder, such as a lesson, is tested as one."""
+    inside = path.relative_to(SOURCE).with_suffix("")
+    depth = len(Path(folder(path)).parts) + 1 if len(inside.parts) > 1 else 1
+    parts = inside.parts[:depth]
+    return "/".join([*parts[:-1], f"test_{parts[-1]}"])
+
+
+def test_every_module_has_its_test_file_and_every_test_file_its_module():
+    modules = {path: own_test(path) for path in MODULES if path.name != "__init__.py"}
+    files = {path.relative_to(ROOT / "tests").with_suffix("").as_posix() for path in (ROOT / "tests").rglob("test_*.py")}
+    elsewhere = {}
+    for path, own in modules.items():
+        name = path.relative_to(SOURCE).with_suffix("").as_posix()
+        if own not in files:
+            elsewhere[name] = ELSEWHERE.get(name)
+            assert elsewhere[name] in files, f"{shown(path)} has no tests/{own}.py, nor an entry in ELSEWHERE"
+    assert elsewhere == ELSEWHERE, "an entry of ELSEWHERE is no longer needed"
+    assert files - set(modules.values()) == ACROSS, "each is named after its module, or listed in ACROSS"
