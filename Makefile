@@ -23,10 +23,10 @@ records: $(VENV)/.installed  ## simulate the lessons' headlines anew, and write 
 	python docs/headlines.py
 
 conformance: $(VENV)/.installed  ## PyTorch's whole operator database against the virtual GPU (a few minutes)
-	python tests/conformance
+	python -m tests.conformance
 
 lint: $(VENV)/.installed
-	ruff check src tests benchmarks
+	ruff check src tests benchmarks docs
 
 $(VENV)/.installed: pyproject.toml
 	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(0 if v >= (3, 11) else "Python 3.11 or newer is needed, this is %d.%d: say make PYTHON=python3.11" % v[:2])'

@@ -12,9 +12,9 @@ from nbgrader.preprocessors import (
                                     OverwriteKernelspec,
 )
 
+from gapless.course.stub import YOUR_VERSION
 from gapless.grading.autograde import use_keeping_autograde
 from gapless.grading.preprocessors import GradeWithPapermill, RestoreLesson, SaveScoresAtOnce
-from gapless.course.stub import YOUR_VERSION
 
 c = get_config()  # noqa: F821 - nbgrader provides it
 

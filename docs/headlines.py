@@ -8,8 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from gapless.lessons import LESSONS
 from gapless.course.headline import Figures, table
+from gapless.lessons import LESSONS
 
 ROOT = Path(__file__).parents[1]
 BEGIN, END = "<!-- headlines: written by make records -->", "<!-- /headlines -->"
@@ -21,7 +21,7 @@ def simulate() -> None:
     """Write ``records/simulated_CARD.json`` for each card."""
     for card in sorted(set(CARDS.values())):
         lessons = [word for lesson, its_card in CARDS.items() if its_card == card for word in ("--lesson", lesson)]
-        subprocess.run([sys.executable, "-m", "gapless.cli", "record", "--device", f"vgpu:{card}", *lessons,
+        subprocess.run([sys.executable, "-m", "gapless.commands.cli", "record", "--device", f"vgpu:{card}", *lessons,
                         "--out", f"records/simulated_{card}.json"], cwd=ROOT, check=True)
 
 

@@ -1,14 +1,15 @@
 """The course's first page: it lists every lesson, its links lead somewhere, and it runs."""
 
 import re
-from pathlib import Path
 
 import nbformat
 from nbclient import NotebookClient
 
 from gapless.lessons import LESSONS
 
-NOTEBOOKS = Path(__file__).parents[1] / "notebooks"
+from . import ROOT
+
+NOTEBOOKS = ROOT / "notebooks"
 INDEX = nbformat.read(NOTEBOOKS / "index.ipynb", as_version=4)
 
 

@@ -6,11 +6,11 @@ import re
 import shutil
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[1]
+from . import ROOT
+
 PAGE = (ROOT / "docs" / "instructors.md").read_text(encoding="utf-8")
 BY_LEARNER = ("fetch_assignment", "submit", "fetch_feedback")
 

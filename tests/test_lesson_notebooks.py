@@ -1,6 +1,5 @@
 """The lessons' notebooks in a real kernel: they run from the top, solved and unsolved, and forgive mistakes."""
 
-from pathlib import Path
 
 import nbformat
 import pytest
@@ -8,7 +7,7 @@ from nbclient import NotebookClient
 
 from gapless.lessons import LESSONS
 
-ROOT = Path(__file__).parents[1]
+from . import ROOT
 
 
 def read(folder, lesson_id="02_masked_loss"):

@@ -1,36 +1,16 @@
-"""Promises of the project as a whole: one place for versions, a light core, floors that import downwards."""
+"""Promises of the project as a whole: one place for versions, a light core."""
 
 import ast
 import subprocess
 import sys
 import tomllib
-from pathlib import Path
 
-import pytest
 import yaml
 
-ROOT = Path(__file__).parents[1]
+from . import ROOT
+
 SOURCE = ROOT / "src" / "gapless"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-
-# Lower floors first; what is on one line may not import its neighbours, except where a comment says so.
-FLOORS = [
-    {"marker", "stub", "storage"},
-    {"vgpu", "trace", "waits", "device", "perfetto", "files", "idioms", "workloads"},  # waits reads traces; device chooses a vgpu
-    {"recorder", "averages", "views"},
-    {"profiler"},
-    {"profile", "report", "no_syncs", "progress_file", "notebook_file"},
-    {"checks", "picture", "verdicts"},
-    {"lessons"},
-    {"progress"},
-    {"notebook", "grading", "pytest_plugin"},
-    {"commands"},
-    {"record", "demo", "experiments"},  # demo reads the solutions as record does
-    {"census", "calibrate", "validate"},
-    {"cli"},
-]
-SIDEWAYS = {("waits", "trace"), ("device", "vgpu"), ("demo", "record"), ("verdicts", "checks")}
-UPWARDS = {("report", "picture")}  # report.show() draws, imported when called
 
 
 def test_environment_yml_installs_what_pyproject_says():
@@ -52,40 +32,12 @@ def test_core_needs_torch_and_numpy_only():
     assert not top - set(sys.stdlib_module_names) - {"gapless", "torch", "numpy", "triton"}
 
 
-def imports(path: Path):
-    """(importing floor, imported floor) of every import within the package."""
-    parts = path.relative_to(SOURCE).with_suffix("").parts
-    package = ["gapless", *parts[:-1]]
-    for node in ast.walk(ast.parse(path.read_text())):
-        names = []
-        if isinstance(node, ast.ImportFrom) and node.level:
-            base = package[: len(package) - node.level + 1] + (node.module.split(".") if node.module else [])
-            names = [base + [a.name] if len(base) == 1 else base for a in node.names]
-        elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("gapless"):
-            base = node.module.split(".")
-            names = [base + [a.name] if len(base) == 1 else base for a in node.names]
-        elif isinstance(node, ast.Import):
-            names = [a.name.split(".") for a in node.names if a.name.startswith("gapless.")]
-        for name in names:
-            yield parts[0], name[1]
-
-
-@pytest.mark.parametrize("path", sorted(SOURCE.rglob("*.py")), ids=lambda p: p.relative_to(SOURCE).as_posix())
-def test_imports_point_down(path):
-    floor = {name: number for number, names in enumerate(FLOORS) for name in names}
-    for importer, imported in imports(path):
-        if importer == "__init__" or importer == imported:
-            continue
-        assert importer in floor and imported in floor, f"give {importer} and {imported} a floor"
-        down = floor[imported] < floor[importer]
-        assert down or (importer, imported) in SIDEWAYS | UPWARDS, f"{importer} imports {imported}"
-
-
-def test_timeline_specs_and_memory_know_no_torch():
-    for name in ("timeline", "specs", "memory"):
-        tree = ast.parse((SOURCE / "vgpu" / f"{name}.py").read_text())
+def test_clocks_cards_and_memory_need_no_torch():
+    for name in ("timeline", "specs", "cardfile", "memory"):
+        tree = ast.parse((SOURCE / "vgpu" / "hardware" / f"{name}.py").read_text(encoding="utf-8"))
         imported = {a.name for n in ast.walk(tree) if isinstance(n, ast.Import) for a in n.names}
-        assert "torch" not in imported
+        imported |= {n.module for n in ast.walk(tree) if isinstance(n, ast.ImportFrom)}
+        assert not any(str(each).partition(".")[0] == "torch" for each in imported), name
 
 
 def test_nothing_unix_only_is_imported_outside_the_worker():

@@ -3,9 +3,11 @@
 import json
 
 import pytest
-from learner import LESSON, ROOT
 
 from gapless.commands.cli import main
+
+from .. import ROOT
+from .learner import LESSON
 
 
 @pytest.fixture

@@ -1,7 +1,4 @@
 """What a learner has: lesson 02, and the answer to its first exercise."""
 
-from pathlib import Path
-
-ROOT = Path(__file__).parents[2]
 LESSON = "02_masked_loss"
 SOLVED = "# exercise: ignore_background\ndef ignore_background(target):\n    return torch.where(target == BACKGROUND, IGNORE, target)\n"

@@ -8,9 +8,10 @@ import sys
 import time
 
 import pytest
-from learner import LESSON, SOLVED
 
 from gapless.learner.progress_file import read_progress
+
+from .learner import LESSON, SOLVED
 
 
 def test_passing_exercise_is_exit_0_and_is_recorded(notebook, put, gapless):
@@ -84,7 +85,7 @@ def test_a_home_that_cannot_be_written_fails_no_check(notebook, put, gapless, mo
 def test_ctrl_c_says_what_was_checked(notebook, put, tmp_path):
     mark = tmp_path / "begun"
     put(notebook, "zero_if_uniform", f"# exercise: zero_if_uniform\nopen({str(mark)!r}, 'w')\nwhile True: pass\n")
-    process = subprocess.Popen([sys.executable, "-m", "gapless.cli", "check", str(notebook), "zero_if_uniform"],
+    process = subprocess.Popen([sys.executable, "-m", "gapless.commands.cli", "check", str(notebook), "zero_if_uniform"],
                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
         end = time.monotonic() + 120

@@ -1,11 +1,12 @@
 """What a learner types for a notebook."""
 
 import pytest
-from learner import LESSON
 
 from gapless.commands.find import chosen, find_notebook, known_exercises, open_lesson
 from gapless.grading.submission import SubmissionError
 from gapless.lessons import LESSONS, find_lesson
+
+from .learner import LESSON
 
 
 def test_a_folder_with_one_notebook_is_that_notebook(notebook):

@@ -4,9 +4,10 @@ import os
 import time
 
 import pytest
-from learner import LESSON, SOLVED
 
 from gapless.commands.fresh import check_in_fresh_process
+
+from .learner import LESSON, SOLVED
 
 NAME = "ignore_background"
 HEAD = f"# exercise: {NAME}\n"

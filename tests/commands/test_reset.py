@@ -4,11 +4,13 @@ import json
 import os
 
 import pytest
-from learner import LESSON, ROOT, SOLVED
 
 from gapless.commands import reset as module
-from gapless.lessons import find_lesson
 from gapless.course.stub import handed_out
+from gapless.lessons import find_lesson
+
+from .. import ROOT
+from .learner import LESSON, SOLVED
 
 RELEASED = (ROOT / "notebooks" / LESSON / f"{LESSON}.ipynb").read_bytes()
 STUB = handed_out(find_lesson(LESSON).exercises["ignore_background"])

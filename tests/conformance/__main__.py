@@ -1,6 +1,6 @@
 """``make conformance``: the whole operator database, a process an entry, with a progress bar and a summary file.
 
-    python tests/conformance [--dtype float32 …] [--only PATTERN] [--out summary.json] [--jobs 2]
+    python -m tests.conformance [--dtype float32 …] [--only PATTERN] [--out summary.json] [--jobs 2]
 
 A process an entry, since one crash must not hide the rest: workers are forked from one that has everything
 imported (spawned where there is no fork). Exit 1 if anything outside the table of exceptions failed.
@@ -19,8 +19,9 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 
 import torch
-from entries import DTYPES, EXCEPTIONS, check, entries
 from tqdm import tqdm
+
+from .entries import DTYPES, EXCEPTIONS, check, entries
 
 SECONDS = 120
 
@@ -54,7 +55,7 @@ def run(context, name: str, dtype: str, samples: int | None):
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="conformance", description=__doc__.split("\n\n")[0])
+    parser = argparse.ArgumentParser(prog="python -m tests.conformance", description=__doc__.split("\n\n")[0])
     parser.add_argument("--dtype", nargs="*", default=list(DTYPES), choices=list(DTYPES))
     parser.add_argument("--only", default="*", help="entries whose name fits this pattern")
     parser.add_argument("--samples", type=int, help="at most so many samples of an entry")

@@ -2,7 +2,8 @@
 
 import pytest
 import torch
-from entries import DTYPES, EXCEPTIONS, check, entries
+
+from .entries import DTYPES, EXCEPTIONS, check, entries
 
 EVERY = 12  # one entry in so many, a different one for each type
 

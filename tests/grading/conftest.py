@@ -1,17 +1,11 @@
 """A toy course: two exercises on the CPU, so that these tests are about grading and not about a lesson."""
 
-import sys
-from pathlib import Path
-
 import pytest
-
-HERE = Path(__file__).parent
-sys.path.insert(0, str(HERE))
-
-from toy import PACKAGE, notebook, write
 
 from gapless.grading.confine import Limits
 from gapless.grading.grade import grade
+
+from .toy import PACKAGE, notebook, write
 
 
 @pytest.fixture

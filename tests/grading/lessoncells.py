@@ -1,11 +1,10 @@
 """Exercise cells of the lessons, by exercise name: as handed out, and solved."""
 
 import json
-from pathlib import Path
 
 from gapless.marker import exercise_name
 
-ROOT = Path(__file__).parents[2]
+from .. import ROOT
 
 
 def cells(folder, lesson_id):

@@ -5,10 +5,11 @@ import time
 
 import psutil
 import pytest
-from toy import GOOD_DOUBLE, GOOD_SQUARE, SLOW_DOUBLE, SLOW_SQUARE
 
 from gapless.grading.confine import Confinement, GradingError, find_confinement
 from gapless.grading.grade import seed_for
+
+from .toy import GOOD_DOUBLE, GOOD_SQUARE, SLOW_DOUBLE, SLOW_SQUARE
 
 LIMITS_ONLY = Confinement(None, "limits only, for this test")
 
@@ -66,8 +67,8 @@ def test_json_has_the_agreed_form_and_no_seed(grade_cells, tmp_path):
     (double("import sys; sys._getframe(1); return 2 * x"), "looking into the interpreter"),
     (double("import gc; gc.get_objects(); return 2 * x"), "looking into the interpreter"),
     (double("open('note', 'w').write('x'); return 2 * x"), "writing the file"),
-    (double("return 2 * x", "import gapless.trace"), "takes from gapless.trace"),
-    (double("return 2 * x", "exec('import gapless.trace')"), "import gapless.trace"),
+    (double("return 2 * x", "import gapless.evidence.trace"), "takes from gapless.evidence.trace"),
+    (double("return 2 * x", "exec('import gapless.evidence.trace')"), "import gapless.evidence.trace"),
     (double("import sys; return sys.modules['gapless.views']"), "takes from gapless.views"),
     (double("return double.__globals__"), "looks into the interpreter"),
     (double("return x.inner * 2"), "looks into the interpreter or the virtual GPU"),
@@ -84,13 +85,13 @@ def test_what_fails_says_why(grade_double, cell, says):
     (double("return 2 * x", "torch.nn.functional.cross_entropy = print"), "torch.nn.functional.cross_entropy was replaced"),
     (double("return 2 * x", "import time\ntime.perf_counter = lambda: 0.0"), "time.perf_counter was replaced"),
     (double("return 2 * x", "torch.Tensor.item = lambda self: 0"), "torch.Tensor.item was"),
-    (double("return 2 * x", "import importlib\nimportlib.import_module('gap' + 'less.trace').Trace = 1"), "gapless.trace.Trace was replaced"),
-    (double("return 2 * x", "import sys\nsys.modules['gap' + 'less.lessons.cells'].CellError.x = print"), "CellError.x was added"),
+    (double("return 2 * x", "import importlib\nimportlib.import_module('gap' + 'less.evidence.trace').Trace = 1"), "gapless.evidence.trace.Trace was replaced"),
+    (double("return 2 * x", "import sys\nsys.modules['gap' + 'less.course.cells'].CellError.x = print"), "CellError.x was added"),
     (double("return 2 * x", "import sys\nsys.modules['toylessons.gather']._measure.__code__ = (lambda a, b, c: 0).__code__"),
      "changing toylessons.gather._measure.__code__"),
     (double("kept = torch.stack\n    torch.stack = print\n    torch.stack = kept\n    return 2 * x"), "torch.stack was replaced"),
     (double("return 2 * x", "from unittest import mock\nmock.patch('torch.stack').start()"), "torch.stack was replaced"),
-    (double("return 2 * x", "import sys\nsys.modules['gap' + 'less.trace'] = sys"), "the module gapless.trace was replaced"),
+    (double("return 2 * x", "import sys\nsys.modules['gap' + 'less.evidence.trace'] = sys"), "the module gapless.evidence.trace was replaced"),
     (double("return 2 * x", "import builtins\nbuiltins.len = lambda x: 1"), "builtins.len was replaced"),
     (double("return 2 * x", "from torch.utils._python_dispatch import TorchDispatchMode\nTorchDispatchMode().__enter__()"), "dispatch modes"),
     (double("return 2 * x", "torch.set_default_dtype(torch.float64)"), "torch's default dtype was changed"),

@@ -1,11 +1,12 @@
 """Lesson 02 graded for real, on the modelled A10G."""
 
 import pytest
-from lessoncells import cells
-from toy import notebook, write
 
 from gapless.grading.grade import grade
 from gapless.lessons import find_lesson
+
+from .lessoncells import cells
+from .toy import notebook, write
 
 LESSON = find_lesson("02_masked_loss")
 SLOW, FAST = cells("notebooks", LESSON.id), cells("solutions", LESSON.id)

@@ -1,17 +1,16 @@
 """Every lesson graded for real, on the modelled A10G: both routes, solved and as handed out."""
 
 import json
-from pathlib import Path
 
 import pytest
-from lessoncells import cells
-from toy import notebook, write
 
 from gapless.grading.grade import grade
 from gapless.grading.testnotebook import run_test_notebook
 from gapless.lessons import LESSONS
 
-REPOSITORY = Path(__file__).parents[2]
+from .. import ROOT
+from .lessoncells import cells
+from .toy import notebook, write
 
 
 def submission(folder, lesson_id, tmp_path):
@@ -21,7 +20,7 @@ def submission(folder, lesson_id, tmp_path):
 @pytest.mark.parametrize("lesson_id", LESSONS)
 def test_the_solution_gets_full_marks_from_the_test_notebook(lesson_id, tmp_path):
     lesson, path = LESSONS[lesson_id], submission("solutions", lesson_id, tmp_path)
-    result, executed = run_test_notebook(REPOSITORY / "autograde" / f"{lesson_id}.ipynb", path, "vgpu:a10g", 7)
+    result, executed = run_test_notebook(ROOT / "autograde" / f"{lesson_id}.ipynb", path, "vgpu:a10g", 7)
     short = [verdict for verdict in result["checks"] if verdict["earned"] < verdict["points"]]
     assert result["score"] == result["max_score"] == lesson.max_points, short
     shown = [cell for cell in executed["cells"] if any("image/png" in o.get("data", {}) for o in cell.get("outputs", []))]
@@ -32,7 +31,7 @@ def test_both_routes_give_the_same_result_and_what_is_handed_out_scores_for_bein
     lesson_id = "00_two_clocks"  # exercises of both kinds: to be made fast, and to be made right
     path = submission("notebooks", lesson_id, tmp_path)
     straight = grade(path, "vgpu:a10g", 7)
-    through, _ = run_test_notebook(REPOSITORY / "autograde" / f"{lesson_id}.ipynb", path, "vgpu:a10g", 7)
+    through, _ = run_test_notebook(ROOT / "autograde" / f"{lesson_id}.ipynb", path, "vgpu:a10g", 7)
     assert through == json.loads(json.dumps(straight.to_json()))
     for verdict in straight.verdicts:
         exercise = LESSONS[lesson_id].exercises[verdict.exercise]

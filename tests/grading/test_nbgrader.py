@@ -3,8 +3,9 @@
 import json
 
 import pytest
-from toy import GOOD_DOUBLE, GOOD_SQUARE, SLOW_DOUBLE, SLOW_SQUARE, code, markdown, notebook
-from toycourse import CHECKS, LESSON, Course
+
+from .toy import GOOD_DOUBLE, GOOD_SQUARE, SLOW_DOUBLE, SLOW_SQUARE, code, markdown, notebook
+from .toycourse import CHECKS, LESSON, Course
 
 pytest.importorskip("nbgrader")
 

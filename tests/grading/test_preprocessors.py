@@ -6,8 +6,9 @@ import sys
 
 import nbformat
 import pytest
-from toy import GOOD_DOUBLE, GOOD_SQUARE, notebook, write
-from toycourse import LESSON, Course
+
+from .toy import GOOD_DOUBLE, GOOD_SQUARE, notebook, write
+from .toycourse import LESSON, Course
 
 pytest.importorskip("nbgrader")
 from nbgrader.api import Gradebook, MissingEntry
@@ -123,6 +124,6 @@ def test_grading_imports_nothing_that_only_unix_has():
     blocked = ("resource", "fcntl", "pwd", "grp", "termios", "pty", "tty", "syslog")
     script = ("import sys, torch, numpy, psutil\n"
               f"sys.modules.update(dict.fromkeys({blocked!r}))\n"
-              "import gapless.grading.grade, gapless.grading.command, gapless.grading.worker, gapless.grading.guard, "
+              "import gapless.commands.grade, gapless.grading.grade, gapless.grading.worker, gapless.grading.guard, "
               "gapless.grading.tamper, gapless.grading.testnotebook, gapless.grading.show\n")
     subprocess.run([sys.executable, "-c", script], check=True)

@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from gapless.grading.release import ReleaseError, generate, generate_test_notebooks, run_nbgrader
-from gapless.lessons import LESSONS
 from gapless.course.cells import load_function
 from gapless.course.gather import gather
 from gapless.course.judge import judge
+from gapless.grading.release import ReleaseError, generate, generate_test_notebooks, run_nbgrader
+from gapless.lessons import LESSONS
 from gapless.marker import exercise_name
 
-ROOT = Path(__file__).parents[2]
+from .. import ROOT
 
 
 def cells(notebook: Path) -> dict[str, str]:

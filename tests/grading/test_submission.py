@@ -1,9 +1,10 @@
 import json
 
 import pytest
-from toy import GOOD_DOUBLE, GOOD_SQUARE, SLOW_DOUBLE, code, markdown, notebook, write
 
 from gapless.grading.submission import SubmissionError, read_submission
+
+from .toy import GOOD_DOUBLE, GOOD_SQUARE, SLOW_DOUBLE, code, markdown, notebook, write
 
 LESSONS = {"77_toy": ["double", "square"], "78_other": ["triple"]}
 

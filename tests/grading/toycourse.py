@@ -6,9 +6,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from toy import PACKAGE, SLOW_DOUBLE, SLOW_SQUARE, code, markdown, notebook, write
+from .. import ROOT
+from .toy import PACKAGE, SLOW_DOUBLE, SLOW_SQUARE, code, markdown, notebook, write
 
-REPOSITORY = Path(__file__).parents[2]
 LESSON = "77_toy"
 CHECKS = {"double": 'check("double")', "square": 'check("square")'}
 
@@ -52,7 +52,7 @@ class Course:
 
     def __init__(self, root: Path):
         self.root = root
-        shutil.copy(REPOSITORY / "nbgrader_config.py", root)
+        shutil.copy(ROOT / "nbgrader_config.py", root)
         write(source_notebook(), root / "solutions" / LESSON / f"{LESSON}.ipynb")
         write(test_notebook(), root / "autograde" / f"{LESSON}.ipynb")
 

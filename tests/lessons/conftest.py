@@ -1,5 +1,6 @@
 import pytest
-from reference import solution
+
+from .reference import solution
 
 
 @pytest.fixture(scope="session")

@@ -1,12 +1,11 @@
 """The reference solutions."""
 
 import functools
-from pathlib import Path
 
-from gapless.lessons import find_lesson
 from gapless.course.headline import read_fixes
+from gapless.lessons import find_lesson
 
-ROOT = Path(__file__).parents[2]
+from .. import ROOT
 
 
 @functools.cache

@@ -4,14 +4,15 @@ import functools
 import importlib
 
 import pytest
-from reference import solution
 
-from gapless.lessons import LESSONS
 from gapless.course.gather import gather, measure_slow
 from gapless.course.judge import judge
+from gapless.lessons import LESSONS
+
+from .reference import solution
 
 EXERCISES = [(lesson.id, name) for lesson in LESSONS.values() for name in lesson.exercises]
-ANSWERS = {lesson_id: importlib.import_module(f"answers.{lesson_id[3:]}") for lesson_id in LESSONS}
+ANSWERS = {lesson_id: importlib.import_module(f".answers.{lesson_id[3:]}", __package__) for lesson_id in LESSONS}
 OTHER_ROUTES = [(lesson_id, name, function) for lesson_id, answers in ANSWERS.items()
                 for name, functions in answers.OTHER_ROUTES.items() for function in functions]
 WRONG = [(lesson_id, *wrong) for lesson_id, answers in ANSWERS.items() for wrong in answers.WRONG]

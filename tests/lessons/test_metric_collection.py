@@ -8,13 +8,12 @@ import pytest
 import torch
 import torch.distributed as dist
 import torch.multiprocessing
-from reference import solution
 from torch import nn
 from torchmetrics import MeanMetric
 
 import gapless
-from gapless.lessons import full_size
 from gapless.course.known_values import with_values
+from gapless.lessons import full_size
 from gapless.lessons.metric_collection.cases import logits_and_labels, on_device
 from gapless.lessons.metric_collection.functions import CLASSES, IGNORE, METRICS, collect, evaluate, update_loss
 from gapless.lessons.metric_collection.lesson import LESSON
@@ -29,6 +28,8 @@ from gapless.lessons.metric_collection.workload import (
     training_step,
     waits_by_block,
 )
+
+from .reference import solution
 
 CPU = torch.device("cpu")
 

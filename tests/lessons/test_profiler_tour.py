@@ -3,24 +3,21 @@
 import base64
 import json
 import random
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from answers import profiler_tour as answers
-from reference import solution
+from gapless.lessons.profiler_tour.answers import ENOUGH, idle_evidence, steps_time
 
 import gapless
-from gapless.measure import profiler
 from gapless import vgpu
-from gapless.evidence import views
-from gapless.lessons import full_size
 from gapless.course.gather import gather
 from gapless.course.headline import Figures, table
 from gapless.course.judge import judge
 from gapless.course.plain import as_plain, difference
-from gapless.lessons.profiler_tour.answers import ENOUGH, idle_evidence, steps_time
+from gapless.evidence import views
+from gapless.evidence.trace import Trace, read_traces
+from gapless.lessons import full_size
 from gapless.lessons.profiler_tour.lesson import EXERCISES, LESSON, programs
 from gapless.lessons.profiler_tour.traces import SLOW_LOADER, SMALL_BATCH, SMALL_KERNELS, busy_trace, training_trace
 from gapless.lessons.profiler_tour.workload import (
@@ -32,7 +29,11 @@ from gapless.lessons.profiler_tour.workload import (
     trace_at,
     write_traces,
 )
-from gapless.evidence.trace import Trace, read_traces
+from gapless.measure import profiler
+
+from .. import ROOT
+from .answers import profiler_tour as answers
+from .reference import solution
 
 CAUSES = {1: SMALL_KERNELS, 2: SLOW_LOADER, 3: SMALL_BATCH}
 
@@ -237,14 +238,13 @@ def test_table_gives_the_speed_up_of_a_sample_where_batches_differ():
 
 
 def test_screenshots_in_the_notebook_are_those_of_docs_and_have_alternative_text():
-    root = Path(__file__).parents[2]
-    cells = json.loads((root / "solutions/01_profiler_tour/01_profiler_tour.ipynb").read_text(encoding="utf-8"))["cells"]
+    cells = json.loads((ROOT / "solutions/01_profiler_tour/01_profiler_tour.ipynb").read_text(encoding="utf-8"))["cells"]
     shown = {}
     for cell in cells:
         for name, picture in cell.get("attachments", {}).items():
             shown[name] = base64.b64decode(picture["image/png"])
             text = "".join(cell["source"])
             assert len(text.split(f"](attachment:{name})")[0].rpartition("![")[2]) > 60
-    kept = {path.name: path.read_bytes() for path in (root / "docs/screenshots").glob("*.png")}
+    kept = {path.name: path.read_bytes() for path in (ROOT / "docs/screenshots").glob("*.png")}
     assert shown.keys() == kept.keys()
     assert shown == kept, "run python docs/screenshots/embed.py and make notebooks"

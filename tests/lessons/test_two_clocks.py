@@ -7,18 +7,19 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from answers.two_clocks import into_a_buffer, seconds_for_milliseconds
-from reference import solution
+from gapless.lessons.two_clocks.known import KnownNetwork
 
 import gapless
-from gapless.lessons import full_size
 from gapless.course.gather import gather
 from gapless.course.judge import judge
 from gapless.course.known_values import with_values
+from gapless.lessons import full_size
 from gapless.lessons.two_clocks import roofline, stopwatch, training
-from gapless.lessons.two_clocks.known import KnownNetwork
 from gapless.lessons.two_clocks.lesson import LESSON
 from gapless.lessons.two_clocks.picture import draw_host_steps
+
+from .answers.two_clocks import into_a_buffer, seconds_for_milliseconds
+from .reference import solution
 
 CARDS = ("t4", "a10g", "a100", "h200")
 

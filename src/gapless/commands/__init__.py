@@ -1,1 +1,1 @@
-"""The learner's commands, one a file: each adds itself to the command line by ``add_parser``."""
+"""The ``gapless`` command, a file a subcommand: each adds itself to the command line by ``add_parser``."""

@@ -7,26 +7,14 @@ from __future__ import annotations
 
 import argparse
 import importlib
-import json
 import os
 import sys
 
-EXIT_OK, EXIT_UNUSABLE = 0, 2
+EXIT_UNUSABLE = 2
 
-# Command → the module with its add_parser.
-MODULES = {
-    "check": ".check",
-    "watch": ".watch",
-    "progress": ".progress",
-    "reset": ".reset",
-    "doctor": ".doctor",
-    "grade": ".grade",
-    "demo": ".demo",
-    "record": ".record",
-    "census": "..fidelity.census",
-    "calibrate": "..fidelity.calibrate",
-    "validate": "..fidelity.validate",
-}
+# Each is a module beside this one, which adds itself by its add_parser.
+COMMANDS = ("check", "watch", "progress", "reset", "doctor", "grade", "demo", "trace", "record", "census", "calibrate",
+            "validate")
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -34,16 +22,9 @@ def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="gapless", description="A course in PyTorch training performance.")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
 
-    trace = commands.add_parser("trace", help="print the report of a profiler's trace",
-                                description="Print the report of any Kineto (PyTorch profiler) trace, gzip or not.")
-    trace.add_argument("file", help="the trace: .json or .json.gz, or a URL such as s3://bucket/trace.json.gz")
-    trace.add_argument("--json", action="store_true", help="print JSON")
-    trace.add_argument("--picture", metavar="PNG", help="also draw the timeline (needs matplotlib)")
-    trace.set_defaults(run=_trace)
-
-    for name, module in MODULES.items():
+    for name in COMMANDS:
         try:
-            loaded = importlib.import_module(module, __package__)
+            loaded = importlib.import_module(f".{name}", __package__)
         except Exception as error:  # whatever a damaged PyTorch raises
             _add_unavailable(commands, name, error)
         else:
@@ -74,13 +55,15 @@ def main(argv: list[str] | None = None) -> int:
 def _unusable() -> tuple[type[Exception], ...]:
     """Errors that mean the input cannot be used, not that the program is wrong."""
     try:
-        from ..measure.device import UnknownDevice
-        from ..lessons import UnknownLesson
-        from .record import RecordError
         from ..evidence.trace import TraceError
+        from ..fidelity.calibrate import CalibrationError
+        from ..lessons import UnknownLesson
+        from ..measure.device import UnknownDevice
+        from .record import RecordError
+        from .validate import ValidationError
     except Exception:  # without PyTorch none of these can have been raised
         return (ImportError,)
-    return TraceError, UnknownDevice, UnknownLesson, RecordError, ImportError
+    return TraceError, UnknownDevice, UnknownLesson, RecordError, CalibrationError, ValidationError, ImportError
 
 
 def _add_unavailable(commands, name: str, error: Exception) -> None:
@@ -92,20 +75,6 @@ def _add_unavailable(commands, name: str, error: Exception) -> None:
         raise ImportError(f"{type(error).__name__}: {error}. What to do: gapless doctor")
 
     parser.set_defaults(run=run)
-
-
-def _trace(arguments) -> int:
-    from ..evidence.report import StepReport
-    from ..evidence.trace import Trace
-
-    report = StepReport.from_trace(Trace.read(arguments.file))
-    print(json.dumps(report.to_json(), indent=1) if arguments.json else report)
-    if arguments.picture:
-        from ..evidence.picture import alt_text, draw, save
-
-        save(draw(report), arguments.picture, alt_text(report))
-        print(f"picture: {arguments.picture}", file=sys.stderr)
-    return EXIT_OK
 
 
 if __name__ == "__main__":

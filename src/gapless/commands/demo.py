@@ -10,12 +10,12 @@ import tempfile
 import time
 from pathlib import Path
 
+from ..course.headline import measure_programs, table
+from ..evidence.report import StepReport
+from ..lessons import find_lesson
 from ..measure.device import VARIABLE, device_name
 from ..measure.device import device as choose_device
-from ..lessons import find_lesson
-from ..course.headline import measure_programs, table
 from .record import find_solution, load_fixes
-from ..evidence.report import StepReport
 
 LESSON = "02_masked_loss"
 OUTPUT = Path("demo-output")

@@ -85,7 +85,7 @@ def _torch(torch, caught) -> dict:
 
 def _gapless(gapless, caught) -> dict:
     """The course's device here, and what its lessons import besides."""
-    from ..lessons import LESSONS, find_lesson
+    from gapless.lessons import LESSONS, find_lesson
 
     lessons = {lesson_id: list(getattr(find_lesson(lesson_id), "packages", ())) for lesson_id in LESSONS}
     try:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import datetime
 import json
 import os
-import platform
 import shlex
 import subprocess
 import sys
@@ -17,13 +16,14 @@ from pathlib import Path
 
 import torch
 
-from ..measure.device import device as choose_device
-from ..measure.device import device_name
-from ..files import write_json
-from ..lessons import LESSONS, Lesson, find_lesson
 from ..course.cells import CellError
 from ..course.headline import Figures, measure_programs, read_fixes, table
-from ..vgpu import CARDS
+from ..files import write_json
+from ..lessons import LESSONS, Lesson, find_lesson
+from ..measure.device import device as choose_device
+from ..measure.device import device_name
+from ..measure.versions import versions
+from ..vgpu.hardware.specs import find_model
 
 SOLUTIONS = Path("solutions")
 
@@ -102,22 +102,6 @@ def measure(lesson: Lesson, device: torch.device, fixed: dict) -> list[Figures]:
         print(f"{lesson.id} {figures.name}: {figures.true_step_ms:.1f} ms a step, {figures.syncs:g} syncs", file=sys.stderr,
               flush=True)
     return rows
-
-
-def versions() -> dict[str, str]:
-    """What the figures depend on."""
-    found = {"python": platform.python_version(), "torch": torch.__version__, "platform": platform.system()}
-    if torch.version.cuda:
-        found["cuda"] = torch.version.cuda
-    if torch.cuda.is_available() and torch.backends.cudnn.is_available():
-        found["cudnn"] = str(torch.backends.cudnn.version())
-    return found
-
-
-def find_model(gpu: str) -> str | None:
-    """The key of the card that the virtual GPU would model for a GPU that CUDA calls ``gpu``, else None."""
-    words = gpu.lower().replace("-", " ").split()
-    return next((key for key in CARDS if key in words), None)
 
 
 def predict(gpu: str, solutions: str, lessons: list[str]) -> dict | str:

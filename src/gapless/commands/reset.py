@@ -53,9 +53,9 @@ def reset(path: Path, names: list[str], everything: bool = False) -> tuple[Path 
     The path is None where there was nothing to change. Raises SubmissionError, and OSError where a file cannot be
     written; then the notebook is as it was.
     """
+    from ..course.stub import handed_out
     from ..files import write_bytes
     from ..grading.submission import SubmissionError, parse_notebook, read_notebook_bytes
-    from ..course.stub import handed_out
     from .find import chosen, open_lesson
 
     path = path.resolve()  # what a link leads to is changed, and not the link
@@ -81,8 +81,8 @@ def reset(path: Path, names: list[str], everything: bool = False) -> tuple[Path 
 
 def _reset_cell(content: bytes, notebook: dict, name: str, stub: str) -> tuple[bytes, str]:
     """(the notebook with the cell reset, what was done)."""
-    from ..grading.submission import cell_source
     from ..course.notebook_file import insert_cell, replace_source
+    from ..grading.submission import cell_source
 
     text = content.decode("utf-8-sig")
     mark = content[: len(content) - len(text.encode())]  # a byte order mark, or nothing

@@ -36,9 +36,9 @@ def add_parser(commands) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Watch until Ctrl-C; 2 where there is nothing to watch. Raises UnknownDevice."""
+    from ..grading.submission import SubmissionError
     from ..measure.device import device as choose_device
     from ..measure.device import device_name
-    from ..grading.submission import SubmissionError
 
     device = choose_device(arguments.device)
 

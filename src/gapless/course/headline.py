@@ -11,11 +11,11 @@ from pathlib import Path
 import torch
 
 from .. import vgpu
-from ..measure.device import device_name
-from ..marker import exercise_name
-from ..measure.profile import profile, time_step
 from ..evidence.report import StepReport
 from ..evidence.trace import Trace
+from ..marker import exercise_name
+from ..measure.device import device_name
+from ..measure.profile import profile, time_step
 from .cells import load_function
 from .exercise import Lesson, full_size
 

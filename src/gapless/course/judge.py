@@ -10,9 +10,9 @@ import numpy as np
 import torch
 
 from .. import vgpu
-from .checks import FAIL, INCONCLUSIVE, PASS, Verdict
-from ..measure.device import device as choose_device
 from ..evidence.report import StepReport
+from ..measure.device import device as choose_device
+from .checks import FAIL, INCONCLUSIVE, PASS, Verdict
 from .evidence import Answer, Case, Evidence, Measured, Plan, Run
 from .exercise import Exercise
 from .gather import answer

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 
-from .report import StepReport, Steps, launches_by_correlation, union_ms, work_in_steps
+from .steps import DEVICE_WORK, Steps, launches_by_correlation, union_ms, work_in_steps
 from .trace import Span, Trace
 
 _STEPS_SHOWN = 3  # more steps look alike and squeeze each other
@@ -76,14 +76,13 @@ class _Scene:
         return 1.2 + 0.8 * max(len(self.streams), 1)
 
 
-def draw(report_or_trace: StepReport | Trace, *, title: str | None = None, ax=None, steps=None):
-    """Draw a timeline and return the matplotlib Figure, which a notebook displays.
+def draw(report, *, title: str | None = None, ax=None, steps=None):
+    """Draw the timeline of a :class:`gapless.StepReport` and return the matplotlib Figure, which a notebook displays.
 
     ``steps`` is a step's index or several (the first three where None); ``ax`` draws
     into axes of your own. Raises ImportError without matplotlib, ValueError for a report
     without its trace, IndexError for a step that is not there.
     """
-    report = _as_report(report_or_trace)
     scene = _scene(report, steps)
     scene.labels = _labels(scene, scene.end_ms)
     if ax is not None:
@@ -100,9 +99,9 @@ def draw(report_or_trace: StepReport | Trace, *, title: str | None = None, ax=No
 def draw_pair(before, after, path: str | os.PathLike | None = None, *, title: str | None = None, steps=None):
     """Draw two timelines, one above the other on one time scale; with ``path``, save them too.
 
-    Takes reports or traces and returns the Figure. Raises as :func:`draw` does.
+    Takes two reports and returns the Figure. Raises as :func:`draw` does.
     """
-    reports = [_as_report(before), _as_report(after)]
+    reports = [before, after]
     scenes = [_scene(report, steps) for report in reports]
     end_ms = max(scene.end_ms for scene in scenes)
     for scene in scenes:
@@ -123,9 +122,8 @@ def draw_pair(before, after, path: str | os.PathLike | None = None, *, title: st
     return figure
 
 
-def alt_text(report: StepReport | Trace) -> str:
+def alt_text(report) -> str:
     """The picture in a sentence or two, for those who cannot see it."""
-    report = _as_report(report)
     scene = _scene(report, None) if report.trace is not None else _Scene("")
     whole = "one step" if report.steps else "the whole trace"
     text = (
@@ -199,21 +197,15 @@ def _figure(width_in: float, height_in: float):
     return _figure_type()(figsize=(width_in, height_in), layout="constrained", facecolor="white")
 
 
-def _as_report(report_or_trace: StepReport | Trace) -> StepReport:
-    if isinstance(report_or_trace, Trace):
-        return StepReport.from_trace(report_or_trace)
-    return report_or_trace
-
-
 def _plural(count: float, noun: str) -> str:
     return f"{count:g} {noun}" if count == 1 else f"{count:g} {noun}s"
 
 
-def _device(report: StepReport) -> str:
+def _device(report) -> str:
     return f"simulated {report.device_name}" if report.simulated else report.device_name
 
 
-def _title(report: StepReport) -> str:
+def _title(report) -> str:
     whole = " a step" if report.steps else ""
     # Not "a step takes": the host's time in a profile is no step time.
     return (
@@ -222,7 +214,7 @@ def _title(report: StepReport) -> str:
     )
 
 
-def _scene(report: StepReport, chosen) -> _Scene:
+def _scene(report, chosen) -> _Scene:
     if report.trace is None:
         raise ValueError("this report has no trace to draw; make it with StepReport.from_trace(trace)")
     spans = report.trace.spans
@@ -277,7 +269,7 @@ def _earlier(trace: Trace, work: Sequence[Span], origin_us: float, end_us: float
     shown = {id(span) for span in work}
     found, linked = [], set()
     for span in trace.spans:
-        if span.category not in ("kernel", "memcpy", "memset"):
+        if span.category not in DEVICE_WORK:
             continue
         # Where no launch is known at all, the device's own times are the best there is.
         launch = launches.get(span.args.get("correlation")) if launches else span

@@ -18,10 +18,10 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from .steps import DEVICE_WORK
 from .trace import Span, Trace, as_number
 from .waits import Wait, enclosing, locate
 
-_DEVICE_WORK = ("kernel", "memcpy", "memset")
 _ENOUGH_WORK = 0.8
 _ROUNDING_US = 1e-3  # a start and a duration, added up, may miss the end they were made from
 
@@ -171,7 +171,7 @@ def top_operators(trace: Trace, k: int | None = 10) -> list[OperatorRow]:
     calls = [span for span in trace.spans if span.category == "runtime"]
     work_us: dict[object, float] = defaultdict(float)
     for span in trace.spans:
-        if span.category in _DEVICE_WORK:
+        if span.category in DEVICE_WORK:
             work_us[span.args.get("correlation")] += span.end_us - span.start_us
     own: dict[Span, list[float]] = {op: [0.0, op.end_us - op.start_us] for found in operators.values() for op in found}
     total_us: dict[Span, float] = defaultdict(float)
@@ -355,7 +355,7 @@ def _window(trace: Trace) -> tuple[float, float] | None:
         return None
     work: dict[object, list[Span]] = defaultdict(list)
     for span in trace.spans:
-        if span.category in _DEVICE_WORK:
+        if span.category in DEVICE_WORK:
             work[span.args.get("correlation")].append(span)
     launched: list[list[Span]] = [[] for _ in steps]
     starts_us = [start_us for start_us, _ in steps]

@@ -26,7 +26,7 @@ _COPY_CALLS = ("Memcpy", "MemcpyWithStream")
 _PLUMBING = {"aten::copy_", "aten::_to_copy", "aten::to", "aten::_local_scalar_dense"}
 # What a program calls them; a trace from below the front end lacks the outer operator.
 _PUBLIC = {"aten::_to_copy": "aten::to", "aten::_local_scalar_dense": "aten::item"}
-_PACKAGE = Path(__file__).parent.as_posix() + "/"
+_PACKAGE = Path(__file__).parents[1].as_posix() + "/"
 _LESSONS = _PACKAGE + "lessons/"
 _FRAME = re.compile(r"(.+)\((\d+)\): ")
 # How a frame's function is called when the operator runs in the backward pass of that line.

@@ -1,4 +1,4 @@
-"""``gapless calibrate``: measure a GPU and write the card file that ``vgpu:NAME`` then models it by.
+"""A GPU measured, and the card fitted to what was measured.
 
 What is measured is kept in the file beside the card, and the card is nothing but :func:`fit` of it: the fit can be repeated,
 and improved, without the GPU. A kernel's time is taken as a start, plus bytes over bandwidth or FLOPs over peak, whichever
@@ -9,25 +9,20 @@ moves.
 from __future__ import annotations
 
 import dataclasses
-import datetime
 import json
 import math
-import shlex
 import statistics
 import sys
 import time
 from collections import defaultdict
-from pathlib import Path
 
 import numpy as np
 import torch
 
-from ..measure.device import device as choose_device
-from ..files import write_json
-from ..commands.record import RecordError, find_model, versions
 from ..vgpu.hardware.cardfile import card_from_json, card_to_json
 from ..vgpu.hardware.costs import Kernel
-from ..vgpu.hardware.specs import CARDS, Card, CardError, Host
+from ..vgpu.hardware.specs import CARDS, Card, CardError, Host, find_model
+from . import experiments
 
 # Kinds bound by memory, in the order of fitting: a sort holds a pointwise kernel whose time is known by then.
 MEMORY_KINDS = ("pointwise", "memset", "reduction", "scan", "gather", "scatter", "normalization", "optimizer", "sort")
@@ -35,59 +30,12 @@ MATH_KINDS = ("matmul", "convolution", "attention")
 ROUNDS = 60  # of reweighting
 
 
-class CalibrationError(RecordError):
+class CalibrationError(ValueError):
     """A card cannot be calibrated; the message says why."""
-
-
-def add_parser(commands) -> None:
-    """Add ``calibrate`` to the command line."""
-    parser = commands.add_parser("calibrate", help="measure a GPU and write its card file",
-                                 description=__doc__.split("\n\n")[0])
-    parser.add_argument("--device", default="cuda", help="the GPU to measure (default: %(default)s)")
-    parser.add_argument("--out", required=True, help="the card file to write: records/cards/NAME.json makes it vgpu:NAME")
-    parser.add_argument("--fit", metavar="FILE",
-                        help="measure nothing: fit again what this card file holds; needs no GPU")
-    parser.set_defaults(run=run)
-
-
-def run(arguments) -> int:
-    """Measure (or read), fit, print, write. Raises CalibrationError."""
-    if arguments.fit:
-        file = _read(arguments.fit)
-    else:
-        device = choose_device(arguments.device)
-        if device.type != "cuda":
-            raise CalibrationError(f"{arguments.device} is simulated: there is nothing to measure. Name a CUDA device, or "
-                                   "fit the measurements of a card file again with --fit FILE")
-        file = {"measurements": take_measurements(device), "gpu": torch.cuda.get_device_name(device),
-                "versions": versions(),
-                "date": datetime.date.today().isoformat(),
-                "command": shlex.join(["gapless", "calibrate", "--device", arguments.device, "--out", arguments.out])}
-    card = fit(file["measurements"], key=Path(arguments.out).stem.lower(), measured=file.get("date", ""))
-    residuals = errors(card, file["measurements"])
-    print(table(card, residuals))
-    kept = {name: value for name, value in file.items() if name in ("measurements", "gpu", "versions", "date", "command")}
-    write_json(arguments.out, {**card_to_json(card), "fit": residuals, **kept})
-    print(f"card: {arguments.out}", file=sys.stderr)
-    return 0
-
-
-def _read(path: str) -> dict:
-    try:
-        file = json.loads(Path(path).read_text(encoding="utf-8"))
-    except OSError as error:
-        raise CalibrationError(f"{path}: {error.strerror}") from None
-    except ValueError as error:
-        raise CalibrationError(f"{path} is not JSON: {error}") from None
-    if not isinstance(file, dict) or not isinstance(file.get("measurements"), dict):
-        raise CalibrationError(f"{path} holds no measurements")
-    return file
 
 
 def take_measurements(device: torch.device) -> dict:
     """All measurements of ``device``, in plain JSON types, with a line of progress each."""
-    from . import experiments
-
     began = time.monotonic()
     properties = torch.cuda.get_device_properties(device)
     found = {

@@ -1,4 +1,4 @@
-"""``gapless census``: which idioms make the host wait, predicted from PyTorch's sources and found on a device.
+"""Which idioms make the host wait, predicted from PyTorch's sources and found on a device.
 
 The same snippets run on ``cuda`` and on ``vgpu``. On ``cuda`` the waits are those in a profiler's trace, read by
 :class:`gapless.StepReport`; on ``vgpu`` they are those of the virtual timeline. Where the table and CUDA differ, the table
@@ -7,10 +7,6 @@ is wrong.
 
 from __future__ import annotations
 
-import datetime
-import json
-import shlex
-import sys
 import warnings
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -18,13 +14,10 @@ from dataclasses import dataclass
 import torch
 
 from .. import vgpu
-from ..measure.device import device as choose_device
-from ..measure.device import device_name
-from ..files import write_json
-from .idioms import IDIOMS, Bag, Idiom
-from ..measure.profile import profile
-from ..commands.record import versions
 from ..evidence.report import StepReport
+from ..measure.device import device_name
+from ..measure.profile import profile
+from .idioms import IDIOMS, Bag, Idiom
 
 
 @dataclass(frozen=True)
@@ -46,41 +39,6 @@ class Finding:
         return {"group": idiom.group, "name": idiom.name, "predicted": idiom.waits, "at_least": idiom.at_least,
                 "found": self.found, "agrees": self.agrees, "error": self.error, "reason": idiom.reason,
                 "source": idiom.source}
-
-
-def add_parser(commands) -> None:
-    """Add ``census`` to the command line."""
-    parser = commands.add_parser("census", help="count the waits of idioms, predicted and found",
-                                 description=__doc__.split("\n\n")[0])
-    parser.add_argument("--device", help="cuda, vgpu, vgpu:a10g, …; by default the best there is")
-    parser.add_argument("--json", action="store_true", help="print JSON")
-    parser.add_argument("--out", help="also write a record (.json)")
-    parser.set_defaults(run=run)
-
-
-def run(arguments) -> int:
-    """Count, print, write the record; returns 1 if the device and the table disagree."""
-    device = choose_device(arguments.device)
-    findings = []
-    for finding in count(device):
-        findings.append(finding)
-        _progress(len(findings), len(IDIOMS))
-    wrong = sum(not finding.agrees for finding in findings)
-    record = {
-        "what": "waits of idioms, predicted and found",
-        "simulated": device.type == "vgpu",
-        "gpu": device_name(device),
-        "versions": versions(),
-        "date": datetime.date.today().isoformat(),
-        "command": shlex.join(["gapless", "census"] + (["--device", arguments.device] if arguments.device else [])),
-        "idioms": len(findings),
-        "disagreements": wrong,
-        "findings": [finding.to_json() for finding in findings],
-    }
-    print(json.dumps(record, indent=1, ensure_ascii=False) if arguments.json else table(findings, device))
-    if arguments.out:
-        write_json(arguments.out, record)
-    return 1 if wrong else 0
 
 
 def count(device: torch.device, idioms: Iterable[Idiom] = IDIOMS.values()) -> Iterator[Finding]:
@@ -150,8 +108,3 @@ def table(findings: list[Finding], device: torch.device) -> str:
     lines += ["", f"{len(findings)} idioms on {device_name(device)}{simulated}: {len(findings) - wrong} as predicted, "
               f"{wrong} not"]
     return "\n".join(lines)
-
-
-def _progress(done: int, of: int) -> None:
-    if sys.stderr.isatty():
-        print(f"\r{done} of {of} idioms", end="\n" if done == of else "", file=sys.stderr, flush=True)

@@ -1,7 +1,7 @@
 """What ``gapless calibrate`` runs on a GPU: kernels of each kind over sizes, copies, and the host's own costs.
 
-Each experiment on kernels knows which kernels the virtual GPU would model for it (:mod:`gapless.vgpu.costs`), so that a fit
-compares like with like. Needs torch only.
+Each experiment on kernels knows which kernels the virtual GPU would model for it (:mod:`gapless.vgpu.hardware.costs`),
+so that a fit compares like with like. Needs torch only.
 """
 
 from __future__ import annotations

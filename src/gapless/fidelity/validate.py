@@ -1,18 +1,13 @@
-"""``gapless validate``: predicted and measured step times, kernel times and memory of five training steps.
+"""Predicted and measured step times, kernel times and memory of five training steps.
 
-The steps are those of :mod:`gapless.workloads`, which no card was fitted to. Without a GPU, ``--predict-only`` prints the
-predictions, which are simulated and compared with nothing.
+The steps are those of :mod:`gapless.fidelity.workloads`, which no card was fitted to.
 """
 
 from __future__ import annotations
 
-import datetime
-import json
 import math
 import re
-import shlex
 import statistics
-import subprocess
 import sys
 from collections import defaultdict
 from dataclasses import asdict, dataclass
@@ -20,20 +15,13 @@ from dataclasses import asdict, dataclass
 import torch
 
 from .. import vgpu
-from ..measure.device import device as choose_device
-from ..measure.device import device_name
-from ..files import write_json
-from ..measure.profile import profile, time_step
-from ..commands.record import RecordError, find_model, versions
-from ..evidence.report import Steps, launches_by_correlation, union_ms, work_in_steps
+from ..evidence.steps import Steps, launches_by_correlation, union_ms, work_in_steps
 from ..evidence.trace import Trace
+from ..measure.device import device as choose_device
+from ..measure.profile import profile, time_step
 from .workloads import DTYPES, WORKLOADS
 
 PROFILED_STEPS = 3
-
-
-class ValidationError(RecordError):
-    """It cannot be validated; the message says what to do."""
 
 
 @dataclass(frozen=True)
@@ -47,56 +35,24 @@ class Figures:
     peak_bytes: int
 
 
-def add_parser(commands) -> None:
-    """Add ``validate`` to the command line."""
-    parser = commands.add_parser("validate", help="compare predicted with measured step times",
-                                 description=__doc__.split("\n\n")[0])
-    parser.add_argument("--device", default="cuda", help="the GPU to measure (default: %(default)s)")
-    parser.add_argument("--card",
-                        help="the card to predict with: a name or a card file; by default the one of the GPU's name")
-    parser.add_argument("--predict-only", action="store_true", help="only simulate: needs no GPU")
-    parser.add_argument("--workload", action="append", choices=list(WORKLOADS), help="only this one; may be repeated")
-    parser.add_argument("--dtype", action="append", choices=list(DTYPES), help="only this one; may be repeated")
-    parser.add_argument("--json", action="store_true", help="print JSON")
-    parser.add_argument("--out", help="also write a record (.json)")
-    parser.set_defaults(run=run)
-
-
-def run(arguments) -> int:
-    """Predict, measure, print, write the record. Raises ValidationError where there is no card to predict with."""
-    names, dtypes = arguments.workload or list(WORKLOADS), arguments.dtype or list(DTYPES)
-    cases = [(name, dtype) for name in names for dtype in dtypes]
-    if arguments.predict_only:
-        card, measured = arguments.card or vgpu.card().key, None
-        predicted = predict(card, cases)
-    else:
-        device = choose_device(arguments.device)
-        if device.type != "cuda":
-            raise ValidationError(f"{arguments.device} is simulated and cannot be measured: say --predict-only")
-        card = arguments.card or find_model(device_name(device))
-        if card is None:
-            raise ValidationError(f"no card models {device_name(device)}: name one with --card, or make one with "
-                                  "`gapless calibrate`")
-        predicted = _predict_in_a_process_of_its_own(card, cases)
-        measured = {case: _said(case, measure(device, *case)) for case in cases}
-    record = _record(arguments, card, predicted, measured)
-    print(json.dumps(record, indent=1, ensure_ascii=False) if arguments.json else table(record))
-    if arguments.out:
-        write_json(arguments.out, record)
-    return 0
-
-
 # -- figures ----------------------------------------------------------------------------------------
 
 
 def predict(card: str, cases: list[tuple[str, str]]) -> dict[tuple[str, str], Figures]:
-    """Simulate ``cases`` (workload, dtype) on ``card``, without values."""
+    """Simulate ``cases`` (workload, dtype) on ``card``, without values. Raises UnknownDevice."""
+    device = choose_device(f"vgpu:{card}")
+    with vgpu.shape_only():
+        return measure_all(device, cases)
+
+
+def measure_all(device: torch.device, cases: list[tuple[str, str]]) -> dict[tuple[str, str], Figures]:
+    """The figures of each case on ``device``, with a line of progress each."""
     found = {}
     for case in cases:
-        device = choose_device(f"vgpu:{card}")
-        vgpu.timeline().reset()
-        with vgpu.shape_only():
-            found[case] = _said(case, measure(device, *case))
+        if device.type == "vgpu":
+            vgpu.timeline().reset()
+        found[case] = measure(device, *case)
+        print(f"{case[0]} {case[1]}: {found[case].step_ms:.1f} ms a step", file=sys.stderr, flush=True)
     return found
 
 
@@ -151,38 +107,7 @@ def kind_of(kernel: str) -> str:
     return next((kind for kind, pattern in _KINDS if pattern.search(kernel)), "pointwise")
 
 
-def _predict_in_a_process_of_its_own(card: str, cases) -> dict:
-    """With both devices in one process PyTorch would take ``vgpu`` for the accelerator."""
-    command = [sys.executable, "-c", "import sys; from gapless.validate import main; sys.exit(main(sys.argv[1:]))",
-               "--predict-only", "--json", "--card", card]
-    for name, dtype in cases:
-        command += ["--workload", name, "--dtype", dtype]
-    done = subprocess.run(command, capture_output=True, text=True)
-    if done.returncode:
-        raise ValidationError(f"the prediction failed: {done.stderr.strip()}")
-    rows = {(row["workload"], row["dtype"]): row for row in json.loads(done.stdout)["cases"]}
-    return {case: Figures(**rows[case]["predicted"]) for case in cases}
-
-
-def main(argv: list[str]) -> int:
-    """This command alone, for a process of its own."""
-    import argparse
-
-    parser = argparse.ArgumentParser()
-    add_parser(parser.add_subparsers())
-    arguments = parser.parse_args(["validate", *argv])
-    # Each workload and dtype was named once a case.
-    arguments.workload = list(dict.fromkeys(arguments.workload or WORKLOADS))
-    arguments.dtype = list(dict.fromkeys(arguments.dtype or DTYPES))
-    return run(arguments)
-
-
-def _said(case, figures: Figures) -> Figures:
-    print(f"{case[0]} {case[1]}: {figures.step_ms:.1f} ms a step", file=sys.stderr, flush=True)
-    return figures
-
-
-# -- the record -------------------------------------------------------------------------------------
+# -- the comparison -------------------------------------------------------------------------------------
 
 
 def error_share(predicted: float, measured: float) -> float | None:
@@ -190,7 +115,9 @@ def error_share(predicted: float, measured: float) -> float | None:
     return (predicted - measured) / measured if measured and math.isfinite(measured) else None
 
 
-def _record(arguments, card: str, predicted: dict, measured: dict | None) -> dict:
+def compare(card: str, predicted: dict[tuple[str, str], Figures], measured: dict[tuple[str, str], Figures] | None = None
+            ) -> dict:
+    """What was predicted with ``card``, beside what was measured on the GPU here, where it was; plain JSON types."""
     cases = []
     for case, figures in predicted.items():
         row = {"workload": case[0], "dtype": case[1], "predicted": asdict(figures)}
@@ -206,10 +133,6 @@ def _record(arguments, card: str, predicted: dict, measured: dict | None) -> dic
         "simulated": measured is None,
         "card": {"key": found.key, "name": found.name, "source": found.source},
         "gpu": None if measured is None else torch.cuda.get_device_name(),
-        "versions": versions(),
-        "date": datetime.date.today().isoformat(),
-        "command": shlex.join(["gapless", "validate", *(["--predict-only"] if arguments.predict_only else []),
-                               *(["--card", arguments.card] if arguments.card else [])]),
         "median_step_error": statistics.median(errors) if errors else None,
         "worst_step_error": max(errors, default=None),
         "cases": cases,
@@ -217,7 +140,7 @@ def _record(arguments, card: str, predicted: dict, measured: dict | None) -> dic
 
 
 def table(record: dict) -> str:
-    """The record as text: a line a case, then the kinds of kernels that take longest."""
+    """What :func:`compare` returned, as text: a line a case, then the kinds of kernels that take longest."""
     predicted_only = record["simulated"]
     heading = (f"Predicted with {record['card']['name']} ({record['card']['source']})"
                + (": simulated, compared with nothing" if predicted_only else f", measured on {record['gpu']}"))

@@ -17,9 +17,9 @@ from nbgrader.preprocessors import NbGraderPreprocessor, SaveAutoGrades
 from nbgrader.utils import determine_grade
 from traitlets import Integer, Unicode
 
+from ..course.verdicts import as_html, points
 from ..files import write_json
 from ..marker import exercise_name
-from ..course.verdicts import as_html, points
 from .confine import GradingError
 from .submission import read_submission
 from .testnotebook import FOLDER, find_test_notebook, run_test_notebook

@@ -12,25 +12,25 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from ..course.checks import PASS, Verdict
-from ..measure.device import device as choose_device
-from ..measure.device import device_name
-from ..lessons import Exercise, find_lesson, full_size
 from ..course.cells import CellError, load_function
+from ..course.checks import PASS, Verdict
 from ..course.evidence import Evidence, Plan
 from ..course.gather import gather, put
 from ..course.headline import MarkdownText, measure_programs, table
 from ..course.judge import judge
-from ..marker import exercise_name
-from ..measure.profile import profile, time_step
-from .progress import Progress, progress
-from .progress_file import record_check, record_hint
-from ..evidence.report import StepReport
 from ..course.stage import LocalStage
 from ..course.stub import handed_out
 from ..course.verdicts import SIGNS, as_html
+from ..evidence.report import StepReport
+from ..lessons import Exercise, find_lesson, full_size
+from ..marker import exercise_name
+from ..measure.device import device as choose_device
+from ..measure.device import device_name
+from ..measure.profile import profile, time_step
 from ..vgpu import Assumptions
 from ..vgpu.location import is_notebook_cell
+from .progress import Progress, progress
+from .progress_file import record_check, record_hint
 
 # The seed of the checks in a notebook. Grading draws its own.
 _SEED = 0

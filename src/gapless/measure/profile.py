@@ -17,13 +17,13 @@ from dataclasses import dataclass
 import torch
 from torch.profiler import record_function
 
-from . import profiler
 from .. import vgpu
+from ..evidence.trace import Trace
+from ..vgpu.location import location
+from . import profiler
 from .device import device as choose_device
 from .device import device_name, synchronize
 from .recorder import distributed_info
-from ..evidence.trace import Trace
-from ..vgpu.location import location
 
 
 def profile(step: Callable[[], object], *, steps: int = 3, warmup: int = 2, device: torch.device | str | None = None

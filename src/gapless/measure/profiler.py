@@ -25,9 +25,9 @@ from torch.profiler import ProfilerAction, ProfilerActivity, record_function, sc
 
 from ..evidence import storage
 from ..evidence.averages import event_list
+from ..evidence.trace import Trace
 from .device import device as choose_device
 from .recorder import Recorder, as_trace, distributed_info
-from ..evidence.trace import Trace
 
 __all__ = ["ProfilerAction", "ProfilerActivity", "profile", "record_function", "schedule", "supported_activities",
            "tensorboard_trace_handler"]

@@ -13,11 +13,12 @@ operator is called, so a program that reads the result of a non-blocking copy to
 """
 
 from .backend import enable
-from .hardware.specs import CARDS, Card, CardError, Host, UnknownCard, find_card
+from .hardware.cardfile import find_card
+from .hardware.specs import CARDS, Card, CardError, Host, UnknownCard
+from .hardware.timeline import Record, Recording, Timeline, Wait
 from .state import Assumptions, exact, on_card, shape_only, state
 from .streams import Event, Stream
 from .tensor import VirtualTensor, wrap
-from .hardware.timeline import Record, Recording, Timeline, Wait
 from .unsupported import UNSUPPORTED
 
 __all__ = ["Assumptions", "CARDS", "Card", "CardError", "Event", "Host", "Record", "Recording", "Stream", "Timeline",

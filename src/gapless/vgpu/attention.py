@@ -13,10 +13,10 @@ import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from . import autocast
-from .hardware import costs
-from .hardware.costs import Kernel
 from .dispatch import COMPOSITE_HANDLED, handles, launch_all
 from .eager import eager
+from .hardware import costs
+from .hardware.costs import Kernel
 from .state import state
 from .tensor import VirtualTensor, wrap
 

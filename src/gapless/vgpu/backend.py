@@ -18,6 +18,7 @@ from . import (
     collectives,  # noqa: F401  registers its handlers
     ctc,
     modules,
+    old_format,
     operators,  # noqa: F401  registers its handlers
     pinned,
     processes,
@@ -29,7 +30,8 @@ from . import (
 )
 from .dispatch import check_device, dispatch
 from .eager import eager
-from .hardware.specs import Card, find_card
+from .hardware.cardfile import find_card
+from .hardware.specs import Card
 from .state import state
 from .streams import Event, Stream
 from .tensor import DEVICE, NAME, VirtualTensor
@@ -198,7 +200,7 @@ def enable(card: str | Card | None = None) -> torch.device:
         backend_registration._setup_privateuseone_for_python_backend(
             NAME, backend_module=DeviceModule(), device_guard=backward_errors.DeviceGuard())
         backward_errors.install()
-        for part in (accelerator, streams, random_numbers, pinned, modules, processes, saving):
+        for part in (accelerator, streams, random_numbers, pinned, modules, processes, old_format, saving):
             part.install()
         everything = torch.library.Library("_", "IMPL")
         everything.fallback(_call, "PrivateUse1")

@@ -6,8 +6,8 @@ import re
 
 import torch
 
-from .hardware import costs, geometry, syncs
 from . import inputs, processes, random_numbers, shapes
+from .hardware import costs, geometry, syncs
 from .hardware.memory import OutOfMemory
 from .state import state
 from .tensor import DEVICE, VirtualTensor, wrap

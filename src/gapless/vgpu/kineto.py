@@ -1,9 +1,9 @@
 """A recording of the timeline as the events of a profiler's (Kineto) trace.
 
 What is there is what Holistic Trace Analysis, TensorBoard's profiler plugin and Perfetto read and what the model
-knows. A kernel's grid, block and what follows from them are of a model of their own (:mod:`gapless.vgpu.geometry`). Left
-out: a kernel's registers and shared memory, since they would be invented, and the rows of ``cuda_sync`` events, which the
-first of those tools would count as work of the GPU.
+knows. A kernel's grid, block and what follows from them are of a model of their own (:mod:`gapless.vgpu.hardware.geometry`).
+Left out: a kernel's registers and shared memory, since they would be invented, and the rows of ``cuda_sync`` events, which
+the first of those tools would count as work of the GPU.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import torch
 
-from .hardware import costs
 from .dispatch import UNKNOWN_SIZES, Operator, check_device, handles, launch_all, read_back, run, unwrap
+from .hardware import costs
 from .pinned import is_pinned, pin
 from .state import state
 from .tensor import DEVICE, VirtualTensor, wrap

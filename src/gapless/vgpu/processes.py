@@ -12,8 +12,8 @@ from multiprocessing.reduction import ForkingPickler
 
 import torch
 
-from .hardware import costs
 from . import tensor as tensors
+from .hardware import costs
 from .hardware.memory import Memory
 from .state import state
 from .tensor import DEVICE, NAME, VirtualTensor

@@ -13,10 +13,10 @@ from __future__ import annotations
 import torch
 
 from . import autocast
-from .hardware import costs
-from .hardware.costs import Kernel
 from .dispatch import COMPOSITE_HANDLED, Operator, handles, launch_all, unwrap, wrap_results
 from .eager import eager
+from .hardware import costs
+from .hardware.costs import Kernel
 from .state import state
 from .tensor import VirtualTensor, wrap
 

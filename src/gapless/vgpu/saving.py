@@ -6,9 +6,6 @@ device is a storage in the file and a shape upon it: the storage stays in host m
 
 from __future__ import annotations
 
-import functools
-import threading
-
 import torch
 
 from .dispatch import handles, unwrap
@@ -47,30 +44,6 @@ def _set(operator, args, kwargs):
     return target
 
 
-_old_format = threading.local()  # .depth: how many torch.save calls in the old file format are under way
-
-
-def check_format() -> None:
-    """Raise NotImplementedError inside a torch.save in the old format, which has values after what is made of them: a tensor
-    would go to the device before it has any."""
-    if getattr(_old_format, "depth", 0):
-        raise NotImplementedError(f"a tensor on {DEVICE} cannot be saved with _use_new_zipfile_serialization=False: leave "
-                                  "that out, or save .cpu()")
-
-
-def _noting(original):
-    @functools.wraps(original)
-    def legacy_save(*args, **kwargs):
-        _old_format.depth = getattr(_old_format, "depth", 0) + 1
-        try:
-            return original(*args, **kwargs)
-        finally:
-            _old_format.depth -= 1
-
-    return legacy_save
-
-
 def install() -> None:
-    """Tell PyTorch how files and the device meet. (The entry comes before the CPU's, which is at 10.)"""
-    torch.serialization._legacy_save = _noting(torch.serialization._legacy_save)
+    """Tell PyTorch what to make of the device's name in a file. (The entry comes before the CPU's, which is at 10.)"""
     torch.serialization.register_package(5, lambda storage: None, _restore)

@@ -8,10 +8,11 @@ from dataclasses import dataclass, field
 
 import torch
 
-from .location import operator_location
+from .hardware.cardfile import find_card
 from .hardware.memory import Memory
-from .hardware.specs import DEFAULT_CARD, Card, find_card
+from .hardware.specs import DEFAULT_CARD, Card
 from .hardware.timeline import Timeline
+from .location import operator_location
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from collections import OrderedDict
 import torch
 from torch import _tensor_str
 
+from . import old_format
 from .eager import eager
 
 NAME = "vgpu"
@@ -48,7 +49,7 @@ class VirtualTensor(torch.Tensor):
     @classmethod
     @eager
     def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
-        from .dispatch import dispatch  # the table of operators needs this class first
+        from .dispatch import dispatch  # here, as the two need each other: what it returns are tensors of this class
 
         return dispatch(func, args, kwargs or {})
 
@@ -135,9 +136,7 @@ class VirtualTensor(torch.Tensor):
     # -- copies of the object -------------------------------------------------------------------
 
     def __reduce_ex__(self, protocol):
-        from .saving import check_format
-
-        check_format()
+        old_format.check(DEVICE)
         # Saved as its CPU copy and the name of the device, as PyTorch saves tensors of devices without a storage.
         if isinstance(self, torch.nn.Parameter):
             return torch._utils._rebuild_parameter, (self.detach(), self.requires_grad, OrderedDict())

@@ -1,6 +1,6 @@
 """Idioms of training programs and how often each makes the host wait on CUDA: the table behind the census.
 
-    >>> from gapless.idioms import IDIOMS
+    >>> from gapless.fidelity.idioms import IDIOMS
     >>> IDIOMS["x[mask]"].waits, IDIOMS["x[mask]"].reason
 """
 

@@ -14,10 +14,10 @@ import torch.nn.functional as F
 from torch import nn
 
 from ... import vgpu
-from ...evidence.report import StepReport
-from ...vgpu import Assumptions
-from ...evidence.waits import enclosing, find_waits
 from ...course.headline import MarkdownText
+from ...evidence.report import StepReport
+from ...evidence.waits import enclosing, find_waits
+from ...vgpu import Assumptions
 from . import functions
 from .functions import CLASSES, METRICS, torchmetrics
 

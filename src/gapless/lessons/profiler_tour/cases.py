@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections import Counter
 
 import numpy as np
+
 from ... import vgpu
+from ...course.evidence import Case
 from ...evidence import views
 from ...evidence.trace import Trace
-from ...course.evidence import Case
 from .right import ENOUGH
 from .traces import (
     BACKWARD,

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from ...course.evidence import Case
 from ...evidence import views
 from ...evidence.trace import Trace
-from ...course.evidence import Case
-from .right import WORK, idle_evidence, steps_of, steps_time
 from .cases import trace_of
+from .right import WORK, idle_evidence, steps_of, steps_time
 from .traces import SLOW_LOADER, SMALL_BATCH, SMALL_KERNELS
 
 EARLY = "A kernel runs before the first step begins: only what lies within the steps' time counts."

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-
-from ...evidence import views
 from ...course.exercise import Exercise, Lesson, Program
+from ...evidence import views
 from . import cases, explain, functions, right, stage
 from .workload import training_step
 

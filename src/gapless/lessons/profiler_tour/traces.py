@@ -10,8 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from ... import vgpu
-from ...measure.recorder import as_trace
 from ...evidence.trace import Trace
+from ...measure.recorder import as_trace
 from ...vgpu.hardware.costs import Kernel
 
 BLOCKS, OCCUPANCY = "blocks per SM", "est. achieved occupancy %"

@@ -11,14 +11,14 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from ...measure import profiler
 from ... import vgpu
+from ...course.exercise import full_size
 from ...evidence import views
+from ...evidence.trace import Trace
+from ...measure import profiler
 from ...measure.device import device as choose_device
 from ...measure.profile import time_step
 from ...measure.profiler import record_function
-from ...evidence.trace import Trace
-from ...course.exercise import full_size
 from .functions import Measured
 
 BATCHES = (4, 32)

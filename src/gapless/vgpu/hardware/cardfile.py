@@ -1,4 +1,4 @@
-"""Card files: a card of one's own, or one that ``gapless calibrate`` has measured, as JSON.
+"""A card by its name, and card files: a card of one's own, or one that ``gapless calibrate`` has measured, as JSON.
 
     {"schema": "gapless card 1",
      "card": {"key": "mine", "name": "NVIDIA Mine", "memory_bytes": 85899345920, "bandwidth_bytes_per_s": 2e12,
@@ -7,8 +7,8 @@
               "memory_efficiency": {"pointwise": 0.9}, "math_efficiency": {"matmul:bfloat16": 0.7},
               "kernel_floor_ns": 2000, "kernel_start_ns": {"pointwise": 500}, "host": {"launch_ns": 4000}}}
 
-What follows ``source`` may be left out: the assumptions of :mod:`gapless.vgpu.specs` stand. A calibration's file also
-holds its measurements, which are not read here.
+What follows ``source`` may be left out: the assumptions of :mod:`gapless.vgpu.hardware.specs` stand. A calibration's file
+also holds its measurements, which are not read here.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import math
 import os
 from pathlib import Path
 
-from .specs import MATH_EFFICIENCY, MEMORY_EFFICIENCY, Card, CardError, Host
+from .specs import CARDS, MATH_EFFICIENCY, MEMORY_EFFICIENCY, Card, CardError, Host, UnknownCard
 
 SCHEMA = "gapless card 1"
 # Folders of measured cards: below the folder that a command runs in, and beside an editable install.
@@ -84,6 +84,18 @@ def measured_card(name: str) -> Card | None:
     if os.sep in name or (os.altsep and os.altsep in name):
         return None
     return next((read_card(folder / f"{name}.json") for folder in FOLDERS if (folder / f"{name}.json").is_file()), None)
+
+
+def find_card(name: str) -> Card:
+    """The card called ``name``: a card file (``….json``), else a measured card in ``records/cards``, else one of
+    ``CARDS`` (upper or lower case). Raises UnknownCard, and CardError for a file that cannot be used."""
+    if name.lower().endswith(".json"):
+        return read_card(name)
+    found = measured_card(name.lower()) or CARDS.get(name.lower())
+    if found is None:
+        raise UnknownCard(f"no card is called {name!r}; the virtual GPU knows {', '.join(CARDS)}, and card files "
+                          "(….json)")
+    return found
 
 
 def card_from_json(value) -> Card:

@@ -3,7 +3,7 @@
 An operator is one kernel unless a function here, beside the operators it serves, says otherwise. A kernel takes
 the larger of bytes ÷ (bandwidth × efficiency) and FLOPs ÷ (peak × efficiency), after a start, and never less
 than a floor. Efficiencies, start and floor are the card's: assumptions, or fitted to measurements of it
-(:mod:`gapless.calibrate`). Not modelled: caches, clock speeds, occupancy, autotuning.
+(:mod:`gapless.fidelity.calibrate`). Not modelled: caches, clock speeds, occupancy, autotuning.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ RADIX_BITS = 8  # CUB's radix sort: bits sorted in one pass over keys and values
 @dataclass(slots=True)
 class Kernel:
     """One launch. ``flops`` are counted against the peak of ``dtype`` (a key of ``Card.peak_flops``).
-    ``workspace_bytes`` are taken while it runs. ``work``: what its blocks share out (:mod:`gapless.vgpu.geometry`), where
-    that does not follow from its kind; its duration does not depend on it."""
+    ``workspace_bytes`` are taken while it runs. ``work``: what its blocks share out (:mod:`gapless.vgpu.hardware.geometry`),
+    where that does not follow from its kind; its duration does not depend on it."""
 
     name: str
     kind: str

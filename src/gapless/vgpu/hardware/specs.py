@@ -2,7 +2,7 @@
 
 Peaks are dense (no structured sparsity). The efficiencies that turn a peak into a rate are assumptions until
 ``gapless calibrate`` has measured a card: round figures for well-tuned kernels, the same for all cards. Nothing in
-this file is fitted to a measurement; a card file (:mod:`gapless.vgpu.cardfile`) may be.
+this file is fitted to a measurement; a card file (:mod:`gapless.vgpu.hardware.cardfile`) may be.
 """
 
 from __future__ import annotations
@@ -140,15 +140,7 @@ CARDS: dict[str, Card] = {
 DEFAULT_CARD = "a10g"
 
 
-def find_card(name: str) -> Card:
-    """The card called ``name``: a card file (``….json``), else a measured card in ``records/cards``, else one of
-    ``CARDS`` (upper or lower case). Raises UnknownCard, and CardError for a file that cannot be used."""
-    from .cardfile import measured_card, read_card  # it needs this module
-
-    if name.lower().endswith(".json"):
-        return read_card(name)
-    found = measured_card(name.lower()) or CARDS.get(name.lower())
-    if found is None:
-        raise UnknownCard(f"no card is called {name!r}; the virtual GPU knows {', '.join(CARDS)}, and card files "
-                          "(….json)")
-    return found
+def find_model(gpu: str) -> str | None:
+    """The key of the card that the virtual GPU would model for a GPU that CUDA calls ``gpu``, else None."""
+    words = gpu.lower().replace("-", " ").split()
+    return next((key for key in CARDS if key in words), None)

@@ -3,7 +3,7 @@
 Copies, comparisons, indexing and operands that are read as numbers decide by where their arguments lie and are in
 :mod:`gapless.vgpu.operators`. Facts from PyTorch 2.11: its headers and, where the host's code is the same for CPU and
 CUDA, what a profile of PyTorch's own sample inputs on the CPU shows inside the operator. The idioms that follow from
-them, each with its source, are in :mod:`gapless.idioms`.
+them, each with its source, are in :mod:`gapless.fidelity.idioms`.
 """
 
 from __future__ import annotations

@@ -1,0 +1,82 @@
+"""``gapless validate``: compare predicted with measured step times of five networks.
+
+Without a GPU, ``--predict-only`` prints the predictions, which are simulated and compared with nothing.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import shlex
+import subprocess
+import sys
+
+from .. import vgpu
+from ..fidelity.validate import Figures, compare, measure_all, predict, table
+from ..fidelity.workloads import DTYPES, WORKLOADS
+from ..files import write_json
+from ..measure.device import device as choose_device
+from ..measure.device import device_name
+from ..measure.versions import versions
+from ..vgpu.hardware.specs import find_model
+
+
+class ValidationError(ValueError):
+    """It cannot be validated; the message says what to do."""
+
+
+def add_parser(commands) -> None:
+    """Add ``validate`` to the command line."""
+    parser = commands.add_parser("validate", help="compare predicted with measured step times",
+                                 description="Compare predicted with measured step times, kernel times and memory of five "
+                                             "networks' training steps.")
+    parser.add_argument("--device", default="cuda", help="the GPU to measure (default: %(default)s)")
+    parser.add_argument("--card",
+                        help="the card to predict with: a name or a card file; by default the one of the GPU's name")
+    parser.add_argument("--predict-only", action="store_true", help="only simulate: needs no GPU")
+    parser.add_argument("--workload", action="append", choices=list(WORKLOADS), help="only this one; may be repeated")
+    parser.add_argument("--dtype", action="append", choices=list(DTYPES), help="only this one; may be repeated")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("--out", help="also write a record (.json)")
+    parser.set_defaults(run=run)
+
+
+def run(arguments) -> int:
+    """Predict, measure, print, write the record. Raises ValidationError where there is no card to predict with."""
+    names, dtypes = arguments.workload or list(WORKLOADS), arguments.dtype or list(DTYPES)
+    cases = [(name, dtype) for name in names for dtype in dtypes]
+    if arguments.predict_only:
+        card, measured = arguments.card or vgpu.card().key, None
+        predicted = predict(card, cases)
+    else:
+        device = choose_device(arguments.device)
+        if device.type != "cuda":
+            raise ValidationError(f"{arguments.device} is simulated and cannot be measured: say --predict-only")
+        card = arguments.card or find_model(device_name(device))
+        if card is None:
+            raise ValidationError(f"no card models {device_name(device)}: name one with --card, or make one with "
+                                  "`gapless calibrate`")
+        predicted = _predict_in_a_process_of_its_own(card, cases)
+        measured = measure_all(device, cases)
+    command = ["gapless", "validate", *(["--predict-only"] if arguments.predict_only else []),
+               *(["--card", arguments.card] if arguments.card else [])]
+    record = {**compare(card, predicted, measured), "versions": versions(), "date": datetime.date.today().isoformat(),
+              "command": shlex.join(command)}
+    print(json.dumps(record, indent=1, ensure_ascii=False) if arguments.json else table(record))
+    if arguments.out:
+        write_json(arguments.out, record)
+    return 0
+
+
+def _predict_in_a_process_of_its_own(card: str, cases: list[tuple[str, str]]) -> dict[tuple[str, str], Figures]:
+    """With both devices in one process PyTorch would take ``vgpu`` for the accelerator."""
+    command = [sys.executable, "-m", "gapless.commands.cli", "validate", "--predict-only", "--json", "--card", card]
+    for name in dict.fromkeys(name for name, _ in cases):
+        command += ["--workload", name]
+    for dtype in dict.fromkeys(dtype for _, dtype in cases):
+        command += ["--dtype", dtype]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode:
+        raise ValidationError(f"the prediction failed: {done.stderr.strip()}")
+    rows = {(row["workload"], row["dtype"]): row for row in json.loads(done.stdout)["cases"]}
+    return {case: Figures(**rows[case]["predicted"]) for case in cases}

@@ -1,0 +1,36 @@
+"""Measurements of a made-up GPU, whose truth is known."""
+
+import dataclasses
+
+from gapless.fidelity import experiments
+from gapless.vgpu import CARDS
+from gapless.vgpu.hardware.costs import Kernel
+
+TRUTH = dataclasses.replace(
+    CARDS["a100"],
+    memory_efficiency={**CARDS["a100"].memory_efficiency, "pointwise": 0.91, "reduction": 0.62, "sort": 0.33,
+                       "gather": 0.71,
+                       "scatter": 0.22, "scan": 0.55, "normalization": 0.68, "optimizer": 0.87, "memset": 0.95},
+    math_efficiency={"matmul:float32": 0.81, "matmul:tf32": 0.66, "matmul:float16": 0.74, "matmul:bfloat16": 0.72,
+                     "convolution:tf32": 0.35, "convolution:bfloat16": 0.41, "attention:float32": 0.3,
+                     "attention:bfloat16": 0.47},
+    kernel_floor_ns=1700,
+    kernel_start_ns={"pointwise": 900, "reduction": 2500, "matmul": 3000, "sort": 1200},
+)
+HOST = {
+    "launch_s": 3e-6, "operator_s": 9e-6, "view_s": 1.5e-6, "synchronize_s": 4e-6, "queue_length": 1022,
+    "pinned_to_device_bytes_per_s": 24e9, "device_to_pinned_bytes_per_s": 24e9, "pageable_to_device_bytes_per_s": 8e9,
+    "device_to_pageable_bytes_per_s": 8e9,
+}
+GPU = {"name": "NVIDIA A100-SXM4-40GB", "memory_bytes": 42_000_000_000, "sm_count": 108, "compute_capability": [8, 0]}
+
+
+def exact_measurements():
+    """What a GPU exactly like TRUTH would measure."""
+    points = []
+    for experiment in experiments.experiments():
+        model = experiment.model()
+        seconds = sum(Kernel("", **kernel).duration_ns(TRUTH) for kernel in model) / 1e9
+        points.append({"what": experiment.what, "kind": experiment.kind, "dtype": experiment.dtype, "seconds": seconds,
+                       "model": model})
+    return {"gpu": GPU, "host": HOST, "kernels": points}

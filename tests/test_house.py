@@ -1,0 +1,147 @@
+"""The house of src/gapless: a folder imports only from those below it, no two modules need each other, and tests/ mirrors it."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from . import ROOT
+
+SOURCE = ROOT / "src" / "gapless"
+MODULES = sorted(SOURCE.rglob("*.py"))
+
+# From the ground up. The files at the top of the package are named by themselves.
+FOLDERS = ("files", "marker", "incoming", "vgpu/hardware", "vgpu", "evidence", "measure", "course", "lessons", "learner", "grading",
+           "fidelity", "commands", "__init__", "pytest_plugin")
+
+
+def folder(path: Path) -> str:
+    """The folder of FOLDERS that a module lies in."""
+    inside = path.relative_to(SOURCE)
+    if len(inside.parts) == 1:
+        return inside.stem
+    return "vgpu/hardware" if inside.parts[:2] == ("vgpu", "hardware") else inside.parts[0]
+
+
+def module(name: list[str]) -> Path | None:
+    """The file of ``gapless.….…``, or None where the name is of something inside a module."""
+    path = SOURCE.joinpath(*name[1:])
+    return next((found for found in (path.with_suffix(".py"), path / "__init__.py") if found.is_file()), None)
+
+
+def imports(path: Path, body=None):
+    """(line, imported file) of each import within the package: of all, or of those among the statements ``body``."""
+    package = ["gapless", *path.relative_to(SOURCE).parts[:-1]]
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if body is None else body:
+        if isinstance(node, ast.ImportFrom):
+            base = package[: len(package) - node.level + 1] if node.level else []
+            base = base + (node.module.split(".") if node.module else [])
+            names = [base + [alias.name] for alias in node.names]
+        elif isinstance(node, ast.Import):
+            names = [alias.name.split(".") for alias in node.names]
+        else:
+            continue
+        for name in names:
+            if name[0] == "gapless":
+                found = module(name) or module(name[:-1])
+                assert found is not None, f"{shown(path)}:{node.lineno} imports {'.'.join(name)}, which is not there"
+                yield node.lineno, found
+
+
+def shown(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+@pytest.mark.parametrize("path", MODULES, ids=shown)
+def test_a_folder_imports_only_from_those_below_it(path):
+    """Imports inside functions count too."""
+    assert folder(path) in FOLDERS, f"give {folder(path)} a place in FOLDERS"
+    for line, imported in imports(path):
+        if folder(imported) != folder(path):
+            assert FOLDERS.index(folder(imported)) < FOLDERS.index(folder(path)), (
+                f"{shown(path)}:{line} imports {shown(imported)}, which lies above it: move what it needs down")
+
+
+def test_no_modules_import_each_other_in_a_circle():
+    """At the top of a module: there an import in a circle depends on which module happens to come first."""
+    needs = {path: list(imports(path, ast.parse(path.read_text(encoding="utf-8")).body)) for path in MODULES}
+    done, way = set(), []
+
+    def visit(path):
+        way.append(path)
+        for line, imported in needs[path]:
+            if imported in way:
+                circle = " → ".join(shown(each) for each in [*way[way.index(imported):], imported])
+                pytest.fail(f"{shown(path)}:{line} closes a circle of imports: {circle}. Move what both need into a module "
+                            "below them")
+            if imported not in done:
+                visit(imported)
+        done.add(way.pop())
+
+    for path in MODULES:
+        if path not in done:
+            visit(path)
+
+
+# -- tests/ -------------------------------------------------------------------------------------------
+
+# Module → the test file that tries it, where it has none of its own name: what it does is seen only through another.
+ELSEWHERE = {
+    "commands/demo": "commands/test_cli",  # its refusals; its three parts have their own tests
+    "course/exercise": "lessons/test_exercises",
+    "course/gather": "course/test_judge",
+    "course/headline": "commands/test_record",
+    "evidence/averages": "measure/test_profiler",
+    "grading/autograde": "grading/test_nbgrader",
+    "grading/confine": "grading/test_grade",
+    "grading/guard": "grading/test_grade",
+    "grading/show": "grading/test_lessons",
+    "grading/tamper": "grading/test_grade",
+    "grading/testnotebook": "grading/test_lessons",
+    "grading/worker": "grading/test_grade",
+    "measure/recorder": "measure/test_profile",
+    "pytest_plugin": "measure/test_no_syncs",
+    "vgpu/ctc": "vgpu/test_networks",
+    "vgpu/eager": "vgpu/test_networks",
+    "vgpu/inputs": "measure/test_profiler",
+    "vgpu/kineto": "measure/test_profile",
+    "vgpu/modules": "vgpu/test_objects",
+    "vgpu/old_format": "vgpu/test_objects",
+    "vgpu/operators": "vgpu/test_dispatch",
+    "vgpu/saving": "vgpu/test_objects",
+    "vgpu/state": "vgpu/test_dispatch",
+    "vgpu/streams": "vgpu/test_accelerator",
+    "vgpu/tensor": "vgpu/test_objects",
+}
+# Test files of more than one module.
+ACROSS = {
+    "test_house", "test_project",
+    "test_index_notebook", "test_instructors", "test_lesson_notebooks",  # what is not in src: notebooks and pages
+    "conformance/test_entries",  # PyTorch's operator database
+    "evidence/test_trace_tools", "evidence/test_views_tools",  # the field's tools, on our traces
+    "grading/test_lesson02", "grading/test_lessons", "grading/test_nbgrader",  # the whole way to a grade
+    "learner/test_notebook_in_kernel",
+    "lessons/test_exercises",
+    "vgpu/test_autograd", "vgpu/test_networks", "vgpu/test_objects", "vgpu/test_optimizers", "vgpu/test_training",
+}
+
+
+def own_test(path: Path) -> str:
+    """Where the test file of a module belongs. A package inside a folder, such as a lesson, is tested as one."""
+    inside = path.relative_to(SOURCE).with_suffix("")
+    depth = len(Path(folder(path)).parts) + 1 if len(inside.parts) > 1 else 1
+    parts = inside.parts[:depth]
+    return "/".join([*parts[:-1], f"test_{parts[-1]}"])
+
+
+def test_every_module_has_its_test_file_and_every_test_file_its_module():
+    modules = {path: own_test(path) for path in MODULES if path.name != "__init__.py"}
+    files = {path.relative_to(ROOT / "tests").with_suffix("").as_posix() for path in (ROOT / "tests").rglob("test_*.py")}
+    elsewhere = {}
+    for path, own in modules.items():
+        name = path.relative_to(SOURCE).with_suffix("").as_posix()
+        if own not in files:
+            elsewhere[name] = ELSEWHERE.get(name)
+            assert elsewhere[name] in files, f"{shown(path)} has no tests/{own}.py, nor an entry in ELSEWHERE"
+    assert elsewhere == ELSEWHERE, "an entry of ELSEWHERE is no longer needed"
+    assert files - set(modules.values()) == ACROSS, "each is named after its module, or listed in ACROSS"
