@@ -1,13 +1,15 @@
 """Every exercise of every lesson: what right, slow and wrong functions get. ``answers/`` holds a module a lesson."""
 
-import functools
 import importlib
 
+import numpy as np
 import pytest
 
-from gapless.course.gather import gather, measure_slow
+from gapless.course.gather import gather
 from gapless.course.judge import judge
+from gapless.course.stage import LocalStage
 from gapless.lessons import LESSONS
+from gapless.measure.device import device as choose_device
 
 from .reference import solution
 
@@ -18,17 +20,10 @@ OTHER_ROUTES = [(lesson_id, name, function) for lesson_id, answers in ANSWERS.it
 WRONG = [(lesson_id, *wrong) for lesson_id, answers in ANSWERS.items() for wrong in answers.WRONG]
 
 
-@functools.cache
-def slow_run(lesson_id, name, device):
-    """The slow function, measured once for all that are compared with it."""
-    return measure_slow(LESSONS[lesson_id].exercises[name], device)
-
-
-def grade(lesson_id, name, function, seed=3, device="vgpu:a10g", again=True):
+def grade(lesson_id, name, function, seed=3, device="vgpu:a10g"):
     exercise = LESSONS[lesson_id].exercises[name]
-    cases = exercise.cases(seed)
-    before = slow_run(lesson_id, name, device)
-    verdicts = judge(exercise, cases, gather(exercise, function, cases, device, before=before, again=again))
+    plan, where = exercise.plan(seed), choose_device(device)
+    verdicts = judge(exercise, plan, gather(exercise, LocalStage(function, where, exercise.ask), plan, where, name=device))
     return {v.id.partition(".")[2]: v for v in verdicts}
 
 
@@ -75,7 +70,7 @@ def test_verdicts_are_the_same_twice(lesson_id, name):
 
 @pytest.mark.parametrize("lesson_id, name, function, says", WRONG, ids=range(len(WRONG)))
 def test_wrong_answers_get_no_points_for_values_and_a_reason(lesson_id, name, function, says):
-    verdict = grade(lesson_id, name, function, again=False)["values"]
+    verdict = grade(lesson_id, name, function)["values"]
     assert verdict.outcome == "fail" and verdict.earned == 0
     assert says in verdict.message
 
@@ -88,8 +83,10 @@ def test_every_exercise_has_wrong_answers_to_try(lesson_id, name):
 @pytest.mark.parametrize("lesson_id, name", EXERCISES)
 def test_cases_differ_by_seed_and_repeat_with_it(lesson_id, name):
     def content(seed):
-        return [(case.name, {key: array.tobytes() for key, array in case.inputs.items()}, repr(case.options))
-                for case in LESSONS[lesson_id].exercises[name].cases(seed)]
+        plan = LESSONS[lesson_id].exercises[name].plan(seed)
+        return [(case.name, {key: repr(np.asarray(value).tolist()) if not isinstance(value, list) else
+                             [array.tobytes() for array in value] for key, value in case.inputs.items()}, repr(case.options))
+                for case in (*plan.cases, *plan.trial)]
 
     assert content(5) == content(5) != content(6)
 

@@ -150,7 +150,7 @@ def _read(exercise: Exercise, case: Case, given: Given, result, notes: list[Note
     """Raises Unusable."""
     found = Answer(case.name, kernels=kernels, overwritten=_overwritten(case, given))
     if exercise.ask is None:
-        _read_tensor(found, result)
+        _read_tensor(found, case, result)
     else:
         if exercise.on_device:
             _check_where(result, device)
@@ -160,7 +160,7 @@ def _read(exercise: Exercise, case: Case, given: Given, result, notes: list[Note
     return found
 
 
-def _read_tensor(found: Answer, result: dict) -> None:
+def _read_tensor(found: Answer, case: Case, result: dict) -> None:
     tensor = result.get(RESULT) if isinstance(result, dict) else None
     if not isinstance(tensor, torch.Tensor):
         found.returned = str(result.get(RETURNED)) if isinstance(result, dict) else "no answer"
@@ -168,7 +168,10 @@ def _read_tensor(found: Answer, result: dict) -> None:
     found.returned = f"a tensor of shape {tuple(tensor.shape)}, {tensor.dtype} on {tensor.device}"
     found.device, found.dtype, found.shape = tensor.device.type, str(tensor.dtype), tuple(tensor.shape)
     found.value = _array(tensor)
-    found.grads = {name: _array(grad) for name, grad in result.get(GRADIENTS, {}).items() if isinstance(grad, torch.Tensor)}
+    grads = result.get(GRADIENTS, {})
+    # Where nothing came back the gradient is zero.
+    found.grads = {name: _array(grads[name]) if isinstance(grads.get(name), torch.Tensor) else np.zeros_like(case.inputs[name])
+                   for name in case.needs_grad}
 
 
 def _array(tensor: torch.Tensor) -> np.ndarray:
