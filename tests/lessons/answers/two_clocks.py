@@ -331,7 +331,7 @@ WRONG = [
     ("train", forgets_the_rest, "read what is left after the loop"),
     ("train", reads_at_the_end, "at most 2 × `every` steps"),
     ("train", forgives_itself, "no attribute '__self__'"),
-    ("train", calls_nobody_sees, "once"),
+    ("train", calls_nobody_sees, "2 × `every`"),
     ("train", one_tensor_again_and_again, "each step's own tensor"),
     ("train", sums_on_the_device, "rounds differently"),
     ("train", background_without_a_wait, "Record an event"),
