@@ -9,10 +9,12 @@
 that a step of any size is simulated in milliseconds.
 
 What is not supported is in :data:`UNSUPPORTED`, with the reason and what to do instead. Values are computed when an
-operator is called, so a program that reads the result of a non-blocking copy too early still reads the right ones.
+operator is called; those of a copy to the host that does not block are there when the host's clock has passed its end, as
+on CUDA. Memory that two streams use with nothing between them is a :class:`RaceWarning`, or what :func:`races` says.
 """
 
 from .backend import enable
+from .races import RaceError, RaceWarning, Use, races
 from .hardware.specs import CARDS, Card, CardError, Host, UnknownCard, find_card
 from .state import Assumptions, exact, shape_only, state
 from .streams import Event, Stream
@@ -20,9 +22,9 @@ from .tensor import VirtualTensor
 from .hardware.timeline import Record, Recording, Timeline, Wait
 from .unsupported import UNSUPPORTED
 
-__all__ = ["Assumptions", "CARDS", "Card", "CardError", "Event", "Host", "Record", "Recording", "Stream", "Timeline",
-           "UNSUPPORTED", "UnknownCard", "VirtualTensor", "Wait", "card", "enable", "exact", "find_card", "is_shape_only",
-           "memory", "shape_only", "timeline"]
+__all__ = ["Assumptions", "CARDS", "Card", "CardError", "Event", "Host", "RaceError", "RaceWarning", "Record", "Recording",
+           "Stream", "Timeline", "UNSUPPORTED", "UnknownCard", "Use", "VirtualTensor", "Wait", "card", "enable", "exact",
+           "find_card", "is_shape_only", "memory", "races", "shape_only", "timeline"]
 
 
 def timeline() -> Timeline:
