@@ -16,7 +16,7 @@ from contextlib import ContextDecorator, ExitStack
 import torch
 
 from .. import vgpu
-from ..vgpu.location import display_name, is_user_file, location
+from ..vgpu.location import display_name, is_user_file, location, readable
 
 
 class SyncError(RuntimeError):
@@ -24,15 +24,8 @@ class SyncError(RuntimeError):
 
     def __init__(self, op: str, location: str | None):
         self.op, self.location = op, location
-        place = _readable(location) if location else "an unknown line"
+        place = readable(location) if location else "an unknown line"
         super().__init__(f"{op} made the host wait for the device, at {place}")
-
-
-def _readable(location: str) -> str:
-    """``path/file.py(4): step`` as ``path/file.py, line 4, in step``."""
-    place, _, function = location.partition("): ")
-    file, _, line = place.rpartition("(")
-    return f"{file}, line {line}, in {function}"
 
 
 class no_syncs(ContextDecorator):  # noqa: N801  a context manager and decorator, called like a function

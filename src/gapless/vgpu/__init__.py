@@ -9,21 +9,23 @@
 that a step of any size is simulated in milliseconds.
 
 What is not supported is in :data:`UNSUPPORTED`, with the reason and what to do instead. Values are computed when an
-operator is called, so a program that reads the result of a non-blocking copy too early still reads the right ones.
+operator is called; those of a copy to the host that does not block are there when the host's clock has passed its end, as
+on CUDA. Memory that two streams use with nothing between them is a :class:`RaceWarning`, or what :func:`races` says.
 """
 
 from .backend import enable
 from .hardware.cardfile import find_card
 from .hardware.specs import CARDS, Card, CardError, Host, UnknownCard
 from .hardware.timeline import Record, Recording, Timeline, Wait
+from .races import RaceError, RaceWarning, Use, races
 from .state import Assumptions, exact, on_card, shape_only, state
 from .streams import Event, Stream
 from .tensor import VirtualTensor, wrap
 from .unsupported import UNSUPPORTED
 
-__all__ = ["Assumptions", "CARDS", "Card", "CardError", "Event", "Host", "Record", "Recording", "Stream", "Timeline",
-           "UNSUPPORTED", "UnknownCard", "VirtualTensor", "Wait", "card", "enable", "exact", "find_card", "is_shape_only",
-           "memory", "on_card", "shape_only", "tensor_of", "timeline"]
+__all__ = ["Assumptions", "CARDS", "Card", "CardError", "Event", "Host", "RaceError", "RaceWarning", "Record", "Recording",
+           "Stream", "Timeline", "UNSUPPORTED", "UnknownCard", "Use", "VirtualTensor", "Wait", "card", "enable", "exact",
+           "find_card", "is_shape_only", "memory", "on_card", "races", "shape_only", "tensor_of", "timeline"]
 
 
 def timeline() -> Timeline:

@@ -13,7 +13,7 @@ import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from . import autocast
-from .dispatch import COMPOSITE_HANDLED, handles, launch_all
+from .dispatch import COMPOSITE_HANDLED, begin, handles, launch_all, used
 from .eager import eager
 from .hardware import costs
 from .hardware.costs import Kernel
@@ -55,7 +55,7 @@ class _Attention(torch.autograd.Function):
         wanted = ctx.needs_input_grad[:3]
         leaves = [t.inner.detach().requires_grad_(want) for t, want in zip((query, key, value), wanted)]
         inner_mask = None if mask is None else mask.inner
-        state.timeline.begin_op("aten::_scaled_dot_product_attention")
+        begin("aten::_scaled_dot_product_attention")
         try:
             # The program's choice of kernels (``sdpa_kernel``) is for the card: the CPU has not all of them.
             with torch.set_grad_enabled(any(wanted)), sdpa_kernel([SDPBackend.FLASH_ATTENTION, SDPBackend.MATH]):
@@ -63,6 +63,7 @@ class _Attention(torch.autograd.Function):
             forward, ctx.backward_kernels = kernels(*leaves, inner_mask, causal)
             launch_all(forward)
             out = wrap(inner.detach(), state.memory)
+            used((query, key, value, mask), out)
             if any(wanted):
                 ctx.leaves, ctx.inner = leaves, inner
                 ctx.sums = state.memory.allocate(4 * inner.numel() // max(inner.shape[-1], 1))
@@ -77,14 +78,15 @@ class _Attention(torch.autograd.Function):
     def backward(ctx, grad):
         if grad is None:
             return (None,) * 8
-        ctx.saved_tensors  # noqa: B018  raises PyTorch's own error where the graph is gone
-        state.timeline.begin_op("aten::_scaled_dot_product_attention_backward")
+        saved = ctx.saved_tensors  # raises PyTorch's own error where the graph is gone
+        begin("aten::_scaled_dot_product_attention_backward")
         try:
             wanted = [leaf for leaf in ctx.leaves if leaf.requires_grad]
             keep = torch._C._autograd._get_current_graph_task_keep_graph()
             found = iter(torch.autograd.grad(ctx.inner, wanted, grad.inner, retain_graph=keep))
             launch_all(ctx.backward_kernels)
             results = [wrap(next(found), state.memory) if leaf.requires_grad else None for leaf in ctx.leaves]
+            used((saved, grad), results)
             if not keep:
                 ctx.leaves = ctx.inner = ctx.sums = None
             return (*results, None, None, None, None, None)

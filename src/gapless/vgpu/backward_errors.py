@@ -14,6 +14,7 @@ import functools
 import torch
 from torch.utils import backend_registration
 
+from . import backward_streams
 from .eager import eager
 
 _taken: list[BaseException] = []
@@ -44,7 +45,7 @@ def install() -> None:
         try:
             # In the caller's thread: the engine makes its device threads at the first backward pass of the process
             # and would have none for a device that was registered after it.
-            with torch.autograd.set_multithreading_enabled(False):
+            with torch.autograd.set_multithreading_enabled(False), backward_streams.backward_pass():
                 return run_backward(*args, **kwargs)
         except SystemError:
             if not _taken:

@@ -6,7 +6,7 @@ import re
 
 import torch
 
-from . import inputs, processes, random_numbers, shapes
+from . import arrivals, backward_streams, inputs, processes, races, random_numbers, shapes
 from .hardware import costs, geometry, syncs
 from .hardware.memory import OutOfMemory
 from .state import state
@@ -37,7 +37,8 @@ _HIDDEN_VIEWS = ("_unsafe_view", "unsafe_split", "unsafe_split_with_sizes", "lif
 class Operator:
     """What dispatch needs to know of an ``OpOverload``, worked out once."""
 
-    __slots__ = ("func", "name", "full_name", "is_view", "mutates", "reshapes", "handler", "multi_tensor", "composite")
+    __slots__ = ("func", "name", "full_name", "is_view", "mutates", "reshapes", "handler", "multi_tensor", "composite",
+                 "is_empty", "makes_new")
     known: dict = {}
 
     def __init__(self, func):
@@ -51,6 +52,8 @@ class Operator:
             not self.mutates and any(r.alias_info is not None for r in schema.returns))
         self.reshapes = in_place_view or any(a.is_out for a in schema.arguments)
         self.handler = HANDLERS.get(self.name)
+        self.is_empty = self.name.startswith(("empty", "new_empty"))
+        self.makes_new = self.name.startswith("new_") or self.name.endswith("_like")  # of a shape, not of values
         self.multi_tensor = self.name.startswith(("_foreach_", "_fused_")) and "attention" not in self.name
         # Autograd takes these apart before they get here; in inference mode there is no autograd to do it.
         self.composite = self.name not in COMPOSITE_HANDLED and torch._C._dispatch_has_kernel_for_dispatch_key(
@@ -69,13 +72,20 @@ def dispatch(func, args, kwargs):
     if state.link is not None:
         return state.link.run(func, args, kwargs)
     timeline = state.timeline
+    watched = state.watched
+    if watched:
+        backward_streams.follow()
+    count = timeline.current.count
     timeline.begin_op(operator.full_name, timeline.host.view_ns if operator.is_view else None)
     if timeline.recording is not None and timeline.recording.shapes:
         timeline.note_inputs(inputs.describe(func, args, kwargs))
     try:
-        if operator.handler is not None:
-            return operator.handler(operator, args, kwargs)
-        return run(operator, args, kwargs)
+        result = run(operator, args, kwargs) if operator.handler is None else operator.handler(operator, args, kwargs)
+        if operator.is_empty:
+            result.allocation.made = None
+        if watched:
+            races.note(operator, args, kwargs, result, count)
+        return result
     except OutOfMemory as error:
         raise torch.OutOfMemoryError(str(error)) from None
     except NotImplementedError as error:
@@ -87,6 +97,19 @@ def dispatch(func, args, kwargs):
         raise
     finally:
         timeline.end_op()
+
+
+def begin(name: str) -> None:
+    """The operator ``name`` begins, which is caught where autograd begins and does not come through :func:`dispatch`."""
+    if state.watched:
+        backward_streams.follow()
+    state.timeline.begin_op(name)
+
+
+def used(reads, writes) -> None:
+    """The same operator has launched its kernels, which read and write these tensors."""
+    if state.watched:
+        races.uses(state.timeline.operator, costs.tensors(reads), costs.tensors(writes))
 
 
 def run(operator: Operator, args, kwargs, launch=None):
@@ -118,13 +141,14 @@ def launch_all(kernels: list[costs.Kernel], args: tuple = (), out=None) -> None:
     for kernel in kernels:
         if kernel.workspace_bytes:
             state.memory.reserve_briefly(kernel.workspace_bytes)
+        duration_ns, share = kernel.duration_and_share(card)
         if kernel.kind == "memset":
-            timeline.launch(kernel.name, kernel.duration_ns(card), category="gpu_memset", call="cudaMemsetAsync")
+            timeline.launch(kernel.name, duration_ns, category="gpu_memset", call="cudaMemsetAsync", share=share)
         elif timeline.recording is None:
-            timeline.launch(kernel.name, kernel.duration_ns(card))
+            timeline.launch(kernel.name, duration_ns, share=share)
         else:
             work = geometry.work_of(kernel.kind, kernel.work, kernel.bytes, args, out)
-            timeline.launch(kernel.name, kernel.duration_ns(card), args={"work": (kernel.kind, work)})
+            timeline.launch(kernel.name, duration_ns, args={"work": (kernel.kind, work)}, share=share)
 
 
 def read_back(nbytes: int = 8) -> None:
@@ -172,7 +196,10 @@ def _unwrap(value, seen: dict[int, VirtualTensor], host: list[torch.Tensor]):
             raise NotImplementedError(f"a tensor that only says it is on {DEVICE} has no values")
         if value.dim() > 0:
             host.append(value)
-        elif state.shape_only is not None and not value.is_meta:
+            return value
+        if state.timeline.due:
+            arrivals.host_reads(value)
+        if state.shape_only is not None and not value.is_meta:
             return value.to("meta")  # a number on the host, passed to the kernel by value
         return value
     if type(value) in (list, tuple):

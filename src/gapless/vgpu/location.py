@@ -107,6 +107,19 @@ def _innermost(frame) -> str | None:
     return fallback
 
 
+def split(text: str | None) -> tuple[str, int]:
+    """File and line of what :func:`location` gives."""
+    place, _, _ = (text or "an unknown line(0): ").partition("): ")
+    file, _, line = place.rpartition("(")
+    return file, int(line)
+
+
+def readable(text: str) -> str:
+    """``path/file.py(4): step`` as ``path/file.py, line 4, in step``."""
+    file, line = split(text)
+    return f"{file}, line {line}, in {text.partition('): ')[2]}"
+
+
 def display_name(filename: str) -> str:
     """How a file is shown: an exercise's cell by its name, another cell as ``notebook cell``."""
     if not _NOTEBOOK_CELL.search(filename):

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import torch
 
+from . import arrivals
 from .dispatch import UNKNOWN_SIZES, Operator, check_device, handles, launch_all, read_back, run, unwrap
 from .hardware import costs
-from .pinned import is_pinned, pin
+from .pinned import empty_like, is_pinned, pin
 from .state import state
 from .tensor import DEVICE, VirtualTensor, wrap
 
@@ -23,21 +24,25 @@ def _dense(tensor: torch.Tensor) -> bool:
 
 def _as_it_lies(source: torch.Tensor, target: torch.Tensor) -> bool:
     """Whether the bytes can move as they are. Else PyTorch first makes a temporary tensor, which is pageable."""
-    return source.dtype == target.dtype and source.stride() == target.stride() and _dense(source)
+    return (source.dtype == target.dtype and source.shape == target.shape and source.stride() == target.stride()
+            and _dense(source) and source.is_conj() == target.is_conj() and source.is_neg() == target.is_neg())
 
 
 def _copy_in(source: torch.Tensor, target: torch.Tensor, non_blocking: bool) -> None:
     """The time of a copy from the CPU tensor ``source`` to one like ``target``. A dtype is converted on the host."""
-    state.timeline.copy("HtoD", target.numel() * target.element_size(),
-                        pinned=is_pinned(source) and _as_it_lies(source, target), blocking=not non_blocking)
+    pinned = is_pinned(source)
+    as_it_lies = pinned and _as_it_lies(source, target)
+    if pinned and not as_it_lies:
+        arrivals.host_reads(source)
+    end_ns = state.timeline.copy("HtoD", target.numel() * target.element_size(), pinned=as_it_lies, blocking=not non_blocking)
+    if as_it_lies:
+        arrivals.copy_in(source, end_ns)
 
 
-def _copy_out(source: torch.Tensor, non_blocking: bool, pinned: bool) -> torch.Tensor:
-    """CPU tensor of a device-to-host copy. Values of a shape-only tensor read as zeros."""
-    state.timeline.copy("DtoH", source.numel() * source.element_size(), pinned=pinned, blocking=not non_blocking)
-    if source.is_meta:
-        return torch.zeros_like(source, device="cpu")
-    return source.clone()
+def _copy_out(source: torch.Tensor, non_blocking: bool, pinned: bool) -> tuple[torch.Tensor, int]:
+    """CPU tensor of a device-to-host copy, and when it ends (ns). Values of a shape-only tensor read as zeros."""
+    end_ns = state.timeline.copy("DtoH", source.numel() * source.element_size(), pinned=pinned, blocking=not non_blocking)
+    return (torch.zeros_like(source, device="cpu") if source.is_meta else source.clone()), end_ns
 
 
 @handles("_to_copy")
@@ -52,7 +57,7 @@ def _to_copy(operator, args, kwargs):
         check_device(device)
     if not isinstance(source, VirtualTensor):
         values = "cpu" if state.shape_only is None else "meta"
-        inner = aten._to_copy(source, **options, device=torch.device(values))
+        inner = aten._to_copy(arrivals.as_copied(source), **options, device=torch.device(values))
         _copy_in(source, inner, non_blocking)
         return wrap(inner, state.memory)
     if device is None or device.type == DEVICE.type:
@@ -63,9 +68,14 @@ def _to_copy(operator, args, kwargs):
         raise RuntimeError(f"a tensor on {DEVICE} can be copied to the CPU and to itself, not to {device}")
     # Asked not to block, PyTorch puts the result into pinned memory.
     pinned = pinned or non_blocking
-    host = _copy_out(source.inner, non_blocking, pinned and options.get("dtype") in (None, source.dtype))
-    host = aten._to_copy(host, **options) if options else host
-    return pin(host) if pinned else host
+    values, end_ns = _copy_out(source.inner, non_blocking, pinned and options.get("dtype") in (None, source.dtype))
+    values = aten._to_copy(values, **options) if options else values
+    if not pinned:
+        return values
+    host = empty_like(values)
+    if not source.inner.is_meta:
+        arrivals.copy_out(values, arrivals.fill(host), end_ns)
+    return host
 
 
 @handles("copy_")
@@ -76,11 +86,16 @@ def _copy_(operator, args, kwargs):
         return run(operator, args, kwargs)
     if isinstance(target, VirtualTensor):
         if not target.inner.is_meta:
-            target.inner.copy_(source)
+            target.inner.copy_(arrivals.as_copied(source))
         _copy_in(source, target.inner, non_blocking)
         return target
     inner = source.inner
-    target.copy_(_copy_out(inner, non_blocking, is_pinned(target) and _as_it_lies(inner, target)))
+    as_it_lies = is_pinned(target) and _as_it_lies(inner, target)
+    values, end_ns = _copy_out(inner, non_blocking, as_it_lies)
+    if as_it_lies and not inner.is_meta:
+        arrivals.copy_out(values, target, end_ns)
+    else:
+        target.copy_(values)
     return target
 
 

@@ -13,7 +13,18 @@ from torch.utils._device import _device_constructors
 from .eager import eager
 from .state import state
 
-_pinned: dict[int, int] = {}  # address → bytes
+
+class Block:
+    """A piece of pinned memory. ``copies``: those between it and the device that the host has not waited for
+    (:mod:`gapless.vgpu.arrivals`)."""
+
+    __slots__ = ("copies",)
+
+    def __init__(self):
+        self.copies: list = []
+
+
+_pinned: dict[int, Block] = {}  # by its address
 
 # Functions of `torch`, and methods, with a `pin_memory` argument. PyTorch asks the device's C++ hooks for the memory, which
 # a backend in Python cannot give.
@@ -23,24 +34,35 @@ FACTORIES = ("empty", "empty_like", "empty_permuted", "empty_strided", "zeros", 
 METHODS = ("new_empty", "new_empty_strided", "new_zeros", "new_ones", "new_full")
 
 
-def pin(source: torch.Tensor) -> torch.Tensor:
-    """A copy of the CPU tensor ``source`` in pinned memory."""
+def empty_like(source: torch.Tensor) -> torch.Tensor:
+    """A tensor in pinned memory, in the dtype and layout of a copy of the CPU tensor ``source``; zeros, without touching
+    the pages."""
     size = max(1, source.numel() * source.element_size())
     # NumPy owns the memory, so that its end can be seen: torch keeps the array alive with the storage.
-    buffer = np.empty(size, dtype=np.uint8)
+    buffer = np.zeros(size, dtype=np.uint8)
     address = buffer.ctypes.data
-    _pinned[address] = size
+    _pinned[address] = Block()
     weakref.finalize(buffer, _pinned.pop, address, None)
     flat = torch.from_numpy(buffer)[: source.numel() * source.element_size()].view(source.dtype)
-    copied = flat.as_strided(source.shape, torch.empty_like(source, device="meta").stride())
+    return flat.as_strided(source.shape, torch.empty_like(source, device="meta").stride())
+
+
+def pin(source: torch.Tensor) -> torch.Tensor:
+    """A copy of the CPU tensor ``source`` in pinned memory."""
+    copied = empty_like(source)
     if state.shape_only is None:  # else nobody reads the values: do not touch the pages
         copied.copy_(source)
     return copied
 
 
+def block_of(tensor: torch.Tensor) -> Block | None:
+    """The pinned memory that the CPU tensor lies in, else None."""
+    return _pinned.get(tensor.untyped_storage().data_ptr()) if _pinned else None
+
+
 def is_pinned(tensor: torch.Tensor) -> bool:
     """Whether the CPU tensor lies in pinned memory."""
-    return bool(_pinned) and tensor.untyped_storage().data_ptr() in _pinned
+    return block_of(tensor) is not None
 
 
 def _pinning(original):

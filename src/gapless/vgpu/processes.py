@@ -24,6 +24,7 @@ def _after_fork() -> None:
     state.foreign = frozenset(id(allocation) for allocation in tensors._allocations.values())
     state.kept = list(tensors._allocations.values())  # so that no id is given to another
     state.memory = Memory(state.card.memory_bytes)
+    state.timeline.forget_due()
 
 
 def check(*arguments) -> None:

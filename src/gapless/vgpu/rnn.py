@@ -13,7 +13,7 @@ from __future__ import annotations
 import torch
 
 from . import autocast
-from .dispatch import COMPOSITE_HANDLED, Operator, handles, launch_all, unwrap, wrap_results
+from .dispatch import COMPOSITE_HANDLED, Operator, begin, handles, launch_all, unwrap, used, wrap_results
 from .eager import eager
 from .hardware import costs
 from .hardware.costs import Kernel
@@ -128,7 +128,7 @@ class _Rnn(torch.autograd.Function):
         wanted = ctx.needs_input_grad[2:]
         leaves: list[torch.Tensor] = []
         inner_args = _inner(args, leaves, wanted)
-        state.timeline.begin_op("aten::_cudnn_rnn")
+        begin("aten::_cudnn_rnn")
         try:
             with torch.set_grad_enabled(any(wanted)):
                 inner = func(*inner_args)
@@ -137,7 +137,9 @@ class _Rnn(torch.autograd.Function):
                 ctx.func, ctx.args, ctx.leaves, ctx.inner = func, inner_args, leaves, inner
                 ctx.save_for_backward(*tensors)
                 ctx.kept = state.memory.allocate(_kept_bytes(func, inner_args))
-            return tuple(wrap(out.detach(), state.memory) for out in inner)
+            results = tuple(wrap(out.detach(), state.memory) for out in inner)
+            used(tensors, results)
+            return results
         finally:
             state.timeline.end_op()
 
@@ -147,7 +149,7 @@ class _Rnn(torch.autograd.Function):
         func = ctx.func
         if not ctx.args[_place(func, "train")]:
             raise RuntimeError("cudnn RNN backward can only be called in training mode")
-        state.timeline.begin_op("aten::_cudnn_rnn_backward")
+        begin("aten::_cudnn_rnn_backward")
         try:
             present = [(out, grad.inner) for out, grad in zip(ctx.inner, grads) if grad is not None]
             wanted = [leaf for leaf in ctx.leaves if leaf.requires_grad]
@@ -157,6 +159,7 @@ class _Rnn(torch.autograd.Function):
             launch_all(backward_kernels(func, ctx.args))
             results = [next(found) if leaf.requires_grad else None for leaf in ctx.leaves]
             results = [None if grad is None else wrap(grad, state.memory) for grad in results]
+            used((grads, ctx.saved_tensors), results)
         finally:
             state.timeline.end_op()
         if torch.is_grad_enabled():  # create_graph=True

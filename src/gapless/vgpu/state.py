@@ -35,13 +35,25 @@ class State:
         self.shape_only: Assumptions | None = None
         self.link = None  # where the device is another process: the gapless.vgpu.link.Link to it
         self.unused: set[int] = set()  # ids of allocations that somebody wants to know the first use of
+        self.races: str | list = "warn"  # what becomes of them: gapless.vgpu.races
+        self.keeps_lines = False  # of each use of memory, even with one stream
+        self.timeline: Timeline | None = None
         self.foreign: frozenset[int] = frozenset()  # ids of the allocations that a forked process has from its parent
         self.use(card)
 
+    @property
+    def watched(self) -> bool:
+        """Whether somebody keeps what uses which memory (:mod:`gapless.vgpu.races`): one stream alone has no races."""
+        return self.timeline.concurrent or self.keeps_lines
+
     def use(self, card: Card) -> None:
-        """Model ``card`` from now on, with clocks at zero."""
+        """Model ``card`` from now on, with clocks at zero. Copies under way on the card before arrive first."""
+        launches = 0
+        if self.timeline is not None:
+            self.timeline.reset()
+            launches = self.timeline.launches
         self.card = card
-        self.timeline = Timeline(card, locate=operator_location)
+        self.timeline = Timeline(card, locate=operator_location, launches=launches)
         self.memory = Memory(card.memory_bytes)
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import torch
 
+from .hardware import timeline
+from .hardware.timeline import Mark
 from .state import state
 from .tensor import DEVICE, NAME
 
@@ -15,25 +17,25 @@ class Event:
 
     def __init__(self, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False):
         self.enable_timing = enable_timing
-        self._time_ns: int | None = None
+        self._mark: Mark | None = None
 
     def record(self, stream=None) -> None:
         """Mark the work queued in ``stream`` (default: the current one) so far."""
-        self._time_ns = state.timeline.record_event(stream._stream if stream is not None else None)
+        self._mark = state.timeline.record_event(_theirs(stream))
 
     def wait(self, stream=None) -> None:
         """Later work in ``stream`` waits for this point; the host does not."""
-        if self._time_ns is not None:
-            state.timeline.stream_wait_event(self._time_ns, stream._stream if stream is not None else None)
+        if self._mark is not None:
+            state.timeline.stream_wait_event(self._mark, _theirs(stream))
 
     def synchronize(self) -> None:
         """The host waits for this point."""
-        if self._time_ns is not None:
-            state.timeline.synchronize_event(self._time_ns)
+        if self._mark is not None:
+            state.timeline.synchronize_event(self._mark)
 
     def query(self) -> bool:
-        """Whether the device has reached this point."""
-        return self._time_ns is None or self._time_ns <= state.timeline.host_ns
+        """Whether the device has reached this point. Asking takes the host a virtual microsecond."""
+        return self._mark is None or state.timeline.query(self._mark)
 
     @property
     def event_id(self) -> int:
@@ -50,15 +52,21 @@ class Event:
         """Virtual ms from this event to ``end``. Raises RuntimeError if either was not recorded or is not reached yet."""
         if not (self.enable_timing and end.enable_timing):
             raise RuntimeError("both events must be made with enable_timing=True")
-        if self._time_ns is None or end._time_ns is None:
+        if self._mark is None or end._mark is None:
             raise RuntimeError("both events must be recorded before their distance can be taken")
-        if not (self.query() and end.query()):
+        if max(self._mark.ns, end._mark.ns) > state.timeline.host_ns:
             raise RuntimeError("device not ready: synchronize before the distance of two events is taken")
-        return (end._time_ns - self._time_ns) / 1e6
+        for mark in (self._mark, end._mark):
+            state.timeline.host_learns(mark.known)
+        return (end._mark.ns - self._mark.ns) / 1e6
 
 
 class Stream:
-    """An in-order queue of device work, as ``torch.cuda.Stream``. ``with stream:`` sends work there."""
+    """An in-order queue of device work, as ``torch.cuda.Stream``. ``with stream:`` sends work there.
+
+    Streams share the card (:mod:`gapless.vgpu.hardware.engine`). ``priority`` is kept, a negative one as the higher, and changes
+    no time: a launch here never takes the card from an earlier one.
+    """
 
     device = DEVICE
     device_index = DEVICE.index
@@ -66,6 +74,7 @@ class Stream:
 
     def __init__(self, device=None, priority: int = 0, _stream=None):
         self._stream = _stream if _stream is not None else state.timeline.new_stream()
+        self.priority = min(int(priority), 0)  # CUDA takes a lower one than 0 for 0
         self._before: list = []
 
     @property
@@ -78,11 +87,14 @@ class Stream:
         state.timeline.synchronize_stream(self._stream)
 
     def wait_event(self, event: Event) -> None:
-        """Later work here waits for ``event``."""
+        """Later work here waits for ``event``. Raises TypeError for anything else than an event of the device."""
+        if not isinstance(event, Event):
+            raise TypeError(f"an event on {DEVICE} is needed, not {event!r}: make one with torch.vgpu.Event()")
         event.wait(self)
 
     def wait_stream(self, stream: Stream) -> None:
-        """Later work here waits for all that ``stream`` holds now."""
+        """Later work here waits for all that ``stream`` holds now. Raises TypeError for the stream of another device."""
+        _theirs(stream)
         self.wait_event(stream.record_event())
 
     def record_event(self, event: Event | None = None) -> Event:
@@ -92,8 +104,9 @@ class Stream:
         return event
 
     def query(self) -> bool:
-        """Whether all work here is done."""
-        return self._stream.ready_ns <= state.timeline.host_ns
+        """Whether all work here is done. Asking takes the host a virtual microsecond."""
+        timeline, stream = state.timeline, self._stream
+        return timeline.query(Mark(stream.ready_ns, timeline.known(stream)))
 
     def is_capturing(self) -> bool:
         """No graph of kernels is ever captured."""
@@ -125,9 +138,16 @@ def current_stream() -> Stream:
 
 def set_stream(stream: Stream) -> None:
     """Send work to ``stream`` from now on. Raises TypeError for the stream of another device."""
+    state.timeline.current = _theirs(stream)
+
+
+def _theirs(stream: Stream | None) -> timeline.Stream:
+    """The timeline's stream; the current one's for None. Raises TypeError for the stream of another device."""
+    if stream is None:
+        return state.timeline.current
     if not isinstance(stream, Stream):
         raise TypeError(f"a stream on {DEVICE} is needed, not {stream!r}: make one with torch.vgpu.Stream()")
-    state.timeline.current = stream._stream
+    return stream._stream
 
 
 def _public(theirs: type, ours: type) -> type:

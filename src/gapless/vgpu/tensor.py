@@ -8,8 +8,9 @@ from collections import OrderedDict
 import torch
 from torch import _tensor_str
 
-from . import old_format
+from . import old_format, races
 from .eager import eager
+from .state import state
 
 NAME = "vgpu"
 DEVICE = torch.device("privateuseone", 0)  # shown as vgpu:0 once the backend is registered
@@ -109,7 +110,8 @@ class VirtualTensor(torch.Tensor):
         return self.inner.data_ptr()
 
     def record_stream(self, stream) -> None:
-        """Nothing: memory that another stream still uses is not modelled."""
+        """The memory goes to no other tensor before ``stream`` has done what it holds when this tensor goes."""
+        self.allocation.kept_for += (stream.stream_id,)
 
     # -- ways to the host -----------------------------------------------------------------------
 
@@ -171,4 +173,8 @@ def wrap(inner: torch.Tensor, memory, density: float | None = None) -> VirtualTe
     if allocation is None or allocation.nbytes < nbytes:
         allocation = memory.allocate(nbytes)
         _allocations[address] = allocation
+        stream = state.timeline.current
+        allocation.stream, allocation.made = stream.number, (stream.number, stream.count)
+        if memory.freed:
+            races.reused(allocation)
     return VirtualTensor(inner, allocation, density)

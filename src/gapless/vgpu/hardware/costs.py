@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import torch
 
 from . import geometry
+from .engine import WHOLE
 from .specs import Card
 
 # Channels of a convolution are padded to the tile that the matrix units work on (implicit GEMM).
@@ -38,11 +39,18 @@ class Kernel:
 
     def duration_ns(self, card: Card) -> int:
         """Modelled duration on ``card``."""
+        return self.duration_and_share(card)[0]
+
+    def duration_and_share(self, card: Card) -> tuple[int, int]:
+        """Modelled duration on ``card`` (ns), and the share of it (of ``engine.WHOLE``) that the kernel takes meanwhile: all,
+        where bytes or FLOPs take its whole time; what is left beside its start, or of the floor, is for other streams."""
         seconds = self.bytes / (card.bandwidth_bytes_per_s * card.memory_share(self.kind))
         if self.flops:
             dtype = self.dtype if self.dtype in card.peak_flops else "float32"
             seconds = max(seconds, self.flops / (card.peak_flops[dtype] * card.math_share(self.kind, dtype)))
-        return max(card.kernel_floor_ns, round(card.kernel_start_ns.get(self.kind, 0) + seconds * 1e9))
+        busy_ns = seconds * 1e9
+        duration_ns = max(card.kernel_floor_ns, round(card.kernel_start_ns.get(self.kind, 0) + busy_ns))
+        return duration_ns, min(WHOLE, int(WHOLE * busy_ns / duration_ns) + 1)
 
 
 KernelRule = Callable[[tuple, dict, object], list[Kernel]]

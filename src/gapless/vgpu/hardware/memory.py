@@ -8,6 +8,7 @@ c10/core/AllocatorConfig.h). Not modelled: fragmentation, the cache itself and w
 from __future__ import annotations
 
 GRANULE_BYTES = 512
+MOST_FREED = 64  # blocks given back in use by other streams that are remembered
 
 
 class OutOfMemory(MemoryError):
@@ -21,6 +22,8 @@ class Memory:
         self.capacity_bytes = capacity_bytes
         self.allocated_bytes = 0
         self.peak_bytes = 0
+        # Blocks given back while other streams than the one they are from used them: (stream, bytes, their last uses).
+        self.freed: list[tuple[int, int, list]] = []
         self.on_change = None  # called with the change in bytes and the block's address, while a profile records
         self._next_address = 0
 
@@ -41,12 +44,18 @@ class Memory:
 
 
 class Allocation:
-    """A block of a card's memory, freed with the object. ``address``: a number that no other block of any bytes has."""
+    """A block of a card's memory, freed with the object. ``address``: a number that no other block of any bytes has.
 
-    __slots__ = ("memory", "nbytes", "address", "__weakref__")
+    ``stream``: whose it is; ``made``: that stream and its last launch then, None where it holds nothing yet; ``uses``: by
+    bytes and stream, where somebody keeps them; ``kept_for``: streams that are waited for before it is used anew
+    (``record_stream``)."""
+
+    __slots__ = ("memory", "nbytes", "address", "stream", "made", "uses", "kept_for", "__weakref__")
 
     def __init__(self, memory: Memory, nbytes: int):
         self.nbytes = 0
+        self.stream = self.made = self.uses = None
+        self.kept_for = ()
         self.memory = memory
         rounded = -(-nbytes // GRANULE_BYTES) * GRANULE_BYTES
         if memory.allocated_bytes + rounded > memory.capacity_bytes:
@@ -65,6 +74,11 @@ class Allocation:
     def __del__(self):
         # An object made without __init__ (torch.compile probes classes so) has no attributes.
         if getattr(self, "nbytes", 0):
+            if self.uses:
+                others = [use for use in self.uses.values() if use.stream not in (self.stream, *self.kept_for)]
+                if others:
+                    self.memory.freed.append((self.stream, self.nbytes, others))
+                    del self.memory.freed[:-MOST_FREED]
             self.memory._change(-self.nbytes, self.address)
 
 

@@ -1,17 +1,24 @@
-"""The clocks of the modelled GPU: a host clock, in-order streams, a bounded launch queue.
+"""The clocks of the modelled GPU: a host clock, in-order streams that share the card, a bounded launch queue.
 
 Knows nothing of PyTorch. Times are whole nanoseconds, so that two runs give the same clocks to the
-last digit. Not modelled: kernels of several streams slowing one another, the latency
+last digit. How streams share the card: :mod:`gapless.vgpu.hardware.engine`. Not modelled: the latency
 between a launch and an idle stream's start, CPU contention.
+
+Launches are numbered, and of each stream it is known which launches of others come before its next, whatever the clocks
+say: those behind an event that it waits for, and those that the host has waited for (Lamport's happens-before,
+by vector clocks). Work of two streams that nothing orders is a race if it touches the same memory.
 """
 
 from __future__ import annotations
 
+import heapq
 import threading
 import weakref
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from .engine import WHOLE, Engine
 from .specs import Card, Host
 
 
@@ -41,9 +48,10 @@ class Wait:
 
 
 class Stream:
-    """An in-order queue of device work. ``ready_ns``: when the last work put in ends."""
+    """An in-order queue of device work. ``ready_ns``: when the last work put in ends; ``count``: the timeline's number of
+    that launch; ``knows``: stream number → the last launch there that comes before what is put in from now on."""
 
-    __slots__ = ("number", "ready_ns", "pending", "__weakref__")
+    __slots__ = ("number", "ready_ns", "pending", "count", "knows", "__weakref__")
 
     def __init__(self, number: int):
         self.number = number
@@ -51,8 +59,17 @@ class Stream:
 
     def clear(self) -> None:
         """Forget all work."""
-        self.ready_ns = 0
-        self.pending: deque[int] = deque()
+        self.ready_ns = self.count = 0
+        self.pending: deque[tuple] = deque()  # (end, begin, engine, share) of what may still run
+        self.knows: dict[int, int] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A point in a stream, as an event keeps it: reached at ``ns``, behind ``known`` (stream number → its last launch)."""
+
+    ns: int
+    known: dict[int, int]
 
 
 @dataclass
@@ -69,7 +86,7 @@ class Recording:
 class Timeline:
     """Host clock and streams of one card.
 
-    The stream that work goes to is ``current``. ``locate`` (set by the backend) names the line of the
+    The stream that work goes to is ``current``. ``concurrent``: whether there is more than one. ``locate`` (set by the backend) names the line of the
     user's program that is running: it is called once for each wait and, while recording, for each operator.
     """
 
@@ -79,19 +96,25 @@ class Timeline:
     # programming guide, "asynchronous concurrent execution"); the transfer begins a moment later.
     PUT_ASIDE_BYTES = 64 * 1024
     PUT_ASIDE_NS = 2_000
+    QUERY_NS = 1_000  # the host asks whether an event is reached; an assumption
 
-    def __init__(self, card: Card, host: Host | None = None, locate=lambda: None):
+    def __init__(self, card: Card, host: Host | None = None, locate=lambda: None, launches: int = 0):
         self.card = card
         self.host = host or card.host
         self.locate = locate
+        self.launches = launches  # so far, and on other cards before: never again from zero, so that old numbers stay old
         self.recording: Recording | None = None
         self.wait_hooks: list = []
+        self.due: list[tuple[int, int, Callable[[], None]]] = []
+        self._due_serial = 0
         self.streams: dict[int, Stream] = {self.DEFAULT_STREAM: Stream(self.DEFAULT_STREAM)}
         self.reset()
 
     def reset(self) -> None:
-        """Both clocks to zero, all streams empty. A stream that somebody still holds stays usable; the others are
-        forgotten, so that the next program's streams get the same numbers."""
+        """Both clocks to zero, all streams empty. What is due (:meth:`at`) happens first. A stream that somebody still holds
+        stays usable; the others are forgotten, so that the next program's streams get the same numbers."""
+        while self.due:
+            heapq.heappop(self.due)[2]()
         self.host_ns = 0
         self.current = self.streams[self.DEFAULT_STREAM]
         held = weakref.WeakValueDictionary(self.streams)
@@ -99,6 +122,11 @@ class Timeline:
         self.streams.update(held)
         for stream in self.streams.values():
             stream.clear()
+        self.concurrent = len(self.streams) > 1
+        self._engines = {name: Engine() for name in ("kernels", "HtoD", "DtoH")}
+        self.host_knows: dict[int, int] = {}
+        self._first_launch = self.launches  # all up to here is done and known to be
+        self.told: set[tuple] = set()  # pairs of lines whose race was reported (gapless.vgpu.races)
         self.correlation = 0
         self.kernel_count = 0
         self._ops = threading.local()
@@ -106,16 +134,37 @@ class Timeline:
     # -- host ---------------------------------------------------------------------------------
 
     def host_work(self, ns: int) -> None:
-        """The host computes for ``ns``."""
+        """The host computes for ``ns``. The one place where its clock moves: what is due by then happens."""
         self.host_ns += ns
+        if self.due:
+            self._come_due()
+
+    def at(self, ns: int, happens: Callable[[], None]) -> None:
+        """Call ``happens`` when the host's clock has come to ``ns``; at once if it has. What is due first comes first, and of
+        things due at once what was asked for first. An error in it comes out of whatever moved the clock."""
+        if ns <= self.host_ns:
+            happens()
+            return
+        self._due_serial += 1
+        heapq.heappush(self.due, (ns, self._due_serial, happens))
+
+    def _come_due(self) -> None:
+        due = self.due
+        while due and due[0][0] <= self.host_ns:
+            heapq.heappop(due)[2]()
+
+    def forget_due(self) -> None:
+        """What is due will not happen: in a forked process, whose host memory no device writes to."""
+        self.due.clear()
 
     def begin_op(self, name: str, cost_ns: int | None = None) -> None:
         """An operator starts on the host, which costs ``cost_ns`` (``Host.op_ns`` if None); operators nest."""
         stack = self._op_stack()
         recording = self.recording
         location = self.locate() if recording is not None and recording.lines else None
-        stack.append((name, self.host_ns, location))
-        self.host_ns += self.host.op_ns if cost_ns is None else cost_ns
+        start_ns = self.host_ns
+        self.host_work(self.host.op_ns if cost_ns is None else cost_ns)
+        stack.append((name, start_ns, location))
 
     def end_op(self) -> None:
         """The innermost operator returns."""
@@ -130,6 +179,12 @@ class Timeline:
         """What the innermost operator was given: arguments of its event in a trace."""
         stack = self._op_stack()
         stack[-1] = (*stack[-1], inputs)
+
+    @property
+    def operator(self) -> str | None:
+        """The innermost operator of this thread that is running."""
+        stack = self._op_stack()
+        return stack[-1][0] if stack else None
 
     def _op_stack(self) -> list:
         try:
@@ -151,19 +206,27 @@ class Timeline:
     # -- device -------------------------------------------------------------------------------
 
     def launch(self, name: str, duration_ns: int, *, category: str = "kernel", call: str = "cudaLaunchKernel",
-               args: dict | None = None, delay_ns: int = 0) -> int:
+               args: dict | None = None, delay_ns: int = 0, engine: str = "kernels", share: int = WHOLE) -> int:
         """Queue device work on the current stream; returns when it will end (ns). It starts no sooner than ``delay_ns``
-        after the call. Blocks the host while the launch queue is full."""
+        after the call. Blocks the host while the launch queue is full.
+
+        Alone it takes ``duration_ns`` and ``share`` (of :data:`WHOLE`) of its ``engine``: "kernels", "HtoD" or "DtoH"."""
         stream, start_ns = self.current, self.host_ns
         pending = stream.pending
-        while pending and pending[0] <= self.host_ns:
+        while pending and pending[0][0] <= start_ns:
             pending.popleft()
         if len(pending) >= self.host.queue_length:
-            self.host_ns = pending.popleft()
-        self.host_ns += self.host.launch_ns
+            self.host_work(pending.popleft()[0] - start_ns)
+        self.host_work(self.host.launch_ns)
         begin = max(self.host_ns + delay_ns, stream.ready_ns)
-        stream.ready_ns = begin + duration_ns
-        pending.append(stream.ready_ns)
+        if self.concurrent:
+            self._engines[engine].forget(self.host_ns)
+            begin, stream.ready_ns = self._engines[engine].run(begin, duration_ns, share)
+            duration_ns = stream.ready_ns - begin
+        else:
+            stream.ready_ns = begin + duration_ns
+        pending.append((stream.ready_ns, begin, engine, share))
+        self.launches = stream.count = self.launches + 1
         self.kernel_count += category == "kernel"
         if self.recording is not None:
             self.correlation += 1
@@ -173,8 +236,8 @@ class Timeline:
                          {"correlation": self.correlation, "stream": stream.number, "device": 0, **(args or {})})
         return stream.ready_ns
 
-    def copy(self, direction: str, nbytes: int, *, pinned: bool, blocking: bool) -> None:
-        """A copy between host and device, as CUDA does it.
+    def copy(self, direction: str, nbytes: int, *, pinned: bool, blocking: bool) -> int:
+        """A copy between host and device, as CUDA does it; returns when it will end (ns).
 
         ``direction``: "HtoD" or "DtoH". A blocking copy waits for the stream. So does a pageable one
         that was asked not to block: the driver stages it through its own pinned buffer (CUDA driver API,
@@ -187,28 +250,33 @@ class Timeline:
         args = {"bytes": nbytes}
         put_aside = not pinned and direction == "HtoD" and nbytes <= self.PUT_ASIDE_BYTES
         if not (blocking or pinned or put_aside):
-            self._staged_copy(name, duration_ns, args)
-            return
-        self.launch(name, duration_ns, category="gpu_memcpy", call="cudaMemcpyAsync", args=args,
-                    delay_ns=self.PUT_ASIDE_NS if put_aside and not blocking else 0)
+            return self._staged_copy(name, duration_ns, direction, args)
+        end_ns = self.launch(name, duration_ns, category="gpu_memcpy", call="cudaMemcpyAsync", args=args,
+                             delay_ns=self.PUT_ASIDE_NS if put_aside and not blocking else 0, engine=direction)
         if blocking:
-            self.wait_for(self.current.ready_ns, "cudaStreamSynchronize", {"stream": self.current.number})
+            self.synchronize_stream()
+        return end_ns
 
-    def _staged_copy(self, name: str, duration_ns: int, args: dict) -> None:
+    def _staged_copy(self, name: str, duration_ns: int, direction: str, args: dict) -> int:
         """One ``cudaMemcpyAsync`` that itself lasts until the copy is done."""
-        start_ns, recording = self.host_ns, self.recording
+        start_ns, recording, stream = self.host_ns, self.recording, self.current
         self.recording = None
-        end_ns = self.launch(name, duration_ns, category="gpu_memcpy")
-        self.recording = recording
+        try:
+            end_ns = self.launch(name, duration_ns, category="gpu_memcpy", engine=direction)
+        finally:
+            self.recording = recording
+        begin_ns = stream.pending[-1][1]
         wait_ns = max(0, end_ns - self.host_ns)
-        self.host_ns = max(self.host_ns, end_ns) + self.host.sync_ns
+        self.host_work(wait_ns + self.host.sync_ns)
+        self.host_learns(self.known(stream))
         if recording is not None:
             self.correlation += 1
             correlation = {"correlation": self.correlation}
             self._record("cuda_runtime", "cudaMemcpyAsync", start_ns, self.host_ns - start_ns, "host", correlation)
-            self._record("gpu_memcpy", name, end_ns - duration_ns, duration_ns, self.current.number,
-                         {**correlation, "stream": self.current.number, "device": 0, **args})
+            self._record("gpu_memcpy", name, begin_ns, end_ns - begin_ns, stream.number,
+                         {**correlation, "stream": stream.number, "device": 0, **args})
         self._note_wait("cudaMemcpyAsync", wait_ns)
+        return end_ns
 
     # -- waits --------------------------------------------------------------------------------
 
@@ -216,7 +284,7 @@ class Timeline:
         """The host waits until ``until_ns``, in the runtime call ``name``."""
         start_ns = self.host_ns
         wait_ns = max(0, until_ns - start_ns)
-        self.host_ns = start_ns + wait_ns + self.host.sync_ns
+        self.host_work(wait_ns + self.host.sync_ns)
         wait = self._note_wait(name, wait_ns)
         if self.recording is not None:
             duration_ns = self.host_ns - start_ns
@@ -231,8 +299,7 @@ class Timeline:
         """Tell whoever listens."""
         if self.recording is None and not self.wait_hooks:
             return None
-        stack = self._op_stack()
-        wait = Wait(name, stack[-1][0] if stack else None, wait_ns, self.locate())
+        wait = Wait(name, self.operator, wait_ns, self.locate())
         if self.recording is not None:
             self.recording.waits.append(wait)
         for hook in self.wait_hooks:
@@ -243,14 +310,25 @@ class Timeline:
         """``cudaStreamSynchronize``."""
         stream = stream or self.current
         self.wait_for(stream.ready_ns, "cudaStreamSynchronize", {"stream": stream.number})
+        self.host_learns(self.known(stream))
 
     def synchronize_device(self) -> None:
         """``cudaDeviceSynchronize``."""
         self.wait_for(self.device_ready_ns, "cudaDeviceSynchronize")
+        self.host_learns({stream.number: stream.count for stream in self.streams.values()})
 
-    def synchronize_event(self, event_ns: int) -> None:
-        """``cudaEventSynchronize`` on an event recorded at ``event_ns``."""
-        self.wait_for(event_ns, "cudaEventSynchronize")
+    def synchronize_event(self, mark: Mark) -> None:
+        """``cudaEventSynchronize`` on an event recorded at ``mark``."""
+        self.wait_for(mark.ns, "cudaEventSynchronize")
+        self.host_learns(mark.known)
+
+    def query(self, mark: Mark) -> bool:
+        """``cudaEventQuery``: whether ``mark`` is reached. Asking takes time, so that a loop that asks comes to an end."""
+        self.host_work(self.QUERY_NS)
+        reached = mark.ns <= self.host_ns
+        if reached:
+            self.host_learns(mark.known)
+        return reached
 
     @property
     def device_ready_ns(self) -> int:
@@ -261,18 +339,52 @@ class Timeline:
 
     def new_stream(self) -> Stream:
         """A further stream; its work runs beside the others'."""
+        if not self.concurrent:  # what one stream has queued has the card to itself until now
+            self.concurrent = True
+            for stream in self.streams.values():
+                for end_ns, begin_ns, engine, share in stream.pending:
+                    self._engines[engine].run(begin_ns, end_ns - begin_ns, share)
         stream = Stream(max(self.streams) + 4)
         self.streams[stream.number] = stream
         return stream
 
-    def record_event(self, stream: Stream | None = None) -> int:
-        """When the work queued in ``stream`` so far ends (ns): what an event recorded now will show."""
-        return max((stream or self.current).ready_ns, self.host_ns)
-
-    def stream_wait_event(self, event_ns: int, stream: Stream | None = None) -> None:
-        """Work queued in ``stream`` from now on starts no sooner than ``event_ns``."""
+    def record_event(self, stream: Stream | None = None) -> Mark:
+        """The end of the work queued in ``stream`` so far: what an event recorded now will show."""
         stream = stream or self.current
-        stream.ready_ns = max(stream.ready_ns, event_ns)
+        return Mark(max(stream.ready_ns, self.host_ns), self.known(stream))
+
+    def stream_wait_event(self, mark: Mark, stream: Stream | None = None) -> None:
+        """Work queued in ``stream`` from now on starts no sooner than ``mark``."""
+        stream = stream or self.current
+        stream.ready_ns = max(stream.ready_ns, mark.ns)
+        _learn(stream.knows, mark.known)
+
+    # -- what comes before what ---------------------------------------------------------------
+
+    def known(self, stream: Stream) -> dict[int, int]:
+        """Stream number → the last launch there that comes before what ``stream`` gets next; its own included."""
+        known = {**self.host_knows, stream.number: stream.count}
+        _learn(known, stream.knows)
+        return known
+
+    def host_learns(self, known: dict[int, int]) -> None:
+        """The host has waited for ``known``: whatever it launches or does from now on comes after that."""
+        _learn(self.host_knows, known)
+
+    def host_has_waited_for(self, number: int, count: int) -> bool:
+        """Whether what the host does now comes after the launch ``count``, of stream ``number``."""
+        return count <= self._first_launch or self.host_knows.get(number, 0) >= count
+
+    def is_ordered(self, number: int, count: int, stream: Stream) -> bool:
+        """Whether work that ``stream`` gets next comes after the launch ``count``, of stream ``number``."""
+        return number == stream.number or stream.knows.get(number, 0) >= count or self.host_has_waited_for(number, count)
 
     def _record(self, category, name, start_ns, dur_ns, row, args) -> None:
         self.recording.records.append(Record(category, name, start_ns, dur_ns, row, args))
+
+
+def _learn(known: dict[int, int], more: dict[int, int]) -> None:
+    """Into ``known``: the later launch of both for each stream."""
+    for number, count in more.items():
+        if known.get(number, 0) < count:
+            known[number] = count
