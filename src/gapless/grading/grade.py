@@ -12,7 +12,6 @@ import json
 import math
 import os
 import secrets
-import tempfile
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -24,7 +23,7 @@ import torch
 from ..course.checks import Verdict
 from ..measure.device import VARIABLE
 from ..measure.device import device as find_device
-from ..files import write_json
+from ..files import temporary_folder, write_json
 from ..course.evidence import Evidence, EvidenceError, save_cases
 from ..course.exercise import Exercise, Lesson
 from .confine import Confinement, Ending, GradingError, Limits, place_of, require_confinement, run_confined
@@ -188,9 +187,7 @@ class Grader:
 
     def _run(self, exercise: Exercise, cases, source: str | None, blank: Evidence) -> Evidence:
         """The evidence for a cell's ``source`` (None: for the known-slow function). Raises _Broken."""
-        with tempfile.TemporaryDirectory(prefix="gapless-", ignore_cleanup_errors=True) as folder:
-            # Links on the way to the temporary folder would not be there in the sandbox.
-            folder = Path(folder).resolve()
+        with temporary_folder("gapless-") as folder:
             job = {"lessons": self._package, "lesson": self.lesson.id, "exercise": exercise.name, "source": source,
                    "device": self.device, "file_bytes": self._limits.file_bytes,
                    # CUDA maps far more memory than it uses.
