@@ -19,6 +19,17 @@ def _own_home(tmp_path_factory):
         yield
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _grading_where_there_is_no_sandbox():
+    """The notebooks that tests grade are ours: they are graded on a machine without bubblewrap too."""
+    from gapless.grading.confine import UNCONFINED, find_confinement
+
+    with pytest.MonkeyPatch.context() as patch:
+        if find_confinement().bubblewrap is None:
+            patch.setenv(UNCONFINED, "1")
+        yield
+
+
 @pytest.fixture
 def progress_home(tmp_path, monkeypatch):
     """A folder where nothing is recorded yet."""

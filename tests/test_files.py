@@ -1,11 +1,12 @@
-"""Files appear whole or not at all."""
+"""Files appear whole or not at all; files of others, and folders that somebody filled who meant no good."""
 
 import json
 import os
+import shutil
 
 import pytest
 
-from gapless.files import write_bytes, write_json
+from gapless.files import read_regular, remove_tree, temporary_folder, write_bytes, write_json
 
 
 def test_json_is_written_with_its_folders(tmp_path):
@@ -35,3 +36,62 @@ def test_permissions_stay(tmp_path):
     path.chmod(0o640)
     write_bytes(path, b"new")
     assert path.stat().st_mode & 0o777 == 0o640
+
+
+def nested(folder, depth):
+    """Folders in one another, made as a process would that goes down with them."""
+    before = os.open(".", os.O_RDONLY)
+    os.chdir(folder)
+    try:
+        for _ in range(depth):
+            os.mkdir("x" * 100)
+            os.chdir("x" * 100)
+    finally:
+        os.fchdir(before)
+        os.close(before)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="paths are not as long elsewhere")
+def test_any_tree_is_removed(tmp_path):
+    tree = tmp_path / "tree"
+    (tree / "0" / "0").mkdir(parents=True)
+    (tree / "1").write_text("in the way of names")
+    (tree / "0" / "link").symlink_to(tmp_path)
+    (tree / "locked" / "inner").mkdir(parents=True)
+    (tree / "locked" / "inner").chmod(0)
+    (tree / "locked").chmod(0)
+    os.mkfifo(tree / "pipe")
+    nested(tree, 1200)
+    with pytest.raises((RecursionError, OSError)):
+        shutil.rmtree(tree)
+    remove_tree(tree)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_temporary_folder_is_gone_afterwards():
+    with pytest.raises(KeyError):
+        with temporary_folder("gapless-test-") as folder:
+            (folder / "a" / "b").mkdir(parents=True)
+            assert folder == folder.resolve()
+            raise KeyError
+    assert not folder.exists()
+
+
+def test_a_file_is_read_up_to_its_limit(tmp_path):
+    file = tmp_path / "file"
+    file.write_bytes(b"12345")
+    assert read_regular(file, 5) == b"12345"
+    with pytest.raises(OSError, match="larger than"):
+        read_regular(file, 4)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs links and pipes")
+def test_links_are_followed_where_they_may_be(tmp_path):
+    (tmp_path / "file").write_bytes(b"12345")
+    (tmp_path / "link").symlink_to("file")
+    assert read_regular(tmp_path / "link", 5) == b"12345"
+    with pytest.raises(OSError, match="symbolic links"):
+        read_regular(tmp_path / "link", 5, follow_links=False)
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(OSError, match="not a regular file"):
+        read_regular(tmp_path / "pipe", 5)

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import itertools
 import json
 import os
 import shutil
 import stat
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 
@@ -53,3 +56,37 @@ def read_regular(path: str | os.PathLike, limit_bytes: int, follow_links: bool =
     if len(content) > limit_bytes:
         raise OSError(errno.EFBIG, f"it is larger than {limit_bytes / 2**20:.3g} MB", os.fspath(path))
     return content
+
+
+@contextlib.contextmanager
+def temporary_folder(prefix: str) -> Iterator[Path]:
+    """A new folder, its path free of links, that is gone afterwards whatever was put into it."""
+    folder = Path(tempfile.mkdtemp(prefix=prefix)).resolve()
+    try:
+        yield folder
+    finally:
+        with contextlib.suppress(OSError):
+            remove_tree(folder)
+
+
+def remove_tree(folder: str | os.PathLike) -> None:
+    """Remove ``folder`` with all that is in it, however deep, long or locked its folders are. Raises OSError.
+
+    :func:`shutil.rmtree` gives up where folders are nested more deeply than Python's stack.
+    """
+    folder = Path(folder)
+    number = itertools.count()
+    while entries := list(os.scandir(folder)):
+        for entry in entries:
+            if not entry.is_dir(follow_symlinks=False):
+                os.unlink(entry.path)
+                continue
+            os.chmod(entry.path, 0o700)
+            # What is in it moves up, under a name that is free: so no path grows long, and nothing calls itself.
+            for inner in list(os.scandir(entry.path)):
+                place = next(path for n in number if not os.path.lexists(path := folder / f"{n}"))
+                if inner.is_dir(follow_symlinks=False):
+                    os.chmod(inner.path, 0o700)
+                os.rename(inner.path, place)
+            os.rmdir(entry.path)
+    folder.rmdir()

@@ -2,7 +2,7 @@
 
 Whatever is wrong with a file is one exception, :class:`Unreadable`. Nothing is read in one go before its size is known,
 nothing is evaluated, and nothing but plain values and numeric arrays comes out. As time and memory grow with the size
-alone, the limits on it are limits on them too, and no process of its own is needed.
+alone, the limits on it are limits on them too, and no process of its own is needed. NumPy is needed for arrays only.
 """
 
 from __future__ import annotations
@@ -15,10 +15,12 @@ import re
 import struct
 import zipfile
 import zlib
-
-import numpy as np
+from typing import TYPE_CHECKING
 
 from .files import read_regular
+
+if TYPE_CHECKING:
+    import numpy as np
 
 _MOST_DEEP = 64  # containers within one another
 _MOST_MEMBERS = 1000
@@ -172,6 +174,8 @@ def _parse_arrays(content: bytes, limit_bytes: int) -> dict[str, np.ndarray]:
 
 
 def _parse_array(stored: bytearray) -> np.ndarray:
+    import numpy as np
+
     if stored[:6] != b"\x93NUMPY" or stored[6:8] not in (b"\1\0", b"\2\0"):
         raise ValueError("an array in it is not in NumPy's format 1 or 2")
     start = 10 if stored[6] == 1 else 12

@@ -10,6 +10,7 @@ import pytest
 
 from gapless.commands import doctor
 from gapless.commands.doctor import Package
+from gapless.grading.confine import find_confinement
 
 TORCH = {"error": None, "file": "", "cuda_build": "13.0", "cuda": False, "why": "Found no NVIDIA driver on your system", "gpus": []}
 COURSE = {"error": None, "file": "", "lessons": {}, "device": "vgpu:0", "device_name": "NVIDIA A10G"}
@@ -194,3 +195,13 @@ def test_pytorch_that_cannot_be_imported_leaves_no_device():
 def test_a_lesson_that_lacks_its_package():
     problem, = doctor._lesson_problems({"lessons": {"03_x": ["json", "never_installed"]}})
     assert problem.what == "lesson 03_x needs never_installed, which is not installed" and not problem.needed
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="Linux only")
+def test_what_keeps_graded_code_in_is_told(monkeypatch, tmp_path):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    find_confinement.cache_clear()
+    try:
+        assert "not installed" in doctor._confinement() and "--unconfined" in doctor._confinement()
+    finally:
+        find_confinement.cache_clear()

@@ -42,3 +42,12 @@ def test_a_worker_that_cannot_start_is_no_zero(tmp_path, capsys, monkeypatch):
     assert run(write(notebook(GOOD_DOUBLE), tmp_path / "x.ipynb"), "--json", tmp_path / "out.json") == 2
     assert "did not start" in capsys.readouterr().err
     assert not (tmp_path / "out.json").exists()
+
+
+def test_without_a_sandbox_it_refuses_unless_told(tmp_path, capsys, no_bubblewrap):
+    path = write(notebook(GOOD_DOUBLE, SLOW_SQUARE), tmp_path / "x.ipynb")
+    assert run(path, "--device", "vgpu") == 2
+    out, err = capsys.readouterr()
+    assert "bubblewrap" in err and "--unconfined" in err and out == ""
+    assert run(path, "--device", "vgpu", "--unconfined") == 0
+    assert "Confinement: no sandbox" in capsys.readouterr().out

@@ -7,6 +7,8 @@ import pytest
 from .toy import GOOD_DOUBLE, GOOD_SQUARE, SLOW_DOUBLE, SLOW_SQUARE, code, markdown, notebook
 from .toycourse import CHECKS, LESSON, Course
 
+from gapless.grading.confine import UNCONFINED
+
 pytest.importorskip("nbgrader")
 
 
@@ -147,3 +149,14 @@ def test_metadata_that_nbgrader_stumbles_over(graded_course):
                                   code("1 + 1", nbgrader={"schema_version": 3, "grade": True, "grade_id": "bonus", "points": 9})))
     course.nbgrader("autograde", LESSON, "--student", "eve")
     assert course.scores()["eve"] == {"check_double": (3, False), "check_square": (3, False)}
+
+
+def test_without_a_sandbox_nothing_is_graded_unless_told(graded_course):
+    course, _ = graded_course
+    course.submit("gus", notebook(GOOD_DOUBLE, SLOW_SQUARE))
+    without = {"PATH": "/nowhere", UNCONFINED: ""}
+    done = course.nbgrader("autograde", LESSON, "--student", "gus", check=False, **without)
+    assert done.returncode == 1 and "Grading needs bubblewrap" in done.stderr and "GradeWithPapermill.unconfined" in done.stderr
+    assert {score for score, _ in course.scores()["gus"].values()} == {None}
+    course.nbgrader("autograde", LESSON, "--student", "gus", "--GradeWithPapermill.unconfined=True", **without)
+    assert None not in {score for score, _ in course.scores()["gus"].values()}

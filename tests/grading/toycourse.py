@@ -1,5 +1,6 @@
 """A real nbgrader course in a folder: the toy lesson, the repository's own configuration."""
 
+import os
 import shutil
 import sqlite3
 import subprocess
@@ -9,6 +10,7 @@ from pathlib import Path
 from .. import ROOT
 from .toy import PACKAGE, SLOW_DOUBLE, SLOW_SQUARE, code, markdown, notebook, write
 
+from gapless.grading.confine import UNCONFINED
 LESSON = "77_toy"
 CHECKS = {"double": 'check("double")', "square": 'check("square")'}
 
@@ -56,9 +58,10 @@ class Course:
         write(source_notebook(), root / "solutions" / LESSON / f"{LESSON}.ipynb")
         write(test_notebook(), root / "autograde" / f"{LESSON}.ipynb")
 
-    def nbgrader(self, *arguments, check=True):
+    def nbgrader(self, *arguments, check=True, **variables):
         """Run it by its full path, in no activated environment."""
-        environment = {"PATH": "/usr/bin:/bin", "HOME": str(self.root), "GAPLESS_DEVICE": "vgpu"}
+        kept = {name: os.environ[name] for name in ("PYTHONPATH", UNCONFINED) if name in os.environ}
+        environment = {"PATH": "/usr/bin:/bin", "HOME": str(self.root), "GAPLESS_DEVICE": "vgpu", **kept, **variables}
         program = Path(sys.executable).parent / "nbgrader"
         done = subprocess.run([program, *arguments], cwd=self.root, env=environment, capture_output=True, text=True, check=False)
         if check and done.returncode:

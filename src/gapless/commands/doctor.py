@@ -334,9 +334,12 @@ def _path_problems() -> list[Problem]:
 
 
 def _confinement() -> str:
-    from ..grading.confine import find_confinement
+    from ..grading.confine import UNCONFINED, find_confinement
 
-    return find_confinement().description
+    found = find_confinement()
+    if found.bubblewrap is not None:
+        return found.description
+    return f"{found.description}; other people's work is not graded so, unless --unconfined or {UNCONFINED}=1 says to"
 
 
 def _lesson_problems(gapless: dict) -> list[Problem]:

@@ -18,6 +18,8 @@ def add_parser(subparsers) -> argparse.ArgumentParser:
                         "variable GAPLESS_DEVICE, else cuda where there is one, else vgpu)")
     parser.add_argument("--seed", metavar="N", type=int, help="of the hidden inputs (default: drawn anew each time)")
     parser.add_argument("--json", metavar="OUT", type=Path, help="write the result to this file too")
+    parser.add_argument("--unconfined", action="store_true", help="grade without a sandbox where there is none: the "
+                        "notebook's code can then read and change your files, and use the network")
     parser.set_defaults(run=run)
     return parser
 
@@ -25,7 +27,7 @@ def add_parser(subparsers) -> argparse.ArgumentParser:
 def run(args: argparse.Namespace, lessons: str = "gapless.lessons") -> int:
     """Do what the parsed arguments say; the exit status. Progress and complaints go to stderr."""
     # Imported here, as PyTorch comes with them: other commands need not wait for it.
-    from ..grading.confine import GradingError
+    from ..grading.confine import GradingError, require_confinement
     from ..grading.grade import Grader
     from ..grading.show import as_text
     from ..grading.submission import SubmissionError
@@ -34,7 +36,8 @@ def run(args: argparse.Namespace, lessons: str = "gapless.lessons") -> int:
     try:
         if args.json is not None and not args.json.absolute().parent.is_dir():
             raise SubmissionError(f"the folder of {args.json} does not exist: make it, or name another file")
-        with Grader(args.submission, args.device, args.seed, lessons=lessons) as grader:
+        confinement = require_confinement(args.unconfined)
+        with Grader(args.submission, args.device, args.seed, lessons=lessons, confinement=confinement) as grader:
             result = grader.result(lambda text: print(text, file=sys.stderr, flush=True))
         print(as_text(result.to_json()))
         if args.json is not None:

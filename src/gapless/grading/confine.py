@@ -15,17 +15,18 @@ import importlib.util
 import json
 import os
 import queue
+import re
 import secrets
 import shutil
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from ..files import temporary_folder
 from ..incoming import clean_text
 from .worker import BROKEN, FINISHED, READY
 
@@ -35,7 +36,8 @@ _WATCH_SECONDS = 0.15
 _BOOT = Path(__file__).with_name("boot.py").read_text(encoding="utf-8")
 _LIBRARY_BYTES = 4 * 2**30  # more private memory than PyTorch with its threads takes, on the CPU
 _OPEN_FILES = 1024
-_TEMPORARY = Path("/tmp/scratch")  # in the sandbox; not /tmp itself, below which lies what it is shown of the real one
+# In the sandbox; not /tmp itself, below which lies what it is shown of the real one.
+_TEMPORARY = Path("/tmp/scratch")
 _KEPT_VARIABLES = ("LANG", "LC_ALL", "TZ", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "CUDA_VISIBLE_DEVICES",
                    "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SYSTEMROOT", "SYSTEMDRIVE", "WINDIR", "PATHEXT", "COMSPEC")
 
@@ -51,7 +53,7 @@ class Limits:
     ``seconds`` count from when it says that it is ready, for which there are ``start_seconds``. ``memory_bytes``,
     ``processes`` and ``threads`` come on top of what it has by then. ``file_bytes`` limit each file. On disk it may write
     ``disk_bytes`` in all (in a sandbox deleted files included), and have ``files`` files and folders. Each of the sandbox's
-    temporary folders, ``/tmp`` and ``/dev/shm``, holds ``temporary_bytes``; they are memory, and come on top of ``memory_bytes``.
+    temporary folders, ``/tmp`` and ``/dev/shm``, holds ``temporary_bytes``; they are memory, on top of ``memory_bytes``.
     """
 
     seconds: float = 60.0
@@ -95,15 +97,15 @@ class Confinement:
 @functools.cache
 def find_confinement() -> Confinement:
     """The strongest confinement that works here; bubblewrap is tried out once."""
-    limits = "limits on time, memory, files and processes"
+    limits, problem = "limits on time, memory, files and processes", None
     if not sys.platform.startswith("linux"):
         return Confinement(None, f"no sandbox (bubblewrap is for Linux), {limits} only")
     program = shutil.which("bwrap")
     if program is None:
         return Confinement(None, f"no sandbox (bubblewrap is not installed), {limits} only")
     try:
-        abilities = subprocess.run([program, "--help"], stdin=subprocess.DEVNULL, capture_output=True, timeout=30, text=True,
-                                   check=False).stdout
+        abilities = subprocess.run([program, "--help"], stdin=subprocess.DEVNULL, capture_output=True, timeout=30,
+                                   text=True, check=False).stdout
         sized = "--size" in abilities
         for sealed in sorted({"--disable-userns" in abilities, False}, reverse=True):
             filtered, problem = _try_out(Confinement(program, "", sized, sealed))
@@ -117,15 +119,16 @@ def find_confinement() -> Confinement:
                                  "and are watched",)),
              *(() if filtered else ("system calls are not filtered on this machine",)),
              *(() if sealed or filtered else ("it can make user namespaces",))]
-    return Confinement(program, "bubblewrap: no network, read-only libraries, nothing else visible, temporary folders writable; "
-                                + "".join(f"{each}; " for each in lacks) + limits, sized, sealed)
+    return Confinement(program, "; ".join(["bubblewrap: no network, read-only libraries, nothing else visible, temporary "
+                                           "folders writable", *lacks, limits]), sized, sealed)
 
 
 def _try_out(confinement: Confinement) -> tuple[bool, str | None]:
     """(whether system calls are filtered in it, what is wrong with it)."""
     with _scratch_folder() as scratch:
         script = _BOOT.rpartition("\nif __name__")[0] + "\nharden({})\nprint(open('/proc/self/status').read())"
-        trial = [*_bubblewrap(confinement, scratch, (), (), (), False, 2**20), "--", sys.executable, "-I", "-S", "-c", script]
+        sandbox = _bubblewrap(confinement, scratch, (), (), (), False, 2**20)
+        trial = [*sandbox, "--", sys.executable, "-I", "-S", "-c", script]
         done = subprocess.run(trial, stdin=subprocess.DEVNULL, capture_output=True, timeout=30, text=True, check=False)
     if done.returncode:
         return False, "".join(done.stderr.strip().splitlines()[-1:]) or "no reason given"
@@ -133,15 +136,16 @@ def _try_out(confinement: Confinement) -> tuple[bool, str | None]:
 
 
 def require_confinement(unconfined: bool = False) -> Confinement:
-    """The confinement for other people's work: a sandbox, or none where ``unconfined`` or ``GAPLESS_UNCONFINED=1`` says so.
+    """The confinement for other people's work: a sandbox; none only where ``unconfined`` or ``GAPLESS_UNCONFINED=1``.
 
     Raises GradingError where there is none and nothing says so.
     """
     found = find_confinement()
     if found.bubblewrap is None and not unconfined and os.environ.get(UNCONFINED) != "1":
-        install = ("install it (Debian, Ubuntu: apt install bubblewrap; Fedora: dnf install bubblewrap), and see what gapless "
-                   "doctor says of it" if sys.platform.startswith("linux") else "grade on Linux, on Windows in WSL 2, on "
-                   "macOS in a virtual machine")
+        install = "grade on Linux, on Windows in WSL 2, on macOS in a virtual machine"
+        if sys.platform.startswith("linux"):
+            install = ("install it (Debian, Ubuntu: apt install bubblewrap; Fedora: dnf install bubblewrap), and see what "
+                       "gapless doctor says of it")
         raise GradingError(
             f"there is {found.description}. Graded code could then read and change your files, the gradebook included, and "
             f"use the network. Grading needs bubblewrap: {install}. To grade without, only work by people whom you would "
@@ -196,8 +200,7 @@ def run_confined(module: str, arguments: Sequence[str] = (), *, shown: Sequence[
 @contextlib.contextmanager
 def _scratch_folder() -> Iterator[Path]:
     """A folder on disk for what the sandbox cannot hold in memory."""
-    with tempfile.TemporaryDirectory(prefix="gapless-scratch-", ignore_cleanup_errors=True) as folder:
-        folder = Path(folder).resolve()
+    with temporary_folder("gapless-scratch-") as folder:
         for name in ("tmp", "shm"):
             (folder / name).mkdir()
         yield folder
@@ -206,7 +209,7 @@ def _scratch_folder() -> Iterator[Path]:
 def _inner_limits(limits: Limits, confinement: Confinement, gpu: bool) -> dict[str, int | None]:
     """What the process gives up itself, before it runs graded code, and cannot take back. None: no limit."""
     # In a user namespace of its own Linux 5.14 and newer count a user's processes anew. Elsewhere all of the user's count.
-    counted = confinement.bubblewrap and tuple(map(int, os.uname().release.split("-")[0].split(".")[:2])) >= (5, 14)
+    counted = confinement.bubblewrap and tuple(map(int, re.findall(r"\d+", os.uname().release)[:2])) >= (5, 14)
     return {"NPROC": limits.processes + limits.threads if counted else None,
             # CUDA maps far more memory than it uses.
             "DATA": None if gpu else _LIBRARY_BYTES + limits.memory_bytes}
@@ -419,7 +422,8 @@ def _watch(process: _Process, limits: Limits, stopped: Callable[[], bool]) -> En
         now = time.monotonic()
         if now > deadline:
             if not ready:
-                raise GradingError(f"the grading process took over {limits.start_seconds:g} s to start: {process.last_words()}")
+                raise GradingError(f"the grading process took over {limits.start_seconds:g} s to start: "
+                                   f"{process.last_words()}")
             return Ending("timeout", f"{limits.seconds:g} s")
         if ready and now > next_look:
             ending = _past_limit(process, limits, before, count_before, size_before)

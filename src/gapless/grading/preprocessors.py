@@ -15,12 +15,12 @@ import nbformat
 from nbgrader.api import Gradebook
 from nbgrader.preprocessors import NbGraderPreprocessor, SaveAutoGrades
 from nbgrader.utils import determine_grade
-from traitlets import Integer, Unicode
+from traitlets import Bool, Integer, Unicode
 
 from ..course.verdicts import as_html, points
 from ..files import write_json
 from ..marker import exercise_name
-from .confine import GradingError
+from .confine import GradingError, require_confinement
 from .submission import read_submission
 from .testnotebook import FOLDER, find_test_notebook, run_test_notebook
 
@@ -115,7 +115,7 @@ class GradeWithPapermill(NbGraderPreprocessor):
     """Grades the notebook by the lesson's test notebook and shows the result in the grade cells.
 
     Each grade cell gets one output: its points, which is what nbgrader reads, and for people the checks with
-    their messages, and the timeline of the learner's step. Where grading itself fails this raises
+    their messages, and the timeline of the learner's step. Where grading itself fails, or there is no sandbox, this raises
     GradingError, so that nbgrader stores nothing.
     """
 
@@ -123,9 +123,12 @@ class GradeWithPapermill(NbGraderPreprocessor):
     records = Unicode("results", help="Folder for each submission's results.json and executed test notebook, "
                                       "from the course's root; not for learners").tag(config=True)
     device = Unicode("", help="Device to grade on; by default the course's device").tag(config=True)
+    unconfined = Bool(False, help="Grade without a sandbox where there is none: graded code can then read and change your "
+                                  "files, the gradebook included").tag(config=True)
     attempts = Integer(3, min=1, help="How often to try where a measurement was too noisy to decide").tag(config=True)
 
     def preprocess(self, nb, resources):
+        require_confinement(self.unconfined)
         info = resources["nbgrader"]
         test_notebook = find_test_notebook(info["notebook"], self.test_notebooks)
         record = Path(self.records) / info["student"] / info["assignment"]
@@ -135,7 +138,8 @@ class GradeWithPapermill(NbGraderPreprocessor):
             submission.write_text(nbformat.writes(nb), encoding="utf-8")
             for _ in range(self.attempts):
                 results, executed = run_test_notebook(test_notebook, submission, self.device or None,
-                                                      output=record / f"{info['notebook']}.ipynb")
+                                                      output=record / f"{info['notebook']}.ipynb",
+                                                      unconfined=self.unconfined)
                 if not any(check["outcome"] == "inconclusive" for check in results["checks"]):
                     break
             else:

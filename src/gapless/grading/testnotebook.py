@@ -15,7 +15,7 @@ import threading
 from pathlib import Path
 
 from ..files import write_json
-from .confine import GradingError
+from .confine import UNCONFINED, GradingError
 
 FOLDER = "autograde"
 _KERNEL = "gapless-grading"
@@ -31,11 +31,13 @@ def find_test_notebook(lesson_id: str, folder: str | os.PathLike = FOLDER) -> Pa
 
 
 def run_test_notebook(notebook: str | os.PathLike, submission: str | os.PathLike, device: str | None = None,
-                      seed: int | None = None, output: str | os.PathLike | None = None) -> tuple[dict, dict]:
+                      seed: int | None = None, output: str | os.PathLike | None = None,
+                      unconfined: bool = False) -> tuple[dict, dict]:
     """Run a test notebook on the notebook file ``submission``: (results JSON, executed notebook).
 
     ``device`` and ``seed`` as for :class:`gapless.grading.grade.Grader`. ``output``: where to keep the executed
-    notebook, which holds the seed. Raises GradingError where the notebook does not run to its end.
+    notebook, which holds the seed. ``unconfined``: whether to grade without a sandbox where there is none. Raises
+    GradingError where the notebook does not run to its end.
     """
     try:
         import papermill
@@ -45,7 +47,7 @@ def run_test_notebook(notebook: str | os.PathLike, submission: str | os.PathLike
         folder = Path(folder)
         results = folder / "results.json"
         try:
-            with _own_kernel(folder):
+            with _own_kernel(folder, {UNCONFINED: "1"} if unconfined else {}):
                 executed = papermill.execute_notebook(
                     os.path.abspath(notebook), None, kernel_name=_KERNEL, progress_bar=False, cwd=str(folder),
                     parameters={"submission": os.path.abspath(submission), "device": device, "seed": seed,
@@ -75,14 +77,14 @@ def check_results(results) -> dict:
 
 
 @contextlib.contextmanager
-def _own_kernel(folder: Path):
+def _own_kernel(folder: Path, environment: dict[str, str]):
     """A kernel specification for this interpreter, first on the path where kernels are looked for."""
     spec = folder / "jupyter" / "kernels" / _KERNEL
     spec.mkdir(parents=True)
     (spec / "kernel.json").write_text(json.dumps({
         "argv": [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}",
                  "--HistoryManager.hist_file=:memory:"],
-        "display_name": "Python 3", "language": "python"}), encoding="utf-8")
+        "display_name": "Python 3", "language": "python", "env": environment}), encoding="utf-8")
     with _environment:
         before = os.environ.get("JUPYTER_PATH")
         os.environ["JUPYTER_PATH"] = os.pathsep.join(filter(None, [str(spec.parent.parent), before]))
