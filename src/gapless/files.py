@@ -1,12 +1,20 @@
-"""Files that appear whole or not at all."""
+"""Files that appear whole or not at all, are read without waiting for ever, and are one process's at a time."""
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import shutil
+import socket
+import stat
+import tempfile
+import time
+from collections.abc import Iterator
 from pathlib import Path
+
+_OWNER = ".owner"
 
 
 def write_json(path: str | os.PathLike, value) -> None:
@@ -27,3 +35,110 @@ def write_bytes(path: str | os.PathLike, content: bytes) -> None:
         os.replace(temporary, out)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def read_regular(path: str | os.PathLike, limit_bytes: int, follow_links: bool = True, own: bool = False) -> bytes:
+    """What is in the file, where it is a regular one of at most ``limit_bytes``; never waits, as for a pipe's other end.
+
+    ``follow_links``: whether ``path`` itself may be a symbolic link. ``own``: only a file of this user's with no second
+    name. Raises OSError, with a message in ``strerror``.
+    """
+    # Absent on Windows, where there is nothing to wait for and links are rare.
+    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+    if not follow_links:
+        if not hasattr(os, "O_NOFOLLOW") and os.path.islink(path):
+            raise OSError(errno.ELOOP, "it is a link", os.fspath(path))
+        flags |= getattr(os, "O_NOFOLLOW", 0)
+    with open(os.open(path, flags), "rb") as file:
+        found = os.fstat(file.fileno())
+        if not stat.S_ISREG(found.st_mode):
+            raise OSError(errno.EINVAL, "it is not a regular file", os.fspath(path))
+        if own and (found.st_nlink != 1 or os.name == "posix" and found.st_uid != os.geteuid()):
+            raise OSError(errno.EPERM, "it is somebody else's file", os.fspath(path))
+        content = file.read(limit_bytes + 1)  # it may grow meanwhile
+    if len(content) > limit_bytes:
+        raise OSError(errno.EFBIG, f"it is larger than {limit_bytes / 2**20:.3g} MB", os.fspath(path))
+    return content
+
+
+def check_writable(path: str | os.PathLike) -> None:
+    """Raise OSError, with what to do, where :func:`write_bytes` could not write ``path``. Leaves everything as it is."""
+    out = Path(path)
+    if out.is_dir():
+        raise OSError(f"{out} is a folder: name a file in it")
+    if not out.absolute().parent.is_dir():
+        raise OSError(f"the folder of {out} does not exist: make it, or name another file")
+    try:
+        with tempfile.TemporaryFile(dir=out.absolute().parent):
+            pass
+    except OSError as error:
+        raise OSError(f"{out} cannot be written ({error.strerror}): name another file") from None
+
+
+class InUse(RuntimeError):
+    """Another process holds the lock; the message says which."""
+
+
+@contextlib.contextmanager
+def locked(path: str | os.PathLike) -> Iterator[None]:
+    """Hold the lock on the file ``path``, which is made where it is missing, stays, and names its holder.
+
+    The system lets go of it when this process ends, however it ends. Never waits: raises InUse where another process, or
+    another user of this function in this one, holds it; OSError where the file cannot be opened.
+    """
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o666)
+    try:
+        if not _lock(descriptor):
+            # On Windows nobody else can read what is locked, so that there may be no name.
+            with contextlib.suppress(OSError):
+                holder = os.pread(descriptor, 500, 0).decode("utf-8", "replace") if hasattr(os, "pread") else ""
+            raise InUse(holder or "another process")
+        os.ftruncate(descriptor, 0)
+        since = time.strftime("%Y-%m-%d %H:%M:%S")
+        os.write(descriptor, f"process {os.getpid()} on {socket.gethostname()}, since {since}".encode())
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _lock(descriptor: int) -> bool:
+    try:
+        import fcntl
+    except ImportError:
+        import msvcrt
+
+        try:
+            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+        except OSError:
+            return False
+        return True
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+@contextlib.contextmanager
+def temporary_folder(prefix: str = "gapless-") -> Iterator[Path]:
+    """A folder that is removed in the end, and with it those of earlier processes that were killed before they could.
+
+    ``prefix`` begins with ``gapless-``.
+    """
+    _clear_abandoned()
+    with tempfile.TemporaryDirectory(prefix=prefix, ignore_cleanup_errors=True) as name:
+        folder = Path(name).resolve()  # links on the way would not be there in a sandbox
+        with locked(folder / _OWNER):
+            yield folder
+
+
+def _clear_abandoned() -> None:
+    for folder in Path(tempfile.gettempdir()).glob("gapless-*"):
+        owner = folder / _OWNER
+        with contextlib.suppress(OSError, InUse):
+            status = folder.lstat()
+            ours = stat.S_ISDIR(status.st_mode) and (not hasattr(os, "getuid") or status.st_uid == os.getuid())
+            # An empty file is one whose owner is about to lock it.
+            if ours and owner.stat().st_size:
+                with locked(owner):
+                    shutil.rmtree(folder, ignore_errors=True)

@@ -6,13 +6,13 @@ from __future__ import annotations
 import argparse
 import shutil
 import sys
-import tempfile
 import time
 from pathlib import Path
 
 from ..measure.device import VARIABLE, device_name
 from ..measure.device import device as choose_device
 from ..lessons import find_lesson
+from ..files import temporary_folder
 from ..course.headline import measure_programs, table
 from .record import find_solution, load_fixes
 from ..evidence.report import StepReport
@@ -75,8 +75,7 @@ def grade_class(device: str | None = None) -> dict[str, tuple[float, float]]:
 
     students = {"as_handed_out": Path("notebooks") / LESSON / f"{LESSON}.ipynb",
                 "reference_solution": find_solution(LESSON)}
-    with tempfile.TemporaryDirectory(prefix="gapless-demo-") as folder:
-        course = Path(folder)
+    with temporary_folder("gapless-demo-") as course:
         make_course(Path.cwd(), course)
         environment = {VARIABLE: device} if device else {}
         run_nbgrader(course, "generate_assignment", LESSON)

@@ -44,13 +44,14 @@ _ENDINGS = {
 @dataclass(frozen=True)
 class Result:
     """What a submission scored. ``device`` is the name it was asked for by, like ``vgpu:a10g``;
-    ``confinement`` says what kept the learner's code in."""
+    ``confinement`` says what kept the learner's code in. ``seed`` made the hidden inputs: for the instructor only."""
 
     lesson: str
     device: str
     simulated: bool
     verdicts: list[Verdict]
     confinement: str
+    seed: int
     notes: list[str] = field(default_factory=list)
 
     @property
@@ -62,10 +63,10 @@ class Result:
         return math.fsum(verdict.points for verdict in self.verdicts)
 
     def to_json(self) -> dict:
-        """Plain JSON types; holds neither the seed nor any hidden input."""
+        """Plain JSON types. Holds the seed, from which the hidden inputs can be made: not for learners."""
         return {"lesson": self.lesson, "device": self.device, "simulated": self.simulated, "score": self.score,
                 "max_score": self.max_score, "checks": [verdict.to_json() for verdict in self.verdicts],
-                "confinement": self.confinement, "notes": self.notes}
+                "confinement": self.confinement, "seed": self.seed, "notes": self.notes}
 
     def write(self, path: str | os.PathLike) -> None:
         """Write the JSON to ``path``, whole or not at all."""
@@ -104,7 +105,7 @@ class Grader:
         self.lesson: Lesson = importlib.import_module(lessons).find_lesson(submission.lesson_id)
         self.device = device or os.environ.get(VARIABLE) or ("cuda" if torch.cuda.is_available() else "vgpu")
         find_device(self.device)
-        self._seed = secrets.randbits(64) if seed is None else seed
+        self.seed = secrets.randbits(64) if seed is None else seed
         self._limits = limits
         self.confinement = confinement or find_confinement()
         self._stop = threading.Event()
@@ -148,7 +149,7 @@ class Grader:
             progress(f"{i}/{len(self.lesson.exercises)} {name}: {math.fsum(v.earned for v in graded):g} of "
                      f"{math.fsum(v.points for v in graded):g} points")
         return Result(self.lesson.id, self.device, self.device.startswith("vgpu"), verdicts,
-                      self.confinement.description, self.submission.notes)
+                      self.confinement.description, self.seed, self.submission.notes)
 
     def write(self, path: str | os.PathLike) -> Result:
         """Write the whole result to ``path``, and return it."""
@@ -157,7 +158,7 @@ class Grader:
         return result
 
     def _grade(self, exercise: Exercise) -> Graded:
-        cases = exercise.cases(seed_for(self._seed, exercise.name))
+        cases = exercise.cases(seed_for(self.seed, exercise.name))
         evidence = self._gather(exercise, cases)
         judge = importlib.import_module("gapless.course.judge").judge
         verdicts = judge(exercise, cases, evidence)
