@@ -1,5 +1,6 @@
 """A real nbgrader course in a folder: the toy lesson, the repository's own configuration."""
 
+import csv
 import shutil
 import sqlite3
 import subprocess
@@ -46,27 +47,59 @@ def test_notebook():
 
 test_notebook.__test__ = False
 
+_QUICK = """
+import json
+cells = ["".join(cell["source"]) for cell in json.load(open(submission))["cells"]]
+checks = []
+for name, good in (("double", "2 * x\\n"), ("square", "x * x\\n")):
+    earned = max((3 if good in cell else 1 for cell in cells if f"# exercise: {name}" in cell), default=0)
+    checks.append({"id": f"{name}.text", "exercise": name, "points": 3, "earned": earned, "outcome": "pass" if earned == 3 else "fail",
+                   "message": "looked at"})
+json.dump({"lesson": "77_toy", "device": "none", "simulated": True, "score": 0, "max_score": 6, "confinement": "none",
+           "seed": seed, "notes": [], "checks": checks}, open(results, "w"))
+"""
+
+
+def quick_test_notebook(before=""):
+    """A test notebook that looks at the cells' text alone, after it has run ``before``: for tests of what nbgrader makes of it."""
+    return notebook(code('submission = ""\ndevice = None\nseed = None\nresults = ""', tags=["parameters"]), before + _QUICK,
+                    kernelspec={"name": "python3", "display_name": "Python 3", "language": "python"})
+
 
 class Course:
-    """A course in ``root``: run nbgrader in it and look at what it leaves."""
+    """A course in ``root``: run nbgrader in it and look at what it leaves. ``quick``: graded by a look at the text."""
 
-    def __init__(self, root: Path):
+    def __init__(self, root: Path, quick=False):
         self.root = root
         shutil.copy(REPOSITORY / "nbgrader_config.py", root)
         write(source_notebook(), root / "solutions" / LESSON / f"{LESSON}.ipynb")
-        write(test_notebook(), root / "autograde" / f"{LESSON}.ipynb")
+        self.grade_by(quick_test_notebook() if quick else test_notebook())
+
+    def grade_by(self, content):
+        write(content, self.root / "autograde" / f"{LESSON}.ipynb")
+
+    def command(self, *arguments):
+        """What to give to subprocess: nbgrader by its full path, in no activated environment."""
+        (self.root / "tmp").mkdir(exist_ok=True)
+        return {"args": [Path(sys.executable).parent / "nbgrader", *arguments], "cwd": self.root, "text": True,
+                "env": {"PATH": "/usr/bin:/bin", "HOME": str(self.root), "GAPLESS_DEVICE": "vgpu", "TMPDIR": str(self.root / "tmp")}}
 
     def nbgrader(self, *arguments, check=True):
-        """Run it by its full path, in no activated environment."""
-        environment = {"PATH": "/usr/bin:/bin", "HOME": str(self.root), "GAPLESS_DEVICE": "vgpu"}
-        program = Path(sys.executable).parent / "nbgrader"
-        done = subprocess.run([program, *arguments], cwd=self.root, env=environment, capture_output=True, text=True, check=False)
+        done = subprocess.run(**self.command(*arguments), capture_output=True, check=False)
         if check and done.returncode:
             raise AssertionError(done.stdout + done.stderr)
         return done
 
-    def submit(self, student, content):
-        return write(content, self.root / "submitted" / student / LESSON / f"{LESSON}.ipynb")
+    def submit(self, student, content, name=f"{LESSON}.ipynb"):
+        return write(content, self.root / "submitted" / student / LESSON / name)
+
+    def page(self, student, name=LESSON):
+        return (self.root / "feedback" / student / LESSON / f"{name}.html").read_text(encoding="utf-8")
+
+    def summary(self):
+        """Student → the line of results/77_toy.csv."""
+        with open(self.root / "results" / f"{LESSON}.csv", encoding="utf-8") as file:
+            return {row["student"]: row for row in csv.DictReader(file)}
 
     def released(self):
         return self.root / "notebooks" / LESSON / f"{LESSON}.ipynb"

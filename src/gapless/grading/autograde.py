@@ -50,6 +50,8 @@ class KeepingAutograde(Autograde):
             self._refuse(f"another autograde runs in this course ({holder}): nothing was graded. Wait until it is done")
         except NoSuchLesson as error:
             self._refuse(str(error))
+        except DBAPIError as error:
+            self._refuse(f"the gradebook {self.coursedir.db_url} cannot be used: {error.orig}")
         except OSError as error:
             self._refuse(f"this course cannot be written: {error}")
 

@@ -91,7 +91,7 @@ class Grader:
     ``submission``: a path, or one already read. ``lesson``: the lesson it must be for; by default
     the one the notebook is found to be for. ``device``: a name as for :func:`gapless.device`. ``seed``
     makes the hidden inputs; by default nobody can know it. ``lessons`` is the package that holds
-    the lessons. Raises SubmissionError, UnknownDevice.
+    the lessons. Raises SubmissionError, UnknownDevice, and GradingError where a package is missing that the lesson needs.
     """
 
     def __init__(self, submission: Submission | str | os.PathLike, device: str | None = None,
@@ -103,6 +103,10 @@ class Grader:
             submission = read_submission(submission, known_exercises(lessons), lesson)
         self.submission = submission
         self.lesson: Lesson = importlib.import_module(lessons).find_lesson(submission.lesson_id)
+        try:
+            self.lesson.require_packages()
+        except ModuleNotFoundError as error:
+            raise GradingError(str(error)) from None
         self.device = device or os.environ.get(VARIABLE) or ("cuda" if torch.cuda.is_available() else "vgpu")
         find_device(self.device)
         self.seed = secrets.randbits(64) if seed is None else seed

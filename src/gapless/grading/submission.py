@@ -84,13 +84,14 @@ def read_notebook(path: str | os.PathLike) -> dict:
 def read_notebook_bytes(path: str | os.PathLike) -> bytes:
     """What is in the file. Raises SubmissionError where it is no file that can be read, or too large."""
     path = Path(path)
+    if path.is_dir():
+        raise SubmissionError(f"{path} is a folder: name the notebook (.ipynb) in it")
     try:
         return read_regular(path, _LARGEST_FILE)
     except OSError as error:
         if error.errno == errno.EFBIG:
             raise SubmissionError(f"{path}: {error.strerror}. Clear the notebook's outputs and save it again") from None
-        advice = ": name the notebook (.ipynb) in it" if path.is_dir() else ""
-        raise SubmissionError(f"{path} cannot be read: {error.strerror or error}{advice}") from None
+        raise SubmissionError(f"{path} cannot be read: {error.strerror or error}") from None
 
 
 def parse_notebook(content: bytes, path: str | os.PathLike) -> dict:

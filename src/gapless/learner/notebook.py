@@ -107,11 +107,13 @@ class CheckResult:
 class Notebook:
     """One lesson in a notebook: ``Notebook("02_masked_loss")``, then ``check`` and ``hint``.
 
-    ``device``: a name as for :func:`gapless.device`. Raises UnknownLesson, UnknownDevice.
+    ``device``: a name as for :func:`gapless.device`. Raises UnknownLesson, UnknownDevice, and ModuleNotFoundError where a
+    package is missing that the lesson needs.
     """
 
     def __init__(self, lesson_id: str, device: str | None = None):
         self.lesson = find_lesson(lesson_id)
+        self.lesson.require_packages()
         self._device_text = device
         self.device = choose_device(device)
         self.results: dict[str, CheckResult] = {}  # of the last check of each exercise
