@@ -12,6 +12,7 @@ from nbgrader.preprocessors import (
 )
 
 from gapless.grading.autograde import use_keeping_autograde
+from gapless.grading.collect import CarefulCollect
 from gapless.grading.export import TrueCsv
 from gapless.grading.preprocessors import GradeWithPapermill, RestoreLesson
 from gapless.course.stub import YOUR_VERSION
@@ -31,6 +32,8 @@ c.Autograde.sanitize_preprocessors = [RestoreLesson, ClearOutput, DeduplicateIds
                                       CheckCellMetadata]
 c.Autograde.autograde_preprocessors = [GradeWithPapermill, CheckCellMetadata]
 use_keeping_autograde()
+# One folder that cannot be copied stops nobody else's.
+c.ExchangeFactory.collect = CarefulCollect
 
 # A missing score is no 0.
 c.ExportApp.plugin_class = TrueCsv

@@ -262,9 +262,7 @@ def autograde(*more):
             os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
             if more:
                 sys.addaudithook(Trap(*more))
-            app = NbGraderApp()
-            app.initialize(["autograde", lesson])
-            app.start()
+            NbGraderApp.launch_instance(["autograde", lesson])
             status = 0
         except SystemExit as end:
             status = end.code or 0

@@ -31,8 +31,8 @@ RECORDS = "results"  # for each submission its results and the executed test not
 CHECK = "check_"  # the grade cell of exercise NAME is check_NAME
 GRADED, FAILED, UNGRADED, MISSING = "graded", "failed", "not graded yet", "missing"
 # What nbgrader's exchange puts beside a submission, and wants back beside its feedback.
-_BOOKKEEPING = ("timestamp.txt", "submission_secret.txt")
-_LARGEST_BOOKKEEPING = 10_000  # bytes
+BOOKKEEPING = ("timestamp.txt", "submission_secret.txt")
+LARGEST_BOOKKEEPING = 10_000  # bytes
 
 
 class NoSuchLesson(ValueError):
@@ -127,9 +127,9 @@ class Assignment:
     def beside(self, student: str) -> dict[str, bytes]:
         """What the exchange has put beside a submission, by file name. Raises SubmissionError."""
         found = {}
-        for name in _BOOKKEEPING:
+        for name in BOOKKEEPING:
             try:
-                found[name] = read_regular(self.folder(self.course.submitted_directory, student) / name, _LARGEST_BOOKKEEPING)
+                found[name] = read_regular(self.folder(self.course.submitted_directory, student) / name, LARGEST_BOOKKEEPING)
             except FileNotFoundError:
                 continue
             except OSError as error:
