@@ -4,7 +4,6 @@ import os
 import sys
 
 from nbgrader.preprocessors import (
-                                    AssignLatePenalties,
                                     CheckCellMetadata,
                                     ClearOutput,
                                     DeduplicateIds,
@@ -14,7 +13,9 @@ from nbgrader.preprocessors import (
 
 from gapless.course.stub import YOUR_VERSION
 from gapless.grading.autograde import use_keeping_autograde
-from gapless.grading.preprocessors import GradeWithPapermill, RestoreLesson, SaveScoresAtOnce
+from gapless.grading.collect import CarefulCollect
+from gapless.grading.export import TrueCsv
+from gapless.grading.preprocessors import GradeWithPapermill, RestoreLesson
 
 c = get_config()  # noqa: F821 - nbgrader provides it
 
@@ -29,8 +30,13 @@ c.ClearSolutions.code_stub = {"python": YOUR_VERSION}
 # The learner's notebook is not executed: see autograde/README.md.
 c.Autograde.sanitize_preprocessors = [RestoreLesson, ClearOutput, DeduplicateIds, OverwriteKernelspec, OverwriteCells,
                                       CheckCellMetadata]
-c.Autograde.autograde_preprocessors = [GradeWithPapermill, SaveScoresAtOnce, AssignLatePenalties, CheckCellMetadata]
+c.Autograde.autograde_preprocessors = [GradeWithPapermill, CheckCellMetadata]
 use_keeping_autograde()
+# One folder that cannot be copied stops nobody else's.
+c.ExchangeFactory.collect = CarefulCollect
+
+# A missing score is no 0.
+c.ExportApp.plugin_class = TrueCsv
 
 # nbgrader starts alembic by name; it lies beside this interpreter even where no environment is activated.
 os.environ["PATH"] = os.pathsep.join([os.path.dirname(sys.executable), os.environ.get("PATH", "")])

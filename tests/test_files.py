@@ -3,10 +3,23 @@
 import json
 import os
 import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
 
 import pytest
 
-from gapless.files import read_regular, remove_tree, temporary_folder, write_bytes, write_json
+from gapless.files import (
+    InUse,
+    check_writable,
+    locked,
+    read_regular,
+    remove_tree,
+    temporary_folder,
+    write_bytes,
+    write_json,
+)
 
 
 def test_json_is_written_with_its_folders(tmp_path):
@@ -95,3 +108,50 @@ def test_links_are_followed_where_they_may_be(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(OSError, match="not a regular file"):
         read_regular(tmp_path / "pipe", 5)
+
+
+def test_a_path_that_cannot_be_written_is_told_and_nothing_is_changed(tmp_path):
+    (tmp_path / "out").write_text("before")
+    check_writable(tmp_path / "out")
+    check_writable(tmp_path / "new")
+    assert [path.name for path in tmp_path.iterdir()] == ["out"] and (tmp_path / "out").read_text() == "before"
+    for path, says in ((tmp_path, "is a folder"), (tmp_path / "no" / "out", "does not exist"), (tmp_path / "out" / "x", "not exist")):
+        with pytest.raises(OSError, match=says):
+            check_writable(path)
+
+
+HOLD = "import sys, time; from gapless.files import locked\nwith locked(sys.argv[1]): print('held', flush=True); time.sleep(100)"
+
+
+def test_a_lock_names_its_holder_and_ends_with_it(tmp_path):
+    path = tmp_path / "lock"
+    process = subprocess.Popen([sys.executable, "-c", HOLD, str(path)], stdout=subprocess.PIPE)
+    try:
+        process.stdout.readline()
+        with pytest.raises(InUse, match=f"process {process.pid} on ") as refused, locked(path):
+            pass
+        assert "since" in str(refused.value)
+    finally:
+        process.kill()
+        process.wait()
+    with locked(path), pytest.raises(InUse, match=f"process {os.getpid()} "), locked(path):
+        pass
+    with locked(path):
+        pass
+
+
+def test_temporary_folders_of_the_killed_are_cleared_and_of_the_living_kept(tmp_path, monkeypatch):
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    code = ("from gapless.files import temporary_folder; import time\n"
+            "with temporary_folder() as folder: (folder / 'x').mkdir(); print(folder, flush=True); time.sleep(100)")
+    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+    theirs = Path(process.stdout.readline().strip())
+    (tmp_path / "gapless-of-somebody").mkdir()
+    with temporary_folder() as ours:
+        assert theirs.exists()
+        process.kill()
+        process.wait()
+        with temporary_folder():
+            assert not theirs.exists() and ours.exists()
+    assert [path.name for path in tmp_path.iterdir()] == ["gapless-of-somebody"]

@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all, and files of others, read with care."""
+"""Files that appear whole or not at all, are read without waiting for ever, and are one process's at a time."""
 
 from __future__ import annotations
 
@@ -8,10 +8,14 @@ import itertools
 import json
 import os
 import shutil
+import socket
 import stat
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
+
+_OWNER = ".owner"
 
 
 def write_json(path: str | os.PathLike, value) -> None:
@@ -58,15 +62,90 @@ def read_regular(path: str | os.PathLike, limit_bytes: int, follow_links: bool =
     return content
 
 
-@contextlib.contextmanager
-def temporary_folder(prefix: str) -> Iterator[Path]:
-    """A new folder, its path free of links, that is gone afterwards whatever was put into it."""
-    folder = Path(tempfile.mkdtemp(prefix=prefix)).resolve()
+def check_writable(path: str | os.PathLike) -> None:
+    """Raise OSError, with what to do, where :func:`write_bytes` could not write ``path``. Leaves everything as it is."""
+    out = Path(path)
+    if out.is_dir():
+        raise OSError(f"{out} is a folder: name a file in it")
+    if not out.absolute().parent.is_dir():
+        raise OSError(f"the folder of {out} does not exist: make it, or name another file")
     try:
-        yield folder
+        with tempfile.TemporaryFile(dir=out.absolute().parent):
+            pass
+    except OSError as error:
+        raise OSError(f"{out} cannot be written ({error.strerror}): name another file") from None
+
+
+class InUse(RuntimeError):
+    """Another process holds the lock; the message says which."""
+
+
+@contextlib.contextmanager
+def locked(path: str | os.PathLike) -> Iterator[None]:
+    """Hold the lock on the file ``path``, which is made where it is missing, stays, and names its holder.
+
+    The system lets go of it when this process ends, however it ends. Never waits: raises InUse where another process, or
+    another user of this function in this one, holds it; OSError where the file cannot be opened.
+    """
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o666)
+    try:
+        if not _lock(descriptor):
+            # On Windows nobody else can read what is locked, so that there may be no name.
+            with contextlib.suppress(OSError):
+                holder = os.pread(descriptor, 500, 0).decode("utf-8", "replace") if hasattr(os, "pread") else ""
+            raise InUse(holder or "another process")
+        os.ftruncate(descriptor, 0)
+        since = time.strftime("%Y-%m-%d %H:%M:%S")
+        os.write(descriptor, f"process {os.getpid()} on {socket.gethostname()}, since {since}".encode())
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _lock(descriptor: int) -> bool:
+    try:
+        import fcntl
+    except ImportError:
+        import msvcrt
+
+        try:
+            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+        except OSError:
+            return False
+        return True
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+@contextlib.contextmanager
+def temporary_folder(prefix: str = "gapless-") -> Iterator[Path]:
+    """A new folder, its path free of links, that is removed in the end whatever was put into it, and with it those of earlier processes that were killed before they could.
+
+    ``prefix`` begins with ``gapless-``.
+    """
+    _clear_abandoned()
+    folder = Path(tempfile.mkdtemp(prefix=prefix)).resolve()  # links on the way would not be there in a sandbox
+    try:
+        with locked(folder / _OWNER):
+            yield folder
     finally:
         with contextlib.suppress(OSError):
             remove_tree(folder)
+
+
+def _clear_abandoned() -> None:
+    for folder in Path(tempfile.gettempdir()).glob("gapless-*"):
+        owner = folder / _OWNER
+        with contextlib.suppress(OSError, InUse):
+            status = folder.lstat()
+            ours = stat.S_ISDIR(status.st_mode) and (not hasattr(os, "getuid") or status.st_uid == os.getuid())
+            # An empty file is one whose owner is about to lock it.
+            if ours and owner.stat().st_size:
+                with locked(owner):
+                    remove_tree(folder)
 
 
 def remove_tree(folder: str | os.PathLike) -> None:

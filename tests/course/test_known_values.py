@@ -1,9 +1,9 @@
 """Values beside a network without: read and written on no clock."""
 
 import torch
+from gapless.course.known_values import peek, unnoticed, values_of, with_values, write
 
 import gapless
-from gapless.course.known_values import peek, unnoticed, values_of, with_values, write
 from gapless.lessons import full_size
 
 

@@ -11,10 +11,11 @@ from .toy import GOOD_DOUBLE, GOOD_SQUARE, notebook, write
 from .toycourse import LESSON, Course
 
 pytest.importorskip("nbgrader")
-from nbgrader.api import Gradebook, MissingEntry
+from nbgrader.api import Gradebook
 
 from gapless.grading.confine import GradingError
-from gapless.grading.preprocessors import GradeWithPapermill, RestoreLesson, SaveScoresAtOnce
+from gapless.grading.preprocessors import GradeWithPapermill, RestoreLesson
+from gapless.grading.submission import plain_notebook
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +38,7 @@ def resources(course, monkeypatch):
 @pytest.fixture
 def restored(resources):
     def restore(content):
-        return RestoreLesson().preprocess(nbformat.from_dict(json.loads(json.dumps(content))), resources)[0]
+        return RestoreLesson().preprocess(nbformat.from_dict(plain_notebook(json.loads(json.dumps(content)))), resources)[0]
 
     return restore
 
@@ -59,29 +60,6 @@ def test_an_empty_notebook_gets_every_cell_back(restored):
     assert ids(restored(notebook())) == ["double", "check_double", "square", "check_square"]
 
 
-def test_older_notebooks_get_cells_without_ids(restored):
-    content = notebook("1")
-    content["nbformat_minor"] = 4
-    del content["cells"][0]["id"]
-    assert all("id" not in cell for cell in restored(content).cells)
-
-
-def test_a_failing_store_stores_nothing(resources):
-    """nbgrader commits score after score: one that cannot be stored would leave half of a new grading."""
-    nb = nbformat.v4.new_notebook(cells=[
-        nbformat.v4.new_code_cell("x", outputs=[nbformat.v4.new_output("execute_result", {"text/plain": "2.0"})],
-                                  metadata={"nbgrader": {"grade": True, "solution": False, "grade_id": name, "points": 3}})
-        for name in ("check_double", "no_such_cell")])
-    with pytest.raises(MissingEntry):
-        SaveScoresAtOnce().preprocess(nb, resources)
-    with Gradebook(resources["nbgrader"]["db_url"]) as gradebook:
-        assert gradebook.find_grade("check_double", LESSON, LESSON, "ann").auto_score is None
-    nb.cells.pop()
-    SaveScoresAtOnce().preprocess(nb, resources)
-    with Gradebook(resources["nbgrader"]["db_url"]) as gradebook:
-        assert gradebook.find_grade("check_double", LESSON, LESSON, "ann").auto_score == 2
-
-
 def _results(**changes):
     check = {"id": "double.values", "exercise": "double", "points": 3, "earned": 3, "outcome": "pass", "message": "<b>right</b>"}
     other = {**check, "id": "square.values", "exercise": "square"}
@@ -92,10 +70,10 @@ def _results(**changes):
 @pytest.fixture
 def graded(course, resources, restored):
     """Grade a good notebook by a test notebook that reports what it is told."""
-    def grade(results):
+    def grade(results, seed="seed"):
         path = course.root / "fixed" / f"{LESSON}.ipynb"
-        write(notebook({**notebook("results = ''")["cells"][0], "metadata": {"tags": ["parameters"]}},
-                       f"open(results, 'w').write({json.dumps(results)!r})",
+        write(notebook({**notebook("results = ''; seed = None")["cells"][0], "metadata": {"tags": ["parameters"]}},
+                       f"import json\njson.dump({{**{results!r}, 'seed': {seed}}}, open(results, 'w'))",
                        kernelspec={"name": "python3", "display_name": "Python 3", "language": "python"}), path)
         grader = GradeWithPapermill(test_notebooks=str(path.parent), attempts=1)
         return grader.preprocess(restored(notebook(GOOD_DOUBLE, GOOD_SQUARE)), resources)[0]
@@ -120,10 +98,15 @@ def test_what_cannot_be_trusted_stores_no_score(graded, changes, says):
         graded(_results(**changes))
 
 
+def test_a_test_notebook_that_keeps_no_seed_stores_no_score(graded):
+    with pytest.raises(GradingError, match="does not use the seed"):
+        graded(_results(), seed=1)
+
+
 def test_grading_imports_nothing_that_only_unix_has():
     blocked = ("resource", "fcntl", "pwd", "grp", "termios", "pty", "tty", "syslog")
     script = ("import sys, torch, numpy, psutil\n"
               f"sys.modules.update(dict.fromkeys({blocked!r}))\n"
-              "import gapless.commands.grade, gapless.grading.grade, gapless.grading.worker, gapless.grading.guard, "
+              "import gapless.commands.grade, gapless.grading.grade, gapless.grading.worker, "
               "gapless.grading.tamper, gapless.grading.testnotebook, gapless.grading.show\n")
     subprocess.run([sys.executable, "-c", script], check=True)

@@ -1,8 +1,9 @@
 import json
+import os
 
 import pytest
 
-from gapless.grading.submission import SubmissionError, read_submission
+from gapless.grading.submission import SubmissionError, find_handed_in, plain_notebook, read_submission
 
 from .toy import GOOD_DOUBLE, GOOD_SQUARE, SLOW_DOUBLE, code, markdown, notebook, write
 
@@ -45,6 +46,11 @@ def test_the_lesson_is_found(tmp_path, metadata, cells, name, expected):
     assert read(tmp_path, notebook(*cells, **metadata), name).lesson_id == expected
 
 
+@pytest.mark.parametrize("above", ["%%time\n", "\n!pip install x\n%matplotlib inline\n"])
+def test_a_cell_under_jupyters_commands_is_the_exercises(tmp_path, above):
+    assert read(tmp_path, notebook(above + GOOD_DOUBLE)).cells == {"double": above + GOOD_DOUBLE}
+
+
 def test_a_stated_lesson_wins(tmp_path):
     metadata = {"gapless": {"lesson": "78_other"}}
     assert read(tmp_path, notebook(GOOD_DOUBLE, **metadata), lesson_id="77_toy").cells == {"double": GOOD_DOUBLE}
@@ -72,6 +78,68 @@ def test_files_that_are_none(tmp_path):
     for path, says in ((tmp_path, "is a folder"), (tmp_path / "no.ipynb", "cannot be read")):
         with pytest.raises(SubmissionError, match=says):
             read_submission(path, LESSONS)
+    if hasattr(os, "mkfifo"):  # nobody ever writes to it
+        os.mkfifo(tmp_path / "pipe.ipynb")
+        with pytest.raises(SubmissionError, match="not a regular file"):
+            read_submission(tmp_path / "pipe.ipynb", LESSONS)
     (tmp_path / "bytes.ipynb").write_bytes(b"\xff\xfe\x00\x01")
     with pytest.raises(SubmissionError, match="not text"):
         read_submission(tmp_path / "bytes.ipynb", LESSONS)
+
+
+# -- a folder that was handed in ------------------------------------------------------------------
+
+def handed_in(folder):
+    return find_handed_in(folder, "77_toy", LESSONS["77_toy"])
+
+
+@pytest.mark.parametrize("name", ["Copy of 77_toy.ipynb", "77_toy (1).ipynb", "77_toy.ipynb.txt", "mine.json"])
+def test_a_notebook_is_known_by_its_content(tmp_path, name):
+    write(notebook(GOOD_DOUBLE), tmp_path / name)
+    write("no notebook", tmp_path / "notes.ipynb")
+    write(notebook("# exercise: triple"), tmp_path / "78_other.ipynb")
+    found = handed_in(tmp_path)
+    assert found.name == name and name in found.notes[0]
+
+
+def test_the_right_name_counts_and_the_others_are_named(tmp_path):
+    write(notebook(GOOD_DOUBLE), tmp_path / "77_toy.ipynb")
+    write(notebook(GOOD_SQUARE), tmp_path / "77_toy-Copy1.ipynb")
+    found = handed_in(tmp_path)
+    assert found.name == "77_toy.ipynb" and found.notes == ["Graded is 77_toy.ipynb. Also handed in, and not graded: 77_toy-Copy1.ipynb."]
+
+
+def test_cells_of_two_lessons_are_each_lesson_s_own(tmp_path):
+    write(notebook(GOOD_DOUBLE, "# exercise: triple"), tmp_path / "both.ipynb")
+    assert handed_in(tmp_path).name == find_handed_in(tmp_path, "78_other", ["triple"]).name == "both.ipynb"
+
+
+@pytest.mark.parametrize("cells, says", [([], "has none of the exercises"), (["# exercise: triple"], "has none of the exercises")])
+def test_a_notebook_without_the_exercises_is_no_zero(tmp_path, cells, says):
+    write(notebook(*cells), tmp_path / "77_toy.ipynb")
+    with pytest.raises(SubmissionError, match=says):
+        handed_in(tmp_path)
+
+
+def test_what_is_there_instead_is_said(tmp_path):
+    write(notebook("# exercise: triple"), tmp_path / "other.ipynb")
+    write("hello", tmp_path / "x.ipynb")
+    with pytest.raises(SubmissionError, match="x.ipynb is not a notebook.*other.ipynb is for another lesson.*hand in 77_toy.ipynb"):
+        handed_in(tmp_path)
+
+
+def test_a_plain_notebook_can_be_written_and_keeps_what_is_graded(tmp_path):
+    nbformat = pytest.importorskip("nbformat")
+    odd = notebook(GOOD_DOUBLE, code("x = '\ud83d'\r\n", nbgrader={"grade_id": "check", "points": 100}), markdown("text"))
+    odd["cells"] += [{"cell_type": "heading", "source": ["a", 1]}, {"cell_type": "code", "metadata": 3, "source": None}]
+    plain = plain_notebook(odd)
+    nbformat.validate(plain)
+    assert [(cell["cell_type"], cell["source"]) for cell in plain["cells"]] == [
+        ("code", GOOD_DOUBLE), ("code", "x = '?'\n"), ("markdown", "text"), ("raw", "a"), ("code", "")]
+    assert plain["cells"][1]["metadata"] == {"nbgrader": {"grade_id": "check"}}
+
+
+def test_a_hundred_thousand_cells_are_read(tmp_path):
+    content = {"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": [code("1")] * 100_000 + [code(GOOD_DOUBLE)]}
+    write(content, tmp_path / "77_toy.ipynb")
+    assert len(plain_notebook(handed_in(tmp_path).notebook)["cells"]) == 100_001

@@ -1,16 +1,21 @@
 """A real nbgrader course in a folder: the toy lesson, the repository's own configuration."""
 
+import csv
+import functools
+import json
 import os
 import shutil
 import sqlite3
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
+
+from gapless.grading.confine import UNCONFINED
 
 from .. import ROOT
 from .toy import PACKAGE, SLOW_DOUBLE, SLOW_SQUARE, code, markdown, notebook, write
 
-from gapless.grading.confine import UNCONFINED
 LESSON = "77_toy"
 CHECKS = {"double": 'check("double")', "square": 'check("square")'}
 
@@ -48,28 +53,107 @@ def test_notebook():
 
 test_notebook.__test__ = False
 
+_QUICK = """
+import json
+cells = ["".join(cell["source"]) for cell in json.load(open(submission))["cells"]]
+checks = []
+for name, good in (("double", "2 * x\\n"), ("square", "x * x\\n")):
+    earned = max((3 if good in cell else 1 for cell in cells if f"# exercise: {name}" in cell), default=0)
+    checks.append({"id": f"{name}.text", "exercise": name, "points": 3, "earned": earned, "outcome": "pass" if earned == 3 else "fail",
+                   "message": "looked at"})
+json.dump({"lesson": "77_toy", "device": "none", "simulated": True, "score": 0, "max_score": 6, "confinement": "none",
+           "seed": seed, "notes": [], "checks": checks}, open(results, "w"))
+"""
+
+
+def quick_test_notebook(before=""):
+    """A test notebook that looks at the cells' text alone, after it has run ``before``: for tests of what nbgrader makes of it."""
+    return notebook(code('submission = ""\ndevice = None\nseed = None\nresults = ""', tags=["parameters"]), before + _QUICK,
+                    kernelspec={"name": "python3", "display_name": "Python 3", "language": "python"})
+
+
+_FORKS = """
+import json, os, sys, tempfile
+import gapless.grading.autograde, gapless.grading.preprocessors
+from nbgrader.apps import NbGraderApp
+
+for line in sys.stdin:
+    order = json.loads(line)
+    if (child := os.fork()) == 0:
+        status = 1
+        try:
+            for number, path in ((1, order["out"]), (2, order["err"])):
+                os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT), number)
+            os.chdir(order["cwd"])
+            os.environ.clear()
+            os.environ.update(order["env"])
+            tempfile.tempdir = None
+            NbGraderApp.launch_instance(order["arguments"])
+            status = 0
+        except SystemExit as end:
+            status = end.code or 0
+        except BaseException:
+            import traceback
+            traceback.print_exc()
+        finally:
+            sys.stdout.flush()
+            os._exit(status)
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+"""
+
+
+@functools.cache
+def _forks():
+    return subprocess.Popen([sys.executable, "-c", _FORKS], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+
+def _run_quickly(arguments, command):
+    """As subprocess.run, in a fork of a process that has the imports done."""
+    with tempfile.TemporaryDirectory() as folder:
+        out, err = Path(folder) / "out", Path(folder) / "err"
+        order = {"arguments": arguments, "cwd": str(command["cwd"]), "env": command["env"], "out": str(out), "err": str(err)}
+        print(json.dumps(order), file=_forks().stdin, flush=True)
+        return subprocess.CompletedProcess(arguments, int(_forks().stdout.readline()), out.read_text(), err.read_text())
+
 
 class Course:
-    """A course in ``root``: run nbgrader in it and look at what it leaves."""
+    """A course in ``root``: run nbgrader in it and look at what it leaves. ``quick``: graded by a look at the text, by
+    processes that have imported nbgrader already."""
 
-    def __init__(self, root: Path):
-        self.root = root
+    def __init__(self, root: Path, quick=False):
+        self.root, self.quick = root, quick
         shutil.copy(ROOT / "nbgrader_config.py", root)
         write(source_notebook(), root / "solutions" / LESSON / f"{LESSON}.ipynb")
-        write(test_notebook(), root / "autograde" / f"{LESSON}.ipynb")
+        self.grade_by(quick_test_notebook() if quick else test_notebook())
+
+    def grade_by(self, content):
+        write(content, self.root / "autograde" / f"{LESSON}.ipynb")
+
+    def command(self, *arguments):
+        """What to give to subprocess: nbgrader by its full path, in no activated environment."""
+        (self.root / "tmp").mkdir(exist_ok=True)
+        return {"args": [Path(sys.executable).parent / "nbgrader", *arguments], "cwd": self.root, "text": True,
+                "env": {"PATH": "/usr/bin:/bin", "HOME": str(self.root), "GAPLESS_DEVICE": "vgpu", "TMPDIR": str(self.root / "tmp"),
+                        **{name: os.environ[name] for name in ("PYTHONPATH", UNCONFINED) if name in os.environ}}}
 
     def nbgrader(self, *arguments, check=True, **variables):
-        """Run it by its full path, in no activated environment."""
-        kept = {name: os.environ[name] for name in ("PYTHONPATH", UNCONFINED) if name in os.environ}
-        environment = {"PATH": "/usr/bin:/bin", "HOME": str(self.root), "GAPLESS_DEVICE": "vgpu", **kept, **variables}
-        program = Path(sys.executable).parent / "nbgrader"
-        done = subprocess.run([program, *arguments], cwd=self.root, env=environment, capture_output=True, text=True, check=False)
+        command = self.command(*arguments)
+        command["env"] |= variables
+        done = _run_quickly(arguments, command) if self.quick else subprocess.run(**command, capture_output=True, check=False)
         if check and done.returncode:
             raise AssertionError(done.stdout + done.stderr)
         return done
 
-    def submit(self, student, content):
-        return write(content, self.root / "submitted" / student / LESSON / f"{LESSON}.ipynb")
+    def submit(self, student, content, name=f"{LESSON}.ipynb"):
+        return write(content, self.root / "submitted" / student / LESSON / name)
+
+    def page(self, student, name=LESSON):
+        return (self.root / "feedback" / student / LESSON / f"{name}.html").read_text(encoding="utf-8")
+
+    def summary(self):
+        """Student → the line of results/77_toy.csv."""
+        with open(self.root / "results" / f"{LESSON}.csv", encoding="utf-8") as file:
+            return {row["student"]: row for row in csv.DictReader(file)}
 
     def released(self):
         return self.root / "notebooks" / LESSON / f"{LESSON}.ipynb"

@@ -179,3 +179,12 @@ def test_a_failed_check_says_how_to_look_at_its_input():
     assert trace.spans and k == 3
     right = tour.check_source("gpu_utilization", "def gpu_utilization(trace):\n    return None\n")
     assert 'lesson.inputs("gpu_utilization")["one stream"]' in right._repr_html_().replace("&quot;", '"')
+
+
+def test_a_missing_package_is_said_once_and_first(monkeypatch):
+    from gapless.lessons import find_lesson
+
+    lesson = find_lesson("03_metric_collection")
+    monkeypatch.setitem(lesson.__dict__, "packages", ("torch", "no_such_package", "PIL_of_the_future"))
+    with pytest.raises(ModuleNotFoundError, match="03_metric_collection needs no_such_package, PIL_of_the_future, missing here: pip "):
+        gapless.Notebook("03_metric_collection", device="vgpu:a10g")

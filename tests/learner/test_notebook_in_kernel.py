@@ -1,6 +1,9 @@
 """The lesson's object in a real kernel: what it hands to the notebook beside text."""
 
+import json
 import os
+import subprocess
+import sys
 
 import pytest
 from jupyter_client.manager import start_new_kernel
@@ -45,3 +48,56 @@ def test_progress_is_a_table_and_text(run):
     for code in ("lesson.progress()", "gapless.progress()"):
         shown = run(code)[1]
         assert "<table>" in shown["text/html"] and "of 21" in shown["text/plain"] and "begun" in shown["text/html"]
+
+
+SOLVED = "# exercise: ignore_background\ndef ignore_background(target):\n    return torch.where(target == BACKGROUND, IGNORE, target)\n"
+
+
+@pytest.mark.parametrize("source, says", [
+    ("%%time\n" + SOLVED, "`%%time` (line 1)"),
+    (SOLVED + "!echo done\n", "`!echo done` (line 4)"),
+    (SOLVED + "files = !ls\n", "`files = !ls` (line 4)"),
+    ("%matplotlib inline\n" + SOLVED, "`%matplotlib inline` (line 1)"),
+    ("%%time\n" + SOLVED.partition("\n")[2], "does not begin with the line"),
+])
+def test_the_check_reads_the_cell_as_grading_does(run, source, says):
+    """Jupyter runs them all; grading has the text only."""
+    run("globals().update(lesson.lesson.names())")
+    run("get_ipython().history_manager.input_hist_raw.clear()")
+    run(source)
+    shown = run("lesson.check(ignore_background)")[1]["text/plain"]
+    assert "0 of 5 points" in shown and says in shown
+    if "line" in says and "begin" not in says:
+        assert says in run(f"lesson.check_source('ignore_background', {source!r})")[1]["text/plain"]
+    run(SOLVED)
+    assert "5 of 5 points" in run("lesson.check(ignore_background)")[1]["text/plain"]
+
+
+def _learners_notebook(cell):
+    def code(source, **nbgrader):
+        metadata = {"nbgrader": {"schema_version": 3, "grade": False, "solution": False, "locked": False, "task": False,
+                                 **nbgrader}} if nbgrader else {}
+        return {"cell_type": "code", "id": str(abs(hash(source)))[:8], "metadata": metadata, "source": source, "outputs": [],
+                "execution_count": None}
+
+    cells = [code("import gapless\nlesson = gapless.Notebook('02_masked_loss', device='vgpu:a10g')\n"
+                  "globals().update(lesson.lesson.names())"),
+             code(cell, grade_id="ignore_background", solution=True),
+             code("lesson.check(ignore_background)", grade_id="check_ignore_background", grade=True, locked=True, points=5)]
+    kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
+    return {"nbformat": 4, "nbformat_minor": 5, "metadata": {"kernelspec": kernel}, "cells": cells}
+
+
+@pytest.mark.parametrize("cell, says", [
+    (handed_out(find_lesson("02_masked_loss").exercises["ignore_background"]), ("VALIDATION FAILED ON 1 CELL", "2 of 5 points")),
+    (SOLVED, ("Success! Your notebook passes all the tests",)),
+])
+def test_nbgraders_validate_tells_the_truth(tmp_path, cell, says):
+    """As the button in a learner's JupyterLab does, with no configuration at hand."""
+    pytest.importorskip("nbgrader")
+    (tmp_path / "mine.ipynb").write_text(json.dumps(_learners_notebook(cell)))
+    environment = {**os.environ, "GAPLESS_HOME": str(tmp_path / "home")}
+    done = subprocess.run([sys.executable, "-m", "nbgrader", "validate", "mine.ipynb"], cwd=tmp_path, env=environment,
+                          capture_output=True, text=True)
+    for words in says:
+        assert words in done.stdout, done.stdout + done.stderr

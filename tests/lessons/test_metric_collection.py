@@ -8,11 +8,11 @@ import pytest
 import torch
 import torch.distributed as dist
 import torch.multiprocessing
+from gapless.course.known_values import with_values
 from torch import nn
 from torchmetrics import MeanMetric
 
 import gapless
-from gapless.course.known_values import with_values
 from gapless.lessons import full_size
 from gapless.lessons.metric_collection.cases import logits_and_labels, on_device
 from gapless.lessons.metric_collection.functions import CLASSES, IGNORE, METRICS, collect, evaluate, update_loss

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from gapless.course.known_values import with_values
 from gapless.lessons.two_clocks.known import KnownNetwork
 
 import gapless
 from gapless.course.gather import gather
 from gapless.course.judge import judge
-from gapless.course.known_values import with_values
 from gapless.lessons import full_size
 from gapless.lessons.two_clocks import roofline, stopwatch, training
 from gapless.lessons.two_clocks.lesson import LESSON

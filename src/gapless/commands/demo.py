@@ -6,12 +6,12 @@ from __future__ import annotations
 import argparse
 import shutil
 import sys
-import tempfile
 import time
 from pathlib import Path
 
 from ..course.headline import measure_programs, table
 from ..evidence.report import StepReport
+from ..files import temporary_folder
 from ..lessons import find_lesson
 from ..measure.device import VARIABLE, device_name
 from ..measure.device import device as choose_device
@@ -76,8 +76,7 @@ def grade_class(device: str | None = None) -> dict[str, tuple[float, float]]:
 
     students = {"as_handed_out": Path("notebooks") / LESSON / f"{LESSON}.ipynb",
                 "reference_solution": find_solution(LESSON)}
-    with tempfile.TemporaryDirectory(prefix="gapless-demo-") as folder:
-        course = Path(folder)
+    with temporary_folder("gapless-demo-") as course:
         make_course(Path.cwd(), course)
         environment = {VARIABLE: device} if device else {}
         if find_confinement().bubblewrap is None:

@@ -8,11 +8,11 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
+
+from ..files import temporary_folder
 
 
 @dataclass(frozen=True)
@@ -32,8 +32,8 @@ def check_in_fresh_process(lesson_id: str, name: str, source: str, device: str |
 
     The process is ended after ``limit_s`` seconds too, and with it what it started (on Windows the process alone).
     """
-    with tempfile.TemporaryDirectory(prefix="gapless-watch-", ignore_cleanup_errors=True) as folder:
-        notebook, out, err = (Path(folder) / each for each in (f"{lesson_id}.ipynb", "out", "err"))
+    with temporary_folder("gapless-watch-") as folder:
+        notebook, out, err = (folder / each for each in (f"{lesson_id}.ipynb", "out", "err"))
         cell = {"cell_type": "code", "execution_count": None, "metadata": {}, "outputs": [], "source": source}
         notebook.write_text(json.dumps({"cells": [cell], "metadata": {"gapless": {"lesson": lesson_id}}, "nbformat": 4,
                                         "nbformat_minor": 4}), encoding="utf-8")

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import sys
+import tempfile
 from pathlib import Path
+
+from ..files import check_writable, temporary_folder
 
 
 def add_parser(subparsers) -> argparse.ArgumentParser:
@@ -34,10 +38,11 @@ def run(args: argparse.Namespace, lessons: str = "gapless.lessons") -> int:
     from ..measure.device import UnknownDevice
 
     try:
-        if args.json is not None and not args.json.absolute().parent.is_dir():
-            raise SubmissionError(f"the folder of {args.json} does not exist: make it, or name another file")
+        if args.json is not None:
+            check_writable(args.json)
         confinement = require_confinement(args.unconfined)
-        with Grader(args.submission, args.device, args.seed, lessons=lessons, confinement=confinement) as grader:
+        with _temporary_files_in_one_place(), Grader(args.submission, args.device, args.seed, lessons=lessons,
+                                                     confinement=confinement) as grader:
             result = grader.result(lambda text: print(text, file=sys.stderr, flush=True))
         print(as_text(result.to_json()))
         if args.json is not None:
@@ -46,3 +51,15 @@ def run(args: argparse.Namespace, lessons: str = "gapless.lessons") -> int:
         print(f"gapless grade: {error}", file=sys.stderr)
         return 2
     return 0
+
+
+@contextlib.contextmanager
+def _temporary_files_in_one_place():
+    """What grading keeps for a while lies in one folder, which goes even where this process is killed: the next clears it."""
+    before = tempfile.tempdir
+    with temporary_folder() as folder:
+        tempfile.tempdir = str(folder)
+        try:
+            yield
+        finally:
+            tempfile.tempdir = before

@@ -1,7 +1,8 @@
 """Exercise cells: from a cell's source to the learner's function.
 
 A cell is recognised by its first line (:mod:`gapless.marker`). It is run by itself, in a namespace that
-holds only ``torch``, ``nn``, ``F`` and the lesson's names, in the notebook's checks and in grading alike.
+holds only ``torch``, ``nn``, ``F`` and the lesson's names, in the notebook's checks and in grading alike. It is Python:
+Jupyter's ``%magic`` and ``!command`` are refused, in both.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import traceback
 # The library computes what exercises ask for; grading refuses these imports too (gapless.grading.guard).
 _LIBRARY = __name__.partition(".")[0]
 _LIBRARY_NAME = re.compile(rf"{_LIBRARY}(\.\w+)*")
+_JUPYTER_COMMAND = re.compile(r"^(\w[\w, .\[\]]*=)?\s*[%!]|^\?|\?$")
 _ANSWERS = ("views", "lessons")
 # Ways to frames and to what lies behind a function or a virtual tensor.
 _INSIDE = ("f_back", "f_globals", "f_locals", "walk_tb", "walk_stack", "__globals__", "__closure__", "__builtins__",
@@ -47,6 +49,10 @@ def load_function(source: str, name: str, names: dict):
     except CellError:
         raise
     except SyntaxError as error:
+        line = source.splitlines()[error.lineno - 1].strip() if error.lineno else ""
+        if _JUPYTER_COMMAND.search(line):
+            raise CellError(f"`{line}` (line {error.lineno}) is for Jupyter, not Python. Grading runs the cell without "
+                            "Jupyter: take that line out, or put it into another cell") from None
         raise CellError(f"the cell does not compile: {error.msg} (line {error.lineno})") from None
     except NameError as error:
         if error.name == "lesson":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
@@ -178,3 +179,11 @@ class Lesson:
     @property
     def max_points(self) -> float:
         return sum(exercise.max_points for exercise in self.exercises.values())
+
+    def require_packages(self) -> None:
+        """Raise ModuleNotFoundError, with what to do, where a package is missing that this lesson needs."""
+        missing = [name for name in self.packages if importlib.util.find_spec(name) is None]
+        if missing:
+            install = " ".join({"PIL": "pillow"}.get(name, name) for name in missing)
+            raise ModuleNotFoundError(f"lesson {self.id} needs {', '.join(missing)}, missing here: pip install {install}, then "
+                                      "start Python, or the notebook's kernel, again", name=missing[0])

@@ -1,94 +1,336 @@
-"""nbgrader's autograde, made to keep what it has until it has something better.
+"""nbgrader's autograde and its feedback, made to keep what they promise.
 
-With ``--force``, or for a newer submission, nbgrader deletes the graded notebook before it grades the new one, and
-when grading fails it deletes what there is of that too. Here the earlier one is kept aside and put back.
+nbgrader makes rows in the gradebook and a folder in ``autograded/`` before it grades, and takes the folder for a sign that
+a submission is graded: where it is ended in between, the student has 0 points and is skipped ever after. Here a grading is
+made aside. Then the scores are stored in one transaction, and last the graded notebook gets its place; what was there
+before stays until then. Whether a submission is graded is read from all three (:mod:`gapless.grading.standing`).
 """
 
 from __future__ import annotations
 
+import contextlib
+import html
 import os
+import secrets
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
+import nbformat
 import nbgrader.apps.api
 import nbgrader.apps.autogradeapp
-from nbgrader.converters import Autograde
+import nbgrader.apps.generatefeedbackapp
+from nbgrader.api import Gradebook, MissingEntry
+from nbgrader.converters import Autograde, GenerateFeedback, NbGraderException
+from nbgrader.preprocessors import AssignLatePenalties, SaveAutoGrades
+from nbgrader.utils import find_all_files
+from sqlalchemy import text
+from sqlalchemy.exc import DBAPIError
+from traitlets import Bool, Integer
 
-from .preprocessors import check_submitted
+from ..files import InUse, locked, write_json
+from .confine import GradingError
+from .standing import FAILED, GRADED, RECORDS, UNGRADED, Assignment, NoSuchLesson, Standing, Submitted, summary
+from .submission import SubmissionError, plain_notebook
+
+_LOCK = ".autograde.lock"
 
 
 class KeepingAutograde(Autograde):
-    """Autograde that never loses an earlier result to a failure, not even when it is killed."""
+    """Autograde that takes nothing for graded but what is, and never loses an earlier result, not even when it is killed."""
+
+    gradebook_seconds = Integer(60, min=1, help="How long to wait for a gradebook that another program has locked").tag(
+        config=True)
+
+    def start(self):
+        try:
+            with locked(Path(self.coursedir.root) / _LOCK):
+                super().start()
+        except InUse as holder:
+            self._refuse(f"another autograde runs in this course ({holder}): nothing was graded. Wait until it is done")
+        except NoSuchLesson as error:
+            self._refuse(str(error))
+        except DBAPIError as error:
+            self._refuse(f"the gradebook {self.coursedir.db_url} cannot be used: {error.orig}")
+        except OSError as error:
+            self._refuse(f"this course cannot be written: {error}")
+
+    def _refuse(self, why: str):
+        self.log.error(why)
+        raise NbGraderException(why) from None
+
+    def init_notebooks(self):
+        self._assignment = Assignment.open(self.coursedir, self.coursedir.assignment_id)
+        self._students = self._assignment.students(self.coursedir.student_id)
+        if not self._students:
+            self._refuse(f"nothing was handed in: there is no {self._format_source(self.coursedir.assignment_id, '*')}"
+                         if self.coursedir.student_id == "*" else
+                         f"nothing was handed in by {self.coursedir.student_id}")
 
     def convert_notebooks(self):
-        self._finished: set[str] = set()
-        self._kept: dict[str, str] = {}
-        for assignment_id, student_id in self._found():
-            dest = self._destination(assignment_id, student_id)
-            if os.path.isdir(_aside(dest)):
-                self.log.warning("an earlier grading of %s was cut short: its result from before is put back", dest)
-                _put_back(dest)
         try:
-            super().convert_notebooks()
+            with _writing(self.coursedir, self.gradebook_seconds) as gradebook:
+                if _is_sqlite(gradebook):
+                    # That a disk is full or a folder closed shows at the first change only.
+                    gradebook.db.execute(text("CREATE TABLE gapless_trial (id INTEGER)"))
+                    gradebook.db.rollback()
+        except DBAPIError as error:
+            self._refuse(f"the gradebook {self.coursedir.db_url} cannot be written ({error.orig}): nothing was graded")
+        try:
+            for student in self._students:
+                self._grade_or_say_why(student)
         finally:
-            for dest in self._kept:
-                if dest in self._finished:
-                    shutil.rmtree(_aside(dest))
-                else:
-                    self.log.warning("%s is as it was before this grading", dest)
-                    _put_back(dest)
+            standings, words = summary(self._assignment)
+            for line in words.splitlines():
+                self.log.info(line)
+        failed = [each for each in standings if each.student in self._students and each.state != GRADED]
+        for each in failed:
+            self.log.error("There was an error processing assignment '%s' for student '%s': %s", self._assignment.lesson,
+                           each.student.encode("utf-8", "replace").decode(), each.reason or each.state)
+        if failed:
+            raise NbGraderException(f"{len(failed)} of {len(self._students)} submissions have no score of their own")
 
-    def _found(self):
-        for path in self.assignments:
-            path = Path(path)
-            yield path.name, path.parent.name
+    def _grade_or_say_why(self, student: str) -> None:
+        failure = self._assignment.failure_file(student)
+        for place in self._places(student):
+            _mend(place)
+        try:
+            submitted = self._assignment.read(student)
+        except SubmissionError:
+            return  # its standing says why
+        if not self.force and self._assignment.is_graded(student, submitted):
+            self.log.info("Skipping existing assignment: %s is graded", self._places(student)[0])
+            return
+        failure.unlink(missing_ok=True)
+        try:
+            self._grade(student, submitted)
+        except Exception as error:
+            reason = str(error)
+            if isinstance(error, DBAPIError):
+                reason = f"the gradebook could not be written: {error.orig}"
+            elif not isinstance(error, (GradingError, OSError, MissingEntry)):
+                self.log.exception("an error in grading itself")
+                reason = f"{type(error).__name__}: {error}"
+            try:
+                write_json(failure, {"submission": submitted.fingerprint, "reason": reason})
+            except (OSError, ValueError) as another:
+                self.log.error("%s; nor could that be noted: %s", reason, another)
+        finally:
+            for place in self._places(student):
+                _mend(place)
 
-    def _destination(self, assignment_id, student_id):
-        return os.path.normpath(self._format_dest(assignment_id, student_id))
+    def _places(self, student: str) -> tuple[Path, Path]:
+        """Where the graded notebook lies, and where its results."""
+        return (self._assignment.folder(self.coursedir.autograded_directory, student),
+                self._assignment.folder(RECORDS, student))
 
-    def init_destination(self, assignment_id, student_id):
-        dest = self._destination(assignment_id, student_id)
-        if os.path.isdir(dest):
-            _keep(dest)
-            self._kept[dest] = student_id
-        proceed = super().init_destination(assignment_id, student_id)
-        if not proceed:
-            self._finished.add(dest)
-        return proceed
+    def _grade(self, student: str, submitted: Submitted) -> None:
+        lesson = self._assignment.lesson
+        self.log.info("Grading %s of %s", submitted.found.name, student)
+        if not self.create_student:
+            with Gradebook(self.coursedir.db_url, self.coursedir.course_id) as gradebook:
+                gradebook.find_student(student)
+        self.notebooks = [str(self._assignment.folder(self.coursedir.submitted_directory, student) / submitted.found.name)]
+        self.run_pre_convert_hook()
+        resources = {"unique_key": lesson, "output_files_dir": f"{lesson}_files",
+                     "nbgrader": {"student": student, "assignment": lesson, "notebook": lesson, "db_url": self.coursedir.db_url},
+                     "gapless": {"notes": submitted.found.notes}}
+        graded = nbformat.from_dict(plain_notebook(submitted.found.notebook))
+        for self._sanitizing in (True, False):
+            self._init_preprocessors()
+            written, resources = self.exporter.from_notebook_node(graded, resources)
+            graded = nbformat.reads(written, as_version=4)
+        self._sanitizing = True
+        # Tells which results and which graded notebook belong together.
+        grading = secrets.token_hex(8)
+        graded.metadata["gapless"] = {"grading": grading}
+        place, record = self._places(student)
+        new = _new(place)
+        for name, content in submitted.beside.items():
+            (new / name).write_bytes(content)
+        masters = Path(self.coursedir.format_path(self.coursedir.source_directory, ".", lesson))
+        for path in find_all_files(str(masters), self.coursedir.ignore + ["*.ipynb"]):
+            copy = new / Path(path).relative_to(masters)
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(path, copy)
+        (new / f"{lesson}.ipynb").write_text(nbformat.writes(graded), encoding="utf-8")
+        self._allow(new)
+        results = {**resources["gapless"]["results"], "submission": submitted.fingerprint, "file": submitted.found.name,
+                   "grading": grading}
+        write_json(_new(record) / f"{lesson}.json", results)
+        write_json(_aside(record, "new") / f"{lesson}.ipynb", resources["gapless"]["executed"])
+        self._store(student, submitted, graded)
+        for each in (record, place):
+            _take_place(each)
+        self.run_post_convert_hook()
 
-    def convert_single_notebook(self, notebook_filename):
-        check_submitted(notebook_filename, Path(notebook_filename).stem, ())
-        super().convert_single_notebook(notebook_filename)
+    def _allow(self, folder: Path) -> None:
+        """nbgrader's permissions."""
+        for path in folder.rglob("*"):
+            if path.is_file():
+                path.chmod(int(str(self.permissions), 8))
+        if self.coursedir.groupshared:
+            for path in (folder, folder.parent, *(each for each in folder.rglob("*") if each.is_dir())):
+                with contextlib.suppress(PermissionError):
+                    path.chmod((path.stat().st_mode | 0o2770) & 0o2777)
+
+    def _store(self, student: str, submitted: Submitted, graded) -> None:
+        """All that the gradebook has of a submission, at once or not at all, where nbgrader stores it bit by bit."""
+        lesson = self._assignment.lesson
+        with _writing(self.coursedir, self.gradebook_seconds) as gradebook:
+            gradebook.update_or_create_student(student)
+            submission = gradebook.update_or_create_submission(lesson, student)
+            submission.timestamp = submitted.timestamp
+            saver = SaveAutoGrades(parent=self)
+            saver.gradebook, saver.notebook_id, saver.assignment_id, saver.student_id = gradebook, lesson, lesson, student
+            for number, cell in enumerate(graded.cells):
+                saver.preprocess_cell(cell, {}, number)
+            notebook = gradebook.find_submission_notebook(lesson, lesson, student)
+            notebook.late_submission_penalty = None
+            if submission.total_seconds_late > 0:
+                late = AssignLatePenalties(parent=self)
+                late.init_plugin()
+                penalty = late.plugin_inst.late_submission_penalty(student, notebook.score, submission.total_seconds_late)
+                if penalty is not None:
+                    notebook.late_submission_penalty = late._check_late_penalty(notebook, penalty)
+
+
+class TrueFeedback(GenerateFeedback):
+    """Feedback pages for what is graded, and for what could not be graded a page that says what to hand in.
+
+    Pages are made anew each time: nbgrader leaves an old one where the submission's time is the same.
+    """
+
+    force = Bool(True, help="Whether to make pages that are there already anew").tag(config=True)
+
+    def start(self):
+        try:
+            super().start()
+        except NoSuchLesson as error:
+            self.log.error(str(error))
+            raise NbGraderException(str(error)) from None
+
+    def init_notebooks(self):
+        self._assignment = Assignment.open(self.coursedir, self.coursedir.assignment_id)
+        self._standings = {student: self._assignment.standing(student)
+                           for student in self._assignment.students(self.coursedir.student_id)}
+        self.assignments = {}
+        for student, standing in self._standings.items():
+            if standing.state == UNGRADED:
+                self.log.warning("%s: what was handed in is not graded yet; %s", student,
+                                 "the page is that of the earlier grading" if standing.pages else "there is no page")
+            if standing.pages and standing.state != FAILED:
+                folder = self._format_source(self._assignment.lesson, student)
+                self.assignments[folder] = [os.path.join(folder, f"{self._assignment.lesson}.ipynb")]
+        if not self._standings:
+            raise NbGraderException(f"nothing was handed in of {self._assignment.lesson}")
+
+    def convert_notebooks(self):
+        for standing in self._standings.values():
+            if standing.state == FAILED:
+                self._write_reason(standing)
+        super().convert_notebooks()
 
     def set_permissions(self, assignment_id, student_id):
+        # A learner fetches the page by the name of the file that was handed in.
+        name = self._assignment.handed_in_as(student_id)
+        folder = self._assignment.folder(self.coursedir.feedback_directory, student_id)
+        page = folder / f"{self._assignment.lesson}.html"
+        if name and Path(name).stem != page.stem:
+            shutil.copy(page, folder / f"{Path(name).stem}.html")
         super().set_permissions(assignment_id, student_id)
-        # nbgrader's last step for a submission.
-        self._finished.add(self._destination(assignment_id, student_id))
+
+    def _write_reason(self, standing: Standing) -> None:
+        folder = self._assignment.folder(self.coursedir.feedback_directory, standing.student)
+        submitted = self._assignment.folder(self.coursedir.submitted_directory, standing.student)
+        lesson, reason = self._assignment.lesson, html.escape(standing.reason.encode("utf-8", "replace").decode())
+        if standing.by_learner:
+            words = f"<p>{reason}.</p><p>Open the notebook in JupyterLab, save it, and hand it in again as {lesson}.ipynb.</p>"
+        else:
+            words = ("<p>Grading itself failed. That is no fault of yours, and there is nothing to hand in again: your "
+                     "instructor has the reason.</p>")
+        if standing.score is not None:
+            words += f"<p>What you handed in before was graded: its {standing.score:g} points stay until then.</p>"
+        page = (f'<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><title>{lesson}: not graded</title></head>'
+                f"<body><h1>{lesson} could not be graded</h1>{words}</body></html>\n")
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        names = {lesson}
+        with contextlib.suppress(OSError):
+            names |= {Path(each.name).stem for each in os.scandir(submitted) if each.name.endswith(".ipynb")}
+        for name in names:
+            (folder / f"{name}.html").write_text(page, encoding="utf-8")
+        with contextlib.suppress(SubmissionError):
+            for name, content in self._assignment.beside(standing.student).items():
+                (folder / name).write_bytes(content)
+        super().set_permissions(lesson, standing.student)
 
 
 def use_keeping_autograde() -> None:
-    """Make ``nbgrader autograde`` and the formgrader use :class:`KeepingAutograde`; for ``nbgrader_config.py``.
+    """Make nbgrader's commands and its formgrader use :class:`KeepingAutograde` and :class:`TrueFeedback`; for
+    ``nbgrader_config.py``.
 
-    nbgrader has no setting for the class.
+    nbgrader has no setting for these classes.
     """
-    nbgrader.apps.autogradeapp.Autograde = KeepingAutograde
-    nbgrader.apps.api.Autograde = KeepingAutograde
+    for module in (nbgrader.apps.autogradeapp, nbgrader.apps.api):
+        module.Autograde = KeepingAutograde
+    for module in (nbgrader.apps.generatefeedbackapp, nbgrader.apps.api):
+        module.GenerateFeedback = TrueFeedback
 
 
-def _aside(dest: str) -> str:
-    head, tail = os.path.split(dest)
-    return os.path.join(head, f".{tail}.before")
+@contextlib.contextmanager
+def _writing(course, seconds: int) -> Iterator[Gradebook]:
+    """The gradebook in one transaction: what is done in it is stored together in the end, or nothing where it raises.
+
+    nbgrader's own functions commit at every step; here those commits wait. Raises sqlalchemy's DBAPIError where another
+    program holds the gradebook for ``seconds``.
+    """
+    with Gradebook(course.db_url, course.course_id) as gradebook:
+        session = gradebook.db
+        if _is_sqlite(gradebook):
+            session.execute(text(f"PRAGMA busy_timeout = {1000 * seconds}"))
+            # Else the lock is asked for at the first change, where SQLite may refuse without waiting.
+            session.execute(text("BEGIN IMMEDIATE"))
+        commit, session.commit = session.commit, session.flush
+        try:
+            yield gradebook
+            commit()
+        except BaseException:
+            session.rollback()
+            raise
 
 
-def _keep(dest: str) -> None:
-    """Copy ``dest`` aside; the copy has its final name only once it is whole."""
-    aside = _aside(dest)
-    shutil.rmtree(aside + ".tmp", ignore_errors=True)
-    shutil.copytree(dest, aside + ".tmp")
-    os.replace(aside + ".tmp", aside)
+def _is_sqlite(gradebook: Gradebook) -> bool:
+    return gradebook.engine.dialect.name == "sqlite"
 
 
-def _put_back(dest: str) -> None:
-    if os.path.isdir(dest):
-        shutil.rmtree(dest)
-    os.replace(_aside(dest), dest)
+# -- folders that change at once ------------------------------------------------------------------
+
+def _aside(place: Path, what: str) -> Path:
+    return place.with_name(f".{place.name}.{what}")
+
+
+def _new(place: Path) -> Path:
+    """An empty folder beside ``place``, for what is to take its place."""
+    new = _aside(place, "new")
+    shutil.rmtree(new, ignore_errors=True)
+    new.mkdir(parents=True)
+    return new
+
+
+def _take_place(place: Path) -> None:
+    """Put what was made by :func:`_new` where it belongs. Ended in between, :func:`_mend` puts the old back."""
+    before = _aside(place, "before")
+    if place.exists():
+        os.replace(place, before)
+    os.replace(_aside(place, "new"), place)
+    shutil.rmtree(before, ignore_errors=True)
+
+
+def _mend(place: Path) -> None:
+    """Clear what a grading that was ended left beside ``place``."""
+    before = _aside(place, "before")
+    if before.exists() and not place.exists():
+        os.replace(before, place)
+    for what in ("before", "new"):
+        shutil.rmtree(_aside(place, what), ignore_errors=True)

@@ -34,13 +34,14 @@ from .submission import Submission, read_submission
 @dataclass(frozen=True)
 class Result:
     """What a submission scored. ``device`` is the name it was asked for by, like ``vgpu:a10g``;
-    ``confinement`` says what kept the learner's code in."""
+    ``confinement`` says what kept the learner's code in. ``seed`` made the hidden inputs: for the instructor only."""
 
     lesson: str
     device: str
     simulated: bool
     verdicts: list[Verdict]
     confinement: str
+    seed: int
     notes: list[str] = field(default_factory=list)
 
     @property
@@ -52,10 +53,10 @@ class Result:
         return math.fsum(verdict.points for verdict in self.verdicts)
 
     def to_json(self) -> dict:
-        """Plain JSON types; holds neither the seed nor any hidden input."""
+        """Plain JSON types. Holds the seed, from which the hidden inputs can be made: not for learners."""
         return {"lesson": self.lesson, "device": self.device, "simulated": self.simulated, "score": self.score,
                 "max_score": self.max_score, "checks": [verdict.to_json() for verdict in self.verdicts],
-                "confinement": self.confinement, "notes": self.notes}
+                "confinement": self.confinement, "seed": self.seed, "notes": self.notes}
 
     def write(self, path: str | os.PathLike) -> None:
         """Write the JSON to ``path``, whole or not at all."""
@@ -77,7 +78,7 @@ class Grader:
     the one the notebook is found to be for. ``device``: a name as for :func:`gapless.device`. ``seed``
     makes the hidden inputs; by default nobody can know it. ``lessons`` is the package that holds
     the lessons. Without ``confinement`` one is required: see :func:`.confine.require_confinement`. Raises SubmissionError,
-    UnknownDevice, GradingError.
+    UnknownDevice, GradingError, the last also where a package is missing that the lesson needs.
     """
 
     def __init__(self, submission: Submission | str | os.PathLike, device: str | None = None,
@@ -89,9 +90,13 @@ class Grader:
             submission = read_submission(submission, known_exercises(lessons), lesson)
         self.submission = submission
         self.lesson: Lesson = importlib.import_module(lessons).find_lesson(submission.lesson_id)
+        try:
+            self.lesson.require_packages()
+        except ModuleNotFoundError as error:
+            raise GradingError(str(error)) from None
         self.device = device or os.environ.get(VARIABLE) or ("cuda" if torch.cuda.is_available() else "vgpu")
         find_device(self.device)
-        self._seed = secrets.randbits(64) if seed is None else seed
+        self.seed = secrets.randbits(64) if seed is None else seed
         self._limits = limits
         self.confinement = confinement or require_confinement()
         self._stop = threading.Event()
@@ -144,7 +149,7 @@ class Grader:
             progress(f"{i}/{len(self.lesson.exercises)} {name}: {math.fsum(v.earned for v in graded):g} of "
                      f"{math.fsum(v.points for v in graded):g} points")
         return Result(self.lesson.id, self.device, self.device.startswith("vgpu"), verdicts,
-                      self.confinement.description, self.submission.notes)
+                      self.confinement.description, self.seed, self.submission.notes)
 
     def write(self, path: str | os.PathLike) -> Result:
         """Write the whole result to ``path``, and return it."""
@@ -153,7 +158,7 @@ class Grader:
         return result
 
     def _grade(self, exercise: Exercise) -> Graded:
-        plan = exercise.plan(seed_for(self._seed, exercise.name))
+        plan = exercise.plan(seed_for(self.seed, exercise.name))
         evidence = self._ask(exercise, plan)
         verdicts = judge(exercise, plan, evidence)
         if not math.isclose(math.fsum(verdict.points for verdict in verdicts), exercise.max_points):
@@ -167,7 +172,7 @@ class Grader:
             blank.error = (f"no code cell begins with the line '# exercise: {exercise.name}': put that line back at "
                            "the top of the exercise's cell, or copy the cell from the lesson's notebook")
             return blank
-        order = seed_for(self._seed, f"{exercise.name}: order")
+        order = seed_for(self.seed, f"{exercise.name}: order")
         try:
             return self._asker.ask(exercise, plan, source, order)
         except Ended as end:

@@ -7,28 +7,25 @@ learner's notebook is never executed, and what a grade cell displays is put ther
 
 from __future__ import annotations
 
-import os
-import tempfile
-from pathlib import Path
+import secrets
 
 import nbformat
 from nbgrader.api import Gradebook
-from nbgrader.preprocessors import NbGraderPreprocessor, SaveAutoGrades
+from nbgrader.preprocessors import NbGraderPreprocessor
 from nbgrader.utils import determine_grade
 from traitlets import Bool, Integer, Unicode
 
 from ..course.verdicts import as_html, points
-from ..files import write_json
+from ..files import temporary_folder
 from ..marker import exercise_name
 from .confine import GradingError, require_confinement
-from .submission import read_submission
+from .standing import CHECK
 from .testnotebook import FOLDER, find_test_notebook, run_test_notebook
-
-CHECK = "check_"  # the grade cell of exercise NAME is check_NAME
 
 
 class RestoreLesson(NbGraderPreprocessor):
-    """Gives the cells of a submission back the metadata that the gradebook knows.
+    """Gives the cells of a submission (as :func:`gapless.grading.submission.plain_notebook` leaves it) back the metadata that
+    the gradebook knows.
 
     Exercise cells are known by their marker lines (of several the last counts, as in grading), check cells by
     their id or text. What is missing is put back: a check cell behind its exercise, an
@@ -50,8 +47,7 @@ class RestoreLesson(NbGraderPreprocessor):
                 | ({"points": grades[cell.name]} if cell.name in grades else {})
                 for cell in notebook.source_cells}
         exercises = [name for name, source in self._source.items() if exercise_name(source) == name]
-        self._minor = nb.get("nbformat_minor", 5)
-        cells = [self._tidy(cell) for cell in nb.cells]
+        cells = [(cell, cell.metadata.pop("nbgrader", {}).get("grade_id")) for cell in nb.cells]
         place = {}
         for i, (cell, stated) in enumerate(cells):
             name = self._recognise(cell, stated, exercises)
@@ -81,21 +77,12 @@ class RestoreLesson(NbGraderPreprocessor):
         nb.cells = [cell for i in sorted(restored) for cell in restored[i]]
         return nb, resources
 
-    def _tidy(self, cell):
-        """(the cell in proper form without nbgrader's metadata, the id that it had there)."""
-        if not isinstance(cell.get("metadata"), dict):
-            cell["metadata"] = nbformat.from_dict({})
-        if cell.get("cell_type") == "code":
-            cell["outputs"], cell["execution_count"] = [], None
-        stated = cell.metadata.pop("nbgrader", None)
-        return cell, stated.get("grade_id") if isinstance(stated, dict) else None
-
     def _recognise(self, cell, stated, exercises):
         if cell.cell_type == "code":
             name = exercise_name(cell.source)
             if name is not None:
                 return name if name in exercises else None
-        if isinstance(stated, str) and stated in self._known and stated not in exercises:
+        if stated in self._known and stated not in exercises:
             return stated if cell.cell_type == self._known[stated]["cell_type"] else None
         text = cell.source.strip()
         for name, known in self._known.items():
@@ -105,23 +92,19 @@ class RestoreLesson(NbGraderPreprocessor):
 
     def _cell(self, name, source):
         new = nbformat.v4.new_code_cell if self._known[name]["cell_type"] == "code" else nbformat.v4.new_markdown_cell
-        cell = new(source, metadata={"nbgrader": dict(self._known[name])})
-        if self._minor < 5:
-            cell.pop("id", None)
-        return cell
+        return new(source, metadata={"nbgrader": dict(self._known[name])})
 
 
 class GradeWithPapermill(NbGraderPreprocessor):
     """Grades the notebook by the lesson's test notebook and shows the result in the grade cells.
 
     Each grade cell gets one output: its points, which is what nbgrader reads, and for people the checks with
-    their messages, and the timeline of the learner's step. Where grading itself fails, or there is no sandbox, this raises
-    GradingError, so that nbgrader stores nothing.
+    their messages, and the timeline of the learner's step. The results JSON and the executed test notebook are in
+    the resources, ``gapless.results`` and ``gapless.executed``; what ``gapless.notes`` there says is shown to the learner.
+    Where grading itself fails, or there is no sandbox, this raises GradingError, so that nothing is stored.
     """
 
     test_notebooks = Unicode(FOLDER, help="Folder of the test notebooks, from the course's root").tag(config=True)
-    records = Unicode("results", help="Folder for each submission's results.json and executed test notebook, "
-                                      "from the course's root; not for learners").tag(config=True)
     device = Unicode("", help="Device to grade on; by default the course's device").tag(config=True)
     unconfined = Bool(False, help="Grade without a sandbox where there is none: graded code can then read and change your "
                                   "files, the gradebook included").tag(config=True)
@@ -131,14 +114,12 @@ class GradeWithPapermill(NbGraderPreprocessor):
         require_confinement(self.unconfined)
         info = resources["nbgrader"]
         test_notebook = find_test_notebook(info["notebook"], self.test_notebooks)
-        record = Path(self.records) / info["student"] / info["assignment"]
-        record.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix="gapless-") as folder:
-            submission = Path(folder) / f"{info['notebook']}.ipynb"
+        with temporary_folder() as folder:
+            submission = folder / f"{info['notebook']}.ipynb"
             submission.write_text(nbformat.writes(nb), encoding="utf-8")
             for _ in range(self.attempts):
-                results, executed = run_test_notebook(test_notebook, submission, self.device or None,
-                                                      output=record / f"{info['notebook']}.ipynb",
+                seed = secrets.randbits(64)
+                results, executed = run_test_notebook(test_notebook, submission, self.device or None, seed,
                                                       unconfined=self.unconfined)
                 if not any(check["outcome"] == "inconclusive" for check in results["checks"]):
                     break
@@ -147,13 +128,17 @@ class GradeWithPapermill(NbGraderPreprocessor):
                                    "again when the machine is quiet")
         if results["lesson"] != info["notebook"]:
             raise GradingError(f"the test notebook {test_notebook} is for lesson {results['lesson']}")
-        notes = results["notes"]
+        if results["seed"] != seed:
+            raise GradingError(f"the test notebook {test_notebook} does not use the seed it is given: make it anew with "
+                               "make notebooks")
+        ours = resources.setdefault("gapless", {})
+        notes = [*ours.get("notes", []), *results["notes"]]
         for cell in nb.cells:
             known = cell.metadata.get("nbgrader", {})
             if known.get("grade") and str(known.get("grade_id", "")).startswith(CHECK):
                 self._fill(cell, known, results, executed, notes)
                 notes = ()  # once is enough
-        write_json(record / f"{info['notebook']}.json", results)
+        ours.update(results=results, executed=executed)
         self.log.info("%s: %g of %g points; %s", info["student"], results["score"], results["max_score"],
                       results["confinement"])
         return nb, resources
@@ -183,26 +168,3 @@ def _pictures(executed, exercise: str) -> list:
                                                            "width": _PICTURE_WIDTH}})
             for cell in executed["cells"] if cell["metadata"].get("gapless", {}).get("exercise") == exercise
             for output in cell.get("outputs", []) if {"image/png", "text/plain"} <= set(output.get("data", {}))]
-
-
-class SaveScoresAtOnce(SaveAutoGrades):
-    """Stores the scores of a notebook all at once or not at all, where nbgrader stores them cell by cell."""
-
-    def preprocess(self, nb, resources):
-        info = resources["nbgrader"]
-        self.notebook_id, self.assignment_id, self.student_id = info["notebook"], info["assignment"], info["student"]
-        with Gradebook(info["db_url"]) as self.gradebook:
-            session = self.gradebook.db
-            commit, session.commit = session.commit, session.flush
-            try:
-                nb, resources = NbGraderPreprocessor.preprocess(self, nb, resources)
-                commit()
-            except BaseException:
-                session.rollback()
-                raise
-        return nb, resources
-
-
-def check_submitted(path: str | os.PathLike, lesson_id: str, exercises) -> None:
-    """Raise SubmissionError, with words for the instructor, where the file at ``path`` is not a notebook."""
-    read_submission(path, {lesson_id: exercises}, lesson_id)

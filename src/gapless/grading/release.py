@@ -10,11 +10,11 @@ import os
 import shutil
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
 import nbformat
 
+from ..files import temporary_folder
 from ..lessons import LESSONS, Lesson
 from .testnotebook import FOLDER
 
@@ -44,8 +44,7 @@ def make_course(root: Path, course: Path) -> None:
 def generate(root: Path, into: Path) -> list[Path]:
     """Generate the learners' notebooks of all lessons in ``root/solutions`` into the folder ``into``; their paths."""
     written = []
-    with tempfile.TemporaryDirectory(prefix="gapless-release-") as folder:
-        course = Path(folder)
+    with temporary_folder("gapless-release-") as course:
         make_course(root, course)
         for lesson in sorted(path.name for path in (root / "solutions").iterdir() if path.is_dir()):
             run_nbgrader(course, "generate_assignment", lesson)

@@ -17,7 +17,8 @@ def as_text(result: dict, width: int = 100) -> str:
         lines.append(f"  {check['id']:<{names}}  {sign:<11}  {check['earned']:>4g} of {check['points']:g}")
         for paragraph in check["message"].splitlines():
             lines += textwrap.wrap(paragraph, width, initial_indent="      ", subsequent_indent="      ")
-    lines += ["", *(f"Note: {note}" for note in result["notes"]), f"Confinement: {result['confinement']}"]
+    lines += ["", *(f"Note: {note}" for note in result["notes"]), f"Confinement: {result['confinement']}",
+              f"Seed of the hidden inputs: {result['seed']} (--seed repeats them)"]
     return "\n".join(lines)
 
 

@@ -5,12 +5,14 @@ Needs the standard library only, so that a notebook can be read wherever it was 
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from ..files import read_regular
 from ..marker import exercise_name
 
 _LARGEST_FILE = 100 * 2**20  # bytes; a notebook with its pictures stays far below
@@ -85,11 +87,10 @@ def read_notebook_bytes(path: str | os.PathLike) -> bytes:
     if path.is_dir():
         raise SubmissionError(f"{path} is a folder: name the notebook (.ipynb) in it")
     try:
-        if path.stat().st_size > _LARGEST_FILE:
-            raise SubmissionError(
-                f"{path} is larger than {_LARGEST_FILE // 2**20} MB: clear its outputs and save it again")
-        return path.read_bytes()
+        return read_regular(path, _LARGEST_FILE)
     except OSError as error:
+        if error.errno == errno.EFBIG:
+            raise SubmissionError(f"{path}: {error.strerror}. Clear the notebook's outputs and save it again") from None
         raise SubmissionError(f"{path} cannot be read: {error.strerror or error}") from None
 
 
@@ -121,18 +122,120 @@ def cell_source(cell: dict) -> str:
     source = cell.get("source", "")
     if isinstance(source, list):
         source = "".join(line for line in source if isinstance(line, str))
-    return source if isinstance(source, str) else ""
+    return source.replace("\r\n", "\n") if isinstance(source, str) else ""
 
 
-def _which_lesson(path: Path, notebook: dict, names: list[str], lessons: Mapping[str, Iterable[str]]) -> str:
+def _stated_lesson(notebook: dict) -> str | None:
     try:
         stated = notebook["metadata"]["gapless"]["lesson"]
     except (KeyError, TypeError):
-        stated = None
-    if isinstance(stated, str) and stated:
+        return None
+    return stated if isinstance(stated, str) and stated else None
+
+
+def _which_lesson(path: Path, notebook: dict, names: list[str], lessons: Mapping[str, Iterable[str]]) -> str:
+    if stated := _stated_lesson(notebook):
         return stated
     shared = {lesson: len(set(names) & set(exercises)) for lesson, exercises in lessons.items()}
     best = max(shared, key=shared.get, default=None)
     if best is not None and shared[best]:
         return best
     return path.stem
+
+
+# -- a folder that was handed in ------------------------------------------------------------------
+
+@dataclass(frozen=True)
+class HandedIn:
+    """The notebook in a folder: its file's ``name``, what is in it (``content``) and the same as JSON (``notebook``).
+
+    ``notes`` tell the learner which file was taken where that is not plain.
+    """
+
+    name: str
+    content: bytes
+    notebook: dict
+    notes: list[str] = field(default_factory=list)
+
+
+def find_handed_in(folder: str | os.PathLike, lesson_id: str, exercises: Iterable[str]) -> HandedIn:
+    """The notebook of a lesson in ``folder``: the file ``LESSON.ipynb``, else, whatever it is called, the one whose content
+    says that it is for the lesson.
+
+    ``exercises``: the names of the lesson's. Raises SubmissionError, with words for the learner, where there is no such
+    notebook, where there are several, or where it has none of the exercises.
+    """
+    folder, exercises = Path(folder), set(exercises)
+    expected = f"{lesson_id}.ipynb"
+    try:
+        names = sorted(entry.name for entry in os.scandir(folder) if not entry.name.startswith("."))
+    except OSError as error:
+        raise SubmissionError(f"what was handed in is no folder that can be read ({error.strerror}): hand in {expected}"
+                              ) from None
+    notebooks = [name for name in names if ".ipynb" in name or name.endswith(".json")]
+    notes = []
+    if expected in names:
+        name, found = expected, _read_named(folder / expected)
+        others = [name for name in notebooks if name != expected]
+        if others:
+            notes.append(f"Graded is {expected}. Also handed in, and not graded: {', '.join(others)}.")
+    else:
+        readable, reasons = {}, []
+        for name in notebooks:
+            try:
+                readable[name] = _read_named(folder / name)
+            except SubmissionError as error:
+                reasons.append(str(error))
+        fitting = {name: each for name, each in readable.items() if _is_for(each[1], lesson_id, exercises)}
+        if not fitting:
+            there = "; ".join([*reasons, *(f"{name} is for another lesson" for name in readable)])
+            raise SubmissionError(f"no notebook of lesson {lesson_id} was handed in" + (f" ({there})" if there else "")
+                                  + f": hand in {expected}")
+        if len(fitting) > 1:
+            raise SubmissionError(f"{len(fitting)} notebooks of lesson {lesson_id} were handed in ({', '.join(fitting)}): "
+                                  f"hand in one, as {expected}")
+        (name, found), = fitting.items()
+        notes.append(f"The file is called {name}, not {expected}: it was found by what is in it.")
+    content, notebook = found
+    if exercises and not exercises & set(_marked(notebook)):
+        raise SubmissionError(f"{name} has none of the exercises of lesson {lesson_id}, whose cells begin with a line such as "
+                              f"'# exercise: {min(exercises)}': hand in that lesson's notebook")
+    return HandedIn(name, content, notebook, notes)
+
+
+def plain_notebook(notebook: dict) -> dict:
+    """``notebook``, as :func:`parse_notebook` gives it, in notebook format 4.5 with its cells' types and sources and the ids
+    that nbgrader gave them: no outputs, no other metadata, no text that cannot be written to a file."""
+    def text(value: str) -> str:
+        return value.encode("utf-8", "replace").decode("utf-8")
+
+    cells = []
+    for number, cell in enumerate(notebook["cells"]):
+        kind = cell.get("cell_type") if cell.get("cell_type") in ("code", "markdown") else "raw"
+        plain = {"cell_type": kind, "id": f"cell-{number}", "metadata": {}, "source": text(cell_source(cell))}
+        try:
+            plain["metadata"]["nbgrader"] = {"grade_id": text(cell["metadata"]["nbgrader"]["grade_id"])}
+        except (KeyError, TypeError, AttributeError):
+            pass
+        if kind == "code":
+            plain |= {"outputs": [], "execution_count": None}
+        cells.append(plain)
+    return {"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": cells}
+
+
+def _read_named(path: Path) -> tuple[bytes, dict]:
+    """What is in the file, and the same as JSON; errors call it by its name alone, which is all the learner knows."""
+    try:
+        content = read_notebook_bytes(path)
+    except SubmissionError as error:
+        raise SubmissionError(str(error).replace(str(path), path.name, 1)) from None
+    return content, parse_notebook(content, path.name)
+
+
+def _marked(notebook: dict) -> list[str]:
+    """The names in the first lines of its cells, whatever their type."""
+    return [name for cell in notebook["cells"] if (name := exercise_name(cell_source(cell)))]
+
+
+def _is_for(notebook: dict, lesson_id: str, exercises: set[str]) -> bool:
+    return _stated_lesson(notebook) == lesson_id or bool(exercises & set(_marked(notebook)))

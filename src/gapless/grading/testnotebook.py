@@ -10,11 +10,10 @@ import contextlib
 import json
 import os
 import sys
-import tempfile
 import threading
 from pathlib import Path
 
-from ..files import write_json
+from ..files import temporary_folder
 from .confine import UNCONFINED, GradingError
 
 FOLDER = "autograde"
@@ -31,20 +30,18 @@ def find_test_notebook(lesson_id: str, folder: str | os.PathLike = FOLDER) -> Pa
 
 
 def run_test_notebook(notebook: str | os.PathLike, submission: str | os.PathLike, device: str | None = None,
-                      seed: int | None = None, output: str | os.PathLike | None = None,
-                      unconfined: bool = False) -> tuple[dict, dict]:
+                      seed: int | None = None, unconfined: bool = False) -> tuple[dict, dict]:
     """Run a test notebook on the notebook file ``submission``: (results JSON, executed notebook).
 
-    ``device`` and ``seed`` as for :class:`gapless.grading.grade.Grader`. ``output``: where to keep the executed
-    notebook, which holds the seed. ``unconfined``: whether to grade without a sandbox where there is none. Raises
+    ``device`` and ``seed`` as for :class:`gapless.grading.grade.Grader`; what is returned holds the seed.
+    ``unconfined``: whether to grade without a sandbox where there is none. Raises
     GradingError where the notebook does not run to its end.
     """
     try:
         import papermill
     except ImportError:
         raise GradingError("this needs papermill: pip install 'gapless[grading]'") from None
-    with tempfile.TemporaryDirectory(prefix="gapless-", ignore_cleanup_errors=True) as folder:
-        folder = Path(folder)
+    with temporary_folder() as folder:
         results = folder / "results.json"
         try:
             with _own_kernel(folder, {UNCONFINED: "1"} if unconfined else {}):
@@ -52,20 +49,19 @@ def run_test_notebook(notebook: str | os.PathLike, submission: str | os.PathLike
                     os.path.abspath(notebook), None, kernel_name=_KERNEL, progress_bar=False, cwd=str(folder),
                     parameters={"submission": os.path.abspath(submission), "device": device, "seed": seed,
                                 "results": str(results)})
-            checked = check_results(json.loads(results.read_text(encoding="utf-8")))
+            return check_results(json.loads(results.read_text(encoding="utf-8"))), executed
         except GradingError:
             raise
+        except papermill.PapermillExecutionError as error:
+            raise GradingError(f"the test notebook {notebook} did not run to its end: {error.ename}: {error.evalue}") from error
         except Exception as error:
             raise GradingError(f"the test notebook {notebook} did not run to its end: {error}") from error
-        if output is not None:
-            write_json(output, executed)
-        return checked, executed
 
 
 def check_results(results) -> dict:
     """``results`` where it has the agreed form. Raises GradingError."""
     try:
-        for key in ("lesson", "device", "simulated", "score", "max_score", "confinement", "notes"):
+        for key in ("lesson", "device", "simulated", "score", "max_score", "confinement", "seed", "notes"):
             results[key]
         for check in results["checks"]:
             if not 0 <= check["earned"] <= check["points"]:
@@ -78,13 +74,19 @@ def check_results(results) -> dict:
 
 @contextlib.contextmanager
 def _own_kernel(folder: Path, environment: dict[str, str]):
-    """A kernel specification for this interpreter, first on the path where kernels are looked for."""
+    """A kernel specification for this interpreter, first on the path where kernels are looked for.
+
+    What the kernel keeps for a while lies in ``folder`` too: it goes with it, even where the kernel is killed.
+    """
     spec = folder / "jupyter" / "kernels" / _KERNEL
     spec.mkdir(parents=True)
+    temporary = folder / "tmp"
+    temporary.mkdir()
     (spec / "kernel.json").write_text(json.dumps({
         "argv": [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}",
                  "--HistoryManager.hist_file=:memory:"],
-        "display_name": "Python 3", "language": "python", "env": environment}), encoding="utf-8")
+        "display_name": "Python 3", "language": "python",
+        "env": {**dict.fromkeys(("TMPDIR", "TEMP", "TMP"), str(temporary)), **environment}}), encoding="utf-8")
     with _environment:
         before = os.environ.get("JUPYTER_PATH")
         os.environ["JUPYTER_PATH"] = os.pathsep.join(filter(None, [str(spec.parent.parent), before]))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import linecache
+import os
 import re
 import sys
 from collections.abc import Callable
@@ -34,6 +35,16 @@ from .progress_file import record_check, record_hint
 
 # The seed of the checks in a notebook. Grading draws its own.
 _SEED = 0
+
+# Set where nbgrader validates a notebook: it takes a cell for passed unless the cell raises, whatever it shows.
+_VALIDATING = "NBGRADER_VALIDATING"
+
+
+class NotPassed(AssertionError):
+    """A check that did not pass, for nbgrader's *Validate*; the message is the check's."""
+
+    def _render_traceback_(self) -> list[str]:
+        return str(self).splitlines()
 
 
 @dataclass(frozen=True)
@@ -96,11 +107,13 @@ class CheckResult:
 class Notebook:
     """One lesson in a notebook: ``Notebook("02_masked_loss")``, then ``check`` and ``hint``.
 
-    ``device``: a name as for :func:`gapless.device`. Raises UnknownLesson, UnknownDevice.
+    ``device``: a name as for :func:`gapless.device`. Raises UnknownLesson, UnknownDevice, and ModuleNotFoundError where a
+    package is missing that the lesson needs.
     """
 
     def __init__(self, lesson_id: str, device: str | None = None):
         self.lesson = find_lesson(lesson_id)
+        self.lesson.require_packages()
         self._device_text = device
         self.device = choose_device(device)
         self.results: dict[str, CheckResult] = {}  # of the last check of each exercise
@@ -119,7 +132,10 @@ class Notebook:
         it. What it prints is shown in short. Raises ValueError if the function's name is no exercise of this lesson.
         """
         name = function if isinstance(function, str) else getattr(function, "__name__", "")
-        return self._check(self._exercise(name), lambda: self._from_cell(function, name))
+        result = self._check(self._exercise(name), lambda: self._from_cell(function, name))
+        if os.environ.get(_VALIDATING) and not result.passed:
+            raise NotPassed(str(result))
+        return result
 
     def check_source(self, name: str, source: str) -> CheckResult:
         """Check the exercise ``name`` with the text of its cell, as :meth:`check` does with the cell that was run."""
@@ -251,17 +267,18 @@ class Notebook:
         source = _newest_cell(name) or "".join(linecache.getlines(filename))
         if exercise_name(source) == name:
             return load_function(source, name, self.lesson.names())
-        if is_notebook_cell(filename):
+        if is_notebook_cell(filename) or _shell() is not None and not os.path.exists(filename):
             raise CellError(f"the cell that defines {name} does not begin with the line '# exercise: {name}': put it back, "
                             "grading finds the cell by it")
         return function  # from a file: a script or a test
 
 
 def _newest_cell(name: str) -> str | None:
-    """The source of the cell marked ``name`` that was run last, whether or not it ran to its end; None outside
-    IPython."""
+    """The text of the cell marked ``name`` that was run last, as it stands in the notebook, whether or not it ran to its end;
+    None outside IPython."""
     shell = _shell()
-    history = shell.user_ns.get("In", []) if shell is not None else []
+    # ``In`` holds what IPython has made of the text, where magics are calls: grading gets the text.
+    history = shell.history_manager.input_hist_raw if shell is not None else []
     return next((source for source in reversed(history) if exercise_name(source) == name), None)
 
 

@@ -22,7 +22,7 @@ def slow_square(x):
 
 def _exercise(name, slow):
     return Exercise(name, slow, _cases, {"values": 2.0, "step_time": 1.0}, hints=("one", "two", "three"),
-                    step=lambda function, device: lambda: function(torch.ones(1000)))
+                    step=lambda function, device: lambda: function(torch.ones(100, device=device)), max_time_ratio={"step_time": 0.1})
 
 
 LESSON = Lesson("77_toy", "Toy", {"double": _exercise("double", slow_double), "square": _exercise("square", slow_square)},
