@@ -9,6 +9,7 @@ import pytest
 
 from gapless.commands import grade as command
 
+from .. import ROOT
 from ..grading.toy import GOOD_DOUBLE, PACKAGE, SLOW_SQUARE, notebook, write
 
 

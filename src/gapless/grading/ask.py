@@ -15,7 +15,6 @@ import os
 import select
 import socket
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Callable
@@ -23,6 +22,7 @@ from pathlib import Path
 
 from ..course.evidence import Evidence, EvidenceError, Plan, save_plan
 from ..course.exercise import Exercise, Lesson
+from ..files import temporary_folder
 from ..measure.device import VARIABLE
 from ..vgpu import card
 from ..vgpu.hardware.cardfile import card_to_json
@@ -55,9 +55,8 @@ class Asker:
                  stopped: Callable[[], bool]):
         self._lesson, self._package, self._device = lesson, package, device
         self._limits, self._confinement, self._stopped = limits, confinement, stopped
-        self._temporary = tempfile.TemporaryDirectory(prefix="gapless-", ignore_cleanup_errors=True)
-        # Links on the way to the temporary folder would not be there in the sandbox.
-        self._root = Path(self._temporary.name).resolve()
+        self._temporary = contextlib.ExitStack()
+        self._root = self._temporary.enter_context(temporary_folder())
         self._numbers = itertools.count()
         self._numbering = threading.Lock()
 
@@ -67,7 +66,7 @@ class Asker:
 
     def close(self) -> None:
         """Leave nothing behind."""
-        self._temporary.cleanup()
+        self._temporary.close()
 
     def _new_folder(self, exercise: Exercise) -> Path:
         with self._numbering:
