@@ -14,7 +14,7 @@ on CUDA. Memory that two streams use with nothing between them is a :class:`Race
 """
 
 from .backend import enable
-from .races import RaceError, RaceWarning, Use, races
+from .race_detector import RaceError, RaceWarning, Use, races
 from .hardware.specs import CARDS, Card, CardError, Host, UnknownCard, find_card
 from .state import Assumptions, exact, shape_only, state
 from .streams import Event, Stream
