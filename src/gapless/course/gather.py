@@ -91,16 +91,25 @@ def answer(exercise: Exercise, stage, case: Case, device: torch.device) -> Answe
         given, notes = put(case, device)
         before = vgpu.timeline().kernel_count if device.type == "vgpu" else 0
         try:
-            call = stage.begin(given)
-            call.run()
-            result = call.finish()
+            with _races(device) as races:
+                call = stage.begin(given)
+                call.run()
+                result = call.finish()
+                synchronize(device)  # what is still under way is seen to its end
             kernels = vgpu.timeline().kernel_count - before if device.type == "vgpu" else None
-            return _read(exercise, case, given, result, notes, kernels, device)
+            found = _read(exercise, case, given, result, notes, kernels, device)
+            found.races = [str(race) for race in races]
+            return found
         except Exception as error:
             return _raised(exercise, case, error)
         finally:
             if device.type == "vgpu":
                 state.unused.clear()
+
+
+def _races(device: torch.device):
+    """The races found inside, in a list."""
+    return vgpu.races([], lines=False) if device.type == "vgpu" else nullcontext([])
 
 
 def _raised(exercise: Exercise, case: Case, error: Exception) -> Answer:
@@ -248,19 +257,22 @@ def _try(exercise: Exercise, stage, plan: Plan, device: torch.device, answers: l
     cases = [plan.trial[place % len(plan.trial)] for place in range(_calls(device))]
     asked = [(case, *put(case, device)) for case in cases]
     try:
-        calls = [stage.begin(given) for _, given, _ in asked]
-        waiting = iter(calls)
+        with _races(device) as races:
+            calls = [stage.begin(given) for _, given, _ in asked]
+            waiting = iter(calls)
 
-        def step():
-            stay_busy(device, exercise.busy_ms)
-            next(waiting).run()
+            def step():
+                stay_busy(device, exercise.busy_ms)
+                next(waiting).run()
 
-        run = _timed(step, device)
+            run = _timed(step, device)
         for (case, given, notes), call in list(zip(asked, calls))[:len(plan.trial)]:
             try:
                 answers.append(_read(exercise, case, given, call.finish(), notes, None, device))
             except Unusable as error:
                 answers.append(_raised(exercise, case, error))
+        if answers:
+            answers[-1].races = [str(race) for race in races]
     finally:
         if device.type == "vgpu":
             state.unused.clear()

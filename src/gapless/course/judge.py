@@ -163,6 +163,8 @@ def _fault(exercise: Exercise, case: Case, found: Answer, evidence: Evidence) ->
         fault = _plain_fault(exercise, case, found.plain, expected.plain, evidence.simulated)
     else:
         fault = _tensor_fault(exercise, found, expected, evidence.device.partition(":")[0])
+    if found.races:
+        return f"{fault or 'the answer is right here, and need not be on a GPU.'} A race: {found.races[0]}"
     return fault or _overwritten(exercise, found, expected)
 
 

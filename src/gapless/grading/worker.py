@@ -101,12 +101,8 @@ class _Stage:
 
     def serve(self) -> None:
         """Until the other side has ended. Raises EOFError, OSError."""
-        from ..vgpu.link import enter_mode
-
         while True:
-            message, blob = self._link.receive()
-            self._link.lines = message["lines"]
-            enter_mode(message["valueless"])
+            message, _ = self._link.receive()
             try:
                 answer, content = getattr(self, f"_{message['do']}")(message)
             except (EOFError, OSError):

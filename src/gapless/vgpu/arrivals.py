@@ -19,7 +19,6 @@ from dataclasses import dataclass
 
 import torch
 
-from .location import operator_location
 from .pinned import Block, block_of
 from .races import Use, found
 from .state import state
@@ -67,7 +66,7 @@ class Copy:
             self.tell_change()
 
     def tell_change(self) -> None:
-        host = Use("the host", operator_location())
+        host = Use("the host", state.timeline.locate())
         doing = "arrived in memory that" if self.to_host else "was to read memory that"
         if self in self.block.copies:
             self.block.copies.remove(self)
@@ -91,7 +90,7 @@ def _memory(host: torch.Tensor) -> tuple[int, int]:
 
 def _here() -> Use:
     stack, stream = state.timeline.operator, state.timeline.current
-    return Use(stack or "a copy", operator_location(), stream.number, stream.count)
+    return Use(stack or "a copy", state.timeline.locate(), stream.number, stream.count)
 
 
 def _start(host: torch.Tensor, end_ns: int, values: torch.Tensor | None) -> None:
@@ -155,7 +154,7 @@ def host_reads(host: torch.Tensor) -> None:
         return
     for copy in list(block.copies):
         if copy.to_host and copy.overlaps(*_memory(host)):
-            here = Use(state.timeline.operator or "the host", operator_location())
+            here = Use(state.timeline.operator or "the host", state.timeline.locate())
             found(copy.use, here, f"{here} reads on the host what {copy.use} has yet to bring: {_WAIT}")
 
 

@@ -25,7 +25,7 @@ import numpy as np
 import torch
 
 from .hardware import costs
-from .location import operator_location, readable, split
+from .location import readable, split
 from .state import state
 
 MOST_USES = 64  # of a block of memory that are remembered
@@ -59,13 +59,14 @@ class RaceWarning(UserWarning):
 
 
 @contextmanager
-def races(report: str | list):
+def races(report: str | list, *, lines: bool = True):
     """What becomes of the races found inside: "warn" (RaceWarning, as outside), "raise" (RaceError), or a list that the
-    RaceErrors are appended to. Lines are kept from here on, even with one stream. Raises ValueError for anything else."""
+    RaceErrors are appended to. With ``lines`` each use's line is kept from here on, even with one stream. Raises ValueError
+    for anything else."""
     if report not in ("warn", "raise") and not isinstance(report, list):
         raise ValueError(f'races(…) takes "warn", "raise" or a list, not {report!r}')
     before = state.races, state.keeps_lines, state.timeline.told
-    state.races, state.keeps_lines, state.timeline.told = report, True, set()
+    state.races, state.keeps_lines, state.timeline.told = report, lines, set()
     try:
         yield report
     finally:
@@ -111,7 +112,7 @@ def note(operator, args, kwargs, result, count: int) -> None:
 def uses(op: str, reads: list, writes: list) -> None:
     """``op`` has read and written these tensors on the current stream. Other devices' tensors are passed over."""
     stream = state.timeline.current
-    use = Use(op, operator_location(), stream.number, stream.count)
+    use = Use(op, state.timeline.locate(), stream.number, stream.count)
     for tensors, writes_them in ((reads, False), (writes, True)):
         for tensor in tensors:
             allocation = getattr(tensor, "allocation", None)
@@ -178,7 +179,7 @@ def reused(allocation) -> None:
             memory.freed.remove(entry)
         elif allocation.nbytes <= nbytes:
             memory.freed.remove(entry)
-            use = Use("a new tensor", operator_location(), stream.number)
+            use = Use("a new tensor", state.timeline.locate(), stream.number)
             found(pending[-1], use, f"{pending[-1]} uses memory that was freed since, and {use} may get it while it is in use: "
                   f"call tensor.record_stream(stream) with the stream that uses it, or let stream {number} wait for that "
                   "stream before the tensor goes.")

@@ -105,8 +105,7 @@ class Stream:
 
     def query(self) -> bool:
         """Whether all work here is done. Asking takes the host a virtual microsecond."""
-        timeline, stream = state.timeline, self._stream
-        return timeline.query(Mark(stream.ready_ns, timeline.known(stream)))
+        return state.timeline.query(state.timeline.record_event(self._stream))
 
     def is_capturing(self) -> bool:
         """No graph of kernels is ever captured."""

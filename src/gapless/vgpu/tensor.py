@@ -111,7 +111,10 @@ class VirtualTensor(torch.Tensor):
 
     def record_stream(self, stream) -> None:
         """The memory goes to no other tensor before ``stream`` has done what it holds when this tensor goes."""
-        self.allocation.kept_for += (stream.stream_id,)
+        if state.link is not None:
+            state.link.ask("record_stream", self.inner.number, stream.stream_id)
+        else:
+            self.allocation.kept_for += (stream.stream_id,)
 
     # -- ways to the host -----------------------------------------------------------------------
 
