@@ -8,7 +8,6 @@ import socket
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pytest
 from toy import GOOD_DOUBLE, GOOD_SQUARE, PACKAGE, SLOW_DOUBLE, SLOW_SQUARE, code, notebook, write
@@ -237,7 +236,6 @@ def test_ended_by_a_signal_it_goes_on_where_it_was(course, number):
 
 ENDINGS = """
 import errno, json, os, shutil, signal, sqlite3, sys
-from pathlib import Path
 import gapless.grading.preprocessors as preprocessors
 from nbgrader.apps import NbGraderApp
 
