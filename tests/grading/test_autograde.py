@@ -10,8 +10,8 @@ import sys
 import time
 
 import pytest
-from toy import GOOD_DOUBLE, GOOD_SQUARE, PACKAGE, SLOW_DOUBLE, SLOW_SQUARE, code, notebook, write
-from toycourse import LESSON, Course, quick_test_notebook
+from .toy import GOOD_DOUBLE, GOOD_SQUARE, PACKAGE, SLOW_DOUBLE, SLOW_SQUARE, code, notebook, write
+from .toycourse import LESSON, Course, quick_test_notebook
 
 from gapless.files import locked
 from gapless.grading.grade import grade
