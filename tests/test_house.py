@@ -88,6 +88,7 @@ def test_no_modules_import_each_other_in_a_circle():
 # Module → the test file that tries it, where it has none of its own name: what it does is seen only through another.
 ELSEWHERE = {
     "commands/demo": "commands/test_cli",  # its refusals; its three parts have their own tests
+    "commands/skeleton": "commands/test_new_lesson",
     "course/exercise": "lessons/test_exercises",
     "course/gather": "course/test_judge",
     "course/headline": "commands/test_record",
@@ -116,7 +117,7 @@ ELSEWHERE = {
 # Test files of more than one module.
 ACROSS = {
     "test_house", "test_project",
-    "test_index_notebook", "test_instructors", "test_lesson_notebooks",  # what is not in src: notebooks and pages
+    "test_authors", "test_index_notebook", "test_instructors", "test_lesson_notebooks",  # what is not in src: notebooks and pages
     "conformance/test_entries",  # PyTorch's operator database
     "evidence/test_trace_tools", "evidence/test_views_tools",  # the field's tools, on our traces
     "grading/test_lesson02", "grading/test_lessons", "grading/test_nbgrader",  # the whole way to a grade

@@ -100,11 +100,11 @@ def _check(lesson_id: str, title: str) -> str:
     """The name of the lesson's package. Raises NewLessonError."""
     package = lesson_id[3:]
     if not _ID.fullmatch(lesson_id) or keyword.iskeyword(package):
-        raise NewLessonError(f"{lesson_id!r} is no lesson's id: two digits, an underscore, and a name that Python can import, "
-                             "in small letters, such as 04_data_loading")
-    if not title.strip() or title != title.strip() or len(title) > 60 or not title.isprintable() or set(title) & set('"\\|'):
-        raise NewLessonError(f"{title!r} is no title: up to 60 characters on one line, without double quotes, \\ and |, such as "
-                             '"Data loading"')
+        raise NewLessonError(f"{lesson_id!r} is no lesson's id: two digits, an underscore, and a name that Python can "
+                             "import, in small letters, such as 04_data_loading")
+    if not 0 < len(title.strip()) == len(title) <= 60 or not title.isprintable() or set(title) & set('"\\|'):
+        raise NewLessonError(f"{title!r} is no title: up to 60 characters on one line, without double quotes, \\ and |, "
+                             'such as "Data loading"')
     return package
 
 

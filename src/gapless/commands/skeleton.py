@@ -251,8 +251,8 @@ def _notebook(lesson_id: str, title: str) -> str:
         _code("measure_picture", "report.show()"),
         _text("measure_question", "**Question.** What does the host wait for?\n\n<details><summary>Answer</summary>\n\n"
                                   "For the norm: the `if` wants a yes or no, and only the device knows.\n\n</details>"),
-        _text("ex1", f"## 3. Exercise 1: the `if` ({POINTS} points)\n\n`{EXERCISE}(x, limit)` returns `x`, scaled so that its "
-                     "norm is at most `limit`. Let the device decide."),
+        _text("ex1", f"## 3. Exercise 1: the `if` ({POINTS} points)\n\n`{EXERCISE}(x, limit)` returns `x`, scaled so that "
+                     "its norm is at most `limit`. Let the device decide."),
         _code(EXERCISE, f"# exercise: {EXERCISE}\n{_CODE}### BEGIN SOLUTION\n\n\n{_SOLUTION}### END SOLUTION",
               _nbgrader(EXERCISE, grade=False)),
         _code(f"check_{EXERCISE}", f"lesson.check({EXERCISE})", _nbgrader(f"check_{EXERCISE}", grade=True)),
