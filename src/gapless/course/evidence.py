@@ -58,8 +58,8 @@ class Answer:
     ``error``: the last line of what it raised, with the cell's line; or None. ``unusable``: why its answer
     cannot be compared, or None. ``returned``: in words.
     ``value`` and ``grads`` are None and empty where there is nothing to compare. ``plain``: the answer of an exercise
-    that is asked in its own way, in JSON's types. ``overwritten``: inputs that hold something else now. ``kernels``: launches
-    of the call and its backward pass, on the virtual GPU. ``races``: what was used before it was there, in words.
+    that is asked in its own way, in JSON's types. ``overwritten``: inputs that hold something else now. ``kernels``:
+    launches of the call and its backward pass, on the virtual GPU. ``races``: what was used before it was there, in words.
     """
 
     case: str
@@ -99,8 +99,8 @@ class Run:
 
 @dataclass
 class Measured:
-    """The learner's function (``learner``) and, ``before`` it and on a real GPU ``after`` it too, the slow one, under the same
-    conditions. ``error``: what the learner's raised."""
+    """The learner's function (``learner``) and, ``before`` it and on a real GPU ``after`` it too, the slow one, under the
+    same conditions. ``error``: what the learner's raised."""
 
     before: Run
     learner: Run | None = None
@@ -122,8 +122,8 @@ class Evidence:
     """Everything seen of one exercise.
 
     ``error``: why the cell could not be run at all (with its line), else None. ``answers``: one for each case;
-    ``trial_answers``: for each of the trial. ``full``: measured at the article's size; ``trial``: on the trial's inputs, whose
-    answers were compared.
+    ``trial_answers``: for each of the trial. ``full``: measured at the article's size; ``trial``: on the trial's inputs,
+    whose answers were compared.
     """
 
     exercise: str

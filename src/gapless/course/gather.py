@@ -47,7 +47,8 @@ def gather(exercise: Exercise, stage, plan: Plan, device: torch.device, *, name:
     def full() -> None:
         with full_size(device, exercise.assumptions):
             given = exercise.full(device)
-            evidence.full = _compared(exercise, stage, device, again, lambda where: _at_full_size(exercise, where, given, device))
+            evidence.full = _compared(exercise, stage, device, again,
+                                      lambda where: _at_full_size(exercise, where, given, device))
 
     def trial() -> None:
         def measure(where) -> Run:
@@ -179,8 +180,8 @@ def _read_tensor(found: Answer, case: Case, result: dict) -> None:
     found.value = _array(tensor)
     grads = result.get(GRADIENTS, {})
     # Where nothing came back the gradient is zero.
-    found.grads = {name: _array(grads[name]) if isinstance(grads.get(name), torch.Tensor) else np.zeros_like(case.inputs[name])
-                   for name in case.needs_grad}
+    found.grads = {name: _array(grads[name]) if isinstance(grads.get(name), torch.Tensor)
+                   else np.zeros_like(case.inputs[name]) for name in case.needs_grad}
 
 
 def _array(tensor: torch.Tensor) -> np.ndarray:

@@ -1,4 +1,5 @@
-"""A learner's function in another process, asked from the device's side (:mod:`gapless.grading.worker` is the other side)."""
+"""A learner's function in another process, asked from the device's side (:mod:`gapless.grading.worker` is the other
+side)."""
 
 from __future__ import annotations
 

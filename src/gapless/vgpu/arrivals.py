@@ -95,7 +95,8 @@ def _here() -> Use:
 
 def _start(host: torch.Tensor, end_ns: int, values: torch.Tensor | None) -> None:
     block, (address, nbytes) = block_of(host), _memory(host)
-    copy = Copy(block, address, nbytes, values is not None, _here(), _checksum(address, nbytes), host.untyped_storage(), values)
+    copy = Copy(block, address, nbytes, values is not None, _here(), _checksum(address, nbytes), host.untyped_storage(),
+                values)
     block.copies.append(copy)
     state.timeline.at(end_ns, copy.finish)
 
@@ -173,7 +174,7 @@ def _compare(host: torch.Tensor, to_host: bool) -> None:
                 copy.tell_change()
             elif (to_host or copy.to_host) and not timeline.is_ordered(copy.use.stream, copy.use.count, timeline.current):
                 here = _here()
-                found(copy.use, here, f"{copy.use} and {here} use the same pinned memory, and nothing orders the two streams: "
-                      "let the second's wait for the first's, or use another piece of memory.")
+                found(copy.use, here, f"{copy.use} and {here} use the same pinned memory, and nothing orders the two "
+                      "streams: let the second's wait for the first's, or use another piece of memory.")
             elif copy.done and copy.lies_within(*_memory(host)):
                 block.copies.remove(copy)  # who waits for this one has waited for that

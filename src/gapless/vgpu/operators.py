@@ -34,7 +34,8 @@ def _copy_in(source: torch.Tensor, target: torch.Tensor, non_blocking: bool) -> 
     as_it_lies = pinned and _as_it_lies(source, target)
     if pinned and not as_it_lies:
         arrivals.host_reads(source)
-    end_ns = state.timeline.copy("HtoD", target.numel() * target.element_size(), pinned=as_it_lies, blocking=not non_blocking)
+    end_ns = state.timeline.copy("HtoD", target.numel() * target.element_size(), pinned=as_it_lies,
+                                 blocking=not non_blocking)
     if as_it_lies:
         arrivals.copy_in(source, end_ns)
 

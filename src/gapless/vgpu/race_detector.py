@@ -146,9 +146,9 @@ def _use(allocation, inner: torch.Tensor, use: Use, writes: bool, stream) -> Non
     for (other, number, wrote), earlier in list(known.items()):
         if (number != stream.number and (writes or wrote) and not timeline.is_ordered(number, earlier.count, stream)
                 and _overlap(other, region)):
-            first, second = ("written", "written") if wrote and writes else ("written", "read") if wrote else ("read", "written")
-            found(earlier, use, f"a tensor is {first} by {earlier} and {second} by {use}, and nothing orders the two streams: "
-                  f"on a GPU either may come first. Before the second, let its stream wait for the first's: "
+            first, second = "written" if wrote else "read", "written" if writes else "read"
+            found(earlier, use, f"a tensor is {first} by {earlier} and {second} by {use}, and nothing orders the two "
+                  f"streams: on a GPU either may come first. Before the second, let its stream wait for the first's: "
                   "stream.wait_stream(other), or stream.wait_event(event).")
     if writes and _is_all(inner):
         known.clear()  # whatever comes after this comes after them, or was told
@@ -194,6 +194,6 @@ def reused(allocation) -> None:
         elif allocation.nbytes <= nbytes:
             memory.freed.remove(entry)
             use = Use("a new tensor", state.timeline.locate(), stream.number)
-            found(pending[-1], use, f"{pending[-1]} uses memory that was freed since, and {use} may get it while it is in use: "
-                  f"call tensor.record_stream(stream) with the stream that uses it, or let stream {number} wait for that "
-                  "stream before it takes new memory.")
+            found(pending[-1], use, f"{pending[-1]} uses memory that was freed since, and {use} may get it while it is in "
+                  f"use: call tensor.record_stream(stream) with the stream that uses it, or let stream {number} wait for "
+                  "that stream before it takes new memory.")
