@@ -163,6 +163,9 @@ def _fault(exercise: Exercise, case: Case, found: Answer, evidence: Evidence) ->
         fault = _plain_fault(exercise, case, found.plain, expected.plain, evidence.simulated)
     else:
         fault = _tensor_fault(exercise, found, expected, evidence.device.partition(":")[0])
+    if found.swallowed:
+        return (f"an operator raised an error that the function caught ({found.swallowed[0]}). On a GPU the error of an "
+                "operator that looks at values comes later, and nothing works after it: ask for nothing that can fail.")
     if found.races:
         return f"{fault or 'the answer is right here, and need not be on a GPU.'} A race: {found.races[0]}"
     return fault or _overwritten(exercise, found, expected)
@@ -265,6 +268,10 @@ def _void(evidence: Evidence, measured: Measured) -> tuple[str, str] | None:
     if measured.learner is None:
         return FAIL, "Nothing was measured: the run ended before."
     before, after = measured.before, measured.after
+    own, slow = measured.learner.aside, before.aside
+    if own.waits > slow.waits or own.kernels > 2 * slow.kernels or own.read_back_bytes > 2 * slow.read_back_bytes:
+        return FAIL, (f"Beside the calls that are measured {own.kernels} kernels were launched and {own.waits} waits made, "
+                      f"in the slow function {slow.kernels} and {slow.waits}: work that is done before or after cannot count.")
     if after is None:
         return None
     changed = None
