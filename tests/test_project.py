@@ -5,6 +5,7 @@ import subprocess
 import sys
 import tomllib
 
+import pytest
 import yaml
 
 from . import ROOT
@@ -30,6 +31,15 @@ def test_core_needs_torch_and_numpy_only():
     top = {name.partition(".")[0] for name in ast.literal_eval(done.stdout) if not name.startswith("_")}
     # triton comes with torch.
     assert not top - set(sys.stdlib_module_names) - {"gapless", "torch", "numpy", "triton"}
+
+
+@pytest.mark.parametrize("code", [
+    "from gapless.profiler import record_function", "from gapless.views import gpu_utilization",
+    "import gapless.views; assert gapless.views is gapless.evidence.views",
+])
+def test_public_modules_are_imported_by_their_public_names(code):
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
 
 
 def test_clocks_cards_and_memory_need_no_torch():

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gapless.course.cells import CellError, describe_error, load_function
+from gapless.course.cells import CellError, CellRaised, describe_error, load_function
 
 
 def test_last_definition_of_the_name_counts():
@@ -45,7 +45,17 @@ def test_raises_when_the_cell_takes_the_answer_from_the_library(line, module):
         load_function(f"# exercise: f\n{line}\ndef f(): pass", "f", {"gapless": None})
 
 
-@pytest.mark.parametrize("line", ["import math", "from torch import nn", "text = 'gapless.views shows it'", "def g(gapless): gapless.clock_ms",
+@pytest.mark.parametrize("line", ["import math", "import sys; frame = sys._getframe().f_back", "inner = type('Box', (), {'inner': 1}).inner", "from torch import nn", "text = 'gapless.views shows it'", "def g(gapless): gapless.clock_ms",
                                   "from math import pi as gapless"])
 def test_other_imports_and_words_are_fine(line):
     assert load_function(f"# exercise: f\n{line}\ndef f(): return 1", "f", {})() == 1
+
+
+@pytest.mark.parametrize("line", ["%matplotlib inline", "!pip install x", "files = !ls", "torch.where?"])
+def test_jupyters_commands_are_said_to_be_so(line):
+    with pytest.raises(CellError, match="is for Jupyter, not Python"):
+        load_function(f"# exercise: f\n{line}\ndef f(): pass", "f", {})
+
+
+def test_what_was_raised_in_another_process_is_told_as_it_was_told_there():
+    assert describe_error(CellRaised("ValueError: no (line 3: raise)"), "f") == "ValueError: no (line 3: raise)"

@@ -2,16 +2,19 @@
 
 import dataclasses
 
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
 
 from gapless.course.evidence import Case, Evidence
 from gapless.course.exercise import Exercise
-from gapless.course.gather import gather, measure_slow
+from gapless.course.gather import gather
 from gapless.course.judge import judge
+from gapless.course.stage import LocalStage
 from gapless.lessons import LESSONS
-from gapless.lessons.masked_loss.lesson import BACKGROUND, IGNORE
+from gapless.lessons.masked_loss.functions import BACKGROUND, IGNORE
+from gapless.measure.device import device as choose_device
 
 from ..lessons.reference import solution
 
@@ -23,11 +26,14 @@ def solutions():
     return solution(LESSON.id)
 
 
-def grade(name, function, seed=3, device="vgpu:a10g"):
-    exercise = LESSON.exercises[name]
-    cases = exercise.cases(seed)
-    verdicts = judge(exercise, cases, gather(exercise, function, cases, device))
-    return {v.id.partition(".")[2]: v for v in verdicts}
+def gathered(exercise, function, seed=3, device="vgpu:a10g", **options):
+    """(exercise, plan, evidence): what :func:`judge` is given."""
+    plan, where = exercise.plan(seed), choose_device(device)
+    return exercise, plan, gather(exercise, LocalStage(function, where, exercise.ask), plan, where, name=device, **options)
+
+
+def grade(name, function, **options):
+    return {v.id.partition(".")[2]: v for v in judge(*gathered(LESSON.exercises[name], function, **options))}
 
 
 def outcomes(verdicts):
@@ -43,17 +49,6 @@ def test_an_object_that_equals_everything_is_no_tensor():
             return self
 
     assert "a tensor is wanted" in grade("ignore_background", lambda target: Everything())["values"].message
-
-
-def test_an_answer_cached_by_identity_is_found_out():
-    known = {}
-
-    def cached(target):
-        if id(target) not in known:
-            known[id(target)] = torch.where(target == BACKGROUND, IGNORE, target)
-        return known[id(target)]
-
-    assert grade("ignore_background", cached)["values"].outcome == "fail"
 
 
 def test_work_moved_to_the_cpu_fails_waits_and_time():
@@ -80,7 +75,63 @@ def test_doing_less_when_measured_is_found_out():
         return F.cross_entropy(hidden[valid] @ head.T, target[valid])
 
     verdict = grade("sparse_head_loss", lazy)["step_time"]
-    assert verdict.outcome == "fail" and "fewer than" in verdict.message
+    assert verdict.outcome == "fail" and "does less than where its values are checked" in verdict.message
+
+
+def test_being_right_only_on_the_small_inputs_is_found_out():
+    def by_size(target):
+        return torch.where(target == BACKGROUND, IGNORE, target) if target.numel() < 1000 else target.clone()
+
+    verdicts = grade("ignore_background", by_size)
+    assert set(outcomes(verdicts).values()) == {"fail"}
+    assert "goes by the size of its input, or counts its calls, is wrong" in verdicts["values"].message
+    assert verdicts["syncs"].message == "Not counted before the values are right."
+
+
+def test_being_right_only_on_the_first_calls_is_found_out():
+    calls = []
+
+    def counts(target):
+        calls.append(None)
+        return torch.where(target == BACKGROUND, IGNORE, target) if len(calls) < 22 else target.clone()
+
+    assert "counts its calls, is wrong" in grade("ignore_background", counts)["values"].message
+
+
+def test_an_answer_remembered_by_its_shape_is_found_out():
+    known = {}
+
+    def remembers(target):
+        if target.shape not in known or target.numel() < 1000:
+            known[target.shape] = torch.where(target == BACKGROUND, IGNORE, target)
+        return known[target.shape]
+
+    assert "call 2 gave the answer of call 1" in grade("ignore_background", remembers)["values"].message
+
+
+def test_being_slow_where_values_are_checked_is_found_out():
+    """Fast and wrong only at the article's size, where no value can be seen."""
+    def by_size(target):
+        if target.numel() < 10**6:
+            target = target.clone()
+            target[torch.nonzero(target == BACKGROUND, as_tuple=True)] = IGNORE
+            return target
+        return torch.where(target == BACKGROUND, IGNORE, target)
+
+    verdicts = grade("ignore_background", by_size)
+    assert outcomes(verdicts) == {"values": "pass", "syncs": "fail", "host_time": "fail"}
+    assert "holds at the article's size" in verdicts["syncs"].message
+
+
+def test_an_input_overwritten_is_wrong_unless_the_slow_function_does_it_too():
+    def overwrites(pred, target):
+        loss = F.cross_entropy(pred, target.clone(), ignore_index=IGNORE)
+        target.zero_()
+        return loss
+
+    assert "overwritten its input `target`" in grade("masked_cross_entropy", overwrites)["values"].message
+    in_place = grade("ignore_background", lambda target: target.masked_fill_(target == BACKGROUND, IGNORE))
+    assert set(outcomes(in_place).values()) == {"pass"}
 
 
 def test_a_wait_left_is_named_with_operator_and_line(tmp_path):
@@ -96,7 +147,6 @@ def test_a_wait_left_is_named_with_operator_and_line(tmp_path):
 
 def test_an_exercise_has_advice_of_its_own_for_an_operator():
     exercise = dataclasses.replace(LESSON.exercises["ignore_background"], advice={"nonzero": "because of this exercise"})
-    cases = exercise.cases(3)
     by_name = {"nonzero": lambda target: target.index_fill(0, (target[:0] == 0).nonzero()[:, 0], 0),
                "item": lambda target: target + target.flatten()[:1].sum().item()}
     told = {}
@@ -105,9 +155,9 @@ def test_an_exercise_has_advice_of_its_own_for_an_operator():
             waits(target)
             return torch.where(target == BACKGROUND, IGNORE, target)
 
-        told[name] = judge(exercise, cases, gather(exercise, function, cases, "vgpu:a10g"))[1].message
+        told[name] = judge(*gathered(exercise, function))[1].message
     assert "Why: because of this exercise." in told["nonzero"]
-    assert "Keep it a tensor" in told["item"] or "keep it a tensor" in told["item"]
+    assert "keep it a tensor" in told["item"].lower()
 
 
 def test_waits_like_the_slow_functions_are_said_to_be_so():
@@ -138,7 +188,7 @@ def test_a_name_that_only_the_notebook_knows():
 
 def test_error_at_full_size_only():
     def fails_when_large(target):
-        if target.numel() > 1e6:
+        if target.numel() > 10**6:
             raise ValueError("too large for me")
         return torch.where(target == BACKGROUND, IGNORE, target)
 
@@ -147,48 +197,50 @@ def test_error_at_full_size_only():
     assert "At full size it raised ValueError: too large for me" in verdicts["syncs"].message
 
 
-def evidence_for(name, function):
-    exercise = LESSON.exercises[name]
-    cases = exercise.cases(3)
-    return exercise, cases, gather(exercise, function, cases, "vgpu:a10g")
+@pytest.fixture
+def measured_again(solutions):
+    """What is right, with the slow function measured after it too, as on a real GPU."""
+    return lambda name: gathered(LESSON.exercises[name], solutions[name], again=True)
 
 
-def test_a_clock_that_changed_voids_the_measurement(solutions):
-    exercise, cases, evidence = evidence_for("ignore_background", solutions["ignore_background"])
-    evidence.after.true_ms *= 0.9
-    found = {v.id: v for v in judge(exercise, cases, evidence)}
-    assert found["ignore_background.values"].outcome == "pass"
-    assert found["ignore_background.syncs"].outcome == found["ignore_background.host_time"].outcome == "fail"
-    assert "void" in found["ignore_background.syncs"].message
+def test_a_clock_that_changed_voids_the_measurement(measured_again):
+    exercise, plan, evidence = measured_again("ignore_background")
+    evidence.full.after.true_ms *= 0.9
+    values, syncs, host_time = judge(exercise, plan, evidence)
+    assert (values.outcome, syncs.outcome, host_time.outcome) == ("pass", "fail", "fail") and "void" in syncs.message
 
 
-def test_a_slow_function_without_its_waits_voids_the_measurement(solutions):
-    exercise, cases, evidence = evidence_for("ignore_background", solutions["ignore_background"])
-    evidence.after = dataclasses.replace(evidence.after, trace=evidence.learner.trace)
-    assert "void" in judge(exercise, cases, evidence)[1].message
+def test_a_slow_function_without_its_waits_voids_the_measurement(measured_again):
+    exercise, plan, evidence = measured_again("ignore_background")
+    evidence.full.after = dataclasses.replace(evidence.full.after, trace=evidence.learner.trace)
+    assert "void" in judge(exercise, plan, evidence)[1].message
 
 
-def test_tampering_voids_the_measurement(solutions):
-    exercise, cases, evidence = evidence_for("ignore_background", solutions["ignore_background"])
-    evidence.tampering = ["torch.nonzero was replaced"]
-    verdicts = judge(exercise, cases, evidence)
-    assert [v.outcome for v in verdicts] == ["pass", "fail", "fail"]
-    assert "torch.nonzero was replaced" in verdicts[1].message
-
-
-def test_missing_answers_and_measurements_fail():
+def test_missing_answers_and_measurements_fail(solutions):
     exercise = LESSON.exercises["ignore_background"]
-    cases = exercise.cases(0)
-    verdicts = judge(exercise, cases, Evidence("ignore_background", "vgpu"))
-    assert [v.outcome for v in verdicts] == ["fail"] * 3
+    plan = exercise.plan(0)
+    assert [v.outcome for v in judge(exercise, plan, Evidence(exercise.name, "vgpu"))] == ["fail"] * 3
+    _, plan, evidence = gathered(exercise, solutions[exercise.name])
+    evidence.trial_answers.pop()
+    assert "Only 8 of 9 calls" in judge(exercise, plan, evidence)[0].message
+    _, plan, evidence = gathered(exercise, solutions[exercise.name])
+    evidence.full.learner = None
+    assert [v.outcome for v in judge(exercise, plan, evidence)] == ["pass", "fail", "fail"]
+
+
+def test_a_cell_that_could_not_be_run_fails_with_its_reason():
+    exercise = LESSON.exercises["ignore_background"]
+    values, *others = judge(exercise, exercise.plan(0), Evidence(exercise.name, "vgpu", error="the cell raised an error"))
+    assert (values.outcome, values.message) == ("fail", "The cell raised an error.")
+    assert {v.message for v in others} == {"Not counted before the values are right."}
 
 
 def real_gpu(evidence, after=1.0, ratio=1.0):
     """The same evidence as if from a real GPU, with the slow function's second run ``after`` times the first."""
     evidence.simulated = False
-    evidence.device = "vgpu"
-    evidence.after.true_ms = evidence.before.true_ms * after
-    evidence.learner.true_ms = evidence.before.true_ms * ratio
+    measured = evidence.full
+    measured.after.true_ms = measured.before.true_ms * after
+    measured.learner.true_ms = measured.before.true_ms * ratio
     return evidence
 
 
@@ -196,43 +248,31 @@ def real_gpu(evidence, after=1.0, ratio=1.0):
     (1.0, 0.3, "pass"), (1.0, 0.9, "fail"), (1.0, 0.58, "inconclusive"), (1.0, 0.63, "inconclusive"),
     (1.3, 0.3, "inconclusive"), (0.7, 0.9, "inconclusive"),
 ])
-def test_noise_on_a_real_gpu_fails_nobody(solutions, after, ratio, outcome):
-    name = "masked_cross_entropy"
-    exercise, cases, evidence = evidence_for(name, solutions[name])
-    assert judge(exercise, cases, real_gpu(evidence, after, ratio))[2].outcome == outcome
+def test_noise_on_a_real_gpu_fails_nobody(measured_again, after, ratio, outcome):
+    exercise, plan, evidence = measured_again("masked_cross_entropy")
+    assert judge(exercise, plan, real_gpu(evidence, after, ratio))[2].outcome == outcome
 
 
 def test_an_explanation_that_fails_stops_no_verdict():
     def explain(case, found, wanted):
         raise KeyError("unforeseen")
 
-    def asked(function, case, device):
-        return {"answer": float(function())}
+    def asked(function, given, device):
+        yield
+        found = function()
+        yield
+        return {"answer": float(found)}
 
     exercise = Exercise("odd", lambda: 1.0, lambda seed: [Case("one", {})], {"values": 1}, ("a", "b", "c"), ask=asked,
                         explain=explain)
-    cases = exercise.cases(0)
-    verdict, = judge(exercise, cases, gather(exercise, lambda: 2.0, cases, "vgpu:a10g"))
-    assert verdict.outcome == "fail" and "it is 2 and should be 1" in verdict.message
+    verdict, = judge(*gathered(exercise, lambda: 2.0))
+    assert verdict.outcome == "fail" and "it is 2 and should be 1" in verdict.message.replace("It", "it")
 
 
-def test_waits_are_not_judged_where_the_work_was_not_done(solutions):
-    exercise, cases, evidence = evidence_for("ignore_background", solutions["ignore_background"])
-    for answer in evidence.answers:
-        answer.kernels = 10**6  # as if the answers had taken more work than a step at full size
-    verdicts = judge(exercise, cases, evidence)
-    assert [v.outcome for v in verdicts] == ["pass", "fail", "fail"] and "fewer than" in verdicts[1].message
+def test_what_is_right_must_be_found_out():
+    def fails(x):
+        raise ValueError("the instructor erred")
 
-
-def test_a_slow_function_made_slower_by_the_cell_voids_the_measurement(solutions):
-    """Grading measures it first before the cell is loaded."""
-    exercise = LESSON.exercises["ignore_background"]
-    cases = exercise.cases(3)
-    first = measure_slow(exercise, "vgpu:a10g")
-    hook = torch.nn.modules.module.register_module_forward_hook(lambda module, given, result: result + 0.0)
-    try:
-        evidence = gather(exercise, solutions["ignore_background"], cases, "vgpu:a10g", before=first)
-    finally:
-        hook.remove()
-    verdicts = judge(exercise, cases, evidence)
-    assert [v.outcome for v in verdicts] == ["pass", "fail", "fail"] and "void" in verdicts[1].message
+    exercise = Exercise("odd", fails, lambda seed: [Case("one", {"x": np.ones(2)})], {"values": 1}, ("a", "b", "c"))
+    with pytest.raises(RuntimeError, match="what is right cannot be found out on the input 'one'.*the instructor erred"):
+        judge(*gathered(exercise, lambda x: x))

@@ -14,6 +14,11 @@ def test_tensors_arrays_and_tuples_become_lists_and_numbers():
     assert as_plain(value) == {"a": [1, 2.5, None, True, "x"], "b": [1, 2], "c": 0.5, "d": 3.0}
 
 
+def test_tensors_are_kept_where_they_shall_be():
+    x = torch.ones(2)
+    assert as_plain({"a": [x, (1, x)]}, keep_tensors=True) == {"a": [x, [1, x]]}
+
+
 class Sly(float):
     def __eq__(self, other):
         return True

@@ -3,8 +3,9 @@
 import os
 
 import pytest
-from toy import GOOD_DOUBLE, GOOD_SQUARE, notebook, write
-from toycourse import LESSON, Course
+
+from .toy import GOOD_DOUBLE, GOOD_SQUARE, notebook, write
+from .toycourse import LESSON, Course
 
 pytest.importorskip("nbgrader")
 pytestmark = pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="nbgrader has no exchange here")

@@ -98,4 +98,5 @@ def test_a_copy_into_pinned_memory_that_may_not_block(device, waits):
     with waits() as found:
         host.copy_(x, non_blocking=True)
     assert not found
+    torch.vgpu.synchronize()
     assert host.sum() == 100_000

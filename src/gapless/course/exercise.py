@@ -185,5 +185,5 @@ class Lesson:
         missing = [name for name in self.packages if importlib.util.find_spec(name) is None]
         if missing:
             install = " ".join({"PIL": "pillow"}.get(name, name) for name in missing)
-            raise ModuleNotFoundError(f"lesson {self.id} needs {', '.join(missing)}, missing here: pip install {install}, then "
-                                      "start Python, or the notebook's kernel, again", name=missing[0])
+            raise ModuleNotFoundError(f"lesson {self.id} needs {', '.join(missing)}, missing here: pip install {install}, "
+                                      "then start Python, or the notebook's kernel, again", name=missing[0])

@@ -53,7 +53,8 @@ def run_test_notebook(notebook: str | os.PathLike, submission: str | os.PathLike
         except GradingError:
             raise
         except papermill.PapermillExecutionError as error:
-            raise GradingError(f"the test notebook {notebook} did not run to its end: {error.ename}: {error.evalue}") from error
+            raise GradingError(f"the test notebook {notebook} did not run to its end: {error.ename}: {error.evalue}"
+                               ) from error
         except Exception as error:
             raise GradingError(f"the test notebook {notebook} did not run to its end: {error}") from error
 

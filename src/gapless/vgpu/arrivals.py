@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import torch
 
 from .pinned import Block, block_of
-from .races import Use, found
+from .race_detector import Use, found
 from .state import state
 
 _WAIT = ("record an event behind the copy and call event.synchronize() before the host touches the memory, or use another "

@@ -128,7 +128,7 @@ class Link:
         if generator is not None:
             message["generator"] = encoder.host(generator.get_state())
         # A copy that may go on by itself is told of with its line, should anything race with it.
-        alone = bool(hosts) or kwargs.get("non_blocking") is True or args[2:3] == (True,)
+        alone = bool(hosts) or kwargs.get("non_blocking") is True or len(args) > 2 and args[2] is True
         reply, blob = self._exchange(message, encoder.blob, line=alone)
         decode = self._decoder(wrappers, blob)
         for number, spec in reply.get("moved", ()):

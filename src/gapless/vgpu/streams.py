@@ -25,8 +25,9 @@ class Event:
 
     def wait(self, stream=None) -> None:
         """Later work in ``stream`` waits for this point; the host does not."""
+        theirs = _theirs(stream)
         if self._mark is not None:
-            state.timeline.stream_wait_event(self._mark, _theirs(stream))
+            state.timeline.stream_wait_event(self._mark, theirs)
 
     def synchronize(self) -> None:
         """The host waits for this point."""

@@ -8,7 +8,7 @@ from collections import OrderedDict
 import torch
 from torch import _tensor_str
 
-from . import old_format, races
+from . import old_format, race_detector
 from .eager import eager
 from .state import state
 
@@ -179,5 +179,5 @@ def wrap(inner: torch.Tensor, memory, density: float | None = None) -> VirtualTe
         stream = state.timeline.current
         allocation.stream, allocation.made = stream.number, (stream.number, stream.count)
         if memory.freed:
-            races.reused(allocation)
+            race_detector.reused(allocation)
     return VirtualTensor(inner, allocation, density)

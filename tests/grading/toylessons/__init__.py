@@ -1,15 +1,16 @@
-"""A lesson with two exercises on plain CPU tensors, with the interface of gapless.lessons, for tests of grading."""
+"""A lesson with two exercises that cost next to nothing, with the interface of gapless.lessons, for tests of grading."""
 
 import numpy as np
 import torch
 
 from gapless.course.evidence import Case
-from gapless.course.exercise import Exercise, Lesson
+from gapless.course.exercise import Exercise, Lesson, Trial
+
+from .stage import names
 
 
-def _cases(seed):
-    numbers = np.random.default_rng(seed)
-    return [Case(f"random {i}", {"x": numbers.normal(size=7).astype(np.float32)}, needs_grad=("x",)) for i in range(3)]
+def _vectors(rng, count, length):
+    return [Case(f"random {i}", {"x": rng.normal(size=length).astype(np.float32)}) for i in range(count)]
 
 
 def slow_double(x):
@@ -21,12 +22,12 @@ def slow_square(x):
 
 
 def _exercise(name, slow):
-    return Exercise(name, slow, _cases, {"values": 2.0, "step_time": 1.0}, hints=("one", "two", "three"),
-                    step=lambda function, device: lambda: function(torch.ones(100, device=device)), max_time_ratio={"step_time": 0.1})
+    return Exercise(name, slow, lambda seed: _vectors(np.random.default_rng(seed), 3, 7), {"values": 2.0, "step_time": 1.0},
+                    hints=("one", "two", "three"), trial=Trial(lambda rng, count: _vectors(rng, count, 30)),
+                    max_time_ratio={"step_time": 0.2})
 
 
-LESSON = Lesson("77_toy", "Toy", {"double": _exercise("double", slow_double), "square": _exercise("square", slow_square)},
-                lambda: {"torch": torch, "nn": torch.nn, "F": torch.nn.functional})
+LESSON = Lesson("77_toy", "Toy", {"double": _exercise("double", slow_double), "square": _exercise("square", slow_square)}, names)
 LESSONS = {LESSON.id: LESSON}
 
 

@@ -46,8 +46,8 @@ class Memory:
 class Allocation:
     """A block of a card's memory, freed with the object. ``address``: a number that no other block of any bytes has.
 
-    ``stream``: whose it is; ``made``: that stream and its last launch then, None where it holds nothing yet; ``uses``: by
-    bytes and stream, where somebody keeps them; ``kept_for``: streams that are waited for before it is used anew
+    ``stream``: whose it is; ``made``: the stream and the launch that wrote it last before somebody kept ``uses``, None where it
+    holds nothing yet; ``uses``: by bytes, stream and kind; ``kept_for``: streams that are waited for before it is used anew
     (``record_stream``)."""
 
     __slots__ = ("memory", "nbytes", "address", "stream", "made", "uses", "kept_for", "__weakref__")

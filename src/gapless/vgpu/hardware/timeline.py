@@ -126,7 +126,7 @@ class Timeline:
         self._engines = {name: Engine() for name in ("kernels", "HtoD", "DtoH")}
         self.host_knows: dict[int, int] = {}
         self._first_launch = self.launches  # all up to here is done and known to be
-        self.told: set[tuple] = set()  # pairs of lines whose race was reported (gapless.vgpu.races)
+        self.told: set[tuple] = set()  # pairs of lines whose race was reported (gapless.vgpu.race_detector)
         self.correlation = 0
         self.kernel_count = 0
         self._ops = threading.local()

@@ -10,9 +10,10 @@ comes before another if both are on one stream, if the stream of the later waits
 stream uses it goes to the next tensor of the stream that it came from, unless ``record_stream`` keeps it back. Copies
 between the device and pinned memory: :mod:`gapless.vgpu.arrivals`.
 
-Uses are compared by their bytes: two halves of a tensor are two pieces of memory. What the program did before it had a
-second stream is known by the tensor's making, without its line, unless :func:`races` was around it. Not seen: uses of
-pageable memory, what the host does with a CPU tensor, more than 64 uses of one block of memory.
+Uses are compared by their bytes: two halves of a tensor are two pieces of memory. Of the time before the program had a
+second stream only the last write of each tensor is known, without its line, unless :func:`races` was around it. Not seen:
+uses of pageable memory, what the host does with a CPU tensor, what an operator changes without its schema saying so (running
+means), more than 64 uses of one block of memory.
 """
 
 from __future__ import annotations
@@ -97,16 +98,29 @@ def note(operator, args, kwargs, result, count: int) -> None:
     what other streams did, and remember it."""
     if state.timeline.current.count == count:
         return  # a view, an empty tensor: nothing ran
-    given = operator.func._schema.arguments
-    places = {argument.name: place for place, argument in enumerate(given)}
-    reads, writes = [], []
-    for argument, value in [*zip(given, args), *((given[places[name]], value) for name, value in kwargs.items())]:
-        written = argument.alias_info is not None and argument.alias_info.is_write
-        if written or not operator.makes_new:
-            (writes if written else reads).extend(costs.tensors(value))
-    known = {id(tensor) for tensor in reads + writes}
+    writes = _written(operator, args, kwargs)
+    known = {id(tensor) for tensor in writes}
+    reads = [] if operator.makes_new else [tensor for tensor in costs.tensors(args, kwargs) if id(tensor) not in known]
+    known |= {id(tensor) for tensor in reads}
     writes += [tensor for tensor in costs.tensors(result) if id(tensor) not in known]
     uses(operator.full_name, reads, writes)
+
+
+def stamp(operator, args, kwargs, count: int) -> None:
+    """The same where nobody keeps uses: only which launch of the stream was the last to write, for the time when there is a
+    second stream."""
+    stream = state.timeline.current
+    if stream.count != count:
+        made = stream.number, stream.count
+        for tensor in _written(operator, args, kwargs):
+            allocation = getattr(tensor, "allocation", None)
+            if allocation is not None:
+                allocation.made = made
+
+
+def _written(operator, args, kwargs) -> list[torch.Tensor]:
+    """The arguments that ``operator`` writes to."""
+    return costs.tensors([args[place] if place < len(args) else kwargs.get(name) for place, name in operator.written])
 
 
 def uses(op: str, reads: list, writes: list) -> None:
@@ -125,9 +139,9 @@ def _use(allocation, inner: torch.Tensor, use: Use, writes: bool, stream) -> Non
     known = allocation.uses
     if known is None:
         known = allocation.uses = {}
-        if allocation.made is not None:  # before anybody kept uses
+        if allocation.made is not None:
             number, count = allocation.made
-            known[None, number, True] = Use("the operator that made it", None, number, count)
+            known[None, number, True] = Use("an operator", None, number, count)
     timeline = state.timeline
     for (other, number, wrote), earlier in list(known.items()):
         if (number != stream.number and (writes or wrote) and not timeline.is_ordered(number, earlier.count, stream)
@@ -182,4 +196,4 @@ def reused(allocation) -> None:
             use = Use("a new tensor", state.timeline.locate(), stream.number)
             found(pending[-1], use, f"{pending[-1]} uses memory that was freed since, and {use} may get it while it is in use: "
                   f"call tensor.record_stream(stream) with the stream that uses it, or let stream {number} wait for that "
-                  "stream before the tensor goes.")
+                  "stream before it takes new memory.")

@@ -1,0 +1,213 @@
+"""What is seen of a function, before anybody judges it."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+import torch
+
+import gapless
+from gapless import vgpu
+from gapless.course.evidence import Case
+from gapless.course.exercise import TRIAL_CALLS, Exercise, Trial
+from gapless.course.gather import answer, gather, put, values_of
+from gapless.course.stage import Given, LocalStage
+
+VGPU = gapless.device("vgpu:a10g")
+CASE = Case("one", {"x": np.array([1.0, -2.0, 3.0], np.float32)})
+
+
+def cases(seed):
+    return [CASE, Case("two", {"x": np.zeros(2, np.float32)})]
+
+
+def trial_cases(rng, count):
+    return [Case("trial", {"x": rng.normal(size=50).astype(np.float32)}) for _ in range(count)]
+
+
+def full(device):
+    x = torch.empty(10**6, device=device)
+    return lambda: Given({"x": x})
+
+
+EXERCISE = Exercise("e", lambda x: 2 * x, cases, {"values": 2, "step_time": 1}, ("a", "b", "c"), trial=Trial(trial_cases), full=full,
+                    max_time_ratio={"step_time": 0.5})
+
+
+@pytest.fixture(autouse=True)
+def card():
+    gapless.device("vgpu:a10g")
+
+
+def gathered(function, exercise=EXERCISE, **options):
+    return gather(exercise, LocalStage(function, VGPU, exercise.ask), exercise.plan(1), VGPU, name="vgpu:a10g", **options)
+
+
+def answered(function, case=CASE, **changes):
+    exercise = dataclasses.replace(EXERCISE, **changes)
+    return answer(exercise, LocalStage(function, VGPU, exercise.ask), case, VGPU)
+
+
+def test_everything_there_is_to_see():
+    found = gathered(lambda x: x + x)
+    assert (found.exercise, found.device, found.device_name, found.simulated) == ("e", "vgpu:a10g", "NVIDIA A10G", True)
+    assert [a.value.tolist() for a in found.answers] == [[2, -4, 6], [0, 0]]
+    assert len(found.trial_answers) == TRIAL_CALLS
+    for case, got in zip(EXERCISE.plan(1).trial, found.trial_answers):
+        np.testing.assert_array_equal(got.value, 2 * case.inputs["x"])
+    for measured in (found.full, found.trial):
+        assert set(measured.runs) == {"before", "learner"} and measured.error is None
+        assert measured.learner.report.kernels == measured.before.report.kernels == 1
+
+
+def test_the_slow_function_is_measured_again_where_that_is_asked_for():
+    found = gathered(lambda x: x + x, again=True)
+    assert set(found.full.runs) == set(found.trial.runs) == {"before", "learner", "after"}
+    assert found.full.after.true_ms == found.full.before.true_ms
+
+
+def test_nothing_that_the_function_does_wrong_is_raised():
+    def fails(x):
+        if len(x) != 2:
+            raise ValueError("not this")
+        return x
+
+    found = gathered(fails)
+    assert [a.error for a in found.answers] == ["ValueError: not this", None]
+    assert found.full.error == found.trial.error == "ValueError: not this" and found.full.learner is None
+    assert found.trial_answers == []
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_order_is_the_judges_to_choose_and_changes_nothing_that_is_seen(seed):
+    sizes = []
+    found = gathered(lambda x: (sizes.append(len(x)), 2 * x)[1], order=np.random.default_rng(seed))
+    assert [a.case for a in found.answers] == ["one", "two"] and len(found.trial_answers) == TRIAL_CALLS
+    assert found.full.learner.true_ms == gathered(lambda x: 2 * x).full.learner.true_ms
+    begins = [size for i, size in enumerate(sizes) if i == 0 or sizes[i - 1] != size]
+    assert sorted(begins) == [2, 3, 50, 10**6]
+
+
+def test_orders_differ():
+    def order_of(seed):
+        sizes = []
+        gathered(lambda x: (sizes.append(len(x)), 2 * x)[1], order=np.random.default_rng(seed))
+        return tuple(dict.fromkeys(sizes))
+
+    assert order_of(0) == order_of(0) and len({order_of(seed) for seed in range(6)}) > 1
+
+
+def test_a_trial_is_on_the_slower_card_and_leaves_the_card_as_it_was():
+    slow = dataclasses.replace(EXERCISE, trial=Trial(trial_cases, 10**5))
+    before = vgpu.card()
+    found, other = gathered(lambda x: 2 * x), gathered(lambda x: 2 * x, slow)
+    assert other.trial.learner.true_ms > 2 * found.trial.learner.true_ms
+    assert other.full.learner.true_ms == found.full.learner.true_ms
+    assert vgpu.card() == before and vgpu.timeline().host_ns == 0
+
+
+def test_an_answer_says_what_it_is():
+    found = answered(lambda x: x.double())
+    assert (found.device, found.dtype, found.shape, found.kernels) == ("vgpu", "torch.float64", (3,), 1)
+    assert found.returned == "a tensor of shape (3,), torch.float64 on vgpu:0"
+    assert answered(lambda x: x.cpu()).device == "cpu"
+    assert answered(lambda x: [x]).returned == "a list" and answered(lambda x: [x]).value is None
+
+
+def test_reading_an_answer_is_on_no_clock():
+    call = LocalStage(lambda x: x + 1, VGPU).begin(put(CASE, VGPU)[0])
+    call.run()
+    result, before = call.finish()["result"], vgpu.timeline().host_ns
+    assert values_of(result).tolist() == [2, -1, 4] and vgpu.timeline().host_ns == before
+
+
+def test_what_is_put_on_the_device_takes_no_time_and_is_a_copy():
+    before = vgpu.timeline().host_ns
+    given, notes = put(CASE, VGPU)
+    assert vgpu.timeline().host_ns == before and notes == []
+    given.inputs["x"].zero_()
+    assert CASE.inputs["x"].tolist() == [1, -2, 3]
+
+
+def test_inputs_that_were_overwritten_are_seen():
+    assert answered(lambda x: x.mul_(2)).overwritten["x"].tolist() == [2, -4, 6]
+    assert answered(lambda x: x * 2).overwritten == {}
+    nan = Case("nan", {"x": np.array([np.nan, 1], np.float32)})
+    assert answered(lambda x: x * 2, nan).overwritten == {}
+
+
+def test_notes_tell_how_many_of_a_list_had_been_used():
+    def ask(function, given, device):
+        yield
+        function(given.inputs["x"], given.note)
+        yield
+        return {}
+
+    def see(case, plain, notes):
+        return {"seen": [[note.text, note.used["x"]] for note in notes]}
+
+    def function(x, note):
+        note("none")
+        x[0] + 1
+        note("one")
+        x[1] + x[2]
+        note("three")
+
+    case = Case("list", {"x": [np.ones(2), np.ones(2), np.ones(2)]})
+    assert answered(function, case, ask=ask, see=see).plain == {"seen": [["none", 0], ["one", 1], ["three", 3]]}
+
+
+def plain(function, given, device):
+    yield
+    found = function(given.inputs["x"])
+    yield
+    return found
+
+
+def test_answers_of_an_own_kind_are_read_without_a_wait():
+    found = answered(lambda x: {"mean": x.mean(), "n": 3, "all": (x[0], None)}, ask=plain)
+    assert found.plain == {"mean": pytest.approx(2 / 3), "n": 3, "all": [1.0, None]} and found.unusable is None
+
+
+def test_what_the_host_counts_is_not_on_the_device():
+    on_host = answered(lambda x: {"mean": x.mean().item()}, ask=plain, on_device=True)
+    assert "'mean' is a float" in on_host.unusable
+    assert "on the device cpu" in answered(lambda x: {"mean": x.mean().cpu()}, ask=plain, on_device=True).unusable
+    assert answered(lambda x: {"mean": x.mean()}, ask=plain, on_device=True).unusable is None
+
+
+def test_what_is_no_plain_data_cannot_be_compared():
+    assert "a set" in answered(lambda x: {"kinds": {1, 2}}, ask=plain).unusable
+
+
+def test_where_a_function_is_asked():
+    seen = []
+
+    def function(x):
+        seen.append((vgpu.is_shape_only(), vgpu.card().key, vgpu.card() == vgpu.CARDS["a10g"]))
+        return x
+
+    answered(function), answered(function, valueless=True), answered(function, behind=True)
+    assert [each[0] for each in seen] == [False, True, False]
+    assert [each[2] for each in seen] == [True, True, False]
+
+
+def test_behind_the_device_is_slower_than_the_host():
+    """Whoever reads without waiting reads what is not there yet: the device has work left when the host comes."""
+    def late(x):
+        for _ in range(50):
+            x = x + 1
+        host_ns = vgpu.timeline().host_ns
+        gapless.synchronize(VGPU)
+        waits.append(vgpu.timeline().host_ns - host_ns)
+        return x
+
+    waits = []
+    answered(late), answered(late, behind=True)
+    assert waits[1] > 10 * waits[0]
+
+
+def test_a_real_device_needs_no_virtual_one():
+    cpu = torch.device("cpu")
+    found = answer(EXERCISE, LocalStage(lambda x: 2 * x, cpu), CASE, cpu)
+    assert found.value.tolist() == [2, -4, 6] and found.kernels is None

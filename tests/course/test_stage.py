@@ -1,0 +1,101 @@
+"""A call in three parts: made ready, measured, looked at."""
+
+import pytest
+import torch
+
+from gapless.course.stage import Given, LocalStage, ask_for_tensor
+
+CPU = torch.device("cpu")
+
+
+def asked(function, given, ask=None):
+    call = LocalStage(function, CPU, ask).begin(given)
+    call.run()
+    return call.finish()
+
+
+def test_each_part_is_done_when_it_is_asked_for():
+    done = []
+
+    def ask(function, given, device):
+        done.append("ready")
+        yield
+        done.append(function(given.options["number"]))
+        yield
+        done.append("looked at")
+        return {"number": 2, "device": str(device)}
+
+    call = LocalStage(lambda number: number + 1, CPU, ask).begin(Given({}, {"number": 1}))
+    assert done == ["ready"]
+    call.run()
+    assert done == ["ready", 2]
+    assert call.finish() == {"number": 2, "device": "cpu"} and done == ["ready", 2, "looked at"]
+
+
+def test_calls_may_be_made_ready_before_others_are_run():
+    first, second = (LocalStage(lambda x: x * n, CPU).begin(Given({"x": torch.ones(1)})) for n in (2, 3))
+    second.run(), first.run()
+    assert [call.finish()["result"].item() for call in (first, second)] == [3, 3]  # the function looks n up when it runs
+
+
+def test_a_tensor_and_its_gradients():
+    x, y = torch.tensor([1.0, 2.0]), torch.tensor([3.0, 4.0])
+    found = asked(lambda x, y, power: (x * y).sum() ** power, Given({"x": x, "y": y}, {"power": 2}, ("x",)))
+    assert found["result"].item() == 121
+    assert set(found["gradients"]) == {"x"} and found["gradients"]["x"].tolist() == [66.0, 88.0]
+    assert not x.requires_grad and x.grad is None  # what was given is as it was
+
+
+@pytest.mark.parametrize("function", [lambda x: x.detach().sum(), lambda x: torch.tensor(3.0)])
+def test_a_gradient_that_never_came_is_none(function):
+    assert asked(function, Given({"x": torch.ones(2)}, needs_grad=("x",)))["gradients"] == {"x": None}
+
+
+def test_the_backward_pass_belongs_to_what_is_measured():
+    leaf = torch.ones(2)
+    parts = ask_for_tensor(lambda x: (seen.append(x), x.sum())[1], Given({"x": leaf}, needs_grad=("x",)), CPU)
+    seen = []
+    next(parts)
+    assert seen == []
+    next(parts)
+    assert seen[0].grad.tolist() == [1, 1]
+
+
+@pytest.mark.parametrize("result, words", [(None, "a NoneType"), ([torch.ones(1)], "a list"), (3.0, "a float")])
+def test_what_is_no_tensor_is_told_in_words(result, words):
+    assert asked(lambda x: result, Given({"x": torch.ones(2)})) == {"result": None, "returned": words}
+
+
+@pytest.mark.parametrize("place, part", [("ready", "begin"), ("run", "run"), ("finish", "finish")])
+def test_each_part_raises_what_the_function_raises(place, part):
+    def ask(function, given, device):
+        function("ready")
+        yield
+        function("run")
+        yield
+        function("finish")
+
+    def function(where):
+        if where == place:
+            raise KeyError(where)
+
+    stage = LocalStage(function, CPU, ask)
+    if part == "begin":
+        with pytest.raises(KeyError):
+            stage.begin(Given({}))
+        return
+    call = stage.begin(Given({}))
+    if part == "finish":
+        call.run()
+    with pytest.raises(KeyError):
+        getattr(call, part)()
+
+
+def test_an_ask_with_a_third_yield_is_an_error_of_the_lessons():
+    def ask(function, given, device):
+        yield
+        yield
+        yield
+
+    with pytest.raises(RuntimeError, match="two yields"):
+        asked(None, Given({}), ask)
