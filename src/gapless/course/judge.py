@@ -271,7 +271,7 @@ def _void(evidence: Evidence, measured: Measured) -> tuple[str, str] | None:
     own, slow = measured.learner.aside, before.aside
     if own.waits > slow.waits or own.kernels > 2 * slow.kernels or own.read_back_bytes > 2 * slow.read_back_bytes:
         return FAIL, (f"Beside the calls that are measured {own.kernels} kernels were launched and {own.waits} waits made, "
-                      f"in the slow function {slow.kernels} and {slow.waits}: work that is done before or after cannot count.")
+                      f"in the slow function {slow.kernels} and {slow.waits}: work done before or after them cannot count.")
     if after is None:
         return None
     changed = None

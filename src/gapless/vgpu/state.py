@@ -44,8 +44,7 @@ class State:
 
     @property
     def watched(self) -> bool:
-        """Whether somebody keeps what uses which memory (:mod:`gapless.vgpu.race_detector`): one stream alone has no
-        races."""
+        """Whether uses of memory are kept (:mod:`gapless.vgpu.race_detector`): one stream alone has no races."""
         return self.timeline.concurrent or self.keeps_lines
 
     def use(self, card: Card) -> None:
