@@ -283,7 +283,7 @@ class _Fused(torch.autograd.Function):
         encoder = link._argument_encoder({}, [])
         reply, blob = link._exchange({"fused": func.name(), "args": encoder(args),
                                       "kwargs": {name: encoder(value) for name, value in kwargs.items()},
-                                      "wanted": [t.inner.number for t, want in zip(tensors, wanted) if want]}, encoder.blob)
+                                      "wanted": [place for place, want in enumerate(wanted) if want]}, encoder.blob)
         ctx.link, ctx.wanted, ctx.graph = link, wanted, Kept(link, reply["graph"])
         if any(wanted):
             ctx.save_for_backward(*tensors)

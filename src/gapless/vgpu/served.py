@@ -86,7 +86,10 @@ class Served:
                                 **self._arrivals(encoder)}, encoder.blob)
             while True:
                 said, blob = self._channel.receive()
-                self._take_news(said)
+                try:
+                    self._take_news(said)
+                except (TypeError, ValueError) as error:
+                    raise WireError(str(error)) from None
                 if "return" in said or "raise" in said:
                     return said, blob
                 if "note" in said:
@@ -154,19 +157,19 @@ class Served:
         return reply
 
     def _fused(self, said: dict, blob: bytes, encoder: Encoder) -> dict:
-        func, wanted, leaves = self._find(said["fused"]), _list(said.get("wanted")), {}
+        func, wanted, leaves = self._find(said["fused"]), _list(said.get("wanted")), []
 
         def leaf(number) -> VirtualTensor:
-            if number not in leaves:
-                tensor = self._tensor(number)
-                leaves[number] = VirtualTensor(tensor.inner, tensor.allocation).requires_grad_(number in wanted)
-            return leaves[number]
+            # One for each place, as a tensor that is there twice has a gradient for each.
+            tensor = self._tensor(number)
+            leaves.append(VirtualTensor(tensor.inner, tensor.allocation).requires_grad_(len(leaves) in wanted))
+            return leaves[-1]
 
         decode = Decoder(leaf, _device, blob, self._held)
         with torch.enable_grad():
             out = func(*_list(decode(said.get("args"))), **self._keywords(said, decode))
         plain = [VirtualTensor(each.inner, each.allocation) for each in (out if isinstance(out, (list, tuple)) else [out])]
-        graph = _Graph(list(out) if isinstance(out, (list, tuple)) else [out], [leaf(number) for number in wanted])
+        graph = _Graph(list(out) if isinstance(out, (list, tuple)) else [out], [each for each in leaves if each.requires_grad])
         return {"graph": self._keep(graph), "out": encoder(plain if isinstance(out, (list, tuple)) else plain[0])}
 
     def _backward(self, number: int, grads: list, keep: bool) -> list:

@@ -152,7 +152,8 @@ class Decoder:
             if len(content) < nbytes or start < 0:
                 raise ValueError("a tensor is cut off")
             dense = torch.frombuffer(bytearray(content), dtype=dtype).reshape(shape)
-            made = dense if dense.stride() == made.stride() else made.copy_(dense)
+            # Elements that share their memory (an expanded tensor) are apart here.
+            made = dense if dense.stride() == made.stride() or 0 in made.stride() else made.copy_(dense)
         if not pinned:
             return made
         self.pinned.append(pin(made))
