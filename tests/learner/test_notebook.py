@@ -6,8 +6,8 @@ import pytest
 import torch
 
 import gapless
-from gapless.lessons.masked_loss.lesson import BACKGROUND, IGNORE
-from gapless.lessons.masked_loss.lesson import ignore_background as slow
+from gapless.lessons.masked_loss.functions import BACKGROUND, IGNORE
+from gapless.lessons.masked_loss.functions import ignore_background as slow
 
 
 def cell(source, filename="<ipython-input-3-abc>", **names):
@@ -31,7 +31,7 @@ def test_slow_function_gets_points_for_being_right_and_reasons(lesson):
     result = lesson.check(slow)
     assert (result.earned, result.points, result.passed) == (2, 5, False)
     text = str(result)
-    assert "2 of 5 points" in text and "`nonzero` at masked_loss/lesson.py:" in text and "simulated NVIDIA A10G" in text
+    assert "2 of 5 points" in text and "`nonzero` at masked_loss/functions.py:" in text and "simulated NVIDIA A10G" in text
     page = result._repr_html_()
     assert "✗ fail" in page and "<code>nonzero</code>" in page and "<script" not in page
 

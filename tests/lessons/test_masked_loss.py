@@ -5,13 +5,11 @@ import math
 import pytest
 import torch
 
-from gapless.lessons.masked_loss.lesson import (
-    BACKGROUND,
+from gapless.lessons.masked_loss.functions import BACKGROUND, CLASSES, IGNORE
+from gapless.lessons.masked_loss.lesson import LESSON
+from gapless.lessons.masked_loss.workload import (
     BYTES_PER_PIXEL,
-    CLASSES,
-    IGNORE,
     LABELS,
-    LESSON,
     SMALL_SIZE,
     LossParts,
     Size,
@@ -89,7 +87,7 @@ def test_batch_has_the_labels_of_the_rules():
 def test_training_step_learns_on_vgpu_as_on_the_cpu():
     """Same parameters after two exact steps on the virtual GPU and on the CPU."""
     import gapless
-    from gapless.lessons.masked_loss import lesson as masked_loss
+    from gapless.lessons.masked_loss import workload as masked_loss
 
     states = []
     for device in (torch.device("cpu"), gapless.device("vgpu")):

@@ -8,22 +8,22 @@ import pytest
 import torch
 import torch.distributed as dist
 import torch.multiprocessing
-from gapless.course.known_values import with_values
 from torch import nn
 from torchmetrics import MeanMetric
 
 import gapless
+from gapless.course.gather import gather
+from gapless.course.judge import judge
+from gapless.course.stage import LocalStage
 from gapless.lessons import full_size
-from gapless.lessons.metric_collection.cases import logits_and_labels, on_device
+from gapless.lessons.metric_collection.cases import logits_and_labels
 from gapless.lessons.metric_collection.functions import CLASSES, IGNORE, METRICS, collect, evaluate, update_loss
 from gapless.lessons.metric_collection.lesson import LESSON
+from gapless.lessons.metric_collection.stage import device_group
 from gapless.lessons.metric_collection.workload import (
     LABELS,
     Size,
-    TimedNetwork,
     TrainingMetrics,
-    device_group,
-    make_images,
     make_network,
     training_step,
     waits_by_block,
@@ -55,6 +55,10 @@ def batches(seed, shape=(3, 40), ignored=0.0):
     rng = np.random.default_rng(seed)
     logits, labels = logits_and_labels(rng, shape)
     return logits, np.where(rng.random(shape) < ignored, IGNORE, labels)
+
+
+def on_device(device, array):
+    return [torch.from_numpy(np.array(each)).to(device) for each in array]
 
 
 def values(found):
@@ -234,70 +238,37 @@ def test_training_step_trains_on_vgpu_as_on_the_cpu(monkeypatch):
     torch.testing.assert_close(found[1], found[0], rtol=1e-3, atol=1e-3)
 
 
-def test_timed_network_takes_time_without_values_and_answers_with_values():
-    device = gapless.device("vgpu")
-    with full_size(device, LABELS):
-        with with_values(device):
-            answers = [torch.full((2, CLASSES), float(i), device=device) for i in range(2)]
-        network = TimedNetwork(device, answers)
-        images = make_images(device, Size(2, 64))
-        before = gapless.vgpu.timeline().kernel_count
-        with with_values(device):
-            assert [network(images).sum().item() / (2 * CLASSES) for _ in range(3)] == [0, 1, 0]
-    assert gapless.vgpu.timeline().kernel_count - before > 3 * 40
+def judged(name, function, seed=1):
+    device, exercise = gapless.device("vgpu"), LESSON.exercises[name]
+    plan = exercise.plan(seed)
+    return judge(exercise, plan, gather(exercise, LocalStage(function, device, exercise.ask), plan, device))
 
 
-def test_a_function_that_shirks_at_full_size_is_found():
-    """Not the kernels alone: the numbers at full size have to be right as well."""
-    from gapless.course.gather import gather
-    from gapless.course.judge import judge
-
+def test_a_function_that_shirks_where_it_is_timed_is_wrong():
     def shirker(outputs, targets):
         if outputs[0].shape[0] == 128:
             return {name: torch.zeros((), device=outputs[0].device) for name in METRICS}
         return collect(outputs, targets)
 
-    exercise = LESSON.exercises["collect"]
-    cases = exercise.cases(1)
-    right, *others = judge(exercise, cases, gather(exercise, shirker, cases, "vgpu"))
-    assert right.outcome == "pass" and {v.outcome for v in others} == {"fail"}
-    assert "at full size, and should be" in others[0].message
+    values, *others = judged("collect", shirker)
+    assert {values.outcome, *(v.outcome for v in others)} == {"fail"}
+    assert "goes by the size of its input, or counts its calls, is wrong" in values.message
 
 
-def judged(name, function, seed=1):
-    from gapless.course.gather import gather
-    from gapless.course.judge import judge
-
-    exercise = LESSON.exercises[name]
-    cases = exercise.cases(seed)
-    return judge(exercise, cases, gather(exercise, function, cases, "vgpu"))
-
-
-def test_an_answer_remembered_by_its_tensors_is_wrong_at_full_size(solutions):
+def test_an_answer_remembered_by_shape_is_wrong(solutions):
     known = {}
 
     def collected(outputs, targets):
         if outputs[0].shape[0] < 128:
             return solutions["collect"](outputs, targets)
-        if id(outputs[0]) not in known:
-            known[id(outputs[0])] = solutions["collect"](outputs, targets)
-        return known[id(outputs[0])]
+        if outputs[0].shape not in known:
+            known[outputs[0].shape] = solutions["collect"](outputs, targets)
+        return known[outputs[0].shape]
 
-    def evaluated(model, loader, device):
-        targets = loader[0][1]
-        if targets.shape[0] < 128:
-            return solutions["evaluate"](model, loader, device)
-        if id(targets) not in known:
-            known[id(targets)] = solutions["evaluate"](model, loader, device)
-        return known[id(targets)]
-
-    for name, function in (("collect", collected), ("evaluate", evaluated)):
-        right, *others = judged(name, function)
-        assert right.outcome == "pass" and {v.outcome for v in others} == {"fail"}
-        assert "at full size, and should be" in others[0].message
+    assert "call 2 gave the answer of call 1" in judged("collect", collected)[0].message
 
 
-def test_a_metric_that_takes_nothing_in_at_full_size_is_found():
+def test_a_metric_that_takes_nothing_in_where_it_is_timed_is_wrong():
     made = []
 
     def deaf(device):
@@ -314,54 +285,16 @@ def test_a_metric_that_takes_nothing_in_at_full_size_is_found():
 
         return Mean(sync_on_compute=False)
 
-    right, waits = judged("step_time_metric", deaf)
-    assert right.outcome == "pass" and waits.outcome == "fail"
-    assert "the mean step time is 81.5 at full size, and should be" in waits.message
+    values, waits = judged("step_time_metric", deaf)
+    assert values.outcome == waits.outcome == "fail" and "it is 81.5 and should be" in values.message
 
 
-KNOWN = (6.5, 6.25, 7.0)  # what the losses once were, one a step
-
-
-def constant_loss(known):
-    def update_loss(metric, loss, batch):
-        metric.update(torch.full_like(loss, next(known)), weight=torch.full_like(loss, 128.0))
-
-    return update_loss
-
-
-def constants(known):
-    def suppress_nan_check(MetricClass):
-        class Constant(MetricClass):
-            steps = 0
-
-            def _cast_and_nan_check_input(self, x, weight=None):
-                value = KNOWN[self.steps % len(KNOWN)]
-                self.steps += 1
-                return torch.full((), value, device=self.device), torch.full((), 128.0, device=self.device)
-
-        return Constant
-
-    return suppress_nan_check
-
-
-@pytest.mark.parametrize("name, function", [("update_loss", constant_loss), ("suppress_nan_check", constants)])
-def test_losses_at_full_size_cannot_be_known_beforehand(name, function):
-    device = gapless.device("vgpu")
-    with full_size(device, LABELS):
-        step = LESSON.exercises[name].step(function(iter(KNOWN)), device)
-        with pytest.raises(ValueError, match="at full size, and should be"):
-            for _ in range(3):
-                step()
-
-
-def test_an_answer_on_the_cpu_is_wrong_at_full_size_too(solutions):
+def test_an_answer_on_the_cpu_is_wrong_where_it_is_timed_too(solutions):
     def collected(outputs, targets):
         found = solutions["collect"](outputs, targets)
         return {name: value.cpu() for name, value in found.items()} if outputs[0].shape[0] == 128 else found
 
-    right, *others = judged("collect", collected)
-    assert right.outcome == "pass" and {v.outcome for v in others} == {"fail"}
-    assert "'accuracy' is a tensor on the device cpu" in others[0].message
+    assert "'accuracy' is a tensor on the device cpu" in judged("collect", collected)[0].message
 
 
 def test_a_text_beside_the_averages_does_not_stop_the_explanation():
@@ -374,14 +307,7 @@ def test_a_text_beside_the_averages_does_not_stop_the_explanation():
 
 def test_what_is_said_of_waits_is_about_torchmetrics():
     """The general advice, a plain Python number for the operator, is the mistake here."""
-    from gapless.course.gather import gather
-    from gapless.course.judge import judge
-
-    told = {}
-    for name in ("update_loss", "step_time_metric", "collect"):
-        exercise = LESSON.exercises[name]
-        cases = exercise.cases(1)
-        told[name] = judge(exercise, cases, gather(exercise, exercise.slow, cases, "vgpu"))[1].message
+    told = {name: judged(name, LESSON.exercises[name].slow)[1].message for name in ("update_loss", "step_time_metric", "collect")}
     assert all("TorchMetrics makes a tensor of a Python number" in told[name] for name in ("update_loss", "step_time_metric"))
     assert "the plain Python number" not in "".join(told.values())
     assert "A value on the CPU is asked there" in told["step_time_metric"]

@@ -7,7 +7,6 @@ import random
 import numpy as np
 import pytest
 import torch
-from gapless.lessons.profiler_tour.answers import ENOUGH, idle_evidence, steps_time
 
 import gapless
 from gapless import vgpu
@@ -15,10 +14,12 @@ from gapless.course.gather import gather
 from gapless.course.headline import Figures, table
 from gapless.course.judge import judge
 from gapless.course.plain import as_plain, difference
+from gapless.course.stage import Given, LocalStage
 from gapless.evidence import views
 from gapless.evidence.trace import Trace, read_traces
 from gapless.lessons import full_size
 from gapless.lessons.profiler_tour.lesson import EXERCISES, LESSON, programs
+from gapless.lessons.profiler_tour.right import ENOUGH, idle_evidence, steps_of, steps_time
 from gapless.lessons.profiler_tour.traces import SLOW_LOADER, SMALL_BATCH, SMALL_KERNELS, busy_trace, training_trace
 from gapless.lessons.profiler_tour.workload import (
     measure_on,
@@ -36,6 +37,19 @@ from .answers import profiler_tour as answers
 from .reference import solution
 
 CAUSES = {1: SMALL_KERNELS, 2: SLOW_LOADER, 3: SMALL_BATCH}
+
+
+def asked(exercise, function, case):
+    call = LocalStage(function, torch.device("cpu"), exercise.ask).begin(Given({}, case.options))
+    call.run()
+    return call.finish()
+
+
+def judged(exercise, function, seed):
+    """Of one exercise: these have one check each."""
+    device, plan = gapless.device("vgpu:a10g"), exercise.plan(seed)
+    verdict, = judge(exercise, plan, gather(exercise, LocalStage(function, device, exercise.ask), plan, device))
+    return verdict
 
 
 @pytest.fixture(scope="module")
@@ -128,9 +142,9 @@ def test_answers_by_other_routes_hold_for_many_seeds(fixed):
     for seed in range(8):
         for exercise in EXERCISES:
             for case in exercise.cases(seed):
-                wanted = exercise.ask(exercise.right, case, None)
+                wanted = asked(exercise, exercise.right, case)
                 for function in [fixed[exercise.name], *answers.OTHER_ROUTES[exercise.name]]:
-                    found = as_plain(exercise.ask(function, case, None))
+                    found = as_plain(asked(exercise, function, case))
                     assert difference(found, wanted, 1e-5, 1e-3) is None, (seed, exercise.name, case.name)
 
 
@@ -138,9 +152,7 @@ def test_answers_by_other_routes_hold_for_many_seeds(fixed):
 def test_no_seed_lets_a_wrong_answer_pass(name, function, says):
     exercise = LESSON.exercises[name]
     for seed in range(6):
-        cases = exercise.cases(seed)
-        verdict, = judge(exercise, cases, gather(exercise, function, cases, "vgpu:a10g"))
-        assert verdict.outcome == "fail", seed
+        assert judged(exercise, function, seed).outcome == "fail", seed
 
 
 @pytest.mark.parametrize("name", LESSON.exercises)
@@ -148,9 +160,8 @@ def test_odd_answers_are_told_and_break_nothing(name):
     odd = [None, True, -1, 1e300, float("nan"), "text", [], [[]], [None], {}, {"a": None}, {"a": []}, [{"name": []}],
            [{"name": [], "device_self_us": "much"}], {"aten::linear": {"size_increase_bytes": []}}]
     exercise = LESSON.exercises[name]
-    cases = exercise.cases(1)
     for value in odd:
-        verdict, = judge(exercise, cases, gather(exercise, lambda *args, **options: value, cases, "vgpu:a10g"))
+        verdict = judged(exercise, lambda *args, **options: value, 1)
         assert verdict.outcome == "fail" and verdict.message
 
 
@@ -180,7 +191,7 @@ def test_written_traces_have_three_steps_shapes_memory_and_lines(traces):
     assert sorted(read_traces(folder)) == sorted(path.name for path in files.values())
     for batch, trace in zip((4, 32), read.values()):
         assert trace.simulated and trace.device_name == vgpu.CARDS["h100"].name
-        assert len(answers.steps_of(trace)) == 3
+        assert len(steps_of(trace)) == 3
         dims = [span.args["Input Dims"][0] for span in trace.spans if span.name == "aten::convolution"]
         assert dims[0] == [batch, 3, 224, 224] and len(dims) == 3 * 53
         assert {span.name for span in trace.spans if span.category == "annotation"} >= {"forward", "backward", "copy the batch"}
