@@ -281,3 +281,16 @@ def test_two_streams_and_one_piece_of_pinned_memory(waits, first, second, races,
     torch.vgpu.synchronize()
     assert len(found) == (races and not waits)
     assert not found or "the same pinned memory" in str(found[0])
+
+
+def test_what_lies_beside_bytes_on_their_way_may_be_used(device, found):
+    host, x = torch.zeros(4, 100).pin_memory(), torch.ones(100, device=device)
+    busy(device)
+    host[1].copy_(x, non_blocking=True)
+    assert host[::2].to(device).sum().item() == 0
+    assert host[0].to(device, torch.float64, non_blocking=True).sum().item() == 0
+    busy(device)
+    host[1].copy_(x, non_blocking=True)
+    assert host[:, ::50].to(device).cpu().isfinite().all()  # a temporary tensor on the host, with a byte of them
+    error, = found
+    assert "reads on the host" in str(error)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 
 import numpy as np
 import torch
@@ -13,7 +13,7 @@ from ..measure.device import device_name, stay_busy, synchronize
 from ..measure.profile import profile, time_step
 from ..vgpu.state import state
 from .cells import describe_error
-from .evidence import Answer, Case, Evidence, Measured, Plan, Run
+from .evidence import Answer, Aside, Case, Evidence, Measured, Plan, Run
 from .exercise import TRIAL_CALLS, Exercise, Note, full_size
 from .plain import Unusable, as_plain
 from .stage import GRADIENTS, RESULT, RETURNED, Given, LocalStage
@@ -47,7 +47,8 @@ def gather(exercise: Exercise, stage, plan: Plan, device: torch.device, *, name:
     def full() -> None:
         with full_size(device, exercise.assumptions):
             given = exercise.full(device)
-            evidence.full = _compared(exercise, stage, device, again, lambda where: _at_full_size(exercise, where, given, device))
+            evidence.full = _compared(exercise, stage, device, again,
+                                      lambda where: _at_full_size(exercise, where, given, device))
 
     def trial() -> None:
         def measure(where) -> Run:
@@ -91,6 +92,7 @@ def answer(exercise: Exercise, stage, case: Case, device: torch.device) -> Answe
         given, notes = put(case, device)
         before = vgpu.timeline().kernel_count if device.type == "vgpu" else 0
         try:
+            state.errors.clear()
             with _races(device) as races:
                 call = stage.begin(given)
                 call.run()
@@ -98,7 +100,7 @@ def answer(exercise: Exercise, stage, case: Case, device: torch.device) -> Answe
                 synchronize(device)  # what is still under way is seen to its end
             kernels = vgpu.timeline().kernel_count - before if device.type == "vgpu" else None
             found = _read(exercise, case, given, result, notes, kernels, device)
-            found.races = [str(race) for race in races]
+            found.races, found.swallowed = [str(race) for race in races], list(state.errors)
             return found
         except Exception as error:
             return _raised(exercise, case, error)
@@ -179,8 +181,8 @@ def _read_tensor(found: Answer, case: Case, result: dict) -> None:
     found.value = _array(tensor)
     grads = result.get(GRADIENTS, {})
     # Where nothing came back the gradient is zero.
-    found.grads = {name: _array(grads[name]) if isinstance(grads.get(name), torch.Tensor) else np.zeros_like(case.inputs[name])
-                   for name in case.needs_grad}
+    found.grads = {name: _array(grads[name]) if isinstance(grads.get(name), torch.Tensor)
+                   else np.zeros_like(case.inputs[name]) for name in case.needs_grad}
 
 
 def _array(tensor: torch.Tensor) -> np.ndarray:
@@ -236,6 +238,24 @@ def _timed(step: Callable[[], object], device: torch.device) -> Run:
     return Run(time.host_ms, time.true_ms, list(time.samples_ms), trace)
 
 
+@contextmanager
+def _noted(device: torch.device, aside: Aside):
+    """What is done inside is added to ``aside``: a function's work must not hide beside what is measured."""
+    if device.type != "vgpu":
+        yield
+        return
+    timeline = vgpu.timeline()
+    timeline.recording = recording = vgpu.Recording(lines=False)
+    try:
+        yield
+    finally:
+        timeline.recording = None
+        aside.waits += len(recording.waits)
+        aside.kernels += sum(record.category == "kernel" for record in recording.records)
+        aside.read_back_bytes += sum(record.args["bytes"] for record in recording.records
+                                     if record.category == "gpu_memcpy" and "DtoH" in record.name)
+
+
 def _at_full_size(exercise: Exercise, stage, make_given: Callable[[], Given], device: torch.device) -> Run:
     def step():
         call = stage.begin(make_given())
@@ -257,8 +277,11 @@ def _try(exercise: Exercise, stage, plan: Plan, device: torch.device, answers: l
     cases = [plan.trial[place % len(plan.trial)] for place in range(_calls(device))]
     asked = [(case, *put(case, device)) for case in cases]
     try:
+        aside = Aside()
+        state.errors.clear()
         with _races(device) as races:
-            calls = [stage.begin(given) for _, given, _ in asked]
+            with _noted(device, aside):
+                calls = [stage.begin(given) for _, given, _ in asked]
             waiting = iter(calls)
 
             def step():
@@ -266,13 +289,16 @@ def _try(exercise: Exercise, stage, plan: Plan, device: torch.device, answers: l
                 next(waiting).run()
 
             run = _timed(step, device)
+        run.aside = aside
         for (case, given, notes), call in list(zip(asked, calls))[:len(plan.trial)]:
             try:
-                answers.append(_read(exercise, case, given, call.finish(), notes, None, device))
+                with _noted(device, aside):
+                    result = call.finish()
+                answers.append(_read(exercise, case, given, result, notes, None, device))
             except Unusable as error:
                 answers.append(_raised(exercise, case, error))
         if answers:
-            answers[-1].races = [str(race) for race in races]
+            answers[-1].races, answers[-1].swallowed = [str(race) for race in races], list(state.errors)
     finally:
         if device.type == "vgpu":
             state.unused.clear()

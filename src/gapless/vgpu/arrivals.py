@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import torch
 
 from .pinned import Block, block_of
-from .race_detector import Use, found
+from .race_detector import Region, Use, found
 from .state import state
 
 _WAIT = ("record an event behind the copy and call event.synchronize() before the host touches the memory, or use another "
@@ -95,7 +95,8 @@ def _here() -> Use:
 
 def _start(host: torch.Tensor, end_ns: int, values: torch.Tensor | None) -> None:
     block, (address, nbytes) = block_of(host), _memory(host)
-    copy = Copy(block, address, nbytes, values is not None, _here(), _checksum(address, nbytes), host.untyped_storage(), values)
+    copy = Copy(block, address, nbytes, values is not None, _here(), _checksum(address, nbytes), host.untyped_storage(),
+                values)
     block.copies.append(copy)
     state.timeline.at(end_ns, copy.finish)
 
@@ -130,7 +131,8 @@ def copy_in(host: torch.Tensor, end_ns: int) -> None:
 
 
 def as_copied(host: torch.Tensor) -> torch.Tensor:
-    """``host``, or a copy with the bytes that will have arrived by the time that the current stream reads it."""
+    """``host``, whose elements lie side by side, or a copy of it with the bytes that will have arrived by the time that the
+    current stream reads it."""
     block = block_of(host)
     if block is None or not block.copies or not host.numel():
         return host
@@ -152,8 +154,9 @@ def host_reads(host: torch.Tensor) -> None:
     block = block_of(host)
     if block is None:
         return
+    read = Region(host.data_ptr(), host.shape, host.stride(), host.element_size())
     for copy in list(block.copies):
-        if copy.to_host and copy.overlaps(*_memory(host)):
+        if copy.to_host and read.overlaps(Region(copy.address, (copy.nbytes,), (1,), 1)):
             here = Use(state.timeline.operator or "the host", state.timeline.locate())
             found(copy.use, here, f"{here} reads on the host what {copy.use} has yet to bring: {_WAIT}")
 
@@ -171,9 +174,10 @@ def _compare(host: torch.Tensor, to_host: bool) -> None:
             if not copy.to_host and copy.has_changed():
                 copy.checksum = _checksum(copy.address, copy.nbytes)  # told once
                 copy.tell_change()
-            elif (to_host or copy.to_host) and not timeline.is_ordered(copy.use.stream, copy.use.count, timeline.current):
+            elif ((to_host or copy.to_host)
+                  and not timeline.is_ordered(copy.use.stream, copy.use.count, timeline.current)):
                 here = _here()
-                found(copy.use, here, f"{copy.use} and {here} use the same pinned memory, and nothing orders the two streams: "
-                      "let the second's wait for the first's, or use another piece of memory.")
+                found(copy.use, here, f"{copy.use} and {here} use the same pinned memory, and nothing orders the two "
+                      "streams: let the second's wait for the first's, or use another piece of memory.")
             elif copy.done and copy.lies_within(*_memory(host)):
                 block.copies.remove(copy)  # who waits for this one has waited for that

@@ -235,14 +235,25 @@ def compute(operator: Operator, args, kwargs):
                 and not operator.reshapes):
             return shapes.remembered(operator.func, args, kwargs)
         return operator.func(*args, **kwargs)
+    except IndexError as error:
+        note_error(operator, error)
+        raise
     except RuntimeError as error:
         wanted = _HOST_ALLOCATOR.search(str(error))
         if wanted is None:
+            note_error(operator, error)
             raise
         # The host holds the values and gave up first. A larger block than the card is the program's mistake.
         state.memory.reserve_briefly(int(wanted.group(1)))
         raise RuntimeError(f"the host has no memory for the values of a tensor on {DEVICE}, which the card would have held: "
                            f"use smaller sizes, or vgpu.shape_only() ({operator.full_name}: {error})") from None
+
+
+def note_error(operator: Operator, error: Exception) -> None:
+    """An operator has raised over values or shapes. On a GPU one that looks at values raises later, and nothing works
+    after."""
+    if len(state.errors) < 100:
+        state.errors.append(f"{operator.full_name}: {str(error).strip().partition(chr(10))[0][:200]}")
 
 
 _HOST_ALLOCATOR = re.compile(r"DefaultCPUAllocator.*tried to allocate (\d+) bytes", re.DOTALL)

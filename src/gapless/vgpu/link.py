@@ -55,8 +55,8 @@ class Handle:
 
 
 class Kept:
-    """Something that the other process keeps for this one, under the number ``kept``: an operator that waits for its backward
-    pass, a point in a stream, a stream."""
+    """Something that the other process keeps for this one, under the number ``kept``: an operator that waits for its
+    backward pass, a point in a stream, a stream."""
 
     def __init__(self, link: Link, kept: int | None):
         self.link, self.kept = link, kept
@@ -124,7 +124,8 @@ class Link:
         if generator is not None:
             random_numbers.check(generator)
             kwargs = {**kwargs, "generator": None}
-        message = {"op": func.name(), "args": encoder(args), "kwargs": {name: encoder(value) for name, value in kwargs.items()}}
+        message = {"op": func.name(), "args": encoder(args),
+                   "kwargs": {name: encoder(value) for name, value in kwargs.items()}}
         if generator is not None:
             message["generator"] = encoder.host(generator.get_state())
         # A copy that may go on by itself is told of with its line, should anything race with it.
@@ -177,8 +178,8 @@ class Link:
 
     def _exchange(self, message: dict, blob, line: bool = False) -> tuple[dict, bytes]:
         if os.getpid() != self._process:
-            raise RuntimeError(f"{DEVICE} cannot be used in a forked process, as CUDA cannot: use the 'spawn' start method, or "
-                               "keep what the other process makes on the CPU")
+            raise RuntimeError(f"{DEVICE} cannot be used in a forked process, as CUDA cannot: use the 'spawn' start method, "
+                               "or keep what the other process makes on the CPU")
         if line or self.lines or self._under_way or state.timeline.concurrent:
             message["line"] = operator_location()
         with self._lock:
@@ -201,8 +202,8 @@ class Link:
         return message
 
     def _argument_encoder(self, wrappers: dict[int, VirtualTensor], hosts: list[torch.Tensor]) -> Encoder:
-        """For an operator's arguments; ``wrappers`` and ``hosts`` get the tensors of the device, by number, and the pinned ones
-        of the host."""
+        """For an operator's arguments; ``wrappers`` and ``hosts`` get the tensors of the device, by number, and the pinned
+        ones of the host."""
         def argument(tensor: torch.Tensor, encoder: Encoder) -> dict:
             if isinstance(tensor, VirtualTensor):
                 wrappers[tensor.inner.number] = tensor
@@ -243,7 +244,8 @@ class Link:
 
 def _same(one: torch.Tensor, other: torch.Tensor) -> bool:
     """Whether both are the same elements of the host's memory."""
-    return (one.data_ptr(), one.shape, one.stride(), one.dtype) == (other.data_ptr(), other.shape, other.stride(), other.dtype)
+    return (one.data_ptr() == other.data_ptr() and one.shape == other.shape and one.stride() == other.stride()
+            and one.dtype == other.dtype)
 
 
 def _checksum(host: torch.Tensor) -> int:
@@ -301,8 +303,8 @@ class _Fused(torch.autograd.Function):
 
 
 class RemoteTimeline:
-    """The clocks and streams over there, as far as a program may know and move them: what :mod:`gapless.vgpu.streams` and the
-    device's module ask of a :class:`gapless.vgpu.Timeline`."""
+    """The clocks and streams over there, as far as a program may know and move them: what :mod:`gapless.vgpu.streams` and
+    the device's module ask of a :class:`gapless.vgpu.Timeline`."""
 
     recording = None
     DEFAULT_STREAM = 7

@@ -47,6 +47,32 @@ class Use(NamedTuple):
         return f"{self.op}{where} ({place})"
 
 
+class Region(NamedTuple):
+    """Some bytes of memory, as a tensor's elements lie: ``size`` bytes each from ``begin`` on, strides in elements."""
+
+    begin: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    size: int
+
+    def overlaps(self, other: Region) -> bool:
+        """Whether a byte is in both. Where that is hard to tell, no: nobody is accused without proof."""
+        try:
+            return self == other or bool(np.shares_memory(np.asarray(_Array(self)), np.asarray(_Array(other)),
+                                                          max_work=10_000))
+        except np.exceptions.TooHardError:
+            return False
+
+
+class _Array:
+    """A region for NumPy, which looks at addresses and not at what is there."""
+
+    def __init__(self, region: Region):
+        strides = tuple(stride * region.size for stride in region.strides)
+        self.__array_interface__ = {"version": 3, "typestr": f"|V{region.size}", "shape": tuple(region.shape),
+                                    "strides": strides, "data": (region.begin + 4096, False)}  # 0 is no address
+
+
 class RaceError(RuntimeError):
     """Two uses of the same memory that nothing orders: ``first`` and ``second``, each a :class:`Use`."""
 
@@ -135,7 +161,7 @@ def uses(op: str, reads: list, writes: list) -> None:
 
 
 def _use(allocation, inner: torch.Tensor, use: Use, writes: bool, stream) -> None:
-    region = (inner.storage_offset() * inner.element_size(), inner.shape, inner.stride(), inner.element_size())
+    region = Region(inner.storage_offset() * inner.element_size(), inner.shape, inner.stride(), inner.element_size())
     known = allocation.uses
     if known is None:
         known = allocation.uses = {}
@@ -145,10 +171,10 @@ def _use(allocation, inner: torch.Tensor, use: Use, writes: bool, stream) -> Non
     timeline = state.timeline
     for (other, number, wrote), earlier in list(known.items()):
         if (number != stream.number and (writes or wrote) and not timeline.is_ordered(number, earlier.count, stream)
-                and _overlap(other, region)):
-            first, second = ("written", "written") if wrote and writes else ("written", "read") if wrote else ("read", "written")
-            found(earlier, use, f"a tensor is {first} by {earlier} and {second} by {use}, and nothing orders the two streams: "
-                  f"on a GPU either may come first. Before the second, let its stream wait for the first's: "
+                and (other is None or other.overlaps(region))):
+            first, second = ("written" if kind else "read" for kind in (wrote, writes))
+            found(earlier, use, f"a tensor is {first} by {earlier} and {second} by {use}, and nothing orders the two "
+                  "streams: on a GPU either may come first. Before the second, let its stream wait for the first's: "
                   "stream.wait_stream(other), or stream.wait_event(event).")
     if writes and _is_all(inner):
         known.clear()  # whatever comes after this comes after them, or was told
@@ -159,23 +185,6 @@ def _use(allocation, inner: torch.Tensor, use: Use, writes: bool, stream) -> Non
 
 def _is_all(inner: torch.Tensor) -> bool:
     return inner.is_contiguous() and inner.numel() * inner.element_size() == inner.untyped_storage().nbytes()
-
-
-def _overlap(one, other) -> bool:
-    """Whether two regions have a byte in common. None is all of the memory."""
-    return one is None or one == other or bool(np.shares_memory(_addresses(*one), _addresses(*other)))
-
-
-class _Region:
-    """Memory by its addresses, for NumPy, which does not look inside."""
-
-    def __init__(self, begin, shape, strides, size):
-        self.__array_interface__ = {"version": 3, "typestr": f"|V{size}", "shape": tuple(shape),
-                                    "strides": tuple(stride * size for stride in strides), "data": (begin + 4096, False)}
-
-
-def _addresses(*region) -> np.ndarray:
-    return np.asarray(_Region(*region))
 
 
 # -- memory that is freed ---------------------------------------------------------------------------
@@ -194,6 +203,6 @@ def reused(allocation) -> None:
         elif allocation.nbytes <= nbytes:
             memory.freed.remove(entry)
             use = Use("a new tensor", state.timeline.locate(), stream.number)
-            found(pending[-1], use, f"{pending[-1]} uses memory that was freed since, and {use} may get it while it is in use: "
-                  f"call tensor.record_stream(stream) with the stream that uses it, or let stream {number} wait for that "
-                  "stream before it takes new memory.")
+            found(pending[-1], use, f"{pending[-1]} uses memory that was freed since, and {use} may get it while it is in "
+                  f"use: call tensor.record_stream(stream) with the stream that uses it, or let stream {number} wait for "
+                  "that stream before it takes new memory.")

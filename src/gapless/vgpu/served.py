@@ -1,8 +1,8 @@
 """The device's end of a program in another process (:mod:`gapless.vgpu.link` is the other end).
 
 Here are the values, the clock, the card and the recording. What comes from the other side is read as from an enemy: an
-operator of PyTorch's on tensors that it was given or made itself, or one of the few questions in ``_QUESTIONS``. Nothing that
-it says is taken to be true.
+operator of PyTorch's on tensors that it was given or made itself, or one of the few questions in ``_QUESTIONS``. Nothing
+that it says is taken to be true.
 """
 
 from __future__ import annotations
@@ -120,9 +120,9 @@ class Served:
         except WireError:
             raise
         except Exception as error:
-            text = str(error)
             # What PyTorch raises in C++ comes with its own stack, of use to nobody.
-            reply, encoder = {"error": [_kind(error), text.partition("\nException raised from")[0][:4000]]}, Encoder(self._result)
+            text = str(error).partition("\nException raised from")[0][:4000]
+            reply, encoder = {"error": [_kind(error), text]}, Encoder(self._result)
         self._channel.send({**reply, **self._arrivals(encoder)}, encoder.blob)
 
     def _operator(self, said: dict, blob: bytes, encoder: Encoder) -> dict:
@@ -189,8 +189,8 @@ class Served:
     # -- copies that do not block ---------------------------------------------------------------
 
     def _watch(self, place: int | None, host: torch.Tensor):
-        """What tells the program that copies from or to ``host`` (its ``place`` among the pinned arguments; None: the result) are
-        under way."""
+        """What tells the program that copies from or to ``host`` (its ``place`` among the pinned arguments; None: the
+        result) are under way."""
         block = pinned.block_of(host)
         copies = [copy for copy in block.copies if not copy.done] if block is not None else []
         if not copies or any(host is known.tensor and known.copies == copies for known in self._under_way.values()):
@@ -205,7 +205,9 @@ class Served:
         done = [(number, host) for number, host in self._under_way.items() if host.is_done]
         for number, _ in done:
             del self._under_way[number]
-        return {"arrived": [[number, encoder.host(host.tensor) if host.to_host else None] for number, host in done]} if done else {}
+        if not done:
+            return {}
+        return {"arrived": [[number, encoder.host(host.tensor) if host.to_host else None] for number, host in done]}
 
     def _held(self, number) -> torch.Tensor:
         host = self._things.get(number) if type(number) is int else None
@@ -342,7 +344,8 @@ _QUESTIONS: dict[str, Callable] = {
     "synchronize_event": lambda served, mark: state.timeline.synchronize_event(_find(served, mark, Mark)),
     "synchronize_stream": lambda served, number: state.timeline.synchronize_stream(_stream(served, number)),
     "query": lambda served, mark: state.timeline.query(_find(served, mark, Mark)),
-    "record_stream": lambda served, number, stream: served._tensor(number).record_stream(SimpleNamespace(stream_id=int(stream))),
+    "record_stream": lambda served, number, stream: served._tensor(number).record_stream(
+        SimpleNamespace(stream_id=int(stream))),
     "seed": _seed,
     "random_state": lambda served: torch.get_rng_state(),
     "set_random_state": _set_random_state,

@@ -65,8 +65,8 @@ class Event:
 class Stream:
     """An in-order queue of device work, as ``torch.cuda.Stream``. ``with stream:`` sends work there.
 
-    Streams share the card (:mod:`gapless.vgpu.hardware.engine`). ``priority`` is kept, a negative one as the higher, and changes
-    no time: a launch here never takes the card from an earlier one.
+    Streams share the card (:mod:`gapless.vgpu.hardware.engine`). ``priority`` is kept, lower numbers first, and changes no
+    time: a launch here never takes the card from an earlier one.
     """
 
     device = DEVICE

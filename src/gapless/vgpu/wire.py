@@ -1,9 +1,9 @@
 """Messages between a program's process and the device's: JSON and raw bytes, nothing that could carry behaviour.
 
 A frame is two lengths (uint32, little-endian), a JSON text and the bytes that it refers to. Besides JSON's own types a
-value can be ``{"tensor": …}`` (a tensor of the device), ``{"host": …}`` (a CPU tensor with its bytes), ``{"held": number}`` (one that
-the other side has already), ``{"dtype": name}``, ``{"device": name}``, ``{"layout": name}``, ``{"memory_format": name}``,
-``{"complex": [re, im]}`` or ``{"dict": {…}}``. Tuples arrive as lists.
+value can be ``{"tensor": …}`` (a tensor of the device), ``{"host": …}`` (a CPU tensor with its bytes), ``{"held": number}``
+(one that the other side has already), ``{"dtype": name}``, ``{"device": name}``, ``{"layout": name}``, ``{"memory_format":
+name}``, ``{"complex": [re, im]}`` or ``{"dict": {…}}``. Tuples arrive as lists.
 """
 
 from __future__ import annotations
@@ -106,8 +106,8 @@ class Encoder:
 
 
 class Decoder:
-    """Makes values of JSON. ``tensor``: from what stands for a tensor of the device to that tensor; ``held``: from the number
-    of a CPU tensor that is here to it; ``device``: from a name (``cpu``, ``meta``, anything else) to a device."""
+    """Makes values of JSON. ``tensor``: from what stands for a tensor of the device to that tensor; ``held``: from the
+    number of a CPU tensor that is here to it; ``device``: from a name (``cpu``, ``meta``, anything else) to a device."""
 
     def __init__(self, tensor, device, blob: bytes = b"", held=None):
         self._tensor, self._device, self._blob, self._held = tensor, device, blob, held

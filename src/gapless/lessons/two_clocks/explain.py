@@ -197,8 +197,8 @@ def _why_line(own: str, right: str, number: int, case: Case) -> str:
     if found["number"] != wanted["number"]:
         return "The lines must come in the order of the steps, each with the number of its own step, from step 1."
     if found["loss"] != wanted["loss"] and found["loss"] in ("nan", "0.000000"):
-        return ("That is what was in the host's memory before. A copy with `non_blocking=True` returns before it has happened. "
-                "Record an event behind the copy, and `synchronize()` the event before you read.")
+        return ("That is what was in the host's memory before. A copy with `non_blocking=True` returns before it has "
+                "happened. Record an event behind the copy, and `synchronize()` the event before you read.")
     if found["loss"] != wanted["loss"]:
         return (f"Is that the loss of step {number} itself, after the updates of all steps before? A list of losses keeps "
                 "each step's own tensor; one tensor that is written again and again holds the last.")

@@ -42,8 +42,8 @@ class Kernel:
         return self.duration_and_share(card)[0]
 
     def duration_and_share(self, card: Card) -> tuple[int, int]:
-        """Modelled duration on ``card`` (ns), and the share of it (of ``engine.WHOLE``) that the kernel takes meanwhile: all,
-        where bytes or FLOPs take its whole time; what is left beside its start, or of the floor, is for other streams."""
+        """Modelled duration on ``card`` (ns), and the share of the card (of ``engine.WHOLE``) that the kernel takes
+        meanwhile: all, where bytes or FLOPs take its whole time; what its start or the floor adds is for other streams."""
         seconds = self.bytes / (card.bandwidth_bytes_per_s * card.memory_share(self.kind))
         if self.flops:
             dtype = self.dtype if self.dtype in card.peak_flops else "float32"
