@@ -1,6 +1,6 @@
 """Running a lesson's test notebook with papermill.
 
-The notebook is the instructor's own and trusted; it starts the workers and writes the results. It runs
+The notebook is the instructor's own and trusted; it starts the processes that run cells and writes the results. It runs
 in the very interpreter that runs this, whichever kernels else are installed.
 """
 
