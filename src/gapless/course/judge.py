@@ -11,6 +11,7 @@ import torch
 
 from .. import vgpu
 from ..evidence.report import StepReport
+from ..incoming import clean_text
 from ..measure.device import device as choose_device
 from .checks import FAIL, INCONCLUSIVE, PASS, Verdict
 from .evidence import Answer, Case, Evidence, Measured, Plan, Run
@@ -25,6 +26,8 @@ DRIFT, NOISE = 0.2, 0.1
 
 # At the article's size a function does at least this share of what it does at the trial's, both beside the slow function.
 _SHIRKED = 0.5
+
+_LONGEST_MESSAGE = 6000  # characters
 
 # Exercises are judged in threads of one process, which has one virtual GPU with one clock.
 _DEVICE_CLOCK = threading.Lock()
@@ -76,6 +79,7 @@ def judge(exercise: Exercise, plan: Plan, evidence: Evidence) -> list[Verdict]:
             outcome, message = FAIL, "Not counted before the values are right."
         else:
             outcome, message = _measured(exercise, evidence, check)
+        message = clean_text(message, _LONGEST_MESSAGE)  # it quotes what the learner's function said and answered
         verdicts.append(Verdict(f"{exercise.name}.{check}", exercise.name, points, outcome, message))
     return verdicts
 

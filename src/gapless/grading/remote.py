@@ -6,6 +6,7 @@ from __future__ import annotations
 from ..course.cells import CellError, CellRaised
 from ..course.plain import Unusable
 from ..course.stage import Given
+from ..incoming import clean_text
 from ..vgpu.served import Gone, Served
 from ..vgpu.wire import Channel, WireError
 
@@ -79,4 +80,4 @@ class RemoteCall:
 
 
 def _text(value) -> str:
-    return value[:_LONGEST_TEXT] if isinstance(value, str) else "no text"
+    return clean_text(value, _LONGEST_TEXT) if isinstance(value, str) else "no text"

@@ -168,9 +168,10 @@ class Served:
         decode = Decoder(leaf, _device, blob, self._held)
         with torch.enable_grad():
             out = func(*_list(decode(said.get("args"))), **self._keywords(said, decode))
-        plain = [VirtualTensor(each.inner, each.allocation) for each in (out if isinstance(out, (list, tuple)) else [out])]
-        graph = _Graph(list(out) if isinstance(out, (list, tuple)) else [out], [each for each in leaves if each.requires_grad])
-        return {"graph": self._keep(graph), "out": encoder(plain if isinstance(out, (list, tuple)) else plain[0])}
+        outs = list(out) if isinstance(out, (list, tuple)) else [out]
+        plain = [VirtualTensor(each.inner, each.allocation) for each in outs]
+        graph = self._keep(_Graph(outs, [each for each in leaves if each.requires_grad]))
+        return {"graph": graph, "out": encoder(plain if isinstance(out, (list, tuple)) else plain[0])}
 
     def _backward(self, number: int, grads: list, keep: bool) -> list:
         graph = self._things.get(number)
