@@ -94,14 +94,15 @@ class Run:
 
     ``host_ms``: from the call until it returns, the device having work queued before it.
     ``true_ms``: time per step over a run of many, synchronised at both ends. On a real GPU both
-    are medians and ``samples_ms`` holds every true step time; on the virtual GPU they are exact. ``aside``: what was done
-    outside that time.
+    are medians and ``samples_ms`` holds every true step time; on the virtual GPU they are exact. ``most_waits``: of one call,
+    of all that there were, on the virtual GPU; ``trace`` is of some of them. ``aside``: what was done outside the calls.
     """
 
     host_ms: float
     true_ms: float
     samples_ms: list[float]
     trace: Trace
+    most_waits: int = 0
     aside: Aside = field(default_factory=Aside)
 
     @cached_property
@@ -174,7 +175,7 @@ class Evidence:
                 for name, run in measured.runs.items():
                     run.trace.write(folder / f"{size}.{name}.trace.json")
                     plain[size][name] = {"host_ms": run.host_ms, "true_ms": run.true_ms, "samples_ms": run.samples_ms,
-                                         "aside": asdict(run.aside)}
+                                         "most_waits": run.most_waits, "aside": asdict(run.aside)}
         with open(folder / "arrays.npz", "wb") as file:
             np.savez(file, **arrays)
         temporary = folder / "evidence.json.tmp"
@@ -229,7 +230,7 @@ def _unpack(row: dict, prefix: str, arrays: dict[str, np.ndarray]) -> Answer:
 def _run(numbers: dict, trace: Path) -> Run:
     return Run(host_ms=float(numbers["host_ms"]), true_ms=float(numbers["true_ms"]),
                samples_ms=[float(x) for x in numbers["samples_ms"]], trace=_trace(trace),
-               aside=Aside(**{name: int(number) for name, number in numbers["aside"].items()}))
+               most_waits=int(numbers["most_waits"]), aside=Aside(**{name: int(number) for name, number in numbers["aside"].items()}))
 
 
 def _trace(path: Path) -> Trace:

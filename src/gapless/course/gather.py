@@ -233,9 +233,32 @@ def _timed(step: Callable[[], object], device: torch.device) -> Run:
     if simulated:
         vgpu.timeline().reset()
     synchronize(device)
-    time = time_step(step, device=device, **(SIMULATED if simulated else MEASURED))
-    trace = profile(step, device=device, **PROFILED)
-    return Run(time.host_ms, time.true_ms, list(time.samples_ms), trace)
+    waits = [0]
+
+    def counted():
+        waits.append(0)
+        step()
+        waits.append(0)  # what the stopwatch waits for is nobody's
+
+    # Each call counts, whether it is profiled or not: which they are is no secret to who counts his calls.
+    with _hooked(device, lambda wait: waits.append(waits.pop() + 1)):
+        time = time_step(counted, device=device, **(SIMULATED if simulated else MEASURED))
+        trace = profile(counted, device=device, **PROFILED)
+    return Run(time.host_ms, time.true_ms, list(time.samples_ms), trace, max(waits[1::2]))
+
+
+@contextmanager
+def _hooked(device: torch.device, hook: Callable):
+    """``hook`` is told of each wait, on the virtual GPU."""
+    if device.type != "vgpu":
+        yield
+        return
+    hooks = vgpu.timeline().wait_hooks
+    hooks.append(hook)
+    try:
+        yield
+    finally:
+        hooks.remove(hook)
 
 
 @contextmanager

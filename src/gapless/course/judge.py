@@ -293,7 +293,8 @@ def _void(evidence: Evidence, measured: Measured) -> tuple[str, str] | None:
 
 
 def _sync_count(run: Run) -> float:
-    return run.report.syncs_per_step
+    """Of a call: of those profiled, and of the others."""
+    return max(run.report.syncs_per_step, run.most_waits)
 
 
 def _shirked(evidence: Evidence) -> str | None:
@@ -328,6 +329,9 @@ def _syncs(exercise: Exercise, evidence: Evidence, measured: Measured) -> tuple[
     report = measured.learner.report
     before = _sync_count(measured.before)
     allowed = exercise.max_syncs
+    if report.syncs_per_step <= allowed < _sync_count(measured.learner):
+        return FAIL, (f"It waits {report.syncs_per_step:g} times in the calls that are profiled and {_sync_count(measured.learner):g} "
+                      "times in others: every call counts.")
     if report.syncs_per_step <= allowed:
         copied = _read_back(exercise, measured)
         if copied is not None:
