@@ -94,8 +94,9 @@ class Run:
 
     ``host_ms``: from the call until it returns, the device having work queued before it.
     ``true_ms``: time per step over a run of many, synchronised at both ends. On a real GPU both
-    are medians and ``samples_ms`` holds every true step time; on the virtual GPU they are exact. ``most_waits``: of one call,
-    of all that there were, on the virtual GPU; ``trace`` is of some of them. ``aside``: what was done outside the calls.
+    are medians and ``samples_ms`` holds every true step time; on the virtual GPU they are exact. ``most_waits``: of one
+    call, of all that there were, on the virtual GPU; ``trace`` is of some of them. ``aside``: what was done outside the
+    calls.
     """
 
     host_ms: float
@@ -230,7 +231,8 @@ def _unpack(row: dict, prefix: str, arrays: dict[str, np.ndarray]) -> Answer:
 def _run(numbers: dict, trace: Path) -> Run:
     return Run(host_ms=float(numbers["host_ms"]), true_ms=float(numbers["true_ms"]),
                samples_ms=[float(x) for x in numbers["samples_ms"]], trace=_trace(trace),
-               most_waits=int(numbers["most_waits"]), aside=Aside(**{name: int(number) for name, number in numbers["aside"].items()}))
+               most_waits=int(numbers["most_waits"]),
+               aside=Aside(**{name: int(number) for name, number in numbers["aside"].items()}))
 
 
 def _trace(path: Path) -> Trace:

@@ -107,7 +107,7 @@ def _ask(job: dict, folder: Path, lessons: str, channel: int):
     plan = load_plan(folder / "plan.npz")
     evidence = Evidence(exercise.name, "vgpu", card().name)
     try:
-        stage = RemoteStage(Channel(socket.socket(fileno=channel)))
+        stage = RemoteStage(Channel(socket.socket(fileno=channel)), precision=exercise.precision)
         stage.load(job["source"], exercise.name)
         return gather(exercise, stage, plan, device, order=np.random.default_rng(job["order"]))
     except CellError as error:

@@ -56,10 +56,10 @@ class _Host:
 
 class Served:
     """A program at the other end of ``channel``, and the tensors that it may name. ``note`` is called with what the program
-    says that is neither an operator nor a question, such as a logged line."""
+    says that is neither an operator nor a question, such as a logged line. ``precision``: whether it may choose TF32."""
 
-    def __init__(self, channel: Channel):
-        self._channel = channel
+    def __init__(self, channel: Channel, *, precision: bool = True):
+        self._channel, self._precision = channel, precision
         self._things: dict[int, VirtualTensor | _Graph | Mark | Stream | _Host] = {}
         self._under_way: dict[int, _Host] = {}  # those of them of which the program has not been told the end
         self._forms: dict[int, list] = {}  # what the other side knows of a tensor
@@ -277,7 +277,7 @@ class Served:
                 self._forms.pop(number, None)
         settings = said.pop("settings", None)
         if settings is not None:
-            _apply(settings)
+            _apply(settings, self._precision)
 
 
 _MESSAGES = {"op": Served._operator, "fused": Served._fused, "ask": Served._question}
@@ -377,12 +377,13 @@ def _device(name) -> torch.device:
     return torch.device(name) if name in ("cpu", "meta") else DEVICE
 
 
-def _apply(settings) -> None:
+def _apply(settings, precision: bool) -> None:
     """The program's switches that decide which kernels a card runs."""
     matmul, conv, rnn, dtype = _list(settings)
     if not all(each in _PRECISIONS for each in (matmul, conv, rnn)) or dtype not in _DTYPES:
         raise WireError("unknown settings")
     backends = torch.backends
-    for module, precision in ((backends.cuda.matmul, matmul), (backends.cudnn.conv, conv), (backends.cudnn.rnn, rnn)):
-        module.fp32_precision = precision
+    for module, chosen in ((backends.cuda.matmul, matmul), (backends.cudnn.conv, conv), (backends.cudnn.rnn, rnn)):
+        if precision:
+            module.fp32_precision = chosen
     torch.set_default_dtype(getattr(torch, dtype))
