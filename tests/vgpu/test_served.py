@@ -40,11 +40,15 @@ def request(ends, *frames):
             replies.append(json.loads(file.read(lengths[0])))
             file.read(lengths[1])
 
-    threading.Thread(target=read, daemon=True).start()
+    reader = threading.Thread(target=read, daemon=True)
+    reader.start()
     for each in frames:
         theirs.sendall(each)
     theirs.shutdown(socket.SHUT_WR)
-    return served.request({"do": "it"}), replies
+    answer = served.request({"do": "it"})
+    served.close()
+    reader.join(10)
+    return answer, replies
 
 
 DONE = frame({"return": 1})

@@ -330,8 +330,8 @@ def _syncs(exercise: Exercise, evidence: Evidence, measured: Measured) -> tuple[
     before = _sync_count(measured.before)
     allowed, most = exercise.max_syncs, _sync_count(measured.learner)
     if report.syncs_per_step <= allowed < most:
-        return FAIL, (f"It waits {report.syncs_per_step:g} times in the calls that are profiled and {most:g} times in others: "
-                      "every call counts.")
+        return FAIL, (f"It waits {report.syncs_per_step:g} times in the calls that are profiled and {most:g} times in "
+                      "others: every call counts.")
     if report.syncs_per_step <= allowed:
         copied = _read_back(exercise, measured)
         if copied is not None:

@@ -69,6 +69,10 @@ class Served:
         self._line: str | None = None
         self.note: Callable[[object], None] = lambda said: None
 
+    def close(self) -> None:
+        """Let the program see the end."""
+        self._channel.close()
+
     def tell(self, tensor: VirtualTensor) -> dict:
         """What tells the program of a tensor; from then on it may use it."""
         return {"tensor": self._spec(tensor)}
