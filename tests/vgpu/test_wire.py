@@ -53,7 +53,7 @@ def test_pinned_memory_stays_pinned_and_values_may_be_left_out():
     assert there_and_back(torch.ones(5, 2), values=False).shape == (5, 2)
 
 
-@pytest.mark.parametrize("value", [object(), {1: 2}, print, b"bytes", {"a": object()}], ids=repr)
+@pytest.mark.parametrize("value", [object(), {1: 2}, print, b"bytes", {"a": object()}], ids=["object", "keys", "function", "bytes", "inside"])
 def test_raises_when_a_value_has_no_form(value):
     with pytest.raises(WireError):
         there_and_back(value)
