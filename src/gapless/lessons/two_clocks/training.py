@@ -239,7 +239,7 @@ def _observe(model: nn.Module, device: torch.device, every: int) -> tuple[Callab
     """Sees when each step's loss is there and when its line is logged: (``log`` for the loop, what was ``seen``).
 
     ``seen()["late"]`` and ``["early"]`` say in words which line came too late, and which before its number can have been
-    there. The virtual GPU has real values at once, so that only the clock tells who read too early.
+    there.
     """
     lines: list[str] = []
     ready_ns: list[int] = []
@@ -306,6 +306,9 @@ def explain(case: Case, found: dict, wanted: dict) -> str | None:
                 "multiple of `every`: read what is left after the loop.")
     if len(own) != len(right):
         return f"There are {len(own)} lines for {len(right)} steps: one line for each step is wanted."
+    if found["early"] != NO_LINE and "had been called" not in found["early"]:
+        return ("A copy with `non_blocking=True` returns before it has happened: what was logged is what the memory held "
+                "before. Record an event behind the copy, and `synchronize()` the event before you read.")
     differ = next((i for i, pair in enumerate(zip(own, right)) if pair[0] != pair[1]), None)
     if differ is not None:
         return _why_line(own[differ], right[differ], differ + 1, case)
@@ -314,10 +317,6 @@ def explain(case: Case, found: dict, wanted: dict) -> str | None:
                 "`every` steps.")
     if "had been called" in found["early"]:
         return "A line was logged before the network was called for its step: each batch goes through `model(x)` once."
-    if found["early"] != NO_LINE:
-        return ("A copy with `non_blocking=True` returns before it has happened. The virtual GPU has the number all the "
-                "same; a real one would log an old one. Record an event behind the copy, and `synchronize()` the event "
-                "before you read.")
     return "The lines are right and the trained weights are not: is every batch trained on, in its order?"
 
 
