@@ -1,12 +1,14 @@
 """Copies between the device and pinned memory that do not block: bytes on their way, and who touches them meanwhile.
 
-The bytes of a copy to the host are in the host's tensor when the host's clock has passed the copy's end; before, the tensor
-shows what it held. A new one, which on CUDA holds whatever was in that memory, holds what PyTorch fills uninitialised
-memory with where it is asked to (``torch.utils.deterministic.fill_uninitialized_memory``): NaN, or the largest integer.
-What arrives is what the source held when the copy ran, in the order of its stream. Values that a program reads
-too early are wrong, and nobody can say so: reading a CPU tensor calls nothing here. Where it can be seen it is reported:
-a number on the host taken by an operator, a copy of bytes that another stream's copy is about to write, and, by a
-checksum, memory that the host has changed before the copy from it or to it was done.
+The bytes of a copy to the host are in the host's tensor when the host's clock has passed the copy's end. Before, the tensor
+shows what it held; a new one, what stands for uninitialised memory (:func:`gapless.vgpu.pinned.without_values`). What
+arrives is what the source held when the copy ran, in the order of its stream. A value that a program reads too early is
+wrong, and nobody can say so: reading a CPU tensor calls nothing here. Where it can be seen it is reported: a number on the
+host that an operator takes, a copy of bytes that another stream's copy is about to write, and, by a checksum, memory that
+the host has changed before it had waited for the copy from it or to it.
+
+A tensor that is dropped before its bytes come keeps its memory until then. When the clocks start anew, all copies are over;
+in a forked process nothing arrives.
 
 Tensors without values (:func:`gapless.vgpu.shape_only`) have no bytes to wait for.
 """
@@ -111,13 +113,6 @@ def copy_out(values: torch.Tensor, host: torch.Tensor, end_ns: int) -> None:
         deliver(host.data_ptr(), values)
     else:
         _start(host, end_ns, values)
-
-
-def fill(host: torch.Tensor) -> torch.Tensor:
-    """``host`` with what stands for uninitialised memory."""
-    if host.is_floating_point() or host.is_complex():
-        return host.fill_(float("nan"))
-    return host.fill_(True if host.dtype == torch.bool else torch.iinfo(host.dtype).max)
 
 
 def copy_in(host: torch.Tensor, end_ns: int) -> None:

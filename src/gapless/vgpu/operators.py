@@ -7,7 +7,7 @@ import torch
 from . import arrivals
 from .dispatch import UNKNOWN_SIZES, Operator, check_device, handles, launch_all, read_back, run, unwrap
 from .hardware import costs
-from .pinned import empty_like, is_pinned, pin
+from .pinned import is_pinned, pin, without_values
 from .state import state
 from .tensor import DEVICE, VirtualTensor, wrap
 
@@ -82,9 +82,9 @@ def _to_copy(operator, args, kwargs):
     values = aten._to_copy(values, **options) if options else values
     if not pinned:
         return values
-    host = empty_like(values)
+    host = without_values(values)
     if not source.inner.is_meta:
-        arrivals.copy_out(values, arrivals.fill(host), end_ns)
+        arrivals.copy_out(values, host, end_ns)
     return host
 
 

@@ -50,7 +50,8 @@ class Kernel:
             seconds = max(seconds, self.flops / (card.peak_flops[dtype] * card.math_share(self.kind, dtype)))
         busy_ns = seconds * 1e9
         duration_ns = max(card.kernel_floor_ns, round(card.kernel_start_ns.get(self.kind, 0) + busy_ns))
-        return duration_ns, min(WHOLE, int(WHOLE * busy_ns / duration_ns) + 1)
+        share = int(WHOLE * busy_ns / duration_ns) + 1
+        return duration_ns, share if share < WHOLE else WHOLE
 
 
 KernelRule = Callable[[tuple, dict, object], list[Kernel]]
