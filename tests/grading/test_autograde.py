@@ -10,11 +10,12 @@ import sys
 import time
 
 import pytest
-from .toy import GOOD_DOUBLE, GOOD_SQUARE, PACKAGE, SLOW_DOUBLE, SLOW_SQUARE, code, notebook, write
-from .toycourse import LESSON, Course, quick_test_notebook
 
 from gapless.files import locked
 from gapless.grading.grade import grade
+
+from .toy import GOOD_DOUBLE, GOOD_SQUARE, PACKAGE, SLOW_DOUBLE, SLOW_SQUARE, code, notebook, write
+from .toycourse import LESSON, Course, quick_test_notebook
 
 pytest.importorskip("nbgrader")
 

@@ -3,6 +3,7 @@
 import os
 
 import pytest
+
 from .toy import GOOD_DOUBLE, GOOD_SQUARE, notebook, write
 from .toycourse import LESSON, Course
 

@@ -50,8 +50,13 @@ def gather(exercise: Exercise, stage, plan: Plan, device: torch.device, *, name:
             evidence.full = _compared(exercise, stage, device, again, lambda where: _at_full_size(exercise, where, given, device))
 
     def trial() -> None:
+        idle = []  # whether nothing is launched once a call of the slow function has been run, which is measured first
+
         def measure(where) -> Run:
-            return _try(exercise, where, plan, device, evidence.trial_answers if where is stage else [])
+            answers = evidence.trial_answers if where is stage else []
+            run, launched = _try(exercise, where, plan, device, answers, at_once=bool(idle) and idle[0])
+            idle.append(not launched)
+            return run
 
         with vgpu.on_card(exercise.trial.card(vgpu.card())) if device.type == "vgpu" else nullcontext():
             evidence.trial = _compared(exercise, stage, device, again, measure)
@@ -89,12 +94,12 @@ def answer(exercise: Exercise, stage, case: Case, device: torch.device) -> Answe
     """What the function on ``stage`` makes of one case. Raises nothing of the function's."""
     with _where_asked(exercise, device):
         given, notes = put(case, device)
-        before = vgpu.timeline().kernel_count if device.type == "vgpu" else 0
+        before = _launches(device)
         try:
             call = stage.begin(given)
             call.run()
             result = call.finish()
-            kernels = vgpu.timeline().kernel_count - before if device.type == "vgpu" else None
+            kernels = _launches(device) - before if device.type == "vgpu" else None
             return _read(exercise, case, given, result, notes, kernels, device)
         except Exception as error:
             return _raised(exercise, case, error)
@@ -243,25 +248,46 @@ def _calls(device: torch.device) -> int:
     return MEASURED["warmup"] + MEASURED["blocks"] * (1 + MEASURED["steps"]) + sum(PROFILED.values())
 
 
-def _try(exercise: Exercise, stage, plan: Plan, device: torch.device, answers: list[Answer]) -> Run:
-    """Time and trace calls of the function on the trial's inputs; what they answer goes into ``answers``."""
+def _try(exercise: Exercise, stage, plan: Plan, device: torch.device, answers: list[Answer], at_once: bool) -> tuple[Run, bool]:
+    """Time and trace calls of the function on the trial's inputs; what they answer goes into ``answers``. Also whether the
+    virtual GPU was given work after a call had been run, by the part that looks at its answer.
+
+    ``at_once``: that part belongs to what is timed, and the answer is read before the next call. It costs nothing where it
+    launches nothing, and nobody can put off the work until it is no longer timed.
+    """
     cases = [plan.trial[place % len(plan.trial)] for place in range(_calls(device))]
     asked = [(case, *put(case, device)) for case in cases]
+    launched = 0
     try:
         calls = [stage.begin(given) for _, given, _ in asked]
-        waiting = iter(calls)
+        waiting = iter(list(zip(asked, calls)))
+
+        def finish(case: Case, given: Given, notes: list[Note], call) -> None:
+            nonlocal launched
+            before = _launches(device)
+            try:
+                result = call.finish()
+                launched += _launches(device) - before
+                answers.append(_read(exercise, case, given, result, notes, None, device))
+            except Unusable as error:
+                answers.append(_raised(exercise, case, error))
 
         def step():
             stay_busy(device, exercise.busy_ms)
-            next(waiting).run()
+            of_call, call = next(waiting)
+            call.run()
+            if at_once:
+                finish(*of_call, call)
 
         run = _timed(step, device)
-        for (case, given, notes), call in list(zip(asked, calls))[:len(plan.trial)]:
-            try:
-                answers.append(_read(exercise, case, given, call.finish(), notes, None, device))
-            except Unusable as error:
-                answers.append(_raised(exercise, case, error))
+        for of_call, call in [] if at_once else list(zip(asked, calls))[:len(plan.trial)]:
+            finish(*of_call, call)
     finally:
         if device.type == "vgpu":
             state.unused.clear()
-    return run
+    return run, launched > 0 or device.type != "vgpu"
+
+
+def _launches(device: torch.device) -> int:
+    """Kernels launched so far, on the virtual GPU."""
+    return vgpu.timeline().kernel_count if device.type == "vgpu" else 0
