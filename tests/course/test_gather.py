@@ -211,3 +211,35 @@ def test_a_real_device_needs_no_virtual_one():
     cpu = torch.device("cpu")
     found = answer(EXERCISE, LocalStage(lambda x: 2 * x, cpu), CASE, cpu)
     assert found.value.tolist() == [2, -4, 6] and found.kernels is None
+
+
+def later(function, given, device):
+    """An ask that lets the function work once more when its answer is looked at."""
+    yield
+    found = function(given.inputs["x"])
+    yield
+    return {"mean": found() if callable(found) else found}
+
+
+def test_what_is_put_off_until_the_answer_is_looked_at_is_timed_all_the_same():
+    """Unless the slow function works there too."""
+    quiet = dataclasses.replace(EXERCISE, slow=lambda x: x.mean(), ask=later, full=None)
+    now, put_off = gathered(lambda x: x.mean(), quiet), gathered(lambda x: lambda: x.mean(), quiet)
+    assert now.trial.learner.report.kernels == put_off.trial.learner.report.kernels == 1
+    assert now.trial.learner.true_ms == put_off.trial.learner.true_ms
+    loud = dataclasses.replace(quiet, slow=lambda x: lambda: x.mean())
+    found = gathered(lambda x: (x + 1, lambda: x.mean())[1], loud)
+    assert found.trial.learner.report.kernels == 1 and len(found.trial_answers) == TRIAL_CALLS
+
+
+def test_an_answer_of_a_trial_is_what_it_was_when_its_call_was_over():
+    made = []
+
+    def one_call_too_late(x):
+        for earlier in made:
+            earlier.copy_(2 * earlier)
+        made[:] = [x.clone()]
+        return made[0]
+
+    case, found = EXERCISE.plan(1).trial[0], gathered(one_call_too_late).trial_answers[0]
+    np.testing.assert_array_equal(found.value, case.inputs["x"])

@@ -85,7 +85,7 @@ def judge(exercise: Exercise, plan: Plan, evidence: Evidence) -> list[Verdict]:
 
 
 def _upper(text: str) -> str:
-    return text[:1].upper() + text[1:] + ("" if text.endswith(".") else ".")
+    return text[:1].upper() + text[1:] + ("" if text.endswith((".", "?")) else ".")
 
 
 # -- values ---------------------------------------------------------------------------------------

@@ -1,10 +1,14 @@
-"""A lesson with two exercises that cost next to nothing, with the interface of gapless.lessons, for tests of grading."""
+"""Lessons for tests of grading, with the interface of gapless.lessons: one with two exercises that cost next to nothing, and
+one that has the same exercise many times, so that as many cells are graded at once."""
+
+import dataclasses
 
 import numpy as np
 import torch
 
 from gapless.course.evidence import Case
 from gapless.course.exercise import Exercise, Lesson, Trial
+from gapless.lessons.masked_loss.lesson import LESSON as MASKED_LOSS
 
 from .stage import names
 
@@ -28,7 +32,10 @@ def _exercise(name, slow):
 
 
 LESSON = Lesson("77_toy", "Toy", {"double": _exercise("double", slow_double), "square": _exercise("square", slow_square)}, names)
-LESSONS = {LESSON.id: LESSON}
+_BACKGROUND = MASKED_LOSS.exercises["ignore_background"]
+ATTEMPTS = Lesson("79_attempts", "Attempts", {name: dataclasses.replace(_BACKGROUND, name=name)
+                                              for name in (f"attempt_{number}" for number in range(24))}, MASKED_LOSS.names)
+LESSONS = {lesson.id: lesson for lesson in (LESSON, ATTEMPTS)}
 
 
 def find_lesson(lesson_id):

@@ -1,0 +1,48 @@
+"""Cells that mean harm, or look as if they did, graded from end to end; each is to score what it honestly earns.
+
+The exercise is ``ignore_background`` of lesson 02, with the name ``f``: 2 points for the values, 3 more for a function that
+does not wait.
+"""
+
+from gapless.grading.confine import Limits
+from gapless.grading.grade import Grader
+
+from ..toy import PACKAGE, notebook, write
+
+ALL, FOR_BEING_RIGHT, NOTHING = 5, 2, 0
+
+FAST = """
+def fast(target):
+    return torch.where(target == BACKGROUND, IGNORE, target)
+"""
+SLOW = """
+def slow(target):
+    target[torch.nonzero(target == BACKGROUND, as_tuple=True)] = IGNORE
+    return target
+"""
+CONTROLS = {"fast": (FAST + "f = fast", ALL), "slow": (SLOW + "f = slow", FOR_BEING_RIGHT)}
+
+
+def grade_attempts(attempts, folder, **limits):
+    """``attempts``: name → source of a cell that defines ``f``. Name → (points earned, what is said of the values)."""
+    cells, names = [], {}
+    for number, (name, source) in enumerate(attempts.items()):
+        names[name] = exercise = f"attempt_{number}"
+        cells.append(f"# exercise: {exercise}\n{source}\n{exercise} = f\n")
+    path = write(notebook(*cells), folder / "79_attempts.ipynb")
+    found = {}
+    with Grader(path, "vgpu:a10g", 7, lessons=PACKAGE, limits=Limits(**limits)) as grader:
+        for name, exercise in names.items():
+            verdicts = grader.grade_exercise(exercise).verdicts
+            found[name] = sum(verdict.earned for verdict in verdicts), verdicts[0].message
+    return found
+
+
+def check_attempts(attempts, folder, **limits):
+    """``attempts``: name → (source, the points it may earn). Beside them right and slow cells get what they always get."""
+    attempts = {**attempts, **CONTROLS}
+    found = grade_attempts({name: source for name, (source, _) in attempts.items()}, folder, **limits)
+    gained = {name: (earned, message) for name, (earned, message) in found.items() if earned > attempts[name][1]}
+    lost = {name: (found[name], points) for name, (_, points) in CONTROLS.items() if found[name][0] < points}
+    assert not gained and not lost, f"gained: {gained}\nlost: {lost}"
+    return found
