@@ -88,16 +88,20 @@ def test_no_modules_import_each_other_in_a_circle():
 # Module → the test file that tries it, where it has none of its own name: what it does is seen only through another.
 ELSEWHERE = {
     "commands/demo": "commands/test_cli",  # its refusals; its three parts have their own tests
+    "commands/skeleton": "commands/test_new_lesson",
     "course/headline": "commands/test_record",
     "evidence/averages": "measure/test_profiler",
-    "grading/autograde": "grading/test_nbgrader",
-    "grading/confine": "grading/test_grade",
+    "grading/boot": "grading/test_confine",
+    "grading/export": "grading/test_autograde",
     "grading/show": "grading/test_lessons",
+    "grading/standing": "grading/test_autograde",
     "grading/testnotebook": "grading/test_lessons",
     "measure/recorder": "measure/test_profile",
     "pytest_plugin": "measure/test_no_syncs",
+    "vgpu/backward_streams": "vgpu/test_accelerator",
     "vgpu/ctc": "vgpu/test_networks",
     "vgpu/eager": "vgpu/test_networks",
+    "vgpu/hardware/engine": "vgpu/test_engine",
     "vgpu/inputs": "measure/test_profiler",
     "vgpu/kineto": "measure/test_profile",
     "vgpu/modules": "vgpu/test_objects",
@@ -111,13 +115,14 @@ ELSEWHERE = {
 # Test files of more than one module.
 ACROSS = {
     "test_house", "test_project",
-    "test_index_notebook", "test_instructors", "test_lesson_notebooks",  # what is not in src: notebooks and pages
+    "test_authors", "test_index_notebook", "test_instructors", "test_lesson_notebooks",  # what is not in src: notebooks and pages
     "conformance/test_entries",  # PyTorch's operator database
     "evidence/test_trace_tools", "evidence/test_views_tools",  # the field's tools, on our traces
     "grading/test_lesson02", "grading/test_lessons", "grading/test_nbgrader",  # the whole way to a grade
+    "grading/attempts/test_clock", "grading/attempts/test_honest", "grading/attempts/test_process", "grading/attempts/test_values",
     "learner/test_notebook_in_kernel",
     "lessons/test_exercises",
-    "vgpu/test_autograd", "vgpu/test_networks", "vgpu/test_objects", "vgpu/test_optimizers", "vgpu/test_training",
+    "vgpu/test_autograd", "vgpu/test_engine", "vgpu/test_networks", "vgpu/test_objects", "vgpu/test_optimizers", "vgpu/test_training",
 }
 
 

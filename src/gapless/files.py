@@ -122,7 +122,8 @@ def _lock(descriptor: int) -> bool:
 
 @contextlib.contextmanager
 def temporary_folder(prefix: str = "gapless-") -> Iterator[Path]:
-    """A new folder, its path free of links, that is removed in the end whatever was put into it, and with it those of earlier processes that were killed before they could.
+    """A new folder, its path free of links, that is removed in the end whatever was put into it, and with it those of
+    earlier processes that were killed before they could.
 
     ``prefix`` begins with ``gapless-``.
     """

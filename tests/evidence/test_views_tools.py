@@ -22,6 +22,7 @@ def convolutions(device):
                                   torch.nn.Flatten(), torch.nn.Linear(32 * 31 * 31, 10)).to(device)
     optimizer = torch.optim.Adam(network.parameters())
     beside, other = torch.vgpu.Stream(), torch.ones(3_000, 3_000, device=device)
+    beside.wait_stream(torch.vgpu.current_stream())
 
     def step():
         optimizer.zero_grad()

@@ -68,7 +68,7 @@ def test_verdicts_are_the_same_twice(lesson_id, name):
     assert first == [v.to_json() for v in grade(lesson_id, name, slow).values()]
 
 
-@pytest.mark.parametrize("lesson_id, name, function, says", WRONG, ids=range(len(WRONG)))
+@pytest.mark.parametrize("lesson_id, name, function, says", WRONG, ids=[f"{w[0]}-{w[1]}-{i}" for i, w in enumerate(WRONG)])
 def test_wrong_answers_get_no_points_for_values_and_a_reason(lesson_id, name, function, says):
     verdict = grade(lesson_id, name, function)["values"]
     assert verdict.outcome == "fail" and verdict.earned == 0

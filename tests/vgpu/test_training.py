@@ -73,6 +73,7 @@ def test_two_runs_take_the_same_time_and_leave_the_same_trace(device):
             with torch.vgpu.stream(side):
                 x = images.to(device, non_blocking=True)
             torch.vgpu.current_stream().wait_stream(side)
+            x.record_stream(torch.vgpu.current_stream())
             with torch.profiler.record_function("forward"):
                 y = network(x)
             optimizer.zero_grad()

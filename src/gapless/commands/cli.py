@@ -12,9 +12,9 @@ import sys
 
 EXIT_UNUSABLE = 2
 
-# Each is a module beside this one, which adds itself by its add_parser.
+# Each is a module beside this one, with _ for -, which adds itself by its add_parser.
 COMMANDS = ("check", "watch", "progress", "reset", "doctor", "grade", "demo", "trace", "record", "census", "calibrate",
-            "validate")
+            "validate", "new-lesson")
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -24,7 +24,7 @@ def main(argv: list[str] | None = None) -> int:
 
     for name in COMMANDS:
         try:
-            loaded = importlib.import_module(f".{name}", __package__)
+            loaded = importlib.import_module(f".{name.replace('-', '_')}", __package__)
         except Exception as error:  # whatever a damaged PyTorch raises
             _add_unavailable(commands, name, error)
         else:

@@ -55,7 +55,7 @@ def run(args: argparse.Namespace, lessons: str = "gapless.lessons") -> int:
 
 @contextlib.contextmanager
 def _temporary_files_in_one_place():
-    """What grading keeps for a while lies in one folder, which goes even where this process is killed: the next clears it."""
+    """What grading keeps for a while lies in one folder: where this process is killed, the next clears it."""
     before = tempfile.tempdir
     with temporary_folder() as folder:
         tempfile.tempdir = str(folder)

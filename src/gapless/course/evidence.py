@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
 
@@ -58,8 +58,9 @@ class Answer:
     ``error``: the last line of what it raised, with the cell's line; or None. ``unusable``: why its answer
     cannot be compared, or None. ``returned``: in words.
     ``value`` and ``grads`` are None and empty where there is nothing to compare. ``plain``: the answer of an exercise
-    that is asked in its own way, in JSON's types. ``overwritten``: inputs that hold something else now. ``kernels``: launches
-    of the call and its backward pass, on the virtual GPU. ``races``: what was used before it was there, in words.
+    that is asked in its own way, in JSON's types. ``overwritten``: inputs that hold something else now. ``kernels``:
+    launches of the call and its backward pass, on the virtual GPU. ``races``: what was used before it was there, in words;
+    ``swallowed``: errors of operators that the function caught.
     """
 
     case: str
@@ -75,6 +76,16 @@ class Answer:
     plain: object = None
     unusable: str | None = None
     races: list[str] = field(default_factory=list)
+    swallowed: list[str] = field(default_factory=list)
+
+
+@dataclass
+class Aside:
+    """What a function did around the measured part of its calls, on the virtual GPU."""
+
+    waits: int = 0
+    kernels: int = 0
+    read_back_bytes: int = 0
 
 
 @dataclass
@@ -83,13 +94,17 @@ class Run:
 
     ``host_ms``: from the call until it returns, the device having work queued before it.
     ``true_ms``: time per step over a run of many, synchronised at both ends. On a real GPU both
-    are medians and ``samples_ms`` holds every true step time; on the virtual GPU they are exact.
+    are medians and ``samples_ms`` holds every true step time; on the virtual GPU they are exact. ``most_waits``: of one
+    call, of all that there were, on the virtual GPU; ``trace`` is of some of them. ``aside``: what was done outside the
+    calls.
     """
 
     host_ms: float
     true_ms: float
     samples_ms: list[float]
     trace: Trace
+    most_waits: int = 0
+    aside: Aside = field(default_factory=Aside)
 
     @cached_property
     def report(self) -> StepReport:
@@ -99,8 +114,8 @@ class Run:
 
 @dataclass
 class Measured:
-    """The learner's function (``learner``) and, ``before`` it and on a real GPU ``after`` it too, the slow one, under the same
-    conditions. ``error``: what the learner's raised."""
+    """The learner's function (``learner``) and, ``before`` it and on a real GPU ``after`` it too, the slow one, under the
+    same conditions. ``error``: what the learner's raised."""
 
     before: Run
     learner: Run | None = None
@@ -122,8 +137,8 @@ class Evidence:
     """Everything seen of one exercise.
 
     ``error``: why the cell could not be run at all (with its line), else None. ``answers``: one for each case;
-    ``trial_answers``: for each of the trial. ``full``: measured at the article's size; ``trial``: on the trial's inputs, whose
-    answers were compared.
+    ``trial_answers``: for each of the trial. ``full``: measured at the article's size; ``trial``: on the trial's inputs,
+    whose answers were compared.
     """
 
     exercise: str
@@ -160,7 +175,8 @@ class Evidence:
                 plain[size] = {"error": measured.error}
                 for name, run in measured.runs.items():
                     run.trace.write(folder / f"{size}.{name}.trace.json")
-                    plain[size][name] = {"host_ms": run.host_ms, "true_ms": run.true_ms, "samples_ms": run.samples_ms}
+                    plain[size][name] = {"host_ms": run.host_ms, "true_ms": run.true_ms, "samples_ms": run.samples_ms,
+                                         "most_waits": run.most_waits, "aside": asdict(run.aside)}
         with open(folder / "arrays.npz", "wb") as file:
             np.savez(file, **arrays)
         temporary = folder / "evidence.json.tmp"
@@ -214,7 +230,9 @@ def _unpack(row: dict, prefix: str, arrays: dict[str, np.ndarray]) -> Answer:
 
 def _run(numbers: dict, trace: Path) -> Run:
     return Run(host_ms=float(numbers["host_ms"]), true_ms=float(numbers["true_ms"]),
-               samples_ms=[float(x) for x in numbers["samples_ms"]], trace=_trace(trace))
+               samples_ms=[float(x) for x in numbers["samples_ms"]], trace=_trace(trace),
+               most_waits=int(numbers["most_waits"]),
+               aside=Aside(**{name: int(number) for name, number in numbers["aside"].items()}))
 
 
 def _trace(path: Path) -> Trace:

@@ -70,18 +70,19 @@ class Exercise:
     that measures or computes wrongly). ``cases(seed)`` makes the inputs on which answers are compared.
 
     A function from tensors to one tensor needs no ``ask``: value, gradients, dtype and device are compared. Any other is
-    called by ``ask(function, given, device)``, a generator in three parts (:data:`gapless.course.stage.Ask`) that returns what is
-    to be compared: numbers, text, None, tensors (nobody has to read them), lists and dicts with text as keys. With
-    ``on_device`` each number has to be a tensor on the device. ``see(case, answer, notes)`` may add to an answer what its notes tell
-    (:class:`Note`). Numbers with a fraction may differ by the tolerances, all else must be equal. What is right is found on
-    the CPU; with ``truth_on_device`` (for what only a device's clock can tell) on the device. ``valueless``: it is asked where
-    tensors have shapes and no values. ``behind``: the cases run on a card so slow that it is behind the host all the time, so
-    that nobody gets away with reading early. ``explain(case, found, wanted)`` may add why an answer is wrong: text or None.
+    called by ``ask(function, given, device)``, a generator in three parts (:data:`gapless.course.stage.Ask`) that returns
+    what is to be compared: numbers, text, None, tensors (nobody has to read them), lists and dicts with text as keys. With
+    ``on_device`` each number has to be a tensor on the device. ``see(case, answer, notes)`` may add to an answer what its
+    notes tell (:class:`Note`). Numbers with a fraction may differ by the tolerances, all else must be equal. What is right
+    is found on the CPU; with ``truth_on_device`` (for what only a device's clock can tell) on the device. ``valueless``: it
+    is asked where tensors have shapes and no values. ``behind``: the cases run on a card so slow that it is behind the host
+    all the time, so that nobody gets away with reading early. ``precision``: whether a cell may choose TF32 when graded.
+    ``explain(case, found, wanted)`` may add why an answer is wrong: text or None.
 
     ``trial``: the inputs on which the function is timed. Without it only ``values`` can be checked. ``full(device)`` returns
-    a function that gives the inputs at the article's size, anew for each call; on the virtual GPU they have no values. Without
-    it the trial is at the article's size. ``busy_ms``: how long the device still has to work on something else when a
-    measured call begins.
+    a function that gives the inputs at the article's size, anew for each call; on the virtual GPU they have no values.
+    Without it the trial is at the article's size. ``busy_ms``: how long the device still has to work on something else when
+    a measured call begins.
 
     ``ask`` runs beside the learner's code: it is a function of a module (the lesson's ``stage``) that imports nothing a
     learner should not see.
@@ -110,6 +111,7 @@ class Exercise:
     valueless: bool = False
     behind: bool = False
     explain: Callable | None = None
+    precision: bool = False
     relative_tolerance: float = 1e-4
     absolute_tolerance: float = 1e-5
     max_syncs: float = 0
@@ -185,5 +187,5 @@ class Lesson:
         missing = [name for name in self.packages if importlib.util.find_spec(name) is None]
         if missing:
             install = " ".join({"PIL": "pillow"}.get(name, name) for name in missing)
-            raise ModuleNotFoundError(f"lesson {self.id} needs {', '.join(missing)}, missing here: pip install {install}, then "
-                                      "start Python, or the notebook's kernel, again", name=missing[0])
+            raise ModuleNotFoundError(f"lesson {self.id} needs {', '.join(missing)}, missing here: pip install {install}, "
+                                      "then start Python, or the notebook's kernel, again", name=missing[0])

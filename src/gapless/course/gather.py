@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 
 import numpy as np
 import torch
@@ -13,7 +13,7 @@ from ..measure.device import device_name, stay_busy, synchronize
 from ..measure.profile import profile, time_step
 from ..vgpu.state import state
 from .cells import describe_error
-from .evidence import Answer, Case, Evidence, Measured, Plan, Run
+from .evidence import Answer, Aside, Case, Evidence, Measured, Plan, Run
 from .exercise import TRIAL_CALLS, Exercise, Note, full_size
 from .plain import Unusable, as_plain
 from .stage import GRADIENTS, RESULT, RETURNED, Given, LocalStage
@@ -47,16 +47,12 @@ def gather(exercise: Exercise, stage, plan: Plan, device: torch.device, *, name:
     def full() -> None:
         with full_size(device, exercise.assumptions):
             given = exercise.full(device)
-            evidence.full = _compared(exercise, stage, device, again, lambda where: _at_full_size(exercise, where, given, device))
+            evidence.full = _compared(exercise, stage, device, again,
+                                      lambda where: _at_full_size(exercise, where, given, device))
 
     def trial() -> None:
-        idle = []  # whether nothing is launched once a call of the slow function has been run, which is measured first
-
         def measure(where) -> Run:
-            answers = evidence.trial_answers if where is stage else []
-            run, launched = _try(exercise, where, plan, device, answers, at_once=bool(idle) and idle[0])
-            idle.append(not launched)
-            return run
+            return _try(exercise, where, plan, device, evidence.trial_answers if where is stage else [])
 
         with vgpu.on_card(exercise.trial.card(vgpu.card())) if device.type == "vgpu" else nullcontext():
             evidence.trial = _compared(exercise, stage, device, again, measure)
@@ -94,18 +90,28 @@ def answer(exercise: Exercise, stage, case: Case, device: torch.device) -> Answe
     """What the function on ``stage`` makes of one case. Raises nothing of the function's."""
     with _where_asked(exercise, device):
         given, notes = put(case, device)
-        before = _launches(device)
+        before = vgpu.timeline().kernel_count if device.type == "vgpu" else 0
         try:
-            call = stage.begin(given)
-            call.run()
-            result = call.finish()
-            kernels = _launches(device) - before if device.type == "vgpu" else None
-            return _read(exercise, case, given, result, notes, kernels, device)
+            state.errors.clear()
+            with _races(device) as races:
+                call = stage.begin(given)
+                call.run()
+                result = call.finish()
+                synchronize(device)  # what is still under way is seen to its end
+            kernels = vgpu.timeline().kernel_count - before if device.type == "vgpu" else None
+            found = _read(exercise, case, given, result, notes, kernels, device)
+            found.races, found.swallowed = [str(race) for race in races], list(state.errors)
+            return found
         except Exception as error:
             return _raised(exercise, case, error)
         finally:
             if device.type == "vgpu":
                 state.unused.clear()
+
+
+def _races(device: torch.device):
+    """The races found inside, in a list."""
+    return vgpu.races([], lines=False) if device.type == "vgpu" else nullcontext([])
 
 
 def _raised(exercise: Exercise, case: Case, error: Exception) -> Answer:
@@ -175,8 +181,8 @@ def _read_tensor(found: Answer, case: Case, result: dict) -> None:
     found.value = _array(tensor)
     grads = result.get(GRADIENTS, {})
     # Where nothing came back the gradient is zero.
-    found.grads = {name: _array(grads[name]) if isinstance(grads.get(name), torch.Tensor) else np.zeros_like(case.inputs[name])
-                   for name in case.needs_grad}
+    found.grads = {name: _array(grads[name]) if isinstance(grads.get(name), torch.Tensor)
+                   else np.zeros_like(case.inputs[name]) for name in case.needs_grad}
 
 
 def _array(tensor: torch.Tensor) -> np.ndarray:
@@ -227,9 +233,50 @@ def _timed(step: Callable[[], object], device: torch.device) -> Run:
     if simulated:
         vgpu.timeline().reset()
     synchronize(device)
-    time = time_step(step, device=device, **(SIMULATED if simulated else MEASURED))
-    trace = profile(step, device=device, **PROFILED)
-    return Run(time.host_ms, time.true_ms, list(time.samples_ms), trace)
+    waits = [0]
+
+    def counted():
+        waits.append(0)
+        step()
+        waits.append(0)  # what the stopwatch waits for is nobody's
+
+    # Each call counts, whether it is profiled or not: which they are is no secret to who counts his calls.
+    with _hooked(device, lambda wait: waits.append(waits.pop() + 1)):
+        time = time_step(counted, device=device, **(SIMULATED if simulated else MEASURED))
+        trace = profile(counted, device=device, **PROFILED)
+    return Run(time.host_ms, time.true_ms, list(time.samples_ms), trace, max(waits[1::2]))
+
+
+@contextmanager
+def _hooked(device: torch.device, hook: Callable):
+    """``hook`` is told of each wait, on the virtual GPU."""
+    if device.type != "vgpu":
+        yield
+        return
+    hooks = vgpu.timeline().wait_hooks
+    hooks.append(hook)
+    try:
+        yield
+    finally:
+        hooks.remove(hook)
+
+
+@contextmanager
+def _noted(device: torch.device, aside: Aside):
+    """What is done inside is added to ``aside``: a function's work must not hide beside what is measured."""
+    if device.type != "vgpu":
+        yield
+        return
+    timeline = vgpu.timeline()
+    timeline.recording = recording = vgpu.Recording(lines=False)
+    try:
+        yield
+    finally:
+        timeline.recording = None
+        aside.waits += len(recording.waits)
+        aside.kernels += sum(record.category == "kernel" for record in recording.records)
+        aside.read_back_bytes += sum(record.args["bytes"] for record in recording.records
+                                     if record.category == "gpu_memcpy" and "DtoH" in record.name)
 
 
 def _at_full_size(exercise: Exercise, stage, make_given: Callable[[], Given], device: torch.device) -> Run:
@@ -248,46 +295,34 @@ def _calls(device: torch.device) -> int:
     return MEASURED["warmup"] + MEASURED["blocks"] * (1 + MEASURED["steps"]) + sum(PROFILED.values())
 
 
-def _try(exercise: Exercise, stage, plan: Plan, device: torch.device, answers: list[Answer], at_once: bool) -> tuple[Run, bool]:
-    """Time and trace calls of the function on the trial's inputs; what they answer goes into ``answers``. Also whether the
-    virtual GPU was given work after a call had been run, by the part that looks at its answer.
-
-    ``at_once``: that part belongs to what is timed, and the answer is read before the next call. It costs nothing where it
-    launches nothing, and nobody can put off the work until it is no longer timed.
-    """
+def _try(exercise: Exercise, stage, plan: Plan, device: torch.device, answers: list[Answer]) -> Run:
+    """Time and trace calls of the function on the trial's inputs; what they answer goes into ``answers``."""
     cases = [plan.trial[place % len(plan.trial)] for place in range(_calls(device))]
     asked = [(case, *put(case, device)) for case in cases]
-    launched = 0
     try:
-        calls = [stage.begin(given) for _, given, _ in asked]
-        waiting = iter(list(zip(asked, calls)))
+        aside = Aside()
+        state.errors.clear()
+        with _races(device) as races:
+            with _noted(device, aside):
+                calls = [stage.begin(given) for _, given, _ in asked]
+            waiting = iter(calls)
 
-        def finish(case: Case, given: Given, notes: list[Note], call) -> None:
-            nonlocal launched
-            before = _launches(device)
+            def step():
+                stay_busy(device, exercise.busy_ms)
+                next(waiting).run()
+
+            run = _timed(step, device)
+        run.aside = aside
+        for (case, given, notes), call in list(zip(asked, calls))[:len(plan.trial)]:
             try:
-                result = call.finish()
-                launched += _launches(device) - before
+                with _noted(device, aside):
+                    result = call.finish()
                 answers.append(_read(exercise, case, given, result, notes, None, device))
             except Unusable as error:
                 answers.append(_raised(exercise, case, error))
-
-        def step():
-            stay_busy(device, exercise.busy_ms)
-            of_call, call = next(waiting)
-            call.run()
-            if at_once:
-                finish(*of_call, call)
-
-        run = _timed(step, device)
-        for of_call, call in [] if at_once else list(zip(asked, calls))[:len(plan.trial)]:
-            finish(*of_call, call)
+        if answers:
+            answers[-1].races, answers[-1].swallowed = [str(race) for race in races], list(state.errors)
     finally:
         if device.type == "vgpu":
             state.unused.clear()
-    return run, launched > 0 or device.type != "vgpu"
-
-
-def _launches(device: torch.device) -> int:
-    """Kernels launched so far, on the virtual GPU."""
-    return vgpu.timeline().kernel_count if device.type == "vgpu" else 0
+    return run

@@ -11,6 +11,7 @@ import torch
 
 from .. import vgpu
 from ..evidence.report import StepReport
+from ..incoming import clean_text
 from ..measure.device import device as choose_device
 from .checks import FAIL, INCONCLUSIVE, PASS, Verdict
 from .evidence import Answer, Case, Evidence, Measured, Plan, Run
@@ -25,6 +26,8 @@ DRIFT, NOISE = 0.2, 0.1
 
 # At the article's size a function does at least this share of what it does at the trial's, both beside the slow function.
 _SHIRKED = 0.5
+
+_LONGEST_MESSAGE = 6000  # characters
 
 # Exercises are judged in threads of one process, which has one virtual GPU with one clock.
 _DEVICE_CLOCK = threading.Lock()
@@ -76,6 +79,7 @@ def judge(exercise: Exercise, plan: Plan, evidence: Evidence) -> list[Verdict]:
             outcome, message = FAIL, "Not counted before the values are right."
         else:
             outcome, message = _measured(exercise, evidence, check)
+        message = clean_text(message, _LONGEST_MESSAGE)  # it quotes what the learner's function said and answered
         verdicts.append(Verdict(f"{exercise.name}.{check}", exercise.name, points, outcome, message))
     return verdicts
 
@@ -138,8 +142,8 @@ def _trial_fault(exercise: Exercise, plan: Plan, evidence: Evidence) -> str | No
         if earlier is not None:
             return (f"On {where} {_shapes(case)}call {number} gave the answer of call {earlier}, whose input was another: "
                     "something is remembered from one call to the next. Compute it anew from what the function is given.")
-        return (f"On the {len(plan.cases)} small inputs the answers are right, and on {where} {_shapes(case)}they are not, from "
-                f"call {number}: {fault} A function that goes by the size of its input, or counts its calls, is wrong.")
+        return (f"On the {len(plan.cases)} small inputs the answers are right, and on {where} {_shapes(case)}they are not, "
+                f"from call {number}: {fault} A function that goes by the size of its input, or counts its calls, is wrong.")
     return None
 
 
@@ -163,6 +167,11 @@ def _fault(exercise: Exercise, case: Case, found: Answer, evidence: Evidence) ->
         fault = _plain_fault(exercise, case, found.plain, expected.plain, evidence.simulated)
     else:
         fault = _tensor_fault(exercise, found, expected, evidence.device.partition(":")[0])
+    if found.swallowed:
+        return (f"an operator raised an error that the function caught ({found.swallowed[0]}). On a GPU the error of an "
+                "operator that looks at values comes later, and nothing works after it: ask for nothing that can fail.")
+    if found.races:
+        return f"{fault or 'the answer is right here, and need not be on a GPU.'} A race: {found.races[0]}"
     return fault or _overwritten(exercise, found, expected)
 
 
@@ -171,8 +180,8 @@ def _overwritten(exercise: Exercise, found: Answer, expected: Answer) -> str | N
     for name, now in found.overwritten.items():
         left = expected.overwritten.get(name)
         if left is None or left.shape != now.shape or not _close(exercise, now, left).all():
-            return (f"the answer is right, but the function has overwritten its input `{name}`: whoever uses that afterwards "
-                    "gets something else. Write into a new tensor, or into a copy (`clone()`).")
+            return (f"the answer is right, but the function has overwritten its input `{name}`: whoever uses that "
+                    "afterwards gets something else. Write into a new tensor, or into a copy (`clone()`).")
     return None
 
 
@@ -249,8 +258,8 @@ def _measured(exercise: Exercise, evidence: Evidence, check: str) -> tuple[str, 
         return outcome, message  # a real GPU cannot be slowed down to suit smaller inputs
     other, why = _void(evidence, evidence.trial) or judged(exercise, evidence, evidence.trial)
     if other != PASS:
-        return other, (f"It holds at the article's size, where no values can be checked, and not on smaller inputs, where they "
-                       f"are: a function has to do the same at every size. On those: {why}")
+        return other, (f"It holds at the article's size, where no values can be checked, and not on smaller inputs, where "
+                       f"they are: a function has to do the same at every size. On those: {why}")
     shirked = _shirked(evidence)
     return (FAIL, shirked) if shirked is not None else (outcome, message)
 
@@ -263,6 +272,10 @@ def _void(evidence: Evidence, measured: Measured) -> tuple[str, str] | None:
     if measured.learner is None:
         return FAIL, "Nothing was measured: the run ended before."
     before, after = measured.before, measured.after
+    own, slow = measured.learner.aside, before.aside
+    if own.waits > slow.waits or own.kernels > 2 * slow.kernels or own.read_back_bytes > 2 * slow.read_back_bytes:
+        return FAIL, (f"Beside the calls that are measured {own.kernels} kernels were launched and {own.waits} waits made, "
+                      f"in the slow function {slow.kernels} and {slow.waits}: work done before or after them cannot count.")
     if after is None:
         return None
     changed = None
@@ -280,20 +293,22 @@ def _void(evidence: Evidence, measured: Measured) -> tuple[str, str] | None:
 
 
 def _sync_count(run: Run) -> float:
-    return run.report.syncs_per_step
+    """Of a call: of those profiled, and of the others."""
+    return max(run.report.syncs_per_step, run.most_waits)
 
 
 def _shirked(evidence: Evidence) -> str | None:
-    """At the article's size it must do what it does where its values are checked: compared by what the slow function does."""
+    """At the article's size it must do what it does where its values are checked: compared by what the slow function
+    does."""
     full, trial = evidence.full, evidence.trial
     shares = [measured.learner.report.device_busy_ms / max(measured.before.report.device_busy_ms, 1e-9)
               for measured in (full, trial)]
     launched = [measured.learner.report.kernels / max(measured.before.report.kernels, 1) for measured in (full, trial)]
     if not evidence.simulated or (shares[0] > _SHIRKED * shares[1] and launched[0] > _SHIRKED * launched[1]):
         return None
-    return (f"At the article's size it does less than where its values are checked: {full.learner.report.kernels:g} kernels a "
-            f"call there, {trial.learner.report.kernels:g} on the smaller inputs. What does nothing is fast: that time cannot "
-            "count. A function has to do the same at every size.")
+    return (f"At the article's size it does less than where its values are checked: {full.learner.report.kernels:g} kernels "
+            f"a call there, {trial.learner.report.kernels:g} on the smaller inputs. What does nothing is fast: that time "
+            "cannot count. A function has to do the same at every size.")
 
 
 def _read_back(exercise: Exercise, measured: Measured) -> str | None:
@@ -313,7 +328,10 @@ def _read_back(exercise: Exercise, measured: Measured) -> str | None:
 def _syncs(exercise: Exercise, evidence: Evidence, measured: Measured) -> tuple[str, str]:
     report = measured.learner.report
     before = _sync_count(measured.before)
-    allowed = exercise.max_syncs
+    allowed, most = exercise.max_syncs, _sync_count(measured.learner)
+    if report.syncs_per_step <= allowed < most:
+        return FAIL, (f"It waits {report.syncs_per_step:g} times in the calls that are profiled and {most:g} times in "
+                      "others: every call counts.")
     if report.syncs_per_step <= allowed:
         copied = _read_back(exercise, measured)
         if copied is not None:

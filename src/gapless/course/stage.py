@@ -14,9 +14,9 @@ import torch
 
 @dataclass
 class Given:
-    """What a function is called with. ``inputs``: argument name → tensor on the device, or a list of them. ``options``: further
-    arguments, plain JSON values. ``needs_grad``: the inputs whose gradient is wanted. ``note(text)`` writes down a line, and when
-    on the device's clock it came."""
+    """What a function is called with. ``inputs``: argument name → tensor on the device, or a list of them. ``options``:
+    further arguments, plain JSON values. ``needs_grad``: the inputs whose gradient is wanted. ``note(text)`` writes down a
+    line, and when on the device's clock it came."""
 
     inputs: dict[str, torch.Tensor | list[torch.Tensor]]
     options: dict = field(default_factory=dict)
@@ -24,16 +24,16 @@ class Given:
     note: Callable[[str], None] = lambda text: None
 
 
-# In three parts, divided by two ``yield``: what is made ready, what is measured, and what is looked at afterwards; the answer is
-# returned. (function, given, device) → such a generator.
+# In three parts, divided by two ``yield``: what is made ready, what is measured, and what is looked at afterwards; the
+# answer is returned. (function, given, device) → such a generator.
 Ask = Callable[[Callable, Given, torch.device], Generator[None, None, object]]
 
 RESULT, RETURNED, GRADIENTS = "result", "returned", "gradients"
 
 
 def ask_for_tensor(function: Callable, given: Given, device: torch.device) -> Generator[None, None, dict]:
-    """Call a function from tensors to one tensor, and go backward from it: ``{"result": …, "gradients": {name: …}}``; where it
-    returns anything else ``{"returned": in words}``."""
+    """Call a function from tensors to one tensor, and go backward from it: ``{"result": …, "gradients": {name: …}}``; where
+    it returns anything else ``{"returned": in words}``."""
     leaves = {name: tensor.detach().requires_grad_(name in given.needs_grad) for name, tensor in given.inputs.items()}
     yield
     result = function(*leaves.values(), **given.options)

@@ -1,9 +1,10 @@
 """Having a learner's function asked behind the fence: which processes there are, and who talks to whom.
 
-On the virtual GPU there are two beside this one. The learner's (:mod:`.worker`) runs the cell and holds handles to tensors; it
-is shown nothing but what it needs (:mod:`.package`). The device's (:mod:`.device_process`) holds values, clock and card, asks the
-function, and leaves evidence; it never runs the learner's code. Between them is a socket. On a real GPU the learner's
-process has the device too (:mod:`.own_process`): what is measured there is measured beside code that could change it.
+On the virtual GPU there are two beside this one. The learner's (:mod:`.worker`) runs the cell and holds handles to tensors;
+it is shown nothing but what it needs (:mod:`.package`). The device's (:mod:`.device_process`) holds values, clock and card,
+asks the function, and leaves evidence; it never runs the learner's code. Between them is a socket. On a real GPU the
+learner's process has the device too (:mod:`.own_process`): what is measured there is measured beside code that could change
+it.
 """
 
 from __future__ import annotations

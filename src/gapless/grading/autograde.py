@@ -76,48 +76,53 @@ class KeepingAutograde(Autograde):
                     gradebook.db.rollback()
         except DBAPIError as error:
             self._refuse(f"the gradebook {self.coursedir.db_url} cannot be written ({error.orig}): nothing was graded")
+        reasons = {}
         try:
             for student in self._students:
-                self._grade_or_say_why(student)
+                reasons[student] = self._grade_or_say_why(student)
         finally:
             standings, words = summary(self._assignment)
             for line in words.splitlines():
                 self.log.info(line)
-        failed = [each for each in standings if each.student in self._students and each.state != GRADED]
-        for each in failed:
+        failed = [student for each in standings if (student := each.student) in reasons
+                  and (reasons[student] or each.state != GRADED)]
+        for student in failed:
             self.log.error("There was an error processing assignment '%s' for student '%s': %s", self._assignment.lesson,
-                           each.student.encode("utf-8", "replace").decode(), each.reason or each.state)
+                           student.encode("utf-8", "replace").decode(), reasons[student] or "it has changed since")
         if failed:
-            raise NbGraderException(f"{len(failed)} of {len(self._students)} submissions have no score of their own")
+            raise NbGraderException(f"{len(failed)} of {len(self._students)} submissions could not be graded")
 
-    def _grade_or_say_why(self, student: str) -> None:
-        failure = self._assignment.failure_file(student)
-        for place in self._places(student):
-            _mend(place)
+    def _grade_or_say_why(self, student: str) -> str:
+        """Grade what ``student`` has handed in, where it is not graded; '' or, where that failed, the reason."""
         try:
-            submitted = self._assignment.read(student)
-        except SubmissionError:
-            return  # its standing says why
-        if not self.force and self._assignment.is_graded(student, submitted):
-            self.log.info("Skipping existing assignment: %s is graded", self._places(student)[0])
-            return
-        failure.unlink(missing_ok=True)
-        try:
-            self._grade(student, submitted)
-        except Exception as error:
-            reason = str(error)
-            if isinstance(error, DBAPIError):
-                reason = f"the gradebook could not be written: {error.orig}"
-            elif not isinstance(error, (GradingError, OSError, MissingEntry)):
-                self.log.exception("an error in grading itself")
-                reason = f"{type(error).__name__}: {error}"
-            try:
-                write_json(failure, {"submission": submitted.fingerprint, "reason": reason})
-            except (OSError, ValueError) as another:
-                self.log.error("%s; nor could that be noted: %s", reason, another)
-        finally:
             for place in self._places(student):
                 _mend(place)
+            submitted = self._assignment.read(student)
+            graded = self._assignment.is_graded(student, submitted)
+            if graded and not self.force:
+                self.log.info("Skipping existing assignment: %s is graded", self._places(student)[0])
+                return ""
+            self._assignment.failure_file(student).unlink(missing_ok=True)
+        except SubmissionError as error:
+            return str(error)
+        except (OSError, DBAPIError) as error:
+            return _in_words(error)
+        try:
+            self._grade(student, submitted)
+            return ""
+        except Exception as error:
+            if not isinstance(error, (GradingError, OSError, DBAPIError, MissingEntry)):
+                self.log.exception("an error in grading itself")
+            reason = _in_words(error)
+            if not graded:
+                noted = {"submission": submitted.fingerprint, "reason": reason}
+                with contextlib.suppress(OSError, ValueError):
+                    write_json(self._assignment.failure_file(student), noted)
+            return reason
+        finally:
+            with contextlib.suppress(OSError):
+                for place in self._places(student):
+                    _mend(place)
 
     def _places(self, student: str) -> tuple[Path, Path]:
         """Where the graded notebook lies, and where its results."""
@@ -133,7 +138,8 @@ class KeepingAutograde(Autograde):
         self.notebooks = [str(self._assignment.folder(self.coursedir.submitted_directory, student) / submitted.found.name)]
         self.run_pre_convert_hook()
         resources = {"unique_key": lesson, "output_files_dir": f"{lesson}_files",
-                     "nbgrader": {"student": student, "assignment": lesson, "notebook": lesson, "db_url": self.coursedir.db_url},
+                     "nbgrader": {"student": student, "assignment": lesson, "notebook": lesson,
+                                  "db_url": self.coursedir.db_url},
                      "gapless": {"notes": submitted.found.notes}}
         graded = nbformat.from_dict(plain_notebook(submitted.found.notebook))
         for self._sanitizing in (True, False):
@@ -245,7 +251,8 @@ class TrueFeedback(GenerateFeedback):
         submitted = self._assignment.folder(self.coursedir.submitted_directory, standing.student)
         lesson, reason = self._assignment.lesson, html.escape(standing.reason.encode("utf-8", "replace").decode())
         if standing.by_learner:
-            words = f"<p>{reason}.</p><p>Open the notebook in JupyterLab, save it, and hand it in again as {lesson}.ipynb.</p>"
+            words = (f"<p>{reason}.</p><p>Open the notebook in JupyterLab, save it, and hand it in again as {lesson}.ipynb."
+                     "</p>")
         else:
             words = ("<p>Grading itself failed. That is no fault of yours, and there is nothing to hand in again: your "
                      "instructor has the reason.</p>")
@@ -298,6 +305,12 @@ def _writing(course, seconds: int) -> Iterator[Gradebook]:
         except BaseException:
             session.rollback()
             raise
+
+
+def _in_words(error: Exception) -> str:
+    if isinstance(error, DBAPIError):
+        return f"the gradebook cannot be used: {error.orig}"
+    return str(error) if isinstance(error, (GradingError, OSError, MissingEntry)) else f"{type(error).__name__}: {error}"
 
 
 def _is_sqlite(gradebook: Gradebook) -> bool:

@@ -13,8 +13,8 @@ from .standing import BOOKKEEPING, LARGEST_BOOKKEEPING
 
 
 class CarefulCollect(ExchangeCollect):
-    """Collects everybody's folder, whole or not at all. Of one that cannot be copied (too large, a pipe in it) what can be is
-    collected, so that autograde reports it; the others follow, and the exit status is 1.
+    """Collects everybody's folder, whole or not at all. Of one that cannot be copied (too large, a pipe in it) what can be
+    is collected, so that autograde reports it; the others follow, and the exit status is 1.
     """
 
     def copy_files(self):

@@ -24,12 +24,13 @@ DONE, FAILED = b"d", b"f"
 
 
 def main(control: str, lessons: str) -> None:
-    """Serve jobs that come over the socket ``control`` (its number) until it closes. ``lessons``: the package of the lessons.
+    """Serve jobs that come over the socket ``control`` (its number) until it closes. ``lessons``: the package of the
+    lessons.
 
     A job is the path of a JSON file, with two file descriptors: the socket to the learner's process, and a pipe on which
-    ``DONE`` or ``FAILED`` is said, with the reason. Its keys: ``lesson``, ``exercise``, ``source`` of the cell, ``card`` as in a
-    card file, ``order`` (a seed), ``core`` (the processor to run on, or None), ``seconds`` of processor time. Beside it lies
-    ``plan.npz``, and there the evidence is left.
+    ``DONE`` or ``FAILED`` is said, with the reason. Its keys: ``lesson``, ``exercise``, ``source`` of the cell, ``card`` as
+    in a card file, ``order`` (a seed), ``core`` (the processor to run on, or None), ``seconds`` of processor time. Beside
+    it lies ``plan.npz``, and there the evidence is left.
     """
     token = sys.stdin.readline().strip()
 
@@ -106,7 +107,7 @@ def _ask(job: dict, folder: Path, lessons: str, channel: int):
     plan = load_plan(folder / "plan.npz")
     evidence = Evidence(exercise.name, "vgpu", card().name)
     try:
-        stage = RemoteStage(Channel(socket.socket(fileno=channel)))
+        stage = RemoteStage(Channel(socket.socket(fileno=channel)), precision=exercise.precision)
         stage.load(job["source"], exercise.name)
         return gather(exercise, stage, plan, device, order=np.random.default_rng(job["order"]))
     except CellError as error:

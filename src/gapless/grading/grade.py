@@ -1,7 +1,7 @@
 """From a submission to a result: each exercise asked behind the fence, its evidence judged here.
 
-This side never runs the learner's code. It makes the hidden inputs, has the learner's function asked (:mod:`.ask`), and decides
-on what was seen.
+This side never runs the learner's code. It makes the hidden inputs, has the learner's function asked (:mod:`.ask`), and
+decides on what was seen.
 """
 
 from __future__ import annotations

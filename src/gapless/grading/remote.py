@@ -1,14 +1,17 @@
-"""A learner's function in another process, asked from the device's side (:mod:`gapless.grading.worker` is the other side)."""
+"""A learner's function in another process, asked from the device's side (:mod:`gapless.grading.worker` is the other
+side)."""
 
 from __future__ import annotations
 
 from ..course.cells import CellError, CellRaised
 from ..course.plain import Unusable
 from ..course.stage import Given
+from ..incoming import clean_text
 from ..vgpu.served import Gone, Served
 from ..vgpu.wire import Channel, WireError
 
 _LONGEST_TEXT = 4000  # characters
+_MOST_NOTES = 100_000
 
 
 class StageGone(BaseException):
@@ -18,10 +21,11 @@ class StageGone(BaseException):
 
 class RemoteStage:
     """The learner's function at the other end of ``channel``, with the interface of
-    :class:`gapless.course.stage.LocalStage`."""
+    :class:`gapless.course.stage.LocalStage`. ``precision``: whether it may choose TF32."""
 
-    def __init__(self, channel: Channel):
-        self._served = Served(channel)
+    def __init__(self, channel: Channel, *, precision: bool = False):
+        self._served = Served(channel, precision=precision)
+        self._notes = 0
 
     def load(self, source: str, name: str) -> None:
         """Run the exercise's cell. Raises CellError."""
@@ -37,7 +41,7 @@ class RemoteStage:
         return RemoteCall(self, said["return"], given)
 
     def _request(self, message: dict, given: Given | None = None) -> tuple[dict, bytes]:
-        self._served.note = (lambda text: given.note(_text(text))) if given is not None else (lambda text: None)
+        self._served.note = (lambda text: self._note(given, text)) if given is not None else (lambda text: None)
         try:
             said, blob = self._served.request(message)
         except Gone as error:
@@ -46,6 +50,12 @@ class RemoteStage:
             text = _text(said["raise"])
             raise {"cell": CellError, "unusable": Unusable}.get(_text(said.get("kind")), CellRaised)(text)
         return said, blob
+
+    def _note(self, given: Given, text) -> None:
+        self._notes += 1
+        if self._notes > _MOST_NOTES:
+            raise Gone(f"more than {_MOST_NOTES} lines were noted")
+        given.note(_text(text))
 
     def _decode(self, said: dict, blob: bytes):
         try:
@@ -70,4 +80,4 @@ class RemoteCall:
 
 
 def _text(value) -> str:
-    return value[:_LONGEST_TEXT] if isinstance(value, str) else "no text"
+    return clean_text(value, _LONGEST_TEXT) if isinstance(value, str) else "no text"

@@ -102,7 +102,8 @@ class Assignment:
 
     def students(self, pattern: str = "*") -> list[str]:
         """Who has handed something in: the ids that match ``pattern``, but for those that nbgrader is told to leave out."""
-        escaped = self.course.format_path(self.course.submitted_directory, "(?P<student>.*)", re.escape(self.lesson), escape=True)
+        escaped = self.course.format_path(self.course.submitted_directory, "(?P<student>.*)", re.escape(self.lesson),
+                                          escape=True)
         # The course's own folder may hold signs that mean something in a pattern.
         found = glob.glob(self.course.directory_structure.format(
             nbgrader_step=self.course.submitted_directory, student_id=pattern, assignment_id=glob.escape(self.lesson)),
@@ -182,7 +183,7 @@ class Assignment:
         record = _read_json(self.results_file(student))
         graded = _read_json(self.folder(self.course.autograded_directory, student) / f"{self.lesson}.ipynb")
         try:
-            whole = graded["metadata"]["gapless"]["grading"] == record["grading"] and "submission" in record and "file" in record
+            whole = graded["metadata"]["gapless"]["grading"] == record["grading"] and {"submission", "file"} <= set(record)
             scores = {check: points(each for each in record["checks"] if CHECK + each["exercise"] == check)[0]
                       for check in self.checks}
         except (KeyError, TypeError):
@@ -212,8 +213,8 @@ def summary(assignment: Assignment) -> tuple[list[Standing], str]:
     rows = csv.writer(table, lineterminator="\n")
     rows.writerow(["student", "state", "score", "max_score", "reason"])
     for each in standings:
-        rows.writerow([each.student, each.state, "" if each.score is None else f"{each.score:g}", f"{assignment.max_score:g}",
-                       each.reason])
+        score = "" if each.score is None else f"{each.score:g}"
+        rows.writerow([each.student, each.state, score, f"{assignment.max_score:g}", each.reason])
     path = Path(assignment.course.root) / RECORDS / f"{assignment.lesson}.csv"
     try:
         path.parent.mkdir(exist_ok=True)

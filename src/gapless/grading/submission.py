@@ -198,8 +198,8 @@ def find_handed_in(folder: str | os.PathLike, lesson_id: str, exercises: Iterabl
         notes.append(f"The file is called {name}, not {expected}: it was found by what is in it.")
     content, notebook = found
     if exercises and not exercises & set(_marked(notebook)):
-        raise SubmissionError(f"{name} has none of the exercises of lesson {lesson_id}, whose cells begin with a line such as "
-                              f"'# exercise: {min(exercises)}': hand in that lesson's notebook")
+        raise SubmissionError(f"{name} has none of the exercises of lesson {lesson_id}, whose cells begin with a line such "
+                              f"as '# exercise: {min(exercises)}': hand in that lesson's notebook")
     return HandedIn(name, content, notebook, notes)
 
 

@@ -1,6 +1,6 @@
 """Running a lesson's test notebook with papermill.
 
-The notebook is the instructor's own and trusted; it starts the workers and writes the results. It runs
+The notebook is the instructor's own and trusted; it starts the processes that run cells and writes the results. It runs
 in the very interpreter that runs this, whichever kernels else are installed.
 """
 
@@ -53,7 +53,8 @@ def run_test_notebook(notebook: str | os.PathLike, submission: str | os.PathLike
         except GradingError:
             raise
         except papermill.PapermillExecutionError as error:
-            raise GradingError(f"the test notebook {notebook} did not run to its end: {error.ename}: {error.evalue}") from error
+            raise GradingError(f"the test notebook {notebook} did not run to its end: {error.ename}: {error.evalue}"
+                               ) from error
         except Exception as error:
             raise GradingError(f"the test notebook {notebook} did not run to its end: {error}") from error
 

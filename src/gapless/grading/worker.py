@@ -22,9 +22,10 @@ BROKEN = "broken"  # our own code failed, the learner's is not to blame
 def main(job: str, output: str) -> None:
     """Do the ``job`` (JSON) and end the process; what is printed goes to the file ``output``.
 
-    ``job``: ``channel``, the number of an open socket to the device; ``card``, as in a card file; ``core``, the processor to run
-    on; ``names`` and ``ask``, the
-    places (``module:function``) of what the cell finds defined and of how its function is called (None: as a function of tensors).
+    ``job``: ``channel``, the number of an open socket to the device; ``card``, as in a card file; ``core``, the processor
+    to run on; ``names`` and ``ask``, the
+    places (``module:function``) of what the cell finds defined and of how its function is called (None: as a function of
+    tensors).
     """
     token = sys.stdin.readline().strip()
     said = take_over_streams(output)
@@ -101,12 +102,8 @@ class _Stage:
 
     def serve(self) -> None:
         """Until the other side has ended. Raises EOFError, OSError."""
-        from ..vgpu.link import enter_mode
-
         while True:
-            message, blob = self._link.receive()
-            self._link.lines = message["lines"]
-            enter_mode(message["valueless"])
+            message, _ = self._link.receive()
             try:
                 answer, content = getattr(self, f"_{message['do']}")(message)
             except (EOFError, OSError):

@@ -274,8 +274,8 @@ class Notebook:
 
 
 def _newest_cell(name: str) -> str | None:
-    """The text of the cell marked ``name`` that was run last, as it stands in the notebook, whether or not it ran to its end;
-    None outside IPython."""
+    """The text of the cell marked ``name`` that was run last, as it stands in the notebook, whether or not it ran to its
+    end; None outside IPython."""
     shell = _shell()
     # ``In`` holds what IPython has made of the text, where magics are calls: grading gets the text.
     history = shell.history_manager.input_hist_raw if shell is not None else []

@@ -6,9 +6,14 @@ from .metric_collection.lesson import LESSON as _METRIC_COLLECTION
 from .profiler_tour.lesson import LESSON as _PROFILER_TOUR
 from .two_clocks.lesson import LESSON as _TWO_CLOCKS
 
-LESSONS: dict[str, Lesson] = {
-    lesson.id: lesson for lesson in (_TWO_CLOCKS, _PROFILER_TOUR, _MASKED_LOSS, _METRIC_COLLECTION)
-}
+# `gapless new-lesson` adds a line here, and one to the imports above.
+_ALL = (
+    _MASKED_LOSS,
+    _METRIC_COLLECTION,
+    _PROFILER_TOUR,
+    _TWO_CLOCKS,
+)
+LESSONS: dict[str, Lesson] = {lesson.id: lesson for lesson in sorted(_ALL, key=lambda lesson: lesson.id)}
 
 
 class UnknownLesson(ValueError):

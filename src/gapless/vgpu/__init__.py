@@ -17,7 +17,7 @@ from .backend import enable
 from .hardware.cardfile import find_card
 from .hardware.specs import CARDS, Card, CardError, Host, UnknownCard
 from .hardware.timeline import Record, Recording, Timeline, Wait
-from .races import RaceError, RaceWarning, Use, races
+from .race_detector import RaceError, RaceWarning, Use, races
 from .state import Assumptions, exact, on_card, shape_only, state
 from .streams import Event, Stream
 from .tensor import VirtualTensor, wrap

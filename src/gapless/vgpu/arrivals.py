@@ -1,12 +1,14 @@
 """Copies between the device and pinned memory that do not block: bytes on their way, and who touches them meanwhile.
 
-The bytes of a copy to the host are in the host's tensor when the host's clock has passed the copy's end; before, the tensor
-shows what it held. A new one, which on CUDA holds whatever was in that memory, holds what PyTorch fills uninitialised
-memory with where it is asked to (``torch.utils.deterministic.fill_uninitialized_memory``): NaN, or the largest integer.
-What arrives is what the source held when the copy ran, in the order of its stream. Values that a program reads
-too early are wrong, and nobody can say so: reading a CPU tensor calls nothing here. Where it can be seen it is reported:
-a number on the host taken by an operator, a copy of bytes that another stream's copy is about to write, and, by a
-checksum, memory that the host has changed before the copy from it or to it was done.
+The bytes of a copy to the host are in the host's tensor when the host's clock has passed the copy's end. Before, the tensor
+shows what it held; a new one, what stands for uninitialised memory (:func:`gapless.vgpu.pinned.without_values`). What
+arrives is what the source held when the copy ran, in the order of its stream. A value that a program reads too early is
+wrong, and nobody can say so: reading a CPU tensor calls nothing here. Where it can be seen it is reported: a number on the
+host that an operator takes, a copy of bytes that another stream's copy is about to write, and, by a checksum, memory that
+the host has changed before it had waited for the copy from it or to it.
+
+A tensor that is dropped before its bytes come keeps its memory until then. When the clocks start anew, all copies are over;
+in a forked process nothing arrives.
 
 Tensors without values (:func:`gapless.vgpu.shape_only`) have no bytes to wait for.
 """
@@ -19,9 +21,8 @@ from dataclasses import dataclass
 
 import torch
 
-from .location import operator_location
 from .pinned import Block, block_of
-from .races import Use, found
+from .race_detector import Region, Use, found
 from .state import state
 
 _WAIT = ("record an event behind the copy and call event.synchronize() before the host touches the memory, or use another "
@@ -67,7 +68,7 @@ class Copy:
             self.tell_change()
 
     def tell_change(self) -> None:
-        host = Use("the host", operator_location())
+        host = Use("the host", state.timeline.locate())
         doing = "arrived in memory that" if self.to_host else "was to read memory that"
         if self in self.block.copies:
             self.block.copies.remove(self)
@@ -91,12 +92,13 @@ def _memory(host: torch.Tensor) -> tuple[int, int]:
 
 def _here() -> Use:
     stack, stream = state.timeline.operator, state.timeline.current
-    return Use(stack or "a copy", operator_location(), stream.number, stream.count)
+    return Use(stack or "a copy", state.timeline.locate(), stream.number, stream.count)
 
 
 def _start(host: torch.Tensor, end_ns: int, values: torch.Tensor | None) -> None:
     block, (address, nbytes) = block_of(host), _memory(host)
-    copy = Copy(block, address, nbytes, values is not None, _here(), _checksum(address, nbytes), host.untyped_storage(), values)
+    copy = Copy(block, address, nbytes, values is not None, _here(), _checksum(address, nbytes), host.untyped_storage(),
+                values)
     block.copies.append(copy)
     state.timeline.at(end_ns, copy.finish)
 
@@ -113,13 +115,6 @@ def copy_out(values: torch.Tensor, host: torch.Tensor, end_ns: int) -> None:
         _start(host, end_ns, values)
 
 
-def fill(host: torch.Tensor) -> torch.Tensor:
-    """``host`` with what stands for uninitialised memory."""
-    if host.is_floating_point() or host.is_complex():
-        return host.fill_(float("nan"))
-    return host.fill_(True if host.dtype == torch.bool else torch.iinfo(host.dtype).max)
-
-
 def copy_in(host: torch.Tensor, end_ns: int) -> None:
     """The device reads the pinned ``host``, whose elements lie side by side, until ``end_ns``. Call it behind
     ``Timeline.copy``."""
@@ -131,7 +126,8 @@ def copy_in(host: torch.Tensor, end_ns: int) -> None:
 
 
 def as_copied(host: torch.Tensor) -> torch.Tensor:
-    """``host``, or a copy with the bytes that will have arrived by the time that the current stream reads it."""
+    """``host``, whose elements lie side by side, or a copy of it with the bytes that will have arrived by the time that the
+    current stream reads it."""
     block = block_of(host)
     if block is None or not block.copies or not host.numel():
         return host
@@ -153,9 +149,10 @@ def host_reads(host: torch.Tensor) -> None:
     block = block_of(host)
     if block is None:
         return
+    read = Region(host.data_ptr(), host.shape, host.stride(), host.element_size())
     for copy in list(block.copies):
-        if copy.to_host and copy.overlaps(*_memory(host)):
-            here = Use(state.timeline.operator or "the host", operator_location())
+        if copy.to_host and read.overlaps(Region(copy.address, (copy.nbytes,), (1,), 1)):
+            here = Use(state.timeline.operator or "the host", state.timeline.locate())
             found(copy.use, here, f"{here} reads on the host what {copy.use} has yet to bring: {_WAIT}")
 
 
@@ -172,9 +169,10 @@ def _compare(host: torch.Tensor, to_host: bool) -> None:
             if not copy.to_host and copy.has_changed():
                 copy.checksum = _checksum(copy.address, copy.nbytes)  # told once
                 copy.tell_change()
-            elif (to_host or copy.to_host) and not timeline.is_ordered(copy.use.stream, copy.use.count, timeline.current):
+            elif ((to_host or copy.to_host)
+                  and not timeline.is_ordered(copy.use.stream, copy.use.count, timeline.current)):
                 here = _here()
-                found(copy.use, here, f"{copy.use} and {here} use the same pinned memory, and nothing orders the two streams: "
-                      "let the second's wait for the first's, or use another piece of memory.")
+                found(copy.use, here, f"{copy.use} and {here} use the same pinned memory, and nothing orders the two "
+                      "streams: let the second's wait for the first's, or use another piece of memory.")
             elif copy.done and copy.lies_within(*_memory(host)):
                 block.copies.remove(copy)  # who waits for this one has waited for that

@@ -140,6 +140,13 @@ class DeviceModule(backend_registration._DummyBackendModule):
     def manual_seed(self, seed: int) -> None:
         """Seed the CPU's generator, which makes the values here."""
         torch.default_generator.manual_seed(seed)
+        self.manual_seed_all(seed)
+
+    def manual_seed_all(self, seed: int) -> None:
+        """Called by ``torch.manual_seed``, which has seeded the CPU's generator; where the device is in another process its
+        numbers are made there."""
+        if state.link is not None:
+            state.link.ask("seed", seed)
 
     def seed(self) -> int:
         """Seed the CPU's generator by chance."""
@@ -153,11 +160,14 @@ class DeviceModule(backend_registration._DummyBackendModule):
 
     def get_rng_state(self, device=None) -> torch.Tensor:
         """State of the CPU's generator."""
-        return torch.get_rng_state()
+        return torch.get_rng_state() if state.link is None else state.link.ask("random_state")
 
     def set_rng_state(self, new_state, device=None) -> None:
         """Set the state of the CPU's generator."""
-        torch.set_rng_state(new_state)
+        if state.link is None:
+            torch.set_rng_state(new_state)
+        else:
+            state.link.ask("set_random_state", new_state)
 
     def get_rng_state_all(self) -> list[torch.Tensor]:
         """The states of all devices' generators."""

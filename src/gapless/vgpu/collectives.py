@@ -13,7 +13,7 @@ import torch
 import torch.distributed as dist
 
 from .dispatch import compute, handles, unwrap, wrap_results
-from .tensor import DEVICE
+from .tensor import DEVICE, VirtualTensor
 
 _DONE_ON_VALUES = ("barrier", "allgather_", "_allgather_base_", "allreduce_", "broadcast_", "gather_", "scatter_", "reduce_",
                    "reduce_scatter_", "_reduce_scatter_base_", "alltoall_", "alltoall_base_")
@@ -41,6 +41,31 @@ def _with_values(group: dist.ProcessGroup) -> dist.ProcessGroup:
 
 def _is_group(value) -> bool:
     return isinstance(value, torch.ScriptObject) and "ProcessGroup" in str(value._type())
+
+
+def with_handles(link, func, args, kwargs):
+    """One operator of ``c10d`` where the device is in another process: in a group of one process, whose members' values are
+    its own. Raises NotImplementedError in a larger one, RuntimeError where the group serves no virtual GPU."""
+    name = func._schema.name.split("::", 1)[1]
+    group = next(dist.ProcessGroup.unbox(value) for value in args if _is_group(value))
+    if group.size() > 1 or name not in ("barrier", "allreduce_", "broadcast_", "reduce_", "allgather_", "_allgather_base_"):
+        raise NotImplementedError(f"{func._schema.name} among {group.size()} processes is not supported in a graded cell")
+
+    def stand_in(value):
+        if isinstance(value, VirtualTensor):
+            return torch.zeros(value.shape, dtype=value.dtype)
+        if isinstance(value, (list, tuple)):
+            return type(value)(stand_in(item) for item in value)
+        return _with_values(group).boxed() if _is_group(value) else value
+
+    done = func(*stand_in(args), **{key: stand_in(value) for key, value in kwargs.items()})
+    if name == "barrier":
+        return done
+    if "allgather" in name:
+        pairs = zip(args[0], args[1]) if name == "allgather_" else [([args[0]], args[1])]
+        for outputs, given in pairs:
+            link.run(torch.ops.aten.copy_.default, (outputs[0], given), {})
+    return args[0], done[-1]
 
 
 if dist.is_available():

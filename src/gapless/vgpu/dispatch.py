@@ -6,7 +6,7 @@ import re
 
 import torch
 
-from . import arrivals, backward_streams, inputs, processes, races, random_numbers, shapes
+from . import arrivals, backward_streams, inputs, processes, race_detector, random_numbers, shapes
 from .hardware import costs, geometry, syncs
 from .hardware.memory import OutOfMemory
 from .state import state
@@ -38,7 +38,7 @@ class Operator:
     """What dispatch needs to know of an ``OpOverload``, worked out once."""
 
     __slots__ = ("func", "name", "full_name", "is_view", "mutates", "reshapes", "handler", "multi_tensor", "composite",
-                 "is_empty", "makes_new")
+                 "is_empty", "makes_new", "written")
     known: dict = {}
 
     def __init__(self, func):
@@ -47,6 +47,8 @@ class Operator:
         self.full_name = schema.name
         self.name = schema.name.split("::", 1)[1]
         self.mutates = schema.is_mutable
+        self.written = [(place, argument.name) for place, argument in enumerate(schema.arguments)
+                        if argument.alias_info is not None and argument.alias_info.is_write]
         in_place_view = torch.Tag.inplace_view in func.tags  # squeeze_, t_, resize_, …
         self.is_view = in_place_view or self.name in _HIDDEN_VIEWS or (
             not self.mutates and any(r.alias_info is not None for r in schema.returns))
@@ -84,7 +86,9 @@ def dispatch(func, args, kwargs):
         if operator.is_empty:
             result.allocation.made = None
         if watched:
-            races.note(operator, args, kwargs, result, count)
+            race_detector.note(operator, args, kwargs, result, count)
+        elif operator.mutates:
+            race_detector.stamp(operator, args, kwargs, count)
         return result
     except OutOfMemory as error:
         raise torch.OutOfMemoryError(str(error)) from None
@@ -109,7 +113,7 @@ def begin(name: str) -> None:
 def used(reads, writes) -> None:
     """The same operator has launched its kernels, which read and write these tensors."""
     if state.watched:
-        races.uses(state.timeline.operator, costs.tensors(reads), costs.tensors(writes))
+        race_detector.uses(state.timeline.operator, costs.tensors(reads), costs.tensors(writes))
 
 
 def run(operator: Operator, args, kwargs, launch=None):
@@ -231,14 +235,25 @@ def compute(operator: Operator, args, kwargs):
                 and not operator.reshapes):
             return shapes.remembered(operator.func, args, kwargs)
         return operator.func(*args, **kwargs)
+    except IndexError as error:
+        note_error(operator, error)
+        raise
     except RuntimeError as error:
         wanted = _HOST_ALLOCATOR.search(str(error))
         if wanted is None:
+            note_error(operator, error)
             raise
         # The host holds the values and gave up first. A larger block than the card is the program's mistake.
         state.memory.reserve_briefly(int(wanted.group(1)))
         raise RuntimeError(f"the host has no memory for the values of a tensor on {DEVICE}, which the card would have held: "
                            f"use smaller sizes, or vgpu.shape_only() ({operator.full_name}: {error})") from None
+
+
+def note_error(operator: Operator, error: Exception) -> None:
+    """An operator has raised over values or shapes. On a GPU one that looks at values raises later, and nothing works
+    after."""
+    if len(state.errors) < 100:
+        state.errors.append(f"{operator.full_name}: {str(error).strip().partition(chr(10))[0][:200]}")
 
 
 _HOST_ALLOCATOR = re.compile(r"DefaultCPUAllocator.*tried to allocate (\d+) bytes", re.DOTALL)

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import os
 import threading
+import weakref
+import zlib
 from collections import deque
 
 import torch
 
-from . import pinned
+from . import pinned, random_numbers
 from .location import operator_location
 from .state import Assumptions, state
 from .tensor import DEVICE, VirtualTensor
@@ -52,14 +54,34 @@ class Handle:
             link.released.append(self.number)
 
 
-class Graph:
-    """What the other process keeps of an operator for its backward pass."""
+class Kept:
+    """Something that the other process keeps for this one, under the number ``kept``: an operator that waits for its
+    backward pass, a point in a stream, a stream."""
 
-    def __init__(self, link: Link, number: int):
-        self.link, self.number = link, number
+    def __init__(self, link: Link, kept: int | None):
+        self.link, self.kept = link, kept
 
     def __del__(self):
-        self.link.released.append(self.number)
+        if self.kept is not None:
+            self.link.released.append(self.kept)
+
+
+class RemoteMark(Kept):
+    """A point in a stream, as an event keeps it, reached at ``ns``. What comes before it is known over there."""
+
+    known: dict[int, int] = {}
+
+    def __init__(self, link: Link, kept: int, ns: int):
+        super().__init__(link, kept)
+        self.ns = ns
+
+
+class RemoteStream(Kept):
+    """An in-order queue of device work; ``number`` as in a trace."""
+
+    def __init__(self, link: Link, number: int, kept: int | None = None):
+        super().__init__(link, kept)
+        self.number = number
 
 
 class Link:
@@ -72,6 +94,10 @@ class Link:
         self._lock = threading.RLock()
         self._process = os.getpid()
         self._settings: list | None = None
+        # Copies between pinned memory here and the device that are under way: number → (the memory, its checksum where the
+        # device reads it, else None).
+        self._under_way: dict[int, tuple[torch.Tensor, int | None]] = {}
+        self._changed: list[int] = []
 
     def install(self) -> None:
         """From now on ``vgpu`` is the device at the other end."""
@@ -81,21 +107,30 @@ class Link:
 
     def ask(self, what: str, *args):
         """Call the function ``what`` over there."""
-        encoder = Encoder(_number)
-        reply, _ = self._exchange({"ask": what, "args": encoder(args)}, encoder.blob)
-        return self._decoder({}, b"")(reply["out"])
+        encoder = self.encoder()
+        reply, blob = self._exchange({"ask": what, "args": encoder(args)}, encoder.blob)
+        return self._decoder({}, blob)(reply["out"])
 
     def run(self, func, args, kwargs):
         """Run the operator ``func``, an OpOverload."""
+        if func.namespace == "c10d":
+            from .collectives import with_handles  # it needs this module's side of dispatch
+
+            return with_handles(self, func, args, kwargs)
         wrappers: dict[int, VirtualTensor] = {}
-        encoder = Encoder(lambda tensor: self._argument(tensor, wrappers, encoder))
+        hosts: list[torch.Tensor] = []
+        encoder = self._argument_encoder(wrappers, hosts)
         generator = kwargs.get("generator")
         if generator is not None:
+            random_numbers.check(generator)
             kwargs = {**kwargs, "generator": None}
-        message = {"op": func.name(), "args": encoder(args), "kwargs": {name: encoder(value) for name, value in kwargs.items()}}
+        message = {"op": func.name(), "args": encoder(args),
+                   "kwargs": {name: encoder(value) for name, value in kwargs.items()}}
         if generator is not None:
             message["generator"] = encoder.host(generator.get_state())
-        reply, blob = self._exchange(message, encoder.blob)
+        # A copy that may go on by itself is told of with its line, should anything race with it.
+        alone = bool(hosts) or kwargs.get("non_blocking") is True or len(args) > 2 and args[2] is True
+        reply, blob = self._exchange(message, encoder.blob, line=alone)
         decode = self._decoder(wrappers, blob)
         for number, spec in reply.get("moved", ()):
             with torch._C._DisableTorchDispatch():
@@ -103,10 +138,11 @@ class Link:
         if generator is not None:
             generator.set_state(decode(reply["generator"]))
         out = decode(reply["out"])
-        for host in decode.pinned:
-            return pinned.pin(host)  # a result of the host is one tensor
         if reply.get("written"):  # a copy into memory of the host, which is here
-            return args[0].copy_(out)
+            out = args[0].copy_(out)
+        for place, number, to_host in reply.get("under_way", ()):
+            host = out if place is None else hosts[place]
+            self._under_way[number] = host, None if to_host else _checksum(host)
         return out
 
     def fused(self, func, args, kwargs=None):
@@ -117,22 +153,39 @@ class Link:
 
     def receive(self) -> tuple[object, bytes]:
         """What the device wants of the program. Raises EOFError where it is gone."""
-        return self.channel.receive()
+        message, blob = self.channel.receive()
+        self._arrive(message, blob)
+        state.timeline.back_to(message["stream"])
+        self.lines = message["lines"]
+        state.shape_only = Assumptions() if message["valueless"] else None
+        return message, blob
+
+    def _arrive(self, message: dict, blob: bytes) -> None:
+        """Copies whose end the clock over there has passed."""
+        for number, content in message.get("arrived", ()):
+            host, checksum = self._under_way.pop(number)
+            if content is not None:
+                with torch.no_grad():
+                    host.copy_(self._decoder({}, blob)(content))
+            elif _checksum(host) != checksum:
+                self._changed.append(number)
+            self.released.append(number)
 
     def send(self, message: dict, blob: bytes | bytearray = b"") -> None:
         """Tell the device; nothing comes back."""
         with self._lock:
             self.channel.send(self._with_news(message), blob)
 
-    def _exchange(self, message: dict, blob) -> tuple[dict, bytes]:
+    def _exchange(self, message: dict, blob, line: bool = False) -> tuple[dict, bytes]:
         if os.getpid() != self._process:
-            raise RuntimeError(f"{DEVICE} cannot be used in a forked process, as CUDA cannot: use the 'spawn' start method, or "
-                               "keep what the other process makes on the CPU")
-        if self.lines:
+            raise RuntimeError(f"{DEVICE} cannot be used in a forked process, as CUDA cannot: use the 'spawn' start method, "
+                               "or keep what the other process makes on the CPU")
+        if line or self.lines or self._under_way or state.timeline.concurrent:
             message["line"] = operator_location()
         with self._lock:
             self.channel.send(self._with_news(message), blob)
             reply, found = self.channel.receive()
+            self._arrive(reply, found)
         error = reply.get("error")
         if error is not None:
             raise _ERRORS.get(error[0], RuntimeError)(error[1])
@@ -141,29 +194,43 @@ class Link:
     def _with_news(self, message: dict) -> dict:
         if self.released:
             message["free"] = [self.released.popleft() for _ in range(len(self.released))]
+        if self._changed:
+            message["changed"], self._changed = self._changed, []
         settings = _settings()
         if settings != self._settings:
             self._settings = message["settings"] = settings
         return message
 
-    def _argument(self, tensor: torch.Tensor, wrappers: dict, encoder: Encoder):
-        if isinstance(tensor, VirtualTensor):
-            wrappers[tensor.inner.number] = tensor
-            return {"tensor": tensor.inner.number}
-        if torch._C._dispatch_keys(tensor).has(torch._C.DispatchKey.PrivateUse1):
-            # PyTorch traces with tensors of its own, which only say that they are here.
-            raise NotImplementedError(f"a tensor that only says it is on {DEVICE} has no values")
-        if tensor.is_meta:
-            raise RuntimeError(f"Expected all tensors to be on the same device, but found {DEVICE} and meta")
-        values = state.shape_only is None or tensor.dim() == 0 or tensor.dtype == torch.int64 and tensor.numel() < 2**16
-        return encoder.host(tensor, pinned=pinned.is_pinned(tensor), values=values)
+    def _argument_encoder(self, wrappers: dict[int, VirtualTensor], hosts: list[torch.Tensor]) -> Encoder:
+        """For an operator's arguments; ``wrappers`` and ``hosts`` get the tensors of the device, by number, and the pinned
+        ones of the host."""
+        def argument(tensor: torch.Tensor, encoder: Encoder) -> dict:
+            if isinstance(tensor, VirtualTensor):
+                wrappers[tensor.inner.number] = tensor
+                return {"tensor": tensor.inner.number}
+            if torch._C._dispatch_keys(tensor).has(torch._C.DispatchKey.PrivateUse1):
+                # PyTorch traces with tensors of its own, which only say that they are here.
+                raise NotImplementedError(f"a tensor that only says it is on {DEVICE} has no values")
+            if tensor.is_meta:
+                raise RuntimeError(f"Expected all tensors to be on the same device, but found {DEVICE} and meta")
+            is_pinned = pinned.is_pinned(tensor)
+            if is_pinned:
+                hosts.append(tensor)
+                held = next((number for number, (host, _) in self._under_way.items() if _same(host, tensor)), None)
+                if held is not None:
+                    return {"held": held}
+            values = state.shape_only is None or tensor.dim() == 0 or tensor.dtype == torch.int64 and tensor.numel() < 2**16
+            return encoder.host(tensor, pinned=is_pinned, values=values)
+
+        return Encoder(argument)
 
     def _decoder(self, wrappers: dict[int, VirtualTensor], blob: bytes) -> Decoder:
         return Decoder(lambda spec: wrappers[spec] if isinstance(spec, int) else self._tensor(spec), _device, blob)
 
     def encoder(self) -> Encoder:
         """For what is sent back: tensors of the device go by their numbers."""
-        return Encoder(_number)
+        return Encoder(lambda tensor, encoder: {"tensor": tensor.inner.number} if isinstance(tensor, VirtualTensor)
+                       else encoder.host(tensor))
 
     def tensor(self, spec) -> VirtualTensor:
         """The tensor that the device has told of."""
@@ -175,13 +242,14 @@ class Link:
         return VirtualTensor(handle, handle)
 
 
-def enter_mode(valueless: bool) -> None:
-    """Whether tensors have values over there: who makes data on the host need not."""
-    state.shape_only = Assumptions() if valueless else None
+def _same(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """Whether both are the same elements of the host's memory."""
+    return (one.data_ptr() == other.data_ptr() and one.shape == other.shape and one.stride() == other.stride()
+            and one.dtype == other.dtype)
 
 
-def _number(tensor: torch.Tensor):
-    return {"tensor": tensor.inner.number} if isinstance(tensor, VirtualTensor) else None
+def _checksum(host: torch.Tensor) -> int:
+    return zlib.crc32(host.detach().contiguous().reshape(-1).view(torch.uint8).numpy()) if host.numel() else 0
 
 
 def _device(name: str) -> torch.device:
@@ -212,11 +280,11 @@ class _Fused(torch.autograd.Function):
     def forward(ctx, link, func, args, kwargs, *tensors):
         ctx.set_materialize_grads(False)
         wanted = ctx.needs_input_grad[4:]
-        encoder = Encoder(lambda tensor: link._argument(tensor, {}, encoder))
+        encoder = link._argument_encoder({}, [])
         reply, blob = link._exchange({"fused": func.name(), "args": encoder(args),
                                       "kwargs": {name: encoder(value) for name, value in kwargs.items()},
-                                      "wanted": [t.inner.number for t, want in zip(tensors, wanted) if want]}, encoder.blob)
-        ctx.link, ctx.wanted, ctx.graph = link, wanted, Graph(link, reply["graph"])
+                                      "wanted": [place for place, want in enumerate(wanted) if want]}, encoder.blob)
+        ctx.link, ctx.wanted, ctx.graph = link, wanted, Kept(link, reply["graph"])
         if any(wanted):
             ctx.save_for_backward(*tensors)
         out = link._decoder({}, blob)(reply["out"])
@@ -227,7 +295,7 @@ class _Fused(torch.autograd.Function):
     def backward(ctx, *grads):
         ctx.saved_tensors  # noqa: B018  raises PyTorch's own error where the graph is gone
         keep = torch._C._autograd._get_current_graph_task_keep_graph()
-        found = iter(ctx.link.ask("backward", ctx.graph.number, list(grads), bool(keep)))
+        found = iter(ctx.link.ask("backward", ctx.graph.kept, list(grads), bool(keep)))
         return None, None, None, None, *(next(found) if want else None for want in ctx.wanted)
 
 
@@ -235,7 +303,8 @@ class _Fused(torch.autograd.Function):
 
 
 class RemoteTimeline:
-    """The clocks over there, as far as a program may know and move them."""
+    """The clocks and streams over there, as far as a program may know and move them: what :mod:`gapless.vgpu.streams` and
+    the device's module ask of a :class:`gapless.vgpu.Timeline`."""
 
     recording = None
     DEFAULT_STREAM = 7
@@ -243,6 +312,10 @@ class RemoteTimeline:
     def __init__(self, link: Link):
         self._link = link
         self.wait_hooks: list = []
+        self.concurrent = False  # whether there is a second stream
+        self._current = default = RemoteStream(link, self.DEFAULT_STREAM)
+        self.streams: weakref.WeakValueDictionary[int, RemoteStream] = weakref.WeakValueDictionary({default.number: default})
+        self._default = default
 
     @property
     def host_ns(self) -> int:
@@ -256,6 +329,51 @@ class RemoteTimeline:
     def synchronize_device(self) -> None:
         """``cudaDeviceSynchronize``."""
         self._link.ask("synchronize_device")
+
+    @property
+    def current(self) -> RemoteStream:
+        """The stream that work goes to."""
+        return self._current
+
+    @current.setter
+    def current(self, stream: RemoteStream) -> None:
+        if stream is not self._current:
+            self._link.ask("use_stream", stream.kept)
+            self._current = stream
+
+    def back_to(self, number: int) -> None:
+        """The device's side has chosen the stream of that number."""
+        self._current = self.streams.get(number, self._default)
+
+    def new_stream(self) -> RemoteStream:
+        """A further stream."""
+        self.concurrent = True
+        stream = RemoteStream(self._link, *self._link.ask("new_stream"))
+        self.streams[stream.number] = stream
+        return stream
+
+    def record_event(self, stream: RemoteStream | None = None) -> RemoteMark:
+        """The end of the work queued in ``stream`` so far."""
+        return RemoteMark(self._link, *self._link.ask("record_event", (stream or self._current).kept))
+
+    def stream_wait_event(self, mark: RemoteMark, stream: RemoteStream | None = None) -> None:
+        """Work queued in ``stream`` from now on starts no sooner than ``mark``."""
+        self._link.ask("stream_wait_event", mark.kept, (stream or self._current).kept)
+
+    def synchronize_event(self, mark: RemoteMark) -> None:
+        """``cudaEventSynchronize``."""
+        self._link.ask("synchronize_event", mark.kept)
+
+    def synchronize_stream(self, stream: RemoteStream | None = None) -> None:
+        """``cudaStreamSynchronize``."""
+        self._link.ask("synchronize_stream", (stream or self._current).kept)
+
+    def query(self, mark: RemoteMark) -> bool:
+        """``cudaEventQuery``."""
+        return self._link.ask("query", mark.kept)
+
+    def host_learns(self, known: dict[int, int]) -> None:
+        """Nothing: what comes before what is known over there."""
 
 
 class RemoteMemory:

@@ -7,7 +7,7 @@ import torch
 from . import arrivals
 from .dispatch import UNKNOWN_SIZES, Operator, check_device, handles, launch_all, read_back, run, unwrap
 from .hardware import costs
-from .pinned import empty_like, is_pinned, pin
+from .pinned import is_pinned, pin, without_values
 from .state import state
 from .tensor import DEVICE, VirtualTensor, wrap
 
@@ -28,13 +28,20 @@ def _as_it_lies(source: torch.Tensor, target: torch.Tensor) -> bool:
             and _dense(source) and source.is_conj() == target.is_conj() and source.is_neg() == target.is_neg())
 
 
+def _as_read(source: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+    """The values of the CPU tensor ``source`` that a copy to one like ``target`` reads when its stream comes to it. Where
+    the host makes a temporary tensor, they are what is there now."""
+    return arrivals.as_copied(source) if is_pinned(source) and _as_it_lies(source, target) else source
+
+
 def _copy_in(source: torch.Tensor, target: torch.Tensor, non_blocking: bool) -> None:
     """The time of a copy from the CPU tensor ``source`` to one like ``target``. A dtype is converted on the host."""
     pinned = is_pinned(source)
     as_it_lies = pinned and _as_it_lies(source, target)
     if pinned and not as_it_lies:
         arrivals.host_reads(source)
-    end_ns = state.timeline.copy("HtoD", target.numel() * target.element_size(), pinned=as_it_lies, blocking=not non_blocking)
+    end_ns = state.timeline.copy("HtoD", target.numel() * target.element_size(), pinned=as_it_lies,
+                                 blocking=not non_blocking)
     if as_it_lies:
         arrivals.copy_in(source, end_ns)
 
@@ -57,7 +64,10 @@ def _to_copy(operator, args, kwargs):
         check_device(device)
     if not isinstance(source, VirtualTensor):
         values = "cpu" if state.shape_only is None else "meta"
-        inner = aten._to_copy(arrivals.as_copied(source), **options, device=torch.device(values))
+        inner = aten._to_copy(source, **options, device=torch.device(values))
+        read = _as_read(source, inner)
+        if read is not source:
+            inner.copy_(read)
         _copy_in(source, inner, non_blocking)
         return wrap(inner, state.memory)
     if device is None or device.type == DEVICE.type:
@@ -72,9 +82,9 @@ def _to_copy(operator, args, kwargs):
     values = aten._to_copy(values, **options) if options else values
     if not pinned:
         return values
-    host = empty_like(values)
+    host = without_values(values)
     if not source.inner.is_meta:
-        arrivals.copy_out(values, arrivals.fill(host), end_ns)
+        arrivals.copy_out(values, host, end_ns)
     return host
 
 
@@ -86,7 +96,7 @@ def _copy_(operator, args, kwargs):
         return run(operator, args, kwargs)
     if isinstance(target, VirtualTensor):
         if not target.inner.is_meta:
-            target.inner.copy_(arrivals.as_copied(source))
+            target.inner.copy_(_as_read(source, target.inner))
         _copy_in(source, target.inner, non_blocking)
         return target
     inner = source.inner

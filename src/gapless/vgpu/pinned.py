@@ -34,9 +34,8 @@ FACTORIES = ("empty", "empty_like", "empty_permuted", "empty_strided", "zeros", 
 METHODS = ("new_empty", "new_empty_strided", "new_zeros", "new_ones", "new_full")
 
 
-def empty_like(source: torch.Tensor) -> torch.Tensor:
-    """A tensor in pinned memory, in the dtype and layout of a copy of the CPU tensor ``source``; zeros, without touching
-    the pages."""
+def _zeros_like(source: torch.Tensor) -> torch.Tensor:
+    """Pinned memory in the dtype and layout of a copy of the CPU tensor ``source``, whose pages nobody has touched."""
     size = max(1, source.numel() * source.element_size())
     # NumPy owns the memory, so that its end can be seen: torch keeps the array alive with the storage.
     buffer = np.zeros(size, dtype=np.uint8)
@@ -47,9 +46,21 @@ def empty_like(source: torch.Tensor) -> torch.Tensor:
     return flat.as_strided(source.shape, torch.empty_like(source, device="meta").stride())
 
 
+def without_values(source: torch.Tensor) -> torch.Tensor:
+    """Pinned memory in the dtype and layout of a copy of the CPU tensor ``source``. On CUDA it holds what happens to be
+    there; here, so that nobody takes it for a value, what PyTorch fills uninitialised memory with where it is asked to
+    (``torch.utils.deterministic.fill_uninitialized_memory``): NaN, or the largest integer. Zeros in shape-only mode."""
+    made = _zeros_like(source)
+    if state.shape_only is not None:
+        return made
+    if made.is_floating_point() or made.is_complex():
+        return made.fill_(float("nan"))
+    return made.fill_(True if made.dtype == torch.bool else torch.iinfo(made.dtype).max)
+
+
 def pin(source: torch.Tensor) -> torch.Tensor:
     """A copy of the CPU tensor ``source`` in pinned memory."""
-    copied = empty_like(source)
+    copied = _zeros_like(source)
     if state.shape_only is None:  # else nobody reads the values: do not touch the pages
         copied.copy_(source)
     return copied
@@ -67,6 +78,7 @@ def is_pinned(tensor: torch.Tensor) -> bool:
 
 def _pinning(original):
     """The factory ``original`` with pinned memory of ours."""
+    memory = without_values if "empty" in original.__name__ else pin
 
     @functools.wraps(original)
     @eager
@@ -77,7 +89,7 @@ def _pinning(original):
         if made.device.type != "cpu":
             raise RuntimeError(f"only dense CPU tensors can be pinned, not one on {made.device}")
         with torch.no_grad():
-            return pin(made.detach()).requires_grad_(made.requires_grad)
+            return memory(made.detach()).requires_grad_(made.requires_grad)
 
     return factory
 

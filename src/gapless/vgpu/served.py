@@ -1,19 +1,22 @@
 """The device's end of a program in another process (:mod:`gapless.vgpu.link` is the other end).
 
 Here are the values, the clock, the card and the recording. What comes from the other side is read as from an enemy: an
-operator of PyTorch's on tensors that it was given or made itself, or one of the few questions in ``_QUESTIONS``. Nothing that
-it says is taken to be true.
+operator of PyTorch's on tensors that it was given or made itself, or one of the few questions in ``_QUESTIONS``. Nothing
+that it says is taken to be true.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
+from types import SimpleNamespace
 
 import torch
 
 from . import pinned
 from .dispatch import dispatch
+from .hardware.timeline import Mark, Stream, Timeline
 from .state import state
 from .tensor import DEVICE, VirtualTensor
 from .wire import Channel, Decoder, Encoder, WireError
@@ -38,19 +41,37 @@ class _Graph:
         self.outs, self.leaves = outs, leaves
 
 
+@dataclass
+class _Host:
+    """CPU memory of the program's, as it is here, whose ``copies`` from or to the device are under way."""
+
+    tensor: torch.Tensor
+    copies: list
+    to_host: bool
+
+    @property
+    def is_done(self) -> bool:
+        return all(copy.done for copy in self.copies)
+
+
 class Served:
     """A program at the other end of ``channel``, and the tensors that it may name. ``note`` is called with what the program
-    says that is neither an operator nor a question, such as a logged line."""
+    says that is neither an operator nor a question, such as a logged line. ``precision``: whether it may choose TF32."""
 
-    def __init__(self, channel: Channel):
-        self._channel = channel
-        self._things: dict[int, VirtualTensor | _Graph] = {}
+    def __init__(self, channel: Channel, *, precision: bool = True):
+        self._channel, self._precision = channel, precision
+        self._things: dict[int, VirtualTensor | _Graph | Mark | Stream | _Host] = {}
+        self._under_way: dict[int, _Host] = {}  # those of them of which the program has not been told the end
         self._forms: dict[int, list] = {}  # what the other side knows of a tensor
         self._given: dict[int, int] = {}  # of the message being answered: id of a tensor → its number
         self._operators: dict[str, object] = {}
         self._next = 0
         self._line: str | None = None
         self.note: Callable[[object], None] = lambda said: None
+
+    def close(self) -> None:
+        """Let the program see the end."""
+        self._channel.close()
 
     def tell(self, tensor: VirtualTensor) -> dict:
         """What tells the program of a tensor; from then on it may use it."""
@@ -63,11 +84,16 @@ class Served:
         locate, timeline.locate = timeline.locate, lambda: self._line
         recording = timeline.recording
         try:
-            self._channel.send({**message, "valueless": state.shape_only is not None,
-                                "lines": recording is not None and recording.lines or bool(timeline.wait_hooks)})
+            encoder = Encoder(self._result)
+            self._channel.send({**message, "valueless": state.shape_only is not None, "stream": timeline.current.number,
+                                "lines": recording is not None and recording.lines or bool(timeline.wait_hooks),
+                                **self._arrivals(encoder)}, encoder.blob)
             while True:
                 said, blob = self._channel.receive()
-                self._take_news(said)
+                try:
+                    self._take_news(said)
+                except (TypeError, ValueError) as error:
+                    raise WireError(str(error)) from None
                 if "return" in said or "raise" in said:
                     return said, blob
                 if "note" in said:
@@ -84,7 +110,7 @@ class Served:
 
     def decoder(self, blob: bytes = b"") -> Decoder:
         """Reads values that the program has sent."""
-        return Decoder(self._tensor, _device, blob)
+        return Decoder(self._tensor, _device, blob, self._held)
 
     # -- what the program asks for --------------------------------------------------------------
 
@@ -101,15 +127,14 @@ class Served:
         except WireError:
             raise
         except Exception as error:
-            text = str(error)
             # What PyTorch raises in C++ comes with its own stack, of use to nobody.
-            reply, encoder = {"error": [_kind(error), text.partition("\nException raised from")[0][:4000]]}, Encoder(self._result)
-        self._channel.send(reply, encoder.blob)
+            text = str(error).partition("\nException raised from")[0][:4000]
+            reply, encoder = {"error": [_kind(error), text]}, Encoder(self._result)
+        self._channel.send({**reply, **self._arrivals(encoder)}, encoder.blob)
 
     def _operator(self, said: dict, blob: bytes, encoder: Encoder) -> dict:
         func, decode = self._find(said["op"]), self.decoder(blob)
         args, kwargs = tuple(_list(decode(said.get("args")))), self._keywords(said, decode)
-        _pin(decode)
         generator = None
         if "generator" in said:
             generator = kwargs["generator"] = torch.Generator(device=DEVICE)
@@ -117,33 +142,40 @@ class Served:
         with torch.no_grad():
             out = dispatch(func, args, kwargs)
         reply = {"out": encoder(out)}
+        hosts = list(enumerate(decode.pinned))
+        if isinstance(out, torch.Tensor) and not isinstance(out, VirtualTensor) and pinned.is_pinned(out):
+            hosts.append((None, out))
+        under_way = [found for place, host in hosts if (found := self._watch(place, host)) is not None]
+        if under_way:
+            reply["under_way"] = under_way
         if generator is not None:
             reply["generator"] = encoder.host(generator.get_state())
         if func._schema.is_mutable:
             # `copy_` into memory of the host, which is over there.
             if args and out is args[0] and isinstance(out, torch.Tensor) and not isinstance(out, VirtualTensor):
                 reply["written"] = True
-            moved = [(number, self._spec(self._things[number])) for number in self._given.values()
+            moved = [(number, self._spec(self._things[number])) for number in list(self._given.values())
                      if _form(self._things[number]) != self._forms[number]]
             if moved:
                 reply["moved"] = moved
         return reply
 
     def _fused(self, said: dict, blob: bytes, encoder: Encoder) -> dict:
-        func, wanted, leaves = self._find(said["fused"]), _list(said.get("wanted")), {}
+        func, wanted, leaves = self._find(said["fused"]), _list(said.get("wanted")), []
 
         def leaf(number) -> VirtualTensor:
-            if number not in leaves:
-                tensor = self._tensor(number)
-                leaves[number] = VirtualTensor(tensor.inner, tensor.allocation).requires_grad_(number in wanted)
-            return leaves[number]
+            # One for each place, as a tensor that is there twice has a gradient for each.
+            tensor = self._tensor(number)
+            leaves.append(VirtualTensor(tensor.inner, tensor.allocation).requires_grad_(len(leaves) in wanted))
+            return leaves[-1]
 
-        decode = Decoder(leaf, _device, blob)
+        decode = Decoder(leaf, _device, blob, self._held)
         with torch.enable_grad():
             out = func(*_list(decode(said.get("args"))), **self._keywords(said, decode))
-        plain = [VirtualTensor(each.inner, each.allocation) for each in (out if isinstance(out, (list, tuple)) else [out])]
-        graph = _Graph(list(out) if isinstance(out, (list, tuple)) else [out], [leaf(number) for number in wanted])
-        return {"graph": self._keep(graph), "out": encoder(plain if isinstance(out, (list, tuple)) else plain[0])}
+        outs = list(out) if isinstance(out, (list, tuple)) else [out]
+        plain = [VirtualTensor(each.inner, each.allocation) for each in outs]
+        graph = self._keep(_Graph(outs, [each for each in leaves if each.requires_grad]))
+        return {"graph": graph, "out": encoder(plain if isinstance(out, (list, tuple)) else plain[0])}
 
     def _backward(self, number: int, grads: list, keep: bool) -> list:
         graph = self._things.get(number)
@@ -161,6 +193,35 @@ class Served:
         if question is None:
             raise WireError("an unknown question")
         return {"out": encoder(question(self, *_list(self.decoder(blob)(said.get("args")))))}
+
+    # -- copies that do not block ---------------------------------------------------------------
+
+    def _watch(self, place: int | None, host: torch.Tensor):
+        """What tells the program that copies from or to ``host`` (its ``place`` among the pinned arguments; None: the
+        result) are under way."""
+        block = pinned.block_of(host)
+        copies = [copy for copy in block.copies if not copy.done] if block is not None else []
+        if not copies or any(host is known.tensor and known.copies == copies for known in self._under_way.values()):
+            return None
+        found = _Host(host, copies, any(copy.to_host for copy in copies))
+        number = self._keep(found)
+        self._under_way[number] = found
+        return place, number, found.to_host
+
+    def _arrivals(self, encoder: Encoder) -> dict:
+        """What tells the program which copies are done, with what has come into its memory."""
+        done = [(number, host) for number, host in self._under_way.items() if host.is_done]
+        for number, _ in done:
+            del self._under_way[number]
+        if not done:
+            return {}
+        return {"arrived": [[number, encoder.host(host.tensor) if host.to_host else None] for number, host in done]}
+
+    def _held(self, number) -> torch.Tensor:
+        host = self._things.get(number) if type(number) is int else None
+        if not isinstance(host, _Host):
+            raise WireError("memory that is not there")
+        return host.tensor
 
     # -- names ----------------------------------------------------------------------------------
 
@@ -182,7 +243,7 @@ class Served:
             raise WireError("no keyword arguments")
         return {name: decode(value) for name, value in found.items()}
 
-    def _keep(self, thing: VirtualTensor | _Graph) -> int:
+    def _keep(self, thing) -> int:
         if len(self._things) >= _MOST_TENSORS:
             raise RuntimeError(f"more than {_MOST_TENSORS:,} tensors at once")
         self._next += 1
@@ -196,9 +257,9 @@ class Served:
         self._given[id(tensor)] = number
         return tensor
 
-    def _result(self, tensor: torch.Tensor) -> dict | None:
+    def _result(self, tensor: torch.Tensor, encoder: Encoder) -> dict:
         if not isinstance(tensor, VirtualTensor):
-            return None  # a CPU tensor: goes over with its bytes
+            return encoder.host(tensor, pinned=pinned.is_pinned(tensor))
         number = self._given.get(id(tensor))
         return {"tensor": number} if number is not None else self.tell(tensor)
 
@@ -210,13 +271,17 @@ class Served:
     def _take_news(self, said) -> None:
         if not isinstance(said, dict):
             raise WireError("a message is no object")
+        for number in _list(said.pop("changed", [])):
+            host = self._things.get(number) if type(number) is int else None
+            for copy in host.copies if isinstance(host, _Host) else ():
+                copy.tell_change()
         for number in _list(said.pop("free", [])):
             if type(number) is int:
                 self._things.pop(number, None)
                 self._forms.pop(number, None)
         settings = said.pop("settings", None)
         if settings is not None:
-            _apply(settings)
+            _apply(settings, self._precision)
 
 
 _MESSAGES = {"op": Served._operator, "fused": Served._fused, "ask": Served._question}
@@ -243,6 +308,32 @@ def _set_random_state(served: Served, new: torch.Tensor) -> None:
     torch.set_rng_state(new)
 
 
+def _find(served: Served, number, kind: type):
+    found = served._things.get(number) if type(number) is int else None
+    if not isinstance(found, kind):
+        raise WireError(f"a {kind.__name__} that is not there")
+    return found
+
+
+def _stream(served: Served, number: int | None) -> Stream:
+    """The stream that is kept under ``number``; None: the default one."""
+    return state.timeline.streams[Timeline.DEFAULT_STREAM] if number is None else _find(served, number, Stream)
+
+
+def _use_stream(served: Served, number: int | None) -> None:
+    state.timeline.current = _stream(served, number)
+
+
+def _new_stream(served: Served) -> list:
+    stream = state.timeline.new_stream()
+    return [stream.number, served._keep(stream)]
+
+
+def _record_event(served: Served, number: int | None) -> list:
+    mark = state.timeline.record_event(_stream(served, number))
+    return [served._keep(mark), mark.ns]
+
+
 _QUESTIONS: dict[str, Callable] = {
     "host_ns": lambda served: state.timeline.host_ns,
     "host_work": _host_work,
@@ -253,6 +344,16 @@ _QUESTIONS: dict[str, Callable] = {
     "reset_peak": _reset_peak,
     "data_ptr": lambda served, number: served._tensor(number).data_ptr(),
     "backward": Served._backward,
+    "use_stream": _use_stream,
+    "new_stream": _new_stream,
+    "record_event": _record_event,
+    "stream_wait_event": lambda served, mark, number: state.timeline.stream_wait_event(_find(served, mark, Mark),
+                                                                                       _stream(served, number)),
+    "synchronize_event": lambda served, mark: state.timeline.synchronize_event(_find(served, mark, Mark)),
+    "synchronize_stream": lambda served, number: state.timeline.synchronize_stream(_stream(served, number)),
+    "query": lambda served, mark: state.timeline.query(_find(served, mark, Mark)),
+    "record_stream": lambda served, number, stream: served._tensor(number).record_stream(
+        SimpleNamespace(stream_id=int(stream))),
     "seed": _seed,
     "random_state": lambda served: torch.get_rng_state(),
     "set_random_state": _set_random_state,
@@ -280,17 +381,13 @@ def _device(name) -> torch.device:
     return torch.device(name) if name in ("cpu", "meta") else DEVICE
 
 
-def _pin(decode: Decoder) -> None:
-    """Let the CPU tensors that are pinned over there count as pinned here."""
-    for tensor in decode.pinned:
-        tensor.set_(pinned.pin(tensor))
-
-
-def _apply(settings) -> None:
+def _apply(settings, precision: bool) -> None:
     """The program's switches that decide which kernels a card runs."""
     matmul, conv, rnn, dtype = _list(settings)
     if not all(each in _PRECISIONS for each in (matmul, conv, rnn)) or dtype not in _DTYPES:
         raise WireError("unknown settings")
     backends = torch.backends
-    backends.cuda.matmul.fp32_precision, backends.cudnn.conv.fp32_precision, backends.cudnn.rnn.fp32_precision = matmul, conv, rnn
+    for module, chosen in ((backends.cuda.matmul, matmul), (backends.cudnn.conv, conv), (backends.cudnn.rnn, rnn)):
+        if precision:
+            module.fp32_precision = chosen
     torch.set_default_dtype(getattr(torch, dtype))

@@ -34,8 +34,9 @@ class State:
     def __init__(self, card: Card):
         self.shape_only: Assumptions | None = None
         self.link = None  # where the device is another process: the gapless.vgpu.link.Link to it
+        self.errors: list[str] = []  # of operators that looked at values and raised; who asks empties it
         self.unused: set[int] = set()  # ids of allocations that somebody wants to know the first use of
-        self.races: str | list = "warn"  # what becomes of them: gapless.vgpu.races
+        self.races: str | list = "warn"  # what becomes of them: gapless.vgpu.race_detector
         self.keeps_lines = False  # of each use of memory, even with one stream
         self.timeline: Timeline | None = None
         self.foreign: frozenset[int] = frozenset()  # ids of the allocations that a forked process has from its parent
@@ -43,7 +44,7 @@ class State:
 
     @property
     def watched(self) -> bool:
-        """Whether somebody keeps what uses which memory (:mod:`gapless.vgpu.races`): one stream alone has no races."""
+        """Whether uses of memory are kept (:mod:`gapless.vgpu.race_detector`): one stream alone has no races."""
         return self.timeline.concurrent or self.keeps_lines
 
     def use(self, card: Card) -> None:

@@ -25,8 +25,9 @@ class Event:
 
     def wait(self, stream=None) -> None:
         """Later work in ``stream`` waits for this point; the host does not."""
+        theirs = _theirs(stream)
         if self._mark is not None:
-            state.timeline.stream_wait_event(self._mark, _theirs(stream))
+            state.timeline.stream_wait_event(self._mark, theirs)
 
     def synchronize(self) -> None:
         """The host waits for this point."""
@@ -64,8 +65,8 @@ class Event:
 class Stream:
     """An in-order queue of device work, as ``torch.cuda.Stream``. ``with stream:`` sends work there.
 
-    Streams share the card (:mod:`gapless.vgpu.hardware.engine`). ``priority`` is kept, a negative one as the higher, and changes
-    no time: a launch here never takes the card from an earlier one.
+    Streams share the card (:mod:`gapless.vgpu.hardware.engine`). ``priority`` is kept, lower numbers first, and changes no
+    time: a launch here never takes the card from an earlier one.
     """
 
     device = DEVICE
@@ -105,8 +106,7 @@ class Stream:
 
     def query(self) -> bool:
         """Whether all work here is done. Asking takes the host a virtual microsecond."""
-        timeline, stream = state.timeline, self._stream
-        return timeline.query(Mark(stream.ready_ns, timeline.known(stream)))
+        return state.timeline.query(state.timeline.record_event(self._stream))
 
     def is_capturing(self) -> bool:
         """No graph of kernels is ever captured."""

@@ -8,7 +8,7 @@ from collections import OrderedDict
 import torch
 from torch import _tensor_str
 
-from . import old_format, races
+from . import old_format, race_detector
 from .eager import eager
 from .state import state
 
@@ -111,7 +111,10 @@ class VirtualTensor(torch.Tensor):
 
     def record_stream(self, stream) -> None:
         """The memory goes to no other tensor before ``stream`` has done what it holds when this tensor goes."""
-        self.allocation.kept_for += (stream.stream_id,)
+        if state.link is not None:
+            state.link.ask("record_stream", self.inner.number, stream.stream_id)
+        else:
+            self.allocation.kept_for += (stream.stream_id,)
 
     # -- ways to the host -----------------------------------------------------------------------
 
@@ -176,5 +179,5 @@ def wrap(inner: torch.Tensor, memory, density: float | None = None) -> VirtualTe
         stream = state.timeline.current
         allocation.stream, allocation.made = stream.number, (stream.number, stream.count)
         if memory.freed:
-            races.reused(allocation)
+            race_detector.reused(allocation)
     return VirtualTensor(inner, allocation, density)

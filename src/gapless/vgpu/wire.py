@@ -1,9 +1,9 @@
 """Messages between a program's process and the device's: JSON and raw bytes, nothing that could carry behaviour.
 
 A frame is two lengths (uint32, little-endian), a JSON text and the bytes that it refers to. Besides JSON's own types a
-value can be ``{"tensor": …}`` (a tensor of the device), ``{"host": …}`` (a CPU tensor with its bytes), ``{"dtype": name}``,
-``{"device": name}``, ``{"layout": name}``, ``{"memory_format": name}``, ``{"complex": [re, im]}`` or ``{"dict": {…}}``. Tuples
-arrive as lists.
+value can be ``{"tensor": …}`` (a tensor of the device), ``{"host": …}`` (a CPU tensor with its bytes), ``{"held": number}``
+(one that the other side has already), ``{"dtype": name}``, ``{"device": name}``, ``{"layout": name}``, ``{"memory_format":
+name}``, ``{"complex": [re, im]}`` or ``{"dict": {…}}``. Tuples arrive as lists.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ import socket
 import struct
 
 import torch
+
+from .pinned import pin
 
 _HEADER = struct.Struct("<II")
 LARGEST_TEXT_BYTES = 64 * 2**20
@@ -65,7 +67,7 @@ class Channel:
 
 
 class Encoder:
-    """Makes values JSON. ``tensor``: what stands for a tensor that is not on the host. ``blob``: the bytes so far."""
+    """Makes values JSON. ``tensor(value, encoder)`` says what stands for a tensor. ``blob``: the bytes so far."""
 
     def __init__(self, tensor):
         self._tensor = tensor
@@ -79,8 +81,7 @@ class Encoder:
         if kind is list or kind is tuple or kind is torch.Size:
             return [self(item) for item in value]
         if isinstance(value, torch.Tensor):
-            found = self._tensor(value)
-            return self.host(value) if found is None else found
+            return self._tensor(value, self)
         name = _NAMED.get(kind)
         if name is not None:
             return {name: str(value).removeprefix("torch.")}
@@ -105,12 +106,12 @@ class Encoder:
 
 
 class Decoder:
-    """Makes values of JSON. ``tensor``: from what stands for a tensor of the device to that tensor; ``device``: from a name
-    (``cpu``, ``meta``, anything else) to a device."""
+    """Makes values of JSON. ``tensor``: from what stands for a tensor of the device to that tensor; ``held``: from the
+    number of a CPU tensor that is here to it; ``device``: from a name (``cpu``, ``meta``, anything else) to a device."""
 
-    def __init__(self, tensor, device, blob: bytes = b""):
-        self._tensor, self._device, self._blob = tensor, device, blob
-        self.pinned: list[torch.Tensor] = []  # the CPU tensors found that lie in pinned memory on the other side
+    def __init__(self, tensor, device, blob: bytes = b"", held=None):
+        self._tensor, self._device, self._blob, self._held = tensor, device, blob, held
+        self.pinned: list[torch.Tensor] = []  # the CPU tensors found that lie in pinned memory, there and here
 
     def __call__(self, value):
         """The value. Raises WireError."""
@@ -125,6 +126,9 @@ class Decoder:
                 return self._tensor(content)
             if tag == "host":
                 return self._host(*content)
+            if tag == "held" and self._held is not None:
+                self.pinned.append(self._held(content))
+                return self.pinned[-1]
             if tag == "device":
                 return self._device(content)
             if tag == "dict":
@@ -148,7 +152,9 @@ class Decoder:
             if len(content) < nbytes or start < 0:
                 raise ValueError("a tensor is cut off")
             dense = torch.frombuffer(bytearray(content), dtype=dtype).reshape(shape)
-            made = dense if dense.stride() == made.stride() else made.copy_(dense)
-        if pinned:
-            self.pinned.append(made)
-        return made
+            # Elements that share their memory (an expanded tensor) are apart here.
+            made = dense if dense.stride() == made.stride() or 0 in made.stride() else made.copy_(dense)
+        if not pinned:
+            return made
+        self.pinned.append(pin(made))
+        return self.pinned[-1]

@@ -5,6 +5,7 @@ import gc
 import pytest
 
 from gapless.vgpu import CARDS, Host, Recording, Timeline
+from gapless.vgpu.hardware.engine import WHOLE
 
 HOST = Host(op_ns=100, view_ns=10, launch_ns=20, sync_ns=5, queue_length=3, pinned_share=1.0, pageable_share=0.5)
 
@@ -144,14 +145,114 @@ def test_other_pageable_copies_wait_however_small(timeline, direction, nbytes, b
 def test_streams_run_side_by_side(timeline):
     timeline.launch("a", 1000)
     timeline.current = timeline.new_stream()
-    assert timeline.launch("b", 1000) == 40 + 1000
-    assert timeline.device_ready_ns == 1040
+    assert timeline.launch("b", 1000, share=WHOLE // 2) == 20 + 1000 + 1000  # the first fills the card
+    timeline.current = timeline.new_stream()
+    assert timeline.launch("c", 1000, share=WHOLE // 2) == 20 + 1000 + 1000  # both have room for one another
+    assert timeline.device_ready_ns == 2020
+
+
+def test_what_one_stream_had_queued_before_there_was_a_second_keeps_its_time(timeline):
+    timeline.launch("a", 1000, share=WHOLE // 4)
+    timeline.current = timeline.new_stream()
+    assert timeline.launch("b", 1000) == 1020 + 1000 - 980 * 3 // 4  # with three quarters until then
+
+
+def test_copies_run_beside_kernels_and_each_direction_by_itself(timeline):
+    timeline.launch("k", 50_000)
+    alone = copy_ns(BIG, 1.0)
+    for direction, begin in (("HtoD", 40), ("DtoH", 60), ("HtoD", 40 + alone)):
+        timeline.current = timeline.new_stream()
+        assert timeline.copy(direction, BIG, pinned=True, blocking=False) == begin + alone
+
+
+def test_one_stream_is_never_slowed(timeline):
+    alone = [timeline.launch("k", ns, share=share) for ns, share in ((1000, WHOLE), (500, 1), (2000, 300))]
+    timeline.reset()
+    stream = timeline.new_stream()
+    assert [timeline.launch("k", ns, share=share) for ns, share in ((1000, WHOLE), (500, 1), (2000, 300))] == alone
+    assert stream.ready_ns == 0
+
+
+# -- what is due ------------------------------------------------------------------------------------
+
+
+def test_what_is_due_happens_when_the_clock_has_come_to_it_and_in_its_order(timeline):
+    found = []
+    for ns, name in ((300, "late"), (100, "early"), (300, "later"), (0, "at once")):
+        timeline.at(ns, lambda name=name: found.append((name, timeline.host_ns)))
+    assert found == [("at once", 0)]
+    timeline.host_work(99)
+    assert len(found) == 1
+    timeline.host_work(1)
+    timeline.launch("k", 1000)
+    timeline.synchronize_stream()
+    assert found[1:] == [("early", 100), ("late", 1125), ("later", 1125)]
+
+
+def test_a_reset_brings_what_is_due_and_a_fork_forgets_it(timeline):
+    found = []
+    timeline.at(100, lambda: found.append("first"))
+    timeline.reset()
+    timeline.at(100, lambda: found.append("second"))
+    timeline.forget_due()
+    timeline.host_work(100)
+    assert found == ["first"]
+
+
+# -- what comes before what -------------------------------------------------------------------------
+
+
+def test_what_the_host_has_waited_for_comes_before_all_that_follows(timeline):
+    first, side = timeline.current, timeline.new_stream()
+    timeline.launch("a", 10)
+    timeline.launch("b", 10)
+    last = first.count
+    assert timeline.is_ordered(first.number, last, first)
+    assert not timeline.is_ordered(first.number, last, side)
+    timeline.host_work(10**6)  # that it is over is no order
+    assert not timeline.is_ordered(first.number, last, side)
+    timeline.synchronize_stream()
+    assert timeline.is_ordered(first.number, last, side)
+
+
+def test_an_event_orders_what_was_before_it_for_who_waits(timeline):
+    first, middle, last = timeline.current, timeline.new_stream(), timeline.new_stream()
+    timeline.launch("a", 10)
+    before = first.count
+    timeline.stream_wait_event(timeline.record_event(), middle)
+    timeline.launch("b", 10)
+    assert timeline.is_ordered(first.number, before, middle)
+    assert not timeline.is_ordered(first.number, first.count, middle)
+    assert not timeline.is_ordered(first.number, before, last)
+    timeline.stream_wait_event(timeline.record_event(middle), last)  # by way of the second
+    assert timeline.is_ordered(first.number, before, last)
+
+
+def test_an_event_that_is_reached_orders_when_somebody_asks(timeline):
+    side, first = timeline.new_stream(), timeline.current
+    timeline.launch("a", 10)
+    mark = timeline.record_event()
+    timeline.host_work(1000)
+    assert not timeline.is_ordered(first.number, first.count, side)
+    assert timeline.query(mark)
+    assert timeline.is_ordered(first.number, first.count, side)
+    assert timeline.host_ns == 20 + 1000 + Timeline.QUERY_NS
+
+
+def test_after_a_reset_all_that_was_is_over(timeline):
+    first, side = timeline.current, timeline.new_stream()
+    timeline.launch("a", 10)
+    before = first.count
+    timeline.reset()
+    timeline.launch("b", 10)
+    assert timeline.is_ordered(first.number, before, side)
+    assert not timeline.is_ordered(first.number, first.count, side)
 
 
 def test_a_stream_waits_for_an_event_of_another_and_the_host_does_not(timeline):
     timeline.launch("a", 1000)
     event = timeline.record_event()
-    assert event == 1020
+    assert event.ns == 1020
     other = timeline.new_stream()
     timeline.stream_wait_event(event, other)
     timeline.current = other
@@ -169,13 +270,13 @@ def test_an_event_marks_what_was_queued_before_it(timeline):
 
 def test_an_event_on_an_idle_stream_is_reached_at_once(timeline):
     timeline.host_work(300)
-    assert timeline.record_event() == 300
+    assert timeline.record_event().ns == 300
 
 
 def test_waiting_for_one_stream_leaves_the_others(timeline):
-    timeline.launch("a", 9000)
+    timeline.launch("a", 9000, share=WHOLE // 2)
     timeline.current = timeline.new_stream()
-    timeline.launch("b", 100)
+    timeline.launch("b", 100, share=WHOLE // 2)
     timeline.synchronize_stream()
     assert timeline.host_ns == 40 + 100 + 5
     timeline.synchronize_device()

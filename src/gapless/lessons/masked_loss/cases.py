@@ -104,8 +104,8 @@ def _uniform_trial(rng: np.random.Generator, count: int) -> list[Case]:
         found = _random_labels(rng, shape, high=BACKGROUND)
         return np.full_like(found, found.flat[0]) if rng.random() < 1 / 3 else found
 
-    return [Case("labels", {"loss": np.array(rng.uniform(0.5, 3.0), dtype=np.float32), "target": labels()}, needs_grad=("loss",))
-            for _ in range(count)]
+    return [Case("labels", {"loss": np.array(rng.uniform(0.5, 3.0), dtype=np.float32), "target": labels()},
+                 needs_grad=("loss",)) for _ in range(count)]
 
 
 def _cross_entropy_trial(rng: np.random.Generator, count: int) -> list[Case]:

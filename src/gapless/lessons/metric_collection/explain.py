@@ -35,7 +35,8 @@ def suppress(case, found, wanted) -> str | None:
         return None
     plain = float(case.inputs["values"].mean())
     value = found.get("value")
-    if isinstance(value, list) and value and isinstance(value[0], float) and abs(value[0] - plain) < 1e-4 * max(1, abs(plain)):
+    first = value[0] if isinstance(value, list) and value else None
+    if isinstance(first, float) and abs(first - plain) < 1e-4 * max(1, abs(plain)):
         return ("That is the mean without the weights. `nan_strategy=\"disable\"` does this in TorchMetrics 1.9.0: it "
                 "replaces the weights that it is given by ones, and says nothing. Replace the method that checks, and "
                 "hand the weights on.")

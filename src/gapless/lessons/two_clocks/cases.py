@@ -108,8 +108,8 @@ def _trial(rng: np.random.Generator, count: int) -> list[Case]:
 
 
 def _slowdown(card: Card) -> float:
-    """Such that a training step of the trial keeps the device busy for about as long as one at full size: its activations are
-    read and written about ten times."""
+    """Such that a training step of the trial keeps the device busy for about as long as one at full size: its activations
+    are read and written about ten times."""
     return 0.11e-3 * card.bandwidth_bytes_per_s * card.memory_share("pointwise") / (10 * 4 * 64 * 48)
 
 

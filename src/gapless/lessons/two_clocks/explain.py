@@ -182,12 +182,8 @@ def training(case: Case, found: dict, wanted: dict) -> str | None:
     if found["late"] != NO_LINE:
         return ("A line may come late, but at most 2 × `every` steps: somebody is watching. Read the losses back every "
                 "`every` steps.")
-    if "had been called" in found["early"]:
-        return "A line was logged before the network was called for its step: each batch goes through `model(x)` once."
     if found["early"] != NO_LINE:
-        return ("A copy with `non_blocking=True` returns before it has happened. The virtual GPU has the number all the "
-                "same; a real one would log an old one. Record an event behind the copy, and `synchronize()` the event "
-                "before you read.")
+        return "A line was logged before the network was called for its step: each batch goes through `model(x)` once."
     return "The lines are right and the trained weights are not: is every batch trained on, in its order?"
 
 
@@ -200,6 +196,9 @@ def _why_line(own: str, right: str, number: int, case: Case) -> str:
         return "The text of a line has to stay as it was, to the last digit."
     if found["number"] != wanted["number"]:
         return "The lines must come in the order of the steps, each with the number of its own step, from step 1."
+    if found["loss"] != wanted["loss"] and found["loss"] in ("nan", "0.000000"):
+        return ("That is what was in the host's memory before. A copy with `non_blocking=True` returns before it has "
+                "happened. Record an event behind the copy, and `synchronize()` the event before you read.")
     if found["loss"] != wanted["loss"]:
         return (f"Is that the loss of step {number} itself, after the updates of all steps before? A list of losses keeps "
                 "each step's own tensor; one tensor that is written again and again holds the last.")

@@ -27,10 +27,10 @@ EXERCISES = (
         relative_tolerance=0.01,
         points={"values": 5},
         hints=(
-            "When `step()` returns, the host has queued the step's work. Who says that the device has done it? Ask this at both "
-            "ends of the measurement: when the clock starts, and when it stops.",
-            "`synchronize(device)` makes the host wait until the device has done all that is queued. You need it twice: before "
-            "you start the clock, so that no earlier work is counted, and before you stop it. Not in between.",
+            "When `step()` returns, the host has queued the step's work. Who says that the device has done it? Ask this at "
+            "both ends of the measurement: when the clock starts, and when it stops.",
+            "`synchronize(device)` makes the host wait until the device has done all that is queued. You need it twice: "
+            "before you start the clock, so that no earlier work is counted, and before you stop it. Not in between.",
             "In this order: `warmup` calls of `step()`; `synchronize(device)`; start the clock; `steps` calls of `step()`; "
             "`synchronize(device)`; stop the clock. Return the difference, divided by `steps`.",
         ),
@@ -53,14 +53,14 @@ EXERCISES = (
         # Wide, for a real clock's noise: without waits it is 0.7 on the simulated A10G, with one a training step 0.77.
         max_time_ratio={"step_time": 0.85},
         hints=(
-            "Three lines of the loop want a Python number or a yes or no from the device: the `if`, the `.item()`, the text of "
-            "the log. Who needs the answer at once, and who could have it a few steps later?",
-            "Nobody: all three only serve the log, and the log can come a little later. Keep each step's `loss.detach()` in a "
-            "list, which makes nobody wait. After `every` steps bring them all to the host at once; then compare, add up and "
-            "log, line by line.",
-            "Every `every` steps, and once more after the loop if something is left: `values = torch.stack(kept).tolist()`, one "
-            "wait for all of them. Then for each value: compare it, `total += value`, and log its line with the number of *its* "
-            "step.",
+            "Three lines of the loop want a Python number or a yes or no from the device: the `if`, the `.item()`, the text "
+            "of the log. Who needs the answer at once, and who could have it a few steps later?",
+            "Nobody: all three only serve the log, and the log can come a little later. Keep each step's `loss.detach()` in "
+            "a list, which makes nobody wait. After `every` steps bring them all to the host at once; then compare, add up "
+            "and log, line by line.",
+            "Every `every` steps, and once more after the loop if something is left: `values = torch.stack(kept).tolist()`, "
+            "one wait for all of them. Then for each value: compare it, `total += value`, and log its line with the number "
+            "of *its* step.",
         ),
     ),
     Exercise(
@@ -74,13 +74,13 @@ EXERCISES = (
         relative_tolerance=0.1,
         points={"values": 5},
         hints=(
-            "Three things can be the slowest: the arithmetic, the memory, or the host that launches the kernels. Which of them "
-            "happen at the same time, and which one after the other?",
+            "Three things can be the slowest: the arithmetic, the memory, or the host that launches the kernels. Which of "
+            "them happen at the same time, and which one after the other?",
             "Within one kernel the arithmetic and the memory traffic overlap: the larger time counts, and never less than "
-            "`card.kernel_ms`. Kernels run one after the other: add them up, each `launches[i]` times. The host launches while "
-            "the device works: again the larger counts, of the two totals.",
-            "For each entry: `ms = max(1000 * f / card.flops_per_s, 1000 * b / card.bytes_per_s, card.kernel_ms)`. The device "
-            "needs the sum of `n * ms`, the host `sum(launches) * card.launch_ms`. Return the larger of the two.",
+            "`card.kernel_ms`. Kernels run one after the other: add them up, each `launches[i]` times. The host launches "
+            "while the device works: again the larger counts, of the two totals.",
+            "For each entry: `ms = max(1000 * f / card.flops_per_s, 1000 * b / card.bytes_per_s, card.kernel_ms)`. The "
+            "device needs the sum of `n * ms`, the host `sum(launches) * card.launch_ms`. Return the larger of the two.",
         ),
     ),
 )

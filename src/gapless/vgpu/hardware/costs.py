@@ -42,15 +42,16 @@ class Kernel:
         return self.duration_and_share(card)[0]
 
     def duration_and_share(self, card: Card) -> tuple[int, int]:
-        """Modelled duration on ``card`` (ns), and the share of it (of ``engine.WHOLE``) that the kernel takes meanwhile: all,
-        where bytes or FLOPs take its whole time; what is left beside its start, or of the floor, is for other streams."""
+        """Modelled duration on ``card`` (ns), and the share of the card (of ``engine.WHOLE``) that the kernel takes
+        meanwhile: all, where bytes or FLOPs take its whole time; what its start or the floor adds is for other streams."""
         seconds = self.bytes / (card.bandwidth_bytes_per_s * card.memory_share(self.kind))
         if self.flops:
             dtype = self.dtype if self.dtype in card.peak_flops else "float32"
             seconds = max(seconds, self.flops / (card.peak_flops[dtype] * card.math_share(self.kind, dtype)))
         busy_ns = seconds * 1e9
         duration_ns = max(card.kernel_floor_ns, round(card.kernel_start_ns.get(self.kind, 0) + busy_ns))
-        return duration_ns, min(WHOLE, int(WHOLE * busy_ns / duration_ns) + 1)
+        share = int(WHOLE * busy_ns / duration_ns) + 1
+        return duration_ns, share if share < WHOLE else WHOLE
 
 
 KernelRule = Callable[[tuple, dict, object], list[Kernel]]

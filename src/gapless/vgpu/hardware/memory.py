@@ -22,7 +22,7 @@ class Memory:
         self.capacity_bytes = capacity_bytes
         self.allocated_bytes = 0
         self.peak_bytes = 0
-        # Blocks given back while other streams than the one they are from used them: (stream, bytes, their last uses).
+        # Blocks given back that other streams than their own have used: (stream, bytes, those uses).
         self.freed: list[tuple[int, int, list]] = []
         self.on_change = None  # called with the change in bytes and the block's address, while a profile records
         self._next_address = 0
@@ -46,9 +46,9 @@ class Memory:
 class Allocation:
     """A block of a card's memory, freed with the object. ``address``: a number that no other block of any bytes has.
 
-    ``stream``: whose it is; ``made``: that stream and its last launch then, None where it holds nothing yet; ``uses``: by
-    bytes and stream, where somebody keeps them; ``kept_for``: streams that are waited for before it is used anew
-    (``record_stream``)."""
+    ``stream``: whose it is; ``made``: the stream and the launch that wrote it last before somebody kept ``uses``, None where
+    it holds nothing yet; ``uses``: by bytes, stream and kind; ``kept_for``: streams that are waited for before it is used
+    anew (``record_stream``)."""
 
     __slots__ = ("memory", "nbytes", "address", "stream", "made", "uses", "kept_for", "__weakref__")
 

@@ -98,8 +98,8 @@ class Card:
         return MATH_EFFICIENCY[kind] if share is None else share
 
     def slowed(self, factor: float, floor: float = 1.0) -> Card:
-        """A card ``factor`` times as slow in arithmetic, memory and copies: so work that grows with its size takes as long there
-        as ``factor`` times the work here. Its shortest kernel is ``floor`` times as long."""
+        """A card ``factor`` times as slow in arithmetic, memory and copies: so work that grows with its size takes as long
+        there as ``factor`` times the work here. Its shortest kernel is ``floor`` times as long."""
         return replace(self, bandwidth_bytes_per_s=self.bandwidth_bytes_per_s / factor,
                        pcie_bytes_per_s=self.pcie_bytes_per_s / factor,
                        peak_flops={dtype: rate / factor for dtype, rate in self.peak_flops.items()},

@@ -86,8 +86,9 @@ class Recording:
 class Timeline:
     """Host clock and streams of one card.
 
-    The stream that work goes to is ``current``. ``concurrent``: whether there is more than one. ``locate`` (set by the backend) names the line of the
-    user's program that is running: it is called once for each wait and, while recording, for each operator.
+    The stream that work goes to is ``current``. ``concurrent``: whether there is more than one. ``locate`` (set by the
+    backend) names the line of the user's program that is running: it is called once for each wait and, while recording,
+    for each operator.
     """
 
     DEFAULT_STREAM = 7  # the number CUDA traces show for PyTorch's default stream
@@ -126,7 +127,7 @@ class Timeline:
         self._engines = {name: Engine() for name in ("kernels", "HtoD", "DtoH")}
         self.host_knows: dict[int, int] = {}
         self._first_launch = self.launches  # all up to here is done and known to be
-        self.told: set[tuple] = set()  # pairs of lines whose race was reported (gapless.vgpu.races)
+        self.told: set[tuple] = set()  # pairs of lines whose race was reported (gapless.vgpu.race_detector)
         self.correlation = 0
         self.kernel_count = 0
         self._ops = threading.local()
@@ -140,8 +141,8 @@ class Timeline:
             self._come_due()
 
     def at(self, ns: int, happens: Callable[[], None]) -> None:
-        """Call ``happens`` when the host's clock has come to ``ns``; at once if it has. What is due first comes first, and of
-        things due at once what was asked for first. An error in it comes out of whatever moved the clock."""
+        """Call ``happens`` when the host's clock has come to ``ns``; at once if it has. What is due first comes first, of
+        things due at the same time what was asked for first. An error in it comes out of whatever moved the clock."""
         if ns <= self.host_ns:
             happens()
             return

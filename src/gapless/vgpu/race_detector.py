@@ -10,9 +10,10 @@ comes before another if both are on one stream, if the stream of the later waits
 stream uses it goes to the next tensor of the stream that it came from, unless ``record_stream`` keeps it back. Copies
 between the device and pinned memory: :mod:`gapless.vgpu.arrivals`.
 
-Uses are compared by their bytes: two halves of a tensor are two pieces of memory. What the program did before it had a
-second stream is known by the tensor's making, without its line, unless :func:`races` was around it. Not seen: uses of
-pageable memory, what the host does with a CPU tensor, more than 64 uses of one block of memory.
+Uses are compared by their bytes: two halves of a tensor are two pieces of memory. Of the time before the program had a
+second stream only the last write of each tensor is known, without its line, unless :func:`races` was around it. Not seen:
+uses of pageable memory, what the host does with a CPU tensor, what an operator changes without its schema saying so (running
+means), more than 64 uses of one block of memory.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ import numpy as np
 import torch
 
 from .hardware import costs
-from .location import operator_location, readable, split
+from .location import readable, split
 from .state import state
 
 MOST_USES = 64  # of a block of memory that are remembered
@@ -46,6 +47,32 @@ class Use(NamedTuple):
         return f"{self.op}{where} ({place})"
 
 
+class Region(NamedTuple):
+    """Some bytes of memory, as a tensor's elements lie: ``size`` bytes each from ``begin`` on, strides in elements."""
+
+    begin: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    size: int
+
+    def overlaps(self, other: Region) -> bool:
+        """Whether a byte is in both. Where that is hard to tell, no: nobody is accused without proof."""
+        try:
+            return self == other or bool(np.shares_memory(np.asarray(_Array(self)), np.asarray(_Array(other)),
+                                                          max_work=10_000))
+        except np.exceptions.TooHardError:
+            return False
+
+
+class _Array:
+    """A region for NumPy, which looks at addresses and not at what is there."""
+
+    def __init__(self, region: Region):
+        strides = tuple(stride * region.size for stride in region.strides)
+        self.__array_interface__ = {"version": 3, "typestr": f"|V{region.size}", "shape": tuple(region.shape),
+                                    "strides": strides, "data": (region.begin + 4096, False)}  # 0 is no address
+
+
 class RaceError(RuntimeError):
     """Two uses of the same memory that nothing orders: ``first`` and ``second``, each a :class:`Use`."""
 
@@ -59,13 +86,14 @@ class RaceWarning(UserWarning):
 
 
 @contextmanager
-def races(report: str | list):
+def races(report: str | list, *, lines: bool = True):
     """What becomes of the races found inside: "warn" (RaceWarning, as outside), "raise" (RaceError), or a list that the
-    RaceErrors are appended to. Lines are kept from here on, even with one stream. Raises ValueError for anything else."""
+    RaceErrors are appended to. With ``lines`` each use's line is kept from here on, even with one stream. Raises ValueError
+    for anything else."""
     if report not in ("warn", "raise") and not isinstance(report, list):
         raise ValueError(f'races(…) takes "warn", "raise" or a list, not {report!r}')
     before = state.races, state.keeps_lines, state.timeline.told
-    state.races, state.keeps_lines, state.timeline.told = report, True, set()
+    state.races, state.keeps_lines, state.timeline.told = report, lines, set()
     try:
         yield report
     finally:
@@ -96,22 +124,35 @@ def note(operator, args, kwargs, result, count: int) -> None:
     what other streams did, and remember it."""
     if state.timeline.current.count == count:
         return  # a view, an empty tensor: nothing ran
-    given = operator.func._schema.arguments
-    places = {argument.name: place for place, argument in enumerate(given)}
-    reads, writes = [], []
-    for argument, value in [*zip(given, args), *((given[places[name]], value) for name, value in kwargs.items())]:
-        written = argument.alias_info is not None and argument.alias_info.is_write
-        if written or not operator.makes_new:
-            (writes if written else reads).extend(costs.tensors(value))
-    known = {id(tensor) for tensor in reads + writes}
+    writes = _written(operator, args, kwargs)
+    known = {id(tensor) for tensor in writes}
+    reads = [] if operator.makes_new else [tensor for tensor in costs.tensors(args, kwargs) if id(tensor) not in known]
+    known |= {id(tensor) for tensor in reads}
     writes += [tensor for tensor in costs.tensors(result) if id(tensor) not in known]
     uses(operator.full_name, reads, writes)
+
+
+def stamp(operator, args, kwargs, count: int) -> None:
+    """The same where nobody keeps uses: only which launch of the stream was the last to write, for the time when there is a
+    second stream."""
+    stream = state.timeline.current
+    if stream.count != count:
+        made = stream.number, stream.count
+        for tensor in _written(operator, args, kwargs):
+            allocation = getattr(tensor, "allocation", None)
+            if allocation is not None:
+                allocation.made = made
+
+
+def _written(operator, args, kwargs) -> list[torch.Tensor]:
+    """The arguments that ``operator`` writes to."""
+    return costs.tensors([args[place] if place < len(args) else kwargs.get(name) for place, name in operator.written])
 
 
 def uses(op: str, reads: list, writes: list) -> None:
     """``op`` has read and written these tensors on the current stream. Other devices' tensors are passed over."""
     stream = state.timeline.current
-    use = Use(op, operator_location(), stream.number, stream.count)
+    use = Use(op, state.timeline.locate(), stream.number, stream.count)
     for tensors, writes_them in ((reads, False), (writes, True)):
         for tensor in tensors:
             allocation = getattr(tensor, "allocation", None)
@@ -120,20 +161,20 @@ def uses(op: str, reads: list, writes: list) -> None:
 
 
 def _use(allocation, inner: torch.Tensor, use: Use, writes: bool, stream) -> None:
-    region = (inner.storage_offset() * inner.element_size(), inner.shape, inner.stride(), inner.element_size())
+    region = Region(inner.storage_offset() * inner.element_size(), inner.shape, inner.stride(), inner.element_size())
     known = allocation.uses
     if known is None:
         known = allocation.uses = {}
-        if allocation.made is not None:  # before anybody kept uses
+        if allocation.made is not None:
             number, count = allocation.made
-            known[None, number, True] = Use("the operator that made it", None, number, count)
+            known[None, number, True] = Use("an operator", None, number, count)
     timeline = state.timeline
     for (other, number, wrote), earlier in list(known.items()):
         if (number != stream.number and (writes or wrote) and not timeline.is_ordered(number, earlier.count, stream)
-                and _overlap(other, region)):
-            first, second = ("written", "written") if wrote and writes else ("written", "read") if wrote else ("read", "written")
-            found(earlier, use, f"a tensor is {first} by {earlier} and {second} by {use}, and nothing orders the two streams: "
-                  f"on a GPU either may come first. Before the second, let its stream wait for the first's: "
+                and (other is None or other.overlaps(region))):
+            first, second = ("written" if kind else "read" for kind in (wrote, writes))
+            found(earlier, use, f"a tensor is {first} by {earlier} and {second} by {use}, and nothing orders the two "
+                  "streams: on a GPU either may come first. Before the second, let its stream wait for the first's: "
                   "stream.wait_stream(other), or stream.wait_event(event).")
     if writes and _is_all(inner):
         known.clear()  # whatever comes after this comes after them, or was told
@@ -144,23 +185,6 @@ def _use(allocation, inner: torch.Tensor, use: Use, writes: bool, stream) -> Non
 
 def _is_all(inner: torch.Tensor) -> bool:
     return inner.is_contiguous() and inner.numel() * inner.element_size() == inner.untyped_storage().nbytes()
-
-
-def _overlap(one, other) -> bool:
-    """Whether two regions have a byte in common. None is all of the memory."""
-    return one is None or one == other or bool(np.shares_memory(_addresses(*one), _addresses(*other)))
-
-
-class _Region:
-    """Memory by its addresses, for NumPy, which does not look inside."""
-
-    def __init__(self, begin, shape, strides, size):
-        self.__array_interface__ = {"version": 3, "typestr": f"|V{size}", "shape": tuple(shape),
-                                    "strides": tuple(stride * size for stride in strides), "data": (begin + 4096, False)}
-
-
-def _addresses(*region) -> np.ndarray:
-    return np.asarray(_Region(*region))
 
 
 # -- memory that is freed ---------------------------------------------------------------------------
@@ -178,7 +202,7 @@ def reused(allocation) -> None:
             memory.freed.remove(entry)
         elif allocation.nbytes <= nbytes:
             memory.freed.remove(entry)
-            use = Use("a new tensor", operator_location(), stream.number)
-            found(pending[-1], use, f"{pending[-1]} uses memory that was freed since, and {use} may get it while it is in use: "
-                  f"call tensor.record_stream(stream) with the stream that uses it, or let stream {number} wait for that "
-                  "stream before the tensor goes.")
+            use = Use("a new tensor", state.timeline.locate(), stream.number)
+            found(pending[-1], use, f"{pending[-1]} uses memory that was freed since, and {use} may get it while it is in "
+                  f"use: call tensor.record_stream(stream) with the stream that uses it, or let stream {number} wait for "
+                  "that stream before it takes new memory.")

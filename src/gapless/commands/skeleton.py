@@ -1,0 +1,285 @@
+"""The files of a new lesson, with one small exercise that works: text to be replaced by the author's."""
+
+from __future__ import annotations
+
+import json
+
+EXERCISE = "scale_down"
+POINTS = 5
+
+_CODE = f'''\
+def {EXERCISE}(x, limit):
+    norm = x.norm()
+    if norm > limit:
+        x = x * (limit / norm)
+    return x
+'''
+_SOLUTION = f'''\
+def {EXERCISE}(x, limit):
+    return x * (limit / x.norm()).clamp(max=1.0)
+'''
+_SIGNATURE = _CODE.partition("\n")[0]
+
+_FUNCTIONS = f'''\
+"""Lesson {{number}}: the functions as handed out. Right, and slow."""
+
+from __future__ import annotations
+
+
+{_SIGNATURE}
+    """``x`` (any shape, float32), scaled so that its norm is at most ``limit``."""
+{_CODE.partition(chr(10))[2]}'''
+
+_STAGE = '''\
+"""Lesson {number}: what an exercise's cell finds defined.
+
+Runs beside the learner's code: import nothing that knows an answer.
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+
+def names() -> dict:
+    """Name → what it stands for."""
+    return {{"torch": torch, "nn": nn, "F": F}}
+'''
+
+_WORKLOAD = '''\
+"""Lesson {number}: the slow program."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+
+ELEMENTS = 2**24  # of an update
+LIMIT = 1.0
+
+
+def training_step(scale_down: Callable, device: torch.device) -> Callable[[], None]:
+    """A step that makes an update and applies it, scaled by ``scale_down(x, limit)``. On the virtual GPU call it inside
+    ``full_size``."""
+    weights, gradient = torch.zeros(ELEMENTS, device=device), torch.randn(ELEMENTS, device=device)
+
+    def step():
+        weights.sub_(scale_down(0.1 * gradient, LIMIT))
+
+    return step
+'''
+
+_CASES = '''\
+"""Lesson {number}: the inputs on which answers are compared, small and middling, and those at full size."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import torch
+
+from ...course.evidence import Case
+from ...course.exercise import Trial
+from ...course.stage import Given
+from .workload import ELEMENTS, LIMIT
+
+
+def _case(rng: np.random.Generator, name: str, shape: tuple[int, ...], limit: float, scale: float = 1.0) -> Case:
+    return Case(name, {{"x": (scale * rng.normal(size=shape)).astype(np.float32)}}, {{"limit": limit}})
+
+
+def scaling_cases(seed: int) -> list[Case]:
+    rng = np.random.default_rng(seed)
+    return [
+        _case(rng, "above the limit", (int(rng.integers(50, 100)),), 1.0),
+        _case(rng, "below the limit", (5, 7), 1.0, scale=0.001),
+        _case(rng, "one element", (1,), 0.5, scale=100.0),
+        _case(rng, "zeros", (4, 3), 1.0, scale=0.0),
+    ]
+
+
+_TRIAL_ELEMENTS = 50_000  # about
+
+
+def _trial(rng: np.random.Generator, count: int) -> list[Case]:
+    shape = int(rng.integers(180, 220)), int(rng.integers(225, 275))
+    return [_case(rng, "an update", shape, LIMIT) for _ in range(count)]
+
+
+SCALING_TRIAL = Trial(_trial, slowdown=ELEMENTS / _TRIAL_ELEMENTS)
+
+
+def full_scaling(device: torch.device) -> Callable[[], Given]:
+    x = torch.randn(ELEMENTS, device=device)
+    return lambda: Given({{"x": x.clone()}}, {{"limit": LIMIT}})
+'''
+
+_LESSON = '''\
+"""Lesson {number}: its exercises, points, hints and headline."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+
+from ...course.exercise import Exercise, Lesson, Program
+from . import cases, functions
+from .stage import names
+from .workload import ELEMENTS, training_step
+
+EXERCISES = (
+    Exercise(
+        name="scale_down",
+        slow=functions.scale_down,
+        cases=cases.scaling_cases,
+        full=cases.full_scaling,
+        trial=cases.SCALING_TRIAL,
+        busy_ms=100.0,
+        points={{"values": 2, "syncs": 2, "host_time": 1}},
+        max_time_ratio={{"host_time": 0.25}},
+        hints=(
+            "Which line needs to know on the host what only the device knows? Who else could decide?",
+            "A factor of 1 changes nothing. Which factor do the two cases want, and how does one formula give both?",
+            "`(limit / norm).clamp(max=1.0)` is the factor, a tensor: multiply by it, always.",
+        ),
+    ),
+)
+
+
+def programs(fixed: dict[str, Callable]) -> list[Program]:
+    """The step with the function as handed out, and with the learner's."""
+    return [Program(name, lambda device, scale=scale: training_step(scale, device), "–")
+            for name, scale in (("as first written", functions.scale_down), ("no `if`", fixed["scale_down"]))]
+
+
+def size_in_words(device: torch.device) -> str:
+    """Such as "an update of 16.8 million numbers"."""
+    return f"an update of {{ELEMENTS / 1e6:.1f}} million numbers"
+
+
+LESSON = Lesson(
+    id="{id}",
+    title="{title}",
+    exercises={{exercise.name: exercise for exercise in EXERCISES}},
+    names=names,
+    programs=programs,
+    size=size_in_words,
+)
+'''
+
+_ANSWERS = '''\
+"""Lesson {number}: right and fast answers that are not what the reference solution does, and wrong ones."""
+
+import torch
+
+
+def chosen(x, limit):
+    norm = x.norm()
+    return torch.where(norm > limit, x * (limit / norm), x)
+
+
+OTHER_ROUTES = {{
+    "scale_down": [chosen, lambda x, limit: x / (x.norm() / limit).clamp(min=1.0)],
+}}
+
+WRONG = [
+    ("scale_down", lambda x, limit: x, "elements differ"),
+    ("scale_down", lambda x, limit: x * (limit / x.norm()), "elements differ"),
+    ("scale_down", lambda x, limit: x.mul_((limit / x.norm()).clamp(max=1.0)), "overwritten its input"),
+    ("scale_down", lambda x, limit: (x * (limit / x.norm()).clamp(max=1.0)).cpu(), "stay on the device"),
+]
+'''
+
+_TEST = '''\
+"""Lesson {number}: what is handed out against plain Python."""
+
+import math
+
+import pytest
+import torch
+
+from gapless.lessons.{package}.functions import scale_down
+
+
+@pytest.mark.parametrize("values, limit", [([3.0, 4.0], 1.0), ([0.3, 0.4], 1.0), ([0.0, 0.0], 1.0)])
+def test_slow_function_is_the_definition(values, limit):
+    norm = math.hypot(*values)
+    wanted = [value * limit / norm if norm > limit else value for value in values]
+    assert scale_down(torch.tensor(values), limit).tolist() == pytest.approx(wanted)
+'''
+
+
+def skeleton(lesson_id: str, title: str) -> dict[str, str]:
+    """Path in the repository → text, of each file of the lesson. ``lesson_id``: such as ``04_data_loading``."""
+    number, package = lesson_id[:2], lesson_id[3:]
+    rooms = {"__init__": '"""Lesson {number}: {title}."""\n', "functions": _FUNCTIONS, "stage": _STAGE,
+             "workload": _WORKLOAD, "cases": _CASES, "lesson": _LESSON}
+    files = {f"src/gapless/lessons/{package}/{room}.py": text for room, text in rooms.items()}
+    files |= {f"tests/lessons/answers/{package}.py": _ANSWERS, f"tests/lessons/test_{package}.py": _TEST}
+    files = {path: text.format(number=number, package=package, id=lesson_id, title=title) for path, text in files.items()}
+    return {**files, f"solutions/{lesson_id}/{lesson_id}.ipynb": _notebook(lesson_id, title)}
+
+
+# -- the notebook -------------------------------------------------------------------------------------
+
+
+def _notebook(lesson_id: str, title: str) -> str:
+    number, package = lesson_id[:2], lesson_id[3:]
+    cells = [
+        _text("title", f"# Lesson {number}: {title}\n\n*The question that a learner comes with.*\n\n"
+                       "After this lesson you will be able to\n\n- say what they can do then, a line each.\n\n"
+                       "| | |\n|---|---|\n| time | about 30 minutes |\n"
+                       "| you should know | PyTorch tensors, a training loop |\n"
+                       "| a GPU | not needed: without one the course simulates a card, and says so wherever a number is "
+                       f"simulated |\n| points | {POINTS}, in one exercise |\n\nWhere the story is from, with a link."),
+        _text("how", "**How to work.** Run the cells from the top. An exercise's cell begins with the line "
+                     "`# exercise: NAME`: keep that line and the function's name; change the rest as you like. The cell is "
+                     "checked *by itself*, so put whatever it needs inside; `torch`, `nn` and `F` are there already."),
+        _code("setup", f"import inspect\n\nimport gapless\nfrom gapless.lessons.{package}.functions import {EXERCISE}\n"
+                       f"from gapless.lessons.{package}.workload import training_step\n\n"
+                       f'lesson = gapless.Notebook("{lesson_id}")  # a real GPU if there is one; or say device="vgpu:a100"\n'
+                       "device = lesson.device\nlesson"),
+        _text("program", "## 1. The slow program\n\nWhat it does, and for whom."),
+        _code("program_step", f"print(inspect.getsource(training_step))\nprint(inspect.getsource({EXERCISE}))"),
+        _text("measure", "## 2. Measure it, see it"),
+        _code("measure_slow", f"report = lesson.look(lambda: training_step({EXERCISE}, device))"),
+        _code("measure_picture", "report.show()"),
+        _text("measure_question", "**Question.** What does the host wait for?\n\n<details><summary>Answer</summary>\n\n"
+                                  "For the norm: the `if` wants a yes or no, and only the device knows.\n\n</details>"),
+        _text("ex1", f"## 3. Exercise 1: the `if` ({POINTS} points)\n\n`{EXERCISE}(x, limit)` returns `x`, scaled so that "
+                     "its norm is at most `limit`. Let the device decide."),
+        _code(EXERCISE, f"# exercise: {EXERCISE}\n{_CODE}### BEGIN SOLUTION\n\n\n{_SOLUTION}### END SOLUTION",
+              _nbgrader(EXERCISE, grade=False)),
+        _code(f"check_{EXERCISE}", f"lesson.check({EXERCISE})", _nbgrader(f"check_{EXERCISE}", grade=True)),
+        _code(f"hint_{EXERCISE}", f'lesson.hint("{EXERCISE}")  # run again for the next of three hints'),
+        _code("ex1_look", f"report = lesson.look(lambda: training_step({EXERCISE}, device))"),
+        _text("summary", "## 4. What you found"),
+        _code("headline", f'lesson.headline({{"{EXERCISE}": {EXERCISE}}})'),
+        _text("summary_text", "What to make of the table.\n\n## 5. When not to follow this lesson\n\n"
+                              "- Say when the advice is wrong.\n\nYour points so far:"),
+        _code("score", "print(lesson.score())"),
+    ]
+    kernel = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
+    metadata = {"gapless": {"lesson": lesson_id}, "kernelspec": kernel, "language_info": {"name": "python"}}
+    return json.dumps({"cells": cells, "metadata": metadata, "nbformat": 4, "nbformat_minor": 5}, indent=1,
+                      ensure_ascii=False) + "\n"
+
+
+def _text(cell_id: str, source: str) -> dict:
+    return {"cell_type": "markdown", "id": cell_id, "metadata": {}, "source": source.splitlines(keepends=True)}
+
+
+def _code(cell_id: str, source: str, metadata: dict | None = None) -> dict:
+    return {"cell_type": "code", "execution_count": None, "id": cell_id, "metadata": metadata or {}, "outputs": [],
+            "source": source.splitlines(keepends=True)}
+
+
+def _nbgrader(cell_id: str, *, grade: bool) -> dict:
+    """The metadata of a learner's cell, or of the check below it."""
+    found = {"grade": grade, "grade_id": cell_id, "locked": grade, "schema_version": 3, "solution": not grade, "task": False}
+    return {"nbgrader": {**found, "points": POINTS} if grade else found}

@@ -1,0 +1,196 @@
+"""Programs that run here and, as ``python -m tests.vgpu.across FD``, in a process whose device is at the other end of a socket."""
+
+import io
+import socket
+import sys
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+
+def trains(device):
+    torch.manual_seed(0)
+    network = nn.Sequential(nn.Conv2d(3, 4, 3, padding=1), nn.BatchNorm2d(4), nn.ReLU(), nn.Flatten(), nn.Linear(256, 5)).to(device)
+    optimizer = torch.optim.SGD(network.parameters(), lr=0.1, momentum=0.9)
+    x, y = torch.arange(6 * 192.0).reshape(6, 3, 8, 8).sin().to(device), torch.arange(6).remainder(5).to(device)
+    losses = []
+    for _ in range(3):
+        optimizer.zero_grad()
+        loss = F.cross_entropy(network(x), y)
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return losses + network[4].bias.tolist()
+
+
+def attends(device):
+    q = torch.arange(2 * 4 * 8 * 16.0).reshape(2, 4, 8, 16).sin().to(device).requires_grad_()
+    F.scaled_dot_product_attention(q, q, q, is_causal=True).square().sum().backward()
+    return q.grad.flatten().tolist()
+
+
+def recurs(device):
+    torch.manual_seed(1)
+    lstm = nn.LSTM(4, 6, num_layers=2).to(device)
+    out, (h, _) = lstm(torch.arange(60.0).reshape(5, 3, 4).cos().to(device))
+    (out.mean() + h.sum()).backward()
+    return lstm.weight_ih_l0.grad.flatten().tolist()
+
+
+def views_and_masks(device):
+    x = torch.arange(6, device=device).reshape(2, 3)
+    x.t_()
+    y = x[:, 1].clone()
+    y.unsqueeze_(0)
+    x[x > 3] = 9
+    z = x.float().requires_grad_()
+    (z[x > 1] * 2).sum().backward()
+    return [list(x.shape), x.tolist(), list(y.shape), z.grad.tolist(), x.nonzero().tolist(), torch.unique(x).tolist(),
+            x.stride(), x.data_ptr() == x.view(-1).data_ptr() if x.is_contiguous() else None]
+
+
+def parameters_change(device):
+    layer = nn.Linear(2, 2).to(device)
+    with torch.no_grad():
+        layer.weight.fill_(1.0)
+    layer.weight.data = torch.full((3, 2), 2.0, device=device)
+    layer.bias = None
+    again = io.BytesIO()
+    torch.save({"w": layer.weight.detach()}, again)
+    again.seek(0)
+    loaded = torch.load(again)["w"]
+    return [layer(torch.ones(1, 2, device=device)).tolist(), loaded.tolist(), loaded.device.type]
+
+
+def reads_early(device):
+    big = torch.ones(4_000_000, device=device)
+    for _ in range(5):
+        big = big * 1.0
+    host = big[:3].to("cpu", non_blocking=True)
+    early = host.isnan().tolist()
+    event = torch.vgpu.Event()
+    event.record()
+    asked = 0
+    while not event.query():
+        asked += 1
+    buffer = torch.zeros(3).pin_memory()
+    big.mul_(2)
+    buffer.copy_(big[:3], non_blocking=True)
+    before = buffer.tolist()
+    back = buffer.to(device, non_blocking=True).tolist()  # behind the copy, in the order of the stream
+    torch.vgpu.synchronize()
+    return [early, host.tolist(), asked, before, back, buffer.tolist()]
+
+
+def streams(device):
+    side, x = torch.vgpu.Stream(), torch.ones(1000, device=device)
+    side.wait_stream(torch.vgpu.current_stream())
+    start, end = torch.vgpu.Event(enable_timing=True), torch.vgpu.Event(enable_timing=True)
+    with torch.vgpu.stream(side):
+        start.record()
+        y = x @ x
+        end.record()
+    torch.vgpu.current_stream().wait_event(end)
+    z = (y + 1).item()
+    end.synchronize()
+    return [z, start.elapsed_time(end), side.query(), torch.vgpu.current_stream().stream_id]
+
+
+def random_numbers(device):
+    generator = torch.Generator(device=device)
+    generator.manual_seed(3)
+    found = [torch.randn(3, device=device, generator=generator).tolist() for _ in range(2)]
+    torch.manual_seed(5)
+    found.append(torch.rand(2, device=device).tolist())
+    state = torch.vgpu.get_rng_state()
+    found.append(torch.rand(2, device=device).tolist())
+    torch.vgpu.set_rng_state(state)
+    return [*found, torch.rand(2, device=device).tolist(), torch.nn.functional.dropout(torch.ones(8, device=device)).tolist()]
+
+
+def errors(device):
+    found = []
+    for attempt in (lambda: torch.empty(10**12, device=device), lambda: torch.ones(3, device=device)[:, 2],
+                    lambda: torch.ones(3, device=device) @ torch.ones(4, device=device),
+                    lambda: torch.ones(3, device=device) + torch.ones(3), lambda: torch.ones(2, device=device).numpy()):
+        try:
+            attempt()
+        except Exception as error:
+            found.append(type(error).__name__)
+    return found
+
+
+def lower_precision(device):
+    with torch.autocast("vgpu", dtype=torch.bfloat16):
+        out = nn.Linear(4, 4).to(device)(torch.ones(2, 4, device=device))
+    return [str(out.dtype), torch.vgpu.max_memory_allocated() > 0, torch.vgpu.get_device_name()]
+
+
+def checkpoints(device):
+    x = torch.arange(4.0, device=device).requires_grad_()
+    torch.utils.checkpoint.checkpoint(lambda t: t.sin().square(), x, use_reentrant=False).sum().backward()
+    return x.grad.tolist()
+
+
+def overwrites(device):
+    source = torch.ones(1_000_000).pin_memory()
+    there = source.to(device, non_blocking=True)
+    source.zero_()
+    torch.vgpu.synchronize()
+    return there.sum().item()
+
+
+PROGRAMS = {each.__name__: each for each in (trains, attends, recurs, views_and_masks, parameters_change, reads_early, streams,
+                                             random_numbers, errors, lower_precision, checkpoints, overwrites)}
+
+
+def group_of_one(device):
+    import torch.distributed as dist
+
+    dist.init_process_group("vgpu:gloo", store=dist.HashStore(), rank=0, world_size=1)
+    try:
+        x = torch.ones(3, device=device)
+        dist.all_reduce(x)
+        gathered = [torch.zeros(3, device=device)]
+        dist.all_gather(gathered, 3 * x)
+        try:
+            dist.all_reduce(torch.ones(2))
+        except RuntimeError as error:
+            return [x.tolist(), gathered[0].tolist(), str(error).partition(" ty")[0]]
+    finally:
+        dist.destroy_process_group()
+
+
+def clock_back(device):
+    from gapless import vgpu
+
+    vgpu.timeline().host_work(-1000)
+
+
+ONLY_ACROSS = {each.__name__: each for each in (group_of_one, clock_back)}
+
+
+def serve(number: int) -> None:
+    from gapless.vgpu import enable
+    from gapless.vgpu.link import Link
+    from gapless.vgpu.wire import Channel
+
+    torch.set_num_threads(1)
+    device = enable("a10g")
+    link = Link(Channel(socket.socket(fileno=number)))
+    link.install()
+    while True:
+        try:
+            message, _ = link.receive()
+        except EOFError:
+            return
+        try:
+            answer = {"return": link.encoder()({**PROGRAMS, **ONLY_ACROSS}[message["do"]](device))}
+        except Exception as error:
+            answer = {"raise": f"{type(error).__name__}: {error}"}
+        link.send(answer)
+
+
+if __name__ == "__main__":
+    serve(int(sys.argv[1]))

@@ -1,0 +1,98 @@
+"""A program whose device is in another process computes what it computes here, in the same virtual time."""
+
+import socket
+import subprocess
+import sys
+
+import pytest
+import torch
+
+from gapless import vgpu
+from gapless.vgpu.served import Gone, Served
+from gapless.vgpu.wire import Channel
+
+from .. import ROOT
+from .across import PROGRAMS
+
+
+@pytest.fixture(scope="module")
+def served():
+    own, theirs = socket.socketpair()
+    with theirs:
+        process = subprocess.Popen([sys.executable, "-m", "tests.vgpu.across", str(theirs.fileno())], cwd=ROOT,
+                                   pass_fds=[theirs.fileno()])
+    channel = Channel(own)
+    yield Served(channel)
+    channel.close()
+    process.wait(30)
+
+
+@pytest.fixture(autouse=True)
+def a10g():
+    vgpu.enable("a10g")
+    vgpu.timeline().reset()
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_program_gives_the_same_in_the_same_time(served, name):
+    across = []
+    with vgpu.races(across):
+        said, blob = served.request({"do": name})
+    there_ns = vgpu.timeline().host_ns
+    assert "raise" not in said, said
+    vgpu.timeline().reset()
+    here = []
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        with vgpu.races(here):
+            wanted = PROGRAMS[name](vgpu.enable())
+    finally:
+        torch.set_num_threads(threads)
+    found = served.decoder(blob)(said["return"])
+    assert _plain(found) == _plain(wanted)
+    assert there_ns == vgpu.timeline().host_ns
+    assert len(across) == len(here)
+
+
+def _plain(value):
+    return [_plain(item) for item in value] if isinstance(value, (list, tuple)) else value
+
+
+def test_a_race_is_told_with_the_programs_lines(served):
+    races = []
+    with vgpu.races(races):
+        served.request({"do": "overwrites"})
+    (race,) = races
+    assert "across.py, line" in str(race) and "in overwrites" in str(race)
+
+
+def test_collectives_in_a_group_of_one(served):
+    said, blob = served.request({"do": "group_of_one"})
+    assert served.decoder(blob)(said["return"]) == [[1.0] * 3, [3.0] * 3, "No backend"]
+
+
+def test_the_clock_cannot_be_set_back(served):
+    before_ns = vgpu.timeline().host_ns
+    said, _ = served.request({"do": "clock_back"})
+    assert "goes forward only" in said["raise"] and vgpu.timeline().host_ns >= before_ns
+
+
+def test_full_size_has_no_values_there_either(served):
+    with vgpu.shape_only():
+        said, blob = served.request({"do": "checkpoints"})
+    assert served.decoder(blob)(said["return"]) == [0.0] * 4
+
+
+def test_what_is_dropped_is_released(served):
+    for _ in range(2):
+        served.request({"do": "trains"})
+    served.request({"do": "errors"})
+    assert len(served._things) < 100
+
+
+def test_the_other_side_may_be_gone():
+    own, theirs = socket.socketpair()
+    theirs.close()
+    with pytest.raises(Gone):
+        Served(Channel(own)).request({"do": "anything"})
