@@ -89,21 +89,19 @@ def test_no_modules_import_each_other_in_a_circle():
 ELSEWHERE = {
     "commands/demo": "commands/test_cli",  # its refusals; its three parts have their own tests
     "commands/skeleton": "commands/test_new_lesson",
-    "course/exercise": "lessons/test_exercises",
-    "course/gather": "course/test_judge",
     "course/headline": "commands/test_record",
     "evidence/averages": "measure/test_profiler",
-    "grading/autograde": "grading/test_nbgrader",
-    "grading/confine": "grading/test_grade",
-    "grading/guard": "grading/test_grade",
+    "grading/boot": "grading/test_confine",
+    "grading/export": "grading/test_autograde",
     "grading/show": "grading/test_lessons",
-    "grading/tamper": "grading/test_grade",
+    "grading/standing": "grading/test_autograde",
     "grading/testnotebook": "grading/test_lessons",
-    "grading/worker": "grading/test_grade",
     "measure/recorder": "measure/test_profile",
     "pytest_plugin": "measure/test_no_syncs",
+    "vgpu/backward_streams": "vgpu/test_accelerator",
     "vgpu/ctc": "vgpu/test_networks",
     "vgpu/eager": "vgpu/test_networks",
+    "vgpu/hardware/engine": "vgpu/test_engine",
     "vgpu/inputs": "measure/test_profiler",
     "vgpu/kineto": "measure/test_profile",
     "vgpu/modules": "vgpu/test_objects",
@@ -121,9 +119,10 @@ ACROSS = {
     "conformance/test_entries",  # PyTorch's operator database
     "evidence/test_trace_tools", "evidence/test_views_tools",  # the field's tools, on our traces
     "grading/test_lesson02", "grading/test_lessons", "grading/test_nbgrader",  # the whole way to a grade
+    "grading/attempts/test_clock", "grading/attempts/test_honest", "grading/attempts/test_process", "grading/attempts/test_values",
     "learner/test_notebook_in_kernel",
     "lessons/test_exercises",
-    "vgpu/test_autograd", "vgpu/test_networks", "vgpu/test_objects", "vgpu/test_optimizers", "vgpu/test_training",
+    "vgpu/test_autograd", "vgpu/test_engine", "vgpu/test_networks", "vgpu/test_objects", "vgpu/test_optimizers", "vgpu/test_training",
 }
 
 

@@ -6,6 +6,7 @@ import time
 import psutil
 import pytest
 
+from gapless.course.evidence import save_plan
 from gapless.grading.confine import Confinement, GradingError, find_confinement
 from gapless.grading.grade import Grader, seed_for
 from gapless.grading.submission import Submission
@@ -45,7 +46,6 @@ FAILS = {
     "def f(target):\n    raise KeyError('mine')\n": "it raised KeyError: 'mine' (line 3: raise KeyError('mine'))",
     "raise KeyError('mine')\n": "The cell raised KeyError: 'mine' (line 2",
     "def f(target:\n": "does not compile",
-    "twice = 3\n": "The cell raised NameError",
     "f = 3\n": "is a int, not a function",
     "import os; os._exit(0)\n": "ended before the checks were done",
     "def f(target):\n    import os; os._exit(0)\n": "ended before the checks were done",
@@ -111,10 +111,23 @@ def test_limits_alone_confine_too_and_nothing_is_left_running(grade_cells, tmp_p
     assert left == []
 
 
-def test_what_is_broken_is_no_zero(grade_double, monkeypatch):
-    """Where measuring fails whatever the cell does there is no score."""
-    monkeypatch.setattr("gapless.grading.ask.write_package", lambda folder, modules: [])
-    with pytest.raises(GradingError, match="(?s)whatever the cell does.*No module named 'gapless'"):
+def test_what_breaks_the_measuring_is_told_from_what_is_broken(grade_double, monkeypatch):
+    """Here the inputs that are handed over are spoilt: for the cell alone, then whatever the cell does."""
+    spoilt = []
+
+    def spoils(times):
+        def save(plan, path):
+            spoilt.append(path)
+            path.write_bytes(b"no plan") if len(spoilt) <= times else save_plan(plan, path)
+
+        spoilt.clear()
+        monkeypatch.setattr("gapless.grading.ask.save_plan", save)
+
+    spoils(1)
+    checks, result = grade_double(GOOD_DOUBLE)
+    assert "with this cell nothing could be measured" in checks["values"].message.lower() and result.score == 0
+    spoils(2)
+    with pytest.raises(GradingError, match="(?s)measuring double fails whatever the cell does.*pickle"):
         grade_double(GOOD_DOUBLE)
 
 

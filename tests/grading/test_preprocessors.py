@@ -108,5 +108,5 @@ def test_grading_imports_nothing_that_only_unix_has():
     script = ("import sys, torch, numpy, psutil\n"
               f"sys.modules.update(dict.fromkeys({blocked!r}))\n"
               "import gapless.commands.grade, gapless.grading.grade, gapless.grading.worker, "
-              "gapless.grading.tamper, gapless.grading.testnotebook, gapless.grading.show\n")
+              "gapless.grading.ask, gapless.grading.own_process, gapless.grading.testnotebook, gapless.grading.show\n")
     subprocess.run([sys.executable, "-c", script], check=True)

@@ -8,9 +8,11 @@ import pytest
 from gapless.course.cells import load_function
 from gapless.course.gather import gather
 from gapless.course.judge import judge
+from gapless.course.stage import LocalStage
 from gapless.grading.release import ReleaseError, generate, generate_test_notebooks, run_nbgrader
 from gapless.lessons import LESSONS
 from gapless.marker import exercise_name
+from gapless.measure.device import device as choose_device
 
 from .. import ROOT
 
@@ -66,9 +68,9 @@ def test_stub_only_lacks_lines_that_the_solution_has(lesson_id):
 def test_stub_runs_and_scores_at_most_for_being_right(lesson_id, name):
     lesson = LESSONS[lesson_id]
     exercise = lesson.exercises[name]
-    cases = exercise.cases(11)
-    function = load_function(cells(released(lesson_id))[name], name, lesson.names())
-    earned = {v.id.rpartition(".")[2]: v.earned for v in judge(exercise, cases, gather(exercise, function, cases, "vgpu"))}
+    plan, device = exercise.plan(11), choose_device("vgpu")
+    stage = LocalStage(load_function(cells(released(lesson_id))[name], name, lesson.names()), device, exercise.ask)
+    earned = {v.id.rpartition(".")[2]: v.earned for v in judge(exercise, plan, gather(exercise, stage, plan, device))}
     assert earned.pop("values") == (exercise.points["values"] if exercise.right is None else 0)
     assert not any(earned.values())
 

@@ -48,7 +48,7 @@ class RemoteStage:
             raise StageGone(str(error)) from None
         if "raise" in said:
             text = _text(said["raise"])
-            raise {"cell": CellError, "unusable": Unusable}.get(said.get("kind"), CellRaised)(text)
+            raise {"cell": CellError, "unusable": Unusable}.get(_text(said.get("kind")), CellRaised)(text)
         return said, blob
 
     def _note(self, given: Given, text) -> None:

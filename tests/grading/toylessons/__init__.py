@@ -17,11 +17,11 @@ def _vectors(rng, count, length):
     return [Case(f"random {i}", {"x": rng.normal(size=length).astype(np.float32)}) for i in range(count)]
 
 
-def slow_double(x):
+def double(x):
     return torch.stack([2 * x[i] for i in range(len(x))])
 
 
-def slow_square(x):
+def square(x):
     return torch.stack([x[i] * x[i] for i in range(len(x))])
 
 
@@ -31,7 +31,7 @@ def _exercise(name, slow):
                     max_time_ratio={"step_time": 0.2})
 
 
-LESSON = Lesson("77_toy", "Toy", {"double": _exercise("double", slow_double), "square": _exercise("square", slow_square)}, names)
+LESSON = Lesson("77_toy", "Toy", {"double": _exercise("double", double), "square": _exercise("square", square)}, names)
 _BACKGROUND = MASKED_LOSS.exercises["ignore_background"]
 ATTEMPTS = Lesson("79_attempts", "Attempts", {name: dataclasses.replace(_BACKGROUND, name=name)
                                               for name in (f"attempt_{number}" for number in range(24))}, MASKED_LOSS.names)

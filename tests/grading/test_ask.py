@@ -1,0 +1,85 @@
+"""Having functions asked: what goes into the processes, how their endings are told, what is left behind."""
+
+import importlib
+
+import pytest
+
+import gapless
+from gapless.course.evidence import Evidence
+from gapless.course.judge import judge
+from gapless.grading import ask
+from gapless.grading.ask import Broken, DeviceBehind, Ended, OwnProcess
+from gapless.grading.confine import Ending, GradingError, Limits, require_confinement
+
+from .toy import GOOD_DOUBLE, PACKAGE, SLOW_DOUBLE
+
+LESSON = importlib.import_module(PACKAGE).LESSON
+EXERCISE = LESSON.exercises["double"]
+PLAN = EXERCISE.plan(1)
+
+
+@pytest.fixture
+def asker(request):
+    def make(kind, **options):
+        gapless.device("vgpu:t4")
+        made = kind(LESSON, PACKAGE, "vgpu:t4", Limits(**options), require_confinement(True), lambda: False)
+        request.addfinalizer(made.close)
+        return made
+
+    return make
+
+
+@pytest.mark.parametrize("kind", [DeviceBehind, OwnProcess])
+def test_both_ways_see_the_same(asker, kind):
+    asking = asker(kind)
+    for source, outcomes in ((GOOD_DOUBLE, ["pass", "pass"]), (SLOW_DOUBLE, ["pass", "fail"])):
+        evidence = asking.ask(EXERCISE, PLAN, source, 1)
+        assert (evidence.device, evidence.device_name, evidence.simulated) == ("vgpu:t4", "Tesla T4", True)
+        assert [verdict.outcome for verdict in judge(EXERCISE, PLAN, evidence)] == outcomes
+    root = asking._root
+    asking.close()
+    assert not root.exists()
+
+
+@pytest.mark.parametrize("kind", [DeviceBehind, OwnProcess])
+def test_an_end_of_the_process_is_told(asker, kind):
+    asking = asker(kind, seconds=8)
+    for source, says in (("import os; os._exit(3)", "ended before the checks were done"), ("while True: pass", "not done within 8 s")):
+        try:
+            told = asking.ask(EXERCISE, PLAN, source, 1).error
+        except Ended as end:
+            told = str(end)
+        assert says in told
+
+
+@pytest.mark.parametrize("kind", ["timeout", "memory", "processes", "files", "ended"])
+def test_every_ending_is_in_words(asker, monkeypatch, kind):
+    monkeypatch.setattr(ask, "run_confined", lambda *args, **options: Ending(kind, "so much"))
+    with pytest.raises(Ended, match="so much"):
+        asker(OwnProcess).ask(EXERCISE, PLAN, GOOD_DOUBLE, 1)
+
+
+def test_a_fault_of_ours_is_none_of_the_learners(asker, monkeypatch):
+    monkeypatch.setattr(ask, "run_confined", lambda *args, **options: Ending("broken", "ValueError: ours"))
+    with pytest.raises(Broken, match="ValueError: ours"):
+        asker(OwnProcess).ask(EXERCISE, PLAN, GOOD_DOUBLE, 1)
+
+
+@pytest.mark.parametrize("left, says", [({}, "cannot be read"), ({"exercise": "square"}, "it is for another exercise")])
+def test_evidence_that_is_none_ends_it(asker, monkeypatch, left, says):
+    def leave(module, arguments, writable, **options):
+        if left:
+            folder = writable[0] / "evidence"
+            folder.mkdir()
+            Evidence(left["exercise"], "vgpu").save(folder)
+        return Ending("finished")
+
+    monkeypatch.setattr(ask, "run_confined", leave)
+    with pytest.raises(Ended, match=says):
+        asker(OwnProcess).ask(EXERCISE, PLAN, GOOD_DOUBLE, 1)
+
+
+def test_a_function_that_its_name_does_not_find_is_a_fault_of_the_lesson():
+    with pytest.raises(GradingError, match="is no function of a module"):
+        ask._place(lambda: None)
+    assert ask._place(LESSON.names) == "toylessons.stage:names"
