@@ -10,6 +10,7 @@ import pytest
 from gapless.commands import grade as command
 
 from .. import ROOT
+from ..grading.conftest import no_bubblewrap  # noqa: F401  a fixture
 from ..grading.toy import GOOD_DOUBLE, PACKAGE, SLOW_SQUARE, notebook, write
 
 
@@ -71,7 +72,7 @@ def test_what_a_killed_run_left_is_cleared_by_the_next(tmp_path):
               f"from tests.commands.test_grade import run\nsys.exit(run({str(slow)!r}, '--device', 'vgpu'))")
     process = subprocess.Popen([sys.executable, "-c", script], env={**os.environ, "TMPDIR": str(places)}, stderr=subprocess.DEVNULL)
     deadline = time.monotonic() + 120
-    while not list(places.glob("gapless-*/*/job.json")):
+    while not list(places.rglob("job.json")):
         assert time.monotonic() < deadline and process.poll() is None
         time.sleep(0.1)
     process.kill()

@@ -36,9 +36,9 @@ def test_tricks_score_nothing(graded):
         "ignore_background": """# exercise: ignore_background
 kept = {}
 def ignore_background(target):
-    if id(target) not in kept:
-        kept[id(target)] = torch.where(target == BACKGROUND, IGNORE, target)
-    return kept[id(target)]
+    if target.shape not in kept:
+        kept[target.shape] = torch.where(target == BACKGROUND, IGNORE, target)
+    return kept[target.shape]
 """,
         "zero_if_uniform": "# exercise: zero_if_uniform\ndef zero_if_uniform(loss, target):\n    return 1.0\n",
         "masked_cross_entropy": """# exercise: masked_cross_entropy

@@ -191,4 +191,5 @@ def test_what_is_done_to_processes_gains_nothing(tmp_path):
 
 def test_what_goes_on_without_end_is_ended(tmp_path):
     found = check_attempts(ENDLESS, tmp_path, seconds=20)
-    assert all("was not done within" in found[name][1] or "device's process ended" in found[name][1] for name in ENDLESS), found
+    for name in ENDLESS:
+        assert any(words in found[name][1] for words in ("was not done within", "device's process ended", "lines were noted")), found
