@@ -10,7 +10,6 @@ import pytest
 from gapless.commands import grade as command
 
 from .. import ROOT
-from ..grading.conftest import no_bubblewrap  # noqa: F401  a fixture
 from ..grading.toy import GOOD_DOUBLE, PACKAGE, SLOW_SQUARE, notebook, write
 
 

@@ -2,20 +2,10 @@
 
 import pytest
 
-from gapless.grading.confine import UNCONFINED, Limits, find_confinement
+from gapless.grading.confine import Limits
 from gapless.grading.grade import grade
 
 from .toy import PACKAGE, notebook, write
-
-
-@pytest.fixture
-def no_bubblewrap(monkeypatch):
-    """A machine where no bubblewrap is found, and nothing allows grading without."""
-    monkeypatch.setenv("PATH", "/nowhere")
-    monkeypatch.delenv(UNCONFINED, raising=False)
-    find_confinement.cache_clear()
-    yield
-    find_confinement.cache_clear()
 
 
 @pytest.fixture
