@@ -51,8 +51,13 @@ def gather(exercise: Exercise, stage, plan: Plan, device: torch.device, *, name:
                                       lambda where: _at_full_size(exercise, where, given, device))
 
     def trial() -> None:
+        quiet: list[bool] = []  # of each function measured: the slow one is the first
+
         def measure(where) -> Run:
-            return _try(exercise, where, plan, device, evidence.trial_answers if where is stage else [])
+            answers = evidence.trial_answers if where is stage else []
+            run, launched_nothing = _try(exercise, where, plan, device, answers, at_once=bool(quiet) and quiet[0])
+            quiet.append(launched_nothing)
+            return run
 
         with vgpu.on_card(exercise.trial.card(vgpu.card())) if device.type == "vgpu" else nullcontext():
             evidence.trial = _compared(exercise, stage, device, again, measure)
@@ -259,6 +264,84 @@ def _hooked(device: torch.device, hook: Callable):
         yield
     finally:
         hooks.remove(hook)
+
+
+@contextmanager
+def _noted(device: torch.device, aside: Aside):
+    """What is done inside is added to ``aside``: a function's work must not hide beside what is measured."""
+    if device.type != "vgpu":
+        yield
+        return
+    timeline = vgpu.timeline()
+    timeline.recording = recording = vgpu.Recording(lines=False)
+    try:
+        yield
+    finally:
+        timeline.recording = None
+        aside.waits += len(recording.waits)
+        aside.kernels += sum(record.category == "kernel" for record in recording.records)
+        aside.read_back_bytes += sum(record.args["bytes"] for record in recording.records
+                                     if record.category == "gpu_memcpy" and "DtoH" in record.name)
+
+
+def _at_full_size(exercise: Exercise, stage, make_given: Callable[[], Given], device: torch.device) -> Run:
+    def step():
+        call = stage.begin(make_given())
+        stay_busy(device, exercise.busy_ms)
+        call.run()
+
+    return _timed(step, device)
+
+
+def _calls(device: torch.device) -> int:
+    """Of the step, in one measurement."""
+    if device.type == "vgpu":
+        return TRIAL_CALLS
+    return MEASURED["warmup"] + MEASURED["blocks"] * (1 + MEASURED["steps"]) + sum(PROFILED.values())
+
+
+def _try(exercise: Exercise, stage, plan: Plan, device: torch.device, answers: list[Answer], at_once: bool) -> tuple[Run, bool]:
+    """Time and trace calls of the function on the trial's inputs; what they answer goes into ``answers``. Also whether
+    nothing was launched where an answer is looked at.
+
+    ``at_once``: that part belongs to what is timed, and the answer is read before the next call: work cannot be put off.
+    """
+    cases = [plan.trial[place % len(plan.trial)] for place in range(_calls(device))]
+    asked = [(case, *put(case, device)) for case in cases]
+    aside, afterwards = Aside(), Aside()
+    state.errors.clear()
+    try:
+        with _races(device) as races:
+            with _noted(device, aside):
+                calls = [stage.begin(given) for _, given, _ in asked]
+            waiting = iter(list(zip(asked, calls)))
+
+            def finish(case: Case, given: Given, notes: list[Note], call) -> None:
+                try:
+                    answers.append(_read(exercise, case, given, call.finish(), notes, None, device))
+                except Unusable as error:
+                    answers.append(_raised(exercise, case, error))
+
+            def step():
+                stay_busy(device, exercise.busy_ms)
+                of_call, call = next(waiting)
+                call.run()
+                if at_once:
+                    finish(*of_call, call)
+
+            run = _timed(step, device)
+        with _noted(device, afterwards):
+            for of_call, call in [] if at_once else list(zip(asked, calls))[:len(plan.trial)]:
+                finish(*of_call, call)
+        run.aside = Aside(aside.waits + afterwards.waits, aside.kernels + afterwards.kernels,
+                          aside.read_back_bytes + afterwards.read_back_bytes)
+        del answers[len(plan.trial):]
+        if answers:
+            answers[-1].races, answers[-1].swallowed = [str(race) for race in races], list(state.errors)
+    finally:
+        if device.type == "vgpu":
+            state.unused.clear()
+    return run, device.type == "vgpu" and afterwards == Aside()
 
 
 @contextmanager
