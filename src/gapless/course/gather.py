@@ -300,7 +300,8 @@ def _calls(device: torch.device) -> int:
     return MEASURED["warmup"] + MEASURED["blocks"] * (1 + MEASURED["steps"]) + sum(PROFILED.values())
 
 
-def _try(exercise: Exercise, stage, plan: Plan, device: torch.device, answers: list[Answer], at_once: bool) -> tuple[Run, bool]:
+def _try(exercise: Exercise, stage, plan: Plan, device: torch.device, answers: list[Answer], *, at_once: bool
+         ) -> tuple[Run, bool]:
     """Time and trace calls of the function on the trial's inputs; what they answer goes into ``answers``. Also whether
     nothing was launched where an answer is looked at.
 
@@ -342,70 +343,3 @@ def _try(exercise: Exercise, stage, plan: Plan, device: torch.device, answers: l
         if device.type == "vgpu":
             state.unused.clear()
     return run, device.type == "vgpu" and afterwards == Aside()
-
-
-@contextmanager
-def _noted(device: torch.device, aside: Aside):
-    """What is done inside is added to ``aside``: a function's work must not hide beside what is measured."""
-    if device.type != "vgpu":
-        yield
-        return
-    timeline = vgpu.timeline()
-    timeline.recording = recording = vgpu.Recording(lines=False)
-    try:
-        yield
-    finally:
-        timeline.recording = None
-        aside.waits += len(recording.waits)
-        aside.kernels += sum(record.category == "kernel" for record in recording.records)
-        aside.read_back_bytes += sum(record.args["bytes"] for record in recording.records
-                                     if record.category == "gpu_memcpy" and "DtoH" in record.name)
-
-
-def _at_full_size(exercise: Exercise, stage, make_given: Callable[[], Given], device: torch.device) -> Run:
-    def step():
-        call = stage.begin(make_given())
-        stay_busy(device, exercise.busy_ms)
-        call.run()
-
-    return _timed(step, device)
-
-
-def _calls(device: torch.device) -> int:
-    """Of the step, in one measurement."""
-    if device.type == "vgpu":
-        return TRIAL_CALLS
-    return MEASURED["warmup"] + MEASURED["blocks"] * (1 + MEASURED["steps"]) + sum(PROFILED.values())
-
-
-def _try(exercise: Exercise, stage, plan: Plan, device: torch.device, answers: list[Answer]) -> Run:
-    """Time and trace calls of the function on the trial's inputs; what they answer goes into ``answers``."""
-    cases = [plan.trial[place % len(plan.trial)] for place in range(_calls(device))]
-    asked = [(case, *put(case, device)) for case in cases]
-    try:
-        aside = Aside()
-        state.errors.clear()
-        with _races(device) as races:
-            with _noted(device, aside):
-                calls = [stage.begin(given) for _, given, _ in asked]
-            waiting = iter(calls)
-
-            def step():
-                stay_busy(device, exercise.busy_ms)
-                next(waiting).run()
-
-            run = _timed(step, device)
-        run.aside = aside
-        for (case, given, notes), call in list(zip(asked, calls))[:len(plan.trial)]:
-            try:
-                with _noted(device, aside):
-                    result = call.finish()
-                answers.append(_read(exercise, case, given, result, notes, None, device))
-            except Unusable as error:
-                answers.append(_raised(exercise, case, error))
-        if answers:
-            answers[-1].races, answers[-1].swallowed = [str(race) for race in races], list(state.errors)
-    finally:
-        if device.type == "vgpu":
-            state.unused.clear()
-    return run
