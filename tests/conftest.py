@@ -36,3 +36,15 @@ def progress_home(tmp_path, monkeypatch):
     home = tmp_path / "progress-home"
     monkeypatch.setenv("GAPLESS_HOME", str(home))
     return home
+
+
+@pytest.fixture
+def no_bubblewrap(monkeypatch):
+    """A machine where no bubblewrap is found, and nothing allows grading without."""
+    from gapless.grading.confine import UNCONFINED, find_confinement
+
+    monkeypatch.setenv("PATH", "/nowhere")
+    monkeypatch.delenv(UNCONFINED, raising=False)
+    find_confinement.cache_clear()
+    yield
+    find_confinement.cache_clear()

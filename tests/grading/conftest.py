@@ -1,21 +1,11 @@
-"""A toy course: two exercises on the CPU, so that these tests are about grading and not about a lesson."""
+"""A toy course: two exercises that cost next to nothing, so that these tests are about grading and not about a lesson."""
 
 import pytest
 
-from gapless.grading.confine import UNCONFINED, Limits, find_confinement
+from gapless.grading.confine import Limits
 from gapless.grading.grade import grade
 
 from .toy import PACKAGE, notebook, write
-
-
-@pytest.fixture
-def no_bubblewrap(monkeypatch):
-    """A machine where no bubblewrap is found, and nothing allows grading without."""
-    monkeypatch.setenv("PATH", "/nowhere")
-    monkeypatch.delenv(UNCONFINED, raising=False)
-    find_confinement.cache_clear()
-    yield
-    find_confinement.cache_clear()
 
 
 @pytest.fixture
