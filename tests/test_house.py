@@ -98,7 +98,7 @@ ELSEWHERE = {
     "grading/testnotebook": "grading/test_lessons",
     "measure/recorder": "measure/test_profile",
     "pytest_plugin": "measure/test_no_syncs",
-    "vgpu/backward_streams": "vgpu/test_accelerator",
+    "vgpu/backward_streams": "vgpu/test_race_detector",
     "vgpu/ctc": "vgpu/test_networks",
     "vgpu/eager": "vgpu/test_networks",
     "vgpu/hardware/engine": "vgpu/test_engine",

@@ -1,4 +1,4 @@
-"""A toy course: two exercises on the CPU, so that these tests are about grading and not about a lesson."""
+"""A toy course: two exercises that cost next to nothing, so that these tests are about grading and not about a lesson."""
 
 import pytest
 

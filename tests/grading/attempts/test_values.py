@@ -44,7 +44,7 @@ def f(target):
     while frame is not None:
         for value in [*frame.f_locals.values(), *frame.f_globals.values()]:
             if type(value).__name__ in ("Case", "Plan"):
-                raise LookupError("found the plan")
+                raise LookupError("FOUND the plan")
             if type(value) in (torch.Tensor, np.ndarray) and tuple(value.shape) == tuple(target.shape):
                 return answer(value, target)
         frame = frame.f_back
@@ -70,7 +70,7 @@ def f(target):
         for folder, _, names in os.walk(top):
             for name in names:
                 if name in ("plan.npz", "job.json", "evidence.json"):
-                    raise LookupError("found " + name)
+                    raise LookupError("FOUND " + name)
     return target.clone()
 """, NOTHING),
     "answers imported": ("""
@@ -84,7 +84,7 @@ for name in ("course.judge", "course.gather", "evidence.views", "lessons.masked_
         pass
 def f(target):
     if found:
-        raise LookupError(f"found {found}")
+        raise LookupError(f"FOUND {found}")
     return target.clone()
 """, NOTHING),
     "files of the library": ("""
@@ -93,7 +93,7 @@ def f(target):
     for top in {*sys.path, sys.prefix, "/work", "/home", "/root"}:
         for folder, _, names in os.walk(top):
             if any(name in ("judge.py", "cases.py", "02_masked_loss.ipynb") for name in names) and "less" in folder:
-                raise LookupError("found " + folder)
+                raise LookupError("FOUND " + folder)
     return target.clone()
 """, NOTHING),
     "an object that equals everything": ("""
@@ -176,4 +176,4 @@ def f(target):
 
 def test_nobody_is_right_without_the_work(tmp_path):
     found = check_attempts(ATTEMPTS, tmp_path)
-    assert not any("found" in message for _, message in found.values())
+    assert not any("FOUND" in message for _, message in found.values())
