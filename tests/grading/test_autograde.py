@@ -240,13 +240,15 @@ def test_ended_by_a_signal_it_goes_on_where_it_was(course, number):
 ENDINGS = """
 import errno, json, os, shutil, signal, sqlite3, sys
 import gapless.grading.preprocessors as preprocessors
+from pathlib import Path
+
 from nbgrader.apps import NbGraderApp
 
 root, lesson = Path.cwd(), "77_toy"
 submitted = root / "submitted" / "ann" / lesson / f"{lesson}.ipynb"
 slow, good = (json.loads((root / f"{name}.json").read_text()) for name in ("slow", "good"))
 
-def graded(notebook, submission, device, seed):
+def graded(notebook, submission, device, seed, unconfined=False):
     text = submission.read_text()
     checks = [{"id": f"{name}.text", "exercise": name, "points": 3, "earned": 3 if mark in text else 1, "outcome": "pass",
                "message": ""} for name, mark in (("double", "2 * x\\\\n"), ("square", "x * x\\\\n"))]

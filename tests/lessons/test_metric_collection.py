@@ -2,6 +2,7 @@
 
 import re
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -238,10 +239,23 @@ def test_training_step_trains_on_vgpu_as_on_the_cpu(monkeypatch):
     torch.testing.assert_close(found[1], found[0], rtol=1e-3, atol=1e-3)
 
 
-def judged(name, function, seed=1):
+def gathered(name, function, seed=1):
+    """What :func:`judge` is given."""
     device, exercise = gapless.device("vgpu"), LESSON.exercises[name]
     plan = exercise.plan(seed)
-    return judge(exercise, plan, gather(exercise, LocalStage(function, device, exercise.ask), plan, device))
+    return exercise, plan, gather(exercise, LocalStage(function, device, exercise.ask), plan, device)
+
+
+def judged(name, function):
+    return judge(*gathered(name, function))
+
+
+def test_exercises_are_judged_side_by_side_and_one_process_group_disturbs_nobody(solutions):
+    """As grading does, in threads."""
+    with ThreadPoolExecutor() as pool:
+        given = [gathered(name, solutions[name]) for name in LESSON.exercises]
+        judgements = list(pool.map(lambda each: judge(*each), given * 2))
+    assert {verdict.outcome for verdicts in judgements for verdict in verdicts} == {"pass"}
 
 
 def test_a_function_that_shirks_where_it_is_timed_is_wrong():

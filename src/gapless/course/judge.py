@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 import threading
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 
 import numpy as np
 import torch
@@ -29,8 +29,8 @@ _SHIRKED = 0.5
 
 _LONGEST_MESSAGE = 6000  # characters
 
-# Exercises are judged in threads of one process, which has one virtual GPU with one clock.
-_DEVICE_CLOCK = threading.Lock()
+# Exercises are judged in threads of one process, which has one virtual GPU with one clock, and at most one process group.
+_ONE_AT_A_TIME = threading.Lock()
 
 # Operator → why it waits and what to try; an exercise may know better (Exercise.advice). A copy's reason depends on its
 # direction: see _reason.
@@ -69,7 +69,7 @@ def judge(exercise: Exercise, plan: Plan, evidence: Evidence) -> list[Verdict]:
 
     Waits and times count only once the values are right: what does nothing is fast.
     """
-    with _DEVICE_CLOCK if exercise.truth_on_device else nullcontext():
+    with _ONE_AT_A_TIME:
         right, values = (FAIL, _upper(evidence.error)) if evidence.error is not None else _values(exercise, plan, evidence)
     verdicts = []
     for check, points in exercise.points.items():
