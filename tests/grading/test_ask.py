@@ -1,7 +1,11 @@
 """Having functions asked: what goes into the processes, how their endings are told, what is left behind."""
 
 import importlib
+import re
+import time
+from concurrent.futures import ThreadPoolExecutor
 
+import psutil
 import pytest
 
 import gapless
@@ -50,6 +54,52 @@ def test_an_end_of_the_process_is_told(asker, kind):
         except Ended as end:
             told = str(end)
         assert says in told
+
+
+@pytest.mark.parametrize("cell, says", [
+    ("import os, signal; os.kill(-1, signal.SIGKILL)", "no function called|ended before the checks were done"),
+    ("import os, signal; os.kill(os.getppid(), signal.SIGKILL)", "no function called|ended before the checks were done"),
+    ("hold = bytearray(b'x') * (3 * 2**30)", r"took more than 0\.5 GiB|MemoryError"),
+    ("import os\nwhile True: os.fork()", "it started|it took more than"),
+    ("import threading; threading.Thread(target=lambda: None).start(); import os; os.abort()", "signal 6"),
+])
+def test_a_cell_that_takes_others_along_is_alone_in_the_end(asker, cell, says):
+    asking = asker(DeviceBehind, seconds=15, memory_bytes=2**29)
+    with ThreadPoolExecutor(3) as pool:
+        good = [pool.submit(asking.ask, EXERCISE, PLAN, GOOD_DOUBLE, order) for order in (1, 2)]
+        bad = pool.submit(asking.ask, EXERCISE, PLAN, cell, 1)
+        for each in good:
+            assert [verdict.outcome for verdict in judge(EXERCISE, PLAN, each.result())] == ["pass", "pass"]
+        try:
+            told = bad.result().error
+        except Ended as end:
+            told = str(end)
+    assert re.search(says, told)
+
+
+def test_what_one_cell_leaves_running_ends_with_it(asker, tmp_path):
+    """Else it would be there beside the next."""
+    asking = asker(DeviceBehind, seconds=15)
+    cell = "import subprocess, sys\nsubprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)  # left'])\n" + GOOD_DOUBLE
+    assert asking.ask(EXERCISE, PLAN, cell, 1).error is None
+    deadline = time.monotonic() + 20
+    while left := [p for p in psutil.process_iter() if "# left" in " ".join(arguments(p))]:
+        assert time.monotonic() < deadline, left
+        time.sleep(0.1)
+
+
+def arguments(process):
+    try:
+        return process.cmdline()
+    except psutil.Error:
+        return []
+
+
+def test_prints_of_cells_do_not_mix(asker):
+    asking = asker(DeviceBehind)
+    for word in ("one", "two"):
+        asking.ask(EXERCISE, PLAN, f"print({word!r}, flush=True)\n{GOOD_DOUBLE}", 1)
+    assert sorted(path.read_text() for path in asking._root.glob("*.output.txt")) == ["", "one\n", "two\n"]
 
 
 @pytest.mark.parametrize("kind", ["timeout", "memory", "processes", "files", "ended"])

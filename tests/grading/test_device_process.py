@@ -12,7 +12,7 @@ import pytest
 
 from gapless import vgpu
 from gapless.course.evidence import Evidence, save_plan
-from gapless.grading.device_process import DONE, EVIDENCE, FAILED
+from gapless.grading.device_process import DONE, EVIDENCE, FAILED, GONE
 from gapless.grading.worker import FINISHED, READY
 from gapless.lessons import LESSONS
 from gapless.vgpu.hardware.cardfile import card_to_json
@@ -35,12 +35,13 @@ class Server:
         """A job: (the channel to it, the pipe on which its last word comes)."""
         folder.mkdir(exist_ok=True)
         save_plan(EXERCISE.plan(5), folder / "plan.npz")
-        job = {"lesson": "01_profiler_tour", "exercise": EXERCISE.name, "source": "the source", "order": 3, "core": None, "seconds": 30,
+        job = {"lesson": "01_profiler_tour", "exercise": EXERCISE.name, "source": "the source", "order": 3, "core": None, "seconds": 30, "memory_bytes": 2**30,
                "card": card_to_json(vgpu.CARDS["t4"]), **changes}
         (folder / "job.json").write_text(json.dumps(job))
         ours, theirs = socket.socketpair()
         said, say = os.pipe()
-        socket.send_fds(self.mouth, [os.fsencode(folder / "job.json") + b"\n"], [theirs.fileno(), say])
+        job = {"begin": str(folder), "path": str(folder / "job.json")}
+        socket.send_fds(self.mouth, [json.dumps(job).encode() + b"\n"], [theirs.fileno(), say])
         theirs.close()
         os.close(say)
         return Channel(ours), said
@@ -108,7 +109,7 @@ def test_where_the_learners_process_is_gone_the_evidence_says_so(server, tmp_pat
     channel, said = server.give(tmp_path)
     channel.receive()
     channel.close()
-    assert last_word(said) == DONE
+    assert last_word(said) == GONE
     assert "ended before the checks were done" in Evidence.load(tmp_path / EVIDENCE).error
 
 
@@ -136,3 +137,13 @@ def test_it_ends_where_its_time_is_used_up(server, tmp_path):
             channel.send({"op": "aten::randn", "args": [[2000, 2000]], "kwargs": {}})
             channel.receive()
     assert last_word(said) == b""
+
+
+def test_an_operator_that_takes_too_much_memory_is_an_error_of_its_own(server, tmp_path):
+    channel, said = server.give(tmp_path)
+    channel.receive()
+    channel.send({"op": "aten::ones", "args": [[2**29]], "kwargs": {}})
+    reply, _ = channel.receive()
+    assert reply["error"][0] == "RuntimeError" and "memory" in reply["error"][1]
+    channel.send({"raise": "so be it", "kind": "cell"})
+    assert last_word(said) == DONE

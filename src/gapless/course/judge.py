@@ -30,7 +30,7 @@ _SHIRKED = 0.5
 _LONGEST_MESSAGE = 6000  # characters
 
 # Exercises are judged in threads of one process, which has one virtual GPU with one clock, and at most one process group.
-_ONE_AT_A_TIME = threading.Lock()
+_ONE_AT_A_TIME = threading.RLock()
 
 # Operator → why it waits and what to try; an exercise may know better (Exercise.advice). A copy's reason depends on its
 # direction: see _reason.
@@ -64,13 +64,31 @@ FROM_HOST = ("a value made on the host is copied to the device. Make it there (`
              "itself the plain Python number: it needs no copy")
 
 
-def judge(exercise: Exercise, plan: Plan, evidence: Evidence) -> list[Verdict]:
-    """One verdict for each check in ``exercise.points``, in that order.
+class Truth:
+    """What is right on an exercise's inputs, on the device of that name: found out once for each, and kept."""
+
+    def __init__(self, exercise: Exercise, device: str):
+        self._exercise, self._device = exercise, device
+        self._found: dict[int, tuple[Case, Answer]] = {}
+
+    def of(self, case: Case) -> Answer:
+        """The expected answer. Raises RuntimeError where it cannot be found out."""
+        with _ONE_AT_A_TIME:
+            if id(case) not in self._found:  # its case is kept, so that no other gets that number
+                self._found[id(case)] = case, expected_answer(self._exercise, case, self._device)
+            return self._found[id(case)][1]
+
+
+def judge(exercise: Exercise, plan: Plan, evidence: Evidence, truth: Truth | None = None) -> list[Verdict]:
+    """One verdict for each check in ``exercise.points``, in that order. ``truth``: of this exercise and device, where some
+    of it is known already.
 
     Waits and times count only once the values are right: what does nothing is fast.
     """
+    truth = truth or Truth(exercise, evidence.device)
     with _ONE_AT_A_TIME:
-        right, values = (FAIL, _upper(evidence.error)) if evidence.error is not None else _values(exercise, plan, evidence)
+        right, values = ((FAIL, _upper(evidence.error)) if evidence.error is not None
+                         else _values(exercise, plan, evidence, truth))
     verdicts = []
     for check, points in exercise.points.items():
         if check == "values":
@@ -106,14 +124,14 @@ def expected_answer(exercise: Exercise, case: Case, device: str) -> Answer:
     return found
 
 
-def _values(exercise: Exercise, plan: Plan, evidence: Evidence) -> tuple[str, str]:
+def _values(exercise: Exercise, plan: Plan, evidence: Evidence, truth: Truth) -> tuple[str, str]:
     if len(evidence.answers) != len(plan.cases):
         return FAIL, f"Only {len(evidence.answers)} of {len(plan.cases)} inputs were answered."
     for case, found in zip(plan.cases, evidence.answers):
-        fault = _fault(exercise, case, found, evidence)
+        fault = _fault(exercise, case, found, evidence, truth)
         if fault is not None:
             return FAIL, f"On the input \"{case.name}\" {_shapes(case)}{fault}"
-    fault = _trial_fault(exercise, plan, evidence) if plan.trial else None
+    fault = _trial_fault(exercise, plan, evidence, truth) if plan.trial else None
     if fault is not None:
         return FAIL, fault
     count = f"{len(plan.cases)} inputs, the edge cases included" + (
@@ -125,7 +143,7 @@ def _values(exercise: Exercise, plan: Plan, evidence: Evidence) -> tuple[str, st
     return PASS, f"Same {what} as the slow function on {count}."
 
 
-def _trial_fault(exercise: Exercise, plan: Plan, evidence: Evidence) -> str | None:
+def _trial_fault(exercise: Exercise, plan: Plan, evidence: Evidence, truth: Truth) -> str | None:
     """What is wrong with the answers that were timed too."""
     where = "larger inputs, on which it is measured too"
     if evidence.trial is not None and evidence.trial.error is not None:
@@ -134,11 +152,11 @@ def _trial_fault(exercise: Exercise, plan: Plan, evidence: Evidence) -> str | No
     if len(evidence.trial_answers) != len(plan.trial):
         return f"Only {len(evidence.trial_answers)} of {len(plan.trial)} calls on {where} were answered."
     for number, (case, found) in enumerate(zip(plan.trial, evidence.trial_answers), start=1):
-        fault = _fault(exercise, case, found, evidence)
+        fault = _fault(exercise, case, found, evidence, truth)
         if fault is None:
             continue
         earlier = next((i for i, other in enumerate(plan.trial[:number - 1], start=1)
-                        if _fault(exercise, other, found, evidence) is None), None)
+                        if _fault(exercise, other, found, evidence, truth) is None), None)
         if earlier is not None:
             return (f"On {where} {_shapes(case)}call {number} gave the answer of call {earlier}, whose input was another: "
                     "something is remembered from one call to the next. Compute it anew from what the function is given.")
@@ -157,12 +175,12 @@ def _shapes(case: Case) -> str:
     return f"({shapes}) " if shapes else ""
 
 
-def _fault(exercise: Exercise, case: Case, found: Answer, evidence: Evidence) -> str | None:
+def _fault(exercise: Exercise, case: Case, found: Answer, evidence: Evidence, truth: Truth) -> str | None:
     if found.error is not None:
         return f"it raised {found.error}.{_error_advice(found.error)}"
     if found.unusable is not None:
         return found.unusable
-    expected = expected_answer(exercise, case, evidence.device)
+    expected = truth.of(case)
     if exercise.ask is not None:
         fault = _plain_fault(exercise, case, found.plain, expected.plain, evidence.simulated)
     else:

@@ -18,7 +18,8 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from ..course.evidence import Evidence, EvidenceError, Plan, save_plan
@@ -28,7 +29,7 @@ from ..measure.device import VARIABLE
 from ..vgpu import card
 from ..vgpu.hardware.cardfile import card_to_json
 from .confine import Confinement, Ending, GradingError, Limits, place_of, run_confined
-from .device_process import DONE, EVIDENCE, FAILED
+from .device_process import DONE, EVIDENCE, FAILED, GONE
 from .package import write_package
 
 _ENDINGS = {
@@ -38,6 +39,7 @@ _ENDINGS = {
     "files": "it wrote {detail}; an exercise needs none",
     "ended": "its process ended before the checks were done ({detail}): an os._exit or a crash in the cell?",
 }
+_POLL_SECONDS = 0.02
 _LAST_SECONDS = 30.0  # for the device's process to write down what it has seen
 
 
@@ -65,6 +67,11 @@ class Asker:
         """What was seen of the function in the cell ``source``. Raises Ended, Broken, GradingError."""
         raise NotImplementedError
 
+    @property
+    def is_ready(self) -> bool:
+        """Whether what is asked is asked at once."""
+        return True
+
     def close(self) -> None:
         """Leave nothing behind."""
         self._temporary.close()
@@ -87,7 +94,12 @@ class Asker:
 
 
 class DeviceBehind(Asker):
-    """The learner's process holds handles, and the device is behind a boundary."""
+    """The learner's process holds handles, and the device is behind a boundary.
+
+    Processes are forked from two that have imported everything once. All the learner's run in one sandbox at first: they
+    are one submission's, and start at once. A cell that comes to no good end there, or that another's end has taken along,
+    is asked again in a sandbox of its own, and that is what counts.
+    """
 
     def __init__(self, *args):
         super().__init__(*args)
@@ -95,91 +107,125 @@ class DeviceBehind(Asker):
         self._shown = write_package(self._root / "package", self._modules())
         self._jobs = self._root / "jobs"
         self._jobs.mkdir()
-        self._mouth, ears = socket.socketpair()
-        self._closed = threading.Event()
-        self._failure: Exception | None = None
-        try:
-            self._cores = itertools.cycle(sorted(os.sched_getaffinity(0)))
-        except AttributeError:  # not on macOS
-            self._cores = itertools.repeat(None)
-        self._server = threading.Thread(target=self._serve, args=(ears,), daemon=True)
-        self._server.start()
+        self._output("learners").touch()
+        self._cores = _Cores()
+        places = dict.fromkeys(("gapless", self._package.partition(".")[0]))
+        self._device_server = _Server(
+            "gapless.grading.device_process", lambda control: [str(control), self._package],
+            shown=[place_of(name) for name in places], writable=[self._jobs], environment={VARIABLE: self._device},
+            confinement=self._confinement, limits=_for_a_server(self._limits))
+        self._learners = _Server(
+            "gapless.grading.worker",
+            lambda control: [json.dumps({**self._learner(), "control": control}), str(self._output("learners"))],
+            **self._around_learners("learners"), limits=_for_a_server(self._limits))
 
     def _modules(self) -> set[str]:
         """What the learner's process needs."""
         asks = (exercise.ask for exercise in self._lesson.exercises.values() if exercise.ask is not None)
         return {"gapless.grading.worker", *(function.__module__ for function in (self._lesson.names, *asks))}
 
-    def _serve(self, ears: socket.socket) -> None:
-        places = dict.fromkeys(("gapless", self._package.partition(".")[0]))
-        try:
-            run_confined("gapless.grading.device_process", [str(ears.fileno()), self._package],
-                         shown=[place_of(name) for name in places], writable=[self._jobs], pass_fds=[ears.fileno()],
-                         environment={VARIABLE: self._device}, confinement=self._confinement, stopped=self._closed.is_set,
-                         limits=_for_a_server(self._limits))
-        except Exception as error:
-            self._failure = error
-        finally:
-            ears.close()
+    def _learner(self) -> dict:
+        """What every learner's process is told."""
+        return {"card": self._card, "names": _place(self._lesson.names)}
+
+    def _of(self, exercise: Exercise, core: int | None) -> dict:
+        """What the learner's process for ``exercise`` is told besides."""
+        return {"ask": None if exercise.ask is None else _place(exercise.ask), "core": core}
+
+    def _output(self, name: str) -> Path:
+        """The file for what a learner's process prints."""
+        return self._root / f"{name}.output.txt"
+
+    def _around_learners(self, name: str) -> dict:
+        """The fence around a learner's process, as options of :func:`run_confined`."""
+        return {"shown": self._shown, "hidden": _installed("gapless", self._package.partition(".")[0]),
+                "writable": [self._output(name)], "environment": {VARIABLE: self._device}, "confinement": self._confinement}
+
+    @property
+    def is_ready(self) -> bool:
+        return self._learners.is_ready or self._learners.is_gone
 
     def close(self) -> None:
-        self._closed.set()
-        self._mouth.close()
-        self._server.join(30)
+        for server in (self._learners, self._device_server):
+            server.close()
         super().close()
 
     def ask(self, exercise: Exercise, plan: Plan, source: str, order: int) -> Evidence:
+        with self._cores.one() as core:
+            with self._at_the_device(exercise, plan, source, order, core) as asked:
+                ending = self._among_others(asked)
+                if ending is not None:
+                    return self._evidence(exercise, asked.folder, ending, asked.last_word())
+            with self._at_the_device(exercise, plan, source, order, core) as asked:
+                return self._evidence(exercise, asked.folder, self._alone(asked), asked.last_word())
+
+    @contextlib.contextmanager
+    def _at_the_device(self, exercise: Exercise, plan: Plan, source: str, order: int, core: int | None) -> Iterator[_Asked]:
+        """The device's process for one exercise, told what to ask."""
         folder = self._new_folder(exercise)
         save_plan(plan, folder / "plan.npz")
-        with self._numbering:
-            core = next(self._cores)
         job = {"lesson": self._lesson.id, "exercise": exercise.name, "source": source, "card": self._card, "order": order,
-               "core": core, "seconds": self._limits.seconds}
+               "core": core, "seconds": self._limits.seconds, "memory_bytes": self._limits.memory_bytes}
         (folder / "job.json").write_text(json.dumps(job), encoding="utf-8")
         own, theirs = socket.socketpair()
         said, say = os.pipe()
         try:
             with theirs:
                 try:
-                    socket.send_fds(self._mouth, [os.fsencode(folder / "job.json") + b"\n"], [theirs.fileno(), say])
+                    self._device_server.begin(folder.name, {"path": str(folder / "job.json")}, [theirs.fileno(), say])
                 except OSError:
                     raise self._no_device() from None
                 finally:
                     os.close(say)
             with own:
-                ending = self._run_learner(exercise, own, folder, core, said)
-            return self._evidence(exercise, folder, ending, self._last_word(said))
+                yield _Asked(exercise, folder, own, said, core)
         finally:
             os.close(said)
 
-    def _run_learner(self, exercise: Exercise, channel: socket.socket, folder: Path, core: int | None, said: int) -> Ending:
-        """How the learner's process ended; "finished" also where the device has seen all there is to see."""
+    def _among_others(self, asked: _Asked) -> Ending | None:
+        """Has the learner's process be one of many in a sandbox. None where that came to no good end."""
+        output = os.open(self._output(asked.folder.name), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        number = asked.folder.name
+        try:
+            self._learners.begin(number, self._of(asked.exercise, asked.core), [asked.channel.fileno(), output])
+        except OSError:
+            return None
+        finally:
+            os.close(output)
+        # Its other end is in the learner's process alone: the device sees where that ends.
+        asked.channel.close()
+        deadline = None
+        while not asked.is_done():
+            if self._learners.is_ready and deadline is None:
+                deadline = time.monotonic() + self._limits.seconds
+            if self._stopped():
+                raise GradingError("grading was stopped")
+            if self._learners.is_gone:
+                return None
+            if deadline is not None and time.monotonic() > deadline:
+                self._learners.end(number)
+                return Ending("timeout", f"{self._limits.seconds:g} s")
+        self._learners.end(number)
+        return Ending("finished") if asked.last_word() == DONE else None
+
+    def _alone(self, asked: _Asked) -> Ending:
+        """Runs the learner's process in a sandbox of its own; "finished" also where the device has seen all there is."""
         def done() -> bool:
-            if select.select([said], [], [], 0)[0]:
+            if asked.is_done(0):
                 raise _DeviceIsDone
             return self._stopped()
 
-        output = self._root / f"{folder.name}.output.txt"
-        output.touch()
-        job = {"channel": channel.fileno(), "card": self._card, "core": core, "names": _place(self._lesson.names),
-               "ask": None if exercise.ask is None else _place(exercise.ask)}
+        name = asked.folder.name
+        self._output(name).touch()
+        job = {**self._learner(), **self._of(asked.exercise, asked.core), "channel": asked.channel.fileno()}
         try:
-            return run_confined("gapless.grading.worker", [json.dumps(job), str(output)], shown=self._shown,
-                                hidden=_installed("gapless", self._package.partition(".")[0]), writable=[output],
-                                pass_fds=[channel.fileno()], environment={VARIABLE: self._device}, limits=self._limits,
-                                confinement=self._confinement, stopped=done)
+            return run_confined("gapless.grading.worker", [json.dumps(job), str(self._output(name))],
+                                **self._around_learners(name), pass_fds=[asked.channel.fileno()], limits=self._limits,
+                                stopped=done)
         except _DeviceIsDone:
             return Ending("finished")
-
-    def _last_word(self, said: int) -> bytes:
-        """What the device's process says in the end; nothing where it has none."""
-        text, deadline = b"", time.monotonic() + _LAST_SECONDS
-        while select.select([said], [], [], max(0.0, deadline - time.monotonic()))[0]:
-            block = os.read(said, 65536)
-            if not block:
-                return text
-            text += block
-        return text
+        finally:
+            asked.channel.close()
 
     def _evidence(self, exercise: Exercise, folder: Path, ending: Ending, said: bytes) -> Evidence:
         if ending.kind == "broken":
@@ -188,17 +234,120 @@ class DeviceBehind(Asker):
             raise Ended(_ENDINGS[ending.kind].format(detail=ending.detail))
         if said.startswith(FAILED):
             raise Broken(said[len(FAILED):].decode(errors="replace"))
-        if said != DONE:
-            if not self._server.is_alive():
+        if said not in (DONE, GONE):
+            if self._device_server.is_gone:
                 raise self._no_device()
             raise Ended("the device's process ended over what the cell asked of it: an operator with arguments that PyTorch "
                         "cannot take, or one that takes too long or too much memory?")
         return self._read(folder, exercise)
 
     def _no_device(self) -> GradingError:
-        self._server.join(5)
-        return GradingError(f"the device's process is gone: {self._failure or 'it said nothing'}. Grade again; if that does "
+        return GradingError(f"the device's process is gone: {self._device_server.why_gone()}. Grade again; if that does "
                             "not help, see what gapless doctor says")
+
+
+class _Server:
+    """A confined process that forks one for each job. It is told of them over a socket, whose number is ``control``."""
+
+    def __init__(self, module: str, arguments: Callable[[int], list[str]], **options):
+        self._mouth, ears = socket.socketpair()
+        self._closed = threading.Event()
+        self._failure: Exception | str | None = None
+        self._thread = threading.Thread(target=self._run, args=(module, arguments, ears, options), daemon=True)
+        self._thread.start()
+
+    def _run(self, module: str, arguments: Callable[[int], list[str]], ears: socket.socket, options: dict) -> None:
+        try:
+            ending = run_confined(module, arguments(ears.fileno()), pass_fds=[ears.fileno()], stopped=self._closed.is_set,
+                                  **options)
+            self._failure = f"{ending.kind}: {ending.detail}"
+        except Exception as error:
+            self._failure = error
+        finally:
+            ears.close()
+
+    def begin(self, number: str, job: dict, fds: list[int]) -> None:
+        """Give it a job; it gets duplicates of the descriptors ``fds``. Raises OSError where it is gone."""
+        socket.send_fds(self._mouth, [json.dumps({"begin": number, **job}).encode() + b"\n"], fds)
+
+    def end(self, number: str) -> None:
+        """End what was begun, should it still run."""
+        with contextlib.suppress(OSError):
+            self._mouth.sendall(json.dumps({"end": number}).encode() + b"\n")
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether jobs begin at once."""
+        return bool(select.select([self._mouth], [], [], 0)[0])
+
+    @property
+    def is_gone(self) -> bool:
+        return not self._thread.is_alive()
+
+    def why_gone(self) -> str:
+        """In words."""
+        self._thread.join(5)
+        return str(self._failure or "it said nothing")
+
+    def close(self) -> None:
+        """End it, and all that it forked."""
+        self._closed.set()
+        self._mouth.close()
+        self._thread.join(30)
+
+
+class _Cores:
+    """The processors that this process may run on, and how many exercises each has."""
+
+    def __init__(self):
+        try:
+            self._busy = dict.fromkeys(sorted(os.sched_getaffinity(0)), 0)
+        except AttributeError:  # not on macOS
+            self._busy = {}
+        self._lock = threading.Lock()
+
+    @contextlib.contextmanager
+    def one(self) -> Iterator[int | None]:
+        """The least busy one, for the time inside; None where they cannot be told apart."""
+        with self._lock:
+            core = min(self._busy, key=self._busy.__getitem__, default=None)
+            if core is not None:
+                self._busy[core] += 1
+        try:
+            yield core
+        finally:
+            with self._lock:
+                if core is not None:
+                    self._busy[core] -= 1
+
+
+@dataclass
+class _Asked:
+    """An exercise that the device's process asks. ``channel``: the learner's end of the socket. ``said``: what the device's
+    process says comes out of it, and then its end."""
+
+    exercise: Exercise
+    folder: Path
+    channel: socket.socket
+    said: int
+    core: int | None
+    _word: bytes = b""
+    _closed: bool = False
+
+    def is_done(self, seconds: float = _POLL_SECONDS) -> bool:
+        """Whether the device's process has said its last word, or does so within ``seconds``."""
+        while not self._closed and select.select([self.said], [], [], seconds)[0]:
+            block = os.read(self.said, 65536)
+            self._word += block
+            self._closed = not block
+        return bool(self._word) or self._closed
+
+    def last_word(self) -> bytes:
+        """What the device's process says in the end; nothing where it has none."""
+        deadline = time.monotonic() + _LAST_SECONDS
+        while not self._closed and time.monotonic() < deadline:
+            self.is_done(0.1)
+        return self._word
 
 
 class OwnProcess(Asker):

@@ -10,27 +10,28 @@ import contextlib
 import importlib
 import json
 import os
-import signal
 import socket
 import sys
 import time
 import traceback
 from pathlib import Path
 
+from .forks import serve
 from .worker import BROKEN, FINISHED, READY, run_on
 
 EVIDENCE = "evidence"  # the folder that the evidence is left in
-DONE, FAILED = b"d", b"f"
+# What is said in the end: there is evidence; there is, and the learner's process ended too early; code of ours raised.
+DONE, GONE, FAILED = b"d", b"g", b"f"
 
 
 def main(control: str, lessons: str) -> None:
-    """Serve jobs that come over the socket ``control`` (its number) until it closes. ``lessons``: the package of the
-    lessons.
+    """Serve jobs that come over the socket ``control`` (its number) until it closes, as :func:`.forks.serve` does.
+    ``lessons``: the package of the lessons.
 
-    A job is the path of a JSON file, with two file descriptors: the socket to the learner's process, and a pipe on which
-    ``DONE`` or ``FAILED`` is said, with the reason. Its keys: ``lesson``, ``exercise``, ``source`` of the cell, ``card`` as
-    in a card file, ``order`` (a seed), ``core`` (the processor to run on, or None), ``seconds`` of processor time. Beside
-    it lies ``plan.npz``, and there the evidence is left.
+    A job's ``path`` is that of a JSON file; with it come two file descriptors: the socket to the learner's process, and a
+    pipe on which ``DONE``, ``GONE`` or ``FAILED`` is said, the last with the reason. Keys of the file: ``lesson``,
+    ``exercise``, ``source`` of the cell, ``card`` as in a card file, ``order`` (a seed), ``core`` (the processor to run on,
+    or None), ``seconds`` of processor time, ``memory_bytes``. Beside it lies ``plan.npz``, and there the evidence is left.
     """
     token = sys.stdin.readline().strip()
 
@@ -45,17 +46,7 @@ def main(control: str, lessons: str) -> None:
         say(BROKEN, traceback.format_exc())
         os._exit(1)
     say(READY)
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody asks how they ended: the pipe says what is to be said
-    while True:
-        text, handed, _, _ = socket.recv_fds(ears, 4096, 2)
-        if not text:
-            break
-        channel, done = handed
-        if os.fork() == 0:
-            ears.close()
-            _do(Path(os.fsdecode(text.rstrip(b"\n"))), lessons, channel, done)
-        os.close(channel)
-        os.close(done)
+    serve(ears, lambda job, fds: _do(Path(job["path"]), lessons, *fds))
     say(FINISHED)
     os._exit(0)
 
@@ -77,11 +68,10 @@ def _warm_up(lessons: str) -> None:
 def _do(path: Path, lessons: str, channel: int, done: int) -> None:
     """One job, in a process of its own; does not return."""
     try:
-        evidence = _ask(json.loads(path.read_text(encoding="utf-8")), path.parent, lessons, channel)
+        evidence, said = _ask(json.loads(path.read_text(encoding="utf-8")), path.parent, lessons, channel)
         folder = path.parent / EVIDENCE
         folder.mkdir()
         evidence.save(folder)
-        said = DONE
     except BaseException:
         said = FAILED + traceback.format_exc()[-4000:].encode(errors="replace")
     with contextlib.suppress(OSError):
@@ -101,7 +91,8 @@ def _ask(job: dict, folder: Path, lessons: str, channel: int):
     from .remote import RemoteStage, StageGone
 
     run_on(job["core"])
-    _limit_time(job["seconds"])
+    _limit("CPU", int(time.process_time() + job["seconds"]) + 10)
+    _limit("DATA", _data_bytes() + job["memory_bytes"])
     device = enable(card_from_json(job["card"]))
     exercise = importlib.import_module(lessons).find_lesson(job["lesson"]).exercises[job["exercise"]]
     plan = load_plan(folder / "plan.npz")
@@ -109,17 +100,28 @@ def _ask(job: dict, folder: Path, lessons: str, channel: int):
     try:
         stage = RemoteStage(Channel(socket.socket(fileno=channel)), precision=exercise.precision)
         stage.load(job["source"], exercise.name)
-        return gather(exercise, stage, plan, device, order=np.random.default_rng(job["order"]))
+        return gather(exercise, stage, plan, device, order=np.random.default_rng(job["order"])), DONE
     except CellError as error:
         evidence.error = str(error)
     except StageGone as error:
         evidence.error = f"its process ended before the checks were done ({error}): an os._exit or a crash in the cell?"
-    return evidence
+        return evidence, GONE
+    return evidence, DONE
 
 
-def _limit_time(seconds: float) -> None:
-    """No operator may keep this process at work for ever."""
-    with contextlib.suppress(ImportError, ValueError, OSError):
+def _limit(name: str, value: int) -> None:
+    """No operator may keep this process at work for ever, or take the memory of the others."""
+    with contextlib.suppress(ImportError, AttributeError, ValueError, OSError):
         import resource
 
-        resource.setrlimit(resource.RLIMIT_CPU, (int(time.process_time() + seconds) + 10,) * 2)
+        which = getattr(resource, f"RLIMIT_{name}")
+        hard = resource.getrlimit(which)[1]
+        value = value if hard == resource.RLIM_INFINITY else min(value, hard)
+        resource.setrlimit(which, (value, value))
+
+
+def _data_bytes() -> int:
+    """What this process has of the memory that RLIMIT_DATA counts (proc(5): VmData)."""
+    with contextlib.suppress(OSError, IndexError, ValueError):
+        return int(Path("/proc/self/status").read_text().partition("VmData:")[2].split()[0]) * 1024
+    return 0

@@ -6,6 +6,7 @@ decides on what was seen.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import importlib
 import math
@@ -21,7 +22,7 @@ import torch
 from ..course.checks import Verdict
 from ..course.evidence import Evidence, Plan
 from ..course.exercise import Exercise, Lesson
-from ..course.judge import judge
+from ..course.judge import Truth, judge
 from ..course.stub import handed_out
 from ..files import write_json
 from ..measure.device import VARIABLE
@@ -159,8 +160,14 @@ class Grader:
 
     def _grade(self, exercise: Exercise) -> Graded:
         plan = exercise.plan(seed_for(self.seed, exercise.name))
-        evidence = self._ask(exercise, plan)
-        verdicts = judge(exercise, plan, evidence)
+        truth, asked = Truth(exercise, self.device), threading.Event()
+        if not self._on_cuda:  # there it would take time from what is measured
+            threading.Thread(target=_find_out, args=(truth, plan, self._asker, asked), daemon=True).start()
+        try:
+            evidence = self._ask(exercise, plan)
+        finally:
+            asked.set()
+        verdicts = judge(exercise, plan, evidence, truth)
         if not math.isclose(math.fsum(verdict.points for verdict in verdicts), exercise.max_points):
             raise GradingError(f"the checks of {exercise.name} do not add up to its {exercise.max_points:g} points")
         return Graded(verdicts, evidence)
@@ -203,6 +210,18 @@ def known_exercises(lessons: str = "gapless.lessons") -> dict[str, list[str]]:
     """Lesson id → the names of its exercises, of every lesson in the package ``lessons``."""
     known = importlib.import_module(lessons).LESSONS
     return {lesson.id: list(lesson.exercises) for lesson in known.values()}
+
+
+def _find_out(truth: Truth, plan: Plan, asker: Asker, asked: threading.Event) -> None:
+    """Find out what is right while the learner's function is asked; what is left by then is left to the judge, and so is
+    what fails."""
+    while not asker.is_ready and not asked.wait(0.05):
+        pass  # the processes that are starting are waited for: they go first
+    with contextlib.suppress(Exception):
+        for case in (*plan.cases, *plan.trial):
+            if asked.is_set():
+                return
+            truth.of(case)
 
 
 def seed_for(seed: int, exercise: str) -> int:

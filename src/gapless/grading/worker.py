@@ -13,6 +13,7 @@ import os
 import socket
 import sys
 import traceback
+from collections.abc import Callable
 
 READY = "ready"
 FINISHED = "finished"
@@ -22,10 +23,10 @@ BROKEN = "broken"  # our own code failed, the learner's is not to blame
 def main(job: str, output: str) -> None:
     """Do the ``job`` (JSON) and end the process; what is printed goes to the file ``output``.
 
-    ``job``: ``channel``, the number of an open socket to the device; ``card``, as in a card file; ``core``, the processor
-    to run on; ``names`` and ``ask``, the
-    places (``module:function``) of what the cell finds defined and of how its function is called (None: as a function of
-    tensors).
+    ``job``: ``card``, as in a card file; ``names``, the place (``module:function``) of what the cell finds defined. For one
+    exercise ``channel``, the number of an open socket to the device; ``ask``, the place of how its function is called
+    (None: as a function of tensors); ``core``, the processor to run on, or None. For several ``control``, the number of a
+    socket: ``ask`` and ``core`` come over it with each, and the descriptors of its ``channel`` and of its output.
     """
     token = sys.stdin.readline().strip()
     said = take_over_streams(output)
@@ -34,13 +35,14 @@ def main(job: str, output: str) -> None:
         os.write(said, (json.dumps([token, word, text[-4000:]]) + "\n").encode())
 
     try:
-        serve = _prepare(json.loads(job))
+        todo = json.loads(job)
+        work = _prepare_many(todo, said) if "control" in todo else _prepare(todo)
     except BaseException:
         say(BROKEN, traceback.format_exc())
         os._exit(1)
     say(READY)
     with contextlib.suppress(EOFError, OSError):
-        serve()
+        work()
     say(FINISHED)
     # Not a plain exit: nothing the learner's code registered to run at the end has a say.
     os._exit(0)
@@ -59,8 +61,8 @@ def take_over_streams(log: str) -> int:
     return said
 
 
-def _prepare(job: dict):
-    """A function that does what the device's side asks for, until that is gone."""
+def _prepare(job: dict) -> Callable[[], None]:
+    """What does all that the device's side asks for, until that is gone."""
     import torch
 
     from ..vgpu.backend import enable
@@ -76,6 +78,37 @@ def _prepare(job: dict):
     run_on(job["core"])
     stage = _Stage(link, device, names, _find(job["ask"]) if job["ask"] else None)
     return stage.serve
+
+
+def _prepare_many(job: dict, said: int) -> Callable[[], None]:
+    """What forks a process for each exercise that it is told of."""
+    import torch
+    import torch._dynamo  # an optimizer's first step imports it, and it takes as long as PyTorch itself
+
+    from ..course import cells, plain, stage  # noqa: F401
+    from ..vgpu import link, wire  # noqa: F401
+    from ..vgpu.backend import enable
+    from ..vgpu.hardware.cardfile import card_from_json
+    from .forks import serve
+
+    torch.set_num_threads(1)  # a pool of threads would not live through a fork
+    enable(card_from_json(job["card"]))
+    _find(job["names"])()
+    control = socket.socket(fileno=job["control"])
+
+    def begin(message: dict, fds: list[int]) -> None:
+        channel, output = fds
+        os.close(said)
+        os.dup2(output, 1)
+        os.dup2(output, 2)
+        os.close(output)
+        _prepare({**job, **message, "channel": channel})()
+
+    def work() -> None:
+        control.send(b"r")  # from now on what is begun runs at once
+        serve(control, begin)
+
+    return work
 
 
 def _find(place: str):

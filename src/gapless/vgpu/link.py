@@ -198,7 +198,8 @@ class Link:
             message["changed"], self._changed = self._changed, []
         settings = _settings()
         if settings != self._settings:
-            self._settings = message["settings"] = settings
+            self._settings = settings
+            message["settings"] = [*settings[:-1], str(settings[-1]).removeprefix("torch.")]
         return message
 
     def _argument_encoder(self, wrappers: dict[int, VirtualTensor], hosts: list[torch.Tensor]) -> Encoder:
@@ -258,9 +259,9 @@ def _device(name: str) -> torch.device:
 
 def _settings() -> list:
     """The program's switches that decide which kernels a card runs."""
-    backends = torch.backends
-    return [backends.cuda.matmul.fp32_precision, backends.cudnn.conv.fp32_precision, backends.cudnn.rnn.fp32_precision,
-            str(torch.get_default_dtype()).removeprefix("torch.")]
+    # What torch.backends' properties ask too: this is done for each operator, and they take long.
+    get = torch._C._get_fp32_precision_getter
+    return [get("cuda", "matmul"), get("cuda", "conv"), get("cuda", "rnn"), torch.get_default_dtype()]
 
 
 def _wrappers(value) -> list[VirtualTensor]:

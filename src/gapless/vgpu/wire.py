@@ -16,6 +16,7 @@ import torch
 
 from .pinned import pin
 
+_ENCODE = json.JSONEncoder(separators=(",", ":")).encode
 _HEADER = struct.Struct("<II")
 LARGEST_TEXT_BYTES = 64 * 2**20
 LARGEST_BLOB_BYTES = 2**31
@@ -36,7 +37,7 @@ class Channel:
 
     def send(self, message, blob: bytes | bytearray = b"") -> None:
         """Raises OSError where the other side is gone, ValueError for what is no JSON or too large."""
-        text = json.dumps(message, separators=(",", ":")).encode()
+        text = _ENCODE(message).encode()
         if len(text) > LARGEST_TEXT_BYTES or len(blob) > LARGEST_BLOB_BYTES:
             raise ValueError("the message is too large")
         self._socket.sendall(_HEADER.pack(len(text), len(blob)) + text if not blob else
@@ -48,7 +49,7 @@ class Channel:
         text_length, blob_length = _HEADER.unpack(self._read(_HEADER.size))
         if text_length > LARGEST_TEXT_BYTES or blob_length > LARGEST_BLOB_BYTES:
             raise WireError("a message is too large")
-        text, blob = self._read(text_length), self._read(blob_length)
+        text, blob = self._read(text_length), self._read(blob_length) if blob_length else b""
         try:
             return json.loads(text), blob
         except (ValueError, RecursionError) as error:

@@ -11,7 +11,7 @@ from ...course.evidence import Case
 from ...course.exercise import Note, Trial
 from ...course.stage import Given
 from ...vgpu import Card
-from .workload import EVERY, ITERATIONS, LIMIT, WIDTH, make_network, rows_for
+from .workload import CHECKED, CHECKED_EVERY, LIMIT, WIDTH, make_network, rows_for
 
 # -- time_step --------------------------------------------------------------------------------------
 
@@ -103,8 +103,8 @@ def training_cases(seed: int) -> list[Case]:
 
 
 def _trial(rng: np.random.Generator, count: int) -> list[Case]:
-    rows, width = int(rng.integers(40, 57)), int(rng.integers(56, 73))
-    return [_training(rng, "a training", ITERATIONS, EVERY, LIMIT, rows=rows, width=width) for _ in range(count)]
+    rows, width, every = int(rng.integers(40, 57)), int(rng.integers(56, 73)), int(rng.integers(5, 8))
+    return [_training(rng, "a training", 2 * every, every, LIMIT, rows=rows, width=width) for _ in range(count)]
 
 
 def _slowdown(card: Card) -> float:
@@ -121,8 +121,8 @@ def full_training(device: torch.device) -> Callable[[], Given]:
     rows = rows_for(device)
     weights = [torch.randn(tuple(parameter.shape), device=device) / WIDTH**0.5 for parameter in make_network().parameters()]
     x, y = torch.randn(rows, WIDTH, device=device), torch.randn(rows, 1, device=device)
-    inputs = {"weights": weights, "x": [x] * ITERATIONS, "y": [y] * ITERATIONS}
-    return lambda: Given(inputs, {"every": EVERY, "limit": LIMIT})
+    inputs = {"weights": weights, "x": [x] * CHECKED, "y": [y] * CHECKED}
+    return lambda: Given(inputs, {"every": CHECKED_EVERY, "limit": LIMIT})
 
 
 NO_LINE = "no line"

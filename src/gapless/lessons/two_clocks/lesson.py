@@ -12,7 +12,7 @@ import torch
 
 from ...course.exercise import Exercise, Lesson, Program
 from . import cases, explain, functions, right, stage
-from .workload import ITERATIONS, WIDTH, rows_for, training_run
+from .workload import CHECKED, ITERATIONS, WIDTH, rows_for, training_run
 
 EXERCISES = (
     Exercise(
@@ -47,10 +47,10 @@ EXERCISES = (
         full=cases.full_training,
         trial=cases.TRAINING_TRIAL,
         points={"values": 3, "syncs": 3, "step_time": 2},
-        step_is=f"a call of {ITERATIONS} training steps",
-        # Read every 15: two waits, and one more for who reads in the background.
+        step_is=f"a call of {CHECKED} training steps",
+        # Read every 6: two waits, and one more for who reads in the background.
         max_syncs=3,
-        # Wide, for a real clock's noise: without waits it is 0.7 on the simulated A10G, with one a training step 0.77.
+        # Wide, for a real clock's noise: without waits it is 0.72 on the simulated A10G, with one a training step 0.77.
         max_time_ratio={"step_time": 0.85},
         hints=(
             "Three lines of the loop want a Python number or a yes or no from the device: the `if`, the `.item()`, the text "

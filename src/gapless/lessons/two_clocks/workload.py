@@ -11,7 +11,8 @@ from torch import nn
 from .rates import card_for
 
 WIDTH = 1024
-ITERATIONS, EVERY = 30, 15  # of one call of `train` at full size
+ITERATIONS, EVERY = 30, 15  # of one call of `train` in the table of the lesson's end
+CHECKED, CHECKED_EVERY = 12, 6  # and where it is checked at full size: shorter, as each check makes many calls
 LEARNING_RATE = 0.01
 LIMIT = 3.0  # of most trainings, small and large
 
