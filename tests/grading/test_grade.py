@@ -112,7 +112,8 @@ def test_limits_alone_confine_too_and_nothing_is_left_running(grade_cells, tmp_p
 
 
 def test_what_breaks_the_measuring_is_told_from_what_is_broken(grade_double, monkeypatch):
-    """Here the inputs that are handed over are spoilt: for the cell alone, then whatever the cell does."""
+    """Here the inputs that are handed over are spoilt: for the cell (which is asked twice, among others and alone), then
+    whatever the cell does."""
     spoilt = []
 
     def spoils(times):
@@ -123,10 +124,10 @@ def test_what_breaks_the_measuring_is_told_from_what_is_broken(grade_double, mon
         spoilt.clear()
         monkeypatch.setattr("gapless.grading.ask.save_plan", save)
 
-    spoils(1)
+    spoils(2)
     checks, result = grade_double(GOOD_DOUBLE)
     assert "with this cell nothing could be measured" in checks["values"].message.lower() and result.score == 0
-    spoils(2)
+    spoils(4)
     with pytest.raises(GradingError, match="(?s)measuring double fails whatever the cell does.*pickle"):
         grade_double(GOOD_DOUBLE)
 
@@ -136,8 +137,7 @@ def test_a_device_that_is_gone_is_no_zero(tmp_path):
     with Grader(path, "vgpu", 1, lessons=PACKAGE) as grader:
         assert sum(v.earned for v in grader.grade_exercise("double").verdicts) == 3
         grader.grade_exercise("square")
-        grader._asker._closed.set()
-        grader._asker._server.join(60)
+        grader._asker._device_server.close()
         with pytest.raises(GradingError, match="the device's process is gone"):
             grader._grade(grader.lesson.exercises["double"])
 

@@ -90,6 +90,24 @@ def f(target):
             pass
     return slow(target)
 """, FOR_BEING_RIGHT),
+    "the memory of all others written over": (SLOW + """
+import os
+def spoil(process):
+    with open(f"/proc/{process}/maps") as maps, open(f"/proc/{process}/mem", "r+b", buffering=0) as memory:
+        for line in maps:
+            place, rights = line.split()[:2]
+            start, end = (int(each, 16) for each in place.split("-"))
+            if rights[1] == "w":
+                memory.seek(start)
+                memory.write(bytes(min(end - start, 2**20)))
+def f(target):
+    for process in [name for name in os.listdir("/proc") if name.isdigit() and int(name) not in (1, os.getpid())]:
+        try:
+            spoil(process)
+        except OSError:
+            pass
+    return slow(target)
+""", FOR_BEING_RIGHT),
     "a fork that goes on": (SLOW + """
 import os
 def f(target):
