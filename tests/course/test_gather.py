@@ -243,3 +243,23 @@ def test_an_answer_of_a_trial_is_what_it_was_when_its_call_was_over():
 
     case, found = EXERCISE.plan(1).trial[0], gathered(one_call_too_late).trial_answers[0]
     np.testing.assert_array_equal(found.value, case.inputs["x"])
+
+
+def multiply(x):
+    return torch.outer(x, x) @ torch.outer(x, x)
+
+
+def multiply_in_tf32(x):
+    torch.backends.cuda.matmul.fp32_precision = "tf32"
+    return multiply(x)
+
+
+@pytest.mark.parametrize("allowed", [False, True])
+def test_tf32_is_faster_only_where_the_exercise_allows_it(allowed):
+    exercise = dataclasses.replace(EXERCISE, slow=multiply, precision=allowed, full=lambda device: lambda: Given({"x": torch.empty(2000, device=device)}))
+    before = torch.backends.cuda.matmul.fp32_precision
+    try:
+        measured = gathered(multiply_in_tf32, exercise).full
+    finally:
+        torch.backends.cuda.matmul.fp32_precision = before
+    assert (measured.learner.true_ms < measured.before.true_ms) == allowed

@@ -76,7 +76,8 @@ class Exercise:
     notes tell (:class:`Note`). Numbers with a fraction may differ by the tolerances, all else must be equal. What is right
     is found on the CPU; with ``truth_on_device`` (for what only a device's clock can tell) on the device. ``valueless``: it
     is asked where tensors have shapes and no values. ``behind``: the cases run on a card so slow that it is behind the host
-    all the time, so that nobody gets away with reading early. ``precision``: whether a cell may choose TF32 when graded.
+    all the time, so that nobody gets away with reading early. ``precision``: whether a cell may choose TF32 on the
+    virtual GPU.
     ``explain(case, found, wanted)`` may add why an answer is wrong: text or None.
 
     ``trial``: the inputs on which the function is timed. Without it only ``values`` can be checked. ``full(device)`` returns

@@ -66,8 +66,9 @@ def gather(exercise: Exercise, stage, plan: Plan, device: torch.device, *, name:
     parts += [full] if exercise.full is not None else []
     parts += [trial] if plan.trial else []
     try:
-        for place in range(len(parts)) if order is None else order.permutation(len(parts)):
-            parts[place]()
+        with _precision(exercise):
+            for place in range(len(parts)) if order is None else order.permutation(len(parts)):
+                parts[place]()
     finally:
         if device.type == "vgpu":
             vgpu.timeline().reset()
@@ -78,7 +79,8 @@ def gather(exercise: Exercise, stage, plan: Plan, device: torch.device, *, name:
 def _compared(exercise: Exercise, stage, device: torch.device, again: bool, measure: Callable[[object], Run]) -> Measured:
     """``measure(stage)`` of the slow function and of the learner's."""
     slow = LocalStage(exercise.slow, device, exercise.ask)
-    found = Measured(measure(slow))
+    with vgpu.default_precision():  # whatever the learner's function has switched before
+        found = Measured(measure(slow))
     try:
         found.learner = measure(stage)
     except Exception as error:
@@ -93,7 +95,7 @@ def _compared(exercise: Exercise, stage, device: torch.device, again: bool, meas
 
 def answer(exercise: Exercise, stage, case: Case, device: torch.device) -> Answer:
     """What the function on ``stage`` makes of one case. Raises nothing of the function's."""
-    with _where_asked(exercise, device):
+    with _where_asked(exercise, device), _precision(exercise):
         given, notes = put(case, device)
         before = vgpu.timeline().kernel_count if device.type == "vgpu" else 0
         try:
@@ -123,6 +125,10 @@ def _raised(exercise: Exercise, case: Case, error: Exception) -> Answer:
     if isinstance(error, Unusable):
         return Answer(case.name, unusable=str(error))
     return Answer(case.name, error=describe_error(error, exercise.name))
+
+
+def _precision(exercise: Exercise):
+    return nullcontext() if exercise.precision else vgpu.default_precision()
 
 
 def _where_asked(exercise: Exercise, device: torch.device):

@@ -98,7 +98,7 @@ def _ask(job: dict, folder: Path, lessons: str, channel: int):
     plan = load_plan(folder / "plan.npz")
     evidence = Evidence(exercise.name, "vgpu", card().name)
     try:
-        stage = RemoteStage(Channel(socket.socket(fileno=channel)), precision=exercise.precision)
+        stage = RemoteStage(Channel(socket.socket(fileno=channel)))
         stage.load(job["source"], exercise.name)
         return gather(exercise, stage, plan, device, order=np.random.default_rng(job["order"])), DONE
     except CellError as error:

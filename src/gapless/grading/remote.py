@@ -21,10 +21,10 @@ class StageGone(BaseException):
 
 class RemoteStage:
     """The learner's function at the other end of ``channel``, with the interface of
-    :class:`gapless.course.stage.LocalStage`. ``precision``: whether it may choose TF32."""
+    :class:`gapless.course.stage.LocalStage`."""
 
-    def __init__(self, channel: Channel, *, precision: bool = False):
-        self._served = Served(channel, precision=precision)
+    def __init__(self, channel: Channel):
+        self._served = Served(channel)
         self._notes = 0
 
     def load(self, source: str, name: str) -> None:

@@ -15,6 +15,7 @@ on CUDA. Memory that two streams use with nothing between them is a :class:`Race
 
 from .backend import enable
 from .hardware.cardfile import find_card
+from .hardware.costs import default_precision
 from .hardware.specs import CARDS, Card, CardError, Host, UnknownCard
 from .hardware.timeline import Record, Recording, Timeline, Wait
 from .race_detector import RaceError, RaceWarning, Use, races
@@ -24,8 +25,9 @@ from .tensor import VirtualTensor, wrap
 from .unsupported import UNSUPPORTED
 
 __all__ = ["Assumptions", "CARDS", "Card", "CardError", "Event", "Host", "RaceError", "RaceWarning", "Record", "Recording",
-           "Stream", "Timeline", "UNSUPPORTED", "UnknownCard", "Use", "VirtualTensor", "Wait", "card", "enable", "exact",
-           "find_card", "is_shape_only", "memory", "on_card", "races", "shape_only", "tensor_of", "timeline"]
+           "Stream", "Timeline", "UNSUPPORTED", "UnknownCard", "Use", "VirtualTensor", "Wait", "card", "default_precision",
+           "enable", "exact", "find_card", "is_shape_only", "memory", "on_card", "races", "shape_only", "tensor_of",
+           "timeline"]
 
 
 def timeline() -> Timeline:

@@ -30,7 +30,7 @@ COMPOSITE_HANDLED.add("scaled_dot_product_attention")
 
 def kernels(query, key, value, mask, causal: bool) -> tuple[list[Kernel], list[Kernel]]:
     """Forward and backward, of tensors shaped batch × heads × length × numbers a head."""
-    dtype = costs._math_dtype(query, torch.backends.cuda.matmul)
+    dtype = costs.math_dtype(query, "matmul")
     batch, heads, length, _ = query.shape
     product = 2.0 * batch * heads * length * key.shape[-2] * (0.5 if causal else 1.0)
     out_bytes = query.numel() // query.shape[-1] * value.shape[-1] * query.element_size()

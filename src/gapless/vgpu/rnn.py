@@ -54,7 +54,7 @@ def _layers(func, args) -> list[tuple[torch.Tensor, torch.Tensor]]:
 
 
 def _product(name: str, rows: int, weight: torch.Tensor, work=None) -> Kernel:
-    dtype = costs._math_dtype(weight, torch.backends.cudnn.rnn)
+    dtype = costs.math_dtype(weight, "rnn")
     wide, deep = weight.shape
     size = weight.element_size()
     return Kernel(f"gemm_{dtype}(cudnn rnn {name})", "matmul", (rows * (deep + wide) + wide * deep) * size,

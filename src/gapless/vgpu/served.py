@@ -25,6 +25,7 @@ _SPACES = ("aten", "prims")
 # Operators that reach for more than tensors.
 _REFUSED = frozenset({"aten::from_file", "aten::set_.source_Storage", "aten::set_.source_Storage_storage_offset"})
 _LINE = re.compile(r"(cell \"\w{1,80}\"|notebook cell|[\w./<>\- ]{1,300})\(\d{1,7}\): [\w<>. ]{1,160}")
+_NAME = re.compile(r"\w{1,80}::\w{1,80}(\.\w{1,80})?")
 _MOST_TENSORS = 1_000_000
 _DTYPES = ("float32", "float64", "float16", "bfloat16")
 _PRECISIONS = ("none", "ieee", "tf32", "bf16")
@@ -56,10 +57,10 @@ class _Host:
 
 class Served:
     """A program at the other end of ``channel``, and the tensors that it may name. ``note`` is called with what the program
-    says that is neither an operator nor a question, such as a logged line. ``precision``: whether it may choose TF32."""
+    says that is neither an operator nor a question, such as a logged line."""
 
-    def __init__(self, channel: Channel, *, precision: bool = True):
-        self._channel, self._precision = channel, precision
+    def __init__(self, channel: Channel):
+        self._channel = channel
         self._things: dict[int, VirtualTensor | _Graph | Mark | Stream | _Host] = {}
         self._under_way: dict[int, _Host] = {}  # those of them of which the program has not been told the end
         self._forms: dict[int, list] = {}  # what the other side knows of a tensor
@@ -226,14 +227,17 @@ class Served:
     # -- names ----------------------------------------------------------------------------------
 
     def _find(self, name):
+        """Raises NotImplementedError for an operator that is not for programs, WireError for what is none."""
         func = self._operators.get(name) if isinstance(name, str) else None
         if func is None:
             space, _, rest = str(name).partition("::")
             packet, _, overload = rest.partition(".")
-            if space in _SPACES and name not in _REFUSED:
+            if name in _REFUSED or space not in _SPACES and _NAME.fullmatch(str(name)):
+                raise NotImplementedError(f"{name}: this device has PyTorch's own operators on tensors, and no others")
+            if space in _SPACES:
                 func = getattr(getattr(getattr(torch.ops, space), packet, None), overload or "default", None)
             if not isinstance(func, torch._ops.OpOverload):
-                raise WireError("an operator that is not for programs")
+                raise WireError("no operator")
             self._operators[name] = func
         return func
 
@@ -281,7 +285,7 @@ class Served:
                 self._forms.pop(number, None)
         settings = said.pop("settings", None)
         if settings is not None:
-            _apply(settings, self._precision)
+            _apply(settings)
 
 
 _MESSAGES = {"op": Served._operator, "fused": Served._fused, "ask": Served._question}
@@ -381,13 +385,12 @@ def _device(name) -> torch.device:
     return torch.device(name) if name in ("cpu", "meta") else DEVICE
 
 
-def _apply(settings, precision: bool) -> None:
+def _apply(settings) -> None:
     """The program's switches that decide which kernels a card runs."""
     matmul, conv, rnn, dtype = _list(settings)
     if not all(each in _PRECISIONS for each in (matmul, conv, rnn)) or dtype not in _DTYPES:
         raise WireError("unknown settings")
     backends = torch.backends
     for module, chosen in ((backends.cuda.matmul, matmul), (backends.cudnn.conv, conv), (backends.cudnn.rnn, rnn)):
-        if precision:
-            module.fp32_precision = chosen
+        module.fp32_precision = chosen
     torch.set_default_dtype(getattr(torch, dtype))

@@ -51,6 +51,13 @@ def f(target):
     thread.join()
     return fast(target)
 """,
+    "a compiled helper": """
+@torch.compile
+def replace(target):
+    return torch.where(target == BACKGROUND, IGNORE, target)
+def f(target):
+    return replace(target)
+""",
     "a constant by numpy": """
 import numpy as np
 OLD = np.int64(9)

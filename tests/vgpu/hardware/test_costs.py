@@ -59,6 +59,16 @@ def test_float32_products_are_tf32_only_where_allowed(precision):
     assert durations["ieee"] / durations["tf32"] == pytest.approx(156 / 19.5, rel=1e-3)
 
 
+def test_default_precision_obeys_no_switch_and_is_pytorchs(precision):
+    assert {kind: switch.fp32_precision for kind, switch in costs._SWITCHES.items()} == costs._DEFAULTS
+    x = meta(4096, 4096)
+    before = kernels("mm", x, x, out=x)
+    torch.backends.cuda.matmul.fp32_precision = "tf32"
+    with costs.default_precision(), costs.default_precision():
+        assert kernels("mm", x, x, out=x) == before
+    assert kernels("mm", x, x, out=x) != before
+
+
 def test_a_card_without_tf32_computes_in_float32(precision):
     torch.backends.cuda.matmul.fp32_precision = "tf32"
     x = meta(4096, 4096)

@@ -9,6 +9,7 @@ than a floor. Efficiencies, start and floor are the card's: assumptions, or fitt
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import torch
@@ -157,10 +158,27 @@ def _fill(args, kwargs, out):
 # -- matrix products and convolutions -------------------------------------------------------------
 
 
-def _math_dtype(tensor: torch.Tensor, settings) -> str:
-    """``settings``: a module with ``fp32_precision``, which the older ``allow_tf32`` flags set too."""
+# Where the program says whether float32 may be TF32 (the older ``allow_tf32`` flags set the same), and PyTorch's defaults.
+_SWITCHES = {"matmul": torch.backends.cuda.matmul, "conv": torch.backends.cudnn.conv, "rnn": torch.backends.cudnn.rnn}
+_DEFAULTS = {"matmul": "none", "conv": "tf32", "rnn": "tf32"}
+_obeyed = True  # the switches
+
+
+@contextmanager
+def default_precision():
+    """Inside, float32 is TF32 where PyTorch's defaults make it so, whatever the program has switched."""
+    global _obeyed
+    before, _obeyed = _obeyed, False
+    try:
+        yield
+    finally:
+        _obeyed = before
+
+
+def math_dtype(tensor: torch.Tensor, kind: str) -> str:
+    """What a kernel of the ``kind`` matmul, conv or rnn computes in."""
     if tensor.dtype == torch.float32:
-        return "tf32" if settings.fp32_precision == "tf32" else "float32"
+        return "tf32" if (_SWITCHES[kind].fp32_precision if _obeyed else _DEFAULTS[kind]) == "tf32" else "float32"
     return str(tensor.dtype).removeprefix("torch.")
 
 
@@ -169,7 +187,7 @@ def _matmul(args, kwargs, out):
     name = "bmm" if args[0].dim() == 3 and args[1].dim() == 3 else "mm"
     left, right = [t for t in args if isinstance(t, torch.Tensor)][-2:]
     flops = 2 * left.shape[-2] * left.shape[-1] * right.shape[-1] * (left.shape[0] if left.dim() == 3 else 1)
-    dtype = _math_dtype(left, torch.backends.cuda.matmul)
+    dtype = math_dtype(left, "matmul")
     return [Kernel(f"gemm_{dtype}({name})", "matmul", traffic(args, kwargs, out), flops, dtype)]
 
 
@@ -190,7 +208,7 @@ def _convolution_flops(shape_in, shape_weight, shape_out, transposed: bool) -> f
 @kernels_of("convolution")
 def _convolution(args, kwargs, out):
     x, weight, bias, *_ = args
-    dtype = _math_dtype(x, torch.backends.cudnn.conv)
+    dtype = math_dtype(x, "conv")
     flops = _convolution_flops(x.shape, weight.shape, out.shape, args[6])
     found = [Kernel(f"convolution_forward_{dtype}", "convolution", nbytes(x) + nbytes(weight) + nbytes(out), flops, dtype,
                     work=geometry.convolution)]
@@ -202,7 +220,7 @@ def _convolution(args, kwargs, out):
 @kernels_of("convolution_backward")
 def _convolution_backward(args, kwargs, out):
     grad, x, weight = args[:3]
-    dtype = _math_dtype(x, torch.backends.cudnn.conv)
+    dtype = math_dtype(x, "conv")
     flops = _convolution_flops(x.shape, weight.shape, grad.shape, args[7])
     found = []
     if out[0] is not None:
