@@ -258,6 +258,7 @@ def multiply_in_tf32(x):
 def test_tf32_is_faster_only_where_the_exercise_allows_it(allowed):
     exercise = dataclasses.replace(EXERCISE, slow=multiply, precision=allowed, full=lambda device: lambda: Given({"x": torch.empty(2000, device=device)}))
     before = torch.backends.cuda.matmul.fp32_precision
+    gapless.device("vgpu:a100")  # TF32 is no faster on an A10G
     try:
         measured = gathered(multiply_in_tf32, exercise).full
     finally:
