@@ -13,7 +13,7 @@ from nbgrader.preprocessors import (
 
 from gapless.course.stub import YOUR_VERSION
 from gapless.grading.autograde import use_keeping_autograde
-from gapless.grading.collect import CarefulCollect
+from gapless.grading.exchange import CarefulCollect, CarefulReleaseFeedback
 from gapless.grading.export import TrueCsv
 from gapless.grading.preprocessors import GradeWithPapermill, RestoreLesson
 
@@ -34,6 +34,7 @@ c.Autograde.autograde_preprocessors = [GradeWithPapermill, CheckCellMetadata]
 use_keeping_autograde()
 # One folder that cannot be copied stops nobody else's.
 c.ExchangeFactory.collect = CarefulCollect
+c.ExchangeFactory.release_feedback = CarefulReleaseFeedback
 
 # A missing score is no 0.
 c.ExportApp.plugin_class = TrueCsv

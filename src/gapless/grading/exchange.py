@@ -1,12 +1,13 @@
-"""nbgrader's collect, which one learner's folder cannot stop for the class."""
+"""nbgrader's exchange, which one learner's folder cannot stop for the class."""
 
 from __future__ import annotations
 
+import glob
 import os
 import shutil
 from pathlib import Path
 
-from nbgrader.exchange.default import ExchangeCollect
+from nbgrader.exchange.default import ExchangeCollect, ExchangeReleaseFeedback
 
 from ..files import read_regular
 from .standing import BOOKKEEPING, LARGEST_BOOKKEEPING
@@ -39,3 +40,23 @@ class CarefulCollect(ExchangeCollect):
                 except OSError as another:
                     self.log.warning("%s of %s is not collected: %s", name, place.parent.name, another)
         os.replace(new, place)
+
+
+class CarefulReleaseFeedback(ExchangeReleaseFeedback):
+    """Releases everybody's pages that there is a way to release. The exchange knows a learner's by the secret that came
+    with what they handed in; who has none is named, the others follow, and the exit status is 1."""
+
+    def copy_files(self):
+        folders = {Path(page).parent for page in glob.glob(os.path.join(self.src_path, "*.html"))}
+        without = {folder for folder in folders if not all((folder / name).is_file() for name in BOOKKEEPING)}
+        told = self.coursedir.student_id_exclude
+        students = sorted(folder.parent.name for folder in without)
+        self.coursedir.student_id_exclude = ",".join([*filter(None, [told]), *students])
+        try:
+            super().copy_files()
+        finally:
+            self.coursedir.student_id_exclude = told
+        left = [student for student in students if student not in told.split(",")]
+        if left:
+            self.fail(f"not released, as it was not handed in through the exchange: {', '.join(left)}. Their pages are in "
+                      f"{self.src_path}: give them yourself")

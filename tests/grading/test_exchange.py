@@ -37,3 +37,27 @@ def test_one_learners_folder_stops_nobody_elses(tmp_path):
     course.nbgrader("autograde", LESSON, check=False)
     # What could be collected is graded, and who has nothing there is told so.
     assert {student: row["state"] for student, row in course.summary().items()} == {"ann": "graded", "bob": "failed", "cleo": "graded"}
+
+
+def test_who_handed_in_by_other_ways_stops_nobody_elses_page(tmp_path):
+    exchange = tmp_path / "exchange"
+    exchange.mkdir(mode=0o777)
+    exchange.chmod(0o777)
+    (tmp_path / "class").mkdir()
+    course = Course(tmp_path / "class", quick=True)
+    with open(course.root / "nbgrader_config.py", "a") as config:
+        config.write(f"\nc.Exchange.root = {str(exchange)!r}\n")
+    course.nbgrader("generate_assignment", LESSON)
+    for student in ("ann", "bob", "cleo"):
+        folder = course.root / "submitted" / student / LESSON
+        write(notebook(GOOD_DOUBLE, GOOD_SQUARE), folder / f"{LESSON}.ipynb")
+        if student != "ann":
+            write(TIME, folder / "timestamp.txt")
+            write(f"secret of {student}", folder / "submission_secret.txt")
+    course.nbgrader("autograde", LESSON)
+    course.nbgrader("generate_feedback", LESSON)
+    done = course.nbgrader("release_feedback", LESSON, check=False)
+    assert done.returncode == 1 and "not handed in through the exchange: ann." in done.stderr
+    assert len(list((exchange / "gapless" / "feedback").glob("*.html"))) == 2
+    done = course.nbgrader("release_feedback", LESSON, "--CourseDirectory.student_id_exclude=ann")
+    assert done.returncode == 0
