@@ -7,6 +7,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from gapless import vgpu
 from gapless.course.evidence import Case, Evidence
 from gapless.course.exercise import Exercise
 from gapless.course.gather import gather
@@ -75,6 +76,18 @@ def test_doing_less_when_measured_is_found_out():
         return F.cross_entropy(hidden[valid] @ head.T, target[valid])
 
     verdict = grade("sparse_head_loss", lazy)["step_time"]
+    assert verdict.outcome == "fail" and "does less than where its values are checked" in verdict.message
+
+
+def test_doing_less_in_the_calls_that_are_not_profiled_is_found_out():
+    good = solution("02_masked_loss")["sparse_head_loss"]
+
+    def shy(hidden, head, target, max_valid):
+        if hidden.shape[0] > 1000 and vgpu.timeline().recording is None:
+            return hidden.sum() * 0 + head.sum() * 0
+        return good(hidden, head, target, max_valid)
+
+    verdict = grade("sparse_head_loss", shy)["step_time"]
     assert verdict.outcome == "fail" and "does less than where its values are checked" in verdict.message
 
 

@@ -94,9 +94,9 @@ class Run:
 
     ``host_ms``: from the call until it returns, the device having work queued before it.
     ``true_ms``: time per step over a run of many, synchronised at both ends. On a real GPU both
-    are medians and ``samples_ms`` holds every true step time; on the virtual GPU they are exact. ``most_waits``: of one
-    call, of all that there were, on the virtual GPU; ``trace`` is of some of them. ``aside``: what was done outside the
-    calls.
+    are medians and ``samples_ms`` holds every true step time; on the virtual GPU they are exact. ``most_waits``,
+    ``fewest_kernels``: of one call, of all that there were, on the virtual GPU; ``trace`` is of some of them. ``aside``:
+    what was done outside the calls.
     """
 
     host_ms: float
@@ -104,6 +104,7 @@ class Run:
     samples_ms: list[float]
     trace: Trace
     most_waits: int = 0
+    fewest_kernels: int = 0
     aside: Aside = field(default_factory=Aside)
 
     @cached_property
@@ -176,7 +177,8 @@ class Evidence:
                 for name, run in measured.runs.items():
                     run.trace.write(folder / f"{size}.{name}.trace.json")
                     plain[size][name] = {"host_ms": run.host_ms, "true_ms": run.true_ms, "samples_ms": run.samples_ms,
-                                         "most_waits": run.most_waits, "aside": asdict(run.aside)}
+                                         "most_waits": run.most_waits, "fewest_kernels": run.fewest_kernels,
+                                         "aside": asdict(run.aside)}
         with open(folder / "arrays.npz", "wb") as file:
             np.savez(file, **arrays)
         temporary = folder / "evidence.json.tmp"
@@ -231,7 +233,7 @@ def _unpack(row: dict, prefix: str, arrays: dict[str, np.ndarray]) -> Answer:
 def _run(numbers: dict, trace: Path) -> Run:
     return Run(host_ms=float(numbers["host_ms"]), true_ms=float(numbers["true_ms"]),
                samples_ms=[float(x) for x in numbers["samples_ms"]], trace=_trace(trace),
-               most_waits=int(numbers["most_waits"]),
+               most_waits=int(numbers["most_waits"]), fewest_kernels=int(numbers["fewest_kernels"]),
                aside=Aside(**{name: int(number) for name, number in numbers["aside"].items()}))
 
 

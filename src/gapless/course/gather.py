@@ -244,18 +244,20 @@ def _timed(step: Callable[[], object], device: torch.device) -> Run:
     if simulated:
         vgpu.timeline().reset()
     synchronize(device)
-    waits = [0]
+    waits, kernels = [0], []
 
     def counted():
+        before = vgpu.timeline().kernel_count
         waits.append(0)
         step()
         waits.append(0)  # what the stopwatch waits for is nobody's
+        kernels.append(vgpu.timeline().kernel_count - before)
 
     # Each call counts, whether it is profiled or not: which they are is no secret to who counts his calls.
     with _hooked(device, lambda wait: waits.append(waits.pop() + 1)):
         time = time_step(counted, device=device, **(SIMULATED if simulated else MEASURED))
         trace = profile(counted, device=device, **PROFILED)
-    return Run(time.host_ms, time.true_ms, list(time.samples_ms), trace, max(waits[1::2]))
+    return Run(time.host_ms, time.true_ms, list(time.samples_ms), trace, max(waits[1::2]), min(kernels))
 
 
 @contextmanager

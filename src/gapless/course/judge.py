@@ -321,11 +321,11 @@ def _shirked(evidence: Evidence) -> str | None:
     full, trial = evidence.full, evidence.trial
     shares = [measured.learner.report.device_busy_ms / max(measured.before.report.device_busy_ms, 1e-9)
               for measured in (full, trial)]
-    launched = [measured.learner.report.kernels / max(measured.before.report.kernels, 1) for measured in (full, trial)]
+    launched = [measured.learner.fewest_kernels / max(measured.before.fewest_kernels, 1) for measured in (full, trial)]
     if not evidence.simulated or (shares[0] > _SHIRKED * shares[1] and launched[0] > _SHIRKED * launched[1]):
         return None
-    return (f"At the article's size it does less than where its values are checked: {full.learner.report.kernels:g} kernels "
-            f"a call there, {trial.learner.report.kernels:g} on the smaller inputs. What does nothing is fast: that time "
+    return (f"At the article's size it does less than where its values are checked: {full.learner.fewest_kernels} kernels "
+            f"a call there, {trial.learner.fewest_kernels} on the smaller inputs. What does nothing is fast: that time "
             "cannot count. A function has to do the same at every size.")
 
 
