@@ -6,7 +6,7 @@ import re
 
 import torch
 
-from . import arrivals, backward_streams, inputs, processes, race_detector, random_numbers, shapes
+from . import arrivals, backward_streams, custom_operators, inputs, processes, race_detector, random_numbers, shapes
 from .hardware import costs, geometry, syncs
 from .hardware.memory import OutOfMemory
 from .state import state
@@ -38,7 +38,7 @@ class Operator:
     """What dispatch needs to know of an ``OpOverload``, worked out once."""
 
     __slots__ = ("func", "name", "full_name", "is_view", "mutates", "reshapes", "handler", "multi_tensor", "composite",
-                 "is_empty", "makes_new", "written")
+                 "is_custom", "is_empty", "makes_new", "written")
     known: dict = {}
 
     def __init__(self, func):
@@ -60,6 +60,7 @@ class Operator:
         # Autograd takes these apart before they get here; in inference mode there is no autograd to do it.
         self.composite = self.name not in COMPOSITE_HANDLED and torch._C._dispatch_has_kernel_for_dispatch_key(
             func.name(), "CompositeImplicitAutograd")
+        self.is_custom = custom_operators.is_custom(func)
 
 
 def dispatch(func, args, kwargs):
@@ -69,6 +70,8 @@ def dispatch(func, args, kwargs):
         operator = Operator.known[func] = Operator(func)
     if operator.composite:
         return func.decompose(*args, **kwargs)
+    if operator.is_custom:
+        return custom_operators.run(func, args, kwargs)
     if state.foreign:
         processes.check(args, kwargs)
     if state.link is not None:

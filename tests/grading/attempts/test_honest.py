@@ -51,6 +51,31 @@ def f(target):
     thread.join()
     return fast(target)
 """,
+    "an operator of one's own": """
+@torch.library.custom_op("mine::replace", mutates_args=())
+def replace(target: torch.Tensor) -> torch.Tensor:
+    return torch.where(target == 9, -1, target)
+def f(target):
+    return replace(target)
+""",
+    "a graph of torch.fx": """
+import torch.fx
+class Replace(nn.Module):
+    def forward(self, target):
+        return target.masked_fill(target.eq(9), -1)
+f = torch.fx.symbolic_trace(Replace())
+""",
+    "TorchScript": """
+@torch.jit.script
+def replace(target):
+    return torch.where(target == 9, torch.full_like(target, -1), target)
+def f(target):
+    return replace(target)
+""",
+    "a batch of scalars": """
+def f(target):
+    return torch.vmap(lambda each: torch.where(each == BACKGROUND, IGNORE, each))(target.reshape(-1)).reshape(target.shape)
+""",
     "a compiled helper": """
 @torch.compile
 def replace(target):
