@@ -47,9 +47,9 @@ def read_regular(path: str | os.PathLike, limit_bytes: int, follow_links: bool =
     # Absent on Windows, where there is nothing to wait for and links are rare.
     flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
     if not follow_links:
-        if not hasattr(os, "O_NOFOLLOW") and os.path.islink(path):
+        if os.path.islink(path):
             raise OSError(errno.ELOOP, "it is a link", os.fspath(path))
-        flags |= getattr(os, "O_NOFOLLOW", 0)
+        flags |= getattr(os, "O_NOFOLLOW", 0)  # it may have become one since
     with open(os.open(path, flags), "rb") as file:
         found = os.fstat(file.fileno())
         if not stat.S_ISREG(found.st_mode):

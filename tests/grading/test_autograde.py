@@ -47,7 +47,7 @@ HANDED_IN = {  # student → the state, and words of the reason
     "ann": ("graded", ""), "bob": ("graded", ""), "-mo é": ("graded", ""), "kim": ("graded", ""), "ned": ("graded", ""),
     "ada, lady": ("graded", ""),
     "cleo": ("failed", "not a regular file"), "dan": ("failed", "is not JSON"), "eve": ("failed", "folder"),
-    "fay": ("failed", "symbolic links"), "gus": ("failed", "hand in 77_toy.ipynb"), "hal": ("failed", "not a regular file"),
+    "fay": ("failed", "it is a link"), "gus": ("failed", "hand in 77_toy.ipynb"), "hal": ("failed", "it is a link"),
     "ida": ("failed", "none of the exercises"), "jo": ("failed", "2 notebooks"), "oz": ("failed", "format 3"),
     "quin": ("failed", "not JSON"), "rob": ("failed", "cannot be read"), "sue": ("failed", "no time"),
     "tom": ("failed", "no folder"), "uma": ("failed", "none of the exercises"),
@@ -79,7 +79,7 @@ def odd_class(tmp_path_factory):
     (folder("eve") / f"{LESSON}.ipynb").mkdir()
     (folder("fay") / f"{LESSON}.ipynb").symlink_to(f"{LESSON}.ipynb")
     folder("gus")
-    (folder("hal") / f"{LESSON}.ipynb").symlink_to("/dev/zero")
+    (folder("hal") / f"{LESSON}.ipynb").symlink_to(course.root / "submitted" / "ann" / LESSON / f"{LESSON}.ipynb")
     course.submit("ida", notebook("# exercise: cube\n"))
     course.submit("jo", GOOD, "a.ipynb")
     course.submit("jo", SLOW, "b.ipynb")

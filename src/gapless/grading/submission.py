@@ -81,13 +81,14 @@ def read_notebook(path: str | os.PathLike) -> dict:
     return parse_notebook(read_notebook_bytes(path), path)
 
 
-def read_notebook_bytes(path: str | os.PathLike) -> bytes:
-    """What is in the file. Raises SubmissionError where it is no file that can be read, or too large."""
+def read_notebook_bytes(path: str | os.PathLike, follow_links: bool = True) -> bytes:
+    """What is in the file. ``follow_links``: whether ``path`` itself may be a symbolic link. Raises SubmissionError where
+    it is no file that can be read, or too large."""
     path = Path(path)
     if path.is_dir():
         raise SubmissionError(f"{path} is a folder: name the notebook (.ipynb) in it")
     try:
-        return read_regular(path, _LARGEST_FILE)
+        return read_regular(path, _LARGEST_FILE, follow_links)
     except OSError as error:
         if error.errno == errno.EFBIG:
             raise SubmissionError(f"{path}: {error.strerror}. Clear the notebook's outputs and save it again") from None
@@ -224,9 +225,10 @@ def plain_notebook(notebook: dict) -> dict:
 
 
 def _read_named(path: Path) -> tuple[bytes, dict]:
-    """What is in the file, and the same as JSON; errors call it by its name alone, which is all the learner knows."""
+    """What is in the file, which must be no link to somebody else's, and the same as JSON; errors call it by its name
+    alone, which is all the learner knows."""
     try:
-        content = read_notebook_bytes(path)
+        content = read_notebook_bytes(path, follow_links=False)
     except SubmissionError as error:
         raise SubmissionError(str(error).replace(str(path), path.name, 1)) from None
     return content, parse_notebook(content, path.name)
