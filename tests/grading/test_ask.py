@@ -12,7 +12,7 @@ import gapless
 from gapless.course.evidence import Evidence
 from gapless.course.judge import judge
 from gapless.grading import ask
-from gapless.grading.ask import Broken, DeviceBehind, Ended, OwnProcess
+from gapless.grading.ask import AskAlone, Broken, DeviceBehind, Ended, OwnProcess
 from gapless.grading.confine import Ending, GradingError, Limits, require_confinement
 
 from .toy import GOOD_DOUBLE, PACKAGE, SLOW_DOUBLE
@@ -33,6 +33,17 @@ def asker(request):
     return make
 
 
+def told(asking, source, seconds=None):
+    """What is said of a cell that comes to no good end."""
+    try:
+        try:
+            return asking.ask(EXERCISE, PLAN, source, 1).error
+        except AskAlone:
+            return asking.ask(EXERCISE, PLAN, source, 1, alone=True).error
+    except Ended as end:
+        return str(end)
+
+
 @pytest.mark.parametrize("kind", [DeviceBehind, OwnProcess])
 def test_both_ways_see_the_same(asker, kind):
     asking = asker(kind)
@@ -49,11 +60,7 @@ def test_both_ways_see_the_same(asker, kind):
 def test_an_end_of_the_process_is_told(asker, kind):
     asking = asker(kind, seconds=8)
     for source, says in (("import os; os._exit(3)", "ended before the checks were done"), ("while True: pass", "not done within 8 s")):
-        try:
-            told = asking.ask(EXERCISE, PLAN, source, 1).error
-        except Ended as end:
-            told = str(end)
-        assert says in told
+        assert says in told(asking, source)
 
 
 @pytest.mark.parametrize("cell, says", [
@@ -66,15 +73,28 @@ def test_an_end_of_the_process_is_told(asker, kind):
 def test_a_cell_that_takes_others_along_is_alone_in_the_end(asker, cell, says):
     asking = asker(DeviceBehind, seconds=15, memory_bytes=2**29)
     with ThreadPoolExecutor(3) as pool:
-        good = [pool.submit(asking.ask, EXERCISE, PLAN, GOOD_DOUBLE, order) for order in (1, 2)]
-        bad = pool.submit(asking.ask, EXERCISE, PLAN, cell, 1)
-        for each in good:
-            assert [verdict.outcome for verdict in judge(EXERCISE, PLAN, each.result())] == ["pass", "pass"]
-        try:
-            told = bad.result().error
-        except Ended as end:
-            told = str(end)
-    assert re.search(says, told)
+        def good(order):
+            try:
+                return asking.ask(EXERCISE, PLAN, GOOD_DOUBLE, order)
+            except AskAlone:
+                return asking.ask(EXERCISE, PLAN, GOOD_DOUBLE, order, alone=True)
+
+        found = pool.map(good, (1, 2))
+        bad = pool.submit(told, asking, cell)
+        for each in found:
+            assert [verdict.outcome for verdict in judge(EXERCISE, PLAN, each)] == ["pass", "pass"]
+        assert re.search(says, bad.result())
+
+
+def test_its_time_is_not_given_twice_and_what_it_leaves_running_costs_none(asker):
+    """A child with a session of its own holds the socket to the device open."""
+    asking = asker(DeviceBehind, seconds=6)
+    asking.ask(EXERCISE, PLAN, GOOD_DOUBLE, 1)
+    begun = time.monotonic()
+    assert "not done within 6 s" in told(asking, "import os, time\nif os.fork() == 0: os.setsid()\ntime.sleep(1000)")
+    assert time.monotonic() - begun < 20
+    with pytest.raises(Ended, match="not done within 2 s"):
+        asking.ask(EXERCISE, PLAN, "while True: pass", 1, alone=True, spent_s=4)
 
 
 def test_what_one_cell_leaves_running_ends_with_it(asker, tmp_path):

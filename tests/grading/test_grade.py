@@ -150,3 +150,18 @@ def test_an_exercise_that_is_none():
 def test_each_exercise_has_its_own_inputs():
     assert seed_for(1, "double") != seed_for(1, "square") != seed_for(2, "square")
     assert seed_for(1, "double") == seed_for(1, "double")
+
+
+def test_asked_again_it_is_for_other_inputs(tmp_path):
+    """What the first try has seen the second must not be able to use."""
+    path = write(notebook("# exercise: double\nimport os; os._exit(1)", SLOW_SQUARE), tmp_path / "77_toy.ipynb")
+    with Grader(path, "vgpu", 1, lessons=PACKAGE) as grader:
+        asked = []
+        grader.grade_exercise("square")
+        ask = grader._asker.ask
+        grader._asker.ask = lambda exercise, plan, source, order, **how: asked.append((plan, order, how)) or ask(
+            exercise, plan, source, order, **how)
+        assert "ended before the checks" in grader._grade(grader.lesson.exercises["double"]).evidence.error
+    (first, order, how), (second, other, again) = asked
+    assert how == {} and again["alone"] and order != other
+    assert not any((one.inputs["x"] == two.inputs["x"]).all() for one, two in zip(first.cases, second.cases) if one.inputs["x"].size > 1)

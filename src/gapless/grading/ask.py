@@ -10,10 +10,12 @@ it.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import itertools
 import json
 import os
 import select
+import shutil
 import socket
 import sys
 import threading
@@ -51,6 +53,15 @@ class Broken(Exception):
     """Code of ours raised; the message is its traceback."""
 
 
+class AskAlone(Exception):
+    """Among others it came to no good end, after ``seconds``: ask again with ``alone``, and for other inputs, as what the
+    cell has seen it may have told itself."""
+
+    def __init__(self, seconds: float):
+        super().__init__(seconds)
+        self.seconds = seconds
+
+
 class Asker:
     """Has exercises of one submission asked. ``stopped`` is asked from time to time whether to give up."""
 
@@ -63,8 +74,10 @@ class Asker:
         self._numbers = itertools.count()
         self._numbering = threading.Lock()
 
-    def ask(self, exercise: Exercise, plan: Plan, source: str, order: int) -> Evidence:
-        """What was seen of the function in the cell ``source``. Raises Ended, Broken, GradingError."""
+    def ask(self, exercise: Exercise, plan: Plan, source: str, order: int, alone: bool = False, spent_s: float = 0.0
+            ) -> Evidence:
+        """What was seen of the function in the cell ``source``. ``alone``: in a sandbox that it shares with none;
+        ``spent_s`` of its time is gone already. Raises Ended, Broken, AskAlone, GradingError."""
         raise NotImplementedError
 
     @property
@@ -97,8 +110,8 @@ class DeviceBehind(Asker):
     """The learner's process holds handles, and the device is behind a boundary.
 
     Processes are forked from two that have imported everything once. All the learner's run in one sandbox at first: they
-    are one submission's, and start at once. A cell that comes to no good end there, or that another's end has taken along,
-    is asked again in a sandbox of its own, and that is what counts.
+    are one submission's, and start at once. Of a cell that comes to no good end there, or that another's end has taken
+    along, what is seen in a sandbox of its own counts.
     """
 
     def __init__(self, *args):
@@ -150,14 +163,10 @@ class DeviceBehind(Asker):
             server.close()
         super().close()
 
-    def ask(self, exercise: Exercise, plan: Plan, source: str, order: int) -> Evidence:
-        with self._cores.one() as core:
-            with self._at_the_device(exercise, plan, source, order, core) as asked:
-                ending = self._among_others(asked)
-                if ending is not None:
-                    return self._evidence(exercise, asked.folder, ending, asked.last_word())
-            with self._at_the_device(exercise, plan, source, order, core) as asked:
-                return self._evidence(exercise, asked.folder, self._alone(asked), asked.last_word())
+    def ask(self, exercise: Exercise, plan: Plan, source: str, order: int, alone: bool = False, spent_s: float = 0.0
+            ) -> Evidence:
+        with self._cores.one() as core, self._at_the_device(exercise, plan, source, order, core) as asked:
+            return self._evidence(asked, self._alone(asked, spent_s) if alone else self._among_others(asked))
 
     @contextlib.contextmanager
     def _at_the_device(self, exercise: Exercise, plan: Plan, source: str, order: int, core: int | None) -> Iterator[_Asked]:
@@ -181,34 +190,39 @@ class DeviceBehind(Asker):
                 yield _Asked(exercise, folder, own, said, core)
         finally:
             os.close(said)
+            self._device_server.end(folder.name)
+            shutil.rmtree(folder, ignore_errors=True)
 
-    def _among_others(self, asked: _Asked) -> Ending | None:
-        """Has the learner's process be one of many in a sandbox. None where that came to no good end."""
+    def _among_others(self, asked: _Asked) -> Ending:
+        """Has the learner's process be one of many in a sandbox. Raises AskAlone where that came to no good end."""
         output = os.open(self._output(asked.folder.name), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         number = asked.folder.name
         try:
             self._learners.begin(number, self._of(asked.exercise, asked.core), [asked.channel.fileno(), output])
         except OSError:
-            return None
+            raise AskAlone(0.0) from None
         finally:
             os.close(output)
         # Its other end is in the learner's process alone: the device sees where that ends.
         asked.channel.close()
-        deadline = None
-        while not asked.is_done():
-            if self._learners.is_ready and deadline is None:
-                deadline = time.monotonic() + self._limits.seconds
-            if self._stopped():
-                raise GradingError("grading was stopped")
-            if self._learners.is_gone:
-                return None
-            if deadline is not None and time.monotonic() > deadline:
-                self._learners.end(number)
-                return Ending("timeout", f"{self._limits.seconds:g} s")
-        self._learners.end(number)
-        return Ending("finished") if asked.last_word() == DONE else None
+        begun = time.monotonic()
+        try:
+            while not asked.is_done():
+                if not self._learners.is_ready:
+                    begun = time.monotonic()
+                if self._stopped():
+                    raise GradingError("grading was stopped")
+                if self._learners.is_gone:
+                    raise AskAlone(time.monotonic() - begun)
+                if time.monotonic() - begun > self._limits.seconds:
+                    return Ending("timeout", f"{self._limits.seconds:g} s")
+        finally:
+            self._learners.end(number)
+        if asked.last_word() != DONE:
+            raise AskAlone(time.monotonic() - begun)
+        return Ending("finished")
 
-    def _alone(self, asked: _Asked) -> Ending:
+    def _alone(self, asked: _Asked, spent_s: float) -> Ending:
         """Runs the learner's process in a sandbox of its own; "finished" also where the device has seen all there is."""
         def done() -> bool:
             if asked.is_done(0):
@@ -220,18 +234,19 @@ class DeviceBehind(Asker):
         job = {**self._learner(), **self._of(asked.exercise, asked.core), "channel": asked.channel.fileno()}
         try:
             return run_confined("gapless.grading.worker", [json.dumps(job), str(self._output(name))],
-                                **self._around_learners(name), pass_fds=[asked.channel.fileno()], limits=self._limits,
-                                stopped=done)
+                                **self._around_learners(name), pass_fds=[asked.channel.fileno()], stopped=done,
+                                limits=dataclasses.replace(self._limits, seconds=self._limits.seconds - spent_s))
         except _DeviceIsDone:
             return Ending("finished")
         finally:
             asked.channel.close()
 
-    def _evidence(self, exercise: Exercise, folder: Path, ending: Ending, said: bytes) -> Evidence:
+    def _evidence(self, asked: _Asked, ending: Ending) -> Evidence:
         if ending.kind == "broken":
             raise Broken(ending.detail or "no reason given")
         if ending.kind != "finished":
             raise Ended(_ENDINGS[ending.kind].format(detail=ending.detail))
+        said = asked.last_word()
         if said.startswith(FAILED):
             raise Broken(said[len(FAILED):].decode(errors="replace"))
         if said not in (DONE, GONE):
@@ -239,7 +254,7 @@ class DeviceBehind(Asker):
                 raise self._no_device()
             raise Ended("the device's process ended over what the cell asked of it: an operator with arguments that PyTorch "
                         "cannot take, or one that takes too long or too much memory?")
-        return self._read(folder, exercise)
+        return self._read(asked.folder, asked.exercise)
 
     def _no_device(self) -> GradingError:
         return GradingError(f"the device's process is gone: {self._device_server.why_gone()}. Grade again; if that does "
@@ -353,7 +368,8 @@ class _Asked:
 class OwnProcess(Asker):
     """The learner's process has everything: the way on a real GPU."""
 
-    def ask(self, exercise: Exercise, plan: Plan, source: str, order: int) -> Evidence:
+    def ask(self, exercise: Exercise, plan: Plan, source: str, order: int, alone: bool = True, spent_s: float = 0.0
+            ) -> Evidence:
         folder = self._new_folder(exercise)
         save_plan(plan, folder / "plan.npz")
         job = {"lessons": self._package, "lesson": self._lesson.id, "exercise": exercise.name, "source": source,

@@ -187,7 +187,8 @@ def run_confined(module: str, arguments: Sequence[str] = (), *, shown: Sequence[
         todo = {"module": module, "arguments": list(arguments), "search": list(dict.fromkeys(str(p.parent) for p in shown)),
                 "limits": _inner_limits(limits, confinement, gpu), "closed": confinement.bubblewrap is None,
                 "mark": str(scratch)}
-        command = [sys.executable, "-I", "-B", "-c", _BOOT, "start", json.dumps(todo)]
+        # As -I, but for the one variable that makes sets of text have the same order each time.
+        command = [sys.executable, "-s", "-P", "-B", "-c", _BOOT, "start", json.dumps(todo)]
         if confinement.bubblewrap:
             command = [*_bubblewrap(confinement, scratch, shown, hidden, writable, gpu, limits.temporary_bytes, home), "--",
                        *command]
@@ -484,7 +485,7 @@ def _environment(home: Path, temporary: Path, mark: Path) -> dict[str, str]:
         kept["PATH"] = "/usr/bin:/bin"
     return {"LANG": "C.UTF-8", **kept, "HOME": str(home), "USERPROFILE": str(home), "USER": "learner",
             "LOGNAME": "learner", "TMPDIR": str(temporary), "TEMP": str(temporary), "TMP": str(temporary),
-            "GAPLESS_JOB": str(mark), "PYTHONDONTWRITEBYTECODE": "1"}
+            "GAPLESS_JOB": str(mark), "PYTHONDONTWRITEBYTECODE": "1", "PYTHONHASHSEED": "0"}
 
 
 @functools.cache

@@ -19,6 +19,7 @@ from pathlib import Path
 from .forks import serve
 from .worker import BROKEN, FINISHED, READY, run_on
 
+_LARGEST_FILE_BYTES = 64 * 2**20  # of the evidence
 EVIDENCE = "evidence"  # the folder that the evidence is left in
 # What is said in the end: there is evidence; there is, and the learner's process ended too early; code of ours raised.
 DONE, GONE, FAILED = b"d", b"g", b"f"
@@ -92,6 +93,7 @@ def _ask(job: dict, folder: Path, lessons: str, channel: int):
 
     run_on(job["core"])
     _limit("CPU", int(time.process_time() + job["seconds"]) + 10)
+    _limit("FSIZE", _LARGEST_FILE_BYTES)
     _limit("DATA", _data_bytes() + job["memory_bytes"])
     device = enable(card_from_json(job["card"]))
     exercise = importlib.import_module(lessons).find_lesson(job["lesson"]).exercises[job["exercise"]]

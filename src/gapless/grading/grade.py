@@ -27,7 +27,7 @@ from ..course.stub import handed_out
 from ..files import write_json
 from ..measure.device import VARIABLE
 from ..measure.device import device as find_device
-from .ask import Asker, Broken, DeviceBehind, Ended, OwnProcess
+from .ask import AskAlone, Asker, Broken, DeviceBehind, Ended, OwnProcess
 from .confine import Confinement, GradingError, Limits, require_confinement
 from .submission import Submission, read_submission
 
@@ -159,12 +159,15 @@ class Grader:
         return result
 
     def _grade(self, exercise: Exercise) -> Graded:
-        plan = exercise.plan(seed_for(self.seed, exercise.name))
+        plan, order = self._inputs(exercise)
         truth, asked = Truth(exercise, self.device), threading.Event()
         if not self._on_cuda:  # there it would take time from what is measured
             threading.Thread(target=_find_out, args=(truth, plan, self._asker, asked), daemon=True).start()
         try:
-            evidence = self._ask(exercise, plan)
+            evidence = self._ask(exercise, plan, order)
+        except AskAlone as first:
+            plan, order = self._inputs(exercise, ", alone")
+            evidence = self._ask(exercise, plan, order, alone=True, spent_s=min(first.seconds, 0.8 * self._limits.seconds))
         finally:
             asked.set()
         verdicts = judge(exercise, plan, evidence, truth)
@@ -172,16 +175,20 @@ class Grader:
             raise GradingError(f"the checks of {exercise.name} do not add up to its {exercise.max_points:g} points")
         return Graded(verdicts, evidence)
 
-    def _ask(self, exercise: Exercise, plan: Plan) -> Evidence:
+    def _inputs(self, exercise: Exercise, which: str = "") -> tuple[Plan, int]:
+        """The hidden inputs, and what decides on their order."""
+        return (exercise.plan(seed_for(self.seed, exercise.name + which)),
+                seed_for(self.seed, f"{exercise.name}{which}: order"))
+
+    def _ask(self, exercise: Exercise, plan: Plan, order: int, **how) -> Evidence:
         blank = Evidence(exercise.name, self.device, simulated=self.device.startswith("vgpu"))
         source = self.submission.cells.get(exercise.name)
         if source is None:
             blank.error = (f"no code cell begins with the line '# exercise: {exercise.name}': put that line back at "
                            "the top of the exercise's cell, or copy the cell from the lesson's notebook")
             return blank
-        order = seed_for(self.seed, f"{exercise.name}: order")
         try:
-            return self._asker.ask(exercise, plan, source, order)
+            return self._asker.ask(exercise, plan, source, order, **how)
         except Ended as end:
             blank.error = str(end)
             return blank
@@ -189,8 +196,8 @@ class Grader:
             last = str(fault).strip().splitlines()[-1]
             blank.error = f"with this cell nothing could be measured: {last}"
         try:
-            # Our own code raised. Whose fault is it? Try without the learner's.
-            self._asker.ask(exercise, plan, handed_out(exercise), order)
+            # Our own code raised. Whose fault is it? Try without the learner's, where nothing of theirs is left.
+            self._asker.ask(exercise, plan, handed_out(exercise), order, alone=True)
         except (Broken, Ended) as fault:
             raise GradingError(f"measuring {exercise.name} fails whatever the cell does: {fault}") from None
         return blank
