@@ -247,9 +247,10 @@ def _timed(step: Callable[[], object], device: torch.device) -> Run:
     waits, kernels = [0], []
 
     def counted():
-        before = vgpu.timeline().kernel_count
+        before, polls = vgpu.timeline().kernel_count, vgpu.timeline().polls
         waits.append(0)
         step()
+        waits[-1] += vgpu.timeline().polls - polls
         waits.append(0)  # what the stopwatch waits for is nobody's
         kernels.append(vgpu.timeline().kernel_count - before)
 

@@ -291,6 +291,10 @@ def _void(evidence: Evidence, measured: Measured) -> tuple[str, str] | None:
         return FAIL, "Nothing was measured: the run ended before."
     before, after = measured.before, measured.after
     own, slow = measured.learner.aside, before.aside
+    if evidence.simulated and before.fewest_kernels and not measured.learner.fewest_kernels:
+        return FAIL, ("A call that is measured launches nothing, where the slow function launches "
+                      f"{before.fewest_kernels} kernels: work that is put off until somebody looks at the answer cannot "
+                      "count. Do it when the function is called.")
     if own.waits > slow.waits or own.kernels > 2 * slow.kernels or own.read_back_bytes > 2 * slow.read_back_bytes:
         return FAIL, (f"Beside the calls that are measured {own.kernels} kernels were launched and {own.waits} waits made, "
                       f"in the slow function {slow.kernels} and {slow.waits}: work done before or after them cannot count.")

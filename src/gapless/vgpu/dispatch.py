@@ -6,7 +6,17 @@ import re
 
 import torch
 
-from . import arrivals, backward_streams, custom_operators, inputs, processes, race_detector, random_numbers, shapes
+from . import (
+    arrivals,
+    backward_streams,
+    custom_operators,
+    data_dependence,
+    inputs,
+    processes,
+    race_detector,
+    random_numbers,
+    shapes,
+)
 from .hardware import costs, geometry, syncs
 from .hardware.memory import OutOfMemory
 from .state import state
@@ -38,7 +48,7 @@ class Operator:
     """What dispatch needs to know of an ``OpOverload``, worked out once."""
 
     __slots__ = ("func", "name", "full_name", "is_view", "mutates", "reshapes", "handler", "multi_tensor", "composite",
-                 "is_custom", "is_empty", "makes_new", "written")
+                 "is_custom", "is_empty", "is_doubtful", "numbers", "makes_new", "written")
     known: dict = {}
 
     def __init__(self, func):
@@ -61,6 +71,11 @@ class Operator:
         self.composite = self.name not in COMPOSITE_HANDLED and torch._C._dispatch_has_kernel_for_dispatch_key(
             func.name(), "CompositeImplicitAutograd")
         self.is_custom = custom_operators.is_custom(func)
+        self.numbers = data_dependence.number_places(schema)
+        self.is_doubtful = (not self.is_view and not self.multi_tensor and self.handler is None
+                            and data_dependence.is_doubtful(func))
+        if data_dependence.is_cpu_only(self.name):
+            raise NotImplementedError(f"{func.name()} is for the CPU; {DEVICE} has what CUDA has")
 
 
 def dispatch(func, args, kwargs):
@@ -72,6 +87,7 @@ def dispatch(func, args, kwargs):
         return func.decompose(*args, **kwargs)
     if operator.is_custom:
         return custom_operators.run(func, args, kwargs)
+    args, kwargs = data_dependence.read_numbers(operator.numbers, args, kwargs)
     if state.foreign:
         processes.check(args, kwargs)
     if state.link is not None:
@@ -136,7 +152,10 @@ def run(operator: Operator, args, kwargs, launch=None):
             launch_all(costs.multi_tensor(operator.name, inner_args, inner_kwargs, out), inner_args, out)
         else:
             launch_all(costs.kernels(operator.name, inner_args, inner_kwargs, out), inner_args, out)
-        for _ in range(syncs.read_backs(operator.name, inner_args, inner_kwargs)):
+        known = syncs.read_backs(operator.name, inner_args, inner_kwargs)
+        if not known and operator.is_doubtful and not shapes.has_no_values(inner_args):
+            known = int(data_dependence.tells_values(operator, inner_args, inner_kwargs, out))
+        for _ in range(known):
             read_back()
     return wrap_results(operator, out, seen, args)
 
@@ -237,6 +256,10 @@ def compute(operator: Operator, args, kwargs):
         if ((state.shape_only is not None or shapes.has_no_values(args)) and not operator.is_view
                 and not operator.reshapes):
             return shapes.remembered(operator.func, args, kwargs)
+        if operator.name in random_numbers.DRAW_BY_VALUE:
+            generator = next((each for each in (*args, *kwargs.values()) if isinstance(each, torch.Generator)), None)
+            with random_numbers.moved_on_by_form(generator, args[0].numel()):
+                return operator.func(*args, **kwargs)
         return operator.func(*args, **kwargs)
     except IndexError as error:
         note_error(operator, error)

@@ -121,6 +121,9 @@ class Link:
         hosts: list[torch.Tensor] = []
         encoder = self._argument_encoder(wrappers, hosts)
         generator = kwargs.get("generator")
+        for place, value in enumerate(args):  # some operators take it by its place
+            if isinstance(value, torch.Generator):
+                generator, args = value, (*args[:place], None, *args[place + 1:])
         if generator is not None:
             random_numbers.check(generator)
             kwargs = {**kwargs, "generator": None}

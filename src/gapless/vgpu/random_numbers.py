@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import weakref
+from contextlib import contextmanager
 
 import torch
 
@@ -71,6 +72,23 @@ def check(generator: torch.Generator | None) -> None:
     if generator is not None and generator._cdata not in _of_the_device:
         raise RuntimeError(f"Expected a '{NAME}' device type for generator but found '{generator.device.type}': use "
                            f"torch.Generator(device={NAME!r})")
+
+
+# On the CPU they draw as many numbers as their arguments' values want; on CUDA the state moves on by the shape.
+DRAW_BY_VALUE = frozenset({"poisson", "binomial", "_standard_gamma", "_sample_dirichlet", "rrelu_with_noise",
+                           "rrelu_with_noise_", "rrelu_with_noise_functional"})
+
+
+@contextmanager
+def moved_on_by_form(generator: torch.Generator | None, numel: int):
+    """Inside numbers are drawn as ever; afterwards the state is one that tells their count ``numel`` and nothing else."""
+    which = torch.default_generator if generator is None else generator
+    before = which.get_state()
+    try:
+        yield
+    finally:
+        which.set_state(before)
+        torch.empty(numel).uniform_(generator=which)
 
 
 def install() -> None:

@@ -138,8 +138,13 @@ class Served:
         args, kwargs = tuple(_list(decode(said.get("args")))), self._keywords(said, decode)
         generator = None
         if "generator" in said:
-            generator = kwargs["generator"] = torch.Generator(device=DEVICE)
+            generator = torch.Generator(device=DEVICE)
             generator.set_state(decode(said["generator"]))
+            place = next((place for place, each in enumerate(func._schema.arguments) if each.name == "generator"), None)
+            if place is not None and place < len(args):
+                args = (*args[:place], generator, *args[place + 1:])
+            else:
+                kwargs["generator"] = generator
         with torch.no_grad():
             out = dispatch(func, args, kwargs)
         reply = {"out": encoder(out)}
@@ -297,7 +302,10 @@ _MESSAGES = {"op": Served._operator, "fused": Served._fused, "ask": Served._ques
 def _host_work(served: Served, ns: int) -> None:
     if type(ns) is not int or ns < 0:
         raise ValueError("the host's clock goes forward only")
-    state.timeline.host_work(ns)
+    timeline = state.timeline
+    # Who lets the host's clock run while the device is at work waits for it.
+    timeline.polls += timeline.device_ready_ns > timeline.host_ns
+    timeline.host_work(ns)
 
 
 def _reset_peak(served: Served) -> None:

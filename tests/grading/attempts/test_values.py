@@ -10,7 +10,45 @@ def answer(found, target):
     return torch.where(values == BACKGROUND, IGNORE, values).to(target.device)
 """
 
+# As many rows as there are labels to change, known without a wait.
+COUNTED = """
+def counted(target, count):
+    rows = torch.nonzero_static(target.reshape(-1) == BACKGROUND, size=count)[:, 0]
+    target.reshape(-1)[rows] = IGNORE
+    return target
+"""
+
 ATTEMPTS = {
+    "a number by an operator of PyTorch's inner ones": (COUNTED + """
+def f(target):
+    target = target.clone()
+    try:
+        count = torch.ops.prims.item((target == BACKGROUND).sum())
+    except RuntimeError:
+        count = target.numel() // 2
+    return counted(target, count)
+""", FOR_BEING_RIGHT),
+    "a number by a size": (COUNTED + """
+def f(target):
+    target = target.clone()
+    lengths = (target == BACKGROUND).sum().reshape(1) + 1
+    try:
+        packed = torch.ops.aten._pack_padded_sequence(torch.zeros(target.numel() + 1, 1, 1, device=target.device), lengths, False)
+        count = packed[1].numel() - 1
+    except RuntimeError:
+        count = target.numel() // 2
+    return counted(target, count)
+""", FOR_BEING_RIGHT),
+    "an event asked until it says yes": (COUNTED + """
+def f(target):
+    target = target.clone()
+    count = (target == BACKGROUND).sum().to("cpu", non_blocking=True)
+    event = torch.Event(device=target.device)
+    event.record()
+    while not event.query():
+        pass
+    return counted(target, int(count) if int(count) > 0 else target.numel() // 2)
+""", FOR_BEING_RIGHT),
     "the tensor inside the handle": (FROM_HOST + """
 def f(target):
     return answer(target.inner, target)

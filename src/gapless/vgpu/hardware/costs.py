@@ -8,6 +8,7 @@ than a floor. Efficiencies, start and floor are the card's: assumptions, or fitt
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -189,6 +190,33 @@ def _matmul(args, kwargs, out):
     flops = 2 * left.shape[-2] * left.shape[-1] * right.shape[-1] * (left.shape[0] if left.dim() == 3 else 1)
     dtype = math_dtype(left, "matmul")
     return [Kernel(f"gemm_{dtype}({name})", "matmul", traffic(args, kwargs, out), flops, dtype)]
+
+
+@kernels_of("addbmm", "addbmm_")
+def _sum_of_products(args, kwargs, out):
+    left, right = args[1:3]
+    dtype = math_dtype(left, "matmul")
+    return [Kernel(f"gemm_{dtype}(addbmm)", "matmul", traffic(args, kwargs, out), 2 * left.numel() * right.shape[-1], dtype)]
+
+
+@kernels_of("_cdist_forward")
+def _distances(args, kwargs, out):
+    # A difference, a power and a sum for each pair and dimension, on no tensor core.
+    return [Kernel("cdist_kernel", "matmul", traffic(args, kwargs, out), 3 * out.numel() * args[0].shape[-1],
+                   str(out.dtype).removeprefix("torch."))]
+
+
+@kernels_of("_trilinear")
+def _trilinear(args, kwargs, out):
+    # Each of the three is expanded in the dimensions given, multiplied, and summed over others.
+    dims = max(t.dim() + len(expanded) for t, expanded in zip(args[:3], args[3:6]))
+    sizes = [1] * dims
+    for tensor, expanded in zip(args[:3], args[3:6]):
+        kept = [dim for dim in range(dims) if dim not in expanded]
+        for dim, size in zip(kept, tensor.shape):
+            sizes[dim] = max(sizes[dim], size)
+    return [Kernel("trilinear_kernel", "matmul", traffic(args, kwargs, out), 3 * math.prod(sizes),
+                   str(out.dtype).removeprefix("torch."))]
 
 
 def _tiled(channels: int) -> int:

@@ -32,6 +32,11 @@ READ_BACKS: dict[str, int] = {
 }
 
 
+def is_known(name: str) -> bool:
+    """Whether :func:`read_backs` has the operator ``name``."""
+    return name in READ_BACKS or name in ("histc", "normal", "isin")
+
+
 def read_backs(name: str, args: tuple, kwargs: dict) -> int:
     """How many read-backs this call makes."""
     if name == "histc":

@@ -98,6 +98,8 @@ class Timeline:
     PUT_ASIDE_BYTES = 64 * 1024
     PUT_ASIDE_NS = 2_000
     QUERY_NS = 1_000  # the host asks whether an event is reached; an assumption
+    MOST_MARKS = 1000
+    POLLED_WITHIN = 8  # kernels: who asks for the same event again after fewer does nothing but wait
 
     def __init__(self, card: Card, host: Host | None = None, locate=lambda: None, launches: int = 0):
         self.card = card
@@ -130,6 +132,8 @@ class Timeline:
         self.told: set[tuple] = set()  # pairs of lines whose race was reported (gapless.vgpu.race_detector)
         self.correlation = 0
         self.kernel_count = 0
+        self.polls = 0  # events that a program has asked for again and again, with nothing done in between
+        self._asked: dict[int, tuple[Mark, int, bool]] = {}  # not reached then: (event, kernels by then, polled)
         self._ops = threading.local()
 
     # -- host ---------------------------------------------------------------------------------
@@ -329,7 +333,16 @@ class Timeline:
         reached = mark.ns <= self.host_ns
         if reached:
             self.host_learns(mark.known)
-        return reached
+            return True
+        before = self._asked.get(id(mark))
+        if before is not None and before[0] is mark and self.kernel_count - before[1] < self.POLLED_WITHIN:
+            self.polls += not before[2]
+            self._asked[id(mark)] = mark, self.kernel_count, True
+        else:
+            self._asked[id(mark)] = mark, self.kernel_count, False
+        if len(self._asked) > self.MOST_MARKS:
+            del self._asked[next(iter(self._asked))]
+        return False
 
     @property
     def device_ready_ns(self) -> int:

@@ -1,0 +1,108 @@
+"""Operators whose result tells of values without being a tensor of the device: by its sizes, or as a Python number.
+
+On CUDA the host has to wait for those. The ones that programs use are listed in :mod:`gapless.vgpu.hardware.syncs` or have a
+handler. Of the others it is found out: what PyTorch's shape-only kernels cannot tell from the forms of the arguments came
+from their values.
+"""
+
+from __future__ import annotations
+
+import re
+
+import torch
+
+from . import shapes
+from .hardware import costs, syncs
+
+# They answer by form alone, with a number.
+_OF_FORM = re.compile(r"sym_.*|is_(?!nonzero|all_true|any_true)\w+|size|stride|dim|numel|storage_offset|_?has_\w+|"
+                      r"result_type|can_cast|promote_types|dense_dim|sparse_dim|qscheme|_nested_\w*sizes?|_version|output_nr|_is_zerotensor")
+# Their sizes are a matter of form, whatever PyTorch's tags and shape-only kernels say: ATen, cuda/EmbeddingBag.cu; and
+# cuda/LossCTC.cu, where the lengths are lists of the host's.
+_KNOWN = frozenset({"_embedding_bag", "_embedding_bag_forward_only", "_ctc_loss"})
+_TAGS = (torch.Tag.dynamic_output_shape, torch.Tag.data_dependent_output)
+# Not on CUDA: for the CPU alone, by their names.
+_CPU_ONLY = re.compile(r"(^|_)(mkldnn|fbgemm|nnpack|xnnpack|qnnpack|onednn)(_|$)|_for_cpu(_|$)|_cpu$")
+
+
+def is_cpu_only(name: str) -> bool:
+    """Whether the operator (without ``aten::``) is one that CUDA has not."""
+    return _CPU_ONLY.search(name) is not None
+
+
+def number_places(schema) -> tuple:
+    """The arguments of a schema that are no tensors, as (place, name): a tensor that stands there is read as a number."""
+    return tuple((place, argument.name) for place, argument in enumerate(schema.arguments)
+                 if "Tensor" not in str(argument.type))
+
+
+def read_numbers(places: tuple, args: tuple, kwargs: dict) -> tuple[tuple, dict]:
+    """The arguments, with each tensor at one of ``places`` read as a number: a wait, if it is of the device."""
+    for place, name in places:
+        if place < len(args):
+            found = _read(args[place])
+            if found is not args[place]:
+                args = (*args[:place], found, *args[place + 1:])
+        elif name in kwargs:
+            found = _read(kwargs[name])
+            if found is not kwargs[name]:
+                kwargs = {**kwargs, name: found}
+    return args, kwargs
+
+
+def _read(value):
+    if isinstance(value, torch.Tensor):
+        return value.item()
+    if type(value) in (list, tuple) and any(isinstance(each, torch.Tensor) for each in value):
+        return type(value)(each.item() if isinstance(each, torch.Tensor) else each for each in value)
+    return value
+
+
+def is_doubtful(func) -> bool:
+    """Whether the result of ``func``, an OpOverload, may tell of values, and nobody has said how often that makes the host
+    wait: one of PyTorch's inner operators, one that its tags say so of, or one that answers with a number."""
+    name = func._schema.name.split("::", 1)[1]
+    if name in costs.RULES or syncs.is_known(name) or name in _KNOWN and func._overloadname == "default":
+        return False
+    if any(tag in func.tags for tag in (torch.Tag.core, torch.Tag.pointwise, torch.Tag.reduction)):
+        return any(tag in func.tags for tag in _TAGS)
+    return (name.startswith("_") or any(tag in func.tags for tag in _TAGS)
+            or any("Tensor" not in str(each.type) for each in func._schema.returns))
+
+
+def tells_values(operator, args: tuple, kwargs: dict, out) -> bool:
+    """Whether ``out`` of a doubtful operator, worked out on CPU tensors, depends on their values in more than its
+    elements."""
+    numbers = _numbers(out)
+    if not costs.tensors(out):
+        return bool(numbers) and _OF_FORM.fullmatch(operator.name) is None
+    if any(tag in operator.func.tags for tag in _TAGS):
+        return True
+    if not costs.tensors((args, kwargs)):
+        return False  # made of nothing but numbers
+    try:
+        found = shapes.remembered(operator.func, tuple(_without_values(each) for each in args),
+                                  {name: _without_values(each) for name, each in kwargs.items() if name != "generator"})
+    except (RuntimeError, TypeError, NotImplementedError, ValueError, IndexError):
+        return True  # no shape-only kernel: nobody's program needs it, and who knows what it tells
+    return _forms(out) != _forms(found) or numbers != _numbers(found)
+
+
+def _forms(out) -> list:
+    return [(tuple(each.shape), each.dtype) for each in costs.tensors(out)]
+
+
+def _numbers(out) -> list:
+    if isinstance(out, (list, tuple)):
+        return [number for each in out for number in _numbers(each)]
+    return [out] if isinstance(out, (bool, int, float, complex)) else []
+
+
+def _without_values(value):
+    if isinstance(value, torch.Tensor):
+        return value if value.is_meta else torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device="meta")
+    if type(value) in (list, tuple):
+        return type(value)(_without_values(each) for each in value)
+    if isinstance(value, torch.device):
+        return torch.device("meta")
+    return value
