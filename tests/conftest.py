@@ -48,3 +48,11 @@ def no_bubblewrap(monkeypatch):
     find_confinement.cache_clear()
     yield
     find_confinement.cache_clear()
+
+
+def pytest_xdist_auto_num_workers(config):
+    """One more than there are processors: many tests wait for processes that wait themselves."""
+    try:
+        return len(os.sched_getaffinity(0)) + 1
+    except AttributeError:  # not on macOS
+        return (os.cpu_count() or 1) + 1

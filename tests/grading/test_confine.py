@@ -346,7 +346,7 @@ def test_floods_of_files_in_memory_are_stopped(confined, place):
 @both
 def test_a_fork_bomb_is_stopped(confined, confinement):
     mark = f"bomb-{time.monotonic_ns()}"
-    bomb = f"import os, time  # {mark}\nwhile True:\n    try: os.fork()\n    except OSError: pass\n    time.sleep(0.01)"
+    bomb = f"import os, time  # {mark}\nwhile True:\n    try: os.fork()\n    except OSError: pass\n    time.sleep(0.05)"
     ending = confined(bomb, confinement, limits=Limits(seconds=20, processes=8, memory_bytes=2**40))
     assert ending.kind == "processes"
     assert not _running(mark)
