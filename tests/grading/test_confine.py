@@ -68,6 +68,13 @@ def ask(confined):
     return run
 
 
+@both
+def test_sets_of_text_have_the_same_order_each_time(ask, confinement):
+    """Else the same cell could earn other points from the same seed."""
+    code = "answer(list({str(i) for i in range(50)}))"
+    assert ask(code, confinement) == ask(code, confinement)
+
+
 # -- reaching ----------------------------------------------------------------------------------------
 
 
