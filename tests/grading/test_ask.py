@@ -33,7 +33,7 @@ def asker(request):
     return make
 
 
-def told(asking, source, seconds=None):
+def told(asking, source):
     """What is said of a cell that comes to no good end."""
     try:
         try:

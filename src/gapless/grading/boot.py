@@ -47,7 +47,7 @@ def supervise(todo: dict) -> None:
             _prctl(_PDEATHSIG, signal.SIGKILL)
             if os.getppid() == own:
                 for name, value in todo["limits"].items():
-                    _limit(name, value)
+                    limit(name, value)
                 with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
                     file.write("1000")  # where the machine's memory runs out, this goes first
                 os.execv(todo["command"][0], todo["command"])
@@ -95,7 +95,7 @@ def harden(limits: dict) -> None:
         if machine:
             ctypes.CDLL(None, use_errno=True).syscall(ctypes.c_long(machine["keyctl"]), 1, None)  # a keyring of its own
     for name, value in limits.items():
-        _limit(name, value)
+        limit(name, value)
     if _LINUX and machine:
         program = _filter(machine, shared_memory=limits.get("DATA") is None)
         code = ctypes.create_string_buffer(program, len(program))
@@ -108,7 +108,8 @@ def _prctl(option: int, *arguments) -> None:
         ctypes.CDLL(None).prctl(option, *values, *[ctypes.c_ulong(0)] * (4 - len(values)))
 
 
-def _limit(name: str, value: int | None) -> None:
+def limit(name: str, value: int | None) -> None:
+    """Limit the resource ``name``, as in RLIMIT_…, for good, for this process and all that it starts. None: no limit."""
     if value is None:
         return
     with contextlib.suppress(ImportError, AttributeError, ValueError, OSError):  # not every system has each of them

@@ -16,6 +16,7 @@ import time
 import traceback
 from pathlib import Path
 
+from .boot import limit
 from .forks import serve
 from .worker import BROKEN, FINISHED, READY, run_on
 
@@ -92,9 +93,10 @@ def _ask(job: dict, folder: Path, lessons: str, channel: int):
     from .remote import RemoteStage, StageGone
 
     run_on(job["core"])
-    _limit("CPU", int(time.process_time() + job["seconds"]) + 10)
-    _limit("FSIZE", _LARGEST_FILE_BYTES)
-    _limit("DATA", _data_bytes() + job["memory_bytes"])
+    # No operator may keep this process at work for ever, or take the memory of the others.
+    limit("CPU", int(time.process_time() + job["seconds"]) + 10)
+    limit("FSIZE", _LARGEST_FILE_BYTES)
+    limit("DATA", _data_bytes() + job["memory_bytes"])
     device = enable(card_from_json(job["card"]))
     exercise = importlib.import_module(lessons).find_lesson(job["lesson"]).exercises[job["exercise"]]
     plan = load_plan(folder / "plan.npz")
@@ -109,17 +111,6 @@ def _ask(job: dict, folder: Path, lessons: str, channel: int):
         evidence.error = f"its process ended before the checks were done ({error}): an os._exit or a crash in the cell?"
         return evidence, GONE
     return evidence, DONE
-
-
-def _limit(name: str, value: int) -> None:
-    """No operator may keep this process at work for ever, or take the memory of the others."""
-    with contextlib.suppress(ImportError, AttributeError, ValueError, OSError):
-        import resource
-
-        which = getattr(resource, f"RLIMIT_{name}")
-        hard = resource.getrlimit(which)[1]
-        value = value if hard == resource.RLIM_INFINITY else min(value, hard)
-        resource.setrlimit(which, (value, value))
 
 
 def _data_bytes() -> int:

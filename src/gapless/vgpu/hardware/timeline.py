@@ -334,12 +334,10 @@ class Timeline:
         if reached:
             self.host_learns(mark.known)
             return True
-        before = self._asked.get(id(mark))
-        if before is not None and before[0] is mark and self.kernel_count - before[1] < self.POLLED_WITHIN:
-            self.polls += not before[2]
-            self._asked[id(mark)] = mark, self.kernel_count, True
-        else:
-            self._asked[id(mark)] = mark, self.kernel_count, False
+        _, kernels, polled = self._asked.get(id(mark), (mark, -self.POLLED_WITHIN, False))
+        again = self.kernel_count - kernels < self.POLLED_WITHIN
+        self.polls += again and not polled
+        self._asked[id(mark)] = mark, self.kernel_count, again  # it is held, so that no other gets its id
         if len(self._asked) > self.MOST_MARKS:
             del self._asked[next(iter(self._asked))]
         return False
