@@ -10,6 +10,7 @@ import torch
 import gapless
 from gapless.course.gather import answer, gather
 from gapless.course.judge import judge
+from gapless.course.plain import difference
 from gapless.course.stage import LocalStage
 from gapless.lessons import full_size
 from gapless.lessons.two_clocks import cases, explain, functions, rates, right, workload
@@ -144,7 +145,7 @@ def by_hand(case):
 def test_slow_loop_logs_and_learns_what_mathematics_says(seed):
     device = gapless.device("vgpu")
     for case in cases.training_cases(seed):
-        if case.name == "large numbers":
+        if case.name == "large numbers" or "nan" in case.name:
             continue  # it diverges, and float32 with it
         found = answered("train", functions.train, case, device)
         losses, weights = by_hand(case)
@@ -162,14 +163,14 @@ def test_cases_stay_finite():
     device = gapless.device("vgpu")
     for seed in range(5):
         for case in cases.training_cases(seed):
-            assert all(np.isfinite(np.array(weight)).all() for weight in answered("train", functions.train, case, device)["weights"])
+            assert "nan" in case.name or all(np.isfinite(np.array(weight)).all() for weight in answered("train", functions.train, case, device)["weights"])
 
 
 @pytest.mark.parametrize("function", [functions.train_without_if, functions.train_with_one_read, into_a_buffer])
 def test_loops_with_fewer_waits_log_the_same(function):
     device = gapless.device("vgpu")
     for case in cases.training_cases(4):
-        assert answered("train", function, case, device) == answered("train", functions.train, case, device)
+        assert difference(answered("train", function, case, device), answered("train", functions.train, case, device), 0, 0) is None
 
 
 def test_limits_are_exact_in_float32():
@@ -230,7 +231,7 @@ def only_logs(model, optimizer, batches, limit, every, log):
 
 
 @pytest.mark.parametrize("kind, says", [(skips_batches, "The lines of the last 2 step(s) are missing"),
-                                        (only_logs, "Is that the loss of step 1 itself")])
+                                        (only_logs, "Even the first loss is another")])
 def test_a_loop_that_shirks_where_it_is_timed_is_wrong(kind, says):
     verdicts = judged("train", shirks(kind))
     assert {v.outcome for v in verdicts.values()} == {"fail"} and says in verdicts["values"].message

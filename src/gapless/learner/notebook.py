@@ -243,9 +243,10 @@ class Notebook:
         recorded = read_progress()[0].get(self.lesson.id, {}).get(name)
         best = max(self._best.get(name, 0.0), 0.0 if recorded is None else recorded.best)
         if best < exercise.max_points and not give_up:
-            return MarkdownText(f"You have {best:g} of {exercise.max_points:g} points for `{name}`. The solution is shown once "
-                                f"you have all of them. Hints come first: `lesson.hint(\"{name}\")`. To give up and read it "
-                                f"now: `lesson.solution(\"{name}\", give_up=True)`.")
+            hint, give_up = (f"lesson.{what}" for what in (f'hint("{name}")', f'solution("{name}", give_up=True)'))
+            return MarkdownText(f"You have {best:g} of {exercise.max_points:g} points for `{name}`. The solution is shown "
+                                "once you have all of them. "
+                                f"Hints come first: `{hint}`. To give up and read it now: `{give_up}`.")
         return MarkdownText(annotated_solution(self.lesson, name))
 
     def progress(self) -> Progress:

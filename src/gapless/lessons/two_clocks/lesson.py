@@ -11,7 +11,7 @@ from collections.abc import Callable
 import torch
 
 from ...course.exercise import Exercise, Lesson, Program
-from . import cases, explain, functions, right, stage
+from . import cases, explain, functions, mistakes, right, stage
 from .workload import CHECKED, ITERATIONS, WIDTH, rows_for, training_run
 
 EXERCISES = (
@@ -23,6 +23,7 @@ EXERCISES = (
         valueless=True,  # only time matters
         cases=cases.stopwatch_cases,
         ask=stage.ask_time_step,
+        see=cases.see_stopwatch,
         explain=explain.time_step,
         relative_tolerance=0.01,
         points={"values": 5},
@@ -41,6 +42,7 @@ EXERCISES = (
         truth_on_device=True,
         behind=True,
         cases=cases.training_cases,
+        mistakes=mistakes.TRAIN_MISTAKES,
         ask=stage.ask_train,
         see=cases.see_training,
         explain=explain.training,
