@@ -12,6 +12,7 @@ import torch
 
 from ...course.exercise import Exercise, Lesson, Program
 from . import cases, explain, functions, right, stage
+from .quick import QUICK
 from .workload import CHECKED, ITERATIONS, WIDTH, rows_for, training_run
 
 EXERCISES = (
@@ -30,7 +31,8 @@ EXERCISES = (
             "When `step()` returns, the host has queued the step's work. Who says that the device has done it? Ask this at "
             "both ends of the measurement: when the clock starts, and when it stops.",
             "`synchronize(device)` makes the host wait until the device has done all that is queued. You need it twice: "
-            "before you start the clock, so that no earlier work is counted, and before you stop it. Not in between.",
+            "before you start the clock, so that no earlier work is counted, and before you stop it. Not in between. (Two "
+            "events of `torch.Event(enable_timing=True)` do it too.)",
             "In this order: `warmup` calls of `step()`; `synchronize(device)`; start the clock; `steps` calls of `step()`; "
             "`synchronize(device)`; stop the clock. Return the difference, divided by `steps`.",
         ),
@@ -112,4 +114,5 @@ LESSON = Lesson(
     names=stage.names,
     programs=programs,
     size=size_in_words,
+    quick=QUICK,
 )

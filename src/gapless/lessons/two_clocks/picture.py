@@ -27,3 +27,30 @@ def draw_host_steps(host_ms: Sequence[float], true_ms: float, device_text: str):
     axes.legend(frameon=False, loc="center left")
     axes.spines[["top", "right"]].set_visible(False)
     return figure
+
+
+def draw_two_workers(launch_us: float, kernel_us: float, kernels: int = 20):
+    """Host and device on one time axis, ``kernels`` kernels of ``kernel_us`` each, where a launch takes the host ``launch_us``
+    and nobody waits for a result. Reckoned, not run.
+
+    Returns the figure, as :func:`draw_host_steps`.
+    """
+    launched = [launch_us * (number + 1) for number in range(kernels)]
+    starts, end = [], 0.0
+    for ready in launched:
+        starts.append(max(ready, end))
+        end = starts[-1] + kernel_us
+    idle_us = sum(max(0.0, b - a - kernel_us) for a, b in zip(starts, starts[1:]))
+    slower = "the host" if kernel_us < launch_us else "the device" if kernel_us > launch_us else "neither"
+    title = (f"{kernels} kernels: the host is done after {launched[-1]:g} µs, the device after {end:g} µs; {slower} is slower, "
+             f"the device idles {idle_us:g} µs in between")
+    figure = new_figure(9.0, 1.9, f"Two rows of blocks, launches on the host and kernels on the device. {title}.")
+    axes = figure.subplots()
+    axes.broken_barh([(at - launch_us, launch_us) for at in launched], (1.1, 0.8), facecolor="#e3e8ed", edgecolor="#9aa5b1")
+    axes.broken_barh([(at, kernel_us) for at in starts], (0.1, 0.8), facecolor="#5b8bb5", edgecolor="white")
+    axes.set_yticks([1.5, 0.5], ["host", "device"])
+    axes.set_xlim(0, end)
+    axes.set_xlabel("µs")
+    axes.set_title(title, loc="left", fontsize=9.5)
+    axes.spines[["top", "right", "left"]].set_visible(False)
+    return figure
