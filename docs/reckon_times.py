@@ -46,21 +46,25 @@ def stated_minutes(notebook: Path) -> float:
     return minutes(row[1])
 
 
+_COUNT = {"a": 1, "an": 1, "one": 1, "two": 2, "three": 3, "four": 4}
+_HOURS = re.compile(r"(?P<count>\d+(?:\.\d+)?|an?|one|two|three|four)(?: and a (?P<inside>half|quarter))? ?h(?:ours?)?\b"
+                    r"(?: and (?:a )?(?P<behind>half|quarter|three quarters))?(?:,? (?:and )?(?P<minutes>\d+))?")
+_PARTS = {"half": 30, "quarter": 15, "three quarters": 45, None: 0}
+
+
 def minutes(text: str) -> float:
-    """A time in words: "45 min", "about an hour and a half", "1 h 40", "2 hours", "two sittings of 1 h 30 each"."""
-    text = text.lower().split("(")[0]
-    times = re.match(r"\D*?\b(two|three|2|3) (?:sittings|parts)\b", text)
-    if times:
-        text = text[times.end():]
-    hours = re.search(r"\b(an|one|two|three|\d+(?:\.\d+)?)(?: and a (half|quarter))?\s*(?:hours?|h)\b(?: and a (half|quarter))?", text)
-    rest = re.search(r"(\d+)\s*(?:minutes|min\b)", text) or re.search(r"\b(?:h|hours?) (?:and )?(\d+)", text)
-    if not hours and not rest:
-        raise ValueError(f"{text!r} is no time")
-    count = {"an": 1, "one": 1, "two": 2, "three": 3}
-    found = 60 * float(count.get(hours[1], hours[1])) if hours else 0.0
-    found += {"half": 30, "quarter": 15}.get((hours[2] or hours[3]) if hours else None, 0)
-    found += int(rest[1]) if rest else 0
-    return found * (count.get(times[1]) or int(times[1]) if times else 1)
+    """A time in words: "45 min", "about an hour and a half", "1 h 40", "2 hours", "two sittings of 1 h 30 each". Raises
+    ValueError for what is none."""
+    text = text.lower().partition("(")[0]
+    sittings = re.search(r"(\w+) (?:sittings|parts) of (.*)", text)
+    if sittings:
+        return float(_COUNT.get(sittings[1]) or sittings[1]) * minutes(sittings[2])
+    if hours := _HOURS.search(text):
+        whole = 60 * float(_COUNT.get(hours["count"]) or hours["count"])
+        return whole + _PARTS[hours["inside"]] + _PARTS[hours["behind"]] + float(hours["minutes"] or 0)
+    if short := re.search(r"(\d+) min", text):
+        return float(short[1])
+    raise ValueError(f"{text!r} is no time")
 
 
 if __name__ == "__main__":

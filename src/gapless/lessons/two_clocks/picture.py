@@ -40,10 +40,10 @@ def draw_two_workers(launch_us: float, kernel_us: float, kernels: int = 20):
     for ready in launched:
         starts.append(max(ready, end))
         end = starts[-1] + kernel_us
-    idle_us = sum(max(0.0, b - a - kernel_us) for a, b in zip(starts, starts[1:]))
-    slower = "the host" if kernel_us < launch_us else "the device" if kernel_us > launch_us else "neither"
-    title = (f"{kernels} kernels: the host is done after {launched[-1]:g} µs, the device after {end:g} µs; {slower} is slower, "
-             f"the device idles {idle_us:g} µs in between")
+    idle_us = end - kernels * kernel_us
+    slower = "the host" if kernel_us < launch_us else "the device"
+    title = (f"{kernels} kernels of {kernel_us:g} µs, {launch_us:g} µs a launch: {slower} sets the pace; "
+             f"the device idles {idle_us:g} of {end:g} µs")
     figure = new_figure(9.0, 1.9, f"Two rows of blocks, launches on the host and kernels on the device. {title}.")
     axes = figure.subplots()
     axes.broken_barh([(at - launch_us, launch_us) for at in launched], (1.1, 0.8), facecolor="#e3e8ed", edgecolor="#9aa5b1")
