@@ -1,7 +1,7 @@
 """``python docs/reckon_times.py``: how long each lesson should take, by one rule, beside what its notebook states.
 
-The rule: prose at 130 words a minute, half a minute for each code cell, 3.5 minutes for each point of the exercises. The last is
-most of it: a point is what a learner thinks, writes, checks and mends for.
+The rule: prose at 130 words a minute, half a minute for each code cell, 3.5 minutes for each point of the exercises. The
+last is most of it: a point stands for thinking, writing, checking and mending.
 """
 
 from __future__ import annotations

@@ -12,8 +12,6 @@ import torch
 from torch import nn
 
 from ... import vgpu
-from ...course.exercise import full_size
-from ...measure.profile import time_step
 from ...vgpu import Assumptions
 from . import functions
 from .functions import CLASSES, IGNORE
@@ -100,7 +98,7 @@ def training_step(loss: Callable, device: torch.device, size: Size | None = None
     torch.manual_seed(0)
     network = make_network().to(device)
     optimizer = torch.optim.SGD(network.parameters(), lr=0.001, momentum=0.9)
-    images, labels = make_batch(size, values=not _shape_only(device))
+    images, labels = make_batch(size, values=not shape_only(device))
 
     def step():
         x = images.to(device, non_blocking=True)
@@ -112,96 +110,6 @@ def training_step(loss: Callable, device: torch.device, size: Size | None = None
     return step
 
 
-# -- where waits cost the time, not work -------------------------------------------------------------
-
-FROZEN_WIDTH, STRIDE = 128, 8
-BATCHES = (2, 4, 8, 16, 32, 64)
-
-
-def make_backbone() -> nn.Sequential:
-    """What has been trained already and stays as it is: four convolutions, 128 wide, an eighth of the image's side. Few
-    kernels, and long ones."""
-    layers: list[nn.Module] = [nn.Conv2d(3, FROZEN_WIDTH, 7, stride=STRIDE, padding=3), nn.ReLU()]
-    for _ in range(3):
-        layers += [nn.Conv2d(FROZEN_WIDTH, FROZEN_WIDTH, 3, padding="same"), nn.ReLU()]
-    return nn.Sequential(*layers).eval().requires_grad_(False)
-
-
-def make_head() -> nn.Sequential:
-    """What is trained: ten channels and many short kernels."""
-    layers: list[nn.Module] = [nn.Conv2d(FROZEN_WIDTH, 10, 1), nn.ReLU()]
-    for _ in range(10):
-        layers += [nn.Conv2d(10, 10, 3, padding="same"), nn.ReLU()]
-    return nn.Sequential(*layers, nn.Conv2d(10, CLASSES, 3, padding="same"))
-
-
-def fine_tuning_step(loss: Callable, device: torch.device, batch: int, side: int = 256) -> Callable[[], None]:
-    """A step that trains a small head on a frozen backbone: ``batch`` images of 3×``side``×``side``, one label for each square
-    of eight by eight pixels.
-
-    In front of the loss the device is the slower worker, behind it the host. On the virtual GPU call it inside
-    ``full_size(device, LABELS)``.
-    """
-    torch.manual_seed(0)
-    backbone, head = make_backbone().to(device), make_head().to(device)
-    optimizer = torch.optim.SGD(head.parameters(), lr=0.001, momentum=0.9)
-    images, _ = make_batch(Size(batch, side), values=not _shape_only(device))
-    _, labels = make_batch(Size(batch, side // STRIDE), values=not _shape_only(device))
-
-    def step():
-        x = images.to(device, non_blocking=True)
-        target = labels.to(device, non_blocking=True)
-        optimizer.zero_grad()
-        features = backbone(x)
-        loss(head(features), target).backward()
-        optimizer.step()
-
-    return step
-
-
-# -- a share of the rows -----------------------------------------------------------------------------
-
-
-def mask_first(hidden, head, target, max_valid):
-    """The head's loss where a boolean mask picks the valid rows before the product: two waits."""
-    valid = target != IGNORE
-    return nn.functional.cross_entropy(hidden[valid] @ head.T, target[valid])
-
-
-def head_step(function: Callable, device: torch.device, rows: int, width: int, vocabulary: int, valid: int) -> Callable[[], None]:
-    """A forward and backward pass of ``function`` (``sparse_head_loss`` or another like it), ``valid`` of ``rows`` rows valid.
-
-    On the virtual GPU call it inside ``full_size(device, share_valid(valid / rows))``.
-    """
-    hidden = torch.randn(rows, width, device=device, requires_grad=True)
-    head = torch.randn(vocabulary, width, device=device, requires_grad=True)
-    target = torch.full((rows,), IGNORE)
-    target[torch.arange(valid) * rows // valid] = 0
-    target = target.to(device)
-
-    def step():
-        hidden.grad = head.grad = None
-        function(hidden, head, target, valid).backward()
-
-    return step
-
-
-def head_times(ways: dict[str, Callable], device: torch.device, vocabulary: int, one_in: int, rows: int = 8192, width: int = 768
-               ) -> dict[str, float]:
-    """What a step of the head takes, in ms, for each of the ``ways`` to compute its loss, with one row in ``one_in`` valid."""
-    times = {}
-    for name, function in ways.items():
-        with full_size(device, share_valid(1 / one_in)):
-            step = head_step(function, device, rows, width, vocabulary, rows // one_in)
-            times[name] = time_step(step, warmup=1, steps=3, blocks=1, device=device).true_ms
-    return times
-
-
-def share_valid(share: float) -> Assumptions:
-    """The sizes of results that depend on values where ``share`` of the labels is valid."""
-    rest = 1 - share
-    return Assumptions(densities={"ne": share, "ge": share, "gt": share, "eq": rest, "lt": rest, "le": rest}, density=share)
-
-
-def _shape_only(device: torch.device) -> bool:
+def shape_only(device: torch.device) -> bool:
+    """Whether tensors made on ``device`` now have no values."""
     return device.type == "vgpu" and vgpu.is_shape_only()

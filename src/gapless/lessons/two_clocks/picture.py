@@ -30,7 +30,7 @@ def draw_host_steps(host_ms: Sequence[float], true_ms: float, device_text: str):
 
 
 def draw_two_workers(launch_us: float, kernel_us: float, kernels: int = 20):
-    """Host and device on one time axis, ``kernels`` kernels of ``kernel_us`` each, where a launch takes the host ``launch_us``
+    """Host and device on one time axis: ``kernels`` kernels of ``kernel_us`` each, a launch takes the host ``launch_us``,
     and nobody waits for a result. Reckoned, not run.
 
     Returns the figure, as :func:`draw_host_steps`.
