@@ -58,7 +58,7 @@ EXERCISES = (
             "Three lines of the loop want a Python number or a yes or no from the device: the `if`, the `.item()`, the text "
             "of the log. Who needs the answer at once, and who could have it a few steps later?",
             "Nobody: all three only serve the log, and the log can come a little later. Keep each step's `loss.detach()` in "
-            "a list, which makes nobody wait. After `every` steps bring them all to the host at once; then compare, add up "
+            "a list, which does not wait. After `every` steps bring them all to the host at once; then compare, add up "
             "and log, line by line.",
             "Every `every` steps, and once more after the loop if something is left: `values = torch.stack(kept).tolist()`, "
             "one wait for all of them. Then for each value: compare it, `total += value`, and log its line with the number "
