@@ -31,8 +31,9 @@ def reckoned_minutes(notebook: Path) -> float:
 
 
 def prose(markdown: str) -> str:
-    """The words of a cell's text: without links' addresses, HTML's tags and the marks of tables and code."""
-    text = re.sub(r"\]\([^)]*\)", "]", markdown)
+    """The words of a cell's text: without pictures, links' addresses, HTML's tags and the marks of tables and code."""
+    text = re.sub(r"!\[[^\]]*\]\([^)]*\)", " ", markdown)
+    text = re.sub(r"\]\([^)]*\)", "]", text)
     text = re.sub(r"<[^>]*>|&nbsp;", " ", text)
     return re.sub(r"[|`*#$\\]|-{2,}", " ", text)
 

@@ -51,7 +51,7 @@ def test_what_is_no_time_is_refused():
 
 
 def test_words_are_those_a_reader_reads():
-    text = "See [the page](https://example.org/a-b) <details><summary>Answer</summary>\n\n| a | `b` |\n|---|---|"
+    text = "![A picture](attachment:a.png) See [the page](https://example.org/a-b) <details><summary>Answer</summary>\n\n| a | `b` |\n|---|---|"
     assert reckon.prose(text).split() == ["See", "[the", "page]", "Answer", "a", "b"]
 
 

@@ -1,5 +1,7 @@
 """Lesson 00's workloads: its stopwatch, its training loops and its roofline against independent reckonings."""
 
+import base64
+import json
 import math
 from concurrent.futures import ThreadPoolExecutor
 
@@ -18,6 +20,7 @@ from gapless.lessons.two_clocks.lesson import LESSON
 from gapless.lessons.two_clocks.picture import draw_host_steps, draw_two_workers
 from gapless.lessons.two_clocks.stage import ANSWER
 
+from .. import ROOT
 from .answers.two_clocks import into_a_buffer, seconds_for_milliseconds
 from .reference import solution
 
@@ -383,3 +386,14 @@ def test_two_workers_picture_says_who_sets_the_pace():
     # Launches end at 12, 24, 36 and 48 µs; the last kernel at 51, of which 12 are work.
     assert "the host sets the pace; the device idles 39 of 51 µs" in short.alt
     assert "the device sets the pace; the device idles 12 of 108 µs" in long.alt
+
+
+def test_figures_in_the_notebook_are_those_of_docs_with_their_text():
+    shown = 0
+    for cell in json.loads((ROOT / "solutions/00_two_clocks/00_two_clocks.ipynb").read_text(encoding="utf-8"))["cells"]:
+        for name, picture in cell.get("attachments", {}).items():
+            kept = ROOT / "docs/figures" / name
+            assert base64.b64decode(picture["image/png"]) == kept.read_bytes(), "run python docs/screenshots/embed.py"
+            assert f"![{kept.with_suffix('.md').read_text(encoding='utf-8').strip()}](" in "".join(cell["source"])
+            shown += 1
+    assert shown == 2
