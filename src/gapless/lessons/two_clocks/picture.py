@@ -46,7 +46,8 @@ def draw_two_workers(launch_us: float, kernel_us: float, kernels: int = 20):
              f"the device idles {idle_us:g} of {end:g} µs")
     figure = new_figure(9.0, 1.9, f"Two rows of blocks, launches on the host and kernels on the device. {title}.")
     axes = figure.subplots()
-    axes.broken_barh([(at - launch_us, launch_us) for at in launched], (1.1, 0.8), facecolor="#7f8b9777", edgecolor="#7f8b97")
+    axes.broken_barh([(at - launch_us, launch_us) for at in launched], (1.1, 0.8), facecolor="#7f8b9777",
+                     edgecolor="#7f8b97")
     axes.broken_barh([(at, 0.97 * kernel_us) for at in starts], (0.1, 0.8), facecolor="#3b7dc4")
     axes.set_yticks([1.5, 0.5], ["host", "device"])
     axes.set_xlim(0, end)
