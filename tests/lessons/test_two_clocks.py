@@ -1,5 +1,7 @@
 """Lesson 00's workloads: its stopwatch, its training loops and its roofline against independent reckonings."""
 
+import base64
+import json
 import math
 from concurrent.futures import ThreadPoolExecutor
 
@@ -11,13 +13,15 @@ import gapless
 from gapless.course.gather import answer, gather
 from gapless.course.judge import judge
 from gapless.course.plain import difference
+from gapless.course.quick import how_often
 from gapless.course.stage import LocalStage
 from gapless.lessons import full_size
 from gapless.lessons.two_clocks import cases, explain, functions, rates, right, workload
 from gapless.lessons.two_clocks.lesson import LESSON
-from gapless.lessons.two_clocks.picture import draw_host_steps
+from gapless.lessons.two_clocks.picture import draw_host_steps, draw_two_workers
 from gapless.lessons.two_clocks.stage import ANSWER
 
+from .. import ROOT
 from .answers.two_clocks import into_a_buffer, seconds_for_milliseconds
 from .reference import solution
 
@@ -363,3 +367,34 @@ def test_the_table_has_no_column_for_an_article_that_has_no_figures():
 
     figures = [Figures("as it was", "small", 3, [], 1.0, 1.0, 1.0, 1.0, None, True, "NVIDIA A10G", "–")]
     assert "the article" not in table(LESSON, figures)
+
+
+# -- quick questions and pictures -----------------------------------------------------------------
+
+
+def test_quick_questions_are_answered_as_cuda_does():
+    """Read off PyTorch's CUDA sources, not off the virtual GPU."""
+    cuda = {"y = x @ x": 0, "total = x.sum().item()": 1, "if x.sum() > 0: pass": 1, "if x.shape[0] > 3: pass": 0,
+            'text = f"loss {loss:.4f}"': 1, "host = x.cpu()": 1, "pinned.copy_(x, non_blocking=True)": 0,
+            "z = torch.zeros(3, device=device)": 0, "t = torch.tensor(3.0, device=device)": 1, "high = max(loss, 1.0)": 1}
+    device = gapless.device("vgpu:a10g")
+    assert {quick.line: how_often(LESSON.quick, quick, device) for quick in LESSON.quick.questions} == cuda
+
+
+def test_two_workers_picture_says_who_sets_the_pace():
+    pytest.importorskip("matplotlib")
+    short, long = draw_two_workers(12, 3, 4), draw_two_workers(12, 24, 4)
+    # Launches end at 12, 24, 36 and 48 µs; the last kernel at 51, of which 12 are work.
+    assert "the host sets the pace; the device idles 39 of 51 µs" in short.alt
+    assert "the device sets the pace; the device idles 12 of 108 µs" in long.alt
+
+
+def test_figures_in_the_notebook_are_those_of_docs_with_their_text():
+    shown = 0
+    for cell in json.loads((ROOT / "solutions/00_two_clocks/00_two_clocks.ipynb").read_text(encoding="utf-8"))["cells"]:
+        for name, picture in cell.get("attachments", {}).items():
+            kept = ROOT / "docs/figures" / name
+            assert base64.b64decode(picture["image/png"]) == kept.read_bytes(), "run python docs/screenshots/embed.py"
+            assert f"![{kept.with_suffix('.md').read_text(encoding='utf-8').strip()}](" in "".join(cell["source"])
+            shown += 1
+    assert shown == 2

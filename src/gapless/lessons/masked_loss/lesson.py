@@ -12,6 +12,7 @@ import torch
 
 from ...course.exercise import Exercise, Lesson, Program
 from . import cases, explain, functions, mistakes
+from .quick import QUICK
 from .stage import names
 from .workload import ARTICLE_SIZE, LABELS, LossParts, size_for, training_step
 
@@ -142,4 +143,5 @@ LESSON = Lesson(
     size=size_in_words,
     article="A10G, PyTorch 2.0",
     assumptions=LABELS,
+    quick=QUICK,
 )
