@@ -30,6 +30,7 @@ from ..measure.device import device_name
 from ..measure.profile import profile, time_step
 from ..vgpu import Assumptions
 from ..vgpu.location import is_notebook_cell
+from . import explain_names
 from .progress import Progress, progress
 from .progress_file import record_check, record_hint
 
@@ -120,6 +121,7 @@ class Notebook:
         self._best: dict[str, float] = {}
         self._hints_given: dict[str, int] = {}
         self._remarks: set[str] = set()
+        explain_names.install(self.lesson.exercises)
 
     def __repr__(self) -> str:
         kind = "simulated" if self.device.type == "vgpu" else "real"
