@@ -13,14 +13,14 @@ EXPLAINED = "What to do: "  # the explanation starts with it
 
 
 def explanation(name: str, exercises: Iterable[str], known: Iterable[str]) -> str:
-    """What to do about the undefined ``name``, in one line. ``exercises``: of this lesson; ``known``: names that are there."""
+    """What to do about the undefined ``name``, in one line. ``exercises``: the lesson's; ``known``: names that are there."""
     if name in exercises:
-        return (f"{EXPLAINED}`{name}` is made by the cell that starts with `# exercise: {name}`. Run that cell, then this one "
-                "again. (If you ran it: it stopped with an error before its function was made.)")
+        return (f"{EXPLAINED}`{name}` is made by the cell that starts with `# exercise: {name}`. Run that cell, then this "
+                "one again. (If you ran it: it stopped with an error before its function was made.)")
     like = difflib.get_close_matches(name, [each for each in known if not each.startswith("_")], n=1, cutoff=0.8)
     misspelt = f"there is a `{like[0]}`: is `{name}` misspelt? If not, it" if like else f"`{name}`"
-    return (f"{EXPLAINED}{misspelt} is made by a cell further up. Choose Run → Run All Above Selected Cell, then run this cell "
-            "again.")
+    return (f"{EXPLAINED}{misspelt} is made by a cell further up. Choose Run → Run All Above Selected Cell, then run this "
+            "cell again.")
 
 
 def install(exercises: Iterable[str]) -> None:
