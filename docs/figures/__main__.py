@@ -21,16 +21,16 @@ IDLE = {"facecolor": "none", "edgecolor": INK, "linewidth": 0.8, "linestyle": (0
 
 ALTS = {
     "two_workers": """\
-Two workers and the rail between them. The host, on the left, pins slips to a rail, one for each kernel that it launches, and
-goes on at once. The rail is the launch queue: it has room for about 1000 slips; numbers 3 to 8 hang there. The device, on the
-right, takes the slips off in order and works on number 2. If the rail is full, the host waits for a place; if it is empty,
-the device is idle.""",
+Two workers and the rail between them. The host, on the left, pins slips to a rail, one for each kernel that it
+launches, and goes on at once. The rail is the launch queue: it has room for about 1000 slips; numbers 3 to 8 hang
+there. The device, on the right, takes the slips off in order and works on number 2. If the rail is full, the host waits
+for a place; if it is empty, the device is idle.""",
     "where_a_wait_bites": """\
-Two pairs of timelines, host above device. Both show the same two steps, each of one long kernel and five short ones, with one
-wait a step. Above, the wait stands in mid-step, before the short kernels: when the host goes on, the device has nothing left
-to do, and it is idle before every short kernel, since each is over sooner than the next one is launched. Below, the wait
-stands at the end of the step: the short kernels were launched while the long one ran, and the device is idle once a step,
-until the next long kernel is launched. There the two steps are done earlier.""",
+Two pairs of timelines, host above device. Both show the same two steps, each of one long kernel and five short ones,
+with one wait a step. Above, the wait stands in mid-step, before the short kernels: when the host goes on, the device
+has nothing left to do, and it is idle before every short kernel, since each is over sooner than the next one is
+launched. Below, the wait stands at the end of the step: the short kernels were launched while the long one ran, and the
+device is idle once a step, until the next long kernel is launched. There the two steps are done earlier.""",
 }
 
 

@@ -29,6 +29,7 @@ from ..measure.device import device as choose_device
 from ..measure.device import device_name
 from ..measure.profile import profile, time_step
 from ..vgpu import Assumptions
+from . import explain_names
 from .marked_cell import CannotCheck, ipython_shell, name_of, newest_cell, source_of
 from .patches import remember, void
 from .progress import Progress, progress
@@ -122,6 +123,7 @@ class Notebook:
         self._hints_given: dict[str, int] = {}
         self._remarks: set[str] = set()
         remember()
+        explain_names.install(self.lesson.exercises)
 
     def __repr__(self) -> str:
         kind = "simulated" if self.device.type == "vgpu" else "real"
