@@ -122,14 +122,20 @@ def _drawn(rng) -> dict[str, tuple[Batches, dict]]:
         found = [logits_and_labels(rng, (size,), None if labels is None else np.full(size, labels)) for size in sizes]
         return [(change(logits).astype(kind), targets) for logits, targets in found]
 
+    def nearly_equal(logits: np.ndarray) -> np.ndarray:
+        """The first class comes to just below the largest logit."""
+        logits[:, 0] = np.minimum(logits.max(-1), logits[:, 1:].max(-1) - 1e-4)
+        return logits
+
     wrong = [(logits, (logits.argmax(-1) + 1) % CLASSES) for logits, _ in batches(25, 25)]
     right = [(logits, logits.argmax(-1)) for logits, _ in batches(20, 9)]
     few = [(logits, 5 + targets % 2) for logits, targets in batches(30, 30)]
-    one_class, n = batches(2600, labels=7), 2600  # more than float16, and a byte, can count
-    for logits, _ in one_class:
-        logits[: n - 60, 7] = 99.0
+    many, _ = batches(2600)[0]  # of one class more than a byte, or float16, can count
+    many[:2400, 7] = many[2400:, 8] = 99.0
+    one_class = [(many, np.full(len(many), 7))]
     return {
         "three batches": (batches(40, 40, 40), {}),
+        "a second call, on other batches": (batches(40, 30), {"called_before": True}),
         "one batch": (batches(64), {}),
         "batches of one image": (batches(1, 1, 1, 1), {}),
         "seven batches of any size": (batches(*rng.integers(2, 60, size=7)), {}),
@@ -142,9 +148,9 @@ def _drawn(rng) -> dict[str, tuple[Batches, dict]]:
         "thousands of images of one class": (one_class, {}),
         "logits that are all below 0": (batches(40, 30, change=lambda logits: logits - 50), {}),
         "large logits": (batches(40, 30, change=lambda logits: 300 * logits), {}),
+        "the two largest logits nearly equal": (batches(30, 20, change=nearly_equal), {}),
         "logits in float16": (batches(40, 30, kind=np.float16), {}),
         "logits in float64": (batches(40, 30, kind=np.float64), {}),
-        "a second call, on other batches": (batches(40, 30), {"called_before": True}),
     }
 
 
@@ -175,6 +181,8 @@ def evaluation_cases(seed: int) -> list[Case]:
     only = np.where(seen == seen[0], IGNORE, targets)  # one class is predicted for ignored images alone
     cases.append(_evaluation("a class is predicted for ignored images only", [(logits, only), plain[1]]))
     cases.append(_evaluation("one batch ignored", [plain[0], (plain[1][0], np.full_like(plain[1][1], IGNORE)), plain[2]]))
+    cases[1:1] = [_evaluation("a second call, on another loader", ignoring(batches, 0.25), options)
+                  for batches, options in [drawn.pop("a second call, on other batches")]]
     cases += [_evaluation(f"{name}, a quarter ignored", ignoring(batches, 0.25), options)
               for name, (batches, options) in drawn.items() if name != "three batches"]
     return cases

@@ -11,6 +11,9 @@ from .functions import IGNORE
 from .wrong_averages import CHOICES, FORMULAS, IGNORING, LEFT_IN, averaged, counting
 
 
+_NEARLY = 0.02  # what rounding, or an epsilon, may bring about
+
+
 def update_loss(case, found, wanted) -> str | None:
     if not isinstance(found, dict) or not isinstance(found.get("mean"), float):
         return None
@@ -27,8 +30,15 @@ def update_loss(case, found, wanted) -> str | None:
     if not seen.min() - 1e-6 <= mean <= seen.max() + 1e-6:
         return ("No mean of these losses lies there: none is so large or so small. The loss itself was changed on the way. "
                 "Give it as it is, with its weight beside it.")
+    batches = np.array(case.options["batches"], dtype=np.float64)
+    usable = np.isfinite(losses)
+    for words, weights in (("batch − 1", batches - 1), ("batch + 1", batches + 1), ("the square root of `batch`", batches**0.5),
+                           ("the logarithm of `batch`", np.log(np.maximum(batches, 1))),
+                           ("the batch before", np.roll(batches, 1))):
+        if weights[usable].sum() and _same(mean, float(np.average(losses[usable], weights=weights[usable]))):
+            return f"Each loss is weighted with {words}: the weight is `batch`, the number of its own images."
     return ("It is a mean of these losses, with other weights than the numbers of images: each update's weight has to be its "
-            "own `batch`.")
+            "own `batch`, made in this call; and none may be kept for later.")
 
 
 def _later(found: dict, wanted: dict) -> str:
@@ -73,6 +83,9 @@ def step_time(case, found, wanted) -> str | None:
     own = "What is kept in a Python list or number of your own, and not in a state that `add_state` has added, "
     if first == "mean":
         mean = found.get("mean")
+        for words, value in _other_means(np.array(times, dtype=np.float64)):
+            if isinstance(mean, float) and _same(mean, float(value)):
+                return words
         if isinstance(mean, float) and min(times) <= mean <= max(times) and len(times) > 1:
             return "It lies between the times, and is another kind of average, or leaves some of them out. Is each counted once?"
         return "It is no mean of these times: none is so large or so small. Were they summed, or their unit changed?"
@@ -89,6 +102,33 @@ def step_time(case, found, wanted) -> str | None:
     }.get(first)
 
 
+def _other_means(times: np.ndarray):
+    """(what it is, its value)"""
+    running = started = times[0] / 2
+    for time in times[1:]:
+        running = (running + time) / 2
+    count = len(times)
+    yield "That is the median of the times. Their mean is wanted.", np.median(times)
+    yield "That is the lower median of the times. Their mean is wanted.", np.sort(times)[(count - 1) // 2]
+    yield ("The mean was halved with each new time, from 0 on, so that the last ones count most. Keep a sum and a count, as "
+           "`MeanMetric` does."), running if count > 1 else started
+    yield "The sum is divided by one more than there are times: does something else, a first 0, count too?", times.sum() / (count + 1)
+    if count > 1:
+        yield "The sum is divided by one less than there are times: a mean divides by their number.", times.sum() / (count - 1)
+        yield "The first time is left out. All of them count.", times[1:].mean()
+        yield "The last time is left out. All of them count.", times[:-1].mean()
+    yield "The mean was made a whole number (`//`, `int`): its fraction is cut off.", np.trunc(times.mean())
+    yield "The mean was rounded to a whole number.", np.round(times.mean())
+    if times.all():
+        yield "Each time is weighted with itself: no weight is wanted.", (times**2).sum() / times.sum()
+        yield "That is the harmonic mean: of the times themselves a mean is wanted.", count / (1 / times).sum()
+        yield "That is the geometric mean. The arithmetic mean is wanted.", np.exp(np.log(times).mean())
+
+
+_DEFINITIONS = {"accuracy": "the accuracy here is tp / (tp + fn), as its recall", "recall": "the recall is tp / (tp + fn)",
+                "precision": "the precision is tp / (tp + fp)", "f1": "F1 is 2·tp / (2·tp + fp + fn)"}
+
+
 def averages(case, found, wanted) -> str | None:
     if not isinstance(found, dict) or not all(isinstance(found.get(name), float) for name in wanted):
         return None
@@ -103,10 +143,17 @@ def averages(case, found, wanted) -> str | None:
     if max(own) > 1 + 1e-6 or min(own) < 0:
         return "A mean of fractions lies between 0 and 1: is it a sum, or divided by something else than was counted?"
     if len(set(own)) == 1 and len(set(wanted.values())) > 1:
-        return "All four are the same number, as micro averages are. Macro averages are wanted."
+        one = [name for name in wanted if _same(own[0], wanted[name])]
+        return (f"All four are the {one[0]}: the others have metrics of their own in `METRICS`." if one else
+                "All four are the same number, as micro averages are. Macro averages are wanted.")
+    if all(math.isclose(found[name], wanted[name], rel_tol=_NEARLY) for name in wanted):
+        return ("They are near, and not equal. Was something rounded, computed in float16, or is a small number added to what "
+                "is divided by? Keep the counts whole, and choose with `torch.where` where there is nothing to divide by.")
     if case.options.get("called_before"):
         return ("The function was called before, on other batches: what it keeps from one call to the next is counted again. "
                 "Make the metrics, or the counts, inside the function.")
+    if len(wrong) == 1:
+        return f"Of a class {_DEFINITIONS[wrong[0]]}; the macro average is the mean of that over the classes."
     if "images" in case.inputs and any((labels == IGNORE).any() for labels in case.inputs["targets"]):
         return ("Two things are easily missed: a target that is IGNORE must count nowhere, as a prediction neither; "
                 "and the macro average is over the classes that occur in the labels or in the predictions that count.")
@@ -114,7 +161,8 @@ def averages(case, found, wanted) -> str | None:
     if len(ratios) == 1 and len(wrong) == len(wanted):
         return (f"All four are {ratios.pop():g} times what they should be: the sum over the classes is divided by another "
                 "number than that of the classes that occur in the labels or the predictions.")
-    return "Every batch has to count, and once; count all of them, and compute the averages from the counts."
+    return ("Every batch of this call has to count, once, and no batch of an earlier call: make the metrics, or the counts, "
+            "inside the function, update them with each batch, and compute the averages once from the counts.")
 
 
 def _causes(case, wrong: dict[str, float], wanted: dict) -> dict[str, list[str]]:
@@ -138,7 +186,7 @@ def _attempts(tensors, ignoring: bool):
     """(why, what makes the averages) of the formulas, one at a time and then two."""
     pairs = [(output.argmax(1), labels) for output, labels in tensors]
     counted = counting(pairs)
-    for average, why in FORMULAS:
+    for average, why in (*FORMULAS[1:], FORMULAS[0]):  # micro averages last: a single one has a better name
         yield why, lambda average=average: average(counted)
     for choose, why in CHOICES:
         yield why, lambda choose=choose: averaged(counting([(choose(output), labels) for output, labels in tensors]))

@@ -222,10 +222,11 @@ def ask_step_time(function, given, device):
     copy = metric.clone()
     copy.update(5 * times[0])
     found["means of the metric and of a clone, updated once more"] = [metric.compute(), copy.compute()]
-    metric.persistent(True)
-    loaded = function(device)
-    loaded.persistent(True)
-    loaded.load_state_dict(metric.state_dict(), strict=False)
+    saved, loaded = function(device), function(device)
+    for each in (saved, loaded):
+        each.persistent(True)
+    update(saved)
+    loaded.load_state_dict(saved.state_dict(), strict=False)
     try:
         found["mean of a new metric, loaded with load_state_dict"] = loaded.compute()
     except Exception as error:

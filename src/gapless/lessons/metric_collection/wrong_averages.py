@@ -7,7 +7,7 @@ from collections.abc import Callable
 import torch
 
 from ...course.mistakes import Mistake
-from .functions import CLASSES, IGNORE, METRICS, torchmetrics
+from .functions import CLASSES, IGNORE, METRICS
 
 Averages = dict[str, torch.Tensor]
 Pairs = list[tuple[torch.Tensor, torch.Tensor]]  # of each batch the predicted classes and the labels, none of them ignored
@@ -60,17 +60,21 @@ def _each(average: Callable[[Pairs], Averages], weigh=lambda labels: 1.0) -> Cal
     return mean
 
 
-def _of_torchmetrics(**options) -> Callable[[Pairs], Averages]:
-    def average(pairs: Pairs) -> Averages:
-        found = {}
-        for name, make in METRICS.items():
-            metric = make(num_classes=CLASSES, **options)
-            for seen, labels in pairs:
-                metric.update(seen, labels)
-            found[name] = metric.compute()
-        return found
+def micro(pairs: Pairs) -> Averages:
+    """One number for all classes together."""
+    matrix = confusion(pairs)
+    return dict.fromkeys(METRICS, share(matrix.diag().sum(), matrix.sum()).to(torch.float32))
 
-    return average
+
+def _weighted(pairs: Pairs) -> Averages:
+    """Averages in which a class counts as often as it occurs."""
+    matrix = confusion(pairs)
+    actual = matrix.sum(1)
+
+    def mean(top, bottom):
+        return (share(top, bottom) * actual).sum() / actual.sum().clamp(min=1)
+
+    return four(matrix.diag(), matrix.sum(0), actual, mean)
 
 
 def _counted_in(kind: torch.dtype, most: int | None = None) -> Callable[[Pairs], Averages]:
@@ -112,7 +116,7 @@ _SKIPPED = ("A class that occurs in the labels alone or in the predictions alone
 
 # In order of likelihood. Each names what is different from the right averages.
 FORMULAS: tuple[tuple[Callable[[Pairs], Averages], str], ...] = (
-    (_of_torchmetrics(average="micro"),
+    (micro,
      "All four are the same number: that is what average=\"micro\" gives (every error is a false positive of one class and "
      "a false negative of another). Macro averages are wanted."),
     (_each(averaged),
@@ -121,7 +125,9 @@ FORMULAS: tuple[tuple[Callable[[Pairs], Averages], str], ...] = (
     (_each(averaged, len),
      "That is the mean of the batches' values, weighted by their sizes. A macro average is no mean over images: count the "
      "batches together, and compute the averages once from the counts."),
-    (_each(_of_torchmetrics(average="micro")),
+    (lambda pairs: {name: len(pairs) * value for name, value in _each(averaged)(pairs).items()},
+     "That is the sum of the batches' values. Count the batches together, and compute the averages once from the counts."),
+    (_each(micro),
      "That is the mean of the batches' micro averages. Count the batches together, and take macro averages."),
     (lambda pairs: averaged(pairs[-1:]),
      "Only the last batch counts. Is the metric made, or reset, inside the loop? Or is it the value that calling the metric "
@@ -129,7 +135,7 @@ FORMULAS: tuple[tuple[Callable[[Pairs], Averages], str], ...] = (
     (lambda pairs: averaged(pairs[:1]), "Only the first batch counts. Is there a `return` inside the loop?"),
     (lambda pairs: averaged(pairs[:-1] or pairs), "The last batch is missing: every batch has to count."),
     (lambda pairs: averaged(pairs[1:] or pairs), "The first batch is missing: every batch has to count."),
-    (_of_torchmetrics(average="weighted"),
+    (_weighted,
      "Those are averages weighted by how often each class occurs (average=\"weighted\"). In a macro average each class counts "
      "alike."),
     (lambda pairs: averaged(pairs, over=_all_classes),
@@ -164,6 +170,10 @@ FORMULAS: tuple[tuple[Callable[[Pairs], Averages], str], ...] = (
     (lambda pairs: averaged(pairs, wrong=_true_negatives_count),
      "That accuracy counts true negatives, (tp + tn) / all. TorchMetrics' macro accuracy is tp / (tp + fn) for each class, the "
      "same as recall."),
+    (lambda pairs: averaged(pairs, wrong=lambda right, predicted, actual, mean:
+                            {"accuracy": mean(right, predicted + actual - right)}),
+     "That accuracy is tp / (tp + fp + fn), the Jaccard index (IoU). TorchMetrics' macro accuracy is tp / (tp + fn) for each "
+     "class, the same as recall."),
     (lambda pairs: averaged(pairs, wrong=lambda right, predicted, actual, mean: {"accuracy": mean(right, predicted)}),
      "That accuracy is the precision: divide by the labels of the class (tp + fn), not by its predictions."),
     (lambda pairs: averaged(pairs, fraction=lambda top, bottom: torch.where(bottom > 0, top / bottom.clamp(min=1), 1.0)),
@@ -205,7 +215,8 @@ FORMULAS: tuple[tuple[Callable[[Pairs], Averages], str], ...] = (
 
 def _without(pairs: Pairs, kept: slice) -> torch.Tensor:
     """The counts of the classes ``kept``, and 0 for the others."""
-    counts, left = confusion(pairs), torch.zeros(CLASSES, CLASSES, dtype=torch.float64)
+    counts = confusion(pairs)
+    left = torch.zeros_like(counts)
     left[kept, kept] = counts[kept, kept]
     return left
 
@@ -245,6 +256,8 @@ CHOICES: tuple[tuple[Callable, str], ...] = (
     (lambda output: (output > 0).int().argmax(1), "The *first* logit above a threshold was taken, not the largest."),
     (lambda output: output.long().argmax(1), "The logits were made whole numbers before the largest was looked for."),
     (lambda output: output.round().argmax(1), "The logits were rounded before the largest was looked for."),
+    (lambda output: output.half().argmax(1), "The logits, or what was made of them, were cast to float16 (or rounded): then two "
+                                             "different ones are equal, and the first one wins. Take `argmax(1)` of the logits."),
     (lambda output: output.argmax(0)[: len(output)] if len(output) <= CLASSES else output.argmax(1),
      "`argmax(0)` goes over the images. The largest logit of each image is `argmax(1)`."),
 )
