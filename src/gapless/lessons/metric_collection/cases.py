@@ -1,18 +1,20 @@
 """Lesson 03: the inputs on which answers are compared, small and at the article's size.
 
-Every exercise goes through lists of shapes, kinds of numbers, layouts and values: a wrong answer is often right on plain
+Every exercise goes through lists of sizes, values, kinds of numbers and layouts: a wrong answer is often right on plain
 batches of float32.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from ...course.evidence import Case
 from ...course.exercise import Trial
+from ...course.variants import CONTIGUOUS, DTYPES, covering, varied
 from .functions import CLASSES, IGNORE
 from .workload import ARTICLE_SIZE
-
 
 # -- exercise 1: losses ------------------------------------------------------------------------------
 
@@ -69,7 +71,8 @@ def aggregator_cases(seed: int) -> list[Case]:
 
     whole, counts = rng.integers(-9, 10, size=(3, 4)), rng.integers(1, 9, size=(3, 4))
     infinite = values.copy()
-    infinite[1, 2] = np.inf
+    infinite[1, 2], huge = np.inf, 1e60 * values.astype(np.float64)
+    matrices = Case("", {"values": rng.uniform(-3, 3, size=(2, 3, 5)).astype(np.float32)}, {"metrics": list(AGGREGATORS)})
     return [
         case("MeanMetric of scalars", "MeanMetric", values[:, 0]),
         case("MeanMetric of vectors", "MeanMetric"),
@@ -88,16 +91,17 @@ def aggregator_cases(seed: int) -> list[Case]:
         case("CatMetric", "CatMetric"),
         *(case(f"all five, {name}", AGGREGATORS, given, kind=kind, **options) for name, given, kind, options in (
             ("of one value", values[:, :1], np.float32, {}),
-            ("of matrices", rng.uniform(-3, 3, size=(2, 3, 5)), np.float32, {}),
             ("of nothing, an empty vector", values[:2, :0], np.float32, {}),
             ("of whole numbers", whole, np.int64, {}),
             ("of float16 up to 60 000", 1e4 * values[:, :3] * 2, np.float16, {}),
             ("of float64", values, np.float64, {}),
-            ("in float64, of numbers too large for float32", values.astype(np.float64) * 1e60, np.float64, {"dtype": "float64"}),
+            ("in float64, of numbers too large for float32", huge, np.float64, {"dtype": "float64"}),
             ("one value is inf", infinite, np.float32, {}),
             ('made with nan_strategy="ignore"', values, np.float32, {"strategy": "ignore"}),
             ("one value is NaN", np.where(whole == whole[0, 0], np.nan, values), np.float32, {"nan": True}),
         )),
+        *(varied(replace(matrices, name="all five, of matrices"), **combination)
+          for combination in covering(rng, dtype=DTYPES, layout=(CONTIGUOUS, "transposed", "strided"))),
     ]
 
 
@@ -118,21 +122,14 @@ Batches = list[tuple[np.ndarray, np.ndarray]]
 def _drawn(rng) -> dict[str, tuple[Batches, dict]]:
     """Name → batches of logits N×C and labels N, and further options of the case."""
 
-    def batches(*sizes: int, labels=None, kind=np.float32, change=lambda logits: logits) -> Batches:
-        found = [logits_and_labels(rng, (size,), None if labels is None else np.full(size, labels)) for size in sizes]
-        return [(change(logits).astype(kind), targets) for logits, targets in found]
+    def batches(*sizes: int, labels=None) -> Batches:
+        return [logits_and_labels(rng, (size,), None if labels is None else np.full(size, labels)) for size in sizes]
 
-    def nearly_equal(logits: np.ndarray) -> np.ndarray:
-        """The first class comes to just below the largest logit."""
+    nearly_equal = batches(30, 20)
+    for logits, _ in nearly_equal:  # the first class comes to just below the largest logit
         logits[:, 0] = np.minimum(logits.max(-1), logits[:, 1:].max(-1) - 1e-4)
-        return logits
-
-    wrong = [(logits, (logits.argmax(-1) + 1) % CLASSES) for logits, _ in batches(25, 25)]
-    right = [(logits, logits.argmax(-1)) for logits, _ in batches(20, 9)]
-    few = [(logits, 5 + targets % 2) for logits, targets in batches(30, 30)]
     many, _ = batches(2600)[0]  # of one class more than a byte, or float16, can count
     many[:2400, 7] = many[2400:, 8] = 99.0
-    one_class = [(many, np.full(len(many), 7))]
     return {
         "three batches": (batches(40, 40, 40), {}),
         "a second call, on other batches": (batches(40, 30), {"called_before": True}),
@@ -140,24 +137,44 @@ def _drawn(rng) -> dict[str, tuple[Batches, dict]]:
         "batches of one image": (batches(1, 1, 1, 1), {}),
         "seven batches of any size": (batches(*rng.integers(2, 60, size=7)), {}),
         "a small last batch": (batches(50, 50, 3), {}),
-        "two classes in the labels": (few, {}),
-        "all wrong": (wrong, {}),
-        "all right": (right, {}),
+        "two classes in the labels": ([(logits, 5 + targets % 2) for logits, targets in batches(30, 30)], {}),
+        "all wrong": ([(logits, (logits.argmax(-1) + 1) % CLASSES) for logits, _ in batches(25, 25)], {}),
+        "all right": ([(logits, logits.argmax(-1)) for logits, _ in batches(20, 9)], {}),
         "mostly the last class": (batches(33, 33, labels=CLASSES - 1), {}),
         "mostly the first class": (batches(33, 20, labels=0), {}),
-        "thousands of images of one class": (one_class, {}),
-        "logits that are all below 0": (batches(40, 30, change=lambda logits: logits - 50), {}),
-        "large logits": (batches(40, 30, change=lambda logits: 300 * logits), {}),
-        "the two largest logits nearly equal": (batches(30, 20, change=nearly_equal), {}),
-        "logits in float16": (batches(40, 30, kind=np.float16), {}),
-        "logits in float64": (batches(40, 30, kind=np.float64), {}),
+        "thousands of images of one class": ([(many, np.full(len(many), 7))], {}),
+        "the two largest logits nearly equal": (nearly_equal, {}),
     }
 
 
+VALUES = {"any logits": lambda logits: logits, "logits that are all below 0": lambda logits: logits - 50,
+          "large logits": lambda logits: 300 * logits}
+
+
+def _varied(rng, make_case) -> list[Case]:
+    """Cases from sizes × values × dtypes × layouts."""
+    cases = []
+    for combination in covering(rng, sizes=((40, 30), (1,), (2, 17, 59, 8), (33,)), values=tuple(VALUES), dtype=DTYPES,
+                                layout=(CONTIGUOUS, "transposed", "strided")):
+        batches = []
+        for size in combination["sizes"]:
+            logits, targets = logits_and_labels(rng, (size,))
+            logits[np.arange(size), logits.argmax(-1)] += 1  # the largest is the largest in float16 too
+            batches.append((VALUES[combination["values"]](logits), targets))
+        sizes = " + ".join(map(str, combination["sizes"]))
+        cases.append(varied(make_case(f"{combination['values']}, {sizes} images", batches),
+                            combination["dtype"], combination["layout"]))
+    return cases
+
+
 def batch_cases(seed: int) -> list[Case]:
-    drawn = _drawn(np.random.default_rng(seed))
-    return [Case(name, {"outputs": [logits for logits, _ in batches], "targets": [targets for _, targets in batches]}, options)
-            for name, (batches, options) in drawn.items()]
+    rng = np.random.default_rng(seed)
+
+    def case(name: str, batches: Batches, options: dict | None = None) -> Case:
+        return Case(name, {"outputs": [logits for logits, _ in batches], "targets": [targets for _, targets in batches]},
+                    options or {})
+
+    return [*(case(name, *drawn) for name, drawn in _drawn(rng).items()), *_varied(rng, case)]
 
 
 def _evaluation(name: str, batches: Batches, options: dict | None = None) -> Case:
@@ -168,24 +185,26 @@ def _evaluation(name: str, batches: Batches, options: dict | None = None) -> Cas
 def evaluation_cases(seed: int) -> list[Case]:
     rng = np.random.default_rng(seed)
 
-    def ignoring(batches: Batches, share: float) -> Batches:
-        return [(logits, np.where(rng.random(targets.shape) < share, IGNORE, targets)) for logits, targets in batches]
+    def ignoring(name: str, batches: Batches, options: dict | None = None, share: float = 0.25) -> Case:
+        return _evaluation(name, [(logits, np.where(rng.random(targets.shape) < share, IGNORE, targets))
+                                  for logits, targets in batches], options)
 
     drawn = _drawn(rng)
-    plain, cases = drawn["three batches"][0], []
-    for name, share in (("a quarter ignored", 0.25), ("nothing ignored", 0.0), ("nearly all ignored", 0.95),
-                        ("everything ignored", 1.0)):
-        cases.append(_evaluation(name, ignoring(plain, share)))
+    plain, again = drawn.pop("three batches")[0], drawn.pop("a second call, on other batches")
     logits, targets = plain[0]
     seen = logits.argmax(-1)
     only = np.where(seen == seen[0], IGNORE, targets)  # one class is predicted for ignored images alone
-    cases.append(_evaluation("a class is predicted for ignored images only", [(logits, only), plain[1]]))
-    cases.append(_evaluation("one batch ignored", [plain[0], (plain[1][0], np.full_like(plain[1][1], IGNORE)), plain[2]]))
-    cases[1:1] = [_evaluation("a second call, on another loader", ignoring(batches, 0.25), options)
-                  for batches, options in [drawn.pop("a second call, on other batches")]]
-    cases += [_evaluation(f"{name}, a quarter ignored", ignoring(batches, 0.25), options)
-              for name, (batches, options) in drawn.items() if name != "three batches"]
-    return cases
+    return [
+        ignoring("a quarter ignored", plain),
+        ignoring("a second call, on another loader", *again),
+        ignoring("nothing ignored", plain, share=0.0),
+        ignoring("nearly all ignored", plain, share=0.95),
+        ignoring("everything ignored", plain, share=1.0),
+        _evaluation("a class is predicted for ignored images only", [(logits, only), plain[1]]),
+        _evaluation("one batch ignored", [plain[0], (plain[1][0], np.full_like(plain[1][1], IGNORE)), plain[2]]),
+        *(ignoring(f"{name}, a quarter ignored", *given) for name, given in drawn.items()),
+        *_varied(rng, lambda name, batches: ignoring(f"{name}, a quarter ignored", batches)),
+    ]
 
 
 # -- exercise 4: step times --------------------------------------------------------------------------

@@ -10,7 +10,6 @@ import torch
 from .functions import IGNORE
 from .wrong_averages import CHOICES, FORMULAS, IGNORING, LEFT_IN, averaged, counting
 
-
 _NEARLY = 0.02  # what rounding, or an epsilon, may bring about
 
 
@@ -32,12 +31,14 @@ def update_loss(case, found, wanted) -> str | None:
                 "Give it as it is, with its weight beside it.")
     batches = np.array(case.options["batches"], dtype=np.float64)
     usable = np.isfinite(losses)
-    for words, weights in (("batch − 1", batches - 1), ("batch + 1", batches + 1), ("the square root of `batch`", batches**0.5),
+    for words, weights in (("batch − 1", batches - 1), ("batch + 1", batches + 1), ("the square root of "
+                                                                                    "`batch`", batches**0.5),
                            ("the logarithm of `batch`", np.log(np.maximum(batches, 1))),
                            ("the batch before", np.roll(batches, 1))):
         if weights[usable].sum() and _same(mean, float(np.average(losses[usable], weights=weights[usable]))):
             return f"Each loss is weighted with {words}: the weight is `batch`, the number of its own images."
-    return ("It is a mean of these losses, with other weights than the numbers of images: each update's weight has to be its "
+    return ("It is a mean of these losses, with other weights than the numbers of images: each update's weight has to be "
+            "its "
             "own `batch`, made in this call; and none may be kept for later.")
 
 
@@ -87,12 +88,15 @@ def step_time(case, found, wanted) -> str | None:
             if isinstance(mean, float) and _same(mean, float(value)):
                 return words
         if isinstance(mean, float) and min(times) <= mean <= max(times) and len(times) > 1:
-            return "It lies between the times, and is another kind of average, or leaves some of them out. Is each counted once?"
+            return ("It lies between the times, and is another kind of average, or leaves some of them out. Is each "
+                    "counted once?")
         return "It is no mean of these times: none is so large or so small. Were they summed, or their unit changed?"
     return {
-        "mean after another update": "The first mean is right, and the next is not: a value that has been computed must not be "
+        "mean after another update": "The first mean is right, and the next is not: a value that has been computed must "
+                                     "not be "
                                      "kept when more comes in.",
-        "mean beside a second metric": "Two metrics share what they keep: make the state anew in each, not once for the class "
+        "mean beside a second metric": "Two metrics share what they keep: make the state anew in each, not once for the "
+                                       "class "
                                        "or the module.",
         "means of the metric and of a clone, updated once more": f"{own}is shared with the metric's copies.",
         "mean of a new metric, loaded with load_state_dict": f"{own}is not saved in `state_dict`.",
@@ -104,17 +108,17 @@ def step_time(case, found, wanted) -> str | None:
 
 def _other_means(times: np.ndarray):
     """(what it is, its value)"""
-    running = started = times[0] / 2
+    running = times[0] / 2
     for time in times[1:]:
         running = (running + time) / 2
-    count = len(times)
+    count, total = len(times), times.sum()
     yield "That is the median of the times. Their mean is wanted.", np.median(times)
     yield "That is the lower median of the times. Their mean is wanted.", np.sort(times)[(count - 1) // 2]
     yield ("The mean was halved with each new time, from 0 on, so that the last ones count most. Keep a sum and a count, as "
-           "`MeanMetric` does."), running if count > 1 else started
-    yield "The sum is divided by one more than there are times: does something else, a first 0, count too?", times.sum() / (count + 1)
+           "`MeanMetric` does."), running
+    yield "The sum is divided by one more than there are times: does a first 0 count too?", total / (count + 1)
     if count > 1:
-        yield "The sum is divided by one less than there are times: a mean divides by their number.", times.sum() / (count - 1)
+        yield "The sum is divided by one less than there are times: a mean divides by their number.", total / (count - 1)
         yield "The first time is left out. All of them count.", times[1:].mean()
         yield "The last time is left out. All of them count.", times[:-1].mean()
     yield "The mean was made a whole number (`//`, `int`): its fraction is cut off.", np.trunc(times.mean())
@@ -147,20 +151,22 @@ def averages(case, found, wanted) -> str | None:
         return (f"All four are the {one[0]}: the others have metrics of their own in `METRICS`." if one else
                 "All four are the same number, as micro averages are. Macro averages are wanted.")
     if all(math.isclose(found[name], wanted[name], rel_tol=_NEARLY) for name in wanted):
-        return ("They are near, and not equal. Was something rounded, computed in float16, or is a small number added to what "
+        return ("They are near, and not equal. Was something rounded, computed in float16, or is a small number added to "
+                "what "
                 "is divided by? Keep the counts whole, and choose with `torch.where` where there is nothing to divide by.")
     if case.options.get("called_before"):
-        return ("The function was called before, on other batches: what it keeps from one call to the next is counted again. "
+        return ("The function was called before, on other batches: what it keeps from one call to the next is counted "
+                "again. "
                 "Make the metrics, or the counts, inside the function.")
     if len(wrong) == 1:
         return f"Of a class {_DEFINITIONS[wrong[0]]}; the macro average is the mean of that over the classes."
-    if "images" in case.inputs and any((labels == IGNORE).any() for labels in case.inputs["targets"]):
-        return ("Two things are easily missed: a target that is IGNORE must count nowhere, as a prediction neither; "
-                "and the macro average is over the classes that occur in the labels or in the predictions that count.")
     ratios = {round(found[name] / wanted[name], 4) for name in wrong if wanted[name]}
     if len(ratios) == 1 and len(wrong) == len(wanted):
         return (f"All four are {ratios.pop():g} times what they should be: the sum over the classes is divided by another "
                 "number than that of the classes that occur in the labels or the predictions.")
+    if "images" in case.inputs and any((labels == IGNORE).any() for labels in case.inputs["targets"]):
+        return ("Two things are easily missed: a target that is IGNORE must count nowhere, as a prediction neither; "
+                "and the macro average is over the classes that occur in the labels or in the predictions that count.")
     return ("Every batch of this call has to count, once, and no batch of an earlier call: make the metrics, or the counts, "
             "inside the function, update them with each batch, and compute the averages once from the counts.")
 
@@ -168,7 +174,8 @@ def averages(case, found, wanted) -> str | None:
 def _causes(case, wrong: dict[str, float], wanted: dict) -> dict[str, list[str]]:
     """Why → the averages that are wrong for that reason alone; nothing unless there is a reason for each."""
     logits = case.inputs["images"] if "images" in case.inputs else case.inputs["outputs"]
-    tensors = [(torch.from_numpy(output), torch.from_numpy(labels)) for output, labels in zip(logits, case.inputs["targets"])]
+    targets = case.inputs["targets"]
+    tensors = [(torch.from_numpy(output), torch.from_numpy(labels)) for output, labels in zip(logits, targets)]
     causes: dict[str, list[str]] = {}
     for why, make in _attempts(tensors, ignoring="images" in case.inputs):
         if not wrong:

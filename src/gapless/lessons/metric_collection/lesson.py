@@ -13,6 +13,7 @@ import torch
 from ...course.exercise import Exercise, Lesson, Program
 from . import cases, explain, functions, mistakes, stage
 from .functions import torchmetrics
+from .quick import QUICK
 from .workload import LABELS, SMALL_SIZE, TrainingMetrics, size_in_words, training_step
 
 MADE_ON_THE_HOST = ("TorchMetrics makes a tensor of a Python number on the host and copies it to the metric's device, as "
@@ -55,7 +56,8 @@ EXERCISES = (
         busy_ms=40.0,
         mistakes=mistakes.SUPPRESS,
         explain=explain.suppress,
-        advice={"item": "this is the NaN check, which asks the device for a truth value. `nan_strategy=\"ignore\"`, \"warn\" or a "
+        advice={"item": "this is the NaN check, which asks the device for a truth value. `nan_strategy=\"ignore\"`, "
+                        "\"warn\" or a "
                         "number still ask; only another method in the place of `_cast_and_nan_check_input` does not"},
         points={"values": 2, "syncs": 2, "host_time": 1},
         max_time_ratio={"host_time": 0.25},
@@ -183,7 +185,7 @@ def programs(fixed: dict[str, Callable]) -> list[Program]:
     def program(name: str, article: str, **parts) -> Program:
         def make_step(device: torch.device):
             if "suppress" in parts:
-                own = type("MeanMetric", (torchmetrics().MeanMetric,), {})  # a wrong decorator may change the class it is given
+                own = type("MeanMetric", (torchmetrics().MeanMetric,), {})  # a wrong decorator may change it
                 mean_class = parts["suppress"](own)
             else:
                 mean_class = None
@@ -209,6 +211,7 @@ LESSON = Lesson(
     exercises={exercise.name: exercise for exercise in EXERCISES},
     names=stage.names,
     programs=programs,
+    quick=QUICK,
     size=size_in_words,
     article="batch 128, A40, PyTorch 2.5.1, TorchMetrics 1.6.1",
     assumptions=LABELS,

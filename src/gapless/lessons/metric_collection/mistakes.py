@@ -1,4 +1,4 @@
-"""Lesson 03: known wrong answers, which tell a learner why an answer is wrong. Those about averages are in ``wrong_averages``."""
+"""Lesson 03: known wrong answers, which tell a learner why one is wrong. Those about averages are in ``wrong_averages``."""
 
 from __future__ import annotations
 
@@ -61,7 +61,8 @@ UPDATE_LOSS = (
     Mistake(_updated(lambda loss, batch: loss * batch, lambda loss, batch: None), _TWICE),
     Mistake(_updated(lambda loss, batch: loss * batch), _TWICE),
     Mistake(lambda metric, loss, batch: None, "The metric took nothing in: was `metric.update` called, on this metric?"),
-    Mistake(_last_only, "Only the last loss counts: the metric is reset before each update. It has to keep what it has taken "
+    Mistake(_last_only, "Only the last loss counts: the metric is reset before each update. It has to keep what it has "
+                        "taken "
                         "in; who reads the mean resets it."),
     Mistake(_into_the_state, _STATE),
     Mistake(_into_the_state_without_nan, _STATE),
@@ -70,7 +71,8 @@ UPDATE_LOSS = (
     Mistake(_updated(lambda loss, batch: loss.nan_to_num(0.0, posinf=torch.inf, neginf=-torch.inf)),
             "A NaN was counted as a loss of 0, with its full weight. It has to be left out: `MeanMetric` does that itself, "
             "if it gets the NaN."),
-    Mistake(_updated(torch.nan_to_num), "NaN was counted as a loss of 0 or inf as a large number (`nan_to_num` does both). Give the "
+    Mistake(_updated(torch.nan_to_num), "NaN was counted as a loss of 0 or inf as a large number (`nan_to_num` does "
+                                        "both). Give the "
                                         "loss as it is: `MeanMetric` leaves NaN out itself."),
     Mistake(_finite_only, "A loss of inf was left out. Only NaN is left out: an inf has to be seen in the mean."),
     Mistake(_updated(weight=lambda loss, batch: loss * 0 + batch),
@@ -96,8 +98,9 @@ UPDATE_LOSS = (
       for kind in (torch.uint8, torch.int8, torch.bfloat16)),
     Mistake(_updated(lambda loss, batch: loss.half()),
             "The loss was cast to float16 on the way: a metric in a higher precision loses it. Give the loss as it is."),
-    Mistake(_updated(lambda loss, batch: (loss.float() * batch).sum() / max(batch, 1), lambda loss, batch: _filled(loss, batch)),
-            "A number too large for float32 was cast to it (or multiplied in float32), and became inf. Leave the dtype to the metric."),
+    Mistake(_updated(lambda loss, batch: (loss.float() * batch).sum() / max(batch, 1)),
+            "A number too large for float32 was cast to it (or multiplied in float32), and became inf. Leave the dtype "
+            "to the metric."),
     Mistake(_updated(weight=lambda loss, batch: _filled(loss, 0)), "All weights are 0, and 0 / 0 is NaN: `torch.zeros_like` "
                                                                     "is not yet a weight; fill it with `batch`."),
     Mistake(_updated(weight=lambda loss, batch: _filled(loss, max(batch, 1))),
@@ -109,7 +112,7 @@ UPDATE_LOSS = (
 
 
 def _checked(change):
-    """suppress_nan_check with ``change(metric, x, weight)``, both tensors of the metric's dtype, as the method that checks."""
+    """suppress_nan_check with ``change(metric, x, weight)``, of two tensors, as the method that checks."""
 
     def suppress_nan_check(MetricClass):
         class Wrong(MetricClass):
@@ -139,7 +142,8 @@ def _disabled(MetricClass):
     return Disabled
 
 
-_NO_WEIGHTS = ("That is the mean without the weights. `nan_strategy=\"disable\"` does this in TorchMetrics 1.9.0: it replaces "
+_NO_WEIGHTS = ("That is the mean without the weights. `nan_strategy=\"disable\"` does this in TorchMetrics 1.9.0: it "
+               "replaces "
                "the weights that it is given by ones, and says nothing. Replace the method that checks, and hand the "
                "weights on.")
 
@@ -155,7 +159,9 @@ SUPPRESS = (
     Mistake(_cast(lambda x, weight: (weight, x)), "Values and weights have changed places: return `x, weight`."),
     Mistake(_cast(lambda x, weight: (x, torch.zeros_like(x))), "The weights returned are 0, and 0 / 0 is NaN: without a "
                                                                "weight each value counts once, `torch.ones_like(x)`."),
-    Mistake(_cast(lambda x, weight: (torch.zeros_like(x), torch.zeros_like(x))), "Values and weights come back as 0: is a mask, or `torch.where`, the wrong way round? `torch.where(isnan, 0, x)` "
+    Mistake(_cast(lambda x, weight: (torch.zeros_like(x), torch.zeros_like(x))), "Values and weights come back as 0: is "
+                                                                                 "a mask, or `torch.where`, the wrong "
+                                                                                 "way round? `torch.where(isnan, 0, x)` "
             "puts 0 where there is a NaN."),
     Mistake(_cast(lambda x, weight: (x, weight / weight.sum())),
             "The weights were divided by their sum: then each update counts alike, however much it weighs."),
@@ -178,7 +184,8 @@ SUPPRESS = (
     Mistake(_cast(lambda x, weight: (x.trunc(), weight.trunc())),
             "Values and weights were made whole numbers on the way (`.long()`, `int`): cast them to `self.dtype`."),
     Mistake(_cast(lambda x, weight: (x, weight**2)), "The weights are squared: are they multiplied in twice?"),
-    Mistake(_cast(lambda x, weight: (x.flatten()[:1], weight.flatten()[:1])), "Only the first value of each update is taken in."),
+    Mistake(_cast(lambda x, weight: (x.flatten()[:1], weight.flatten()[:1])), "Only the first value of each update is "
+                                                                              "taken in."),
     Mistake(_checked(lambda metric, x, weight: (x, weight)),
             "The values are not cast: `SumMetric` and the like count in `self.dtype`, and whole numbers or float16 have to "
             "be made that first (`x.to(self.dtype)`)."),
@@ -286,12 +293,14 @@ STEP_TIME = (
                                                        "averaged. Leave the unit alone."),
     Mistake(_changed_times(lambda value: value / 1e3), "A thousand times too small: the times come in as they are to be "
                                                        "averaged. Leave the unit alone."),
-    Mistake(_changed_times(int), "The times were made whole numbers on the way (`int`, `//`, `.long()`): their fractions are "
+    Mistake(_changed_times(int), "The times were made whole numbers on the way (`int`, `//`, `.long()`): their fractions "
+                                 "are "
                                  "cut off."),
     Mistake(_changed_times(round), "The times were rounded to whole numbers on the way."),
     Mistake(_changed_times(lambda value: torch.tensor(float(value), dtype=torch.float16)),
             "The times were cast to float16, which keeps three digits: leave them float32."),
     Mistake(_changed_times(lambda value: torch.tensor(float(value), dtype=torch.bfloat16)),
             "The times were cast to bfloat16, which keeps two to three digits: leave them float32."),
-    Mistake(_changed_times(lambda value: 1 / value if value else 0.0), "That is a mean of steps per time: leave the times as they are."),
+    Mistake(_changed_times(lambda value: 1 / value if value else 0.0), "That is a mean of steps per time: leave the "
+                                                                       "times as they are."),
 )

@@ -169,7 +169,7 @@ def ask_collect(function, given, device):
 
 
 class _Loader:
-    """As much of a DataLoader as an evaluation needs: its length, and its batches in order, as often as they are asked for."""
+    """As much of a DataLoader as an evaluation needs: its length, and its batches in order, any number of times."""
 
     def __init__(self, batches: list):
         self._batches = batches

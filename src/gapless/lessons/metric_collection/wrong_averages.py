@@ -55,7 +55,8 @@ def _each(average: Callable[[Pairs], Averages], weigh=lambda labels: 1.0) -> Cal
     def mean(pairs: Pairs) -> Averages:
         weights = [weigh(labels) for _, labels in pairs]
         values = [average([pair]) for pair in pairs]
-        return {name: sum(w * value[name] for w, value in zip(weights, values)) / max(sum(weights), 1e-9) for name in METRICS}
+        total = max(sum(weights), 1e-9)
+        return {name: sum(w * value[name] for w, value in zip(weights, values)) / total for name in METRICS}
 
     return mean
 
@@ -136,13 +137,15 @@ FORMULAS: tuple[tuple[Callable[[Pairs], Averages], str], ...] = (
     (lambda pairs: averaged(pairs[:-1] or pairs), "The last batch is missing: every batch has to count."),
     (lambda pairs: averaged(pairs[1:] or pairs), "The first batch is missing: every batch has to count."),
     (_weighted,
-     "Those are averages weighted by how often each class occurs (average=\"weighted\"). In a macro average each class counts "
+     "Those are averages weighted by how often each class occurs (average=\"weighted\"). In a macro average each class "
+     "counts "
      "alike."),
     (lambda pairs: averaged(pairs, over=_all_classes),
      f"The sum over the classes was divided by all {CLASSES} classes. Classes that occur neither in the labels nor in the "
      "predictions do not belong to the mean."),
     (lambda pairs: averaged(pairs, over=_present),
-     "The mean is over the classes in the labels alone. A class that is predicted and never right belongs to it too, with 0."),
+     "The mean is over the classes in the labels alone. A class that is predicted and never right belongs to it too, "
+     "with 0."),
     (lambda pairs: averaged(pairs, over=lambda right, predicted, actual: predicted > 0),
      "The mean is over the classes in the predictions alone. A class that occurs and is never found belongs to it too, with "
      "0."),
@@ -157,9 +160,11 @@ FORMULAS: tuple[tuple[Callable[[Pairs], Averages], str], ...] = (
      "positives count), recall among its labels (false negatives count). Which is the row of your matrix? In TorchMetrics: "
      "`update(predictions, labels)`."),
     (lambda pairs: averaged(pairs, wrong=_f1_of_averages),
-     "F1 was computed from the averages of precision and recall. The macro F1 is the mean of the classes' F1: 2·tp / (2·tp + "
+     "F1 was computed from the averages of precision and recall. The macro F1 is the mean of the classes' F1: 2·tp / "
+     "(2·tp + "
      "fp + fn) for each class, then the mean."),
-    (lambda pairs: averaged(pairs, wrong=lambda right, predicted, actual, mean: {"f1": mean(right, predicted + actual - right)}),
+    (lambda pairs: averaged(pairs, wrong=lambda right, predicted, actual, mean:
+                            {"f1": mean(right, predicted + actual - right)}),
      "That is tp / (tp + fp + fn), the Jaccard index (IoU). F1 counts tp twice: 2·tp / (2·tp + fp + fn)."),
     (lambda pairs: averaged(pairs, wrong=lambda right, predicted, actual, mean: {"f1": mean(right, predicted + actual)}),
      "F1 is half of what it should be: 2·tp / (2·tp + fp + fn)."),
@@ -168,11 +173,13 @@ FORMULAS: tuple[tuple[Callable[[Pairs], Averages], str], ...] = (
      "That accuracy is the share of all images that are right: the micro average. The macro accuracy is the mean over the "
      "classes of the share of a class's images that are right, the same as the macro recall."),
     (lambda pairs: averaged(pairs, wrong=_true_negatives_count),
-     "That accuracy counts true negatives, (tp + tn) / all. TorchMetrics' macro accuracy is tp / (tp + fn) for each class, the "
+     "That accuracy counts true negatives, (tp + tn) / all. TorchMetrics' macro accuracy is tp / (tp + fn) for each "
+     "class, the "
      "same as recall."),
     (lambda pairs: averaged(pairs, wrong=lambda right, predicted, actual, mean:
                             {"accuracy": mean(right, predicted + actual - right)}),
-     "That accuracy is tp / (tp + fp + fn), the Jaccard index (IoU). TorchMetrics' macro accuracy is tp / (tp + fn) for each "
+     "That accuracy is tp / (tp + fp + fn), the Jaccard index (IoU). TorchMetrics' macro accuracy is tp / (tp + fn) for "
+     "each "
      "class, the same as recall."),
     (lambda pairs: averaged(pairs, wrong=lambda right, predicted, actual, mean: {"accuracy": mean(right, predicted)}),
      "That accuracy is the precision: divide by the labels of the class (tp + fn), not by its predictions."),
@@ -201,12 +208,14 @@ FORMULAS: tuple[tuple[Callable[[Pairs], Averages], str], ...] = (
      "Labels of class 0 are left out: 0 is a class like any other."),
     (lambda pairs: averaged(pairs, matrix=_without(pairs, slice(None, CLASSES - 1))),
      f"The last class, {CLASSES - 1}, was cut off: there are {CLASSES} classes, 0 … {CLASSES - 1}."),
-    (lambda pairs: averaged(pairs, matrix=_without(pairs, slice(1, None))), "Class 0 was cut off: 0 is a class like any other."),
+    (lambda pairs: averaged(pairs, matrix=_without(pairs, slice(1, None))), "Class 0 was cut off: 0 is a class like any "
+                                                                            "other."),
     (lambda pairs: dict.fromkeys(METRICS, torch.zeros(())),
      "All four are 0: nothing is counted, or a whole-number division (`//`, `.long()`) cut every fraction off. Was the "
      "result of a `scatter_add` (without the `_`) thrown away?"),
     (lambda pairs: averaged([(torch.zeros_like(seen), labels) for seen, labels in pairs]),
-     "All predictions are taken for class 0: were the logits made whole numbers, or were they all equal after a `sigmoid` or "
+     "All predictions are taken for class 0: were the logits made whole numbers, or were they all equal after a "
+     "`sigmoid` or "
      "`softmax`? `argmax(1)` of the logits gives the classes."),
     (lambda pairs: averaged(pairs, fraction=lambda top, bottom: 100 * share(top, bottom)),
      "That is in per cent. A share between 0 and 1 is wanted."),
@@ -243,21 +252,29 @@ def _of_lists(average: Callable[[Pairs], Averages], choose=lambda output: output
 
 # (which classes are seen in the logits, why that is wrong)
 CHOICES: tuple[tuple[Callable, str], ...] = (
-    (lambda output: output.argmin(1), "The class of the *smallest* logit was taken (`argmin`, or a sort the other way round)."),
+    (lambda output: output.argmin(1), "The class of the *smallest* logit was taken (`argmin`, or a sort the other way "
+                                      "round)."),
     (lambda output: output.abs().argmax(1), "The logits' signs are lost: the largest logit wins, not the largest size."),
     (lambda output: output.square().argmax(1), "The logits' signs are lost: the largest logit wins, not the largest size."),
     (lambda output: output.topk(2, 1).indices[:, 1], "The second largest logit's class was taken."),
-    (lambda output: output.sigmoid().argmax(1), "The logits went through a `sigmoid`, where all large ones become 1 (and all "
+    (lambda output: output.sigmoid().argmax(1), "The logits went through a `sigmoid`, where all large ones become 1 (and "
+                                                "all "
                                                 "small ones 0): take `argmax(1)` of the logits."),
-    (lambda output: output.clamp(0, 1).argmax(1), "The logits were cut off (`clamp`, `relu`): take `argmax(1)` of them as they "
+    (lambda output: output.clamp(0, 1).argmax(1), "The logits were cut off (`clamp`, `relu`): take `argmax(1)` of them "
+                                                  "as they "
                                                   "are."),
     (lambda output: output.relu().argmax(1), "The logits below 0 were made 0 (`relu`, `clamp`): take `argmax(1)` of them as "
                                              "they are."),
     (lambda output: (output > 0).int().argmax(1), "The *first* logit above a threshold was taken, not the largest."),
     (lambda output: output.long().argmax(1), "The logits were made whole numbers before the largest was looked for."),
     (lambda output: output.round().argmax(1), "The logits were rounded before the largest was looked for."),
-    (lambda output: output.half().argmax(1), "The logits, or what was made of them, were cast to float16 (or rounded): then two "
-                                             "different ones are equal, and the first one wins. Take `argmax(1)` of the logits."),
+    (lambda output: output.half().argmax(1), "The logits, or what was made of them, were cast to float16 (or rounded): "
+                                             "then two "
+                                             "different ones are equal, and the first one wins. Take `argmax(1)` of the "
+                                             "logits."),
+    (lambda output: output.softmax(1).half().argmax(1),
+     "The probabilities were cast to float16 (or rounded): then two different ones are equal, and the first one wins. Take "
+     "`argmax(1)` of the logits."),
     (lambda output: output.argmax(0)[: len(output)] if len(output) <= CLASSES else output.argmax(1),
      "`argmax(0)` goes over the images. The largest logit of each image is `argmax(1)`."),
 )
@@ -310,7 +327,8 @@ IGNORING: tuple[tuple[Callable[[Pairs], Pairs], str], ...] = (
      "class of it. Give it the weight 0, or a class of its own that is cut off."),
     (_each_batch(lambda seen, labels, ignored: (seen[ignored], labels[ignored].clamp(min=0))),
      "The mask is the wrong way round: only what has to be ignored counts."),
-    (_whole_batches, "A whole batch is left out as soon as one of its targets is IGNORE: leave out the images, not the batch."),
+    (_whole_batches, "A whole batch is left out as soon as one of its targets is IGNORE: leave out the images, not the "
+                     "batch."),
     (_until_all_ignored, "The loop ends at a batch that is ignored as a whole: `continue`, not `break`."),
 )
 
