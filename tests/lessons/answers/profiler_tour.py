@@ -107,11 +107,11 @@ def memory_inner_first(trace):
         ("size_increase_bytes", "self_size_increase_bytes", "allocation_bytes", "self_allocation_bytes"), 0))
     for event in trace.events:
         args = event.get("args", {})
-        if args.get("Device Type") != 1:
+        if event["name"] != "[memory]" or args.get("Device Type") != 1:
             continue
         prefix = "self_"
         for op in operators:
-            if op.thread == (str(event["pid"]), str(event["tid"])) and op.start_us <= event["ts"] <= op.end_us:
+            if op.thread == (str(event["pid"]), str(event["tid"])) and op.start_us <= event["ts"] < op.end_us:
                 for kind in dict.fromkeys((prefix, "")):
                     rows[op.name][f"{kind}size_increase_bytes"] += args["Bytes"]
                     rows[op.name][f"{kind}allocation_bytes"] += max(0, args["Bytes"])
@@ -135,8 +135,10 @@ def source_by_shortest_frame(trace, kernel_name):
 
 def idle_by_longest_gap(trace):
     """A loader leaves one long gap between two launches in each step."""
-    launches = [s.start_us for s in trace.spans if s.category == "runtime" and "Launch" in s.name]
-    step_us = steps_of(trace)[-1].end_us - steps_of(trace)[-1].start_us
+    steps = steps_of(trace)
+    launches = [steps[0].start_us] + [s.start_us for s in trace.spans if s.category == "runtime" and "Launch" in s.name
+                                      and steps[0].start_us <= s.start_us < steps[-1].end_us]
+    step_us = steps[-1].end_us - steps[-1].start_us
     if max(b - a for a, b in zip(launches, launches[1:])) > 0.4 * step_us:
         return "slow loader"
     fills = sum(s.duration_ms for s in kernels_of(trace) if s.args["blocks per SM"] >= 1)

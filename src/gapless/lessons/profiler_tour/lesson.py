@@ -11,6 +11,7 @@ from collections.abc import Callable
 from ...course.exercise import Exercise, Lesson, Program
 from ...evidence import views
 from . import cases, explain, functions, right, stage
+from .mistakes import MISTAKES
 from .workload import training_step
 
 EXERCISES = (
@@ -20,6 +21,7 @@ EXERCISES = (
         right=views.gpu_utilization,
         cases=cases.utilization_cases,
         ask=stage.ask_trace,
+        mistakes=MISTAKES["gpu_utilization"],
         explain=explain.utilization,
         points={"values": 4},
         hints=(
@@ -37,8 +39,9 @@ EXERCISES = (
         name="sm_efficiency",
         slow=functions.sm_efficiency,
         right=views.sm_efficiency,
-        cases=cases.busy_sm_cases,
+        cases=cases.efficiency_cases,
         ask=stage.ask_trace,
+        mistakes=MISTAKES["sm_efficiency"],
         explain=explain.efficiency,
         points={"values": 4},
         hints=(
@@ -54,8 +57,9 @@ EXERCISES = (
         name="achieved_occupancy",
         slow=functions.achieved_occupancy,
         right=views.achieved_occupancy,
-        cases=cases.efficiency_cases,
+        cases=cases.occupancy_cases,
         ask=stage.ask_trace,
+        mistakes=MISTAKES["achieved_occupancy"],
         explain=explain.occupancy,
         points={"values": 2},
         hints=(
@@ -72,6 +76,7 @@ EXERCISES = (
         right=right.right_choose_batch_size,
         cases=cases.batch_cases,
         ask=stage.ask_batch,
+        mistakes=MISTAKES["choose_batch_size"],
         explain=explain.batch,
         points={"values": 3},
         hints=(
@@ -88,6 +93,7 @@ EXERCISES = (
         right=right.right_top_operators,
         cases=cases.operator_cases,
         ask=stage.ask_trace,
+        mistakes=MISTAKES["top_operators"],
         explain=explain.operators,
         points={"values": 4},
         absolute_tolerance=1e-3,
@@ -107,6 +113,7 @@ EXERCISES = (
         right=right.right_memory_by_operator,
         cases=cases.memory_cases,
         ask=stage.ask_trace,
+        mistakes=MISTAKES["memory_by_operator"],
         explain=explain.memory,
         points={"values": 4},
         hints=(
@@ -125,6 +132,7 @@ EXERCISES = (
         right=right.right_source_of,
         cases=cases.source_cases,
         ask=stage.ask_trace,
+        mistakes=MISTAKES["source_of"],
         explain=explain.source,
         points={"values": 4},
         absolute_tolerance=1e-3,
@@ -142,6 +150,7 @@ EXERCISES = (
         right=right.right_why_idle,
         cases=cases.idle_cases,
         ask=stage.ask_trace,
+        mistakes=MISTAKES["why_idle"],
         explain=explain.idle,
         points={"values": 5},
         hints=(
