@@ -138,6 +138,10 @@ def memory(case: Case, found, wanted) -> str:
     if extra:
         return (f"{_of_case(case)}`{extra[0]}` changed no memory of the GPU: only operators of the thread that the change is on are "
                 "around it, and only Device Type 1 is the GPU.")
+    absent = [name for name in wanted if name not in found]
+    if absent:
+        return (f"{_of_case(case)}`{absent[0]}` is an operator too: each span of category `op` counts, whatever its name and on "
+                "whichever thread, where memory of the GPU changed inside it.")
     shared = [name for name in wanted if name in found]
     wrong = {field for name in shared for field in MEMORY_FIELDS if found[name][field] != wanted[name][field]}
     where = ""

@@ -8,7 +8,7 @@ import torch
 
 from ...course.mistakes import Mistake
 from ...evidence.trace import Trace
-from .disturbances import BLOCKS
+from .disturbances import BLOCKS, OCCUPANCY
 from .mistaken_shares import gpu_utilization, kernels_of, sm_efficiency
 from .right import ENOUGH, WORK, right_why_idle, steps_of, steps_time
 from .traces import SLOW_LOADER, SMALL_BATCH, SMALL_KERNELS
@@ -68,6 +68,29 @@ def _cheapest_sample(speeds: dict[int, float], found: dict) -> int:
     return min(found, key=lambda batch: found[batch].step_ms / batch)
 
 
+def _down_from_the_largest(speeds: dict[int, float], _found) -> int:
+    chosen = max(speeds)
+    for batch in sorted(speeds, reverse=True):
+        if speeds[batch] < ENOUGH * max(speeds.values()):
+            break
+        chosen = batch
+    return chosen
+
+
+def _running_best(speeds: dict[int, float], _found) -> int:
+    chosen, best = None, 0.0
+    for batch, speed in speeds.items():
+        if speed > best / ENOUGH:
+            chosen, best = batch, speed
+    return chosen
+
+
+def _whole(speeds: dict[int, float], found: dict) -> int:
+    return min(_near({batch: batch // each.step_ms for batch, each in found.items()}))
+
+
+_RUNNING = ("Each batch was compared with the best *so far*: what is best is known only once all are measured. Collect first, then "
+            "choose.")
 _BEST = "It is the fastest, but a smaller batch reaches 95 % of its throughput already: return the smallest that does."
 _UTILIZATION = "It goes by the GPU utilisation, which is not what you pay for: compare samples by time, `batch / step_ms`."
 _MEMORY = ("The search ended at the first batch that does not fit. The candidates come in any order: leave that one out and go "
@@ -115,6 +138,21 @@ BATCHES = (
     Mistake(_choice(lambda speeds, found: min(b for b, each in found.items() if each.step_ms / b >= ENOUGH * max(
         other.step_ms / batch for batch, other in found.items()))),
             "`step_ms / batch` is the time of a sample, and the *smallest* is best. Throughput is the other way round."),
+    Mistake(_choice(_down_from_the_largest),
+            "The search went down from the largest and ended at the first that is too slow: a smaller one may be fast enough again. "
+            "Look at all."),
+    Mistake(_choice(_running_best, in_order=True), _RUNNING),
+    Mistake(_choice(_running_best), _RUNNING),
+    Mistake(_choice(_whole), "`//` throws away what is behind the point: divide with `/`."),
+    Mistake(_choice(lambda speeds, found: min(_near({b: speeds[b] * found[b].gpu_utilization for b in speeds}))),
+            f"The throughput was multiplied by the GPU utilisation, which is in it already. {_UTILIZATION}"),
+    Mistake(_choice(lambda speeds, found: min(b for b in speeds if speeds[b] >= ENOUGH * sum(speeds.values()) / len(speeds))),
+            "It was compared with the *mean* throughput: 95 % of the best is wanted."),
+    Mistake(_choice(lambda speeds, found: min(b for b in speeds if speeds[b] >= ENOUGH * sorted(speeds.values())[len(speeds) // 2])),
+            "It was compared with the median throughput: 95 % of the best is wanted."),
+    Mistake(_choice(lambda speeds, found: min(speeds, key=lambda batch: abs(speeds[batch] - ENOUGH * max(speeds.values())))),
+            "It is the batch whose throughput is nearest to 95 %: the smallest with at least that much is wanted."),
+    Mistake(_choice(lambda speeds, found: sorted(speeds)[len(speeds) // 2]), "It is the batch in the middle: compare the throughputs."),
     Mistake(_choice(lambda speeds, found: max(speeds.values())), "That is the throughput: return the batch."),
     Mistake(_choice(lambda speeds, found: _near(speeds)), "Those are all that are fast enough: return the smallest, a number."),
     Mistake(_choice(lambda speeds, found: next(iter(speeds)), in_order=True), "It is the first candidate that fits."),
@@ -181,6 +219,16 @@ def _by_duration(limit: float) -> Callable[[Trace], str]:
     return lambda trace: SMALL_KERNELS if _mean_us(trace) < limit else SLOW_LOADER
 
 
+def _mean_occupancy(trace: Trace) -> float:
+    kernels = kernels_of(trace)
+    return sum(k.args.get(OCCUPANCY, 0) * k.duration_ms for k in kernels) / sum(k.duration_ms for k in kernels)
+
+
+def _calls_share(trace: Trace) -> float:
+    start, end = steps_time(trace)
+    return sum(s.end_us - s.start_us for s in trace.spans if s.category == "runtime") / (end - start)
+
+
 def _longest_gap_us(trace: Trace) -> float:
     work = [s for s in trace.spans if s.category in WORK]
     gaps, reached = [0.0], work[0].end_us
@@ -230,6 +278,15 @@ IDLE = (
             "runs*, SM efficiency by utilisation."),
     Mistake(_cause(_is_loader, lambda trace: sum(min(1, s.args.get(BLOCKS, 0)) for s in kernels_of(trace))
                    < 0.5 * len(kernels_of(trace))), f"The plain mean counts short kernels as much as long ones. {_FULL}"),
+    *(Mistake(_cause(_is_loader, lambda trace, limit=limit: _mean_occupancy(trace) < limit),
+              f"Small batch and many small kernels were told apart by the occupancy, which says how full an SM is, and not how many "
+              f"have a block. {_FULL}") for limit in (15, 30, 50)),
+    *(Mistake(_cause(lambda trace, limit=limit: _calls_share(trace) < limit),
+              "It goes by the time in runtime calls: between two launches of an operator the host works too. Ask how long it is inside "
+              "operators that contain a launch.") for limit in (0.5, 0.3)),
+    *(Mistake(lambda trace, one=one, other=other, limit=limit: one if len(kernels_of(trace)) / len(steps_of(trace)) > limit else other,
+              f"It goes by the number of kernels, which says nothing of their size or of the host. {_LOADER} {_FULL}")
+      for limit in (20, 30, 40, 50) for one, other in ((SMALL_KERNELS, SMALL_BATCH), (SMALL_KERNELS, SLOW_LOADER))),
     *(Mistake(_cause(_is_loader, lambda trace, limit=limit: _mean_us(trace) >= limit),
               f"Small batch and many small kernels were told apart by the kernels' duration. {_FULL} {_THRESHOLD}")
       for limit in (5, 10, 20, 50)),

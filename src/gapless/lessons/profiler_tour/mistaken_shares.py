@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from statistics import median
+
 from ...evidence.trace import Span, Trace
 from .disturbances import BLOCKS, OCCUPANCY
 from .mistaken import Way, versions
@@ -29,7 +31,7 @@ TIMES = (
     Way("time", "alike", "A block that is called much like a step was taken for one: a step's name starts with "
                          "`ProfilerStep#`, with the `#`."),
     Way("time", "steps added", "The steps' durations were added up. Between two steps there is time too, and the GPU may go on "
-                               "after the last: take the end minus the start."),
+                               "after the last: take the end minus the start.", often=True),
     Way("time", "one step", "It was divided by the time of one step, where the kernels are those of all."),
     Way("time", "last by name", "The steps were sorted by name, and as text \"#10\" comes before \"#9\": go by time."),
     Way("time", "in seconds", "Numerator and denominator have different units: `duration_ms` is in ms, `start_us` and `end_us` "
@@ -92,6 +94,15 @@ def _union(spans: list[Span], since: float) -> float:
     return covered
 
 
+def _inside(spans: list[Span], step: Span) -> float:
+    """The time covered within a step on the host."""
+    covered, since = 0.0, step.start_us
+    for span in spans:
+        covered += max(0.0, min(span.end_us, step.end_us) - max(span.start_us, since))
+        since = max(since, min(span.end_us, step.end_us))
+    return covered
+
+
 def gpu_utilization(trace: Trace, *, busy="union", time="steps", unit="share", empty=None):
     """Right as it stands."""
     kernels = kernels_of(trace)
@@ -121,6 +132,13 @@ def gpu_utilization(trace: Trace, *, busy="union", time="steps", unit="share", e
         "forgetful": forgetful,
         "streams": lambda: sum(_union(spans, start) for spans in streams.values()),
         "one stream": lambda: _union(next(iter(streams.values())), start),
+        "neighbours": lambda: sum(min(one.end_us, following.start_us) - max(one.start_us, start)
+                                  for one, following in zip(kernels, kernels[1:])) + kernels[-1].end_us - kernels[-1].start_us,
+        "step by step": lambda: _length(trace, time) / len(steps_of(trace)) * sum(
+            _inside(kernels, step) / (step.end_us - step.start_us) for step in steps_of(trace)),
+        "of each step": lambda: sum(_inside(kernels, step) for step in steps_of(trace)),
+        "negative too": lambda: _union([k for k in kernels if k.end_us >= start], start)
+        + sum(k.end_us - start for k in kernels if k.end_us < start),
         "launches": lambda: sum(s.end_us - s.start_us for s in trace.spans if s.category == "op"),
         "gapless": lambda: max(k.end_us for k in kernels) - kernels[0].start_us,
         "number": lambda: float(len(kernels)),
@@ -143,6 +161,14 @@ UTILIZATION = versions(gpu_utilization, (
                                 "counts."),
     Way("busy", "forgetful", "A short kernel inside a long one sets `reached` back to its own end: keep the furthest, "
                              "`max(reached, span.end_us)`."),
+    Way("busy", "neighbours", "Each kernel was compared with the next alone: one that lasts longer than several others is cut off, "
+                              "and time in which two run counts twice. Keep the furthest end, `max(reached, span.end_us)`."),
+    Way("busy", "step by step", "That is the mean of the steps' shares: the steps differ in length, and what the GPU does between "
+                                "them and afterwards is missing. Divide once, by the whole of the steps' time."),
+    Way("busy", "of each step", "Within each step on the host the time was counted: what the GPU does between the steps and after "
+                                "the last is missing.", often=True),
+    Way("busy", "negative too", "A kernel that was over before the first step starts counts as negative time: after "
+                                "`max(start, first)` its end comes before its start. Leave it out."),
     Way("busy", "streams", "Each stream was merged by itself and the streams were added up: kernels on two streams at the same "
                            "time count once."),
     Way("busy", "one stream", "Only the first stream's kernels were counted."),
@@ -155,7 +181,7 @@ UTILIZATION = versions(gpu_utilization, (
 
 def sm_efficiency(trace: Trace, *, running="sum", time="steps", unit="share", silent="none", empty=None, zero="told"):
     """Right as it stands."""
-    start, end = steps_time(trace)
+    (start, _), steps_end = steps_time(trace), steps_of(trace)[-1].end_us
     told = []
     for span in kernels_of(trace):
         blocks = span.args.get(BLOCKS, {"none": None, "one": 1.0}[silent])
@@ -182,6 +208,12 @@ def sm_efficiency(trace: Trace, *, running="sum", time="steps", unit="share", si
         "negative": lambda: sweep(inside) + sum(min(b, 1) * (until - start) for _, until, b in told if until <= start),
         "negative sum": lambda: sum(min(b, 1) * (until - max(since, start)) for since, until, b in told),
         "largest": lambda: sweep(inside, 1.0, max),
+        "cut off": lambda: sweep([(since, min(until, steps_end), b) for since, until, b in inside if since < steps_end]),
+        "mean by utilisation": lambda: sum(min(b, 1) for _, _, b in told) / len(told) * _union(kernels_of(trace), start),
+        "weighted by utilisation": lambda: sum(min(b, 1) * (until - since) for since, until, b in inside) / sum(
+            until - since for since, until, _ in inside) * _union(kernels_of(trace), start),
+        "whole": lambda: sweep([(since, until, int(b)) for since, until, b in inside]),
+        "rounded up": lambda: sweep([(since, until, -(-b // 1)) for since, until, b in inside]),
         "averaged": lambda: sweep(inside, 1.0, lambda values: sum(values) / len(values)),
         "busy": lambda: sum(until - since for since, until, _ in inside),
         "union": lambda: _union(kernels_of(trace), start),
@@ -212,6 +244,13 @@ EFFICIENCY = versions(sm_efficiency, (
                                "`max(start, first)` its end comes before its start. Leave it out."),
     Way("running", "negative sum", "A kernel that was over before the first step starts counts as negative time. Leave it "
                                    "out. And kernels run at the same time: add their blocks, then take at most 1."),
+    Way("running", "cut off", "Kernels that run on after the last step were cut off: the steps' time goes on with them.", often=True),
+    Way("running", "mean by utilisation", "That is the plain mean of the blocks times the utilisation: a kernel of 2 µs counts as much "
+                                          "as one of 2 ms. Weight by time."),
+    Way("running", "weighted by utilisation", "That is the kernels' mean times the utilisation: where kernels run at the same time, "
+                                              "their blocks per SM add up, to at most 1."),
+    Way("running", "whole", "`int` makes 0 of a kernel with 0.8 blocks per SM: take the value as it is."),
+    Way("running", "rounded up", "The blocks were rounded up: a kernel with 0.2 blocks per SM fills a fifth of the card."),
     Way("running", "largest", "At each moment the largest of the kernels running was taken: their blocks per SM add up."),
     Way("running", "averaged", "At each moment the mean of the kernels running was taken: their blocks per SM add up."),
     Way("running", "busy", "That is the kernels' time, whatever their blocks: weight it by `blocks per SM`, at most 1."),
@@ -244,11 +283,15 @@ def achieved_occupancy(trace: Trace, *, weight="time", by="told", silent="left o
         "steps": lambda: _length(trace, "steps"), "host": lambda: steps[-1].end_us - steps[0].start_us,
         "busy": lambda: _union(kernels, float("-inf")), "number": lambda: float(len(told)),
         "extent": lambda: _length(trace, "kernels"), "median": lambda: 1.0,
+        "largest": lambda: 1.0, "smallest": lambda: 1.0,
     }[by]()
     total = sum(value * factor for value, factor, _ in told)
-    if by == "median":
-        total = sorted(value for value, _, _ in told)[len(told) // 2]
+    values = [value for value, _, _ in told]
+    if by in ("median", "largest", "smallest"):
+        total = {"median": median, "largest": max, "smallest": min}[by](values)
     share = total / divisor
+    if zero == "none" and not share:
+        return None
     return {"share": share / 100, "per cent": share, "twice": share / 1e4, "per mille": share / 1000,
             "inverse": 100 / share if share else 0.0, "rounded": round(share / 100, 2), "whole": share // 1 / 100}[unit]
 
@@ -268,13 +311,17 @@ OCCUPIED = versions(achieved_occupancy, (
     Way("silent", "zero", "Kernels that do not tell their occupancy were counted as 0: leave them out, their time too.", often=True),
     Way("by", "busy", "It was divided by the time in which any kernel runs. A mean's weights are divided by their own sum: "
                       "the sum of the durations, also where kernels run at the same time."),
-    Way("by", "number", "It was divided by the number of kernels. A mean with weights is divided by the sum of the weights."),
+    Way("by", "number", "It was divided by the number of kernels. A mean with weights is divided by the sum of the weights.", often=True),
+    Way("zero", "none", "Every kernel tells 0 here, so the mean is 0.0: `or None` and `if not …` make None of it, which says that "
+                        "no kernel tells."),
+    Way("by", "largest", "That is the largest of all: the mean was asked for, weighted by duration."),
+    Way("by", "smallest", "That is the smallest of all: the mean was asked for, weighted by duration."),
     Way("by", "median", "That is the median: the mean was asked for, weighted by duration."),
     Way("weight", "blocks", "It was weighted by the blocks: weight by the duration."),
     Way("weight", "blocks time", "It was weighted by blocks times duration: weight by the duration alone."),
     Way("weight", "warps", "It was weighted by blocks times duration: weight by the duration alone."),
     Way("unit", "twice", "It was divided by 100 twice."),
-    Way("unit", "per mille", "It was divided by 1000: `duration_ms` and the durations in µs differ by that."),
+    Way("unit", "per mille", "Numerator and denominator have different units: `duration_ms` is a thousandth of the µs.", often=True),
     Way("unit", "inverse", "The division is upside down."),
     Way("unit", "rounded", "The answer was rounded: return it as it is."),
     Way("unit", "whole", "The division by `//` throws away what is behind the point."),

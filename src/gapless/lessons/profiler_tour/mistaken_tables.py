@@ -15,11 +15,15 @@ from .right import MEMORY_FIELDS, WORK, steps_of
 THREAD = "Spans are nested only with those on their own thread: compare `span.thread`"
 PAIR = (f"{THREAD}, the whole pair. The number of the thread alone (`tid`) is also that of a thread in another process, and "
         "the process alone that of all its threads.")
+MAIN_ONLY = ("Only the main thread was looked at: the backward pass has operators on a thread of its own, which count as well, each "
+             "with what happens on its own thread.")
 CLOSED = ("What comes at the very end of an operator is no longer inside it: `op.start_us <= moment < op.end_us`, the end not "
           "included.")
 
 
-def _threads_match(op: Span, thread: tuple, way: str) -> bool:
+def _threads_match(op: Span, thread: tuple, way: str | tuple) -> bool:
+    if isinstance(way, tuple):  # only what is on that one thread
+        return op.thread == thread == way
     return {"own": op.thread == thread, "any": True, "tid": op.thread[1] == thread[1], "process": op.thread[0] == thread[0]}[way]
 
 
@@ -47,6 +51,7 @@ def top_operators(trace: Trace, k: int, *, time="device", threads="own", ends="o
             if not (joined == "first" and number in work_us):
                 work_us[number] = before + span.end_us - span.start_us
     found: dict[str, list] = {op.name: [0, 0.0, 0.0] for op in operators}
+    threads = steps_of(trace)[0].thread if threads == "main" else threads
     for op in operators:
         found[op.name][0] += calls == "calls"
     moments: list[tuple[float, float, tuple, float]]
@@ -81,10 +86,23 @@ def top_operators(trace: Trace, k: int, *, time="device", threads="own", ends="o
     table = [{"name": name, "calls": count, "device_self_us": self_us * (scale / max(count, 1) if unit == "mean" else scale),
               "device_total_us": total_us * (scale / max(count, 1) if unit == "mean" else scale)}
              for name, (count, self_us, total_us) in found.items()]
+    if rows == "each call":
+        table = _rows_of_calls(operators, moments)
     key = {"self": lambda r: -r["device_self_us"], "smallest": lambda r: r["device_self_us"],
            "total": lambda r: -r["device_total_us"], "calls": lambda r: -r["calls"], "name": lambda r: r["name"],
            "none": lambda r: 0}[order]
-    return sorted(table, key=key)[:{"k": k, "all": None, "one more": k + 1, "one less": k - 1, "last": k}[rows]]
+    return sorted(table, key=key)[:{"k": k, "all": None, "one more": k + 1, "one less": k - 1, "each call": k}[rows]]
+
+
+def _rows_of_calls(operators: list[Span], moments: list[tuple]) -> list[dict]:
+    table = {op: {"name": op.name, "calls": 1, "device_self_us": 0.0, "device_total_us": 0.0} for op in operators}
+    for at, until, thread, us in moments:
+        around = _around(operators, at, until, thread)
+        for op in around:
+            table[op]["device_total_us"] += us
+        for op in around[-1:]:
+            table[op]["device_self_us"] += us
+    return list(table.values())
 
 
 OPERATORS = versions(top_operators, (
@@ -102,7 +120,7 @@ OPERATORS = versions(top_operators, (
     Way("total", "once", "Where an operator calls one of the same name, both count the inner one's work as their total: a set "
                          "of names, or a dict by name, counts it once."),
     Way("threads", "any", f"{THREAD}. The runtime call's thread is the one on which its operator is: look for operators on its own thread.", often=True),
-    Way("threads", "tid", PAIR), Way("threads", "process", PAIR),
+    Way("threads", "main", MAIN_ONLY), Way("threads", "tid", PAIR), Way("threads", "process", PAIR),
     Way("ends", "closed", CLOSED, often=True), Way("ends", "by its end", CLOSED),
     Way("ends", "both open", "What comes at the very start of an operator is inside it: `op.start_us <= moment < op.end_us`."),
     Way("work", "kernels", "Copies and memsets are the GPU's work too: they count like kernels.", often=True),
@@ -126,6 +144,7 @@ OPERATORS = versions(top_operators, (
     Way("numbered", "External id", "`External id` is in some files the operator's number and in others something else: take "
                                    "`correlation`."),
     Way("rows", "all", "Return the first k rows alone.", often=True),
+    Way("rows", "each call", "Each call has a row of its own here: one row for each *name*, with the sums over all its calls."),
     Way("rows", "one more", "That is one row too many: `rows[:k]`."),
     Way("rows", "one less", "That is one row too few: `rows[:k]`."),
 ))
@@ -135,10 +154,11 @@ OPERATORS = versions(top_operators, (
 
 
 def memory_by_operator(trace: Trace, *, threads="own", ends="open", own="innermost", total="each", devices=(1,), names="[memory]",
-                       increase="net", allocation="allocated", rows="changed", swapped=False, unit=1, blocks=False, nothing="left out"):
+                       increase="net", allocation="allocated", rows="changed", swapped=False, unit=1, blocks=False, nothing="left out", joined="added"):
     """Right as it stands."""
     operators = [s for s in trace.spans if s.category == "op" or (blocks and s.category == "annotation")]
     found: dict[str, dict[str, int]] = defaultdict(lambda: dict.fromkeys(MEMORY_FIELDS, 0))
+    threads = steps_of(trace)[0].thread if threads == "main" else threads
     for op in operators if rows == "all" else ():
         found[op.name]
     for event in trace.events:
@@ -157,9 +177,12 @@ def memory_by_operator(trace: Trace, *, threads="own", ends="open", own="innermo
             found["None"]["size_increase_bytes"] += more
         chosen = {"innermost": around[-1:], "outermost": around[:1], "all": around}[own]
         for op in around:
-            row, mine = found[op.name], any(op is each for each in chosen)
+            mine = any(op is each for each in chosen)
             if total == "own" and not mine:
                 continue
+            if joined == "last":
+                found.pop(op.name, None)
+            row = found[op.name]
             row["size_increase_bytes"] += more
             row["allocation_bytes"] += new
             row["self_size_increase_bytes"] += more * mine
@@ -197,7 +220,7 @@ MEMORY = (_AS_HANDED_OUT, *versions(memory_by_operator, (
     Way("increase", "freed", "A size increase is what was allocated minus what was freed: only the frees were counted."),
     Way("threads", "any", f"{THREAD}. A change of memory is on the thread `(str(event[\"pid\"]), str(event[\"tid\"]))`, and only "
                           "operators of that thread are around it.", often=True),
-    Way("threads", "tid", PAIR), Way("threads", "process", PAIR),
+    Way("threads", "main", MAIN_ONLY), Way("threads", "tid", PAIR), Way("threads", "process", PAIR),
     Way("ends", "closed", CLOSED, often=True),
     Way("ends", "both open", "What comes at the very start of an operator is inside it: `op.start_us <= moment < op.end_us`."),
     Way("devices", (0, 1), "Only the GPU's memory counts (Device Type 1): here the host's was counted too.", often=True),
@@ -210,6 +233,7 @@ MEMORY = (_AS_HANDED_OUT, *versions(memory_by_operator, (
     Way("rows", "increasing", "An operator that freed as much as it allocated has a row too: its allocation size is not 0."),
     Way("swapped", True, "The `self_` numbers and the others are the wrong way round: `self_` leaves out what inner operators "
                          "did."),
+    Way("joined", "last", "Each change overwrote the one before: an operator's numbers are the sums over all its calls. Add up."),
     Way("blocks", True, "A block of `record_function` is no operator: its category is annotation."),
     Way("nothing", "to nobody", "What is allocated or freed outside all operators is nobody's: leave it out."),
     Way("unit", 1024, "The numbers are in KB: bytes are wanted."), Way("unit", 1e6, "The numbers are in MB: bytes are wanted."),
