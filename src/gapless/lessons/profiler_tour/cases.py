@@ -47,7 +47,8 @@ def _trapped(rng: np.random.Generator, make: Callable[[], list[dict]], without: 
     found = []
     for trap in (*traps, together(traps)):
         events = trap.add(rng, make())
-        found.append((f"a trace with {trap.name}" if trap in traps else trap.name, [events[i] for i in rng.permutation(len(events))]))
+        name = f"a trace with {trap.name}" if trap in traps else trap.name
+        found.append((name, [events[i] for i in rng.permutation(len(events))]))
     return found
 
 
@@ -174,7 +175,8 @@ def _telling_kernels(events: list[dict], thread: int) -> list[str]:
     that there are."""
     threads = {event["args"]["correlation"]: event["tid"] for event in events
                if event.get("cat") in ("cuda_runtime", "cuda_driver")}
-    launched = [(event["name"], threads.get(event["args"]["correlation"])) for event in events if event.get("cat") == "kernel"]
+    launched = [(event["name"], threads.get(event["args"]["correlation"])) for event in events
+                if event.get("cat") == "kernel"]
     often = Counter(sorted(kernel for kernel, where in launched if where == thread
                            and kernel not in ("shared_kernel", "empty_kernel", "next_kernel")))
     found = {kernel: None for kernel, _ in launched if kernel in ("shared_kernel", "own_backward_kernel")}
@@ -226,7 +228,8 @@ def _batch_case(rng: np.random.Generator, name: str, table: dict[int, dict | Non
 
 
 EACH_RULE = "many batches"
-STEADY, DIP, ONE_FITS, SLOW = ("each larger batch brings a few per cent", "a batch between them is slow", "only one batch fits",
+STEADY, DIP, ONE_FITS, SLOW = ("each larger batch brings a "
+                               "few per cent", "a batch between them is slow", "only one batch fits",
                                "steps of seconds")
 
 
@@ -319,8 +322,8 @@ def idle_cases(seed: int) -> list[Case]:
         return idle_program(rng, str(rng.choice(causes)), str(rng.choice(CARDS)), labelled=True, stacks=True,
                             steps=int(rng.integers(1, 4)))
 
-    # A loader that is taken for something else, and the other way round. Whether work before the steps counts the text leaves
-    # open.
+    # A loader that is taken for something else, and the other way round. Whether work before the steps counts the text
+    # leaves open.
     trapped = [*_trapped(rng, lambda: make(SLOW_LOADER), without=(early_work,)),
                *_trapped(rng, lambda: make(SMALL_BATCH, SMALL_KERNELS), without=(early_work,))]
     return cases + [_trace_case(name, events) for name, events in trapped]

@@ -39,8 +39,8 @@ def _extent(events: Events) -> tuple[float, float, float]:
 
 def _span(category: str, name: str, start: float, end: float, like: dict, **more) -> dict:
     """A span on the process and thread of ``like``."""
-    return {"ph": "X", "cat": category, "name": name, "pid": like["pid"], "tid": like["tid"], "ts": start, "dur": end - start,
-            "args": {}, **more}
+    return {"ph": "X", "cat": category, "name": name, "pid": like["pid"], "tid": like["tid"], "ts": start,
+            "dur": end - start, "args": {}, **more}
 
 
 def _launch(events: Events, number: int, at: float, length: float, like: dict) -> dict:
@@ -192,7 +192,8 @@ def touching(rng, events):
             number += 1
             at = op["ts"] + op["dur"]  # the very number that is the operator's end
             since = at + rng.uniform(0.5, 2)  # the kernel is short: it tells nothing of how the card is filled
-            found += [_launch(events, number, at, 0.01, op), _kernel(events, number, since, since + 0.002 * step["dur"], "next_kernel", 51),
+            found += [_launch(events, number, at, 0.01, op),
+                      _kernel(events, number, since, since + 0.002 * step["dur"], "next_kernel", 51),
                       {"ph": "i", "s": "t", "cat": "cpu_instant_event", "name": "[memory]", "pid": op["pid"],
                        "tid": op["tid"], "ts": at, "args": {"Device Type": 1, "Device Id": 0, "Bytes": 77824}}]
     return [*events, *found]
@@ -228,8 +229,8 @@ def scaled(rng, events):
 # Slower and faster first: what is added afterwards may stand at the very end of something.
 TRAPS = (
     Trap("slower or faster as a whole", scaled,
-         "All times here are those of a much faster or slower program. A limit in µs fits one card at most: compare with the "
-         "steps' time."),
+         "All times here are those of a much faster or slower program. A limit in µs fits one card at most: compare with "
+         "the steps' time."),
     Trap("step numbers of two digits", renumbered,
          "The steps' numbers go on from the schedule's, here past 9: none need be called `ProfilerStep#0`, and as text "
          "\"#10\" comes before \"#9\". Go by time."),
@@ -237,14 +238,14 @@ TRAPS = (
          "Only a block whose name starts with `ProfilerStep#`, with the `#`, is a step. Here are others: one is around "
          "everything, one is called much the same."),
     Trap("the host goes on after the last step", host_goes_on,
-         "After the last step the host goes on with something else (and did so before the first), which the GPU has nothing "
-         "to do with. The steps' time ends with the last `ProfilerStep#` block or the GPU's last work."),
+         "After the last step the host goes on with something else (and did so before the first), which the GPU has "
+         "nothing to do with. The steps' time ends with the last `ProfilerStep#` block or the GPU's last work."),
     Trap("kernels that were over before the first step", early_work,
          "Here kernels ran and ended before the first step: they lie outside the steps' time. With `max(start, first)` as "
          "their start, their end comes before it: leave them out."),
     Trap("a second Python thread", second_python_thread,
-         "Another thread of Python runs at the same time here: what it does has nothing to do with a launch, an allocation or "
-         "a line of this one. Compare `span.thread`."),
+         "Another thread of Python runs at the same time here: what it does has nothing to do with a launch, an allocation "
+         "or a line of this one. Compare `span.thread`."),
     Trap("a thread of the same number in another process", other_process,
          "Here another process has a thread of the same number. A thread is the whole pair `span.thread`, process and "
          "thread."),
@@ -254,17 +255,17 @@ TRAPS = (
     Trap("kernels whose names are alike", alike_names,
          "Other kernels have a name that contains this one or starts with it: compare whole names, with `==`."),
     Trap("launches by other names", other_launch_calls,
-         "A launch need not be called `cudaLaunchKernel`: `cudaLaunchKernelExC` and `cuLaunchKernel` are launches too. Look "
-         "for `Launch` in the name, or for the correlation of a kernel."),
+         "A launch need not be called `cudaLaunchKernel`: `cudaLaunchKernelExC` and `cuLaunchKernel` are launches too. "
+         "Look for `Launch` in the name, or for the correlation of a kernel."),
     Trap("kernels of no length", no_length,
-         "Some kernels take 0 µs here, and share their launch with another. They take no time, and count in no mean that is "
-         "weighted by time."),
+         "Some kernels take 0 µs here, and share their launch with another. They take no time, and count in no mean that "
+         "is weighted by time."),
     Trap("launches of several kernels", graphs,
-         "Here one call launches several kernels, as a CUDA graph does: all have its correlation. A dict from correlation to "
-         "*one* kernel keeps the last of them alone: add up, or go from each kernel to its call."),
+         "Here one call launches several kernels, as a CUDA graph does: all have its correlation. A dict from correlation "
+         "to *one* kernel keeps the last of them alone: add up, or go from each kernel to its call."),
     Trap("events without args", bookkeeping,
-         "`trace.events` holds all that the file has: events without `args` or `cat`, and `[OutOfMemory]` beside `[memory]`. "
-         "Only `[memory]` is a change of memory; ask for `args` with `.get`."),
+         "`trace.events` holds all that the file has: events without `args` or `cat`, and `[OutOfMemory]` beside "
+         "`[memory]`. Only `[memory]` is a change of memory; ask for `args` with `.get`."),
     Trap("something at an operator's very end", touching,
          "Here a launch and an allocation come at the very moment at which an operator ends: they are no longer the "
          "operator's. It is around those with `op.start_us <= moment < op.end_us`."),
@@ -272,8 +273,8 @@ TRAPS = (
          "Here operators call one of the same name, as `aten::sum` does in real traces. Both count what the inner one does "
          "as their total (so the name counts it twice), and only the inner one as its own. Both are calls."),
     Trap("an operator that only frees", frees_only,
-         "Here one operator only frees, and one frees as much as it allocated. Both have changed memory, so both have a row, "
-         "though a sum of theirs is 0."),
+         "Here one operator only frees, and one frees as much as it allocated. Both have changed memory, so both have a "
+         "row, though a sum of theirs is 0."),
 )
 
 
@@ -285,8 +286,8 @@ def together(traps: tuple[Trap, ...]) -> Trap:
             events = trap.add(rng, events)
         return events
 
-    return Trap("all of this together", add, "Each difficulty alone went well before; here they come together. Which two of "
-                                             "them meet in your code?")
+    return Trap("all of this together", add, "Each difficulty alone went well before; here they come together. Which two "
+                                             "of them meet in your code?")
 
 
 def trap_in(case_name: str) -> Trap | None:

@@ -4,6 +4,7 @@ ones before had not, and by what was asked for."""
 from __future__ import annotations
 
 from ...course.evidence import Case
+from ...evidence.waits import source_line
 from .cases import REAL, STEADY, trace_of
 from .disturbances import trap_in
 from .right import MEMORY_FIELDS, idle_evidence
@@ -12,22 +13,25 @@ from .traces import SLOW_LOADER, SMALL_BATCH, SMALL_KERNELS
 ROW = ("name", "calls", "device_self_us", "device_total_us")
 OF_CASE = {
     "two streams at once": "Kernels run at the same time here: each moment counts once.",
-    "copies between the kernels": "Here copies run between the kernels, and they are none: only the steps' time goes on with them.",
-    "short kernels while a long one runs on another stream": "Here a kernel starts and ends while a longer one runs: what starts "
-                                                             "last need not end last.",
-    "the GPU works on after the last step": "Here the GPU works on after the last step on the host: the steps' time ends with the "
-                                            "later of both.",
-    "a copy ends the last step": "Here a copy is the GPU's last work: it is no kernel, but the steps' time goes on until it ends.",
-    "a kernel runs on from before the first step": "Here a kernel was running before the first step: it counts from the step's "
-                                                   "start.",
+    "copies between the kernels": "Here copies run between the kernels, and they are none: only the steps' time goes on "
+                                  "with them.",
+    "short kernels while a long one runs on another stream": "Here a kernel starts and ends while a longer one runs: what "
+                                                             "starts last need not end last.",
+    "the GPU works on after the last step": "Here the GPU works on after the last step on the host: the steps' time ends "
+                                            "with the later of both.",
+    "a copy ends the last step": "Here a copy is the GPU's last work: it is no kernel, but the steps' time goes on until "
+                                 "it ends.",
+    "a kernel runs on from before the first step": "Here a kernel was running before the first step: it counts from the "
+                                                   "step's start.",
     "some kernels do not tell": "Some kernels have no such value in their `args`.",
-    "every kernel tells 0": "Every kernel tells its value here, and it is 0: the mean is 0.0, and None would say that there is "
-                            "nothing to tell.",
+    "every kernel tells 0": "Every kernel tells its value here, and it is 0: the mean is 0.0, and None would say that "
+                            "there is nothing to tell.",
     "a single step": "This trace has one step.",
     "five steps": "This trace has five steps: their number is not always 3.",
-    "with copies and memsets": "Copies and memsets are the GPU's work too; and kernels launched before the recording have no call "
-                               "in the trace.",
-    STEADY: "Each batch is a few per cent faster than the one before, and together that is a lot: compare with the best of all.",
+    "with copies and memsets": "Copies and memsets are the GPU's work too; and kernels launched before the recording have "
+                               "no call in the trace.",
+    STEADY: "Each batch is a few per cent faster than the one before, and together that is a lot: compare with the best of "
+            "all.",
     REAL: "This one is real: nested operators, a backward pass on a thread of its own, kernels on several streams at once. "
           "`from gapless.lessons.profiler_tour.real import real_trace` gives it.",
 }
@@ -35,7 +39,8 @@ OF_CASE = {
 
 _MEANS = {
     "size_increase_bytes": "A size increase is what was allocated minus what was freed, inner operators included.",
-    "self_size_increase_bytes": "It is what was allocated minus what was freed, by the innermost operator around the moment alone.",
+    "self_size_increase_bytes": "It is what was allocated minus what was freed, by the innermost operator around the "
+                                "moment alone.",
     "allocation_bytes": "An allocation size counts allocations alone, inner operators included: leave out changes below 0.",
     "self_allocation_bytes": "It counts allocations alone, and only for the innermost operator around the moment.",
 }
@@ -60,7 +65,8 @@ def _share(case: Case, found, wanted, otherwise: str) -> str | None:
     if not _is_number(found):
         return "Return one number, a share between 0 and 1."
     if found < -1e-9:
-        return f"{_of_case(case)}A share below 0: some end comes before its start, or the subtraction is the wrong way round."
+        return (f"{_of_case(case)}A share below 0: some end comes before its start, or the subtraction is the wrong way "
+                "round.")
     text = _of_case(case)
     if found > 1 + 1e-9:
         text += "A share above 1 counts something twice, or is in another unit. "
@@ -68,17 +74,19 @@ def _share(case: Case, found, wanted, otherwise: str) -> str | None:
 
 
 def utilization(case: Case, found, wanted) -> str | None:
-    return _share(case, found, wanted, "Print the merged intervals and the two ends of the steps' time for the trace of the lesson, "
-                                       "and compare with the timeline picture.")
+    return _share(case, found, wanted, "Print the merged intervals and the two ends of the steps' time for the trace of "
+                                       "the lesson, and compare with the timeline picture.")
 
 
 def efficiency(case: Case, found, wanted) -> str | None:
-    return _share(case, found, wanted, "Cut the steps' time at every start and end of a kernel. Between two cuts nothing changes: add "
-                                       "up the blocks per SM of the kernels running, at most 1, times the length.")
+    return _share(case, found, wanted, "Cut the steps' time at every start and end of a kernel. Between two cuts nothing "
+                                       "changes: add up the blocks per SM of the kernels running, at most 1, times the "
+                                       "length.")
 
 
 def occupancy(case: Case, found, wanted) -> str | None:
-    return _share(case, found, wanted, "Sum of occupancy times duration, by the sum of the durations, over the kernels that tell.")
+    return _share(case, found, wanted, "Sum of occupancy times duration, by the sum of the durations, over the kernels "
+                                       "that tell.")
 
 
 def operators(case: Case, found, wanted) -> str:
@@ -87,8 +95,8 @@ def operators(case: Case, found, wanted) -> str:
     if not isinstance(found, list):
         return f"Return a list of dicts with {', '.join(ROW)}."
     if found and not all(isinstance(row, dict) for row in found):
-        return (f"Return a list of dicts with {', '.join(ROW)}: `{{\"name\": name, \"calls\": calls, …}}`. Each entry here is "
-                f"a {type(found[0]).__name__}.")
+        return (f"Return a list of dicts with {', '.join(ROW)}: `{{\"name\": name, \"calls\": calls, …}}`. Each entry here "
+                f"is a {type(found[0]).__name__}.")
     missing = [key for key in ROW if any(key not in row for row in found)]
     if missing:
         return f"Return a list of dicts with {', '.join(ROW)}: {missing[0]} is missing."
@@ -111,37 +119,40 @@ def operators(case: Case, found, wanted) -> str:
     if wrong == ["calls"]:
         where = "Only `calls` is wrong: how often the operator ran, whether it launched something or not. "
     elif wrong == ["device_total_us"]:
-        where = ("Only the total is wrong: it counts for *every* operator around the call, whatever its name and however deep it "
-                 "lies. ")
+        where = ("Only the total is wrong: it counts for *every* operator around the call, whatever its name and however "
+                 "deep it lies. ")
     elif wrong == ["device_self_us"]:
         where = "The totals are right, the self times are not: the innermost operator around the call has it. "
-    return (f"{where}{_of_case(case)}From a kernel (or copy, or memset) to the runtime call with the same correlation, and to the "
-            "operators around that call on its own thread.")
+    return (f"{where}{_of_case(case)}From a kernel (or copy, or memset) to the runtime call with the same correlation, and "
+            "to the operators around that call on its own thread.")
 
 
 def memory(case: Case, found, wanted) -> str:
     if not isinstance(found, dict):
         return "Return a dict: operator's name → a dict of its four numbers."
     if not found:
-        return f"{_of_case(case)}The dict is empty: does anything get through your conditions? `event[\"name\"]` is \"[memory]\"."
+        return (f"{_of_case(case)}The dict is empty: does anything get through your conditions? `event[\"name\"]` is "
+                "\"[memory]\".")
     rows = list(found.values())
     if not all(isinstance(row, dict) for row in rows):
-        return f"Each operator has a dict of four numbers: {', '.join(MEMORY_FIELDS)}. Here one has a {type(rows[0]).__name__}."
+        return (f"Each operator has a dict of four numbers: {', '.join(MEMORY_FIELDS)}. Here one has a "
+                f"{type(rows[0]).__name__}.")
     missing = [field for field in MEMORY_FIELDS if any(field not in row for row in rows)]
     if missing:
         return f"Each operator has a dict of four numbers: `{missing[0]}` is missing."
     if any(isinstance(value, float) for row in rows for value in row.values()):
-        return "Bytes are whole numbers: there is a division or a float in it. Start from 0, not 0.0, and divide by nothing."
+        return ("Bytes are whole numbers: there is a division or a float in it. Start from 0, not 0.0, and divide by "
+                "nothing.")
     extra = [name for name in found if name not in wanted]
     if extra and not any(any(found[name].values()) for name in extra):
         return "An operator that neither allocated nor freed is left out."
     if extra:
-        return (f"{_of_case(case)}`{extra[0]}` changed no memory of the GPU: only operators of the thread that the change is on are "
-                "around it, and only Device Type 1 is the GPU.")
+        return (f"{_of_case(case)}`{extra[0]}` changed no memory of the GPU: only operators of the thread that the change "
+                "is on are around it, and only Device Type 1 is the GPU.")
     absent = [name for name in wanted if name not in found]
     if absent:
-        return (f"{_of_case(case)}`{absent[0]}` is an operator too: each span of category `op` counts, whatever its name and on "
-                "whichever thread, where memory of the GPU changed inside it.")
+        return (f"{_of_case(case)}`{absent[0]}` is an operator too: each span of category `op` counts, whatever its name "
+                "and on whichever thread, where memory of the GPU changed inside it.")
     shared = [name for name in wanted if name in found]
     wrong = {field for name in shared for field in MEMORY_FIELDS if found[name][field] != wanted[name][field]}
     where = ""
@@ -157,34 +168,39 @@ def memory(case: Case, found, wanted) -> str:
         where = "Only the increases are wrong: they count the frees as well, as numbers below 0. "
     elif wrong and all("allocation" in field for field in wrong):
         where = "Only the allocations are wrong: changes above 0 alone. "
-    return (f"{where}{_of_case(case)}Only the GPU's memory counts, and only operators of the thread that the change is on; what is "
-            "freed between operators is nobody's.")
+    return (f"{where}{_of_case(case)}Only the GPU's memory counts, and only operators of the thread that the change is on; "
+            "what is freed between operators is nobody's.")
 
 
 def source(case: Case, found, wanted) -> str:
     if not isinstance(found, dict):
         return "Return a dict: line → µs."
     if not found:
-        return f"{_of_case(case)}The dict is empty. Does a kernel's `args[\"correlation\"]` find its call? Does the name match?"
+        return (f"{_of_case(case)}The dict is empty. Does a kernel's `args[\"correlation\"]` find its call? Does the name "
+                "match?")
     if not all(map(_is_number, found.values())):
         return "Return a dict from a line (text) to one number: the µs of all kernels that it launched, added up."
     extra = [line for line in found if line not in wanted]
     if any(line in ("None", "", "unknown", "?") for line in extra):
         return "A kernel whose launch is not in the trace has no line: leave it out."
+    if any("): " in line for line in extra) and any(source_line(line) in wanted for line in extra):
+        return "The keys are frames' names here: take what `line_of(span)` gives, like \"train/model.py:31\"."
     if any("torch/" in line or "(" in line for line in extra):
-        return "A frame of PyTorch's is not the user's line: `line_of` gives None for it. Go outwards to the next that gives a line."
+        return ("A frame of PyTorch's is not the user's line: `line_of` gives None for it. Go outwards to the next that "
+                "gives a line.")
     if any("loader.py" in line for line in extra):
-        return (f"{_of_case(case)}`{extra[0]}` is a line of another thread: look at the launch's own, and where that has none at the "
-                "one with the `ProfilerStep#` blocks.")
+        return (f"{_of_case(case)}`{extra[0]}` is a line of another thread: look at the launch's own, and where that has "
+                "none at the one with the `ProfilerStep#` blocks.")
     if any("loop.py:18" in line for line in extra):
         return "Several frames around the launch give a line: the innermost is the one, not the line that called it."
     missing = [line for line in wanted if line not in found]
     if any("loop.py:20" in line for line in missing):
-        return ("The backward pass launches from a thread without Python frames: then take the innermost line of the thread "
-                "that has the `ProfilerStep#` blocks, at the moment of the launch.")
-    where = "" if extra or missing else "The lines are right and their times are not: the sum of the kernels' durations, in µs. "
-    return (f"{where}{_of_case(case)}The line is the one at the moment of the *launch*: from the kernel to the runtime call with "
-            "the same correlation, and to the innermost line around that.")
+        return ("The backward pass launches from a thread without Python frames: then take the innermost line of the "
+                "thread that has the `ProfilerStep#` blocks, at the moment of the launch.")
+    where = "" if extra or missing else ("The lines are right and their times are not: the sum of the kernels' durations, "
+                                        "in µs. ")
+    return (f"{where}{_of_case(case)}The line is the one at the moment of the *launch*: from the kernel to the runtime "
+            "call with the same correlation, and to the innermost line around that.")
 
 
 def batch(case: Case, found, wanted) -> str:
@@ -203,8 +219,8 @@ def batch(case: Case, found, wanted) -> str:
     elif found not in fits:
         why = "That is no candidate that fits: return the batch size itself. "
     elif speeds[found] < 0.95 * max(speeds.values()):
-        why = (f"{found} reaches only {speeds[found] / max(speeds.values()):.0%} of the best throughput, and 95 % are wanted; "
-               f"{near}. ")
+        why = (f"{found} reaches only {speeds[found] / max(speeds.values()):.0%} of the best throughput, and 95 % are "
+               f"wanted; {near}. ")
     else:
         why = f"{found} is fast enough, but it is not the smallest: {near} already. "
     return f"{why}{OF_CASE.get(case.name, '')} Samples by batch size: {facts}.".replace("  ", " ")
@@ -224,5 +240,5 @@ def idle(case: Case, found, wanted) -> str:
         verdict = "So the host launches as fast as it can, and its kernels are too small to fill the card."
     else:
         verdict = "So the host launches as fast as it can, and its kernels fill the card, but are over too soon."
-    return (f"{_of_case(case)}The evidence: in {launching:.0%} of the steps' time the host is in an operator that launches work; "
-            f"while a kernel runs, {filled:.0%} of the SMs have a block. {verdict}")
+    return (f"{_of_case(case)}The evidence: in {launching:.0%} of the steps' time the host is in an operator that launches "
+            f"work; while a kernel runs, {filled:.0%} of the SMs have a block. {verdict}")

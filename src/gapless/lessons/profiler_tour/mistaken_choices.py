@@ -48,6 +48,10 @@ def _near(values: dict[int, float], share=ENOUGH) -> list[int]:
     return [batch for batch, value in values.items() if value >= share * max(values.values())]
 
 
+def _above(speeds: dict[int, float], best: float) -> list[int]:
+    return [batch for batch, speed in speeds.items() if speed >= ENOUGH * best]
+
+
 def _utilization(found: dict) -> dict[int, float]:
     return {batch: each.gpu_utilization for batch, each in found.items()}
 
@@ -89,14 +93,14 @@ def _whole(speeds: dict[int, float], found: dict) -> int:
     return min(_near({batch: batch // each.step_ms for batch, each in found.items()}))
 
 
-_RUNNING = ("Each batch was compared with the best *so far*: what is best is known only once all are measured. Collect first, then "
-            "choose.")
+_RUNNING = ("Each batch was compared with the best *so far*: what is best is known only once all are measured. Collect "
+            "first, then choose.")
 _BEST = "It is the fastest, but a smaller batch reaches 95 % of its throughput already: return the smallest that does."
 _UTILIZATION = "It goes by the GPU utilisation, which is not what you pay for: compare samples by time, `batch / step_ms`."
-_MEMORY = ("The search ended at the first batch that does not fit. The candidates come in any order: leave that one out and go "
-           "on (`continue`).")
-_ORDER = ("The first candidate that is near enough was taken; they come in any order. Return the smallest: sort them, or take "
-          "`min`.")
+_MEMORY = ("The search ended at the first batch that does not fit. The candidates come in any order: leave that one out "
+           "and go on (`continue`).")
+_ORDER = ("The first candidate that is near enough was taken; they come in any order. Return the smallest: sort them, or "
+          "take `min`.")
 
 BATCHES = (
     Mistake(_choice(lambda speeds, found: max(_utilization(found), key=_utilization(found).get), in_order=True),
@@ -115,12 +119,15 @@ BATCHES = (
             "That is the largest batch that is fast enough: return the smallest."),
     Mistake(_choice(lambda speeds, found: min(_near(_utilization(found)))),
             f"It is the smallest with 95 % of the best GPU utilisation. {_UTILIZATION}"),
-    Mistake(_choice(lambda speeds, found: min([b for b, share in _utilization(found).items() if share >= ENOUGH], default=None)),
+    Mistake(_choice(lambda speeds, found: min(
+        (batch for batch, share in _utilization(found).items() if share >= ENOUGH), default=None)),
             f"It is the smallest with a GPU utilisation of 95 %. {_UTILIZATION}"),
     Mistake(_choice(lambda speeds, found: min(_near(speeds, 1 - ENOUGH))),
             "5 % of the best throughput was asked for: 95 % are wanted."),
-    Mistake(_choice(lambda speeds, found: min(_near(speeds, 0.9))), "90 % of the best throughput was asked for: 95 % are wanted."),
-    Mistake(_choice(lambda speeds, found: min(_near(speeds, 0.99))), "99 % of the best throughput was asked for: 95 % are wanted."),
+    Mistake(_choice(lambda speeds, found: min(_near(speeds, 0.9))), "90 % of the best throughput was asked for: 95 % are "
+                                                                    "wanted."),
+    Mistake(_choice(lambda speeds, found: min(_near(speeds, 0.99))), "99 % of the best throughput was asked for: 95 % are "
+                                                                     "wanted."),
     Mistake(_choice(lambda speeds, found: _shortest(found)),
             "It has the shortest step, which is nearly always that of the smallest batch. Throughput is samples by time: "
             "`batch / step_ms`."),
@@ -139,22 +146,24 @@ BATCHES = (
         other.step_ms / batch for batch, other in found.items()))),
             "`step_ms / batch` is the time of a sample, and the *smallest* is best. Throughput is the other way round."),
     Mistake(_choice(_down_from_the_largest),
-            "The search went down from the largest and ended at the first that is too slow: a smaller one may be fast enough again. "
-            "Look at all."),
+            "The search went down from the largest and ended at the first that is too slow: a smaller one may be fast "
+            "enough again. Look at all."),
     Mistake(_choice(_running_best, in_order=True), _RUNNING),
     Mistake(_choice(_running_best), _RUNNING),
     Mistake(_choice(_whole), "`//` throws away what is behind the point: divide with `/`."),
     Mistake(_choice(lambda speeds, found: min(_near({b: speeds[b] * found[b].gpu_utilization for b in speeds}))),
             f"The throughput was multiplied by the GPU utilisation, which is in it already. {_UTILIZATION}"),
-    Mistake(_choice(lambda speeds, found: min(b for b in speeds if speeds[b] >= ENOUGH * sum(speeds.values()) / len(speeds))),
+    Mistake(_choice(lambda speeds, found: min(_above(speeds, sum(speeds.values()) / len(speeds)))),
             "It was compared with the *mean* throughput: 95 % of the best is wanted."),
-    Mistake(_choice(lambda speeds, found: min(b for b in speeds if speeds[b] >= ENOUGH * sorted(speeds.values())[len(speeds) // 2])),
+    Mistake(_choice(lambda speeds, found: min(_above(speeds, sorted(speeds.values())[len(speeds) // 2]))),
             "It was compared with the median throughput: 95 % of the best is wanted."),
     Mistake(_choice(lambda speeds, found: min(speeds, key=lambda batch: abs(speeds[batch] - ENOUGH * max(speeds.values())))),
             "It is the batch whose throughput is nearest to 95 %: the smallest with at least that much is wanted."),
-    Mistake(_choice(lambda speeds, found: sorted(speeds)[len(speeds) // 2]), "It is the batch in the middle: compare the throughputs."),
+    Mistake(_choice(lambda speeds, found: sorted(speeds)[len(speeds) // 2]),
+            "It is the batch in the middle: compare the throughputs."),
     Mistake(_choice(lambda speeds, found: max(speeds.values())), "That is the throughput: return the batch."),
-    Mistake(_choice(lambda speeds, found: _near(speeds)), "Those are all that are fast enough: return the smallest, a number."),
+    Mistake(_choice(lambda speeds, found: _near(speeds)), "Those are all that are fast enough: return the smallest, a "
+                                                          "number."),
     Mistake(_choice(lambda speeds, found: next(iter(speeds)), in_order=True), "It is the first candidate that fits."),
 )
 
@@ -162,13 +171,14 @@ BATCHES = (
 
 _LOADER = ("A slow loader shows in what the host does: for most of the steps' time it is in no operator that launches "
            "anything.")
-_LABEL = ("The label `enumerate(DataLoader)…` is no evidence, every loop over a `DataLoader` has it. How long the host launches "
-          "nothing is.")
+_LABEL = ("The label `enumerate(DataLoader)…` is no evidence, every loop over a `DataLoader` has it. How long the host "
+          "launches nothing is.")
 _THRESHOLD = "A limit in µs fits one card at most: compare with the steps' time."
 
 
 def _launches(trace: Trace, exact=False) -> list:
-    return [s for s in trace.spans if s.category == "runtime" and (s.name == "cudaLaunchKernel" if exact else "aunch" in s.name)]
+    calls = [s for s in trace.spans if s.category == "runtime"]
+    return [s for s in calls if (s.name == "cudaLaunchKernel" if exact else "aunch" in s.name)]
 
 
 def _launching(trace: Trace, *, threads=True, any_operator=False, ends="open", exact=False, leaves=False) -> float:
@@ -229,6 +239,10 @@ def _calls_share(trace: Trace) -> float:
     return sum(s.end_us - s.start_us for s in trace.spans if s.category == "runtime") / (end - start)
 
 
+def _kernels_a_step(trace: Trace) -> float:
+    return len(kernels_of(trace)) / len(steps_of(trace))
+
+
 def _longest_gap_us(trace: Trace) -> float:
     work = [s for s in trace.spans if s.category in WORK]
     gaps, reached = [0.0], work[0].end_us
@@ -252,9 +266,10 @@ def _other(answers: dict[str, str]) -> Callable[[Trace], str]:
 
 
 _SWAPPED = {SMALL_BATCH: SMALL_KERNELS, SMALL_KERNELS: SMALL_BATCH, SLOW_LOADER: SLOW_LOADER}
-_ANY = "An operator that launches nothing (`aten::stack` of a loader) is no work for the GPU: only operators with a launch count."
-_FULL = ("Between the two others it is the blocks that tell: the mean of `min(1, blocks per SM)`, weighted by duration. Below "
-         "one half the card is not filled, so the batch is small.")
+_ANY = ("An operator that launches nothing (`aten::stack` of a loader) is no work for the GPU: only operators with a launch "
+       "count.")
+_FULL = ("Between the two others it is the blocks that tell: the mean of `min(1, blocks per SM)`, weighted by duration. "
+         "Below one half the card is not filled, so the batch is small.")
 _FIRST = "Ask for the loader first: a program that waits for its data may have a small batch too."
 
 IDLE = (
@@ -262,8 +277,8 @@ IDLE = (
     Mistake(_cause(_by_label), _LABEL),
     Mistake(_cause(lambda trace: _launching(trace, any_operator=True) < 0.5), _ANY),
     Mistake(_cause(lambda trace: _launching(trace, threads=False) < 0.5),
-            "An operator of another thread is around these launches in time and has nothing to do with them: compare `op.thread` with "
-            "`call.thread`."),
+            "An operator of another thread is around these launches in time and has nothing to do with them: compare "
+            "`op.thread` with `call.thread`."),
     Mistake(_cause(lambda trace: _launching(trace, ends="closed") < 0.5),
             "A launch at the very end of an operator is no longer inside it: `op.start_us <= call.start_us < op.end_us`."),
     Mistake(_cause(lambda trace: _launching(trace, exact=True) < 0.5),
@@ -271,20 +286,22 @@ IDLE = (
     Mistake(_cause(_is_loader, small_first=True), _FIRST),
     Mistake(_other(_SWAPPED), f"Small batch and many small kernels are the wrong way round. {_FULL}"),
     Mistake(_cause(lambda trace: False), f"It never says that it is the loader. {_LOADER}"),
-    Mistake(_cause(lambda trace: gpu_utilization(trace) < 0.5), f"A low GPU utilisation may have any of the causes. {_LOADER}"),
-    Mistake(_cause(lambda trace: gpu_utilization(trace) < 0.3), f"A low GPU utilisation may have any of the causes. {_LOADER}"),
+    Mistake(_cause(lambda trace: gpu_utilization(trace) < 0.5), "A low GPU utilisation may have any of the causes. "
+                                                                f"{_LOADER}"),
+    Mistake(_cause(lambda trace: gpu_utilization(trace) < 0.3), "A low GPU utilisation may have any of the causes. "
+                                                                f"{_LOADER}"),
     Mistake(_cause(_is_loader, lambda trace: sm_efficiency(trace) < 0.5),
-            "SM efficiency counts idle time as 0, and the GPU is idle in all three: look at the blocks per SM *while a kernel "
-            "runs*, SM efficiency by utilisation."),
+            "SM efficiency counts idle time as 0, and the GPU is idle in all three: look at the blocks per SM *while a "
+            "kernel runs*, SM efficiency by utilisation."),
     Mistake(_cause(_is_loader, lambda trace: sum(min(1, s.args.get(BLOCKS, 0)) for s in kernels_of(trace))
                    < 0.5 * len(kernels_of(trace))), f"The plain mean counts short kernels as much as long ones. {_FULL}"),
     *(Mistake(_cause(_is_loader, lambda trace, limit=limit: _mean_occupancy(trace) < limit),
-              f"Small batch and many small kernels were told apart by the occupancy, which says how full an SM is, and not how many "
-              f"have a block. {_FULL}") for limit in (15, 30, 50)),
+              "Small batch and many small kernels were told apart by the occupancy, which says how full an SM is, and not "
+              f"how many have a block. {_FULL}") for limit in (15, 30, 50)),
     *(Mistake(_cause(lambda trace, limit=limit: _calls_share(trace) < limit),
-              "It goes by the time in runtime calls: between two launches of an operator the host works too. Ask how long it is inside "
-              "operators that contain a launch.") for limit in (0.5, 0.3)),
-    *(Mistake(lambda trace, one=one, other=other, limit=limit: one if len(kernels_of(trace)) / len(steps_of(trace)) > limit else other,
+              "It goes by the time in runtime calls: between two launches of an operator the host works too. Ask how long "
+              "it is inside operators that contain a launch.") for limit in (0.5, 0.3)),
+    *(Mistake(lambda trace, one=one, other=other, limit=limit: one if _kernels_a_step(trace) > limit else other,
               f"It goes by the number of kernels, which says nothing of their size or of the host. {_LOADER} {_FULL}")
       for limit in (20, 30, 40, 50) for one, other in ((SMALL_KERNELS, SMALL_BATCH), (SMALL_KERNELS, SLOW_LOADER))),
     *(Mistake(_cause(_is_loader, lambda trace, limit=limit: _mean_us(trace) >= limit),
@@ -296,8 +313,8 @@ IDLE = (
     *(Mistake(_cause(lambda trace, limit=limit: _longest_gap_us(trace) > limit),
               f"It goes by the longest gap in µs. {_THRESHOLD} {_LOADER}") for limit in (50, 100, 200, 500, 1000, 5000)),
     Mistake(_cause(_label_share),
-            "How long the label `enumerate(DataLoader)…` lasts is near the mark, but not every loader has it. What the host "
-            "launches tells in each trace."),
+            "How long the label `enumerate(DataLoader)…` lasts is near the mark, but not every loader has it. What the "
+            "host launches tells in each trace."),
     Mistake(lambda trace: SMALL_KERNELS, f"It is always the same answer. {_LOADER} {_FULL}"),
     Mistake(lambda trace: SLOW_LOADER, f"It is always the same answer. {_LOADER} {_FULL}"),
     Mistake(lambda trace: SMALL_BATCH, f"It is always the same answer. {_LOADER} {_FULL}"),

@@ -11,31 +11,32 @@ from .right import WORK, steps_of, steps_time
 
 EARLY = "A kernel runs before the first step starts: only what lies within the steps' time counts."
 TIMES = (
-    Way("time", "kernels", "It was divided by the time from the first kernel to the last one's end: divide by the steps' time, "
-                           "to which the idle time before the first kernel and after the last belongs.", often=True),
-    Way("time", "to the last to start", "It was divided by the time from the first kernel's start to the end of the kernel that "
-                                        "starts last (`kernels[-1]`), which need not be the last to end; and the steps' time "
-                                        "is longer.", often=True),
-    Way("time", "host", "The host's steps end before the GPU's work: the steps' time ends with the later of both.", often=True),
+    Way("time", "kernels", "It was divided by the time from the first kernel to the last one's end: divide by the steps' "
+                           "time, to which the idle time before the first kernel and after the last belongs.", often=True),
+    Way("time", "to the last to start", "It was divided by the time from the first kernel's start to the end of the kernel "
+                                        "that starts last (`kernels[-1]`), which need not be the last to end; and the "
+                                        "steps' time is longer.", often=True),
+    Way("time", "host", "The host's steps end before the GPU's work: the steps' time ends "
+                        "with the later of both.", often=True),
     Way("time", "without copies", "The GPU's last work may be a copy or a memset: the steps' time goes on until it ends."),
     Way("time", "kernel to end", "The steps start before the first kernel: the steps' time starts with the first "
                                  "`ProfilerStep#` block."),
-    Way("time", "until the kernels end", "The last step may end on the host after the last kernel: the steps' time ends with "
-                                         "the later of both."),
+    Way("time", "until the kernels end", "The last step may end on the host after the last kernel: the steps' time ends "
+                                         "with the later of both."),
     Way("time", "all", "It was divided by the time of all spans of the trace. The host does other things before the first "
                        "step and after the last: the steps' time is from the first `ProfilerStep#` block.", often=True),
-    Way("time", "host's end", "The steps' time was ended by the host's last span. It ends with the last `ProfilerStep#` block or "
-                              "the GPU's last work."),
+    Way("time", "host's end", "The steps' time was ended by the host's last span. It ends with the last `ProfilerStep#` "
+                              "block or the GPU's last work."),
     Way("time", "annotations", "Some annotation that is no step was taken for one: a step's name starts with "
                                "`ProfilerStep#`."),
     Way("time", "alike", "A block that is called much like a step was taken for one: a step's name starts with "
                          "`ProfilerStep#`, with the `#`."),
-    Way("time", "steps added", "The steps' durations were added up. Between two steps there is time too, and the GPU may go on "
-                               "after the last: take the end minus the start.", often=True),
+    Way("time", "steps added", "The steps' durations were added up. Between two steps there is time too, and the GPU may "
+                               "go on after the last: take the end minus the start.", often=True),
     Way("time", "one step", "It was divided by the time of one step, where the kernels are those of all."),
     Way("time", "last by name", "The steps were sorted by name, and as text \"#10\" comes before \"#9\": go by time."),
-    Way("time", "in seconds", "Numerator and denominator have different units: `duration_ms` is in ms, `start_us` and `end_us` "
-                              "are in µs."),
+    Way("time", "in seconds", "Numerator and denominator have different units: `duration_ms` is in ms, `start_us` and "
+                              "`end_us` are in µs."),
 )
 UNITS = (
     Way("unit", "per cent", "A share is between 0 and 1, and this is in per cent.", often=True),
@@ -133,7 +134,8 @@ def gpu_utilization(trace: Trace, *, busy="union", time="steps", unit="share", e
         "streams": lambda: sum(_union(spans, start) for spans in streams.values()),
         "one stream": lambda: _union(next(iter(streams.values())), start),
         "neighbours": lambda: sum(min(one.end_us, following.start_us) - max(one.start_us, start)
-                                  for one, following in zip(kernels, kernels[1:])) + kernels[-1].end_us - kernels[-1].start_us,
+                                  for one, following in zip(kernels, kernels[1:]))
+        + kernels[-1].end_us - kernels[-1].start_us,
         "step by step": lambda: _length(trace, time) / len(steps_of(trace)) * sum(
             _inside(kernels, step) / (step.end_us - step.start_us) for step in steps_of(trace)),
         "of each step": lambda: sum(_inside(kernels, step) for step in steps_of(trace)),
@@ -149,28 +151,31 @@ def gpu_utilization(trace: Trace, *, busy="union", time="steps", unit="share", e
 UTILIZATION = versions(gpu_utilization, (
     Way("empty", 0.0, "The trace has no kernel: None says that there is nothing to tell."),
     Way("empty", 0, "The trace has no kernel: None says that there is nothing to tell."),
-    Way("busy", "added", "Durations were added up: kernels that run at the same time count once. Merge the intervals first.", often=True),
+    Way("busy", "added", "Durations were added up: kernels that run at the same time count once. Merge the intervals "
+                         "first.", often=True),
     Way("busy", "from before", EARLY, often=True),
     Way("busy", "with copies", "Copies do not count as kernels.", often=True),
-    Way("busy", "copies added", "Copies do not count as kernels; and durations were added up, where what runs at the same time "
-                                "counts once.", often=True),
-    Way("busy", "cut off", "Kernels that run on after the last step were cut off: the steps' time goes on with them.", often=True),
-    Way("busy", "union cut off", "Kernels that end after the last step on the host were left out: the steps' time goes on with "
-                                 "them."),
+    Way("busy", "copies added", "Copies do not count as kernels; and durations were added up, where what runs at the same "
+                                "time counts once.", often=True),
+    Way("busy", "cut off", "Kernels that run on after the last step were cut off: the steps' "
+                           "time goes on with them.", often=True),
+    Way("busy", "union cut off", "Kernels that end after the last step on the host were left out: the steps' time goes on "
+                                 "with them."),
     Way("busy", "inside alone", "A kernel that was running before the first step was left out: from the step's start on it "
                                 "counts."),
     Way("busy", "forgetful", "A short kernel inside a long one sets `reached` back to its own end: keep the furthest, "
                              "`max(reached, span.end_us)`."),
-    Way("busy", "neighbours", "Each kernel was compared with the next alone: one that lasts longer than several others is cut off, "
-                              "and time in which two run counts twice. Keep the furthest end, `max(reached, span.end_us)`."),
-    Way("busy", "step by step", "That is the mean of the steps' shares: the steps differ in length, and what the GPU does between "
-                                "them and afterwards is missing. Divide once, by the whole of the steps' time."),
-    Way("busy", "of each step", "Within each step on the host the time was counted: what the GPU does between the steps and after "
-                                "the last is missing.", often=True),
+    Way("busy", "neighbours", "Each kernel was compared with the next alone: one that lasts longer than several others is "
+                              "cut off, and time in which two run counts twice. Keep the furthest end, `max(reached, "
+                              "span.end_us)`."),
+    Way("busy", "step by step", "That is the mean of the steps' shares: the steps differ in length, and what the GPU does "
+                                "between them and afterwards is missing. Divide once, by the whole of the steps' time."),
+    Way("busy", "of each step", "Within each step on the host the time was counted: what the GPU does between the steps "
+                                "and after the last is missing.", often=True),
     Way("busy", "negative too", "A kernel that was over before the first step starts counts as negative time: after "
                                 "`max(start, first)` its end comes before its start. Leave it out."),
-    Way("busy", "streams", "Each stream was merged by itself and the streams were added up: kernels on two streams at the same "
-                           "time count once."),
+    Way("busy", "streams", "Each stream was merged by itself and the streams were added up: kernels on two streams at the "
+                           "same time count once."),
     Way("busy", "one stream", "Only the first stream's kernels were counted."),
     Way("busy", "gapless", "That is the time from the first kernel to the last: the gaps between kernels are no kernel."),
     Way("busy", "launches", "That is the host's time in operators: the GPU runs spans of category `kernel`."),
@@ -193,8 +198,10 @@ def sm_efficiency(trace: Trace, *, running="sum", time="steps", unit="share", si
 
     def sweep(spans, at_most=1.0, combine=sum) -> float:
         cuts = sorted({at for since, until, _ in spans for at in (since, until)})
-        return sum(min(at_most, combine([b for since, until, b in spans if since <= left and right <= until] or [0])) * (right - left)
-                   for left, right in zip(cuts, cuts[1:]))
+        def at(left, right) -> float:
+            return combine([b for since, until, b in spans if since <= left and right <= until] or [0])
+
+        return sum(min(at_most, at(left, right)) * (right - left) for left, right in zip(cuts, cuts[1:]))
 
     us = {
         "sum": lambda: sweep(inside),
@@ -226,13 +233,15 @@ def sm_efficiency(trace: Trace, *, running="sum", time="steps", unit="share", si
 EFFICIENCY = versions(sm_efficiency, (
     Way("empty", 0.0, "No kernel tells its blocks per SM: None says so."),
     Way("empty", 0, "No kernel tells its blocks per SM: None says so."),
-    Way("running", "mean", "That is the plain mean: a kernel of 2 µs counts as much as one of 2 ms. Weight by time.", often=True),
+    Way("running", "mean", "That is the plain mean: a kernel of 2 µs counts as much as one "
+                           "of 2 ms. Weight by time.", often=True),
     Way("time", "told", "That is the mean over the kernels' time. Idle time counts here, as 0: divide by the steps' time."),
-    Way("time", "durations", "It was divided by the kernels' time. Idle time counts here, as 0: divide by the steps' time."),
-    Way("time", "busy", "It was divided by the time in which a kernel runs. Idle time counts here, as 0: divide by the steps' "
-                        "time."),
-    Way("running", "each", "Kernels run at the same time in this trace: add their blocks per SM first, then take at most 1 of "
-                           "the sum.", often=True),
+    Way("time", "durations", "It was divided by the kernels' time. Idle time counts here, as 0: "
+                             "divide by the steps' time."),
+    Way("time", "busy", "It was divided by the time in which a kernel runs. Idle time counts here, as 0: divide by the "
+                        "steps' time."),
+    Way("running", "each", "Kernels run at the same time in this trace: add their blocks per SM first, then take at most 1 "
+                           "of the sum.", often=True),
     Way("running", "each inside", "Kernels run at the same time in this trace: add their blocks per SM first, then take at "
                                   "most 1 of the sum."),
     Way("running", "uncapped", "No SM is more than busy: at most 1 at any moment.", often=True),
@@ -244,19 +253,20 @@ EFFICIENCY = versions(sm_efficiency, (
                                "`max(start, first)` its end comes before its start. Leave it out."),
     Way("running", "negative sum", "A kernel that was over before the first step starts counts as negative time. Leave it "
                                    "out. And kernels run at the same time: add their blocks, then take at most 1."),
-    Way("running", "cut off", "Kernels that run on after the last step were cut off: the steps' time goes on with them.", often=True),
-    Way("running", "mean by utilisation", "That is the plain mean of the blocks times the utilisation: a kernel of 2 µs counts as much "
-                                          "as one of 2 ms. Weight by time."),
-    Way("running", "weighted by utilisation", "That is the kernels' mean times the utilisation: where kernels run at the same time, "
-                                              "their blocks per SM add up, to at most 1."),
+    Way("running", "cut off", "Kernels that run on after the last step were cut off: the steps' "
+                              "time goes on with them.", often=True),
+    Way("running", "mean by utilisation", "That is the plain mean of the blocks times the utilisation: a kernel of 2 µs "
+                                          "counts as much as one of 2 ms. Weight by time."),
+    Way("running", "weighted by utilisation", "That is the kernels' mean times the utilisation: where kernels run at the "
+                                              "same time, their blocks per SM add up, to at most 1."),
     Way("running", "whole", "`int` makes 0 of a kernel with 0.8 blocks per SM: take the value as it is."),
     Way("running", "rounded up", "The blocks were rounded up: a kernel with 0.2 blocks per SM fills a fifth of the card."),
     Way("running", "largest", "At each moment the largest of the kernels running was taken: their blocks per SM add up."),
     Way("running", "averaged", "At each moment the mean of the kernels running was taken: their blocks per SM add up."),
     Way("running", "busy", "That is the kernels' time, whatever their blocks: weight it by `blocks per SM`, at most 1."),
     Way("running", "union", "That is GPU utilisation: each moment counts by the blocks per SM of the kernels that run."),
-    Way("running", "started inside", "A kernel that was running before the first step was left out: from the step's start on "
-                                     "it counts."),
+    Way("running", "started inside", "A kernel that was running before the first step was left out: from the step's start "
+                                     "on it counts."),
     Way("running", "warps", "That is the occupancy: `args[\"blocks per SM\"]` is what was asked for."),
     Way("silent", "one", "A kernel without `blocks per SM` was counted as 1: it counts as none."),
     *TIMES, *UNITS,
@@ -271,8 +281,8 @@ def achieved_occupancy(trace: Trace, *, weight="time", by="told", silent="left o
         value = span.args.get(OCCUPANCY, 0 if silent == "zero" else None)
         if value is not None and not (zero == "missing" and not value):
             us = span.end_us - span.start_us
-            factor = {"time": us, "none": 1.0, "blocks": span.args.get(BLOCKS, 0), "blocks time": span.args.get(BLOCKS, 0) * us,
-                      "warps": min(span.args.get(BLOCKS, 0), 1.0) * us}[weight]
+            factor = {"time": us, "none": 1.0, "blocks": span.args.get(BLOCKS, 0),
+                      "blocks time": span.args.get(BLOCKS, 0) * us, "warps": min(span.args.get(BLOCKS, 0), 1.0) * us}[weight]
             told.append((value if cap is None else min(value, cap), factor, us))
     if not told:
         return empty
@@ -282,6 +292,7 @@ def achieved_occupancy(trace: Trace, *, weight="time", by="told", silent="left o
         "kernels": lambda: sum(k.end_us - k.start_us for k in kernels),
         "steps": lambda: _length(trace, "steps"), "host": lambda: steps[-1].end_us - steps[0].start_us,
         "busy": lambda: _union(kernels, float("-inf")), "number": lambda: float(len(told)),
+        "number, ms": lambda: 1000.0 * len(told),
         "extent": lambda: _length(trace, "kernels"), "median": lambda: 1.0,
         "largest": lambda: 1.0, "smallest": lambda: 1.0,
     }[by]()
@@ -299,21 +310,27 @@ def achieved_occupancy(trace: Trace, *, weight="time", by="told", silent="left o
 OCCUPIED = versions(achieved_occupancy, (
     Way("empty", 0.0, "No kernel tells its occupancy: None says so."),
     Way("empty", 0, "No kernel tells its occupancy: None says so."),
-    Way("zero", "missing", "A kernel that tells 0 was left out as if it told nothing: `if value` is false for 0. Ask whether "
-                           "the name is `in span.args`.", often=True),
+    Way("zero", "missing", "A kernel that tells 0 was left out as if it told nothing: `if value` is false for 0. Ask "
+                           "whether the name is `in span.args`.", often=True),
     Way("weight", "none", "That is the plain mean: weight each kernel by its duration.", often=True),
     Way("unit", "per cent", "The trace has whole per cent; a share is between 0 and 1: divide by 100.", often=True),
-    Way("by", "steps", "Idle time does not count here: divide by the time of the kernels, not by the steps' time.", often=True),
+    Way("by", "steps", "Idle time does not count here: divide by the time of the kernels, "
+                       "not by the steps' time.", often=True),
     Way("by", "host", "Idle time does not count here: divide by the time of the kernels, not of the steps."),
-    Way("by", "extent", "Idle time does not count here: divide by the sum of the kernels' durations, not by the time from the "
-                        "first to the last."),
-    Way("by", "kernels", "Kernels that do not tell their occupancy were counted as 0: leave them out, their time too.", often=True),
-    Way("silent", "zero", "Kernels that do not tell their occupancy were counted as 0: leave them out, their time too.", often=True),
+    Way("by", "extent", "Idle time does not count here: divide by the sum of the kernels' durations, not by the time from "
+                        "the first to the last."),
+    Way("by", "kernels", "Kernels that do not tell their occupancy were counted as 0: leave "
+                         "them out, their time too.", often=True),
+    Way("silent", "zero", "Kernels that do not tell their occupancy were counted as 0: leave "
+                          "them out, their time too.", often=True),
     Way("by", "busy", "It was divided by the time in which any kernel runs. A mean's weights are divided by their own sum: "
                       "the sum of the durations, also where kernels run at the same time."),
-    Way("by", "number", "It was divided by the number of kernels. A mean with weights is divided by the sum of the weights.", often=True),
-    Way("zero", "none", "Every kernel tells 0 here, so the mean is 0.0: `or None` and `if not …` make None of it, which says that "
-                        "no kernel tells."),
+    Way("by", "number", "It was divided by the number of kernels. A mean with weights is divided by the sum of the "
+                        "weights.", often=True),
+    Way("by", "number, ms", "It was divided by the number of kernels. A mean with weights is divided by the sum of the "
+                            "weights."),
+    Way("zero", "none", "Every kernel tells 0 here, so the mean is 0.0: `or None` and `if not …` make None of it, which "
+                        "says that no kernel tells."),
     Way("by", "largest", "That is the largest of all: the mean was asked for, weighted by duration."),
     Way("by", "smallest", "That is the smallest of all: the mean was asked for, weighted by duration."),
     Way("by", "median", "That is the median: the mean was asked for, weighted by duration."),
@@ -321,7 +338,8 @@ OCCUPIED = versions(achieved_occupancy, (
     Way("weight", "blocks time", "It was weighted by blocks times duration: weight by the duration alone."),
     Way("weight", "warps", "It was weighted by blocks times duration: weight by the duration alone."),
     Way("unit", "twice", "It was divided by 100 twice."),
-    Way("unit", "per mille", "Numerator and denominator have different units: `duration_ms` is a thousandth of the µs.", often=True),
+    Way("unit", "per mille", "Numerator and denominator have different units: `duration_ms` is "
+                             "a thousandth of the µs.", often=True),
     Way("unit", "inverse", "The division is upside down."),
     Way("unit", "rounded", "The answer was rounded: return it as it is."),
     Way("unit", "whole", "The division by `//` throws away what is behind the point."),
