@@ -20,6 +20,7 @@ from gapless.evidence import views
 from gapless.evidence.trace import Trace, read_traces
 from gapless.lessons import full_size
 from gapless.lessons.profiler_tour import mistaken_shares, mistaken_tables, real
+from gapless.lessons.profiler_tour.cases import ONE_FITS
 from gapless.lessons.profiler_tour.disturbances import TRAPS
 from gapless.lessons.profiler_tour.lesson import EXERCISES, LESSON, programs
 from gapless.lessons.profiler_tour.real import real_step, real_trace
@@ -134,7 +135,7 @@ def test_cases_leave_no_answer_to_the_last_digit():
             assert views._window(trace) == pytest.approx(steps_time(trace), abs=1e-6)
         for case in LESSON.exercises["choose_batch_size"].cases(seed):
             fits = {int(b): int(b) / row["step_ms"] for b, row in case.options["table"].items() if row is not None}
-            assert len(fits) >= 3 and all(abs(speed / max(fits.values()) - ENOUGH) > 0.005 for speed in fits.values())
+            assert (len(fits) >= 3 or case.name == ONE_FITS) and all(abs(speed / max(fits.values()) - ENOUGH) > 0.005 for speed in fits.values())
         for name in ("gpu_utilization", "sm_efficiency"):
             for case in LESSON.exercises[name].cases(seed):
                 trace = Trace(case.options["events"])
@@ -202,11 +203,14 @@ def test_a_check_takes_a_notebook_less_than_two_seconds(fixed, name):
 @pytest.mark.parametrize("trap", TRAPS, ids=lambda trap: trap.name)
 def test_a_trap_adds_something_and_changes_no_input(trap):
     rng = np.random.default_rng(0)
-    events = training_trace(rng)
-    before = json.dumps(events)
-    after = trap.add(rng, events)
-    assert json.dumps(events) == before != json.dumps(after)
-    assert len(steps_of(Trace(after))) == 2
+    changed = 0
+    for events in (training_trace(rng), busy_trace(rng, steps=2)):
+        before = json.dumps(events)
+        after = trap.add(rng, events)
+        assert json.dumps(events) == before
+        changed += json.dumps(after) != before
+        assert len(steps_of(Trace(after))) == 2
+    assert changed
 
 
 def test_real_trace_has_a_backward_thread_and_operators_whose_self_and_total_differ(fixed):

@@ -94,7 +94,8 @@ def _efficiency_cases(rng: np.random.Generator) -> list[Case]:
 def efficiency_cases(seed: int) -> list[Case]:
     rng = np.random.default_rng(seed)
     running = busy_trace(rng, running=True)
-    return [*_efficiency_cases(rng), _trace_case("a kernel runs on from before the first step", running), *_busy_cases(rng),
+    return [*_efficiency_cases(rng), _trace_case("a kernel runs on from before the first step", running),
+            _trace_case("a copy ends the last step", busy_trace(rng, ends_with_copy=True, streams=2)), *_busy_cases(rng),
             _trace_case(REAL, real_step())]
 
 
@@ -165,8 +166,9 @@ def source_cases(seed: int) -> list[Case]:
         for kernel in _telling_kernels(events, BACKWARD if traps.backward else MAIN):
             cases.append(_trace_case(f"{name}: {kernel}", events, kernel_name=kernel))
     for name, events in _trapped(rng, make):
-        kernel = _telling_kernels(events, BACKWARD)[-1]
-        cases.append(_trace_case(name, events, kernel_name=kernel))
+        names = [event["name"] for event in events if event.get("cat") == "kernel"]
+        alike = [kernel for kernel in names if f"{kernel}_vectorized" in names]
+        cases.append(_trace_case(name, events, kernel_name=(alike or _telling_kernels(events, BACKWARD)[-1:])[0]))
     return cases
 
 

@@ -85,7 +85,7 @@ def early_work(rng, events):
 
 
 def _meanwhile(events: Events, pid, tids: dict, operator: str, frame: str) -> Events:
-    """On other threads: an operator for as long as each step, and a Python frame around each launch."""
+    """On other threads: an operator for as long as each step, and a Python frame and a short operator around each launch."""
     found = []
     for step in _steps(events):
         inset = 0.001 * step["dur"]
@@ -95,8 +95,9 @@ def _meanwhile(events: Events, pid, tids: dict, operator: str, frame: str) -> Ev
     for call in events:
         if call.get("cat") == "cuda_runtime":
             margin = 0.02 * call["dur"]
-            found.append({**_span("python_function", frame, call["ts"] - margin, call["ts"] + call["dur"] + margin, call),
-                          "pid": pid, "tid": tids[call["tid"]]})
+            for category, name in (("cpu_op", operator), ("python_function", frame)):
+                found.append({**_span(category, name, call["ts"] - margin, call["ts"] + call["dur"] + margin, call),
+                              "pid": pid, "tid": tids[call["tid"]]})
     return [*events, *found]
 
 
@@ -124,8 +125,18 @@ def zeros(rng, events):
 
 
 def alike_names(rng, events):
-    return [{**e, "name": f"void {e['name']}" if rng.random() < 0.3 else f"{e['name']}_vectorized"}
-            if e.get("cat") == "kernel" and rng.random() < 0.5 else e for e in events]
+    names = sorted(e["name"] for e in events if e.get("cat") == "kernel")
+    if not names:
+        return events
+    often = max(dict.fromkeys(names), key=names.count)
+    changed, number = [], 0
+    for event in events:
+        if event.get("cat") == "kernel" and event["name"] != often:
+            number += 1
+            alike = (event["name"], f"{often}_vectorized", f"void {often}")
+            event = {**event, "name": alike[number % 3]}
+        changed.append(event)
+    return changed
 
 
 def other_launch_calls(rng, events):
@@ -189,13 +200,15 @@ def touching(rng, events):
         inside = [e for e in events if e.get("cat") == "cpu_op" and (e["pid"], e["tid"]) == (step["pid"], step["tid"])
                   and step["ts"] <= e["ts"] and e["ts"] + e["dur"] < step["ts"] + step["dur"]]
         for op in sorted(inside, key=lambda e: e["ts"])[:4]:
-            number += 1
-            at = op["ts"] + op["dur"]  # the very number that is the operator's end
-            since = at + rng.uniform(0.5, 2)  # the kernel is short: it tells nothing of how the card is filled
-            found += [_launch(events, number, at, 0.01, op),
-                      _kernel(events, number, since, since + 0.002 * step["dur"], "next_kernel", 51),
-                      {"ph": "i", "s": "t", "cat": "cpu_instant_event", "name": "[memory]", "pid": op["pid"],
-                       "tid": op["tid"], "ts": at, "args": {"Device Type": 1, "Device Id": 0, "Bytes": 77824}}]
+            # The numbers that are its start and end, to the last bit. A loader's operator launches nothing: only at its end.
+            moments = [op["ts"] + op["dur"]] + [op["ts"]] * (op["name"] != "aten::stack")
+            for at in moments:
+                number += 1
+                since = at + rng.uniform(0.5, 2)  # the kernel is short: it tells nothing of how the card is filled
+                found += [_launch(events, number, at, 0.01, op),
+                          _kernel(events, number, since, since + 0.002 * step["dur"], "next_kernel", 51),
+                          {"ph": "i", "s": "t", "cat": "cpu_instant_event", "name": "[memory]", "pid": op["pid"],
+                           "tid": op["tid"], "ts": at, "args": {"Device Type": 1, "Device Id": 0, "Bytes": 77824}}]
     return [*events, *found]
 
 
@@ -266,9 +279,9 @@ TRAPS = (
     Trap("events without args", bookkeeping,
          "`trace.events` holds all that the file has: events without `args` or `cat`, and `[OutOfMemory]` beside "
          "`[memory]`. Only `[memory]` is a change of memory; ask for `args` with `.get`."),
-    Trap("something at an operator's very end", touching,
-         "Here a launch and an allocation come at the very moment at which an operator ends: they are no longer the "
-         "operator's. It is around those with `op.start_us <= moment < op.end_us`."),
+    Trap("something at an operator's very start and end", touching,
+         "Here launches and allocations come at the very moment at which an operator starts or ends. It is around those with "
+         "`op.start_us <= moment < op.end_us`: what comes at its end is no longer the operator's."),
     Trap("an operator inside one of the same name", same_name,
          "Here operators call one of the same name, as `aten::sum` does in real traces. Both count what the inner one does "
          "as their total (so the name counts it twice), and only the inner one as its own. Both are calls."),

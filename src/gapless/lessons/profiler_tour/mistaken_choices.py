@@ -293,8 +293,6 @@ IDLE = (
     Mistake(_cause(_is_loader, lambda trace: sm_efficiency(trace) < 0.5),
             "SM efficiency counts idle time as 0, and the GPU is idle in all three: look at the blocks per SM *while a "
             "kernel runs*, SM efficiency by utilisation."),
-    Mistake(_cause(_is_loader, lambda trace: sum(min(1, s.args.get(BLOCKS, 0)) for s in kernels_of(trace))
-                   < 0.5 * len(kernels_of(trace))), f"The plain mean counts short kernels as much as long ones. {_FULL}"),
     *(Mistake(_cause(_is_loader, lambda trace, limit=limit: _mean_occupancy(trace) < limit),
               "Small batch and many small kernels were told apart by the occupancy, which says how full an SM is, and not "
               f"how many have a block. {_FULL}") for limit in (15, 30, 50)),
