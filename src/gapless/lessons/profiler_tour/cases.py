@@ -321,8 +321,12 @@ def idle_cases(seed: int) -> list[Case]:
         cases.append(_trace_case(f"program {number} on a {vgpu.CARDS[card].name}", events))
 
     def make(*causes: str) -> list[dict]:
-        return idle_program(rng, str(rng.choice(causes)), str(rng.choice(CARDS)), labelled=True, stacks=True,
-                            steps=int(rng.integers(1, 4)))
+        cause = str(rng.choice(causes))
+        events = idle_program(rng, cause, str(rng.choice(CARDS)), labelled=True, stacks=True, steps=int(rng.integers(1, 4)))
+        # How full an SM is says nothing of how many have a block.
+        low, high = (4, 14) if cause == SMALL_KERNELS else (55, 95)
+        return [{**event, "args": {**event["args"], OCCUPANCY: int(rng.integers(low, high))}}
+                if event.get("cat") == "kernel" else event for event in events]
 
     # A loader that is taken for something else, and the other way round. Whether work before the steps counts the text
     # leaves open.

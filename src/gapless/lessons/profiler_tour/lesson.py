@@ -12,6 +12,7 @@ from ...course.exercise import Exercise, Lesson, Program
 from ...evidence import views
 from . import cases, explain, functions, right, stage
 from .mistakes import MISTAKES
+from .quick import QUICK
 from .workload import training_step
 
 EXERCISES = (
@@ -27,12 +28,12 @@ EXERCISES = (
         hints=(
             "Two things are wrong in what you were given: what is counted, and what it is divided by. Which of them shows "
             "on a trace with one stream?",
-            "Go through the kernels by their begin (`trace.spans` is in that order) and remember how far the time is "
+            "Go through the kernels by their start (`trace.spans` is in that order) and remember how far the time is "
             "covered already. A kernel adds only what lies beyond. For the divisor look for the spans called "
             "`ProfilerStep#…`.",
-            "Begin with `reached` at the first step's begin. `reached = max(reached, span.end_us)` after adding "
+            "Let `reached` be the first step's start. `reached = max(reached, span.end_us)` after adding "
             "`max(0, span.end_us - max(span.start_us, reached))`. Divide by the later of the "
-            "last step's end and the end of the last kernel, memcpy or memset, minus the first step's begin.",
+            "last step's end and the end of the last kernel, memcpy or memset, minus the first step's start.",
         ),
     ),
     Exercise(
@@ -47,7 +48,7 @@ EXERCISES = (
         hints=(
             "A kernel with 64 blocks on 80 SMs keeps at most 0.8 of the card busy, for as long as it runs. What do two such "
             "kernels do that run at the same time?",
-            "Sort all begins and ends. Between two neighbours nothing changes: there, add up the blocks per SM of the "
+            "Sort all starts and ends. Between two neighbours nothing changes: there, add up the blocks per SM of the "
             "kernels that run, and take at most 1.",
             "`sum(min(1, sum(b for s, e, b in kernels if s <= left and e >= right)) * (right - left) for left, right in "
             "zip(cuts, cuts[1:]))`, divided by the steps' time as in the exercise before.",
@@ -182,6 +183,7 @@ LESSON = Lesson(
     programs=programs,
     size=lambda device: "ResNet-50, images of 3×224×224, float32",
     article="batch 4 → 32, PyTorch 1.9",
+    quick=QUICK,
 )
 
 
