@@ -280,8 +280,8 @@ TRAPS = (
          "`trace.events` holds all that the file has: events without `args` or `cat`, and `[OutOfMemory]` beside "
          "`[memory]`. Only `[memory]` is a change of memory; ask for `args` with `.get`."),
     Trap("something at an operator's very start and end", touching,
-         "Here launches and allocations come at the very moment at which an operator starts or ends. It is around those with "
-         "`op.start_us <= moment < op.end_us`: what comes at its end is no longer the operator's."),
+         "Here launches and allocations come at the very moment at which an operator starts or ends. It is around those "
+         "with `op.start_us <= moment < op.end_us`: what comes at its end is no longer the operator's."),
     Trap("an operator inside one of the same name", same_name,
          "Here operators call one of the same name, as `aten::sum` does in real traces. Both count what the inner one does "
          "as their total (so the name counts it twice), and only the inner one as its own. Both are calls."),
