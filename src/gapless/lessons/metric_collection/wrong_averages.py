@@ -210,7 +210,7 @@ FORMULAS: tuple[tuple[Callable[[Pairs], Averages], str], ...] = (
      f"The last class, {CLASSES - 1}, was cut off: there are {CLASSES} classes, 0 … {CLASSES - 1}."),
     (lambda pairs: averaged(pairs, matrix=_without(pairs, slice(1, None))), "Class 0 was cut off: 0 is a class like any "
                                                                             "other."),
-    (lambda pairs: dict.fromkeys(METRICS, torch.zeros(())),
+    (lambda pairs: dict.fromkeys(METRICS, pairs[0][0].new_zeros((), dtype=torch.float32)),
      "All four are 0: nothing is counted, or a whole-number division (`//`, `.long()`) cut every fraction off. Was the "
      "result of a `scatter_add` (without the `_`) thrown away?"),
     (lambda pairs: averaged([(torch.zeros_like(seen), labels) for seen, labels in pairs]),
