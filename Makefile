@@ -13,8 +13,8 @@ demo: $(VENV)/.installed  ## measure lesson 02 and grade it, on the best device 
 test: $(VENV)/.installed  ## the tests
 	pytest -n auto --dist worksteal
 
-lab: $(VENV)/.installed  ## open the lessons in JupyterLab
-	jupyter lab --notebook-dir=notebooks
+lab: $(VENV)/.installed  ## open the lessons in JupyterLab, at their index
+	jupyter lab --notebook-dir=notebooks --LabApp.default_url=/lab/tree/index.ipynb
 
 notebooks: $(VENV)/.installed  ## regenerate notebooks/ from solutions/
 	python -m gapless.grading.release

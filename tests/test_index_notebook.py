@@ -1,8 +1,16 @@
 """The course's first page: it lists every lesson, its links lead somewhere, and it runs."""
 
+import contextlib
+import json
 import re
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
 
 import nbformat
+import pytest
 from nbclient import NotebookClient
 
 from gapless.lessons import LESSONS
@@ -19,20 +27,6 @@ def test_lists_every_lesson_and_no_other():
     assert all((NOTEBOOKS / link).is_file() for link in links)
 
 
-def test_times_are_those_that_the_lessons_state():
-    for lesson in LESSONS:
-        listed, = re.findall(rf"{lesson}\.ipynb\) \|[^|]*\| ([^|]*) \|", INDEX.cells[0].source)
-        text = (NOTEBOOKS / lesson / f"{lesson}.ipynb").read_text(encoding="utf-8")
-        stated, = re.findall(r"\| time \| ([^|]*) \|", text)
-        assert minutes(listed) == minutes(stated), lesson
-
-
-def minutes(text):
-    if "hour" in text:
-        return 90 if "a half" in text else 60
-    return int(re.search(r"\d+", text).group())
-
-
 def test_runs_from_the_top(tmp_path):
     notebook = INDEX.copy()
     NotebookClient(notebook, timeout=300, kernel_name="python3", resources={"metadata": {"path": str(tmp_path)}}).execute()
@@ -40,3 +34,39 @@ def test_runs_from_the_top(tmp_path):
              for cell in notebook.cells if cell.cell_type == "code"}
     assert "virtual GPU" in shown["doctor"] or "cuda" in shown["doctor"]
     assert all(lesson in shown["progress"] for lesson in LESSONS)
+
+
+def test_progress_comes_before_anything_technical():
+    ids = [cell.id for cell in INDEX.cells]
+    assert ids.index("progress") < ids.index("doctor")
+    doctor, = [cell.source for cell in INDEX.cells if cell.id == "doctor"]
+    assert doctor.endswith("doctor --short")
+
+
+def test_make_lab_opens_it(tmp_path):
+    """The command of the Makefile, in a real server: where its first page leads."""
+    pytest.importorskip("jupyterlab")
+    command, = re.findall(r"^\t(jupyter lab .*)$", (ROOT / "Makefile").read_text(encoding="utf-8"), flags=re.MULTILINE)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    server = subprocess.Popen(
+        [sys.executable, "-m", *command.split(), "--no-browser", "--allow-root", f"--port={port}", "--IdentityProvider.token="],
+        cwd=ROOT, stderr=subprocess.PIPE, text=True)
+    try:
+        for line in server.stderr:
+            if found := re.search(r"http://(?:localhost|127\.0\.0\.1):\d+\S*", line):
+                break
+        assert found[0].endswith("/lab/tree/index.ipynb")  # what the browser is given
+        root = re.match(r"http://[^/]+/", found[0])[0]
+        for _ in range(100):  # it says where it is before it listens
+            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port)):
+                break
+            time.sleep(0.1)
+        with urllib.request.urlopen(root) as page:
+            assert page.url == found[0] and page.status == 200
+        with urllib.request.urlopen(f"{root}api/contents/index.ipynb?content=0") as page:
+            assert json.load(page)["type"] == "notebook"
+    finally:
+        server.terminate()
+        server.communicate(timeout=30)

@@ -14,8 +14,10 @@ import sys as _sys
 try:
     from . import vgpu
     from .evidence import views
+    from .evidence.picture import before_after
     from .evidence.report import StepReport, Sync
     from .evidence.trace import Trace, TraceError, read_traces
+    from .learner.explore import explore
     from .learner.notebook import Notebook
     from .learner.progress import progress
     from .measure import profiler
@@ -37,7 +39,7 @@ except Exception as _error:  # PyTorch is missing or damaged: the command line s
 __version__ = "0.1.0"
 
 __all__ = [
-    "Notebook", "StepReport", "StepTime", "Sync", "SyncError", "Trace", "TraceError", "UnknownDevice", "clock_ms", "device",
-    "device_name", "no_syncs", "profile", "profiler", "progress", "read_traces", "synchronize", "time_step",
-    "vgpu", "views",
+    "Notebook", "StepReport", "StepTime", "Sync", "SyncError", "Trace", "TraceError", "UnknownDevice", "before_after",
+    "clock_ms", "device", "device_name", "explore", "no_syncs", "profile", "profiler", "progress", "read_traces",
+    "synchronize", "time_step", "vgpu", "views",
 ]

@@ -56,6 +56,14 @@ def test_here_the_lessons_can_run(tmp_path, monkeypatch, gapless):
     assert "<2.16" in packages["torch"]["wanted"] and "secret" not in out and "SOME_TOKEN" not in out
 
 
+def test_in_short_it_is_a_line_here(tmp_path, monkeypatch, gapless):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("JUPYTER_DATA_DIR", str(tmp_path))
+    monkeypatch.setenv("PATH", os.path.dirname(sys.executable) + os.pathsep + os.environ["PATH"])
+    status, out, _ = gapless("doctor", "--short")
+    assert (status == 0) == ("All lessons can run." in out) and "package " not in out and len(out.splitlines()) < 17
+
+
 def test_wanted_versions_are_those_of_the_packages_own_metadata():
     wanted = doctor._wanted(["torch>=2,<3", 'x-y[z]>=1; extra == "tools"', "old (>=5) ; extra == 'plots'", 'pytest>=8; extra == "dev"',
                              'gapless[plots]; extra == "lab"', 'bare; extra == "lab"'])
@@ -84,13 +92,13 @@ def test_what_is_missing_is_said_for_each_use_with_the_command():
 def test_torchvision_for_another_torch_is_known():
     broken = Package("torchvision", "JupyterLab and all lessons", ">=0.26,<0.30", "0.26.0", "broken",
                      "RuntimeError: operator torchvision::nms does not exist")
-    problem, = doctor._broken([CORE[0], broken])
+    problem, = doctor._broken([CORE[0], broken], {})
     assert problem.needed and "built for another PyTorch" in problem.what
     assert '--force-reinstall "torch>=2.11,<2.16" "torchvision>=0.26,<0.30"' in problem.mend
 
 
 def test_what_fails_as_torch_does_is_not_told_again():
-    assert len(doctor._broken([Package(name, "lessons", "", "1", "broken", "OSError: x") for name in ("torch", "torchmetrics")])) == 1
+    assert len(doctor._broken([Package(name, "lessons", "", "1", "broken", "OSError: x") for name in ("torch", "torchmetrics")], {})) == 1
 
 
 def test_a_package_that_does_not_get_what_it_needs(site):
@@ -193,8 +201,59 @@ def test_pytorch_that_cannot_be_imported_leaves_no_device():
 
 
 def test_a_lesson_that_lacks_its_package():
-    problem, = doctor._lesson_problems({"lessons": {"03_x": ["json", "never_installed"]}})
-    assert problem.what == "lesson 03_x needs never_installed, which is not installed" and not problem.needed
+    problem, = doctor._lesson_problems({"03_x": ["json", "never_installed"]}, CORE)
+    assert problem.what == "lesson 03_x needs never_installed, which is not installed"
+    assert problem.needed and problem.lessons == ("03_x",)
+
+
+LESSONS = {"00_a": [], "01_b": ["torchvision"], "02_c": [], "03_d": ["torchvision", "torchmetrics"]}
+
+
+def diagnosis(*more, device="a GPU", problems=()):
+    packages = [CORE[0], *more]
+    found = [*problems, *doctor._broken(packages, LESSONS), *doctor._lesson_problems(LESSONS, packages)]
+    return doctor.Diagnosis("0", "3.11", sys.executable, {"name": device, "why": "because"}, packages, "", found, tuple(LESSONS))
+
+
+def extra(name, state, detail=""):
+    return Package(name, "JupyterLab and all lessons", ">=1", None if state == "missing" else "0.5", state, detail)
+
+
+VISION, METRICS = extra("torchvision", "ok"), extra("torchmetrics", "ok")
+
+
+@pytest.mark.parametrize("state, says", [("missing", "not installed"), ("wrong version", "0.5 is installed"), ("broken", "cannot be imported")])
+def test_a_lesson_that_is_told_to_lack_something_is_not_told_to_run(state, says):
+    found = diagnosis(VISION, extra("torchmetrics", state, "ImportError: x"))
+    assert found.verdict == "Lesson 03 cannot run yet: see above. Lessons 00, 01 and 02 can." and not found.ok
+    for text in (str(found), found.short()):
+        assert says in text and found.verdict in text and "All lessons can run" not in text
+    assert found.to_json()["lessons"] == {"00_a": True, "01_b": True, "02_c": True, "03_d": False}
+
+
+def test_a_cause_stops_every_lesson_that_it_reaches():
+    """torchmetrics fails as the torchvision does that it imports."""
+    same = "RuntimeError: operator torchvision::nms does not exist"
+    found = diagnosis(extra("torchvision", "broken", same), extra("torchmetrics", "broken", same))
+    assert found.verdict == "Lessons 01 and 03 cannot run yet: see above. Lessons 00 and 02 can."
+    core = doctor._broken([Package("torch", "lessons", "", "1", "broken", same), extra("torchmetrics", "broken", same)], LESSONS)
+    assert [(each.needed, each.lessons) for each in core] == [(True, ())]
+
+
+def test_what_all_need_stops_all():
+    for found in (diagnosis(VISION, METRICS, device=None),
+                  diagnosis(VISION, METRICS, problems=[doctor.Problem("torch.py hides torch", "mv", True)]),
+                  diagnosis(VISION, METRICS, Package("numpy", "lessons", ">=1", None, "missing"))):
+        assert found.verdict == "The lessons cannot run yet: see above." and all(found.stopped.values())
+
+
+def test_in_short_all_is_well_in_a_line_and_else_only_what_is_wrong():
+    well = diagnosis(VISION, METRICS, Package("papermill", "grading", ">=2", None, "missing"))
+    assert well.short() == "Everything is there. All lessons can run. Device: a GPU."
+    short = diagnosis(VISION, extra("torchmetrics", "missing")).short()
+    assert "torchmetrics>=1" in short and "pip install" in short and "torchvision" not in short
+    hidden = diagnosis(VISION, METRICS, problems=[doctor.Problem("random.py hides random", "mv random.py mine.py")]).short()
+    assert "! random.py hides random" in hidden and "mv random.py" in hidden and "All lessons can run." in hidden
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="Linux only")

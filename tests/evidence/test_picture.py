@@ -122,6 +122,39 @@ def test_a_pair_shares_its_time_scale_and_is_saved(tmp_path):
     assert list(tmp_path.iterdir()) == [path]
 
 
+def of_a_step(**options):
+    return StepReport.from_trace(training_steps(1, **options))
+
+
+def test_before_and_after_name_the_time_that_was_saved():
+    slow, fast = (StepReport.from_trace(Trace([step(0, 0, 100), kernel(0, us)], {})) for us in (9_000, 4_000))
+    figure = picture.before_after(slow, fast)
+    ends = [picture._scene(report, None).end_ms for report in (slow, fast)]
+    saved = f"{picture._short_ms(ends[0] - ends[1])} saved"
+    assert saved in texts(figure.axes[1]) and saved not in texts(figure.axes[0])
+    assert f"after: {saved} (measured)" in figure.get_suptitle() and f"after: {saved} (measured)" in figure.alt
+    assert "lost (measured)" in picture.before_after(fast, slow).get_suptitle()
+    assert "text/html" in figure._repr_mimebundle_()[0]
+
+
+def test_before_and_after_show_as_many_steps_of_each():
+    slow, fast = StepReport.from_trace(training_steps(3)), of_a_step(step_us=30_000, wait_us=1_000)
+    figure = picture.before_after(slow, fast)
+    assert [len([t for t in texts(axes) if t.startswith("step ")]) for axes in figure.axes] == [1, 1]
+    assert figure.get_suptitle().startswith("the step and its GPU work take")
+
+
+def test_nothing_is_saved_from_one_device_to_another():
+    figure = picture.before_after(of_a_step(), of_a_step(simulated=False))
+    assert figure.get_suptitle() == "" and "saved" not in figure.alt
+
+
+def test_without_matplotlib_both_reports_are_printed(monkeypatch, capsys):
+    monkeypatch.setattr(picture, "draw_pair", lambda *_, **__: (_ for _ in ()).throw(ImportError("none")))
+    assert picture.before_after(of_a_step(), of_a_step(step_us=30_000, wait_us=1_000)) is None
+    assert capsys.readouterr().out.count("A100") >= 2
+
+
 def test_a_failed_save_leaves_nothing(tmp_path):
     figure = draw(training_steps(1))
     with pytest.raises(OSError):
@@ -146,13 +179,9 @@ def test_a_notebook_gets_an_image_with_alternative_text():
 
 def test_controls_are_shown_below_the_picture_where_a_page_shows_html():
     figure = draw(training_steps(1))
-    assert "text/html" not in figure._repr_mimebundle_()[0]
-    figure.alt, figure.controls = 'a "title" & <more>', "<p>controls</p>"
-    bundle, _ = figure._repr_mimebundle_()
-    shown = bundle["text/html"]
-    assert shown.startswith('<img alt="a &quot;title&quot; &amp; &lt;more&gt;" ')
-    assert f"data:image/png;base64,{bundle['image/png']}" in shown
-    assert shown.endswith("<p>controls</p>")
+    assert figure._repr_mimebundle_()[0]["text/html"].endswith("</div>")
+    figure.controls = "<p>controls</p>"
+    assert figure._repr_mimebundle_()[0]["text/html"].endswith("</div>\n<p>controls</p>")
 
 
 def test_alt_text():

@@ -1,6 +1,7 @@
 """A real course of real students in a real gradebook, with the toy lesson."""
 
 import json
+import re
 
 import pytest
 
@@ -87,6 +88,19 @@ def test_feedback_helps_and_hides_what_is_hidden(graded_course):
     # What the instructor keeps does hold the seed: it must lie elsewhere.
     assert "seed" in (course.root / "results" / "cleo" / LESSON / f"{LESSON}.ipynb").read_text()
     assert {path.suffix for path in (course.root / "feedback").rglob("*") if path.is_file()} == {".html"}
+
+
+def test_feedbacks_contents_name_the_exercises_and_lead_to_them(graded_course):
+    course, _ = graded_course
+    assert course.nbgrader("generate_feedback", LESSON).returncode == 0
+    page = course.page("bob")
+    contents = page[page.index('<div id="toc">'):page.index("</ol>")]
+    assert re.findall(r'<a href="#(\w+)">(.*?)</a> \(Score', contents) == [("check_double", "double"), ("check_square", "square")]
+    assert "Test cell" not in page and "Check of <code>double</code>" in page
+    assert all(f'<a name="check_{name}"></a>' in page for name in ("double", "square"))
+    # An answer that can be folded out has its triangle, which Bootstrap takes away.
+    rules = re.findall(r"summary\s*\{([^}]*)\}|[^{},]*\bsummary\b[^{}]*\{([^}]*)\}", page)
+    assert "display: list-item" in "".join(rules[-1])
 
 
 def test_a_plain_second_run_skips_what_is_graded(graded_course):

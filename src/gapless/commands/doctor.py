@@ -42,11 +42,13 @@ class Package:
 
 @dataclass(frozen=True)
 class Problem:
-    """Something wrong; ``needed``: the lessons cannot run, or not as they should. ``mend``: a command, or what to do."""
+    """Something wrong; ``needed``: lessons cannot run, or not as they should: those in ``lessons``, or all where that is
+    empty. ``mend``: a command, or what to do."""
 
     what: str
     mend: str
     needed: bool = False
+    lessons: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -60,6 +62,7 @@ class Diagnosis:
     packages: list[Package]
     confinement: str
     problems: list[Problem]
+    lessons: tuple[str, ...] = ()  # all there are, as far as the course can be imported
 
     @property
     def missing(self) -> dict[str, list[Package]]:
@@ -69,13 +72,36 @@ class Diagnosis:
 
     @property
     def ok(self) -> bool:
-        """Whether the lessons can run."""
-        return self.device["name"] is not None and not self.missing[_NEEDED] and not any(p.needed for p in self.problems)
+        """Whether all lessons can run."""
+        return self._any_can and not any(p.needed for p in self.problems)
+
+    @property
+    def _any_can(self) -> bool:
+        return (self.device["name"] is not None and not self.missing[_NEEDED]
+                and not any(p.needed and not p.lessons for p in self.problems))
+
+    @property
+    def stopped(self) -> dict[str, bool]:
+        """Lesson → whether something keeps it from running."""
+        some = {lesson for p in self.problems if p.needed for lesson in p.lessons}
+        return {lesson: not self._any_can or lesson in some for lesson in self.lessons}
+
+    @property
+    def verdict(self) -> str:
+        """Which lessons can run, in a sentence."""
+        if self.ok:
+            return "All lessons can run."
+        can = [lesson for lesson, stopped in self.stopped.items() if not stopped]
+        if not can:
+            return "The lessons cannot run yet: see above."
+        cannot = [lesson for lesson, stopped in self.stopped.items() if stopped]
+        return f"{_lessons(cannot)} cannot run yet: see above. {_lessons(can)} can."
 
     def to_json(self) -> dict:
         """Plain JSON types."""
         return {"ok": self.ok, "gapless": self.gapless, "python": self.python, "interpreter": self.interpreter,
                 "device": self.device, "packages": [asdict(each) for each in self.packages],
+                "lessons": {lesson: not stopped for lesson, stopped in self.stopped.items()},
                 "uses": {use: not lacks for use, lacks in self.missing.items()}, "confinement": self.confinement,
                 "problems": [asdict(each) for each in self.problems]}
 
@@ -87,25 +113,48 @@ class Diagnosis:
         widths = [max(len(row[i]) for row in rows) for i in range(3)]
         lines += ["  ".join([*(text.ljust(width) for text, width in zip(row, widths)), row[3]]) for row in rows]
         lines += [f"Confinement of graded code: {self.confinement}", ""]
-        for use, lacks in self.missing.items():
+        lines += [*self._lacks(self.missing), *self._problem_lines(), "", self.verdict]
+        return "\n".join(lines)
+
+    def short(self) -> str:
+        """A line where all is well; else what is wrong for a learner, and what mends it."""
+        for_lessons = {use: lacks for use, lacks in self.missing.items() if use in (USES[""], USES["lab"]) and lacks}
+        if self.ok and not for_lessons and not self.problems:
+            return f"Everything is there. {self.verdict} Device: {self.device['name']}."
+        device = [] if self.device["name"] else [f"There is no device: {self.device['why']}"]
+        return "\n".join([*device, *self._lacks(for_lessons), *self._problem_lines(), "", self.verdict,
+                          "All that was looked at: gapless doctor, in a terminal."]).strip()
+
+    @staticmethod
+    def _lacks(missing: dict[str, list[Package]]) -> list[str]:
+        lines = []
+        for use, lacks in missing.items():
             lines.append(f"For {use}: " + (", ".join(f"{each.name} is {each.state}" for each in lacks) or "ready"))
             wanted = [each for each in lacks if each.state in ("missing", "wrong version")]
             if wanted:
                 lines.append(f"    {install(*(each.name + each.wanted for each in wanted))}")
-        if self.problems:
-            lines += ["", "What is wrong:"]
-            for problem in sorted(self.problems, key=lambda each: not each.needed):
-                lines += [f"  {'✗' if problem.needed else '!'} {problem.what}", f"      {problem.mend}"]
-        lines += ["", "The lessons can run." if self.ok else "The lessons cannot run yet: see above."]
-        return "\n".join(lines)
+        return lines
+
+    def _problem_lines(self) -> list[str]:
+        lines = ["", "What is wrong:"] if self.problems else []
+        for problem in sorted(self.problems, key=lambda each: not each.needed):
+            lines += [f"  {'✗' if problem.needed else '!'} {problem.what}", f"      {problem.mend}"]
+        return lines
+
+
+def _lessons(lesson_ids: list[str]) -> str:
+    """``Lesson 03``, ``Lessons 01 and 03``, by their numbers."""
+    numbers = [lesson.partition("_")[0] for lesson in lesson_ids]
+    return f"Lesson {numbers[0]}" if len(numbers) == 1 else f"Lessons {', '.join(numbers[:-1])} and {numbers[-1]}"
 
 
 def add_parser(commands) -> None:
     """Add ``doctor`` to the command line."""
     parser = commands.add_parser("doctor", help="say what is installed, what is wrong, and what mends it",
                                  description="Say what is installed, which device the course will use and why, what is "
-                                             "wrong, and the command that mends it. Exit status: 0 the lessons can run, 1 "
-                                             "they cannot.")
+                                             "wrong, and the command that mends it. Exit status: 0 all lessons can run, 1 "
+                                             "some cannot.")
+    parser.add_argument("--short", action="store_true", help="one line where all is well, else only what is wrong")
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.set_defaults(run=run)
 
@@ -115,7 +164,10 @@ def run(arguments) -> int:
     if sys.stderr.isatty():
         print("Looking at what is installed …", file=sys.stderr)
     found = diagnose()
-    print(json.dumps(found.to_json(), indent=1, ensure_ascii=False) if arguments.json else found)
+    if arguments.json:
+        print(json.dumps(found.to_json(), indent=1, ensure_ascii=False))
+    else:
+        print(found.short() if arguments.short else found)
     return 0 if found.ok else 1
 
 
@@ -144,11 +196,12 @@ def diagnose() -> Diagnosis:
                  for name, (use, specifier) in wanted.items()]
     packages += [Package(name, "others", "", _version(name), "ok" if _version(name) else "missing") for name in _ALSO]
     misplaced = _misplaced(probed)
-    problems = [*_installation_problems(own, packages), *(misplaced or _broken(packages)), *_conflicts(packages),
+    lessons = probed["gapless"].get("lessons", {})
+    problems = [*_installation_problems(own, packages), *(misplaced or _broken(packages, lessons)), *_conflicts(packages),
                 *_hiding_files(Path.cwd()), *_kernel_problems(), *_path_problems()]
     device, device_problems = _device(probed.get("torch", {"error": "it is not installed"}), probed["gapless"], packages)
     return Diagnosis(version, packages[0].installed, sys.executable, device, packages, _confinement(),
-                     [*problems, *device_problems, *_lesson_problems(probed["gapless"])])
+                     [*problems, *device_problems, *_lesson_problems(lessons, packages)], tuple(lessons))
 
 
 # -- packages -------------------------------------------------------------------------------------
@@ -224,21 +277,26 @@ def _same(one: Path, other: Path) -> bool:
     return os.path.realpath(one) == os.path.realpath(other)
 
 
-def _broken(packages: list[Package]) -> list[Problem]:
-    problems, said = [], set()
+def _broken(packages: list[Package], lessons: dict[str, list[str]]) -> list[Problem]:
+    """``lessons``: lesson → the packages that it needs besides."""
+    problems = []
+    broken: dict[str, list[Package]] = {}
     for each in packages:
-        if each.state != "broken" or each.detail in said:
-            continue  # what depends on torch fails as torch does
-        said.add(each.detail)
+        if each.state == "broken":
+            broken.setdefault(each.detail, []).append(each)
+    for detail, (each, *others) in broken.items():  # what depends on torch fails as torch does
         own = each.name + each.wanted
         mend = install(own, again=True)
-        what = f"{each.name} {each.installed} is installed and cannot be imported: {each.detail}"
-        if "torchvision::" in each.detail:
+        what = f"{each.name} {each.installed} is installed and cannot be imported: {detail}"
+        if "torchvision::" in detail:
             torch = next(p for p in packages if p.name == "torch")
             what += (f". It is built for another PyTorch than the one installed ({torch.installed}), often a CPU-only one: "
                      "both have to come from the same place")
             mend = install(torch.name + torch.wanted, own, again=True)
-        problems.append(Problem(what, mend, needed=each.use in (USES[""], USES["lab"])))
+        uses = {p.use for p in (each, *others)}
+        names = {p.name for p in (each, *others)}
+        stopped = tuple(lesson for lesson, needs in lessons.items() if names & set(needs)) if USES[""] not in uses else ()
+        problems.append(Problem(what, mend, bool(uses & {USES[""], USES["lab"]}), stopped))
     return problems
 
 
@@ -342,10 +400,21 @@ def _confinement() -> str:
     return f"{found.description}; other people's work is not graded so, unless --unconfined or {UNCONFINED}=1 says to"
 
 
-def _lesson_problems(gapless: dict) -> list[Problem]:
-    return [Problem(f"lesson {lesson} needs {package}, which is not installed", install(package))
-            for lesson, needs in gapless.get("lessons", {}).items() for package in needs
-            if importlib.util.find_spec(package) is None]
+def _lesson_problems(lessons: dict[str, list[str]], packages: list[Package]) -> list[Problem]:
+    """What single lessons need besides and do not get; what is broken is told in :func:`_broken`."""
+    known = {each.name: each for each in packages}
+    problems = []
+    for name in dict.fromkeys(package for needs in lessons.values() for package in needs):
+        stopped = tuple(lesson for lesson, needs in lessons.items() if name in needs)
+        need = f"lesson {stopped[0]} needs" if len(stopped) == 1 else f"lessons {', '.join(stopped)} need"
+        each = known.get(name)
+        wanted = each.wanted if each else ""
+        if each.state == "missing" if each else importlib.util.find_spec(name) is None:
+            problems.append(Problem(f"{need} {name}, which is not installed", install(name + wanted), True, stopped))
+        elif each and each.state == "wrong version":
+            what = f"{need} {name}{wanted}, and {each.installed} is installed"
+            problems.append(Problem(what, install(name + wanted), True, stopped))
+    return problems
 
 
 # -- the device -----------------------------------------------------------------------------------

@@ -24,11 +24,13 @@ def known_mistake(exercise: Exercise, case: Case, found: Answer, others: Iterabl
     """The ``why`` of the exercise's mistake whose answer to ``case`` is what was ``found``; of several the one that agrees
     with most of the ``others``, of equals the first. None where there is none."""
     fitting = [mistake for mistake in exercise.mistakes if _gives(exercise, mistake.function, case, found, device)]
-    if len(fitting) > 1:
+    telling = found.value is None or bool(np.isfinite(found.value).any())  # whatever goes wrong may end in a nan
+    if len(fitting) > 1 or not telling:
         others = list(others)
         fits = {id(mistake): sum(_gives(exercise, mistake.function, other, own, device) for other, own in others)
                 for mistake in fitting}
-        fitting.sort(key=lambda mistake: -fits[id(mistake)])
+        fitting = sorted((mistake for mistake in fitting if telling or fits[id(mistake)] == len(others)),
+                         key=lambda mistake: -fits[id(mistake)])
     return fitting[0].why if fitting else None
 
 

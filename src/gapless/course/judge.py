@@ -65,6 +65,8 @@ ERROR_ADVICE = {
                      "this course `synchronize(device)` waits for it",
     "non-empty TensorList": "The list of tensors was empty: after a loop that reads it now and then, nothing may be left in "
                             "it. Look first whether there is anything",
+    "out of bounds": "A label lies outside of 0 … classes − 1, such as one that was to be ignored: leave it out first, or "
+                     "name it (`ignore_index`)",
     "is not defined": "Each exercise cell is run by itself: put the imports and helpers it needs inside the cell",
 }
 ERROR_ADVICE["not compiled with CUDA"] = ERROR_ADVICE["NVIDIA driver"]
@@ -242,7 +244,7 @@ def _shapes(case: Case) -> str:
 
 def _fault(exercise: Exercise, case: Case, found: Answer, evidence: Evidence, truth: Truth) -> _Fault | None:
     if found.error is not None:
-        return _Fault(f"it raised {found.error}.{_error_advice(found.error)}")
+        return _Fault(f"it raised {found.error.rstrip('.')}.{_error_advice(found.error)}")
     if found.unusable is not None:
         return _Fault(found.unusable)
     expected = truth.of(case)
@@ -302,8 +304,10 @@ def _tensor_fault(exercise: Exercise, case: Case, found: Answer, expected: Answe
         return _Fault(f"it returned {found.returned}: the result must stay on the device it came from ({device}), "
                       "or the next operation has to copy it back.")
     if found.dtype != f"torch.{value.dtype}":
-        return _Fault(f"it returned {found.returned}; the dtype torch.{value.dtype} is wanted. Something on the way casts: "
-                      "another tensor's dtype, `.float()`, a division.")
+        why = ("A comparison answers yes or no: choose with it (`torch.where`), and return what was chosen."
+               if found.dtype == "torch.bool"
+               else "Something on the way casts: another tensor's dtype, `.float()`, a division.")
+        return _Fault(f"it returned {found.returned}; the dtype torch.{value.dtype} is wanted. {why}")
     if found.shape != value.shape:
         return _Fault(f"it returned {found.returned}; the shape {tuple(value.shape)} is wanted.")
     if found.value is None or found.value.shape != value.shape:

@@ -78,8 +78,8 @@ def answered(questions: QuickQuestions, answers: str, device: torch.device) -> s
     device's: a Markdown table. Raises ValueError for anything else."""
     given = [letter for letter in answers.lower() if not letter.isspace()]
     if len(given) != len(questions.questions) or not set(given) <= set("yn?"):
-        raise ValueError(f"{len(questions.questions)} answers are wanted, a y (yes) or an n (no) for each line, or a ? where "
-                         f"you do not know; these are {len(given)}: {answers!r}")
+        raise ValueError(f"{len(questions.questions)} answers are wanted, a y (yes) or an n (no) for each line, or a ? "
+                         f"where you do not know; these are {len(given)}: {answers!r}")
     rows, right = [], 0
     for number, (letter, quick) in enumerate(zip(given, questions.questions), start=1):
         count = how_often(questions, quick, device)

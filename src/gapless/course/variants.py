@@ -20,11 +20,11 @@ DTYPES = ("float32", "float64", "float16")  # of what has a fraction; NumPy has 
 
 def covering(rng: np.random.Generator, **lists: Sequence) -> list[dict]:
     """Combinations (name → entry) in which every entry of every list occurs at least once; the shorter lists are gone
-    through again, each time in another order."""
+    through again, each time in another order. The first holds every list's first entry: a plain fault shows on it."""
     count = max(map(len, lists.values()))
     columns = {}
     for name, entries in lists.items():
-        places: list[int] = []
+        places = [0, *(1 + int(place) for place in rng.permutation(len(entries) - 1))]
         while len(places) < count:
             places += [int(place) for place in rng.permutation(len(entries))]
         columns[name] = [entries[place] for place in places[:count]]

@@ -14,7 +14,8 @@ from collections.abc import Iterable, Sequence
 from .checks import FAIL, INCONCLUSIVE, PASS
 
 SIGNS = {PASS: "✓ pass", FAIL: "✗ fail", INCONCLUSIVE: "? run again"}
-_EDGES = {PASS: "#0a6148", FAIL: "#a8320b", INCONCLUSIVE: "#6b6b6b"}
+# A thick whole edge, a thick double one, a dashed one; and colours that stand out from a light page and from a dark one.
+_EDGES = {PASS: ("6px solid", "#16936c"), FAIL: ("9px double", "#d9541e"), INCONCLUSIVE: ("6px dashed", "#7f8b97")}
 
 
 def points(checks: Iterable[dict]) -> tuple[float, float]:
@@ -26,17 +27,26 @@ def points(checks: Iterable[dict]) -> tuple[float, float]:
 def as_html(checks: Sequence[dict], notes: Sequence[str] = ()) -> str:
     """Checks in JSON form as a table, the notes above it."""
     earned, possible = points(checks)
-    cell = 'style="text-align:left;vertical-align:top;white-space:pre-wrap;padding:4px 10px"'
-    rows = "".join(
-        f'<tr><td {cell}><span style="border-left:4px solid {_EDGES[check["outcome"]]};padding-left:6px">'
-        f'{SIGNS[check["outcome"]]}</span></td><td {cell}>{html.escape(check["id"].partition(".")[2])}</td>'
-        f'<td {cell}>{check["earned"]:g} of {check["points"]:g}</td><td {cell}>{_prose(check["message"])}</td></tr>'
-        for check in checks)
+    style = "text-align:left;vertical-align:top;white-space:pre-wrap;padding:4px 10px"
+
+    def row(check: dict) -> str:
+        cells = (html.escape(check["id"].partition(".")[2]), f"{check['earned']:g} of {check['points']:g}",
+                 _prose(check["message"]))
+        return (f'<tr><td style="{style};{_edge(check["outcome"])}">{SIGNS[check["outcome"]]}</td>'
+                + "".join(f'<td style="{style}">{cell}</td>' for cell in cells) + "</tr>")
+
+    rows = "".join(map(row, checks))
     extra = "".join(f"<p>{_prose(note)}</p>" for note in notes)
     head = "".join(f'<th style="text-align:left;padding:4px 10px">{name}</th>'
                    for name in ("outcome", "check", "points", "what was found"))
     return (f"<div><p><b>{earned:g} of {possible:g} points</b></p>{extra}<table><thead><tr>{head}</tr></thead>"
             f"<tbody>{rows}</tbody></table></div>")
+
+
+def _edge(outcome: str) -> str:
+    line, colour = _EDGES[outcome]
+    # The tint lies over the page's ground, whichever that is; the text keeps the page's ink.
+    return f"border-left:{line} {colour};background:{colour}22;font-weight:bold;white-space:nowrap"
 
 
 def _prose(text: str) -> str:

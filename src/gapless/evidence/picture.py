@@ -1,14 +1,12 @@
 """Pictures of a timeline: the host above, the GPU's streams below.
 
 Nothing is told by colour alone: waits are hatched and labelled, copies have a
-hatch of their own, so that a picture survives a grey printer.
+hatch of their own, so that a picture survives a grey printer. The colours stand out
+from a light page and from a dark one; text and axes are in the page's ink (:mod:`.themed`).
 """
 
 from __future__ import annotations
 
-import base64
-import html
-import io
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -16,6 +14,7 @@ from functools import cache
 from pathlib import Path
 
 from .steps import DEVICE_WORK, Steps, launches_by_correlation, union_ms, work_in_steps
+from .themed import mime_bundle
 from .trace import Span, Trace
 
 _STEPS_SHOWN = 3  # more steps look alike and squeeze each other
@@ -28,14 +27,19 @@ _LABEL_PT = 8
 _CHARACTER_IN = 0.066  # a character of a label is about this wide
 _LEVEL = 0.42
 
+_GREY = "#7f8b97"
+# The last two digits of a colour are its opacity; a hatch takes none with it into SVG.
 _LOOKS = {
-    "operators": {"facecolor": "#e3e8ed", "edgecolor": "#9aa5b1", "linewidth": 0.5},
-    "the host waits": {"facecolor": "#fdeee6", "edgecolor": "#a8320b", "linewidth": 1.1, "hatch": "////"},
-    "kernels": {"facecolor": "#1d4f86", "edgecolor": "#1d4f86", "linewidth": 0.3},
-    "copies": {"facecolor": "#e4f3ec", "edgecolor": "#0a6148", "linewidth": 0.9, "hatch": "xxxxx"},
+    "operators": {"facecolor": "#7f8b9755", "edgecolor": _GREY, "linewidth": 0.5},
+    "the host waits": {"facecolor": "none", "edgecolor": "#d9541e", "linewidth": 1.1, "hatch": "////"},
+    "kernels": {"facecolor": "#3b7dc4", "edgecolor": "#3b7dc4", "linewidth": 0.3},
+    "copies": {"facecolor": "none", "edgecolor": "#16936c", "linewidth": 0.9, "hatch": "xxxxx"},
     # Of steps not shown, or of before the recording.
-    "launched before these steps": {"facecolor": "#dbe5f0", "edgecolor": "#6f8fb3", "linewidth": 0.5, "hatch": "..."},
+    "launched before these steps": {"facecolor": "none", "edgecolor": "#5f8fc4", "linewidth": 0.5, "hatch": "..."},
 }
+# A label lies on bars and hatches: it brings its own ground and ink.
+_TAG = {"facecolor": "#fff3ea", "edgecolor": "#d9541e", "linewidth": 0.5}
+_TAG_INK = "#6b2406"
 _EARLIER = "launched before these steps"
 
 
@@ -97,29 +101,75 @@ def draw(report, *, title: str | None = None, ax=None, steps=None):
 
 
 def draw_pair(before, after, path: str | os.PathLike | None = None, *, title: str | None = None, steps=None):
-    """Draw two timelines, one above the other on one time scale; with ``path``, save them too.
+    """Draw two timelines, one above the other on one time scale, and name the time that was saved; with ``path``, save them
+    too.
 
     Takes two reports and returns the Figure. Raises as :func:`draw` does.
     """
     reports = [before, after]
+    if steps is None:  # as many of each
+        fewest = min(_STEPS_SHOWN, *(report.steps for report in reports))
+        steps = list(range(fewest)) or None
     scenes = [_scene(report, steps) for report in reports]
     end_ms = max(scene.end_ms for scene in scenes)
     for scene in scenes:
         scene.labels = _labels(scene, end_ms)
     heights = [scene.bottom - scene.top for scene in scenes]
-    figure = _figure(_WIDTH_IN, sum(heights) * _ROW_IN + 2.3)
+    figure = _figure(_WIDTH_IN, sum(heights) * _ROW_IN + 2.6)
     panels = figure.subplots(2, 1, sharex=True, height_ratios=heights)
     for panel, scene, report, word in zip(panels, scenes, reports, ("before", "after")):
         _paint(panel, scene, end_ms, f"{word} – {_title(report)}")
     panels[0].set_xlabel("")
     panels[0].tick_params(labelbottom=True)
-    if title:
-        figure.suptitle(title, fontsize=12, fontweight="bold")
+    saved = _saved(reports, scenes)
+    if saved:
+        _paint_saved(panels[1], scenes, end_ms)
+    if title or saved:
+        figure.suptitle("\n".join(filter(None, (title, saved))), fontsize=11, fontweight="bold")
     figure.legend(handles=_legend(scenes), loc="outside lower center", **_LEGEND)
     figure.alt = f"Before: {alt_text(reports[0])} After: {alt_text(reports[1])}"
+    if saved:
+        figure.alt += f" {saved[0].upper()}{saved[1:]}."
     if path is not None:
         save(figure, path, figure.alt)
     return figure
+
+
+def before_after(before, after, *, steps=None):
+    """Two :class:`gapless.StepReport` as timelines, one above the other on one time scale, with the time that was saved.
+
+    Returns the figure, which a notebook displays; without matplotlib, prints both reports and returns None. ``steps``: a
+    step's index or several, by default the first three. Raises ValueError for a report without its trace, IndexError for a
+    step that is not there.
+    """
+    try:
+        return draw_pair(before, after, steps=steps)
+    except ImportError:
+        print(f"before:\n{before}\n\nafter:\n{after}")
+        return None
+
+
+def _saved(reports, scenes: list[_Scene]) -> str:
+    """The time between the two ends in words, or nothing where they are of different devices."""
+    if _device(reports[0]) != _device(reports[1]) or not all(scene.step_starts for scene in scenes):
+        return ""
+    before_ms, after_ms = (scene.end_ms for scene in scenes)
+    count = len(scenes[0].step_starts)
+    what = "the step and its GPU work take" if count == 1 else f"{count} steps and their GPU work take"
+    more = f"{_short_ms(before_ms - after_ms)} saved" if after_ms <= before_ms else f"{_short_ms(after_ms - before_ms)} lost"
+    return f"{what} {_short_ms(before_ms)} before, {_short_ms(after_ms)} after: {more} ({_kind(reports[0])})"
+
+
+def _paint_saved(ax, scenes: list[_Scene], end_ms: float) -> None:
+    """A double arrow from the end of the shorter to that of the longer, below the title of the second timeline."""
+    left_ms, right_ms = sorted(scene.end_ms for scene in scenes)
+    if right_ms - left_ms < 0.01 * end_ms:
+        return
+    ax.axvline(right_ms, color=_GREY, linewidth=0.9, linestyle=":", zorder=1.5)
+    ax.annotate("", (left_ms, 1.0), (right_ms, 1.0), arrowprops={"arrowstyle": "<->", "color": "black", "linewidth": 1.2})
+    text = f"{_short_ms(right_ms - left_ms)} {'saved' if scenes[1].end_ms <= scenes[0].end_ms else 'lost'}"
+    if 1.3 * _characters_ms(text, end_ms) < right_ms - left_ms:
+        ax.text((left_ms + right_ms) / 2, 0.9, text, ha="center", va="bottom", fontsize=9, fontweight="bold", zorder=5)
 
 
 def alt_text(report) -> str:
@@ -173,14 +223,7 @@ def _figure_type():
 
         def _repr_mimebundle_(self, include=None, exclude=None):
             # A figure made without pyplot has no display of its own.
-            buffer = io.BytesIO()
-            self.savefig(buffer, format="png", dpi=110, metadata={"Description": self.alt})
-            image = base64.b64encode(buffer.getvalue()).decode()
-            bundle = {"image/png": image, "text/plain": self.alt}
-            if self.controls:  # a page shows one of the forms: HTML where it can
-                picture = f'<img alt="{html.escape(self.alt)}" style="max-width:100%" src="data:image/png;base64,{image}">'
-                bundle["text/html"] = f"{picture}\n{self.controls}"
-            return bundle, {"image/png": {"alt": self.alt}}
+            return mime_bundle(self, self.alt, self.controls)
 
     return Timeline
 
@@ -203,6 +246,10 @@ def _plural(count: float, noun: str) -> str:
 
 def _device(report) -> str:
     return f"simulated {report.device_name}" if report.simulated else report.device_name
+
+
+def _kind(report) -> str:
+    return "simulated" if report.simulated else "measured"
 
 
 def _title(report) -> str:
@@ -357,29 +404,29 @@ def _paint(ax, scene: _Scene, end_ms: float, title: str) -> None:
         rows.append(("GPU", 1.575))
         ax.text(end_ms / 2, 1.575, "no work in this trace", ha="center", va="center", fontsize=_LABEL_PT)
     for _, middle in rows:
-        ax.axhline(middle, color="#c9d0d6", linewidth=0.6, zorder=1)
+        ax.axhline(middle, color=_GREY, alpha=0.5, linewidth=0.6, zorder=1)
     top, bottom = scene.top, scene.bottom
     edges = [start_ms for start_ms, _ in scene.step_starts]
     if scene.last_step_end_ms is not None:
         edges.append(scene.last_step_end_ms)
-    ax.vlines(edges, top, bottom, color="#3c4650", linewidth=0.9, linestyle=(0, (5, 3)), zorder=1.5)
+    ax.vlines(edges, 0.0, bottom, color=_GREY, linewidth=0.9, linestyle=(0, (5, 3)), zorder=1.5)
+    ax.vlines(edges, top, 0.0, color=_GREY, linewidth=0.6, linestyle=":", zorder=1.5)  # among the labels
     free_from_ms = float("-inf")
     for start_ms, label in scene.step_starts:
         if start_ms >= free_from_ms:
-            ax.text(start_ms, top - 0.06, label, va="bottom", fontsize=_LABEL_PT, color="#3c4650")
+            ax.text(start_ms, top - 0.06, label, va="bottom", fontsize=_LABEL_PT)
             free_from_ms = start_ms + _characters_ms(label + " ", end_ms)
     if scene.last_step_end_ms is not None and scene.last_step_end_ms < 0.05 * end_ms:
         # The host's steps are one stroke at this scale.
         text = f"  the host is done after {_short_ms(scene.last_step_end_ms)}"
-        ax.text(scene.last_step_end_ms, 0.5, text, va="center", fontsize=_LABEL_PT, zorder=5,
-                bbox={"facecolor": "white", "edgecolor": "none", "pad": 1})
+        ax.text(scene.last_step_end_ms, 0.45, text, va="bottom", fontsize=_LABEL_PT, zorder=5)
     ax.set_xlim(-0.005 * end_ms, 1.005 * end_ms)
     ax.set_ylim(bottom, top)
     ax.set_yticks([middle for _, middle in rows], [name for name, _ in rows], fontsize=9)
     ax.tick_params(axis="y", length=0)
-    ax.tick_params(axis="x", labelsize=8.5, color="#7b8792")
+    ax.tick_params(axis="x", labelsize=8.5, color=_GREY)
     ax.spines[["top", "left", "right"]].set_visible(False)
-    ax.spines["bottom"].set_color("#7b8792")
+    ax.spines["bottom"].set_color(_GREY)
     start = scene.step_starts[0][1] if scene.step_starts else "the first event"
     ax.set_xlabel(f"ms from the start of {start}", fontsize=9)
     ax.set_title(title, loc="left", fontsize=10.5, fontweight="bold", pad=20)
@@ -444,7 +491,7 @@ def _is_free(flag: _Label, level: int, flags: list[_Label]) -> bool:
 
 
 def _paint_labels(ax, labels: list[_Label]) -> None:
-    box = {"facecolor": "white", "edgecolor": "none", "boxstyle": "round,pad=0.25"}
+    box = {**_TAG, "boxstyle": "round,pad=0.25"}
     for label in labels:
         if label.level < 0:
             ax.text(
@@ -454,13 +501,14 @@ def _paint_labels(ax, labels: list[_Label]) -> None:
                 ha="center",
                 va="center",
                 fontsize=_LABEL_PT,
+                color=_TAG_INK,
                 bbox=box,
                 zorder=5,
             )
             continue
         y = -0.1 - label.level * _LEVEL
         pole = [label.middle_ms, label.middle_ms]
-        ax.plot(pole, [0.0, y - _LEVEL * 0.8], color="#a8320b", linewidth=0.8, zorder=5.5)
+        ax.plot(pole, [0.0, y - _LEVEL * 0.8], color="#d9541e", linewidth=0.8, zorder=5.5)
         side = "left" if label.right_ms > label.middle_ms else "right"
         text = f" {label.text}" if side == "left" else f"{label.text} "
         ax.text(
@@ -471,5 +519,4 @@ def _paint_labels(ax, labels: list[_Label]) -> None:
             va="bottom",
             fontsize=_LABEL_PT,
             zorder=5,
-            bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.2, "alpha": 0.8},
         )

@@ -27,6 +27,7 @@ from nbgrader.utils import find_all_files
 from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
 from traitlets import Bool, Integer
+from traitlets.config import Config
 
 from ..files import InUse, locked, write_json
 from .confine import GradingError
@@ -34,6 +35,7 @@ from .standing import FAILED, GRADED, RECORDS, UNGRADED, Assignment, NoSuchLesso
 from .submission import SubmissionError, plain_notebook
 
 _LOCK = ".autograde.lock"
+_TEMPLATES = Path(__file__).parent / "templates"
 
 
 class KeepingAutograde(Autograde):
@@ -208,6 +210,14 @@ class TrueFeedback(GenerateFeedback):
     """
 
     force = Bool(True, help="Whether to make pages that are there already anew").tag(config=True)
+
+    def __init__(self, coursedir=None, **options):
+        super().__init__(coursedir=coursedir, **options)
+        theirs = self.config.HTMLExporter  # our page extends theirs
+        self.update_config(Config(HTMLExporter={
+            "template_name": "gapless_feedback",
+            "extra_template_basedirs": [str(_TEMPLATES), *theirs.extra_template_basedirs],
+            "extra_template_paths": [*theirs.extra_template_paths, *theirs.extra_template_basedirs]}))
 
     def start(self):
         try:

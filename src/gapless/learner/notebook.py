@@ -29,6 +29,7 @@ from ..measure.device import device as choose_device
 from ..measure.device import device_name
 from ..measure.profile import profile, time_step
 from ..vgpu import Assumptions
+from . import explain_names
 from .marked_cell import CannotCheck, ipython_shell, name_of, newest_cell, source_of
 from .patches import remember, void
 from .progress import Progress, progress
@@ -122,6 +123,7 @@ class Notebook:
         self._hints_given: dict[str, int] = {}
         self._remarks: set[str] = set()
         remember()
+        explain_names.install(self.lesson.exercises)
 
     def __repr__(self) -> str:
         kind = "simulated" if self.device.type == "vgpu" else "real"
@@ -243,9 +245,10 @@ class Notebook:
         recorded = read_progress()[0].get(self.lesson.id, {}).get(name)
         best = max(self._best.get(name, 0.0), 0.0 if recorded is None else recorded.best)
         if best < exercise.max_points and not give_up:
-            return MarkdownText(f"You have {best:g} of {exercise.max_points:g} points for `{name}`. The solution is shown once "
-                                f"you have all of them. Hints come first: `lesson.hint(\"{name}\")`. To give up and read it "
-                                f"now: `lesson.solution(\"{name}\", give_up=True)`.")
+            hint, give_up = (f"lesson.{what}" for what in (f'hint("{name}")', f'solution("{name}", give_up=True)'))
+            return MarkdownText(f"You have {best:g} of {exercise.max_points:g} points for `{name}`. The solution is shown "
+                                "once you have all of them. "
+                                f"Hints come first: `{hint}`. To give up and read it now: `{give_up}`.")
         return MarkdownText(annotated_solution(self.lesson, name))
 
     def progress(self) -> Progress:

@@ -39,11 +39,10 @@ def _switches() -> dict[str, object]:
     """What a statement changes for everything after it."""
     return {
         "torch.set_default_dtype": torch.get_default_dtype(),
-        "torch.set_default_device": torch.get_default_device().type,
         "torch.set_grad_enabled": torch.is_grad_enabled(),
         "torch.use_deterministic_algorithms": torch.are_deterministic_algorithms_enabled(),
         "torch.autograd.set_detect_anomaly": torch.is_anomaly_enabled(),
-        "a TorchFunctionMode": torch._C._len_torch_function_stack(),
+        "a TorchFunctionMode (torch.set_default_device is one)": torch._C._len_torch_function_stack(),
         "a TorchDispatchMode": torch._C._len_torch_dispatch_stack(),
     }
 

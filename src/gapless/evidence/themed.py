@@ -1,0 +1,49 @@
+"""A matplotlib figure as a page shows it: in the page's own ink on the page's own ground, so light or dark.
+
+What a figure draws in black is drawn in the page's text colour; its ground is left out. Other colours stay: choose some that
+stand out from white and from near-black (a contrast of 3:1 from both is to be had).
+"""
+
+from __future__ import annotations
+
+import base64
+import html
+import io
+import re
+
+# Where a page takes no SVG from a notebook (one that is not trusted) it takes no style either, and the PNG is seen.
+_HIDDEN = "<style>img.gapless-fallback{display:none}</style>"
+
+
+def png(figure, alt: str, dpi: int = 110) -> bytes:
+    """The figure as PNG on its own ground, with its alternative text inside."""
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png", dpi=dpi, metadata={"Description": alt})
+    return buffer.getvalue()
+
+
+def svg(figure, alt: str) -> str:
+    """The figure as SVG for a page, with ``currentColor`` for ink, no ground, and its alternative text."""
+    import matplotlib
+
+    buffer = io.StringIO()
+    with matplotlib.rc_context({"svg.fonttype": "none"}):  # text stays text: it can be read aloud, searched and copied
+        figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None})
+    text = re.sub(r"<metadata>.*?</metadata>\s*", "", buffer.getvalue(), flags=re.DOTALL)
+    text = text[text.index("<svg"):].replace("#000000", "currentColor")
+    head, inside = text.split(">", 1)
+    box, = re.findall(r'viewBox="([^"]*)"', head)
+    style = f"width:{float(box.split()[2]) / 72 * 96:.0f}px;max-width:100%;height:auto"  # points to the page's pixels
+    # What matplotlib draws in black without saying so takes its colour from here.
+    return (f'<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" viewBox="{box}" role="img" '
+            f'aria-label="{html.escape(alt)}" fill="currentColor" style="{style}">{inside}')
+
+
+def mime_bundle(figure, alt: str, controls: str = "") -> tuple[dict, dict]:
+    """What a notebook shows: HTML with the SVG and the ``controls`` below it, a PNG where no HTML is shown, or the text."""
+    image = base64.b64encode(png(figure, alt)).decode()
+    fallback = (f'<img class="gapless-fallback" alt="{html.escape(alt)}" style="max-width:100%" '
+                f'src="data:image/png;base64,{image}">')
+    page = f"<div>{_HIDDEN}{svg(figure, alt)}{fallback}</div>"
+    return ({"text/html": f"{page}\n{controls}" if controls else page, "image/png": image, "text/plain": alt},
+            {"image/png": {"alt": alt}})

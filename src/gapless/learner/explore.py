@@ -1,0 +1,74 @@
+"""A picture with sliders: what a number does is seen by moving it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+
+
+def explore(draw: Callable, **choices: Sequence) -> None:
+    """Show what ``draw(**values)`` returns, with a slider for each of the ``choices``: a name → the values to choose from.
+
+    ``explore(draw, batch=(4, 8, 16, 32))`` calls ``draw(batch=4)``, and again when the slider is moved. What ``draw`` prints
+    is shown too, and an error as any cell's. Without ipywidgets, or outside Jupyter, the first values are drawn once, with a
+    line on how to get sliders. Raises ValueError where a choice has no values.
+    """
+    choices = {name: list(values) for name, values in choices.items()}
+    empty = [name for name, values in choices.items() if not values]
+    if empty or not choices:
+        raise ValueError(f"give at least one value for {empty[0]}" if empty else "give a choice, as in batch=(4, 8)")
+    first = {name: values[0] for name, values in choices.items()}
+    if not _in_jupyter():
+        _show(draw(**first))
+        print(f"This is {_words(first)}. In Jupyter there is a slider for each.")
+        return
+    try:
+        import ipywidgets
+    except ImportError:
+        _show(draw(**first))
+        print(f"This is {_words(first)}. For sliders: pip install ipywidgets, then start the kernel again.")
+        return
+    _show_sliders(ipywidgets, draw, choices)
+
+
+def _show_sliders(ipywidgets, draw: Callable, choices: dict[str, list]) -> None:
+    from IPython.display import display
+
+    sliders = {name: ipywidgets.SelectionSlider(options=[(str(value), value) for value in values], description=name,
+                                                continuous_update=False, style={"description_width": "initial"})
+               for name, values in choices.items()}
+    place = ipywidgets.Output()
+
+    def redraw(_change=None) -> None:
+        # What a callback raises would be lost: an Output shows it and holds it back. At first the cell itself has to fail.
+        place.clear_output(wait=True)
+        with place:
+            _show(draw(**{name: slider.value for name, slider in sliders.items()}))
+
+    shown = draw(**{name: slider.value for name, slider in sliders.items()})
+    display(ipywidgets.VBox([*sliders.values(), place]))
+    with place:
+        _show(shown)
+    for slider in sliders.values():
+        slider.observe(redraw, names="value")
+
+
+def _show(result) -> None:
+    if result is None:
+        return
+    ipython = sys.modules.get("IPython")
+    if ipython is not None and ipython.get_ipython() is not None:
+        ipython.display.display(result)
+    else:
+        print(result)
+
+
+def _in_jupyter() -> bool:
+    """Whether a kernel runs this: IPython in a terminal has no place for sliders."""
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython is not None else None
+    return shell is not None and hasattr(shell, "kernel")
+
+
+def _words(values: dict) -> str:
+    return ", ".join(f"{name} = {value}" for name, value in values.items())

@@ -1,0 +1,152 @@
+"""The lessons' notebooks in a real kernel: from the top as handed out and solved, every cell run again, and in any order.
+
+One kernel a lesson, since starting one costs seconds. Its rounds, each on what the earlier ones left behind:
+
+1. as handed out, the setup cell first, then the others shuffled: only a name that is not there yet may be an error;
+2. as handed out, from the top: nothing may fail any more, and nothing is scored that was not earned; a cell that needs no
+   exercise is run twice in a row;
+3. solved, from the top, each cell twice in a row, of those that depend on an exercise (the others were run so in 2);
+4. the same cells once more, shuffled, all answers being there: no error at all.
+
+``GAPLESS_SHUFFLE=7`` shuffles in another order than the usual one.
+"""
+
+import os
+import random
+import re
+import symtable
+
+import nbformat
+import pytest
+from nbclient import NotebookClient
+
+from gapless.learner.explain_names import EXPLAINED
+from gapless.lessons import LESSONS
+
+from .test_lesson_notebooks import output_text, read
+
+SEED = int(os.environ.get("GAPLESS_SHUFFLE", "0"))
+
+# The figures that a notebook prints are tried elsewhere: here a few steps are enough, and a headline of the same functions
+# is measured once. A check measures as it always does.
+SHORT_RUNS = """
+def _short_runs():
+    import functools
+
+    import gapless.course.headline
+    import gapless.learner.notebook
+    from gapless.measure.profile import time_step
+
+    def short(step, **options):
+        return time_step(step, **{**options, "warmup": 1, "steps": 3, "blocks": 1})
+
+    for module in (gapless, gapless.course.headline, gapless.learner.notebook):
+        module.time_step = short
+
+    headline, measured = gapless.Notebook.headline, {}
+
+    def once(self, functions=None):
+        key = repr(self), *((name, f.__code__) for name, f in (functions or {}).items())
+        if key not in measured:
+            measured[key] = headline(self, functions)
+        return measured[key]
+
+    gapless.Notebook.headline = once
+    try:
+        from gapless.lessons.profiler_tour import workload
+    except ImportError:
+        return
+    workload.trace_at = functools.cache(workload.trace_at)
+
+
+_short_runs()
+"""
+
+
+class Rounds:
+    """Runs cells of a notebook in one kernel and collects what fails: ``failures``, a line each."""
+
+    def __init__(self, client: NotebookClient):
+        self.client, self.failures, self.shown = client, [], {}
+
+    def run(self, cell, where: str, unexplained_only: bool = False) -> None:
+        cell = cell.copy()
+        self.client.nb.cells[:] = [cell]
+        self.client.execute_cell(cell, 0)
+        self.shown[cell.id] = output_text(cell)
+        for output in cell.outputs:
+            if output.output_type == "error" and not (unexplained_only and is_explained(output)):
+                self.failures.append(f"{where}, cell {cell.id}: {output.ename}: {output.evalue.splitlines()[0][:200]}\n"
+                                     f"      {line_of(output)}")
+
+
+def is_explained(error) -> bool:
+    return error.ename == "NameError" and EXPLAINED in error.traceback[-1]
+
+
+def line_of(error) -> str:
+    """The line of the cell that raised it, as the traceback shows it."""
+    plain = re.sub(r"\x1b\[[0-9;]*m", "", "\n".join(error.traceback))
+    marked = re.findall(r"^-+> *\d+ (.*)$", plain, flags=re.MULTILINE)
+    return marked[0].strip() if marked else plain.splitlines()[0]
+
+
+def names_in(source: str) -> tuple[set[str], set[str]]:
+    """The notebook's names that a cell reads, its functions included, and those that it makes."""
+    top = symtable.symtable(source, "a cell", "exec")
+    tables, used = [top], set()
+    for table in tables:
+        tables += table.get_children()
+        used |= {s.get_name() for s in table.get_symbols() if s.is_referenced() and (table is top or s.is_global())}
+    return used, {s.get_name() for s in top.get_symbols() if s.is_assigned() or s.is_imported()}
+
+
+def dependents(cells, exercises) -> set[str]:
+    """The ids of the cells that make an exercise's function, use one, or use what such a cell has made; and the score."""
+    touched, found = set(exercises), {"score"}
+    while True:
+        before = len(found)
+        for cell in cells:
+            used, made = names_in(cell.source)
+            if cell.id != "setup" and (made & set(exercises) or (used - made) & touched):
+                found.add(cell.id)
+                touched |= made
+        if len(found) == before:
+            return found
+
+
+@pytest.mark.parametrize("lesson_id", LESSONS)
+def test_every_cell_runs_again_and_in_any_order(lesson_id, tmp_path):
+    lesson = LESSONS[lesson_id]
+    given, solved = ({c.id: c for c in read(folder, lesson_id).cells if c.cell_type == "code"}
+                     for folder in ("notebooks", "solutions"))
+    assert list(given) == list(solved)
+    depends = dependents(solved.values(), lesson.exercises)
+    shuffled, again = [i for i in given if i != "setup"], [i for i in solved if i in depends]
+    for order in (shuffled, again):
+        random.Random(SEED).shuffle(order)
+
+    client = NotebookClient(nbformat.v4.new_notebook(cells=[]), timeout=300, kernel_name="python3", allow_errors=True,
+                            resources={"metadata": {"path": str(tmp_path)}})
+    with client.setup_kernel():
+        rounds = Rounds(client)
+        rounds.run(nbformat.v4.new_code_cell(SHORT_RUNS, id="short_runs"), "at first")
+        rounds.run(given["setup"], "at first")
+        for cell_id in shuffled:
+            rounds.run(given[cell_id], f"as handed out, shuffled with GAPLESS_SHUFFLE={SEED}", unexplained_only=True)
+        for cell_id, cell in given.items():
+            for where in ("as handed out, from the top", "as handed out, run again")[: 1 if cell_id in depends else 2]:
+                rounds.run(cell, where)
+        handed_out = dict(rounds.shown)
+        for cell_id in (i for i in solved if i in depends):
+            for where in ("solved, from the top", "solved, run again"):
+                rounds.run(solved[cell_id], where)
+        in_the_end = dict(rounds.shown)
+        for cell_id in again:
+            rounds.run(solved[cell_id], f"solved, shuffled with GAPLESS_SHUFFLE={SEED}")
+
+    assert not rounds.failures, f"{len(rounds.failures)} failures:\n  " + "\n  ".join(rounds.failures)
+    for shown, earned in ((handed_out, 0), (in_the_end, lesson.max_points)):
+        assert shown["score"].rstrip().endswith(f"{earned:g} of {lesson.max_points:g}")
+        assert "simulated" in shown["headline"] or "measured" in shown["headline"]
+    assert any("Timeline of " in text for text in in_the_end.values())  # a picture's alternative text
