@@ -27,20 +27,6 @@ def test_lists_every_lesson_and_no_other():
     assert all((NOTEBOOKS / link).is_file() for link in links)
 
 
-def test_times_are_those_that_the_lessons_state():
-    for lesson in LESSONS:
-        listed, = re.findall(rf"{lesson}\.ipynb\) \|[^|]*\| ([^|]*) \|", INDEX.cells[0].source)
-        text = (NOTEBOOKS / lesson / f"{lesson}.ipynb").read_text(encoding="utf-8")
-        stated, = re.findall(r"\| time \| ([^|]*) \|", text)
-        assert minutes(listed) == minutes(stated), lesson
-
-
-def minutes(text):
-    if "hour" in text:
-        return 90 if "a half" in text else 60
-    return int(re.search(r"\d+", text).group())
-
-
 def test_runs_from_the_top(tmp_path):
     notebook = INDEX.copy()
     NotebookClient(notebook, timeout=300, kernel_name="python3", resources={"metadata": {"path": str(tmp_path)}}).execute()

@@ -27,10 +27,6 @@ def output_text(cell):
     return "\n".join(parts)
 
 
-def for_being_right(lesson):
-    return sum(exercise.points["values"] for exercise in lesson.exercises.values() if exercise.right is None)
-
-
 @pytest.mark.parametrize("lesson_id", LESSONS)
 def test_notebook_has_the_parts_of_a_lesson(lesson_id):
     """What learners, nbgrader and the checks find their way by."""

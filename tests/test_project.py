@@ -61,3 +61,9 @@ def test_what_is_unix_only_is_imported_where_it_may_be_missing():
         for node in ast.walk(tree):
             if isinstance(node, ast.Import) and node not in guarded:
                 assert not unix & {a.name for a in node.names}, path
+
+
+def test_a_wheel_holds_what_lies_beside_the_modules():
+    packed = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["package-data"]["*"]
+    beside = [path for path in SOURCE.rglob("*") if path.is_file() and path.suffix not in (".py", ".pyc")]
+    assert beside and all(any(path.match(pattern) for pattern in packed) for path in beside)

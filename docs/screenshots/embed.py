@@ -1,4 +1,5 @@
-"""``python docs/screenshots/embed.py``: put the pictures beside this file into lesson 01's source notebook, as attachments.
+"""``python docs/screenshots/embed.py``: put the pictures of this folder and of ``docs/figures`` into the source notebooks
+that name them, as attachments.
 
 A cell names its pictures as ``attachment:NAME.png``. Afterwards ``make notebooks``.
 """
@@ -10,20 +11,26 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).parent
-NOTEBOOK = HERE.parents[1] / "solutions" / "01_profiler_tour" / "01_profiler_tour.ipynb"
+FOLDERS = (HERE, HERE.parent / "figures")
 
 
 def main() -> None:
-    notebook = json.loads(NOTEBOOK.read_text(encoding="utf-8"))
-    for cell in notebook["cells"]:
-        names = re.findall(r"\(attachment:([\w.]+)\)", "".join(cell["source"])) if cell["cell_type"] == "markdown" else []
-        missing = [name for name in names if not (HERE / name).is_file()]
-        if missing:
-            sys.exit(f"cell {cell['id']}: {', '.join(missing)} is not in {HERE.name}/: make it with python docs/screenshots")
-        if names:
-            pictures = {name: base64.b64encode((HERE / name).read_bytes()).decode() for name in names}
-            cell["attachments"] = {name: {"image/png": picture} for name, picture in pictures.items()}
-    NOTEBOOK.write_text(json.dumps(notebook, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    for path in sorted((HERE.parents[1] / "solutions").glob("*/*.ipynb")):
+        notebook = json.loads(path.read_text(encoding="utf-8"))
+        for cell in notebook["cells"]:
+            text = "".join(cell["source"]) if cell["cell_type"] == "markdown" else ""
+            names = re.findall(r"\(attachment:([\w.]+)\)", text)
+            if names:
+                cell["attachments"] = {name: {"image/png": picture(name, cell["id"])} for name in names}
+        path.write_text(json.dumps(notebook, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def picture(name: str, cell_id: str) -> str:
+    """The file in base64."""
+    found = next((folder / name for folder in FOLDERS if (folder / name).is_file()), None)
+    if found is None:
+        sys.exit(f"cell {cell_id}: {name} is in none of {', '.join(folder.name for folder in FOLDERS)}")
+    return base64.b64encode(found.read_bytes()).decode()
 
 
 if __name__ == "__main__":

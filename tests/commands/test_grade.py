@@ -23,7 +23,7 @@ def test_a_graded_notebook_exits_0_whatever_the_score(tmp_path, capsys):
     path = write(notebook(GOOD_DOUBLE, SLOW_SQUARE), tmp_path / "x.ipynb")
     assert run(path, "--device", "vgpu:t4", "--seed", 3, "--json", tmp_path / "out.json") == 0
     out, err = capsys.readouterr()
-    assert "5 of 6 points" in out and "square.step_time" in out and "Confinement" in out
+    assert "3 of 6 points" in out and "square.step_time" in out and "Confinement" in out
     assert "1/2 double: 3 of 3 points" in err
     stored = json.loads((tmp_path / "out.json").read_text())
     assert (stored["score"], stored["device"], stored["simulated"], stored["seed"]) == (5, "vgpu:t4", True, 3)

@@ -57,8 +57,9 @@ def test_work_moved_to_the_cpu_fails_waits_and_time():
         host = target.cpu()
         return torch.where(host == BACKGROUND, IGNORE, host).to(target.device)
 
-    found = outcomes(grade("ignore_background", on_the_host))
-    assert found == {"values": "pass", "syncs": "fail", "host_time": "fail"}
+    verdicts = grade("ignore_background", on_the_host)
+    assert set(outcomes(verdicts).values()) == {"fail"}  # right as what was handed out, and no better
+    assert verdicts["values"].message.startswith("Same value") and "count once it waits less" in verdicts["values"].message
 
     def head_on_the_host(hidden, head, target, max_valid):
         valid = (target != IGNORE).cpu()
@@ -206,7 +207,7 @@ def test_error_at_full_size_only():
         return torch.where(target == BACKGROUND, IGNORE, target)
 
     verdicts = grade("ignore_background", fails_when_large)
-    assert outcomes(verdicts) == {"values": "pass", "syncs": "fail", "host_time": "fail"}
+    assert set(outcomes(verdicts).values()) == {"fail"}
     assert "At full size it raised ValueError: too large for me" in verdicts["syncs"].message
 
 
@@ -220,7 +221,7 @@ def test_a_clock_that_changed_voids_the_measurement(measured_again):
     exercise, plan, evidence = measured_again("ignore_background")
     evidence.full.after.true_ms *= 0.9
     values, syncs, host_time = judge(exercise, plan, evidence)
-    assert (values.outcome, syncs.outcome, host_time.outcome) == ("pass", "fail", "fail") and "void" in syncs.message
+    assert {values.outcome, syncs.outcome, host_time.outcome} == {"fail"} and "void" in syncs.message
 
 
 def test_a_slow_function_without_its_waits_voids_the_measurement(measured_again):
@@ -238,7 +239,7 @@ def test_missing_answers_and_measurements_fail(solutions):
     assert "Only 8 of 9 calls" in judge(exercise, plan, evidence)[0].message
     _, plan, evidence = gathered(exercise, solutions[exercise.name])
     evidence.full.learner = None
-    assert [v.outcome for v in judge(exercise, plan, evidence)] == ["pass", "fail", "fail"]
+    assert [v.outcome for v in judge(exercise, plan, evidence)] == ["fail"] * 3
 
 
 def test_a_cell_that_could_not_be_run_fails_with_its_reason():

@@ -65,14 +65,12 @@ def test_stub_only_lacks_lines_that_the_solution_has(lesson_id):
 
 
 @pytest.mark.parametrize("lesson_id, name", [(lesson.id, name) for lesson in LESSONS.values() for name in lesson.exercises])
-def test_stub_runs_and_scores_at_most_for_being_right(lesson_id, name):
+def test_stub_runs_and_scores_nothing(lesson_id, name):
     lesson = LESSONS[lesson_id]
     exercise = lesson.exercises[name]
     plan, device = exercise.plan(11), choose_device("vgpu")
     stage = LocalStage(load_function(cells(released(lesson_id))[name], name, lesson.names()), device, exercise.ask)
-    earned = {v.id.rpartition(".")[2]: v.earned for v in judge(exercise, plan, gather(exercise, stage, plan, device))}
-    assert earned.pop("values") == (exercise.points["values"] if exercise.right is None else 0)
-    assert not any(earned.values())
+    assert not any(verdict.earned for verdict in judge(exercise, plan, gather(exercise, stage, plan, device)))
 
 
 @pytest.mark.parametrize("folder", ["notebooks", "solutions"])

@@ -27,11 +27,11 @@ def test_says_what_it_runs_on(lesson):
     assert repr(lesson) == "Lesson 02_masked_loss on vgpu:0 (simulated NVIDIA A10G)"
 
 
-def test_slow_function_gets_points_for_being_right_and_reasons(lesson):
+def test_slow_function_gets_reasons_and_no_points_for_being_handed_out(lesson):
     result = lesson.check(slow)
-    assert (result.earned, result.points, result.passed) == (2, 5, False)
+    assert (result.earned, result.points, result.passed) == (0, 5, False)
     text = str(result)
-    assert "2 of 5 points" in text and "`nonzero` at masked_loss/functions.py:" in text and "simulated NVIDIA A10G" in text
+    assert "0 of 5 points" in text and "`nonzero` at masked_loss/functions.py:" in text and "`background = torch.nonzero(" in text and "simulated NVIDIA A10G" in text
     page = result._repr_html_()
     assert "✗ fail" in page and "<code>nonzero</code>" in page and "<script" not in page
 
@@ -54,7 +54,7 @@ def test_wait_is_named_with_the_cells_line(lesson):
     source = "# exercise: ignore_background\n\ndef ignore_background(target):\n    n = (target == BACKGROUND).sum()\n" \
              "    if n > 0:\n        target = torch.where(target == BACKGROUND, IGNORE, target)\n    return target\n"
     result = lesson.check(cell(source)["ignore_background"])
-    assert result.earned == 2 and 'at cell "ignore_background", line 5' in str(result)
+    assert result.earned == 2 and 'at cell "ignore_background", line 5: `if n > 0:`' in str(result)
     assert result.timeline() is not None
 
 
@@ -69,7 +69,7 @@ def test_score_is_the_best_of_the_session(lesson):
     lesson.check_source("ignore_background", SOLVED)
     lesson.check(slow)
     assert "ignore_background        5 of 5" in lesson.score() and lesson.score().endswith(f" 5 of {lesson.lesson.max_points:g}")
-    assert lesson.results["ignore_background"].earned == 2
+    assert lesson.results["ignore_background"].earned == 0
 
 
 def test_look_says_what_a_step_takes_and_counts_its_waits(lesson, capsys):
@@ -107,9 +107,17 @@ def test_raises_when_the_name_is_no_exercise(lesson, wrong):
         lesson.check(wrong)
 
 
-def test_raises_when_given_a_name_for_a_function(lesson):
-    with pytest.raises(ValueError, match=r"give the function itself: check\(ignore_background\)"):
-        lesson.check("ignore_background")
+@pytest.mark.parametrize("wrong, says", [
+    (torch.ones(2), r"check takes a function, and this is a Tensor. Give .* lesson.check\(ignore_background\)"),
+    (lambda target: target, "'<lambda>' is no exercise of this lesson"),
+])
+def test_raises_when_given_something_else_than_a_function_of_an_exercise(lesson, wrong, says):
+    with pytest.raises(ValueError, match=says):
+        lesson.check(wrong)
+
+
+def test_a_name_in_place_of_the_function_needs_a_cell(lesson):
+    assert "no cell that begins with the line '# exercise: ignore_background' has been run" in str(lesson.check("ignore_background")).lower()
 
 
 def test_raises_when_the_lesson_is_unknown():
@@ -129,7 +137,7 @@ def test_checks_and_hints_are_recorded_and_the_best_stays(lesson, progress_home)
     lesson.hint("ignore_background")
     first = lesson.progress().lessons[0].exercises[0]
     assert (first.name, first.best, first.state) == ("ignore_background", 5, "done")
-    assert (first.record.last, first.record.attempts, first.record.hints) == (2, 2, 2)
+    assert (first.record.last, first.record.attempts, first.record.hints) == (0, 2, 2)
     assert first.record.device == "NVIDIA A10G (simulated)"
     assert str(gapless.progress("02_masked_loss")) == str(lesson.progress())
 

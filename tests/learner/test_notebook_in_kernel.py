@@ -89,7 +89,7 @@ def _learners_notebook(cell):
 
 
 @pytest.mark.parametrize("cell, says", [
-    (handed_out(find_lesson("02_masked_loss").exercises["ignore_background"]), ("VALIDATION FAILED ON 1 CELL", "2 of 5 points")),
+    (handed_out(find_lesson("02_masked_loss").exercises["ignore_background"]), ("VALIDATION FAILED ON 1 CELL", "0 of 5 points")),
     (SOLVED, ("Success! Your notebook passes all the tests",)),
 ])
 def test_nbgraders_validate_tells_the_truth(tmp_path, cell, says):

@@ -1,13 +1,15 @@
 """Every exercise of every lesson: what right, slow and wrong functions get. ``answers/`` holds a module a lesson."""
 
+import dataclasses
 import importlib
 
 import numpy as np
 import pytest
 
 from gapless.course.gather import gather
-from gapless.course.judge import judge
+from gapless.course.judge import Truth, judge
 from gapless.course.stage import LocalStage
+from gapless.course.variants import DTYPES
 from gapless.lessons import LESSONS
 from gapless.measure.device import device as choose_device
 
@@ -46,13 +48,12 @@ def test_solution_passes_on_other_cards(lesson_id, name, card):
 
 
 @pytest.mark.parametrize("lesson_id, name", EXERCISES)
-def test_what_is_handed_out_runs_and_scores_at_most_for_being_right(lesson_id, name):
+def test_what_is_handed_out_runs_and_scores_nothing(lesson_id, name):
     exercise = LESSONS[lesson_id].exercises[name]
     verdicts = grade(lesson_id, name, exercise.slow)
-    assert "raised" not in verdicts["values"].message
-    found = outcomes(verdicts)
-    assert found.pop("values") == ("pass" if exercise.right is None else "fail")
-    assert set(found.values()) <= {"fail"}
+    message = verdicts["values"].message
+    assert "raised" not in message and ("So they are in the function that was handed out" in message) == (exercise.right is None)
+    assert set(outcomes(verdicts).values()) == {"fail"}
 
 
 @pytest.mark.parametrize("lesson_id, name, function", OTHER_ROUTES, ids=lambda x: getattr(x, "__name__", x))
@@ -73,6 +74,32 @@ def test_wrong_answers_get_no_points_for_values_and_a_reason(lesson_id, name, fu
     verdict = grade(lesson_id, name, function)["values"]
     assert verdict.outcome == "fail" and verdict.earned == 0
     assert says in verdict.message
+
+
+@pytest.mark.parametrize("lesson_id, name", EXERCISES)
+def test_every_known_mistake_is_wrong_and_gets_the_cause_of_one_that_gives_the_same(lesson_id, name):
+    """On the small inputs alone: what follows them changes no message about them."""
+    exercise = dataclasses.replace(LESSONS[lesson_id].exercises[name], full=None, trial=None, points={"values": 1})
+    plan, where = exercise.plan(3), choose_device("vgpu:a10g")
+    truth, unnamed = Truth(exercise, "vgpu:a10g"), []
+    for mistake in exercise.mistakes:
+        seen = gather(exercise, LocalStage(mistake.function, where, exercise.ask), plan, where, name="vgpu:a10g")
+        verdict, = judge(exercise, plan, seen, truth)
+        if verdict.outcome != "fail" or not any(other.why in verdict.message for other in exercise.mistakes):
+            unnamed.append((mistake.why, verdict.message))
+    assert not unnamed
+
+
+TENSOR_EXERCISES = [(lesson.id, name) for lesson in LESSONS.values() for name, exercise in lesson.exercises.items()
+                    if exercise.ask is None]
+
+
+@pytest.mark.parametrize("lesson_id, name", TENSOR_EXERCISES)
+def test_cases_hold_every_layout_and_dtype(lesson_id, name):
+    cases = LESSONS[lesson_id].exercises[name].cases(0)
+    assert {layout for case in cases for layout in case.layouts.values()} >= {"transposed", "strided"}
+    kinds = {str(array.dtype) for case in cases for array in case.inputs.values() if array.dtype.kind == "f"}
+    assert kinds in (set(), set(DTYPES))
 
 
 @pytest.mark.parametrize("lesson_id, name", EXERCISES)

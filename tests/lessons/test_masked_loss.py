@@ -5,8 +5,15 @@ import math
 import pytest
 import torch
 
+import gapless
+from gapless.course.quick import how_often
+from gapless.lessons import full_size
+from gapless.lessons.masked_loss import functions
+from gapless.lessons.masked_loss.fine_tuning import fine_tuning_step
 from gapless.lessons.masked_loss.functions import BACKGROUND, CLASSES, IGNORE
 from gapless.lessons.masked_loss.lesson import LESSON
+from gapless.lessons.masked_loss.picture import draw_choices
+from gapless.lessons.masked_loss.selecting import head_times, mask_first
 from gapless.lessons.masked_loss.workload import (
     BYTES_PER_PIXEL,
     LABELS,
@@ -57,8 +64,6 @@ def test_slow_loss_is_the_rules_pixel_by_pixel(name, target):
 @pytest.mark.parametrize("device", ["cpu", "vgpu"])
 @pytest.mark.parametrize("seed", range(3))
 def test_fixed_loss_equals_the_slow_one_in_value_and_gradient(solutions, seed, device):
-    import gapless
-
     target_device = gapless.device("vgpu") if device == "vgpu" else torch.device("cpu")
     fixed = LossParts(solutions["ignore_background"], solutions["zero_if_uniform"], solutions["masked_cross_entropy"])
     for name, target in label_sets(seed):
@@ -86,7 +91,6 @@ def test_batch_has_the_labels_of_the_rules():
 
 def test_training_step_learns_on_vgpu_as_on_the_cpu():
     """Same parameters after two exact steps on the virtual GPU and on the CPU."""
-    import gapless
     from gapless.lessons.masked_loss import workload as masked_loss
 
     states = []
@@ -114,9 +118,6 @@ def test_training_step_learns_on_vgpu_as_on_the_cpu():
 
 @pytest.mark.parametrize("card, batch", [("t4", 128), ("a10g", 256), ("h200", 256)])
 def test_batch_fits_the_card_and_the_slow_loss_runs_in_it(card, batch):
-    import gapless
-    from gapless.lessons import full_size
-
     device = gapless.device(f"vgpu:{card}")
     assert size_for(device) == Size(batch, 256)
     gapless.vgpu.memory().peak_bytes = 0
@@ -128,3 +129,73 @@ def test_batch_fits_the_card_and_the_slow_loss_runs_in_it(card, batch):
 
 def test_points_are_those_the_notebook_states():
     assert LESSON.max_points == 21
+
+
+# -- where waits cost the time, not work ---------------------------------------------------------------
+
+
+def fine_tuning(loss, batch, card="a10g"):
+    """(ms a step, the report of three)."""
+    device = gapless.device(f"vgpu:{card}")
+    with full_size(device, LABELS):
+        step = fine_tuning_step(loss, device, batch)
+        return (gapless.time_step(step, device=device).true_ms,
+                gapless.StepReport.from_trace(gapless.profile(step, device=device)))
+
+
+def test_fine_tuning_gains_by_waiting_less_and_not_by_working_less(solutions):
+    fixed = LossParts(solutions["ignore_background"], solutions["zero_if_uniform"], solutions["masked_cross_entropy"])
+    gains = {}
+    for batch in (2, 8, 64):
+        (slow_ms, slow), (fixed_ms, quick) = fine_tuning(LossParts(), batch), fine_tuning(fixed, batch)
+        gains[batch] = slow_ms / fixed_ms
+        assert slow.syncs_per_step == 6 and quick.syncs_per_step == 0
+        if batch == 8:
+            assert slow_ms - fixed_ms > 5 * (slow.device_busy_ms - quick.device_busy_ms)
+    assert gains[8] > 1.4 and gains[2] < 1.2 and gains[64] < 1.2, gains
+
+
+def test_a_frozen_backbone_stays_as_it_is():
+    """And the head learns, with values."""
+    from gapless.lessons.masked_loss import fine_tuning
+
+    made = []
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("make_backbone", "make_head"):
+            patch.setattr(fine_tuning, name, lambda make=getattr(fine_tuning, name): made.append(make()) or made[-1])
+        patch.setattr(fine_tuning, "make_batch", lambda size, values=True: make_batch(size, values=values, pinned=False))
+        step = fine_tuning_step(LossParts(), torch.device("cpu"), 1, side=32)
+    before = [{name: value.clone() for name, value in network.state_dict().items()} for network in made]
+    step()
+    changed = [any((network.state_dict()[name] != value).any() for name, value in old.items())
+               for network, old in zip(made, before)]
+    assert changed == [False, True]
+
+
+@pytest.mark.parametrize("words, one_in, fastest", [(32_000, 16, "mask"), (1000, 2, "mask"), (1000, 1, "all"), (100, 16, "all")])
+def test_selecting_first_pays_where_much_work_stands_behind_a_row(words, one_in, fastest):
+    device = gapless.device("vgpu:a10g")
+    ms = head_times({"all": functions.sparse_head_loss, "mask": mask_first}, device, words, one_in)
+    assert min(ms, key=ms.get) == fastest, ms
+
+
+def test_selecting_by_a_mask_is_the_same_loss():
+    hidden, head = torch.randn(12, 4), torch.randn(7, 4)
+    target = torch.tensor([IGNORE, 3, IGNORE, 0, 6, *[IGNORE] * 7])
+    torch.testing.assert_close(mask_first(hidden, head, target, 3), functions.sparse_head_loss(hidden, head, target, 3))
+
+
+def test_picture_of_choices_says_in_words_what_it_shows():
+    pytest.importorskip("matplotlib")
+    figure = draw_choices({"all rows": 63.12, "yours": 4.09}, "32000 words, simulated")
+    assert figure.alt == "Bar chart, 32000 words, simulated: all rows 63.12 ms, yours 4.09 ms."
+
+
+def test_quick_questions_are_answered_as_cuda_does():
+    """Read off PyTorch's CUDA sources, not off the virtual GPU."""
+    cuda = {"picked = x[mask]": True, "x[mask] = 0": False, "i, j = torch.where(mask)": True,
+            "z = torch.where(mask, x, 0.0)": False, "i = torch.nonzero_static(mask, size=10)": False,
+            "kinds = torch.unique(labels)": True, "rows = x[index]": False, "r = x.repeat_interleave(counts, dim=0)": True,
+            "n = torch.bincount(labels, minlength=10)": True, "same = torch.equal(x, y)": True}
+    device = gapless.device("vgpu:a10g")
+    assert {quick.line: how_often(LESSON.quick, quick, device) > 0 for quick in LESSON.quick.questions} == cuda

@@ -1,5 +1,7 @@
 """Lesson 00's workloads: its stopwatch, its training loops and its roofline against independent reckonings."""
 
+import base64
+import json
 import math
 from concurrent.futures import ThreadPoolExecutor
 
@@ -10,13 +12,16 @@ import torch
 import gapless
 from gapless.course.gather import answer, gather
 from gapless.course.judge import judge
+from gapless.course.plain import difference
+from gapless.course.quick import how_often
 from gapless.course.stage import LocalStage
 from gapless.lessons import full_size
 from gapless.lessons.two_clocks import cases, explain, functions, rates, right, workload
 from gapless.lessons.two_clocks.lesson import LESSON
-from gapless.lessons.two_clocks.picture import draw_host_steps
+from gapless.lessons.two_clocks.picture import draw_host_steps, draw_two_workers
 from gapless.lessons.two_clocks.stage import ANSWER
 
+from .. import ROOT
 from .answers.two_clocks import into_a_buffer, seconds_for_milliseconds
 from .reference import solution
 
@@ -144,7 +149,7 @@ def by_hand(case):
 def test_slow_loop_logs_and_learns_what_mathematics_says(seed):
     device = gapless.device("vgpu")
     for case in cases.training_cases(seed):
-        if case.name == "large numbers":
+        if case.name == "large numbers" or "nan" in case.name:
             continue  # it diverges, and float32 with it
         found = answered("train", functions.train, case, device)
         losses, weights = by_hand(case)
@@ -162,14 +167,14 @@ def test_cases_stay_finite():
     device = gapless.device("vgpu")
     for seed in range(5):
         for case in cases.training_cases(seed):
-            assert all(np.isfinite(np.array(weight)).all() for weight in answered("train", functions.train, case, device)["weights"])
+            assert "nan" in case.name or all(np.isfinite(np.array(weight)).all() for weight in answered("train", functions.train, case, device)["weights"])
 
 
 @pytest.mark.parametrize("function", [functions.train_without_if, functions.train_with_one_read, into_a_buffer])
 def test_loops_with_fewer_waits_log_the_same(function):
     device = gapless.device("vgpu")
     for case in cases.training_cases(4):
-        assert answered("train", function, case, device) == answered("train", functions.train, case, device)
+        assert difference(answered("train", function, case, device), answered("train", functions.train, case, device), 0, 0) is None
 
 
 def test_limits_are_exact_in_float32():
@@ -230,7 +235,7 @@ def only_logs(model, optimizer, batches, limit, every, log):
 
 
 @pytest.mark.parametrize("kind, says", [(skips_batches, "The lines of the last 2 step(s) are missing"),
-                                        (only_logs, "Is that the loss of step 1 itself")])
+                                        (only_logs, "Even the first loss is another")])
 def test_a_loop_that_shirks_where_it_is_timed_is_wrong(kind, says):
     verdicts = judged("train", shirks(kind))
     assert {v.outcome for v in verdicts.values()} == {"fail"} and says in verdicts["values"].message
@@ -362,3 +367,34 @@ def test_the_table_has_no_column_for_an_article_that_has_no_figures():
 
     figures = [Figures("as it was", "small", 3, [], 1.0, 1.0, 1.0, 1.0, None, True, "NVIDIA A10G", "–")]
     assert "the article" not in table(LESSON, figures)
+
+
+# -- quick questions and pictures -----------------------------------------------------------------
+
+
+def test_quick_questions_are_answered_as_cuda_does():
+    """Read off PyTorch's CUDA sources, not off the virtual GPU."""
+    cuda = {"y = x @ x": 0, "total = x.sum().item()": 1, "if x.sum() > 0: pass": 1, "if x.shape[0] > 3: pass": 0,
+            'text = f"loss {loss:.4f}"': 1, "host = x.cpu()": 1, "pinned.copy_(x, non_blocking=True)": 0,
+            "z = torch.zeros(3, device=device)": 0, "t = torch.tensor(3.0, device=device)": 1, "high = max(loss, 1.0)": 1}
+    device = gapless.device("vgpu:a10g")
+    assert {quick.line: how_often(LESSON.quick, quick, device) for quick in LESSON.quick.questions} == cuda
+
+
+def test_two_workers_picture_says_who_sets_the_pace():
+    pytest.importorskip("matplotlib")
+    short, long = draw_two_workers(12, 3, 4), draw_two_workers(12, 24, 4)
+    # Launches end at 12, 24, 36 and 48 µs; the last kernel at 51, of which 12 are work.
+    assert "the host sets the pace; the device idles 39 of 51 µs" in short.alt
+    assert "the device sets the pace; the device idles 12 of 108 µs" in long.alt
+
+
+def test_figures_in_the_notebook_are_those_of_docs_with_their_text():
+    shown = 0
+    for cell in json.loads((ROOT / "solutions/00_two_clocks/00_two_clocks.ipynb").read_text(encoding="utf-8"))["cells"]:
+        for name, picture in cell.get("attachments", {}).items():
+            kept = ROOT / "docs/figures" / name
+            assert base64.b64decode(picture["image/png"]) == kept.read_bytes(), "run python docs/screenshots/embed.py"
+            assert f"![{kept.with_suffix('.md').read_text(encoding='utf-8').strip()}](" in "".join(cell["source"])
+            shown += 1
+    assert shown == 2

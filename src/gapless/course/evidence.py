@@ -33,13 +33,15 @@ class Case:
     """One set of inputs for an exercise's function.
 
     ``inputs``: argument name → array, or a list of them, in the order of the arguments. ``options``: further
-    keyword arguments, plain JSON values. ``needs_grad``: the names whose gradient is compared.
+    keyword arguments, plain JSON values. ``needs_grad``: the names whose gradient is compared. ``layouts``: argument
+    name → how its tensors lie in memory (:mod:`.layout`), of those that are not contiguous.
     """
 
     name: str
     inputs: Inputs
     options: dict = field(default_factory=dict)
     needs_grad: tuple[str, ...] = ()
+    layouts: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -252,7 +254,8 @@ def save_plan(plan: Plan, path: str | os.PathLike) -> None:
                 counts[name] = len(value) if isinstance(value, list) else None
                 for j, array in enumerate(value if isinstance(value, list) else [value]):
                     arrays[f"{part}.{i}.{name}.{j}"] = array
-            rows.append({"name": case.name, "inputs": counts, "options": case.options, "needs_grad": list(case.needs_grad)})
+            rows.append({"name": case.name, "inputs": counts, "options": case.options, "needs_grad": list(case.needs_grad),
+                         "layouts": case.layouts})
     with open(path, "wb") as file:
         np.savez(file, plan=np.frombuffer(json.dumps(plain).encode(), dtype=np.uint8), **arrays)
 
@@ -266,5 +269,5 @@ def load_plan(path: str | os.PathLike) -> Plan:
             return {name: stored[f"{part}.{i}.{name}.0"] if count is None
                     else [stored[f"{part}.{i}.{name}.{j}"] for j in range(count)] for name, count in counts.items()}
 
-        return Plan(*([Case(row["name"], inputs(part, i, row["inputs"]), row["options"], tuple(row["needs_grad"]))
-                       for i, row in enumerate(plain[part])] for part in ("cases", "trial")))
+        return Plan(*([Case(row["name"], inputs(part, i, row["inputs"]), row["options"], tuple(row["needs_grad"]),
+                            row["layouts"]) for i, row in enumerate(plain[part])] for part in ("cases", "trial")))

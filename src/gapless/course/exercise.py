@@ -14,6 +14,8 @@ import torch
 from .. import vgpu
 from ..vgpu import Assumptions
 from .evidence import Case, Plan
+from .mistakes import Mistake
+from .quick import QuickQuestions
 from .stage import Ask, Given
 
 
@@ -78,7 +80,9 @@ class Exercise:
     is asked where tensors have shapes and no values. ``behind``: the cases run on a card so slow that it is behind the host
     all the time, so that nobody gets away with reading early. ``precision``: whether a cell may choose TF32 on the
     virtual GPU.
-    ``explain(case, found, wanted)`` may add why an answer is wrong: text or None.
+    ``mistakes``: the known ways to get it wrong, the likeliest first; a wrong answer that one of them gives is explained by
+    it. ``explain(case, found, wanted)`` may add why any other is wrong (answers as plain data, or as arrays where the
+    exercise has no ``ask``): text or None.
 
     ``trial``: the inputs on which the function is timed. Without it only ``values`` can be checked. ``full(device)`` returns
     a function that gives the inputs at the article's size, anew for each call; on the virtual GPU they have no values.
@@ -111,6 +115,7 @@ class Exercise:
     truth_on_device: bool = False
     valueless: bool = False
     behind: bool = False
+    mistakes: tuple[Mistake, ...] = ()
     explain: Callable | None = None
     precision: bool = False
     relative_tolerance: float = 1e-4
@@ -166,7 +171,8 @@ class Lesson:
     numpy and gapless (top-level names, imported when they are needed: the core does without).
 
     ``programs(fixed)``: the headline's programs, from the slow one to the fixed one, where ``fixed`` holds the
-    exercises' functions by name; ``size(device)`` says in words at what size they run there.
+    exercises' functions by name; ``size(device)`` says in words at what size they run there. ``quick``: questions of a line
+    each, to warm up.
     """
 
     id: str
@@ -178,6 +184,7 @@ class Lesson:
     article: str = ""
     assumptions: Assumptions = Assumptions()
     packages: tuple[str, ...] = ()
+    quick: QuickQuestions | None = None
 
     @property
     def max_points(self) -> float:

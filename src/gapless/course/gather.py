@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from contextlib import contextmanager, nullcontext
 
@@ -15,6 +16,7 @@ from ..vgpu.state import state
 from .cells import describe_error
 from .evidence import Answer, Aside, Case, Evidence, Measured, Plan, Run
 from .exercise import TRIAL_CALLS, Exercise, Note, full_size
+from .layout import laid_out
 from .plain import Unusable, as_plain
 from .stage import GRADIENTS, RESULT, RETURNED, Given, LocalStage
 
@@ -142,8 +144,11 @@ def _where_asked(exercise: Exercise, device: torch.device):
 def put(case: Case, device: torch.device) -> tuple[Given, list[Note]]:
     """The case's inputs on the device, which takes no time on the virtual GPU's clock; and the notes that will be made."""
     notes: list[Note] = []
-    inputs = {name: [_put(each, device) for each in value] if isinstance(value, list) else _put(value, device)
-              for name, value in case.inputs.items()}
+    inputs = {}
+    for name, value in case.inputs.items():
+        layout = case.layouts.get(name)
+        inputs[name] = ([_put(each, device, layout) for each in value] if isinstance(value, list)
+                        else _put(value, device, layout))
     lists = {name: [id(tensor.allocation) for tensor in value] for name, value in inputs.items()
              if isinstance(value, list) and device.type == "vgpu"}
     state.unused |= {each for allocations in lists.values() for each in allocations}
@@ -152,12 +157,15 @@ def put(case: Case, device: torch.device) -> tuple[Given, list[Note]]:
         used = {name: sum(each not in state.unused for each in allocations) for name, allocations in lists.items()}
         notes.append(Note(text, used))
 
-    return Given(inputs, dict(case.options), tuple(case.needs_grad), note), notes
+    # A copy, to the bottom: what a function changes in place is no one else's.
+    return Given(inputs, copy.deepcopy(case.options), tuple(case.needs_grad), note), notes
 
 
-def _put(array: np.ndarray, device: torch.device) -> torch.Tensor:
+def _put(array: np.ndarray, device: torch.device, layout: str | None) -> torch.Tensor:
     values = torch.from_numpy(np.array(array))
-    return vgpu.tensor_of(values) if device.type == "vgpu" else values.to(device)
+    if device.type == "vgpu":
+        return vgpu.tensor_of(laid_out(values, layout))
+    return laid_out(values.to(device), layout)  # a copy would not keep the gaps
 
 
 def values_of(tensor: torch.Tensor) -> torch.Tensor:

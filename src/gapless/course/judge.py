@@ -5,24 +5,32 @@ from __future__ import annotations
 import statistics
 import threading
 from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import torch
 
 from .. import vgpu
+from ..evidence.quote import quoted
 from ..evidence.report import StepReport
 from ..incoming import clean_text
 from ..measure.device import device as choose_device
+from .causes import counts_of, known_mistake, of_numbers
 from .checks import FAIL, INCONCLUSIVE, PASS, Verdict
 from .evidence import Answer, Case, Evidence, Measured, Plan, Run
 from .exercise import Exercise
 from .gather import answer
 from .plain import difference
 from .stage import LocalStage
+from .tolerance import close
 
 # On a real GPU: how far the slow function's two runs may lie apart, and the band around a target
 # inside which a ratio decides nothing.
 DRIFT, NOISE = 0.2, 0.1
+
+# On the virtual GPU: the share of its time that a function has to save to be better than the slow one.
+_GAIN = 0.02
 
 # At the article's size a function does at least this share of what it does at the trial's, both beside the slow function.
 _SHIRKED = 0.5
@@ -57,6 +65,8 @@ ERROR_ADVICE = {
                      "this course `synchronize(device)` waits for it",
     "non-empty TensorList": "The list of tensors was empty: after a loop that reads it now and then, nothing may be left in "
                             "it. Look first whether there is anything",
+    "out of bounds": "A label lies outside of 0 … classes − 1, such as one that was to be ignored: leave it out first, or "
+                     "name it (`ignore_index`)",
     "is not defined": "Each exercise cell is run by itself: put the imports and helpers it needs inside the cell",
 }
 ERROR_ADVICE["not compiled with CUDA"] = ERROR_ADVICE["NVIDIA driver"]
@@ -78,28 +88,64 @@ class Truth:
                 self._found[id(case)] = case, expected_answer(self._exercise, case, self._device)
             return self._found[id(case)][1]
 
+    def of_all(self, plan: Plan) -> None:
+        """Find out what is right on all of a plan's inputs. Raises RuntimeError."""
+        for case in (*plan.cases, *plan.trial):
+            self.of(case)
 
-def judge(exercise: Exercise, plan: Plan, evidence: Evidence, truth: Truth | None = None) -> list[Verdict]:
+    def cause(self, plan: Plan, evidence: Evidence, case: Case, found: Answer) -> str | None:
+        """What a known mistake says of a wrong answer to ``case``."""
+        if not self._exercise.mistakes or (self._exercise.truth_on_device and not evidence.simulated):
+            return None  # a real clock never says the same twice
+        target = choose_device(self._device) if self._exercise.truth_on_device else torch.device("cpu")
+        others = [(other, own) for other, own in zip(plan.cases, evidence.answers)
+                  if other is not case and own.error is None and own.unusable is None]
+        with _ONE_AT_A_TIME:
+            return known_mistake(self._exercise, case, found, others, target)
+
+
+def judge(exercise: Exercise, plan: Plan, evidence: Evidence, truth: Truth | None = None, source: str | None = None
+          ) -> list[Verdict]:
     """One verdict for each check in ``exercise.points``, in that order. ``truth``: of this exercise and device, where some
-    of it is known already.
+    of it is known already. ``source``: the text of the cell, whose lines are quoted.
 
-    Waits and times count only once the values are right: what does nothing is fast.
+    Waits and times count only once the values are right: what does nothing is fast. Where the function as handed out is
+    right, values count only once something else is better than there.
     """
     truth = truth or Truth(exercise, evidence.device)
     with _ONE_AT_A_TIME:
         right, values = ((FAIL, _upper(evidence.error)) if evidence.error is not None
                          else _values(exercise, plan, evidence, truth))
+    cells = {} if source is None else {exercise.name: source}
+    found = {"values": (right, values)}
+    for check in exercise.points:
+        if check != "values":
+            found[check] = (_measured(exercise, evidence, check, cells) if right == PASS
+                            else (FAIL, "Not counted before the values are right."))
+    if right == PASS and exercise.right is None and not _better(exercise, evidence, found):
+        found["values"] = FAIL, (f"{values} So they are in the function that was handed out: these points count once "
+                                 "it waits less often, or takes less time, than that one.")
     verdicts = []
     for check, points in exercise.points.items():
-        if check == "values":
-            outcome, message = right, values
-        elif right != PASS:
-            outcome, message = FAIL, "Not counted before the values are right."
-        else:
-            outcome, message = _measured(exercise, evidence, check)
+        outcome, message = found[check]
         message = clean_text(message, _LONGEST_MESSAGE)  # it quotes what the learner's function said and answered
         verdicts.append(Verdict(f"{exercise.name}.{check}", exercise.name, points, outcome, message))
     return verdicts
+
+
+def _better(exercise: Exercise, evidence: Evidence, found: dict[str, tuple[str, str]]) -> bool:
+    """Whether anything but the values is better than in the slow function; where there is nothing else, all is."""
+    others = [check for check in exercise.points if check != "values"]
+    if not others or any(found[check][0] != FAIL for check in others):
+        return True
+    main = evidence.main
+    if main is None or _void(evidence, main) is not None:
+        return False
+    if "syncs" in others and _sync_count(main.learner) < _sync_count(main.before):
+        return True
+    least = 1 - (_GAIN if evidence.simulated else DRIFT)
+    return any(getattr(main.learner, key) < least * getattr(main.before, key)
+               for check, key in (("host_time", "host_ms"), ("step_time", "true_ms")) if check in others)
 
 
 def _upper(text: str) -> str:
@@ -130,7 +176,8 @@ def _values(exercise: Exercise, plan: Plan, evidence: Evidence, truth: Truth) ->
     for case, found in zip(plan.cases, evidence.answers):
         fault = _fault(exercise, case, found, evidence, truth)
         if fault is not None:
-            return FAIL, f"On the input \"{case.name}\" {_shapes(case)}{fault}"
+            text = _explained(fault, exercise, plan, case, found, evidence, truth)
+            return FAIL, f"On the input \"{case.name}\" {_shapes(case)}{text}"
     fault = _trial_fault(exercise, plan, evidence, truth) if plan.trial else None
     if fault is not None:
         return FAIL, fault
@@ -141,6 +188,25 @@ def _values(exercise: Exercise, plan: Plan, evidence: Evidence, truth: Truth) ->
     what = ("answer" if exercise.ask is not None
             else "value and gradient" if any(c.needs_grad for c in plan.cases) else "value")
     return PASS, f"Same {what} as the slow function on {count}."
+
+
+@dataclass(frozen=True)
+class _Fault:
+    """What is wrong with an answer, and why if that is known. ``of_value``: it is wrong in what it says, not in its form."""
+
+    text: str
+    why: str | None = None
+    of_value: bool = False
+
+    def __str__(self) -> str:
+        return self.text + (f" {self.why}" if self.why else "")
+
+
+def _explained(fault: _Fault, exercise: Exercise, plan: Plan, case: Case, found: Answer, evidence: Evidence, truth: Truth
+               ) -> str:
+    """The fault, and what is known of its cause: a mistake made before, else what the lesson or the numbers say."""
+    known = truth.cause(plan, evidence, case, found) if fault.of_value else None
+    return f"{fault.text} {known}" if known is not None else str(fault)
 
 
 def _trial_fault(exercise: Exercise, plan: Plan, evidence: Evidence, truth: Truth) -> str | None:
@@ -155,6 +221,7 @@ def _trial_fault(exercise: Exercise, plan: Plan, evidence: Evidence, truth: Trut
         fault = _fault(exercise, case, found, evidence, truth)
         if fault is None:
             continue
+        fault = _explained(fault, exercise, plan, case, found, evidence, truth)
         earlier = next((i for i, other in enumerate(plan.trial[:number - 1], start=1)
                         if _fault(exercise, other, found, evidence, truth) is None), None)
         if earlier is not None:
@@ -175,31 +242,32 @@ def _shapes(case: Case) -> str:
     return f"({shapes}) " if shapes else ""
 
 
-def _fault(exercise: Exercise, case: Case, found: Answer, evidence: Evidence, truth: Truth) -> str | None:
+def _fault(exercise: Exercise, case: Case, found: Answer, evidence: Evidence, truth: Truth) -> _Fault | None:
     if found.error is not None:
-        return f"it raised {found.error}.{_error_advice(found.error)}"
+        return _Fault(f"it raised {found.error.rstrip('.')}.{_error_advice(found.error)}")
     if found.unusable is not None:
-        return found.unusable
+        return _Fault(found.unusable)
     expected = truth.of(case)
     if exercise.ask is not None:
         fault = _plain_fault(exercise, case, found.plain, expected.plain, evidence.simulated)
     else:
-        fault = _tensor_fault(exercise, found, expected, evidence.device.partition(":")[0])
+        fault = _tensor_fault(exercise, case, found, expected, evidence.device.partition(":")[0])
     if found.swallowed:
-        return (f"an operator raised an error that the function caught ({found.swallowed[0]}). On a GPU the error of an "
-                "operator that looks at values comes later, and nothing works after it: ask for nothing that can fail.")
+        return _Fault(f"an operator raised an error that the function caught ({found.swallowed[0]}). On a GPU the error of "
+                      "an operator that looks at values comes later, and nothing works after it: ask for nothing that can "
+                      "fail.")
     if found.races:
-        return f"{fault or 'the answer is right here, and need not be on a GPU.'} A race: {found.races[0]}"
+        return _Fault(f"{fault or 'the answer is right here, and need not be on a GPU.'} A race: {found.races[0]}")
     return fault or _overwritten(exercise, found, expected)
 
 
-def _overwritten(exercise: Exercise, found: Answer, expected: Answer) -> str | None:
+def _overwritten(exercise: Exercise, found: Answer, expected: Answer) -> _Fault | None:
     """An input that holds something else now, unless the slow function leaves it so too."""
     for name, now in found.overwritten.items():
         left = expected.overwritten.get(name)
-        if left is None or left.shape != now.shape or not _close(exercise, now, left).all():
-            return (f"the answer is right, but the function has overwritten its input `{name}`: whoever uses that "
-                    "afterwards gets something else. Write into a new tensor, or into a copy (`clone()`).")
+        if left is None or left.shape != now.shape or not close(exercise, now, left).all():
+            return _Fault(f"the answer is right, but the function has overwritten its input `{name}`: code that uses it "
+                          "afterwards gets something else. Write into a new tensor, or into a copy (`clone()`).")
     return None
 
 
@@ -207,67 +275,90 @@ def _error_advice(error: str) -> str:
     return next((f" {advice}." for part, advice in ERROR_ADVICE.items() if part in error), "")
 
 
-def _plain_fault(exercise: Exercise, case: Case, found, wanted, simulated: bool) -> str | None:
+def _plain_fault(exercise: Exercise, case: Case, found, wanted, simulated: bool) -> _Fault | None:
     relative = exercise.relative_tolerance
     if exercise.truth_on_device and not simulated:  # a real clock never says the same twice
         relative = max(relative, NOISE)
     fault = difference(found, wanted, relative, exercise.absolute_tolerance)
     if fault is None:
         return None
-    why = None
-    if exercise.explain is not None:
-        with suppress(Exception):  # it looks into an answer that may hold anything; no verdict hangs on its words
-            why = exercise.explain(case, found, wanted)
     fault = f"I{fault[1:]}" if fault.startswith("it ") else fault  # else it begins with a place, spelt as it is
-    return f"the answer is wrong. {fault}" + (f" {why}" if why else "")
+    return _Fault(f"the answer is wrong. {fault}", _explanation(exercise, case, found, wanted), of_value=True)
 
 
-def _tensor_fault(exercise: Exercise, found: Answer, expected: Answer, wanted: str) -> str | None:
-    value = expected.value
-    if found.device is None:
-        return f"it returned {found.returned or 'nothing'}; a tensor is wanted."
-    if found.device != wanted:
-        return (f"it returned {found.returned}: the result must stay on the device it came from ({wanted}), "
-                "or the next operation has to copy it back.")
-    if found.dtype != f"torch.{value.dtype}":
-        return f"it returned {found.returned}; the dtype torch.{value.dtype} is wanted."
-    if found.shape != value.shape:
-        return f"it returned {found.returned}; the shape {tuple(value.shape)} is wanted."
-    if found.value is None or found.value.shape != value.shape:
-        return "its value could not be read."
-    if not _close(exercise, found.value, value).all():
-        nothing = " The slow function gives nan here, the mean of no elements: keep that." if np.isnan(value).any() else ""
-        return f"the value is wrong: {_difference(exercise, found.value, value)}{nothing}"
-    for name, grad in expected.grads.items():
-        own = found.grads.get(name)
-        if own is None or own.shape != grad.shape:
-            return f"the gradient of `{name}` is missing."
-        if not _close(exercise, own, grad).all():
-            why = ("Somewhere 0 is multiplied by inf or nan, or divided by 0."
-                   if np.isnan(own).any() and not np.isnan(grad).any()
-                   else "Was the result detached, or made a Python number on the way?")
-            return f"the value is right and the gradient of `{name}` is wrong: {_difference(exercise, own, grad)} {why}"
+def _explanation(exercise: Exercise, case: Case, found, wanted) -> str | None:
+    if exercise.explain is None:
+        return None
+    with suppress(Exception):  # it looks into an answer that may hold anything; no verdict hangs on its words
+        return exercise.explain(case, found, wanted)
     return None
 
 
-def _close(exercise: Exercise, found: np.ndarray, wanted: np.ndarray) -> np.ndarray:
-    """Element by element."""
-    return np.isclose(found, wanted, rtol=exercise.relative_tolerance, atol=exercise.absolute_tolerance, equal_nan=True)
+def _tensor_fault(exercise: Exercise, case: Case, found: Answer, expected: Answer, device: str) -> _Fault | None:
+    value = expected.value
+    if found.device is None:
+        nothing = found.returned == "a NoneType"
+        return _Fault("it returned nothing: is there a `return`?" if nothing
+                      else f"it returned {found.returned or 'nothing'}; a tensor is wanted.")
+    if found.device != device:
+        return _Fault(f"it returned {found.returned}: the result must stay on the device it came from ({device}), "
+                      "or the next operation has to copy it back.")
+    if found.dtype != f"torch.{value.dtype}":
+        why = ("A comparison answers yes or no: choose with it (`torch.where`), and return what was chosen."
+               if found.dtype == "torch.bool"
+               else "Something on the way casts: another tensor's dtype, `.float()`, a division.")
+        return _Fault(f"it returned {found.returned}; the dtype torch.{value.dtype} is wanted. {why}")
+    if found.shape != value.shape:
+        return _Fault(f"it returned {found.returned}; the shape {tuple(value.shape)} is wanted.")
+    if found.value is None or found.value.shape != value.shape:
+        return _Fault("its value could not be read.")
+    if not close(exercise, found.value, value).all():
+        return _Fault(f"the value is wrong: {_difference(exercise, found.value, value)}",
+                      _why_value(exercise, case, found, value), of_value=True)
+    for name, grad in expected.grads.items():
+        own = found.grads.get(name)
+        if own is None or own.shape != grad.shape:
+            return _Fault(f"the gradient of `{name}` is missing.")
+        if not close(exercise, own, grad).all():
+            return _Fault(f"the value is right and the gradient of `{name}` is wrong: {_difference(exercise, own, grad)}",
+                          _why_gradient(case, own, grad), of_value=True)
+    return None
+
+
+def _why_value(exercise: Exercise, case: Case, found: Answer, value: np.ndarray) -> str | None:
+    if np.isnan(value).any() and not np.isnan(found.value).any():
+        return "The slow function gives nan here, the mean of no elements or of a nan: keep that."
+    for name, given in case.inputs.items():
+        if (isinstance(given, np.ndarray) and given.shape == value.shape
+                and np.array_equal(found.value, given, equal_nan=True)):
+            return (f"It is the input `{name}`, unchanged. Was a result thrown away? Most functions return a new tensor, "
+                    "and only those with a `_` at their end write into the old one. A condition may also be the wrong way "
+                    "round.")
+    return _explanation(exercise, case, found.value, value) or of_numbers(found.value, value, counts_of(case))
+
+
+def _why_gradient(case: Case, own: np.ndarray, grad: np.ndarray) -> str:
+    if np.isnan(own).any() and not np.isnan(grad).any():
+        return "Somewhere 0 is multiplied by inf or nan, or divided by 0."
+    if not own.any():
+        return "No gradient arrives: was the result detached, made anew, or made a Python number on the way?"
+    return of_numbers(own, grad, counts_of(case)) or (
+        "The same value can be computed with another gradient: does every step of the way depend on the input as it should?")
 
 
 def _difference(exercise: Exercise, found: np.ndarray, wanted: np.ndarray) -> str:
-    close = _close(exercise, found, wanted)
-    first = tuple(int(i) for i in np.argwhere(~close)[0])
+    equal = close(exercise, found, wanted)
+    first = tuple(int(i) for i in np.argwhere(~equal)[0])
     numbers = f"it is {found[first]:.6g} and should be {wanted[first]:.6g}."
-    return f"{int((~close).sum())} of {close.size} elements differ; at {list(first)} {numbers}" if first else numbers
+    return f"{int((~equal).sum())} of {equal.size} elements differ; at {list(first)} {numbers}" if first else numbers
 
 
 # -- what was measured ----------------------------------------------------------------------------
 
 
-def _measured(exercise: Exercise, evidence: Evidence, check: str) -> tuple[str, str]:
+def _measured(exercise: Exercise, evidence: Evidence, check: str, cells: dict[str, str]) -> tuple[str, str]:
     """The outcome of a check of waits or time: at the article's size, and on the trial's inputs."""
-    judged = {"syncs": _syncs, "host_time": _host_time, "step_time": _step_time}[check]
+    judged = {"syncs": partial(_syncs, cells=cells), "host_time": _host_time, "step_time": _step_time}[check]
     main = evidence.main
     if main is None:
         return FAIL, "Nothing was measured: the run ended before."
@@ -347,7 +438,7 @@ def _read_back(exercise: Exercise, measured: Measured) -> str | None:
 # -- waits ----------------------------------------------------------------------------------------
 
 
-def _syncs(exercise: Exercise, evidence: Evidence, measured: Measured) -> tuple[str, str]:
+def _syncs(exercise: Exercise, evidence: Evidence, measured: Measured, cells: dict[str, str]) -> tuple[str, str]:
     report = measured.learner.report
     before = _sync_count(measured.before)
     allowed, most = exercise.max_syncs, _sync_count(measured.learner)
@@ -368,7 +459,7 @@ def _syncs(exercise: Exercise, evidence: Evidence, measured: Measured) -> tuple[
     # By reason, so that each is explained once.
     reasons: dict[str | None, list[str]] = {}
     for (operator, kind, location), times_ms in _alike(left).items():
-        where = f" at {location}" if location else ""
+        where = f" at {location}{quoted(location, cells)}" if location else ""
         often = f"{len(times_ms)} × " if len(times_ms) > 1 else ""
         wait = f"{often}`{operator}`{where} ({sum(times_ms):.1f} ms)"
         reasons.setdefault(_reason(exercise, operator, kind), []).append(wait)

@@ -170,7 +170,7 @@ class Grader:
             evidence = self._ask(exercise, plan, order, alone=True, spent_s=min(first.seconds, 0.8 * self._limits.seconds))
         finally:
             asked.set()
-        verdicts = judge(exercise, plan, evidence, truth)
+        verdicts = judge(exercise, plan, evidence, truth, self.submission.cells.get(exercise.name))
         if not math.isclose(math.fsum(verdict.points for verdict in verdicts), exercise.max_points):
             raise GradingError(f"the checks of {exercise.name} do not add up to its {exercise.max_points:g} points")
         return Graded(verdicts, evidence)

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import io
-import linecache
 import os
 import re
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -18,21 +16,24 @@ from ..course.checks import PASS, Verdict
 from ..course.evidence import Evidence, Plan
 from ..course.gather import gather, put
 from ..course.headline import MarkdownText, measure_programs, table
-from ..course.judge import judge
+from ..course.judge import Truth, judge
+from ..course.quick import answered, listed
+from ..course.solution import annotated_solution
 from ..course.stage import LocalStage
 from ..course.stub import handed_out
 from ..course.verdicts import SIGNS, as_html
+from ..evidence.quote import line_at
 from ..evidence.report import StepReport
 from ..lessons import Exercise, find_lesson, full_size
-from ..marker import exercise_name
 from ..measure.device import device as choose_device
 from ..measure.device import device_name
 from ..measure.profile import profile, time_step
 from ..vgpu import Assumptions
-from ..vgpu.location import is_notebook_cell
 from . import explain_names
+from .marked_cell import CannotCheck, ipython_shell, name_of, newest_cell, source_of
+from .patches import remember, void
 from .progress import Progress, progress
-from .progress_file import record_check, record_hint
+from .progress_file import read_progress, record_check, record_hint
 
 # The seed of the checks in a notebook. Grading draws its own.
 _SEED = 0
@@ -121,6 +122,7 @@ class Notebook:
         self._best: dict[str, float] = {}
         self._hints_given: dict[str, int] = {}
         self._remarks: set[str] = set()
+        remember()
         explain_names.install(self.lesson.exercises)
 
     def __repr__(self) -> str:
@@ -131,24 +133,32 @@ class Notebook:
         """Check an exercise's function, or the exercise of that name if given as text.
 
         The newest cell marked with the exercise's name is run again by itself, as grading does: what it needs must be in
-        it. What it prints is shown in short. Raises ValueError if the function's name is no exercise of this lesson.
+        it. What it prints is shown in short. Raises CannotCheck, a ValueError, where what is given is no exercise's
+        function.
         """
-        name = function if isinstance(function, str) else getattr(function, "__name__", "")
-        result = self._check(self._exercise(name), lambda: self._from_cell(function, name))
+        name = name_of(function, self.lesson.exercises)
+        result = self._check(self._exercise(name), lambda: source_of(function, name))
         if os.environ.get(_VALIDATING) and not result.passed:
             raise NotPassed(str(result))
         return result
 
     def check_source(self, name: str, source: str) -> CheckResult:
         """Check the exercise ``name`` with the text of its cell, as :meth:`check` does with the cell that was run."""
-        return self._check(self._exercise(name), lambda: load_function(source, name, self.lesson.names()))
+        return self._check(self._exercise(name), lambda: source)
 
-    def _check(self, exercise: Exercise, find: Callable[[], Callable]) -> CheckResult:
-        plan = exercise.plan(_SEED)
-        printed = io.StringIO()
-        with contextlib.redirect_stdout(printed):
-            evidence = self._gather(exercise, find, plan)
-        result = CheckResult(exercise.name, tuple(judge(exercise, plan, evidence)), evidence, printed.getvalue())
+    def _check(self, exercise: Exercise, find: Callable[[], str | Callable]) -> CheckResult:
+        plan, printed, source = exercise.plan(_SEED), io.StringIO(), None
+        truth = Truth(exercise, self._device_name)
+        problem = void()
+        if problem is None:
+            truth.of_all(plan)  # before anything of the learner's runs
+            with contextlib.redirect_stdout(printed):
+                evidence, source = self._gather(exercise, find, plan)
+            problem = void()
+        if problem is not None:
+            evidence = self._nothing_seen(exercise, problem)
+        verdicts = tuple(judge(exercise, plan, evidence, truth, source))
+        result = CheckResult(exercise.name, verdicts, evidence, printed.getvalue())
         simulated = " (simulated)" if self.device.type == "vgpu" else ""
         remark = record_check(self.lesson.id, exercise.name, result.earned, result.points,
                               device_name(self.device) + simulated)
@@ -178,9 +188,12 @@ class Notebook:
         waits = "1 wait" if report.syncs_per_step == 1 else f"{report.syncs_per_step:g} waits"
         print(f"a step takes {true_ms:.2f} ms in a long run ({kind}, {report.device_name})")
         print(f"in the profile, the host's step: {report.host_step_ms:.2f} ms, {waits}")
+        cells = {name: newest_cell(name) or "" for name in self.lesson.exercises}
         for sync in report.syncs_in_steps:
             if sync.step == report.steps - 1:
                 print(f"  {sync.wait_ms:8.2f} ms  {sync.op or sync.name:16} {sync.location}")
+                if line := line_at(sync.location, cells):
+                    print(f"{'':30} {line}")
         return report
 
     def inputs(self, name: str) -> dict[str, object]:
@@ -213,6 +226,31 @@ class Notebook:
         record_hint(self.lesson.id, name, stage)
         return Hint(name, stage, len(exercise.hints), exercise.hints[stage - 1])
 
+    def quick(self, answers: str | None = None) -> MarkdownText:
+        """The lesson's quick questions; with ``answers``, a y or an n for each, what the device says to them. Raises
+        CannotCheck, a ValueError, where the answers cannot be read or the lesson has no questions."""
+        questions = self.lesson.quick
+        if questions is None:
+            raise CannotCheck(f"lesson {self.lesson.id} has no quick questions.")
+        if answers is None:
+            return MarkdownText(listed(questions))
+        try:
+            return MarkdownText(answered(questions, answers, self.device))
+        except ValueError as error:
+            raise CannotCheck(str(error)) from None
+
+    def solution(self, name: str, give_up: bool = False) -> MarkdownText:
+        """The exercise's solution with remarks, once it is passed, in this session or before; with ``give_up`` at once."""
+        exercise = self._exercise(name)
+        recorded = read_progress()[0].get(self.lesson.id, {}).get(name)
+        best = max(self._best.get(name, 0.0), 0.0 if recorded is None else recorded.best)
+        if best < exercise.max_points and not give_up:
+            hint, give_up = (f"lesson.{what}" for what in (f'hint("{name}")', f'solution("{name}", give_up=True)'))
+            return MarkdownText(f"You have {best:g} of {exercise.max_points:g} points for `{name}`. The solution is shown "
+                                "once you have all of them. "
+                                f"Hints come first: `{hint}`. To give up and read it now: `{give_up}`.")
+        return MarkdownText(annotated_solution(self.lesson, name))
+
     def progress(self) -> Progress:
         """The best points of this lesson's exercises so far, from all sessions on this computer: a panel."""
         return progress(self.lesson.id)
@@ -224,7 +262,7 @@ class Notebook:
         closed, ``gapless reset NOTEBOOK EXERCISE`` does. Raises ValueError where there is no such exercise.
         """
         text = handed_out(self._exercise(name))
-        shell = _shell()
+        shell = ipython_shell()
         if shell is not None:
             shell.set_next_input(text, replace=False)
         return HandedOut(name, text, shell is not None)
@@ -245,49 +283,32 @@ class Notebook:
             known = ", ".join(self.lesson.exercises)
             raise ValueError(f"{name!r} is no exercise of this lesson; its exercises are {known}") from None
 
-    def _gather(self, exercise: Exercise, find: Callable[[], Callable], plan: Plan) -> Evidence:
+    @property
+    def _device_name(self) -> str:
+        """A name of the course's, so that "vgpu:a100" stays what the learner chose."""
+        return self._device_text or str(self.device)
+
+    def _gather(self, exercise: Exercise, find: Callable[[], str | Callable], plan: Plan) -> tuple[Evidence, str | None]:
+        """What was seen, and the text of the cell."""
+        source = None
         try:
-            stage = LocalStage(find(), self.device, exercise.ask)
-            # A name of the course's, so that "vgpu:a100" stays what the learner chose.
-            return gather(exercise, stage, plan, choose_device(self._device_text or str(self.device)),
-                          name=self._device_text or str(self.device))
+            function = find()
+            if isinstance(function, str):
+                source, function = function, load_function(function, exercise.name, self.lesson.names())
+            stage = LocalStage(function, self.device, exercise.ask)
+            return gather(exercise, stage, plan, choose_device(self._device_name), name=self._device_name), source
         except CellError as error:
-            return Evidence(exercise.name, str(self.device), device_name(self.device), error=str(error))
+            return self._nothing_seen(exercise, str(error)), source
         except SystemExit:
-            return Evidence(exercise.name, str(self.device), device_name(self.device),
-                            error="the cell ends Python (`exit`, `sys.exit`): take that out")
+            return self._nothing_seen(exercise, "the cell ends Python (`exit`, `sys.exit`): take that out"), source
         except torch.OutOfMemoryError as error:
             raise torch.OutOfMemoryError(
                 f"{error} Something in this notebook still holds the memory, perhaps an earlier error: restart the "
                 "kernel and run from the top."
             ) from None
 
-    def _from_cell(self, function, name: str):
-        if isinstance(function, str):
-            raise ValueError(f"give the function itself: check({name})")
-        filename = function.__code__.co_filename if hasattr(function, "__code__") else ""
-        source = _newest_cell(name) or "".join(linecache.getlines(filename))
-        if exercise_name(source) == name:
-            return load_function(source, name, self.lesson.names())
-        if is_notebook_cell(filename) or _shell() is not None and not os.path.exists(filename):
-            raise CellError(f"the cell that defines {name} does not begin with the line '# exercise: {name}': put it back, "
-                            "grading finds the cell by it")
-        return function  # from a file: a script or a test
-
-
-def _newest_cell(name: str) -> str | None:
-    """The text of the cell marked ``name`` that was run last, as it stands in the notebook, whether or not it ran to its
-    end; None outside IPython."""
-    shell = _shell()
-    # ``In`` holds what IPython has made of the text, where magics are calls: grading gets the text.
-    history = shell.history_manager.input_hist_raw if shell is not None else []
-    return next((source for source in reversed(history) if exercise_name(source) == name), None)
-
-
-def _shell():
-    """IPython's shell, or None outside it."""
-    ipython = sys.modules.get("IPython")
-    return ipython.get_ipython() if ipython is not None else None
+    def _nothing_seen(self, exercise: Exercise, why: str) -> Evidence:
+        return Evidence(exercise.name, self._device_name, device_name(self.device), error=why)
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """Cells that mean harm, or look as if they did, graded from end to end; each is to score what it honestly earns.
 
-The exercise is ``ignore_background`` of lesson 02, with the name ``f``: 2 points for the values, 3 more for a function that
-does not wait.
+The exercise is ``ignore_background`` of lesson 02, with the name ``f``: 2 points for the values and 3 for a function that
+does not wait. To be right as the slow function is earns nothing.
 """
 
 import pytest
@@ -11,7 +11,7 @@ from gapless.grading.grade import Grader
 
 from ..toy import PACKAGE, notebook, write
 
-ALL, FOR_BEING_RIGHT, NOTHING = 5, 2, 0
+ALL, FOR_BEING_RIGHT, NOTHING = 5, 0, 0
 
 FAST = """
 def fast(target):

@@ -3,7 +3,7 @@
 import torch
 import torch.nn.functional as F
 
-from gapless.lessons.masked_loss.functions import BACKGROUND, IGNORE
+from gapless.lessons.masked_loss.functions import BACKGROUND, CLASSES, IGNORE
 
 
 def sorted_steps(loss, target):
@@ -68,13 +68,28 @@ def unpadded(hidden, head, target, max_valid):
     return F.cross_entropy(hidden[rows] @ head.T, target[rows], ignore_index=IGNORE)
 
 
+def each_image_alone(loss, target):
+    flat = target.flatten(1)
+    return torch.where((flat.min(1).values == flat.max(1).values).all(), 0.0 * loss, loss)
+
+
+def by_the_width(hidden, head, target, max_valid):
+    valid = target != IGNORE
+    return F.cross_entropy(hidden[valid] @ head.T, target[valid], reduction="sum") / hidden.shape[1]
+
+
+def in_half(hidden, head, target, max_valid):
+    valid = target != IGNORE
+    return F.cross_entropy((hidden[valid].half() @ head.T.half()).to(hidden.dtype), target[valid])
+
+
 WRONG = [
     ("ignore_background", forgets_the_background, "elements differ"),
     ("ignore_background", lambda target: target, "elements differ"),
     ("ignore_background", lambda target: torch.where(target == BACKGROUND, IGNORE, target).float(), "dtype torch.int64"),
     ("ignore_background", lambda target: torch.where(target == BACKGROUND, IGNORE, target).flatten(), "shape"),
     ("ignore_background", lambda target: torch.where(target == BACKGROUND, IGNORE, target).cpu(), "stay on the device"),
-    ("ignore_background", lambda target: None, "returned a NoneType"),
+    ("ignore_background", lambda target: None, "is there a `return`?"),
     ("ignore_background", lambda target: [target], "returned a list"),
     ("zero_if_uniform", lambda loss, target: loss, "value is wrong"),
     ("zero_if_uniform", lambda loss, target: 0.0, "returned a float"),
@@ -86,4 +101,38 @@ WRONG = [
     ("masked_cross_entropy", lambda pred, target: F.cross_entropy(pred, target, ignore_index=IGNORE, reduction="sum"), "value"),
     ("sparse_head_loss", unpadded, "wrong"),
     ("sparse_head_loss", lambda hidden, head, target, max_valid: hidden.nothing, r"AttributeError"),
+    # Written after the known mistakes were, to see how many of new ones are understood.
+    ("ignore_background", lambda target: torch.where(target.bool(), IGNORE, target), "label 2 became -1 and should stay 2"),
+    ("ignore_background", lambda target: torch.where(target == BACKGROUND, BACKGROUND, IGNORE), "wrong way round"),
+    ("ignore_background", lambda target: target * (target != BACKGROUND) - 1, "label 0 became -1 and should stay 0"),
+    ("ignore_background", lambda target: target - 10 * (target >= BACKGROUND), "and should stay"),
+    ("ignore_background", lambda target: torch.where((target == BACKGROUND).all(), IGNORE, target), "background is still there"),
+    ("ignore_background", lambda target: torch.where((target == BACKGROUND).any(), IGNORE, target), "below the background"),
+    ("ignore_background", lambda target: F.relu(target), "abel -1 became 0 and should stay -1"),
+    ("ignore_background", lambda target: torch.where(target == CLASSES, IGNORE, target), "background is still there"),
+    ("ignore_background", lambda target: target.remainder(BACKGROUND), "became 8 and should stay -1"),
+    ("ignore_background", lambda target: target != BACKGROUND, "A comparison answers yes or no"),
+    ("ignore_background", lambda target: torch.where(target >= BACKGROUND, IGNORE, target), "Classes above the background"),
+    ("zero_if_uniform", lambda loss, target: loss * (target != target.min()).sum(), "66 times the loss"),
+    ("zero_if_uniform", lambda loss, target: loss * (target.max() != target.min()).float(), "Something on the way casts"),
+    ("zero_if_uniform", lambda loss, target: torch.where(target.min() == target.max(), 0.0, loss), "zero times nan"),
+    ("zero_if_uniform", lambda loss, target: torch.where(target.min() == target.max(), torch.zeros_like(loss), loss), "zero times"),
+    ("zero_if_uniform", lambda loss, target: torch.where(target.min() < target.max(), loss, loss), "comes back as it is"),
+    ("zero_if_uniform", lambda loss, target: torch.where(target.diff(dim=-1).abs().sum() == 0, 0.0 * loss, loss), "one dimension"),
+    ("zero_if_uniform", each_image_alone, "whole batch"),
+    ("zero_if_uniform", lambda loss, target: torch.where(target.float().mean() == target[0, 0, 0], 0.0 * loss, loss), "by chance"),
+    ("zero_if_uniform", lambda loss, target: torch.where(target.double().var() < 1e-9, 0.0 * loss, loss), "one pixel is nan"),
+    ("masked_cross_entropy", lambda pred, target: F.cross_entropy(pred, target.clamp(min=0), reduction="none").sum(), "is wrong"),
+    ("masked_cross_entropy", lambda pred, target: F.cross_entropy(pred, target), "outside of 0 … classes"),
+    ("masked_cross_entropy", lambda pred, target: F.cross_entropy(pred.float(), target, ignore_index=IGNORE), "dtype torch.float"),
+    ("masked_cross_entropy", lambda pred, target: F.cross_entropy(pred.half(), target, ignore_index=IGNORE).to(pred.dtype), "lower precision"),
+    ("masked_cross_entropy", lambda pred, target: F.cross_entropy(pred.reshape(-1, pred.shape[1]), target.reshape(-1), ignore_index=IGNORE), "mixes"),
+    ("masked_cross_entropy", lambda pred, target: F.cross_entropy(pred, target, ignore_index=IGNORE) * target.numel() / (target != IGNORE).sum(), "inverse of the share"),
+    ("masked_cross_entropy", lambda pred, target: F.cross_entropy(pred, target, ignore_index=IGNORE).data, "No gradient arrives"),
+    ("masked_cross_entropy", lambda pred, target: F.cross_entropy(pred, target, ignore_index=IGNORE, reduction="none"), "the shape () is wanted"),
+    ("sparse_head_loss", by_the_width, "divided by 8. Valid are 5 of 40"),
+    ("sparse_head_loss", lambda hidden, head, target, max_valid: F.cross_entropy(hidden @ head.T, target), "outside of 0"),
+    ("sparse_head_loss", lambda hidden, head, target, max_valid: F.cross_entropy(hidden[target > 0] @ head.T, target[target > 0]), "label 0 are left out"),
+    ("sparse_head_loss", lambda hidden, head, target, max_valid: F.cross_entropy(hidden @ head.T, target, ignore_index=IGNORE) * max_valid / target.shape[0], "something with `max_valid`"),
+    ("sparse_head_loss", in_half, "lower precision"),
 ]

@@ -6,6 +6,8 @@ import torch
 
 from gapless.lessons.profiler_tour.functions import line_of
 
+from .profiler_tour_students import STUDENTS
+
 WORK = ("kernel", "memcpy", "memset")
 
 
@@ -107,11 +109,11 @@ def memory_inner_first(trace):
         ("size_increase_bytes", "self_size_increase_bytes", "allocation_bytes", "self_allocation_bytes"), 0))
     for event in trace.events:
         args = event.get("args", {})
-        if args.get("Device Type") != 1:
+        if event["name"] != "[memory]" or args.get("Device Type") != 1:
             continue
         prefix = "self_"
         for op in operators:
-            if op.thread == (str(event["pid"]), str(event["tid"])) and op.start_us <= event["ts"] <= op.end_us:
+            if op.thread == (str(event["pid"]), str(event["tid"])) and op.start_us <= event["ts"] < op.end_us:
                 for kind in dict.fromkeys((prefix, "")):
                     rows[op.name][f"{kind}size_increase_bytes"] += args["Bytes"]
                     rows[op.name][f"{kind}allocation_bytes"] += max(0, args["Bytes"])
@@ -135,8 +137,10 @@ def source_by_shortest_frame(trace, kernel_name):
 
 def idle_by_longest_gap(trace):
     """A loader leaves one long gap between two launches in each step."""
-    launches = [s.start_us for s in trace.spans if s.category == "runtime" and "Launch" in s.name]
-    step_us = steps_of(trace)[-1].end_us - steps_of(trace)[-1].start_us
+    steps = steps_of(trace)
+    launches = [steps[0].start_us] + [s.start_us for s in trace.spans if s.category == "runtime" and "Launch" in s.name
+                                      and steps[0].start_us <= s.start_us < steps[-1].end_us]
+    step_us = steps[-1].end_us - steps[-1].start_us
     if max(b - a for a, b in zip(launches, launches[1:])) > 0.4 * step_us:
         return "slow loader"
     fills = sum(s.duration_ms for s in kernels_of(trace) if s.args["blocks per SM"] >= 1)
@@ -362,7 +366,7 @@ WRONG = [
     ("gpu_utilization", durations_added, "Durations were added up"),
     ("gpu_utilization", host_steps_only, "the steps' time ends with the later of both"),
     ("gpu_utilization", copies_counted, "Copies do not count"),
-    ("gpu_utilization", from_the_first_kernel, "The steps begin before the first kernel"),
+    ("gpu_utilization", from_the_first_kernel, "divide by the steps' time, to which the idle time before the first kernel"),
     ("gpu_utilization", from_before_the_steps, "only what lies within the steps' time counts"),
     ("gpu_utilization", lambda trace: None, "It returned nothing: is there a `return`?"),
     ("gpu_utilization", zero_without_kernels, "None says that there is nothing to tell"),
@@ -377,10 +381,10 @@ WRONG = [
     ("achieved_occupancy", occupancy_over_the_steps, "Idle time does not count here"),
     ("achieved_occupancy", occupancy_silent_as_zero, "were counted as 0"),
     ("achieved_occupancy", lambda trace: (occupancy_with_torch(trace) or 0) * 100, "whole per cent"),
-    ("choose_batch_size", largest_that_fits, "reaches 9"),
+    ("choose_batch_size", largest_that_fits, "It is the largest that fits"),
     ("choose_batch_size", fastest, "It is the fastest, but"),
-    ("choose_batch_size", until_the_memory_ends, "Samples by batch size"),
-    ("choose_batch_size", first_that_comes_near, "of the best already"),
+    ("choose_batch_size", until_the_memory_ends, "The search ended at the first batch that does not fit"),
+    ("choose_batch_size", first_that_comes_near, "The first candidate that is near enough was taken"),
     ("choose_batch_size", out_of_memory_ignored, "OutOfMemoryError"),
     ("choose_batch_size", lambda measure, candidates: measure(100_000), "none of the candidates"),
     ("top_operators", total_as_self, "Self time is of what the operator launched itself"),
@@ -403,8 +407,9 @@ WRONG = [
     ("source_of", own_thread_only, "from a thread without Python frames"),
     ("source_of", unlaunched_as_none, "leave it out"),
     ("source_of", lambda trace, kernel_name: [], "Return a dict"),
-    ("why_idle", by_label, "launches as fast as it can"),
-    ("why_idle", by_any_operator, "an operator that launches nothing is no work for it"),
-    ("why_idle", lambda trace: "small batch", "The evidence"),
+    ("why_idle", by_label, "is no evidence, every loop over a `DataLoader` has it"),
+    ("why_idle", by_any_operator, "is no work for the GPU: only operators with a launch count"),
+    ("why_idle", lambda trace: "small batch", "It is always the same answer"),
     ("why_idle", lambda trace: "bad luck", "Return one of"),
+    *STUDENTS,
 ]

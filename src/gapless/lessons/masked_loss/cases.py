@@ -12,58 +12,108 @@ from ... import vgpu
 from ...course.evidence import Case
 from ...course.exercise import Trial
 from ...course.stage import Given
+from ...course.variants import CONTIGUOUS, DTYPES, covering, varied
 from ...vgpu import Assumptions
 from .functions import BACKGROUND, CLASSES, IGNORE
 from .workload import size_for
 
-SHAPES = ((2, 5, 7), (1, 16, 16), (3, 8, 1), (4, 1, 9))
+SHAPES = ((2, 5, 7), (1, 16, 16), (3, 8, 1), (4, 1, 9), (1, 1, 1), (2, 6, 5))
+LAYOUTS = (CONTIGUOUS, "transposed", "strided")
+MANY = 21  # another number of classes than the course's
+
+# Labels …, in the words of a case's name.
+RANDOM, MANY_CLASSES, IGNORED, ONE_CLASS, NEARLY, ONE_VALID, ALL_BACKGROUND, NO_BACKGROUND = LABEL_KINDS = (
+    "random labels", f"labels of {MANY} classes", "all ignored", "one class everywhere", "one pixel of another class",
+    "one pixel valid", "background everywhere", "no background")
+# Mixed labels that are the same in some way: what two of them look like on 2×6×5.
+BY_IMAGE, BY_ROW, BY_COLUMN, BALANCED, AND_IGNORED = MIXED_KINDS = (
+    "each image of a class of its own", "each row of a class of its own", "each column of a class of its own",
+    "labels whose mean is the first label", "one class, and ignored pixels")
 
 
 def _random_labels(rng: np.random.Generator, shape, low=IGNORE, high=CLASSES) -> np.ndarray:
     return rng.integers(low, high, size=shape, dtype=np.int64)
 
 
-def _label_sets(rng: np.random.Generator, high=CLASSES) -> list[tuple[str, np.ndarray]]:
-    shape = (2, 6, 5)
+def _labels(rng: np.random.Generator, shape: tuple[int, ...], kind: str) -> np.ndarray:
     one = int(rng.integers(0, BACKGROUND))
-    nearly = np.full(shape, one, dtype=np.int64)
-    nearly[-1, -1, -1] = (one + 1) % BACKGROUND
-    return [
-        *((f"random {'×'.join(map(str, s))}", _random_labels(rng, s, high=high)) for s in SHAPES),
-        ("all ignored", np.full(shape, IGNORE, dtype=np.int64)),
-        ("one class everywhere", np.full(shape, one, dtype=np.int64)),
-        ("one pixel of another class", nearly),
-        ("one pixel valid", np.where(np.arange(60).reshape(shape) == rng.integers(60), one, IGNORE)),
-    ]
+    if kind in (RANDOM, MANY_CLASSES):
+        return _random_labels(rng, shape, high=CLASSES if kind == RANDOM else MANY)
+    if kind == NO_BACKGROUND:
+        return _random_labels(rng, shape, high=BACKGROUND)
+    if kind in MIXED_KINDS:
+        return _mixed(rng, shape, kind)
+    found = np.full(shape, {IGNORED: IGNORE, ONE_VALID: IGNORE, ALL_BACKGROUND: BACKGROUND}.get(kind, one), dtype=np.int64)
+    if kind in (NEARLY, ONE_VALID):
+        found.flat[rng.integers(found.size)] = (one + 1) % BACKGROUND
+    return found
+
+
+def _mixed(rng: np.random.Generator, shape: tuple[int, ...], kind: str) -> np.ndarray:
+    if kind == BALANCED:
+        found = np.full(shape, int(rng.integers(2, BACKGROUND - 2)), dtype=np.int64)
+        found.flat[1], found.flat[2] = found.flat[0] + 1, found.flat[0] - 1
+        return found
+    if kind == AND_IGNORED:
+        return np.where(rng.random(shape) < 0.3, IGNORE, int(rng.integers(0, BACKGROUND)))
+    axis = {BY_IMAGE: 0, BY_ROW: 1, BY_COLUMN: 2}[kind]
+    classes = np.arange(shape[axis]) % 2 + int(rng.integers(0, BACKGROUND - 1))
+    return np.broadcast_to(classes.reshape([-1 if i == axis else 1 for i in range(3)]), shape).astype(np.int64)
+
+
+def _name(shape: tuple[int, ...], kind: str) -> str:
+    return f"{kind}, {'×'.join(map(str, shape))}"
 
 
 def background_cases(seed: int) -> list[Case]:
     rng = np.random.default_rng(seed)
-    background = np.full((2, 3, 4), BACKGROUND, dtype=np.int64)
-    return [Case(name, {"target": labels})
-            for name, labels in [*_label_sets(rng), ("background everywhere", background)]]
+    return [varied(Case(_name(pick["shape"], pick["labels"]), {"target": _labels(rng, pick["shape"], pick["labels"])}),
+                   layout=pick["layout"])
+            for pick in covering(rng, labels=LABEL_KINDS, shape=SHAPES, layout=LAYOUTS)]
+
+
+LOSSES = {"an ordinary loss": None, "a loss that is nan": np.nan, "an infinite loss": np.inf, "a loss of 0": 0.0,
+          "a negative loss": -1.5}
 
 
 def uniform_cases(seed: int) -> list[Case]:
+    """Every kind of label, and every kind of loss with labels that are all the same."""
     rng = np.random.default_rng(seed)
-    return [Case(name, {"loss": np.array(rng.uniform(0.5, 3.0), dtype=np.float32), "target": labels}, needs_grad=("loss",))
-            for name, labels in _label_sets(rng, high=BACKGROUND)]
+    picks = covering(rng, labels=LABEL_KINDS, shape=SHAPES, layout=LAYOUTS, dtype=DTYPES)
+    picks += [{**pick, "shape": (2, 6, 5)} for pick in covering(rng, labels=MIXED_KINDS, layout=LAYOUTS, dtype=DTYPES)]
+    picks += [{**pick, "labels": kind} for kind, pick in zip((ONE_CLASS, IGNORED, RANDOM, ONE_CLASS), covering(
+        rng, loss=list(LOSSES)[1:], shape=SHAPES[:4], layout=LAYOUTS, dtype=DTYPES))]
+    cases = []
+    for pick in picks:
+        kind = pick.get("loss", "an ordinary loss")
+        loss = np.array(rng.uniform(0.5, 3.0) if LOSSES[kind] is None else LOSSES[kind], dtype=np.float32)
+        name = _name(pick["shape"], pick["labels"]) + (f", {kind}" if "loss" in pick else "")
+        cases.append(varied(Case(name, {"loss": loss, "target": _labels(rng, pick["shape"], pick["labels"])},
+                                 needs_grad=("loss",)), pick["dtype"], pick["layout"]))
+    return cases
+
+
+SCALES = {"": 2.0, ", large logits": 30.0, ", all logits alike": 0.0}
 
 
 def cross_entropy_cases(seed: int) -> list[Case]:
     rng = np.random.default_rng(seed)
     cases = []
-    for name, labels in _label_sets(rng, high=BACKGROUND):
-        batch, *plane = labels.shape
-        pred = rng.normal(0, 2, size=(batch, CLASSES, *plane)).astype(np.float32)
-        cases.append(Case(name, {"pred": pred, "target": labels}, needs_grad=("pred",)))
+    for pick in covering(rng, labels=LABEL_KINDS, shape=SHAPES, layout=(*LAYOUTS, "channels_last"), dtype=DTYPES,
+                         scale=list(SCALES)):
+        batch, *plane = pick["shape"]
+        classes = MANY if pick["labels"] == MANY_CLASSES else CLASSES
+        pred = rng.normal(0, 1, size=(batch, classes, *plane)) * SCALES[pick["scale"]]
+        case = Case(_name(pick["shape"], pick["labels"]) + pick["scale"],
+                    {"pred": pred.astype(np.float32), "target": _labels(rng, pick["shape"], pick["labels"])},
+                    needs_grad=("pred",))
+        cases.append(varied(case, pick["dtype"], pick["layout"]))
     return cases
 
 
 def head_cases(seed: int) -> list[Case]:
     rng = np.random.default_rng(seed)
-    cases = []
-    for name, rows, width, vocabulary, valid, max_valid, at in (
+    kinds = (
         ("fewer valid rows than max_valid", 40, 8, 50, 5, 9, None),
         # Where padding often points to: a row that must not count twice.
         ("fewer valid rows than max_valid, the first and the last among them", 26, 6, 19, 2, 7, [0, 25]),
@@ -71,15 +121,23 @@ def head_cases(seed: int) -> list[Case]:
         ("one row valid", 17, 4, 11, 1, 4, None),
         ("no row valid", 24, 8, 20, 0, 6, None),
         ("every row valid", 9, 5, 13, 9, 9, None),
-    ):
+        ("one row in all", 1, 3, 7, 1, 1, None),
+        ("fewer valid rows than max_valid, the first among them", 31, 7, 23, 3, 8, [0, 11, 17]),
+    )
+    cases = []
+    for pick in covering(rng, kind=kinds, layout=LAYOUTS, dtype=DTYPES):
+        name, rows, width, vocabulary, valid, max_valid, at = pick["kind"]
         target = np.full(rows, IGNORE, dtype=np.int64)
         chosen = at if at is not None else rng.choice(rows, size=valid, replace=False)
         target[chosen] = rng.integers(0, vocabulary, size=valid)
-        cases.append(Case(name, {
+        if valid > 1:
+            target[chosen[0]] = 0  # a label like any other
+        case = Case(name, {
             "hidden": rng.normal(size=(rows, width)).astype(np.float32),
             "head": rng.normal(size=(vocabulary, width)).astype(np.float32),
             "target": target,
-        }, {"max_valid": max_valid}, needs_grad=("hidden", "head")))
+        }, {"max_valid": max_valid}, needs_grad=("hidden", "head"))
+        cases.append(varied(case, pick["dtype"], pick["layout"]))
     return cases
 
 

@@ -11,7 +11,8 @@ from collections.abc import Callable
 import torch
 
 from ...course.exercise import Exercise, Lesson, Program
-from . import cases, functions
+from . import cases, explain, functions, mistakes
+from .quick import QUICK
 from .stage import names
 from .workload import ARTICLE_SIZE, LABELS, LossParts, size_for, training_step
 
@@ -22,6 +23,8 @@ EXERCISES = (
         name="ignore_background",
         slow=functions.ignore_background,
         cases=cases.background_cases,
+        mistakes=mistakes.BACKGROUND_MISTAKES,
+        explain=explain.background,
         full=cases.full_background,
         trial=cases.BACKGROUND_TRIAL,
         busy_ms=100.0,
@@ -42,6 +45,8 @@ EXERCISES = (
         name="zero_if_uniform",
         slow=functions.zero_if_uniform,
         cases=cases.uniform_cases,
+        mistakes=mistakes.UNIFORM_MISTAKES,
+        explain=explain.uniform,
         full=cases.full_uniform,
         trial=cases.UNIFORM_TRIAL,
         busy_ms=100.0,
@@ -62,6 +67,8 @@ EXERCISES = (
         name="masked_cross_entropy",
         slow=functions.masked_cross_entropy,
         cases=cases.cross_entropy_cases,
+        mistakes=mistakes.ENTROPY_MISTAKES,
+        explain=explain.entropy,
         full=cases.full_cross_entropy,
         trial=cases.CROSS_ENTROPY_TRIAL,
         points={"values": 2, "syncs": 2, "step_time": 2},
@@ -79,6 +86,8 @@ EXERCISES = (
         name="sparse_head_loss",
         slow=functions.sparse_head_loss,
         cases=cases.head_cases,
+        mistakes=mistakes.HEAD_MISTAKES,
+        explain=explain.head,
         full=cases.full_head,
         trial=cases.HEAD_TRIAL,
         points={"values": 2, "step_time": 3},
@@ -134,4 +143,5 @@ LESSON = Lesson(
     size=size_in_words,
     article="A10G, PyTorch 2.0",
     assumptions=LABELS,
+    quick=QUICK,
 )

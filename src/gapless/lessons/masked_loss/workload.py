@@ -98,7 +98,7 @@ def training_step(loss: Callable, device: torch.device, size: Size | None = None
     torch.manual_seed(0)
     network = make_network().to(device)
     optimizer = torch.optim.SGD(network.parameters(), lr=0.001, momentum=0.9)
-    images, labels = make_batch(size, values=not _shape_only(device))
+    images, labels = make_batch(size, values=not shape_only(device))
 
     def step():
         x = images.to(device, non_blocking=True)
@@ -110,5 +110,6 @@ def training_step(loss: Callable, device: torch.device, size: Size | None = None
     return step
 
 
-def _shape_only(device: torch.device) -> bool:
+def shape_only(device: torch.device) -> bool:
+    """Whether tensors made on ``device`` now have no values."""
     return device.type == "vgpu" and vgpu.is_shape_only()

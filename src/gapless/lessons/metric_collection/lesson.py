@@ -11,9 +11,10 @@ from collections.abc import Callable
 import torch
 
 from ...course.exercise import Exercise, Lesson, Program
-from . import cases, explain, functions, stage
+from . import cases, explain, functions, mistakes, stage
 from .functions import torchmetrics
-from .workload import LABELS, TrainingMetrics, size_in_words, training_step
+from .quick import QUICK
+from .workload import LABELS, SMALL_SIZE, TrainingMetrics, size_in_words, training_step
 
 MADE_ON_THE_HOST = ("TorchMetrics makes a tensor of a Python number on the host and copies it to the metric's device, as "
                     "`torch.tensor(…, device=…)` and `new_tensor` do")
@@ -26,13 +27,14 @@ EXERCISES = (
         ask=stage.ask_update_loss,
         trial=cases.LOSS_TRIAL,
         busy_ms=40.0,
+        mistakes=mistakes.UPDATE_LOSS,
         explain=explain.update_loss,
         points={"values": 2, "syncs": 2},
         max_syncs=2,
         advice={
             "to": f"{MADE_ON_THE_HOST}. Fill a tensor on the device instead: then the number goes along with the kernel",
-            "item": "two of these are the NaN check's: that is the next exercise, and they may stay. Any other turns a "
-                    "tensor into a Python number",
+            "item": "two of these are the NaN check's: that is the next exercise, and they may stay. Any other makes a "
+                    "Python number of a tensor (`.item()`, `float()`, `if`)",
         },
         assumptions=LABELS,
         hints=(
@@ -52,7 +54,11 @@ EXERCISES = (
         ask=stage.ask_suppress,
         trial=cases.AGGREGATOR_TRIAL,
         busy_ms=40.0,
+        mistakes=mistakes.SUPPRESS,
         explain=explain.suppress,
+        advice={"item": "this is the NaN check, which asks the device for a truth value. `nan_strategy=\"ignore\"`, "
+                        "\"warn\" or a "
+                        "number still ask; only another method in the place of `_cast_and_nan_check_input` does not"},
         points={"values": 2, "syncs": 2, "host_time": 1},
         max_time_ratio={"host_time": 0.25},
         assumptions=LABELS,
@@ -64,7 +70,7 @@ EXERCISES = (
             "weight. `nan_strategy=\"disable\"` is not the way: try it on values 1, 2, 3 with weights 1, 0, 0.",
             "Return a class that inherits from `MetricClass` and overrides the method: make a tensor of `x` if it is "
             "none (`torch.as_tensor(x, dtype=self.dtype, device=self.device)`), the same for the weight, ones like `x` "
-            "where there is no weight; return both `.to(self.dtype)`, and ask nothing.",
+            "where there is no weight; return both, and ask nothing.",
         ),
     ),
     Exercise(
@@ -74,6 +80,7 @@ EXERCISES = (
         ask=stage.ask_collect,
         trial=cases.BATCH_TRIAL,
         on_device=True,
+        mistakes=mistakes.COLLECT,
         explain=explain.averages,
         relative_tolerance=1e-5,
         absolute_tolerance=1e-6,
@@ -90,8 +97,8 @@ EXERCISES = (
         assumptions=LABELS,
         hints=(
             "All four metrics count the same four things: true and false positives and negatives of each class. How "
-            "often does your function count them for one batch? And who reads the value that `metric(output, target)` "
-            "returns?",
+            "often does your function count them for one batch? And is the value that `metric(output, target)` returns used "
+            "anywhere?",
             "`MetricCollection` takes a dict of metrics and keeps one state for those that count the same, but only in "
             "`update`: calling the collection (its `forward`) still goes through every metric.",
             "Inside `with outputs[0].device:` make the metrics as before; then "
@@ -107,7 +114,8 @@ EXERCISES = (
         ask=stage.ask_step_time,
         trial=cases.TIME_TRIAL,
         busy_ms=40.0,
-        truth_on_device=True,
+        mistakes=mistakes.STEP_TIME,
+        explain=explain.step_time,
         points={"values": 2, "syncs": 2},
         advice={
             "to": f"{MADE_ON_THE_HOST}. Either the state stays on the CPU, or the update is given what a kernel takes along "
@@ -117,7 +125,7 @@ EXERCISES = (
         },
         assumptions=LABELS,
         hints=(
-            "The step time is measured on the host, and its mean is read on the host. What has the device to do with "
+            "The step time is measured on the host, and its mean is read on the host. What does the device have to do with "
             "it?",
             "A metric on the CPU waits for nothing. Under DDP its `compute` gathers the state of all processes; over a "
             "group that serves GPUs alone that is an error. Look at the arguments that every metric takes: which of "
@@ -135,6 +143,7 @@ EXERCISES = (
         trial=cases.EVALUATION_TRIAL,
         on_device=True,
         busy_ms=40.0,
+        mistakes=mistakes.EVALUATE,
         explain=explain.averages,
         relative_tolerance=1e-5,
         absolute_tolerance=1e-6,
@@ -148,8 +157,8 @@ EXERCISES = (
         },
         assumptions=LABELS,
         hints=(
-            "Three causes, each four times a batch. Share the state first. Then take one cause after the other: who "
-            "needs `unique`, who needs an index with a mask, who needs `bincount`?",
+            "Three causes, each four times a batch. Share the state first. Then take one cause after the other: what is "
+            "`unique` for, what is indexing with a mask for, what is `bincount` for?",
             "`unique` only validates: `validate_args=False`, or give the logits instead of integers. The mask is "
             "`ignore_index`: put what is ignored into a class of its own, and drop that class from the counts. "
             "`bincount` reads back its largest value to know its length; `scatter_add_` into a tensor of zeros whose "
@@ -169,25 +178,26 @@ EXERCISES = (
 
 
 def programs(fixed: dict[str, Callable]) -> list[Program]:
-    """The training step without metrics, with them as first written, then with one fix after another. A step holds the
-    updates; computing, printing and resetting come once in a hundred steps, and are left out."""
+    """The training step without metrics, with them as first written, then with one fix after another, at a batch so small
+    that metrics cost a tenth of it. A step holds the updates; computing, printing and resetting come once in a hundred
+    steps, and are left out."""
 
     def program(name: str, article: str, **parts) -> Program:
         def make_step(device: torch.device):
             if "suppress" in parts:
-                own = type("MeanMetric", (torchmetrics().MeanMetric,), {})  # a decorator may change the class it is given
+                own = type("MeanMetric", (torchmetrics().MeanMetric,), {})  # a wrong decorator may change it
                 mean_class = parts["suppress"](own)
             else:
                 mean_class = None
             metrics = TrainingMetrics(device, parts.get("update_loss"), mean_class, parts.get("shared", False))
-            return training_step(device, metrics)
+            return training_step(device, metrics, SMALL_SIZE)
 
         return Program(name, make_step, article, LABELS)
 
     weight = {"update_loss": fixed["update_loss"]}
     unchecked = {**weight, "suppress": fixed["suppress_nan_check"]}
     return [
-        Program("no metrics", training_step, "the reference", LABELS),
+        Program("no metrics", lambda device: training_step(device, size=SMALL_SIZE), "the reference", LABELS),
         program("metrics as first written", "nearly 10 % slower; eight syncs a step"),
         program("the weight made on the device", "one copy less", **weight),
         program("no NaN check", "back at the reference", **unchecked),
@@ -201,8 +211,9 @@ LESSON = Lesson(
     exercises={exercise.name: exercise for exercise in EXERCISES},
     names=stage.names,
     programs=programs,
+    quick=QUICK,
     size=size_in_words,
-    article="A40, PyTorch 2.5.1, TorchMetrics 1.6.1",
+    article="batch 128, A40, PyTorch 2.5.1, TorchMetrics 1.6.1",
     assumptions=LABELS,
     packages=("torchmetrics", "torchvision", "lightning_utilities", "packaging", "typing_extensions", "PIL"),
 )

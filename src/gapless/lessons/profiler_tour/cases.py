@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 
 import numpy as np
 
@@ -10,6 +11,8 @@ from ... import vgpu
 from ...course.evidence import Case
 from ...evidence import views
 from ...evidence.trace import Trace
+from .disturbances import OCCUPANCY, TRAPS, early_work, together
+from .real import real_step
 from .right import ENOUGH
 from .traces import (
     BACKWARD,
@@ -36,6 +39,31 @@ def trace_of(case: Case) -> Trace:
     return Trace(case.options["events"])
 
 
+def _trapped(rng: np.random.Generator, make: Callable[[], list[dict]], without: tuple[Callable, ...] = ()
+             ) -> list[tuple[str, list[dict]]]:
+    """A trace with each of the traps, and one with all of them: (the case's name, events). ``without``: what this exercise's
+    text does not decide, and so does not ask."""
+    traps = tuple(trap for trap in TRAPS if trap.add not in without)
+    found = []
+    for trap in (*traps, together(traps)):
+        events = trap.add(rng, make())
+        name = f"a trace with {trap.name}" if trap in traps else trap.name
+        found.append((name, [events[i] for i in rng.permutation(len(events))]))
+    return found
+
+
+def _busy_cases(rng: np.random.Generator, without: tuple[Callable, ...] = ()) -> list[Case]:
+    """Of one stream or more, and of any number of steps."""
+
+    def make() -> list[dict]:
+        return busy_trace(rng, streams=int(rng.integers(1, 3)), copies=rng.random() < 0.5, late=rng.random() < 0.5,
+                          steps=int(rng.integers(2, 5)))
+
+    return [_trace_case("a single step", busy_trace(rng, steps=1, streams=2)),
+            _trace_case("five steps", busy_trace(rng, steps=5, late=True)),
+            *(_trace_case(name, events) for name, events in _trapped(rng, make, without))]
+
+
 def utilization_cases(seed: int) -> list[Case]:
     rng = np.random.default_rng(seed)
     return [
@@ -47,11 +75,12 @@ def utilization_cases(seed: int) -> list[Case]:
         _trace_case("a copy ends the last step", busy_trace(rng, ends_with_copy=True, streams=2)),
         _trace_case("a kernel runs on from before the first step", busy_trace(rng, running=True)),
         _trace_case("no kernel at all", host_trace(rng)),
+        *_busy_cases(rng),
+        _trace_case(REAL, real_step()),
     ]
 
 
-def efficiency_cases(seed: int) -> list[Case]:
-    rng = np.random.default_rng(seed)
+def _efficiency_cases(rng: np.random.Generator) -> list[Case]:
     return [
         _trace_case("one stream", busy_trace(rng)),
         _trace_case("copies, and work after the last step", busy_trace(rng, copies=True, late=True)),
@@ -62,61 +91,101 @@ def efficiency_cases(seed: int) -> list[Case]:
     ]
 
 
-def busy_sm_cases(seed: int) -> list[Case]:
-    rng = np.random.default_rng(seed + 1)
+def efficiency_cases(seed: int) -> list[Case]:
+    rng = np.random.default_rng(seed)
     running = busy_trace(rng, running=True)
-    return [*efficiency_cases(seed), _trace_case("a kernel runs on from before the first step", running)]
+    return [*_efficiency_cases(rng), _trace_case("a kernel runs on from before the first step", running),
+            _trace_case("a copy ends the last step", busy_trace(rng, ends_with_copy=True, streams=2)), *_busy_cases(rng),
+            _trace_case(REAL, real_step())]
+
+
+def occupancy_cases(seed: int) -> list[Case]:
+    rng = np.random.default_rng(seed)
+    zero = [{**event, "args": {**event["args"], OCCUPANCY: 0}} if event["cat"] == "kernel" else event
+            for event in busy_trace(rng)]
+    # The text asks for the mean over all kernels; the tools leave out those before the first step.
+    return [*_efficiency_cases(rng), *_busy_cases(rng, without=(early_work,)), _trace_case("every kernel tells 0", zero),
+            _trace_case(REAL, real_step())]
+
+
+def _launching(events: list[dict]) -> int:
+    """How many operators' names launched something: among the others the order is nobody's business."""
+    return sum(row.device_self_us > 0 for row in views.top_operators(Trace(events), None))
 
 
 def operator_cases(seed: int) -> list[Case]:
     rng = np.random.default_rng(seed)
 
-    def case(name: str, traps: Traps, k: int | None = None) -> Case:
-        events = training_trace(rng, traps)
-        # By default all that launched something: among the others the order is nobody's business.
-        launched = sum(row.device_self_us > 0 for row in views.top_operators(Trace(events), None))
-        return _trace_case(name, events, k=min(k or launched, launched))
+    def case(name: str, events: list[dict], k: int | None = None) -> Case:
+        launching = _launching(events)
+        return _trace_case(name, events, k=min(k or launching, launching))
+
+    def make() -> list[dict]:
+        return training_trace(rng, Traps(copies=True, own_thread_busy=rng.random() < 0.5), int(rng.integers(1, 3)))
 
     return [
-        case("forward only", Traps(backward=False), 3),
-        case("forward and backward", Traps(), 6),
-        case("with copies and memsets", Traps(copies=True, in_flight=True)),
-        case("the main thread is busy while the backward thread launches", Traps(own_thread_busy=True, copies=True)),
-        case("a labelled block launches something itself", Traps(outside=True)),
+        case("forward only", training_trace(rng, Traps(backward=False)), 3),
+        case("forward and backward", training_trace(rng, Traps()), 6),
+        case("with copies and memsets", training_trace(rng, Traps(copies=True, in_flight=True))),
+        case("the main thread is busy while the backward thread launches",
+             training_trace(rng, Traps(own_thread_busy=True, copies=True))),
+        case("a labelled block launches something itself", training_trace(rng, Traps(outside=True))),
+        *(case(name, events) for name, events in _trapped(rng, make)),
+        case(REAL, real_step(), 8),
     ]
 
 
 def memory_cases(seed: int) -> list[Case]:
     rng = np.random.default_rng(seed)
+
+    def make() -> list[dict]:
+        return training_trace(rng, Traps(outside=True), int(rng.integers(1, 3)))
+
     return [
         _trace_case("forward only", training_trace(rng, Traps(backward=False))),
         _trace_case("forward and backward", training_trace(rng)),
         _trace_case("frees outside operators, and the host's memory", training_trace(rng, Traps(outside=True))),
         _trace_case("the main thread is busy while the backward thread allocates",
                     training_trace(rng, Traps(own_thread_busy=True, outside=True))),
+        *(_trace_case(name, events) for name, events in _trapped(rng, make)),
     ]
 
 
 def source_cases(seed: int) -> list[Case]:
     rng = np.random.default_rng(seed)
+
+    def make() -> list[dict]:
+        return training_trace(rng, Traps(), 2)
+
     cases = []
     for name, traps, steps in (("forward only", Traps(backward=False), 3), ("forward and backward", Traps(), 2),
                                ("kernels launched before the recording", Traps(in_flight=True), 2),
                                ("a loader's thread", Traps(loader=True), 1),
                                ("a backward pass written in Python", Traps(python_backward=True), 2)):
         events = training_trace(rng, traps, steps)
-        threads = {event["args"]["correlation"]: event["tid"] for event in events if event["cat"] == "cuda_runtime"}
-        launched = [(event["name"], threads.get(event["args"]["correlation"])) for event in events
-                    if event["cat"] == "kernel"]
-        # The most frequent kernel of the backward pass, where there is one.
-        last = BACKWARD if traps.backward else MAIN
-        often = Counter(sorted(kernel for kernel, thread in launched if thread == last and kernel != "shared_kernel"))
-        for kernel in {kernel: None for kernel, _ in launched if kernel in ("shared_kernel", "own_backward_kernel")} \
-                | {often.most_common(1)[0][0]: None}:
+        for kernel in _telling_kernels(events, BACKWARD if traps.backward else MAIN):
             cases.append(_trace_case(f"{name}: {kernel}", events, kernel_name=kernel))
+    for name, events in _trapped(rng, make):
+        names = [event["name"] for event in events if event.get("cat") == "kernel"]
+        alike = [kernel for kernel in names if f"{kernel}_vectorized" in names]
+        cases.append(_trace_case(name, events, kernel_name=(alike or _telling_kernels(events, BACKWARD)[-1:])[0]))
     return cases
 
 
+def _telling_kernels(events: list[dict], thread: int) -> list[str]:
+    """The kernel that several lines launch, that of a backward pass in Python, and the most frequent of ``thread``'s: those
+    that there are."""
+    threads = {event["args"]["correlation"]: event["tid"] for event in events
+               if event.get("cat") in ("cuda_runtime", "cuda_driver")}
+    launched = [(event["name"], threads.get(event["args"]["correlation"])) for event in events
+                if event.get("cat") == "kernel"]
+    often = Counter(sorted(kernel for kernel, where in launched if where == thread
+                           and kernel not in ("shared_kernel", "empty_kernel", "next_kernel")))
+    found = {kernel: None for kernel, _ in launched if kernel in ("shared_kernel", "own_backward_kernel")}
+    return list(found | {often.most_common(1)[0][0]: None})
+
+
+REAL = "one step of a real distributed training (CUDA)"
 FULL_EARLY, MEMORY_ENDS = "the card is full early", "the memory ends before the gain does"
 CARDS = ("t4", "v100", "a10g", "a100", "h100", "h200")
 
@@ -130,7 +199,7 @@ def batch_cases(seed: int) -> list[Case]:
     def width(*widths):
         return int(rng.choice(widths))
 
-    cases, wanted = [], (
+    cases, wanted = [_batch_case(rng, EACH_RULE, *_table_of_rules(rng))], (
         (FULL_EARLY, lambda: (Network(int(rng.integers(5, 8)), width(768, 1024), 197, 30_000_000),
                                             pick("t4", "v100", "a10g"))),
         ("the host cannot keep up with a small batch", lambda: (
@@ -151,10 +220,56 @@ def batch_cases(seed: int) -> list[Case]:
             if _telling(table) and (None in table.values() or name != MEMORY_ENDS) \
                     and (len(_enough(table)) > 1 or name != FULL_EARLY):
                 break
-        order = _order(rng, table)
-        cases.append(Case(f"{name} ({vgpu.CARDS[card].name})", {}, {"candidates": order, "table": {
-            str(batch): table[batch] for batch in order}}))
-    return cases
+        cases.append(_batch_case(rng, f"{name} ({vgpu.CARDS[card].name})", table))
+    return [*cases, *(_batch_case(rng, name, table) for name, table in _drawn_tables(rng).items())]
+
+
+def _batch_case(rng: np.random.Generator, name: str, table: dict[int, dict | None], order: list[int] | None = None) -> Case:
+    order = order or _order(rng, table)
+    return Case(name, {}, {"candidates": order, "table": {str(batch): table[batch] for batch in order}})
+
+
+EACH_RULE = "many batches"
+STEADY, DIP, ONE_FITS, SLOW = ("each larger batch brings a "
+                               "few per cent", "a batch between them is slow", "only one batch fits",
+                               "steps of seconds")
+
+
+def _table_of_rules(rng: np.random.Generator) -> tuple[dict[int, dict | None], list[int]]:
+    """A table, and an order of its batches, for which each usual rule gives another batch."""
+    # batch: (throughput as a share of the best, GPU utilisation)
+    rows = {8: (0.30, 0.41), 12: (0.65, 0.62), 16: (0.80, 0.77), 18: (0.83, 0.9495), 20: (0.905, 0.93), 22: (0.93, 0.951),
+            24: (0.957, 0.942), 32: (0.992, 0.955), 40: (0.975, 0.96), 44: (0.98, 0.999), 48: (1.0, 0.97), 52: (0.94, 0.965),
+            56: (0.97, 0.952), 64: (0.96, 0.961), 80: (0.90, 0.958), 96: None}
+    unit, speed = int(rng.integers(1, 5)), float(rng.uniform(0.5, 4))
+    table = {unit * batch: None if row is None else {"step_ms": round(unit * batch / (speed * row[0]), 4),
+                                                     "gpu_utilization": row[1]} for batch, row in rows.items()}
+    first = [unit * batch for batch in (52, 56, 40, 96)]
+    return table, first + [int(batch) for batch in rng.permutation([batch for batch in table if batch not in first])]
+
+
+def _drawn_tables(rng: np.random.Generator) -> dict[str, dict[int, dict | None]]:
+    """Tables that no modelled card gives. None is within 0.5 % of the limit."""
+
+    def table(batches, speeds, none=()) -> dict[int, dict | None]:
+        return {batch: None if batch in none else {"step_ms": round(batch / speed, 4),
+                                                   "gpu_utilization": round(float(rng.uniform(0.6, 0.97)), 4)}
+                for batch, speed in zip(batches, speeds)}
+
+    gain = float(rng.uniform(1.02, 1.04))
+    # Gains below the limit each, that add up; the best is the last but one.
+    steady = [gain**step for step in range(7)] + [gain**5.5]
+    dip = [1.0, 1.6, 2.0, 1.5, 2.4, 2.7, 2.68]
+    while any(abs(speed / max(speeds) - ENOUGH) < 0.005 for speeds in (steady, dip) for speed in speeds):
+        gain = float(rng.uniform(1.02, 1.04))
+        steady = [gain**step for step in range(7)] + [gain**5.5]
+    scale = float(rng.uniform(0.5, 3))
+    return {
+        STEADY: table((8, 16, 24, 32, 48, 64, 96, 128), [scale * speed for speed in steady]),
+        DIP: table((8, 16, 24, 28, 32, 48, 64), [scale * speed for speed in dip]),
+        ONE_FITS: table((4, 8, 16), (1.0, 1.0, 1.0), none=(8, 16)),
+        SLOW: table((1, 2, 4, 8, 16), [speed / 1500 for speed in (1.0, 1.9, 3.1, 3.4, 3.45)], none=(16,)),
+    }
 
 
 def _order(rng: np.random.Generator, table: dict[int, dict | None]) -> list[int]:
@@ -204,4 +319,17 @@ def idle_cases(seed: int) -> list[Case]:
         card = cards[place % len(cards)]
         events = idle_program(rng, cause, card, **options)
         cases.append(_trace_case(f"program {number} on a {vgpu.CARDS[card].name}", events))
-    return cases
+
+    def make(*causes: str) -> list[dict]:
+        cause = str(rng.choice(causes))
+        events = idle_program(rng, cause, str(rng.choice(CARDS)), labelled=True, stacks=True, steps=int(rng.integers(1, 4)))
+        # How full an SM is says nothing of how many have a block.
+        low, high = (4, 14) if cause == SMALL_KERNELS else (55, 95)
+        return [{**event, "args": {**event["args"], OCCUPANCY: int(rng.integers(low, high))}}
+                if event.get("cat") == "kernel" else event for event in events]
+
+    # A loader that is taken for something else, and the other way round. Whether work before the steps counts the text
+    # leaves open.
+    trapped = [*_trapped(rng, lambda: make(SLOW_LOADER), without=(early_work,)),
+               *_trapped(rng, lambda: make(SMALL_BATCH, SMALL_KERNELS), without=(early_work,))]
+    return cases + [_trace_case(name, events) for name, events in trapped]

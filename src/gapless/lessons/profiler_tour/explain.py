@@ -1,161 +1,206 @@
-"""Why an answer in lesson 01 is wrong: the usual mistakes are computed, and recognised by what they give."""
+"""Why an answer in lesson 01 is wrong, where it is none of the known mistakes: by its form, by what the input has that the
+ones before had not, and by what was asked for."""
 
 from __future__ import annotations
 
 from ...course.evidence import Case
-from ...evidence import views
-from ...evidence.trace import Trace
-from .cases import trace_of
-from .right import WORK, idle_evidence, steps_of, steps_time
+from ...evidence.waits import source_line
+from .cases import REAL, STEADY, trace_of
+from .disturbances import trap_in
+from .right import MEMORY_FIELDS, idle_evidence
 from .traces import SLOW_LOADER, SMALL_BATCH, SMALL_KERNELS
 
-EARLY = "A kernel runs before the first step begins: only what lies within the steps' time counts."
+ROW = ("name", "calls", "device_self_us", "device_total_us")
+OF_CASE = {
+    "two streams at once": "Kernels run at the same time here: each moment counts once.",
+    "copies between the kernels": "Here copies run between the kernels, and they are none: only the steps' time goes on "
+                                  "with them.",
+    "short kernels while a long one runs on another stream": "Here a kernel starts and ends while a longer one runs: what "
+                                                             "starts last need not end last.",
+    "the GPU works on after the last step": "Here the GPU works on after the last step on the host: the steps' time ends "
+                                            "with the later of both.",
+    "a copy ends the last step": "Here a copy is the GPU's last work: it is no kernel, but the steps' time goes on until "
+                                 "it ends.",
+    "a kernel runs on from before the first step": "Here a kernel was running before the first step: it counts from the "
+                                                   "step's start.",
+    "some kernels do not tell": "Some kernels have no such value in their `args`.",
+    "every kernel tells 0": "Every kernel tells its value here, and it is 0: the mean is 0.0, and None would say that "
+                            "there is nothing to tell.",
+    "a single step": "This trace has one step.",
+    "five steps": "This trace has five steps: their number is not always 3.",
+    "with copies and memsets": "Copies and memsets are the GPU's work too; and kernels launched before the recording have "
+                               "no call in the trace.",
+    STEADY: "Each batch is a few per cent faster than the one before, and together that is a lot: compare with the best of "
+            "all.",
+    REAL: "This one is real: nested operators, a backward pass on a thread of its own, kernels on several streams at once. "
+          "`from gapless.lessons.profiler_tour.real import real_trace` gives it.",
+}
 
 
-def _near(found, value) -> bool:
-    return isinstance(found, float | int) and value is not None and abs(found - value) <= 1e-4 * max(abs(value), 1e-9)
+_MEANS = {
+    "size_increase_bytes": "A size increase is what was allocated minus what was freed, inner operators included.",
+    "self_size_increase_bytes": "It is what was allocated minus what was freed, by the innermost operator around the "
+                                "moment alone.",
+    "allocation_bytes": "An allocation size counts allocations alone, inner operators included: leave out changes below 0.",
+    "self_allocation_bytes": "It counts allocations alone, and only for the innermost operator around the moment.",
+}
 
 
-def _say(found, suspects: list[tuple[object, str]], otherwise: str) -> str:
-    return next((text for value, text in suspects if _near(found, value)), otherwise)
+def _of_case(case: Case) -> str:
+    """What this input has that those before had not."""
+    trap = trap_in(case.name)
+    text = trap.why if trap is not None else OF_CASE.get(case.name, "")
+    return f"{text} " if text else ""
 
 
-def utilization(case: Case, found, wanted) -> str:
-    trace = trace_of(case)
-    kernels = [span for span in trace.spans if span.category == "kernel"]
-    if not kernels:
-        return "The trace has no kernel: None says that there is nothing to tell."
-    work = [span for span in trace.spans if span.category in WORK]
-    (start_us, end_us), steps = steps_time(trace), steps_of(trace)
-    union_us = wanted * (end_us - start_us)
-    sum_us = sum(span.end_us - span.start_us for span in kernels)
-    extent_us = max(span.end_us for span in kernels) - kernels[0].start_us
-    host_us = steps[-1].end_us - start_us
-    inside_us = sum(max(0.0, min(s.end_us, steps[-1].end_us) - s.start_us) for s in kernels)
-    before_us = max(0.0, start_us - min(s.start_us for s in kernels))
-    with_copies = views.gpu_utilization(Trace([{**event, "cat": "kernel"} if event["cat"] in ("gpu_memcpy", "gpu_memset")
-                                               else event for event in case.options["events"]]))
-    return _say(found, [
-        (union_us / extent_us, "The steps begin before the first kernel: divide by the steps' time."),
-        (sum_us / (end_us - start_us), "Durations were added up: kernels that run at the same time count once. Merge the "
-                                       "intervals first."),
-        (sum_us / extent_us, "Kernels that run at the same time count once, and the idle time before the first and after "
-                             "the last kernel belongs to the steps too."),
-        ((union_us + before_us) / (end_us - start_us), EARLY),
-        (union_us / host_us, "The host's steps end before the GPU's work: the steps' time ends with the later of both."),
-        (inside_us / host_us, "Kernels that run on after the last step were cut off: the steps' time goes on with them."),
-        (with_copies, "Copies do not count as kernels."),
-        (sum(s.end_us - s.start_us for s in work) / (end_us - start_us), "Copies do not count as kernels."),
-        (100 * wanted, "A share is between 0 and 1."),
-    ], "Print the merged intervals and the two ends of the steps' time for the trace of the lesson, and compare with the "
-       "timeline picture.")
+def _is_number(value) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def efficiency(case: Case, found, wanted) -> str:
-    trace = trace_of(case)
-    kernels = [span for span in trace.spans if span.category == "kernel"]
-    told = [span for span in kernels if "blocks per SM" in span.args]
+def _share(case: Case, found, wanted, otherwise: str) -> str | None:
     if wanted is None:
-        return "No kernel tells its blocks per SM: None says so."
-    (start_us, end_us), each = steps_time(trace), [(s.args["blocks per SM"], s.end_us - s.start_us) for s in told]
-    before_us = sum(min(s.args["blocks per SM"], 1) * max(0.0, start_us - s.start_us) for s in told)
-    return _say(found, [
-        (sum(min(b, 1) for b, _ in each) / len(each), "That is the plain mean: a kernel of 2 µs counts as much as one of "
-                                                      "2 ms. Weight by time."),
-        (sum(min(b, 1) * us for b, us in each) / sum(us for _, us in each),
-         "That is the mean over the kernels' time. Idle time counts here, as 0: divide by the steps' time."),
-        (sum(min(b, 1) * us for b, us in each) / (end_us - start_us),
-         "Kernels run at the same time in this trace: add their blocks per SM first, then take at most 1 of the sum."),
-        (wanted + before_us / (end_us - start_us), EARLY),
-        (sum(b * us for b, us in each) / (end_us - start_us), "No SM is more than busy: at most 1 at any moment."),
-        (100 * wanted, "A share is between 0 and 1."),
-    ], "Cut the steps' time at every begin and end of a kernel. Between two cuts nothing changes: add up the blocks per "
-       "SM of the kernels running, at most 1, times the length.")
+        return "There is no kernel with such a value in this trace: None says so."
+    if found is None:
+        return _of_case(case) or None
+    if not _is_number(found):
+        return "Return one number, a share between 0 and 1."
+    if found < -1e-9:
+        return (f"{_of_case(case)}A share below 0: some end comes before its start, or the subtraction is the wrong way "
+                "round.")
+    text = _of_case(case)
+    if found > 1 + 1e-9:
+        text += "A share above 1 counts something twice, or is in another unit. "
+    return text + otherwise
 
 
-def occupancy(case: Case, found, wanted) -> str:
-    if wanted is None:
-        return "No kernel tells its occupancy: None says so."
-    trace = trace_of(case)
-    told = [(s.args["est. achieved occupancy %"] / 100, s.end_us - s.start_us) for s in trace.spans
-            if s.category == "kernel" and "est. achieved occupancy %" in s.args]
-    start_us, end_us = steps_time(trace)
-    weighted = sum(o * us for o, us in told)
-    return _say(found, [
-        (sum(o for o, _ in told) / len(told), "That is the plain mean: weight each kernel by its duration."),
-        (100 * wanted, "The trace has whole per cent; a share is between 0 and 1."),
-        (weighted / (end_us - start_us), "Idle time does not count here: divide by the time of the kernels."),
-        (weighted / sum(s.end_us - s.start_us for s in trace.spans if s.category == "kernel"),
-         "Kernels that do not tell their occupancy were counted as 0: leave them out, their time too."),
-    ], "Sum of occupancy times duration, by the sum of the durations, over the kernels that tell.")
+def utilization(case: Case, found, wanted) -> str | None:
+    return _share(case, found, wanted, "Print the merged intervals and the two ends of the steps' time for the trace of "
+                                       "the lesson, and compare with the timeline picture.")
+
+
+def efficiency(case: Case, found, wanted) -> str | None:
+    return _share(case, found, wanted, "Cut the steps' time at every start and end of a kernel. Between two cuts nothing "
+                                       "changes: add up the blocks per SM of the kernels running, at most 1, times the "
+                                       "length.")
+
+
+def occupancy(case: Case, found, wanted) -> str | None:
+    return _share(case, found, wanted, "Sum of occupancy times duration, by the sum of the durations, over the kernels "
+                                       "that tell.")
 
 
 def operators(case: Case, found, wanted) -> str:
-    if not isinstance(found, list) or not all(isinstance(row, dict) and "device_self_us" in row for row in found):
-        return "Return a list of dicts with name, calls, device_self_us and device_total_us."
+    if isinstance(found, dict):
+        return f"Return a list of dicts, not a dict: one row for each name, with {', '.join(ROW)}."
+    if not isinstance(found, list):
+        return f"Return a list of dicts with {', '.join(ROW)}."
+    if found and not all(isinstance(row, dict) for row in found):
+        return (f"Return a list of dicts with {', '.join(ROW)}: `{{\"name\": name, \"calls\": calls, …}}`. Each entry here "
+                f"is a {type(found[0]).__name__}.")
+    missing = [key for key in ROW if any(key not in row for row in found)]
+    if missing:
+        return f"Return a list of dicts with {', '.join(ROW)}: {missing[0]} is missing."
     if len(found) > case.options["k"]:
-        return "Return the first k rows alone."
+        return f"Return the first k rows alone. {_of_case(case)}"
     own = [row["device_self_us"] for row in found]
-    if all(isinstance(us, float | int) for us in own) and own != sorted(own, reverse=True):
-        return "The largest `device_self_us` comes first."
-    table = {row.name: row for row in views.top_operators(trace_of(case), None)}
-    bare = Trace([event for event in case.options["events"] if event["cat"] not in ("gpu_memcpy", "gpu_memset")])
-    kernels_only = {row.name: row for row in views.top_operators(bare, None)}
-    for row in found:
-        right = table.get(str(row.get("name")))
-        if right is None:
-            return "A block of `record_function` is no operator: its category is annotation."
-        if _near(row["device_self_us"], right.device_total_us) and not _near(right.device_self_us, right.device_total_us):
-            return "Self time is of what the operator launched itself: the work of an inner operator is the inner one's."
-        if not _near(row["device_self_us"], right.device_self_us) \
-                and _near(row["device_self_us"], kernels_only[right.name].device_self_us):
-            return "Copies and memsets are the GPU's work too: they count like kernels."
-    return ("From a kernel (or copy, or memset) to the runtime call with the same correlation, and to the operators around "
-            "that call on its own thread. The operator is long over when the kernel runs.")
+    if all(map(_is_number, own)) and own != sorted(own, reverse=True):
+        return f"The largest `device_self_us` comes first. {_of_case(case)}"
+    names = [row["name"] for row in found]
+    if len(set(map(str, names))) < len(names):
+        return "A name has several rows: one row for each name, with the sums over all its calls."
+    by_name = {row["name"]: row for row in wanted}
+    rows = [(row, by_name[row["name"]]) for row in found if row["name"] in by_name]
+
+    def off(key: str) -> bool:
+        return any(not _is_number(row[key]) or abs(row[key] - right[key]) > 1e-3 + 1e-4 * right[key] for row, right in rows)
+
+    wrong = [key for key in ROW[1:] if off(key)]
+    where = ""
+    if wrong == ["calls"]:
+        where = "Only `calls` is wrong: how often the operator ran, whether it launched something or not. "
+    elif wrong == ["device_total_us"]:
+        where = ("Only the total is wrong: it counts for *every* operator around the call, whatever its name and however "
+                 "deep it lies. ")
+    elif wrong == ["device_self_us"]:
+        where = "The totals are right, the self times are not: the innermost operator around the call has it. "
+    return (f"{where}{_of_case(case)}From a kernel (or copy, or memset) to the runtime call with the same correlation, and "
+            "to the operators around that call on its own thread.")
 
 
 def memory(case: Case, found, wanted) -> str:
     if not isinstance(found, dict):
-        return "Return a dict: operator's name → its four numbers."
-    for name, row in wanted.items():
-        own = found.get(name)
-        if not isinstance(own, dict):
-            continue
-        if own.get("size_increase_bytes") == row["allocation_bytes"] != row["size_increase_bytes"]:
-            return "A size increase is what was allocated minus what was freed: changes below 0 count there too."
-        if own.get("self_allocation_bytes") == row["allocation_bytes"] != row["self_allocation_bytes"]:
-            return ("Self leaves out what an inner operator allocates: "
-                    "only the innermost operator around the moment counts it.")
-        if own.get("allocation_bytes") == row["size_increase_bytes"] != row["allocation_bytes"]:
-            return "The allocation size counts allocations alone: leave out changes below 0."
-    extra = [row for name, row in found.items() if name not in wanted]
-    if extra and all(isinstance(row, dict) and not any(row.values()) for row in extra):
+        return "Return a dict: operator's name → a dict of its four numbers."
+    if not found:
+        return (f"{_of_case(case)}The dict is empty: does anything get through your conditions? `event[\"name\"]` is "
+                "\"[memory]\".")
+    rows = list(found.values())
+    if not all(isinstance(row, dict) for row in rows):
+        return (f"Each operator has a dict of four numbers: {', '.join(MEMORY_FIELDS)}. Here one has a "
+                f"{type(rows[0]).__name__}.")
+    missing = [field for field in MEMORY_FIELDS if any(field not in row for row in rows)]
+    if missing:
+        return f"Each operator has a dict of four numbers: `{missing[0]}` is missing."
+    if any(isinstance(value, float) for row in rows for value in row.values()):
+        return ("Bytes are whole numbers: there is a division or a float in it. Start from 0, not 0.0, and divide by "
+                "nothing.")
+    extra = [name for name in found if name not in wanted]
+    if extra and not any(any(found[name].values()) for name in extra):
         return "An operator that neither allocated nor freed is left out."
-    return ("Only the GPU's memory counts (Device Type 1), and only operators of the thread that the change is on; "
+    if extra:
+        return (f"{_of_case(case)}`{extra[0]}` changed no memory of the GPU: only operators of the thread that the change "
+                "is on are around it, and only Device Type 1 is the GPU.")
+    absent = [name for name in wanted if name not in found]
+    if absent:
+        return (f"{_of_case(case)}`{absent[0]}` is an operator too: each span of category `op` counts, whatever its name "
+                "and on whichever thread, where memory of the GPU changed inside it.")
+    shared = [name for name in wanted if name in found]
+    wrong = {field for name in shared for field in MEMORY_FIELDS if found[name][field] != wanted[name][field]}
+    where = ""
+    taken = {other for field in wrong for other in MEMORY_FIELDS
+             if other != field and all(found[name][field] == wanted[name][other] for name in shared)}
+    if len(wrong) == 1 and taken:
+        return f"`{min(wrong)}` is what `{min(taken)}` should be. {_MEANS[min(wrong)]}"
+    if wrong and all(field.startswith("self_") for field in wrong):
+        where = "Only the `self_` numbers are wrong: they are those of the innermost operator around the moment. "
+    elif wrong and not any(field.startswith("self_") for field in wrong):
+        where = "Only the totals are wrong: each operator around the moment counts it, whatever its name. "
+    elif wrong and all("size_increase" in field for field in wrong):
+        where = "Only the increases are wrong: they count the frees as well, as numbers below 0. "
+    elif wrong and all("allocation" in field for field in wrong):
+        where = "Only the allocations are wrong: changes above 0 alone. "
+    return (f"{where}{_of_case(case)}Only the GPU's memory counts, and only operators of the thread that the change is on; "
             "what is freed between operators is nobody's.")
 
 
 def source(case: Case, found, wanted) -> str:
     if not isinstance(found, dict):
         return "Return a dict: line → µs."
+    if not found:
+        return (f"{_of_case(case)}The dict is empty. Does a kernel's `args[\"correlation\"]` find its call? Does the name "
+                "match?")
+    if not all(map(_is_number, found.values())):
+        return "Return a dict from a line (text) to one number: the µs of all kernels that it launched, added up."
     extra = [line for line in found if line not in wanted]
-    if "None" in found or None in found or "" in found:
+    if any(line in ("None", "", "unknown", "?") for line in extra):
         return "A kernel whose launch is not in the trace has no line: leave it out."
-    if any("torch/" in str(line) for line in extra):
-        return "A frame of PyTorch's is not the user's line: `line_of` gives None for it. Go outwards to the next."
-    if any("loader.py:9" in str(line) for line in extra):
-        return ("The main thread is the one that has the `ProfilerStep#` blocks. The first Python frame of a trace may "
-                "be of another: here of a loader's.")
-    if any("loop.py:18" in str(line) for line in extra):
+    if any("): " in line for line in extra) and any(source_line(line) in wanted for line in extra):
+        return "The keys are frames' names here: take what `line_of(span)` gives, like \"train/model.py:31\"."
+    if any("torch/" in line or "(" in line for line in extra):
+        return ("A frame of PyTorch's is not the user's line: `line_of` gives None for it. Go outwards to the next that "
+                "gives a line.")
+    if any("loader.py" in line for line in extra):
+        return (f"{_of_case(case)}`{extra[0]}` is a line of another thread: look at the launch's own, and where that has "
+                "none at the one with the `ProfilerStep#` blocks.")
+    if any("loop.py:18" in line for line in extra):
         return "Several frames around the launch give a line: the innermost is the one, not the line that called it."
-    if "train/layers.py:40" in wanted and "train/layers.py:40" not in found:
-        return ("The launching thread has a line of its own here, since this backward pass is written in Python. Look there "
-                "first, and at the thread of the `ProfilerStep#` blocks only where there is none.")
-    if set(wanted) - set(found) and any("loop.py:20" in line for line in wanted):
-        return ("The backward pass launches from a thread without Python frames: then take the innermost line of the thread "
-                "that has the `ProfilerStep#` blocks, at the moment of the launch.")
-    return ("The line is the one at the moment of the *launch*, not of the kernel: go from the kernel to the runtime call "
-            "with the same correlation, and to the innermost line around that.")
+    missing = [line for line in wanted if line not in found]
+    if any("loop.py:20" in line for line in missing):
+        return ("The backward pass launches from a thread without Python frames: then take the innermost line of the "
+                "thread that has the `ProfilerStep#` blocks, at the moment of the launch.")
+    where = "" if extra or missing else ("The lines are right and their times are not: the sum of the kernels' durations, "
+                                        "in µs. ")
+    return (f"{where}{_of_case(case)}The line is the one at the moment of the *launch*: from the kernel to the runtime "
+            "call with the same correlation, and to the innermost line around that.")
 
 
 def batch(case: Case, found, wanted) -> str:
@@ -164,26 +209,30 @@ def batch(case: Case, found, wanted) -> str:
     speeds = {batch: batch / row["step_ms"] for batch, row in fits.items()}
     facts = ", ".join(f"{batch}: {speeds[batch] * 1e3:.0f} a second" if batch in fits else f"{batch}: out of memory"
                       for batch in sorted(table))
-    if type(found) is not int or found not in fits:
-        return f"Samples by batch size: {facts}."
     near = f"{wanted} reaches {speeds[wanted] / max(speeds.values()):.0%} of the best"
-    if found == max(fits, key=lambda batch: fits[batch]["gpu_utilization"]):
-        why = f"It has the highest GPU utilisation, and that is not the speed; {near}. "
-    elif found == max(speeds, key=speeds.get):
-        why = f"It is the fastest, but {near} already. "
-    elif found == max(fits):
-        why = f"It is the largest that fits; {near} already. "
+    if isinstance(found, list | dict):
+        why = "Return one batch size, not several values. "
+    elif found is None:
+        why = "It returned nothing here: at least one candidate fits. "
+    elif isinstance(found, float) and found in fits:
+        why = "It is a float: return the candidate itself, a whole number. "
+    elif found not in fits:
+        why = "That is no candidate that fits: return the batch size itself. "
+    elif speeds[found] < 0.95 * max(speeds.values()):
+        why = (f"{found} reaches only {speeds[found] / max(speeds.values()):.0%} of the best throughput, and 95 % are "
+               f"wanted; {near}. ")
     else:
-        why = f"{near[:1].upper()}{near[1:]}. "
-    return f"{why}Samples by batch size: {facts}."
+        why = f"{found} is fast enough, but it is not the smallest: {near} already. "
+    return f"{why}{OF_CASE.get(case.name, '')} Samples by batch size: {facts}.".replace("  ", " ")
 
 
 def idle(case: Case, found, wanted) -> str:
     labels = (SMALL_BATCH, SMALL_KERNELS, SLOW_LOADER)
     if found not in labels:
-        return f"Return one of {', '.join(map(repr, labels))}."
-    trace = trace_of(case)
-    launching, filled = idle_evidence(trace)
+        near = next((label for label in labels if isinstance(found, str) and label.split()[-1] in found.lower()), None)
+        spelt = f" {near!r} is spelt like this, to the letter." if near else ""
+        return f"Return one of {', '.join(map(repr, labels))}.{spelt}"
+    launching, filled = idle_evidence(trace_of(case))
     if launching < 0.5:
         verdict = "For most of the time it does something else, and the GPU has nothing to do; an " \
                   "operator that launches nothing is no work for it either."
@@ -191,5 +240,5 @@ def idle(case: Case, found, wanted) -> str:
         verdict = "So the host launches as fast as it can, and its kernels are too small to fill the card."
     else:
         verdict = "So the host launches as fast as it can, and its kernels fill the card, but are over too soon."
-    return (f"The evidence: in {launching:.0%} of the steps' time the host is in an operator that launches work; while a "
-            f"kernel runs, {filled:.0%} of the SMs have a block. {verdict}")
+    return (f"{_of_case(case)}The evidence: in {launching:.0%} of the steps' time the host is in an operator that launches "
+            f"work; while a kernel runs, {filled:.0%} of the SMs have a block. {verdict}")

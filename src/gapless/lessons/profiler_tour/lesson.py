@@ -11,6 +11,8 @@ from collections.abc import Callable
 from ...course.exercise import Exercise, Lesson, Program
 from ...evidence import views
 from . import cases, explain, functions, right, stage
+from .mistakes import MISTAKES
+from .quick import QUICK
 from .workload import training_step
 
 EXERCISES = (
@@ -20,31 +22,33 @@ EXERCISES = (
         right=views.gpu_utilization,
         cases=cases.utilization_cases,
         ask=stage.ask_trace,
+        mistakes=MISTAKES["gpu_utilization"],
         explain=explain.utilization,
         points={"values": 4},
         hints=(
             "Two things are wrong in what you were given: what is counted, and what it is divided by. Which of them shows "
             "on a trace with one stream?",
-            "Go through the kernels by their begin (`trace.spans` is in that order) and remember how far the time is "
+            "Go through the kernels by their start (`trace.spans` is in that order) and remember how far the time is "
             "covered already. A kernel adds only what lies beyond. For the divisor look for the spans called "
             "`ProfilerStep#…`.",
-            "Begin with `reached` at the first step's begin. `reached = max(reached, span.end_us)` after adding "
+            "Let `reached` be the first step's start. `reached = max(reached, span.end_us)` after adding "
             "`max(0, span.end_us - max(span.start_us, reached))`. Divide by the later of the "
-            "last step's end and the end of the last kernel, memcpy or memset, minus the first step's begin.",
+            "last step's end and the end of the last kernel, memcpy or memset, minus the first step's start.",
         ),
     ),
     Exercise(
         name="sm_efficiency",
         slow=functions.sm_efficiency,
         right=views.sm_efficiency,
-        cases=cases.busy_sm_cases,
+        cases=cases.efficiency_cases,
         ask=stage.ask_trace,
+        mistakes=MISTAKES["sm_efficiency"],
         explain=explain.efficiency,
         points={"values": 4},
         hints=(
             "A kernel with 64 blocks on 80 SMs keeps at most 0.8 of the card busy, for as long as it runs. What do two such "
             "kernels do that run at the same time?",
-            "Sort all begins and ends. Between two neighbours nothing changes: there, add up the blocks per SM of the "
+            "Sort all starts and ends. Between two neighbours nothing changes: there, add up the blocks per SM of the "
             "kernels that run, and take at most 1.",
             "`sum(min(1, sum(b for s, e, b in kernels if s <= left and e >= right)) * (right - left) for left, right in "
             "zip(cuts, cuts[1:]))`, divided by the steps' time as in the exercise before.",
@@ -54,8 +58,9 @@ EXERCISES = (
         name="achieved_occupancy",
         slow=functions.achieved_occupancy,
         right=views.achieved_occupancy,
-        cases=cases.efficiency_cases,
+        cases=cases.occupancy_cases,
         ask=stage.ask_trace,
+        mistakes=MISTAKES["achieved_occupancy"],
         explain=explain.occupancy,
         points={"values": 2},
         hints=(
@@ -72,6 +77,7 @@ EXERCISES = (
         right=right.right_choose_batch_size,
         cases=cases.batch_cases,
         ask=stage.ask_batch,
+        mistakes=MISTAKES["choose_batch_size"],
         explain=explain.batch,
         points={"values": 3},
         hints=(
@@ -88,6 +94,7 @@ EXERCISES = (
         right=right.right_top_operators,
         cases=cases.operator_cases,
         ask=stage.ask_trace,
+        mistakes=MISTAKES["top_operators"],
         explain=explain.operators,
         points={"values": 4},
         absolute_tolerance=1e-3,
@@ -107,6 +114,7 @@ EXERCISES = (
         right=right.right_memory_by_operator,
         cases=cases.memory_cases,
         ask=stage.ask_trace,
+        mistakes=MISTAKES["memory_by_operator"],
         explain=explain.memory,
         points={"values": 4},
         hints=(
@@ -125,6 +133,7 @@ EXERCISES = (
         right=right.right_source_of,
         cases=cases.source_cases,
         ask=stage.ask_trace,
+        mistakes=MISTAKES["source_of"],
         explain=explain.source,
         points={"values": 4},
         absolute_tolerance=1e-3,
@@ -142,6 +151,7 @@ EXERCISES = (
         right=right.right_why_idle,
         cases=cases.idle_cases,
         ask=stage.ask_trace,
+        mistakes=MISTAKES["why_idle"],
         explain=explain.idle,
         points={"values": 5},
         hints=(
@@ -173,6 +183,7 @@ LESSON = Lesson(
     programs=programs,
     size=lambda device: "ResNet-50, images of 3×224×224, float32",
     article="batch 4 → 32, PyTorch 1.9",
+    quick=QUICK,
 )
 
 

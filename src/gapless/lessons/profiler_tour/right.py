@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from collections import defaultdict
+
 import torch
 
 from ...evidence import views
@@ -57,18 +60,20 @@ def right_why_idle(trace):
 
 
 def idle_evidence(trace: Trace) -> tuple[float, float]:
-    """Two shares: of the steps' time in which the host was inside an operator that launched work; and of the card that had
-    a block while a kernel ran."""
+    """Two shares: of the steps' time in which the host was inside an operator that launched work, on the operator's own
+    thread; and of the card that had a block while a kernel ran."""
     start_us, end_us = steps_time(trace)
-    calls = [span for span in trace.spans if span.category == "runtime" and "aunch" in span.name]
-    operators = [span for span in trace.spans if span.category == "op"]
-    launching_us, reached_us, at = 0.0, float("-inf"), 0
-    for op in operators:  # outer before inner
-        if op.end_us <= reached_us:
+    calls: dict[tuple, list[float]] = defaultdict(list)
+    for span in trace.spans:
+        if span.category == "runtime" and "aunch" in span.name:
+            calls[span.thread].append(span.start_us)
+    launching_us, reached_us = 0.0, float("-inf")
+    for op in trace.spans:  # outer before inner
+        if op.category != "op" or op.end_us <= reached_us:
             continue
-        while at < len(calls) and calls[at].start_us < op.start_us:
-            at += 1
-        if at < len(calls) and calls[at].start_us < op.end_us:
+        here = calls[op.thread]
+        at = bisect_left(here, op.start_us)
+        if at < len(here) and here[at] < op.end_us:
             launching_us += op.end_us - max(op.start_us, reached_us)
             reached_us = op.end_us
     return launching_us / (end_us - start_us), views.sm_efficiency(trace) / views.gpu_utilization(trace)

@@ -13,8 +13,8 @@ from ... import vgpu
 from ...evidence.trace import Trace
 from ...measure.recorder import as_trace
 from ...vgpu.hardware.costs import Kernel
+from .disturbances import BLOCKS, OCCUPANCY
 
-BLOCKS, OCCUPANCY = "blocks per SM", "est. achieved occupancy %"
 HOST, GPU = 1, 0  # processes
 MAIN, BACKWARD, LOADER = 1, 2, 3  # threads of the host
 
@@ -66,8 +66,8 @@ COPY = "Memcpy HtoD (Pinned -> Device)"
 
 
 def busy_trace(rng: np.random.Generator, *, streams=1, copies=False, late=False, within=False, silent=0.0, small=False,
-               ends_with_copy=False, running=False) -> list[dict]:
-    """Three steps of a few kernels. ``streams``: how many run at once; ``within``: short kernels inside a long one of
+               ends_with_copy=False, running=False, steps=3) -> list[dict]:
+    """Steps of a few kernels. ``streams``: how many run at once; ``within``: short kernels inside a long one of
     another stream; ``copies``: between the kernels; ``late``: the GPU works on after the last step; ``silent``: the share of
     kernels that do not tell their blocks and occupancy; ``small``: each kernel has few blocks; ``running``: a kernel of
     another stream runs from before the first step until after its first kernel has begun."""
@@ -90,7 +90,7 @@ def busy_trace(rng: np.random.Generator, *, streams=1, copies=False, late=False,
     if running:
         sketch.work("running_kernel", now, now + rng.uniform(4, 9), now + rng.uniform(160, 240), stream=20, **tell())
         now += rng.uniform(50, 90)
-    for number in range(3):
+    for number in range(steps):
         begin, first = now, float("inf")
         now += rng.uniform(5, 40)
         if copies:
@@ -103,7 +103,7 @@ def busy_trace(rng: np.random.Generator, *, streams=1, copies=False, late=False,
             put(f"kernel_{i}", stream, rng.uniform(4, 30) if within else rng.uniform(10, 60), **tell())
         if ends_with_copy:
             put("Memcpy DtoH (Device -> Pinned)", 7, rng.uniform(60, 120), "gpu_memcpy")
-        if number < 2 or not (late or ends_with_copy):
+        if number < steps - 1 or not (late or ends_with_copy):
             now = max([now, *ready.values()]) + rng.uniform(10, 60)
         sketch.operator("aten::step", begin + 1, now - 1)
         sketch.step(number, begin, now)
@@ -313,8 +313,8 @@ SMALL_BATCH, SMALL_KERNELS, SLOW_LOADER = "small batch", "many small kernels", "
 
 
 def idle_program(rng: np.random.Generator, cause: str, card: str, *, labelled=False, waits=False, small=False,
-                 stacks=False) -> list[dict]:
-    """Three steps of a program whose GPU is idle for ``cause``. ``labelled``: fetching the batch carries PyTorch's label,
+                 stacks=False, steps=3) -> list[dict]:
+    """A few steps of a program whose GPU is idle for ``cause``. ``labelled``: fetching the batch carries PyTorch's label,
     whether it is slow or not; ``waits``: the loss is read at the end; ``small``: the slow loader's network has a small batch
     too, which is not what costs most; ``stacks``: the slow loader spends most of its time in an operator, on the host."""
     program = Program(card, python_ns=int(rng.integers(500, 3_000)))
@@ -323,7 +323,7 @@ def idle_program(rng: np.random.Generator, cause: str, card: str, *, labelled=Fa
     batch = int(rng.integers(4, 17)) if cause == SMALL_BATCH or small else int(rng.integers(20_000, 60_000))
     elements = int(program.card.sm_count * 512 * rng.uniform(3, 9))
     load = rng.uniform(3.5, 5)
-    for number in range(4):
+    for number in range(1 + steps):
         begin = timeline.host_ns
         if cause == SLOW_LOADER:
             share = 0.85 if stacks else 0.15

@@ -13,7 +13,7 @@ from ...course.exercise import full_size
 from ...course.stage import Given, LocalStage
 from ...measure.device import clock_ms, synchronize
 from . import functions
-from .cases import NO_LINE
+from .cases import CALLS, NO_LINE
 from .rates import Rates, numbers, program_of, rates_of
 from .stage import ANSWER, ask_time_step
 
@@ -71,6 +71,11 @@ def time_step(case: Case, found: dict, wanted: dict) -> str | None:
     if isinstance(own, bool) or not isinstance(own, (int, float)):
         return "Return one number: the milliseconds that a step takes."
     device, steps = torch.device(wanted["device"]), case.options["steps"]
+    if _same(own, true) and found[CALLS] != wanted[CALLS]:
+        if int(found[CALLS].split()[0]) < case.options["warmup"] + steps:
+            return f"{_NO_WARMUP}."
+        return ("The time is right, and `step()` is called too often or too rarely: `warmup` times to warm up, and `steps` "
+                "times while the clock runs. A step may train a model: one more is one too many.")
     for factor, why in ((steps, "That is the time of all steps together: divide by `steps`."),
                         (1e-3 * steps, "That is the time of all steps together, in seconds: divide by `steps`, times 1000."),
                         (1e-3, "That is in seconds: milliseconds are wanted."), (1e6, "That is in nanoseconds.")):
@@ -200,8 +205,11 @@ def _why_line(own: str, right: str, number: int, case: Case) -> str:
         return ("That is what was in the host's memory before. A copy with `non_blocking=True` returns before it has "
                 "happened. Record an event behind the copy, and `synchronize()` the event before you read.")
     if found["loss"] != wanted["loss"]:
-        return (f"Is that the loss of step {number} itself, after the updates of all steps before? A list of losses keeps "
-                "each step's own tensor; one tensor that is written again and again holds the last.")
+        if number == 1:
+            return "Even the first loss is another: is it `F.mse_loss(model(x), y)`, of the first batch, before its update?"
+        return (f"The losses before are right, and that of step {number} is not. If it is another step's loss, each needs a "
+                "tensor of its own in the list. If it is no step's, the weights differ by now: in each step, "
+                "`zero_grad`, the loss, `backward`, `step`, in this order.")
     if found["mean"] != wanted["mean"]:
         why = "The loss is right and the mean is not. It is of all steps so far: their sum, divided by this step's number."
         if _nearly(found["mean"], wanted["mean"]):

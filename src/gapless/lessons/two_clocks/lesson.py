@@ -11,7 +11,8 @@ from collections.abc import Callable
 import torch
 
 from ...course.exercise import Exercise, Lesson, Program
-from . import cases, explain, functions, right, stage
+from . import cases, explain, functions, mistakes, right, stage
+from .quick import QUICK
 from .workload import CHECKED, ITERATIONS, WIDTH, rows_for, training_run
 
 EXERCISES = (
@@ -23,6 +24,7 @@ EXERCISES = (
         valueless=True,  # only time matters
         cases=cases.stopwatch_cases,
         ask=stage.ask_time_step,
+        see=cases.see_stopwatch,
         explain=explain.time_step,
         relative_tolerance=0.01,
         points={"values": 5},
@@ -30,7 +32,8 @@ EXERCISES = (
             "When `step()` returns, the host has queued the step's work. Who says that the device has done it? Ask this at "
             "both ends of the measurement: when the clock starts, and when it stops.",
             "`synchronize(device)` makes the host wait until the device has done all that is queued. You need it twice: "
-            "before you start the clock, so that no earlier work is counted, and before you stop it. Not in between.",
+            "before you start the clock, so that no earlier work is counted, and before you stop it. Not in between. (Two "
+            "events of `torch.Event(enable_timing=True)` do it too.)",
             "In this order: `warmup` calls of `step()`; `synchronize(device)`; start the clock; `steps` calls of `step()`; "
             "`synchronize(device)`; stop the clock. Return the difference, divided by `steps`.",
         ),
@@ -41,6 +44,7 @@ EXERCISES = (
         truth_on_device=True,
         behind=True,
         cases=cases.training_cases,
+        mistakes=mistakes.TRAIN_MISTAKES,
         ask=stage.ask_train,
         see=cases.see_training,
         explain=explain.training,
@@ -56,7 +60,7 @@ EXERCISES = (
             "Three lines of the loop want a Python number or a yes or no from the device: the `if`, the `.item()`, the text "
             "of the log. Who needs the answer at once, and who could have it a few steps later?",
             "Nobody: all three only serve the log, and the log can come a little later. Keep each step's `loss.detach()` in "
-            "a list, which makes nobody wait. After `every` steps bring them all to the host at once; then compare, add up "
+            "a list, which does not wait. After `every` steps bring them all to the host at once; then compare, add up "
             "and log, line by line.",
             "Every `every` steps, and once more after the loop if something is left: `values = torch.stack(kept).tolist()`, "
             "one wait for all of them. Then for each value: compare it, `total += value`, and log its line with the number "
@@ -112,4 +116,5 @@ LESSON = Lesson(
     names=stage.names,
     programs=programs,
     size=size_in_words,
+    quick=QUICK,
 )

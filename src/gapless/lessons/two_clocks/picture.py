@@ -27,3 +27,31 @@ def draw_host_steps(host_ms: Sequence[float], true_ms: float, device_text: str):
     axes.legend(frameon=False, loc="center left")
     axes.spines[["top", "right"]].set_visible(False)
     return figure
+
+
+def draw_two_workers(launch_us: float, kernel_us: float, kernels: int = 20):
+    """Host and device on one time axis: ``kernels`` kernels of ``kernel_us`` each, a launch takes the host ``launch_us``,
+    and nobody waits for a result. Reckoned, not run.
+
+    Returns the figure, as :func:`draw_host_steps`.
+    """
+    launched = [launch_us * (number + 1) for number in range(kernels)]
+    starts, end = [], 0.0
+    for ready in launched:
+        starts.append(max(ready, end))
+        end = starts[-1] + kernel_us
+    idle_us = end - kernels * kernel_us
+    slower = "the host" if kernel_us < launch_us else "the device"
+    title = (f"{kernels} kernels of {kernel_us:g} µs, {launch_us:g} µs a launch: {slower} sets the pace; "
+             f"the device idles {idle_us:g} of {end:g} µs")
+    figure = new_figure(9.0, 1.9, f"Two rows of blocks, launches on the host and kernels on the device. {title}.")
+    axes = figure.subplots()
+    axes.broken_barh([(at - launch_us, launch_us) for at in launched], (1.1, 0.8), facecolor="#7f8b9777",
+                     edgecolor="#7f8b97")
+    axes.broken_barh([(at, 0.97 * kernel_us) for at in starts], (0.1, 0.8), facecolor="#3b7dc4")
+    axes.set_yticks([1.5, 0.5], ["host", "device"])
+    axes.set_xlim(0, end)
+    axes.set_xlabel("µs")
+    axes.set_title(title, loc="left", fontsize=9.5)
+    axes.spines[["top", "right", "left"]].set_visible(False)
+    return figure

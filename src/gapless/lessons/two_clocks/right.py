@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+import statistics
+
 from ... import vgpu
-from ...measure.profile import time_step as library_time_step
+from ...measure.device import clock_ms, synchronize
 from ...vgpu.hardware.costs import Kernel
 
 LONG_RUN = 100  # steps
 
 
 def right_time_step(step, warmup, steps, device):
-    """What a step takes in a long run, in ms: the library's own stopwatch."""
-    blocks = 1 if device.type == "vgpu" else 5
-    return library_time_step(step, warmup=warmup, steps=steps, blocks=blocks, device=device).true_ms
+    """What a step takes in a run of ``steps``, in ms; on a real GPU the median of five runs."""
+    for _ in range(warmup):
+        step()
+    found = []
+    for _ in range(1 if device.type == "vgpu" else 5):
+        synchronize(device)
+        start = clock_ms(device)
+        for _ in range(steps):
+            step()
+        synchronize(device)
+        found.append((clock_ms(device) - start) / steps)
+    return statistics.median(found)
 
 
 def right_step_ms(flops, bytes, launches, card):

@@ -1,0 +1,107 @@
+"""Why an answer is wrong: which known mistake gives it; else what its numbers have to do with the right ones."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+import numpy as np
+import torch
+
+from .. import vgpu
+from .evidence import Answer, Case
+from .exercise import Exercise
+from .gather import answer
+from .plain import difference
+from .stage import LocalStage
+from .tolerance import close
+
+_NEARLY = 0.02  # what rounding to half precision, and a few operators on it, may bring about
+
+
+def known_mistake(exercise: Exercise, case: Case, found: Answer, others: Iterable[tuple[Case, Answer]], device: torch.device
+                  ) -> str | None:
+    """The ``why`` of the exercise's mistake whose answer to ``case`` is what was ``found``; of several the one that agrees
+    with most of the ``others``, of equals the first. None where there is none."""
+    fitting = [mistake for mistake in exercise.mistakes if _gives(exercise, mistake.function, case, found, device)]
+    telling = found.value is None or bool(np.isfinite(found.value).any())  # whatever goes wrong may end in a nan
+    if len(fitting) > 1 or not telling:
+        others = list(others)
+        fits = {id(mistake): sum(_gives(exercise, mistake.function, other, own, device) for other, own in others)
+                for mistake in fitting}
+        fitting = sorted((mistake for mistake in fitting if telling or fits[id(mistake)] == len(others)),
+                         key=lambda mistake: -fits[id(mistake)])
+    return fitting[0].why if fitting else None
+
+
+def _gives(exercise: Exercise, function, case: Case, found: Answer, device: torch.device) -> bool:
+    try:
+        made = answer(exercise, LocalStage(function, device, exercise.ask), case, device)
+    finally:
+        if device.type == "vgpu":
+            vgpu.timeline().reset()
+    if made.error is not None or made.unusable is not None:
+        return False
+    if exercise.ask is not None:
+        return difference(found.plain, made.plain, exercise.relative_tolerance, exercise.absolute_tolerance) is None
+    if found.value is None or made.value is None or found.value.shape != made.value.shape:
+        return False
+    pairs = [(found.value, made.value), *((found.grads.get(name), grad) for name, grad in made.grads.items())]
+    return all(own is not None and own.shape == grad.shape and close(exercise, own, grad).all() for own, grad in pairs)
+
+
+def counts_of(case: Case) -> dict[str, int]:
+    """What a forgotten or an extra factor may count: in words → how many."""
+    found: dict[str, int] = {}
+    for name, value in case.inputs.items():
+        arrays = value if isinstance(value, list) else [value]
+        if isinstance(value, list):
+            found[f"the {len(arrays)} of `{name}`"] = len(arrays)
+        total = sum(array.size for array in arrays)
+        found.setdefault(f"the {total} elements of `{name}`", total)
+        for place, size in enumerate(arrays[0].shape if arrays else ()):
+            found.setdefault(f"the {size} along dimension {place} of `{name}`", size)
+    return {words: count for words, count in found.items() if count > 1}
+
+
+def of_numbers(found: np.ndarray, wanted: np.ndarray, counts: dict[str, int]) -> str | None:
+    """What wrong numbers have to do with the right ones, of the same shape; None where nothing is seen.
+
+    ``counts``: as :func:`counts_of` gives them.
+    """
+    found, wanted = np.atleast_1d(found).astype(np.float64), np.atleast_1d(wanted).astype(np.float64)
+    wrong_nan = np.isnan(found) & ~np.isnan(wanted)
+    if wrong_nan.any():
+        return "A nan comes of 0 / 0, 0 × inf or inf − inf: see to it that none of these is computed, in a branch that is " \
+               "thrown away neither."
+    usable = np.isfinite(found) & np.isfinite(wanted)
+    own, right = found[usable], wanted[usable]
+    if not own.size:
+        return None
+    if not own.any() and right.any():
+        return "All of it is 0: was the result overwritten, or multiplied by 0?"
+    for unit, words in ((-1.0, "The sign is wrong."), (1e3, "That is 1000 times too large: look at the units."),
+                        (1e-3, "That is 1000 times too small: look at the units."),
+                        (100.0, "That is in per cent."), (1e6, "That is a million times too large: look at the units."),
+                        (1e-6, "That is a million times too small: look at the units.")):
+        if _same(own, unit * right):
+            return words
+    for words, count in counts.items():
+        if _same(own, count * right):
+            return f"That is {count} times too large, and {count} is {words}: a sum where a mean is wanted?"
+        if _same(own * count, right):
+            return f"That is {count} times too small, and {count} is {words}: is it divided once too often?"
+    if right.any() and own.size == right.size and (right != 0).all() and _same(own, 1 / right):
+        return "That is one divided by what is wanted: is the fraction upside down?"
+    if _same(own, np.trunc(right)) or _same(own, np.round(right)):
+        return "The fraction is cut off: something is made a whole number on the way (`//`, `int`, `.long()`)."
+    if np.allclose(own, right, rtol=_NEARLY, atol=1e-6):
+        return "It is near, and not equal: is it computed in a lower precision, rounded, or with one element more or less?"
+    ratios = own[right != 0] / right[right != 0]
+    if ratios.size > 1 and np.allclose(ratios, ratios[0], rtol=1e-4) and not math.isclose(ratios[0], 1, rel_tol=1e-3):
+        return f"All of it is {ratios[0]:.4g} times what is wanted: is it divided by another number?"
+    return None
+
+
+def _same(a: np.ndarray, b: np.ndarray) -> bool:
+    return bool(b.any()) and np.allclose(a, b, rtol=1e-4, atol=1e-9)

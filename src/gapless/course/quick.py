@@ -1,0 +1,93 @@
+"""Quick questions: one line of code each, answered by running it on the device."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from ..evidence.report import StepReport
+from ..measure.device import stay_busy
+from ..measure.profile import profile
+
+WAITS, KERNELS = "waits", "kernels"
+_BUSY_MS = 5.0  # of work in the queue before the line, so that a wait is one
+
+
+@dataclass(frozen=True)
+class Quick:
+    """``line``: a Python statement. ``why`` it does what it does, in a sentence."""
+
+    line: str
+    why: str
+
+
+@dataclass(frozen=True)
+class QuickQuestions:
+    """``question``: asked of each line, with yes or no for an answer. ``counts``: what has to occur for a yes, ``waits`` of
+    the host or ``kernels`` launched. ``setup(device)``: the names that the lines find besides ``torch``, ``nn``, ``F`` and
+    ``device``, made anew for each.
+
+    Raises ValueError for another ``counts``.
+    """
+
+    question: str
+    counts: str
+    setup: Callable[[torch.device], dict]
+    questions: tuple[Quick, ...]
+
+    def __post_init__(self):
+        if self.counts not in (WAITS, KERNELS):
+            raise ValueError(f"counts is {self.counts!r}; it is {WAITS} or {KERNELS}")
+
+
+def how_often(questions: QuickQuestions, quick: Quick, device: torch.device) -> int:
+    """How many waits or kernels the line makes on ``device``, counted in a profile of it. Raises what the line raises."""
+    names = {"torch": torch, "nn": nn, "F": F, "device": device, **questions.setup(device)}
+    code = compile(quick.line, "<quick question>", "exec")
+
+    def step():
+        with contextlib.redirect_stdout(io.StringIO()):
+            exec(code, names)
+
+    def busy():
+        stay_busy(device, _BUSY_MS)
+        step()
+
+    waits = questions.counts == WAITS
+    report = StepReport.from_trace(profile(busy if waits else step, steps=1, warmup=1, device=device))
+    return round(report.syncs_per_step if waits else report.kernels)
+
+
+def listed(questions: QuickQuestions) -> str:
+    """The questions, as Markdown."""
+    lines = [f"**{questions.question}**", ""]
+    lines += [f"{number}. `{quick.line}`" for number, quick in enumerate(questions.questions, start=1)]
+    blank = "?" * len(questions.questions)
+    return "\n".join([*lines, "", f"Guess first: `lesson.quick(\"{blank}\")`, with a y or an n for each ?, in this order. "
+                      "Then the device answers."])
+
+
+def answered(questions: QuickQuestions, answers: str, device: torch.device) -> str:
+    """The learner's ``answers`` (a y or n for each question, ? where there is none; blanks do not count) beside the
+    device's: a Markdown table. Raises ValueError for anything else."""
+    given = [letter for letter in answers.lower() if not letter.isspace()]
+    if len(given) != len(questions.questions) or not set(given) <= set("yn?"):
+        raise ValueError(f"{len(questions.questions)} answers are wanted, a y (yes) or an n (no) for each line, or a ? "
+                         f"where you do not know; these are {len(given)}: {answers!r}")
+    rows, right = [], 0
+    for number, (letter, quick) in enumerate(zip(given, questions.questions), start=1):
+        count = how_often(questions, quick, device)
+        truth = "y" if count else "n"
+        right += letter == truth
+        mark = {truth: "✓", "?": "–"}.get(letter, "✗")
+        words = f"yes, {count} {questions.counts if count != 1 else questions.counts[:-1]}" if count else "no"
+        line = quick.line.replace("|", "\\|")
+        rows.append(f"| {number} | `{line}` | {letter} {mark} | {words} | {quick.why} |")
+    return "\n".join([f"**{questions.question}** You have {right} of {len(given)}.", "",
+                      "| | line | you | the device | why |", "|---:|---|---|---|---|", *rows])

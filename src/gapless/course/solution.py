@@ -1,0 +1,13 @@
+"""An exercise's annotated solution: ``solutions/NAME.md`` in the lesson's package."""
+
+from __future__ import annotations
+
+from importlib import resources
+
+from .exercise import Lesson
+
+
+def annotated_solution(lesson: Lesson, name: str) -> str:
+    """The text, as Markdown. Raises FileNotFoundError where the lesson has none."""
+    package = lesson.exercises[name].slow.__module__.rpartition(".")[0]
+    return (resources.files(package) / "solutions" / f"{name}.md").read_text(encoding="utf-8")

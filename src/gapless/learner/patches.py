@@ -1,0 +1,106 @@
+"""Whether something in this process has replaced a part of PyTorch, of the clock or of this course: then no check here means
+anything any more."""
+
+from __future__ import annotations
+
+import sys
+import types
+
+import torch
+
+from ..vgpu.location import is_notebook_cell
+
+_PACKAGES = ("torch", "torch.nn", "torch.nn.functional", "torch.autograd", "torch.optim", "torch.utils.data", "torch.cuda",
+             "torch.accelerator", "torch.profiler", "torchmetrics", "gapless", "time", "builtins")
+_DEEP = ("torch.nn.modules", "torchmetrics", "gapless", "torch.optim", "torch.autograd")  # with the modules inside
+_WRITTEN_HERE = ("__main__", "__exercise__", None)
+
+
+def _holders() -> dict[str, object]:
+    """Modules and classes whose attributes are watched, by name."""
+    found: dict[str, object] = {}
+    for name, module in list(sys.modules.items()):
+        if not isinstance(module, types.ModuleType) or name not in _PACKAGES and not name.startswith(
+                tuple(f"{each}." for each in _DEEP)):
+            continue
+        found[name] = module
+        for key, value in list(vars(module).items()):
+            if isinstance(value, type) and str(value.__module__).partition(".")[0] in ("torch", "torchmetrics", "gapless"):
+                found[f"{value.__module__}.{value.__qualname__}"] = value
+    return found
+
+
+def _callables(holder) -> dict[str, object]:
+    return {key: value for key, value in list(vars(holder).items())
+            if callable(value) or isinstance(value, (staticmethod, classmethod, property))}
+
+
+def _switches() -> dict[str, object]:
+    """What a statement changes for everything after it."""
+    return {
+        "torch.set_default_dtype": torch.get_default_dtype(),
+        "torch.set_grad_enabled": torch.is_grad_enabled(),
+        "torch.use_deterministic_algorithms": torch.are_deterministic_algorithms_enabled(),
+        "torch.autograd.set_detect_anomaly": torch.is_anomaly_enabled(),
+        "a TorchFunctionMode (torch.set_default_device is one)": torch._C._len_torch_function_stack(),
+        "a TorchDispatchMode": torch._C._len_torch_dispatch_stack(),
+    }
+
+
+class Baseline:
+    """How things were when it was made."""
+
+    def __init__(self):
+        self._attributes = {name: (holder, _callables(holder)) for name, holder in _holders().items()}
+        self._switches = _switches()
+
+    def changes(self) -> list[str]:
+        """What has been replaced, unless a library did it, and which switches are set otherwise: in words."""
+        found = [name for name, value in _switches().items() if value != self._switches[name]]
+        for holder_name, (holder, before) in self._attributes.items():
+            now, bases = vars(holder), getattr(holder, "__mro__", ())[1:]
+            for key, value in before.items():
+                if now.get(key) is not value and (
+                        key not in now or _is_from_a_cell(now[key]) or _is_another(value, now[key])):
+                    found.append(f"{holder_name}.{key}")
+            # What stands before an inherited attribute: `torch.Tensor.item` is its base class's.
+            found += [f"{holder_name}.{key}" for key, value in list(now.items()) if key not in before and callable(value)
+                      and any(key in vars(base) for base in bases) and _is_from_a_cell(value)]
+        return found
+
+
+def _is_from_a_cell(value) -> bool:
+    """Written by a learner, in contrast to what libraries exchange in themselves when they are used first."""
+    value = getattr(value, "__func__", value)
+    if isinstance(value, property):
+        value = value.fget
+    code = getattr(value, "__code__", None)
+    if code is not None:
+        return is_notebook_cell(code.co_filename) or getattr(value, "__module__", None) in _WRITTEN_HERE
+    return getattr(type(value) if not isinstance(value, type) else value, "__module__", None) in _WRITTEN_HERE
+
+
+def _is_another(before, now) -> bool:
+    """Whether one function of a library stands in the place of another. Those that libraries put there keep the name."""
+    own, other = getattr(before, "__name__", None), getattr(now, "__name__", None)
+    return own is not None and own != other
+
+
+_baseline: Baseline | None = None
+
+
+def remember() -> None:
+    """Take the baseline of this process, where there is none yet."""
+    global _baseline
+    if _baseline is None:
+        _baseline = Baseline()
+
+
+def void() -> str | None:
+    """What to say instead of a verdict, where something has been replaced since :func:`remember`; else None."""
+    changed = _baseline.changes() if _baseline is not None else []
+    if not changed:
+        return None
+    names = ", ".join(f"`{name}`" for name in changed[:3]) + (f" and {len(changed) - 3} more" if len(changed) > 3 else "")
+    return (f"void: a cell has replaced or switched {names}, for everything that runs in this notebook, the check itself "
+            "included. Take that out of the cell, restart the kernel (menu Kernel → Restart), and run from the top")

@@ -1,0 +1,308 @@
+"""Traps that any trace can be given. Every exercise on traces passes through the whole list, on a trace of its own.
+
+A trap adds one thing that real files hold and that a wrong answer trips over. It leaves alone whether the exercises' texts
+say what is right: what is left out for an exercise, its cases name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+BLOCKS, OCCUPANCY = "blocks per SM", "est. achieved occupancy %"
+
+Events = list[dict]
+
+
+@dataclass(frozen=True)
+class Trap:
+    """``name``: how a case with it is called. ``why``: what to look at where an answer is wrong here and right before."""
+
+    name: str
+    add: Callable[[np.random.Generator, Events], Events]
+    why: str
+
+
+def _steps(events: Events) -> Events:
+    return sorted((e for e in events if e.get("cat") == "user_annotation" and e["name"].startswith("ProfilerStep#")),
+                  key=lambda e: e["ts"])
+
+
+def _extent(events: Events) -> tuple[float, float, float]:
+    """The first step's start, the end of all, and the time between."""
+    start = _steps(events)[0]["ts"]
+    end = max(e["ts"] + e.get("dur", 0) for e in events if "ts" in e)
+    return start, end, end - start
+
+
+def _span(category: str, name: str, start: float, end: float, like: dict, **more) -> dict:
+    """A span on the process and thread of ``like``."""
+    return {"ph": "X", "cat": category, "name": name, "pid": like["pid"], "tid": like["tid"], "ts": start,
+            "dur": end - start, "args": {}, **more}
+
+
+def _launch(events: Events, number: int, at: float, length: float, like: dict) -> dict:
+    return _span("cuda_runtime", "cudaLaunchKernel", at, at + length, like, args={"correlation": _largest(events) + number})
+
+
+def _largest(events: Events) -> int:
+    return max((e["args"].get("correlation", 0) for e in events if isinstance(e.get("args"), dict)), default=0)
+
+
+def _kernel(events: Events, number: int, start: float, end: float, name: str, stream: int) -> dict:
+    return {"ph": "X", "cat": "kernel", "name": name, "pid": 0, "tid": stream, "ts": start, "dur": end - start,
+            "args": {"correlation": _largest(events) + number, "device": 0, "stream": stream, BLOCKS: 2.5, OCCUPANCY: 40}}
+
+
+def other_blocks(rng, events):
+    start, end, length = _extent(events)
+    host = _steps(events)[0]
+    blocks = [("ProfilerStep (warm-up)", start - 0.4 * length, start - 0.1 * length),
+              ("epoch 3", start - 0.5 * length, end + 0.3 * length), ("Optimizer.step#SGD.step", end, end + 0.2 * length)]
+    return [*events, *(_span("user_annotation", name, since, until, host) for name, since, until in blocks)]
+
+
+def host_goes_on(rng, events):
+    start, end, length = _extent(events)
+    host = _steps(events)[0]
+    until = end + rng.uniform(0.2, 0.6) * length
+    sync = _span("cuda_runtime", "cudaDeviceSynchronize", end + 0.02 * length, until - 0.01 * length, host,
+                 args={"correlation": _largest(events) + 1})
+    return [*events, sync, _span("cpu_op", "aten::item", end + 0.01 * length, until, host),
+            _span("cpu_op", "aten::empty", start - 0.3 * length, start - 0.2 * length, host)]
+
+
+def early_work(rng, events):
+    start, _, length = _extent(events)
+    host, found = _steps(events)[0], []
+    for number in (1, 2):
+        at = start - (0.6 - 0.2 * number) * length
+        found += [_launch(events, number, at - 0.05 * length, 0.01 * length, host),
+                  _kernel(events, number, at, at + rng.uniform(0.05, 0.1) * length, "warmup_kernel", 7)]
+    return [*events, *found]
+
+
+def _meanwhile(events: Events, pid, tids: dict, operator: str, frame: str) -> Events:
+    """On other threads: an operator for as long as each step, and a Python frame and a short operator around each launch."""
+    found = []
+    for step in _steps(events):
+        inset = 0.001 * step["dur"]
+        for tid in dict.fromkeys(tids.values()):
+            found.append({**_span("cpu_op", operator, step["ts"] + inset, step["ts"] + step["dur"] - inset, step),
+                          "pid": pid, "tid": tid})
+    for call in events:
+        if call.get("cat") == "cuda_runtime":
+            margin = 0.02 * call["dur"]
+            for category, name in (("cpu_op", operator), ("python_function", frame)):
+                found.append({**_span(category, name, call["ts"] - margin, call["ts"] + call["dur"] + margin, call),
+                              "pid": pid, "tid": tids[call["tid"]]})
+    return [*events, *found]
+
+
+def second_python_thread(rng, events):
+    tids = {e["tid"]: 77 for e in events if e.get("cat") == "cuda_runtime"}
+    return _meanwhile(events, _steps(events)[0]["pid"], tids or {0: 77}, "aten::stack", "train/loader.py(9): fetch")
+
+
+def other_process(rng, events):
+    host = _steps(events)[0]
+    tids = {e["tid"]: e["tid"] for e in events if e.get("cat") == "cuda_runtime"}
+    pid = host["pid"] + 1 if isinstance(host["pid"], int) else f"{host['pid']}1"
+    return _meanwhile(events, pid, tids or {0: host["tid"]}, "aten::sort", "evaluate/model.py(7): forward")
+
+
+def zeros(rng, events):
+    told = [e for e in events if OCCUPANCY in (e.get("args") or {})]
+    chosen = {id(e) for e in rng.permutation(np.array(told, dtype=object))[:max(1, len(told) // 2)]} if told else set()
+
+    def zero(event):
+        small = {BLOCKS: 0.0} if event["args"].get(BLOCKS, 1) < 1 else {}
+        return {**event, "args": {**event["args"], OCCUPANCY: 0, **small}}
+
+    return [zero(e) if id(e) in chosen else e for e in events]
+
+
+def alike_names(rng, events):
+    names = sorted(e["name"] for e in events if e.get("cat") == "kernel")
+    if not names:
+        return events
+    often = max(dict.fromkeys(names), key=names.count)
+    changed, number = [], 0
+    for event in events:
+        if event.get("cat") == "kernel" and event["name"] != often:
+            number += 1
+            alike = (event["name"], f"{often}_vectorized", f"void {often}")
+            event = {**event, "name": alike[number % 3]}
+        changed.append(event)
+    return changed
+
+
+def other_launch_calls(rng, events):
+    names = {"cudaLaunchKernelExC": "cuda_runtime", "cuLaunchKernel": "cuda_driver"}
+    changed = []
+    for event in events:
+        if event["name"] == "cudaLaunchKernel" and rng.random() < 0.8:
+            name = str(rng.choice(list(names)))
+            event = {**event, "name": name, "cat": names[name]}
+        changed.append(event)
+    return changed
+
+
+def no_length(rng, events):
+    found = []
+    for kernel in events:
+        if kernel.get("cat") == "kernel":
+            at = kernel["ts"] + kernel["dur"] * float(rng.choice([0.0, 0.5, 1.0]))
+            found.append({**kernel, "name": "empty_kernel", "ts": at, "dur": 0.0, "tid": 41,
+                          "args": {**kernel["args"], "stream": 41}})
+    return [*events, *found]
+
+
+def graphs(rng, events):
+    changed = []
+    for event in events:
+        if event.get("cat") != "kernel":
+            changed.append(event)
+            continue
+        half = round(event["dur"] * rng.uniform(0.3, 0.7), 3)
+        changed += [{**event, "dur": half}, {**event, "ts": event["ts"] + half, "dur": event["dur"] - half}]
+    return changed
+
+
+def renumbered(rng, events):
+    steps = [step["name"] for step in _steps(events)]
+    first = 10 - max(1, len(steps) - 1)
+    names = {name: f"ProfilerStep#{first + i}" for i, name in enumerate(steps)}
+    return [{**e, "name": names.get(e["name"], e["name"])} for e in events]
+
+
+def bookkeeping(rng, events):
+    host = _steps(events)[0]
+    place = {"pid": host["pid"], "tid": host["tid"]}
+    found = [{"ph": "M", "name": "process_name", **place, "ts": 0, "args": {"name": "python"}},
+             {"ph": "M", "name": "thread_sort_index", **place, "ts": 0, "args": {"sort_index": 4}},
+             {"ph": "i", "s": "g", "name": "Record Window End", "pid": "", "tid": "", "ts": _extent(events)[1] + 1}]
+    calls = [e for e in events if e.get("cat") == "cuda_runtime"]
+    for call in calls:
+        found.append({"ph": "s", "id": call["args"]["correlation"], "cat": "ac2g", "name": "ac2g", "pid": call["pid"],
+                      "tid": call["tid"], "ts": call["ts"]})
+    for call in calls[::3]:
+        found.append({"ph": "i", "s": "t", "cat": "cpu_instant_event", "name": "[OutOfMemory]", "pid": call["pid"],
+                      "tid": call["tid"], "ts": call["ts"], "args": {"Device Type": 1, "Device Id": 0, "Bytes": 4096}})
+    return [*events, *found]
+
+
+def touching(rng, events):
+    found, number = [], 0
+    for step in _steps(events):
+        inside = [e for e in events if e.get("cat") == "cpu_op" and (e["pid"], e["tid"]) == (step["pid"], step["tid"])
+                  and step["ts"] <= e["ts"] and e["ts"] + e["dur"] < step["ts"] + step["dur"]]
+        for op in sorted(inside, key=lambda e: e["ts"])[:4]:
+            # The numbers that are its start and end, to the last bit. A loader's operator launches nothing: only at its end.
+            moments = [op["ts"] + op["dur"]] + [op["ts"]] * (op["name"] != "aten::stack")
+            for at in moments:
+                number += 1
+                since = at + rng.uniform(0.5, 2)  # the kernel is short: it tells nothing of how the card is filled
+                found += [_launch(events, number, at, 0.01, op),
+                          _kernel(events, number, since, since + 0.002 * step["dur"], "next_kernel", 51),
+                          {"ph": "i", "s": "t", "cat": "cpu_instant_event", "name": "[memory]", "pid": op["pid"],
+                           "tid": op["tid"], "ts": at, "args": {"Device Type": 1, "Device Id": 0, "Bytes": 77824}}]
+    return [*events, *found]
+
+
+def same_name(rng, events):
+    moments = sorted(e["ts"] for e in events if e.get("cat") == "cuda_runtime")
+    found = []
+    for op in events:
+        if op.get("cat") == "cpu_op" and any(op["ts"] < at < op["ts"] + op["dur"] for at in moments) and rng.random() < 0.6:
+            found.append({**op, "ts": op["ts"] + 0.004, "dur": op["dur"] - 0.008})
+    return [*events, *found]
+
+
+def frees_only(rng, events):
+    start, end, length = _extent(events)
+    host, found = _steps(events)[0], []
+    for number, (name, changes) in enumerate((("aten::set_", [-1]), ("aten::clone", [1, -1]))):
+        at, nbytes = end + (0.05 + 0.05 * number) * length, 512 * int(rng.integers(100, 900))
+        found.append(_span("cpu_op", name, at, at + 0.03 * length, host))
+        for place, sign in enumerate(changes, start=1):
+            found.append({"ph": "i", "s": "t", "cat": "cpu_instant_event", "name": "[memory]", "pid": host["pid"],
+                          "tid": host["tid"], "ts": at + 0.01 * place * length,
+                          "args": {"Device Type": 1, "Device Id": 0, "Bytes": sign * nbytes}})
+    return [*events, *found]
+
+
+def scaled(rng, events):
+    factor = float(rng.choice([1 / 16, 32.0]))
+    return [{**e, **{key: e[key] * factor for key in ("ts", "dur") if key in e}} for e in events]
+
+
+# Slower and faster first: what is added afterwards may stand at the very end of something.
+TRAPS = (
+    Trap("slower or faster as a whole", scaled,
+         "All times here are those of a much faster or slower program. A limit in µs fits one card at most: compare with "
+         "the steps' time."),
+    Trap("step numbers of two digits", renumbered,
+         "The steps' numbers go on from the schedule's, here past 9: none need be called `ProfilerStep#0`, and as text "
+         "\"#10\" comes before \"#9\". Go by time."),
+    Trap("blocks that are no steps", other_blocks,
+         "Only a block whose name starts with `ProfilerStep#`, with the `#`, is a step. Here are others: one is around "
+         "everything, one is called much the same."),
+    Trap("the host goes on after the last step", host_goes_on,
+         "After the last step the host goes on with something else (and did so before the first), which the GPU has "
+         "nothing to do with. The steps' time ends with the last `ProfilerStep#` block or the GPU's last work."),
+    Trap("kernels that were over before the first step", early_work,
+         "Here kernels ran and ended before the first step: they lie outside the steps' time. With `max(start, first)` as "
+         "their start, their end comes before it: leave them out."),
+    Trap("a second Python thread", second_python_thread,
+         "Another thread of Python runs at the same time here: what it does has nothing to do with a launch, an allocation "
+         "or a line of this one. Compare `span.thread`."),
+    Trap("a thread of the same number in another process", other_process,
+         "Here another process has a thread of the same number. A thread is the whole pair `span.thread`, process and "
+         "thread."),
+    Trap("kernels that tell 0", zeros,
+         "Some kernels tell a 0 here, which is an answer (the file has whole per cent): `if span.args.get(…)` takes it for "
+         "missing. Ask whether the name is `in span.args`."),
+    Trap("kernels whose names are alike", alike_names,
+         "Other kernels have a name that contains this one or starts with it: compare whole names, with `==`."),
+    Trap("launches by other names", other_launch_calls,
+         "A launch need not be called `cudaLaunchKernel`: `cudaLaunchKernelExC` and `cuLaunchKernel` are launches too. "
+         "Look for `Launch` in the name, or for the correlation of a kernel."),
+    Trap("kernels of no length", no_length,
+         "Some kernels take 0 µs here, and share their launch with another. They take no time, and count in no mean that "
+         "is weighted by time."),
+    Trap("launches of several kernels", graphs,
+         "Here one call launches several kernels, as a CUDA graph does: all have its correlation. A dict from correlation "
+         "to *one* kernel keeps the last of them alone: add up, or go from each kernel to its call."),
+    Trap("events without args", bookkeeping,
+         "`trace.events` holds all that the file has: events without `args` or `cat`, and `[OutOfMemory]` beside "
+         "`[memory]`. Only `[memory]` is a change of memory; ask for `args` with `.get`."),
+    Trap("something at an operator's very start and end", touching,
+         "Here launches and allocations come at the very moment at which an operator starts or ends. It is around those "
+         "with `op.start_us <= moment < op.end_us`: what comes at its end is no longer the operator's."),
+    Trap("an operator inside one of the same name", same_name,
+         "Here operators call one of the same name, as `aten::sum` does in real traces. Both count what the inner one does "
+         "as their total (so the name counts it twice), and only the inner one as its own. Both are calls."),
+    Trap("an operator that only frees", frees_only,
+         "Here one operator only frees, and one frees as much as it allocated. Both have changed memory, so both have a "
+         "row, though a sum of theirs is 0."),
+)
+
+
+def together(traps: tuple[Trap, ...]) -> Trap:
+    """All of them in one trace."""
+
+    def add(rng, events):
+        for trap in traps:
+            events = trap.add(rng, events)
+        return events
+
+    return Trap("all of this together", add, "Each difficulty alone went well before; here they come together. Which two "
+                                             "of them meet in your code?")
+
+
+def trap_in(case_name: str) -> Trap | None:
+    """The trap after which a case is called."""
+    return next((trap for trap in (*TRAPS, together(())) if case_name.endswith(trap.name)), None)

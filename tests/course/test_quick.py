@@ -1,0 +1,65 @@
+"""Quick questions, answered by a device."""
+
+import pytest
+import torch
+
+import gapless
+from gapless.course.quick import KERNELS, WAITS, Quick, QuickQuestions, answered, how_often, listed
+from gapless.lessons import LESSONS
+
+
+def setup(device):
+    return {"x": torch.ones(8, device=device), "host": torch.ones(8)}
+
+
+QUESTIONS = QuickQuestions("Does the host wait at this line?", WAITS, setup, (
+    Quick("y = x + 1", "It is queued."), Quick("print(x.sum().item() | 1 if False else x.sum().item())", "A number is needed."),
+    Quick("x.copy_(host)", "It is pageable.")))
+
+
+@pytest.fixture
+def device():
+    return gapless.device("vgpu:a10g")
+
+
+def test_the_device_answers(device):
+    assert [how_often(QUESTIONS, quick, device) > 0 for quick in QUESTIONS.questions] == [False, True, True]
+
+
+def test_kernels_can_be_counted_too(device):
+    questions = QuickQuestions("Does this line launch a kernel?", KERNELS, setup, (Quick("x.view(2, 4)", ""), Quick("x + 1 + 1", "")))
+    assert [how_often(questions, quick, device) for quick in questions.questions] == [0, 2]
+
+
+def test_answers_stand_beside_the_devices(device, capsys):
+    text = answered(QUESTIONS, "n y n", device)
+    assert "You have 2 of 3." in text and text.count("✓") == 2 and text.count("✗") == 1 and "It is queued." in text
+    assert "\\|" in text and "yes, 1 wait |" in text and capsys.readouterr().out == ""
+    assert "You have 0 of 3." in answered(QUESTIONS, "???", device)
+
+
+@pytest.mark.parametrize("answers", ["", "yn", "ynyn", "yes", "y n 1"])
+def test_answers_that_cannot_be_read_say_what_is_wanted(answers, device):
+    with pytest.raises(ValueError, match="3 answers are wanted, a y"):
+        answered(QUESTIONS, answers, device)
+
+
+def test_other_counts_are_refused():
+    with pytest.raises(ValueError, match="it is waits or kernels"):
+        QuickQuestions("?", "copies", setup, ())
+
+
+def test_listed_says_how_to_answer():
+    assert listed(QUESTIONS).count("\n") > 4 and 'lesson.quick("???")' in listed(QUESTIONS)
+
+
+@pytest.mark.parametrize("lesson_id", LESSONS)
+def test_every_lesson_has_ten_with_both_answers_among_them(lesson_id, device):
+    quick = LESSONS[lesson_id].quick
+    counts = [how_often(quick, each, device) for each in quick.questions]
+    assert len(counts) == 10 and 3 <= sum(count > 0 for count in counts) <= 7
+    assert all(each.why.endswith(".") for each in quick.questions)
+    notebook = gapless.Notebook(lesson_id, device="vgpu:a10g")
+    assert "You have" in notebook.quick("y" * 10) and quick.question in notebook.quick()
+    with pytest.raises(ValueError, match="10 answers are wanted"):
+        notebook.quick("y")

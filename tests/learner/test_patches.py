@@ -1,0 +1,55 @@
+"""A patched library makes checks void."""
+
+import subprocess
+import sys
+
+import pytest
+
+BEFORE = """
+import torch, time, torch.nn.functional as F
+import gapless
+from gapless.learner.patches import void
+lesson = gapless.Notebook("02_masked_loss", device="vgpu:a10g")
+fast = "# exercise: ignore_background\\ndef ignore_background(target):\\n    return torch.where(target == BACKGROUND, IGNORE, target)\\n"
+assert lesson.check_source("ignore_background", fast).passed
+"""
+
+
+@pytest.mark.parametrize("patch, named", [
+    ("torch.Tensor.item = lambda self: 0", "torch.Tensor.item"), ("F.cross_entropy = lambda *args: 0", "torch.nn.functional.cross_entropy"),
+    ("torch.where = torch.add", "torch.where"), ("torch.set_default_dtype(torch.float64)", "torch.set_default_dtype"),
+    ("torch.set_grad_enabled(False)", "torch.set_grad_enabled"), ("time.perf_counter = lambda: 0", "time.perf_counter"),
+    ("gapless.vgpu.Timeline.synchronize_device = lambda self: None", "Timeline.synchronize_device"),
+    ("from torch.overrides import TorchFunctionMode as M; M().__enter__()", "a TorchFunctionMode"),
+    ("torch.nn.Linear.forward = lambda self, x: x", "torch.nn.modules.linear.Linear.forward"),
+])
+def test_what_is_replaced_is_named_and_nothing_counts(patch, named):
+    code = BEFORE + patch + "\nresult = lesson.check_source('ignore_background', fast)\nprint(result.earned, result)\n"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("0.0 ") and "Void: a cell has replaced or switched" in done.stdout and named in done.stdout
+    assert "restart the kernel" in done.stdout
+
+
+def test_a_cell_that_patches_in_its_function_is_void_too_and_stays_so():
+    source = "def ignore_background(target):\n    torch.Tensor.item = lambda self: 0\n    return target\n"
+    code = BEFORE + f"print(lesson.check_source('ignore_background', {source!r}).earned)\n" \
+        "print('Void' in str(lesson.check_source('ignore_background', fast)))\n"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stdout.split() == ["0.0", "True"], done.stderr
+
+
+def test_what_libraries_do_to_themselves_is_nobodys_fault():
+    code = BEFORE + """
+import torchmetrics, torch._dynamo, torch.distributed
+model = torch.nn.Linear(2, 2)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+model(torch.ones(1, 2)).sum().backward(); optimizer.step()
+for lesson_id in gapless.lessons.LESSONS:
+    other = gapless.Notebook(lesson_id, device="vgpu:t4")
+    for name, exercise in other.lesson.exercises.items():
+        other.check_source(name, "def " + name + "(*args, **options):\\n    return None\\n")
+print(void())
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stdout.split("\n")[-2] == "None", done.stdout + done.stderr

@@ -1,0 +1,65 @@
+"""How long a lesson takes: what its notebook, the README and the index state agrees with one reckoning."""
+
+import importlib.util
+import re
+
+import nbformat
+import pytest
+
+from gapless.lessons import LESSONS
+
+from . import ROOT
+
+_SPEC = importlib.util.spec_from_file_location("reckon_times", ROOT / "docs" / "reckon_times.py")
+reckon = importlib.util.module_from_spec(_SPEC)
+_SPEC.loader.exec_module(reckon)
+
+A_QUARTER = 0.25
+
+
+def notebook(lesson_id):
+    return ROOT / "notebooks" / lesson_id / f"{lesson_id}.ipynb"
+
+
+@pytest.mark.parametrize("lesson_id", LESSONS)
+def test_stated_times_are_within_a_quarter_of_the_reckoned(lesson_id):
+    reckoned = reckon.reckoned_minutes(notebook(lesson_id))
+    stated = reckon.stated_minutes(notebook(lesson_id))
+    listed = {"README.md": (ROOT / "README.md").read_text(encoding="utf-8"),
+              "index.ipynb": nbformat.read(ROOT / "notebooks" / "index.ipynb", as_version=4).cells[0].source}
+    times = {"the notebook": stated}
+    for name, text in listed.items():
+        row, = re.findall(rf"^\|[^|]*{lesson_id}\.ipynb\)[^|]*\|[^|]*\|([^|]*)\|", text, re.M)
+        times[name] = reckon.minutes(row)
+    assert abs(stated - reckoned) <= A_QUARTER * reckoned, f"stated are {stated:g} min, reckoned {reckoned:.0f}"
+    assert set(times.values()) == {stated}, times
+
+
+@pytest.mark.parametrize("text, minutes", [
+    ("45 min", 45), ("about 45 minutes", 45), ("an hour and a half", 90), ("about an hour", 60), ("1 h 30", 90), ("2 h", 120),
+    ("about two hours", 120), ("two and a half hours", 150), ("1 h 15 min", 75), ("1.5 hours", 90),
+    ("two hours and 20 minutes", 140), ("two sittings of 1 h 30 each", 180), ("about 2 hours (reckoned: 110 min)", 120),
+    ("two hours and three quarters", 165),
+])
+def test_times_in_words(text, minutes):
+    assert reckon.minutes(text) == minutes
+
+
+def test_what_is_no_time_is_refused():
+    with pytest.raises(ValueError, match="is no time"):
+        reckon.minutes("a while")
+
+
+def test_words_are_those_a_reader_reads():
+    text = "![A picture](attachment:a.png) See [the page](https://example.org/a-b) <details><summary>Answer</summary>\n\n| a | `b` |\n|---|---|"
+    assert reckon.prose(text).split() == ["See", "[the", "page]", "Answer", "a", "b"]
+
+
+def test_reckoning_counts_words_cells_and_points(tmp_path):
+    v4 = nbformat.v4
+    graded = v4.new_code_cell("1", metadata={"nbgrader": {"points": 4}})
+    path = tmp_path / "one.ipynb"
+    nbformat.write(v4.new_notebook(cells=[v4.new_markdown_cell("word " * 260), v4.new_code_cell("1"), graded]), path)
+    assert reckon.reckoned_minutes(path) == 2 + 2 * 0.5 + 4 * 3.5
+    with pytest.raises(ValueError, match="no row"):
+        reckon.stated_minutes(path)
