@@ -64,6 +64,12 @@ def test_what_is_unix_only_is_imported_where_it_may_be_missing():
 
 
 def test_a_wheel_holds_what_lies_beside_the_modules():
-    packed = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["package-data"]["*"]
+    packed = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["package-data"]
+    inside = {package: SOURCE.parent.joinpath(*package.split(".")) for package in packed if package != "*"}
+
+    def is_packed(path):
+        return any(path.match(pattern) for pattern in packed["*"]) or any(
+            path in folder.glob(pattern) for package, folder in inside.items() for pattern in packed[package])
+
     beside = [path for path in SOURCE.rglob("*") if path.is_file() and path.suffix not in (".py", ".pyc")]
-    assert beside and all(any(path.match(pattern) for pattern in packed) for path in beside)
+    assert beside and not [path for path in beside if not is_packed(path)]

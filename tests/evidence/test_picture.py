@@ -135,6 +135,7 @@ def test_before_and_after_name_the_time_that_was_saved():
     assert f"after: {saved} (measured)" in figure.get_suptitle() and f"after: {saved} (measured)" in figure.alt
     assert "lost (measured)" in picture.before_after(fast, slow).get_suptitle()
     assert "text/html" in figure._repr_mimebundle_()[0]
+    assert picture.before_after(slow, slow).get_suptitle().endswith("about the same (measured)")
 
 
 def test_before_and_after_show_as_many_steps_of_each():

@@ -37,8 +37,8 @@ def test_ink_is_the_pages_and_there_is_no_ground(name):
     assert root.get("role") == "img" and root.get("aria-label") == figure.alt and root.get("fill") == "currentColor"
     text = ElementTree.tostring(root, encoding="unicode")
     assert "#000000" not in text and "#ffffff" not in text
-    labels = [element for element in root.iter() if element.tag.endswith("}text")]
-    assert labels and all("fill:" not in element.get("style", "") or element.text for element in labels)
+    # Nothing is left where a page takes the elements out.
+    assert not "".join(root.itertext()).replace("*{stroke-linejoin: round; stroke-linecap: butt}", "").strip()
 
 
 @pytest.mark.parametrize("name", FIGURES)

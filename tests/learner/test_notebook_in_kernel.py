@@ -47,7 +47,7 @@ def test_progress_is_a_table_and_text(run):
     run("lesson.check_source('ignore_background', '# exercise: ignore_background\\n1 / 0')")
     for code in ("lesson.progress()", "gapless.progress()"):
         shown = run(code)[1]
-        assert "<table>" in shown["text/html"] and "of 21" in shown["text/plain"] and "begun" in shown["text/html"]
+        assert "<table>" in shown["text/html"] and "of 21" in shown["text/plain"] and "started" in shown["text/html"]
 
 
 SOLVED = "# exercise: ignore_background\ndef ignore_background(target):\n    return torch.where(target == BACKGROUND, IGNORE, target)\n"

@@ -29,11 +29,11 @@ def some(progress_home):
 
 def test_table_of_a_lesson_says_points_states_and_remarks(some):
     lines = str(gapless.progress(LESSON)).splitlines()
-    assert re.search(r"02_masked_loss +\[####\.+\] +7 of 21 +begun +The masked loss", lines[0])
+    assert re.search(r"02_masked_loss +\[####\.+\] +7 of 21 +started +The masked loss", lines[0])
     assert re.search(r"ignore_background +\[#+\] +5 of 5 +done +2 checks, last time 2$", lines[1])
-    assert re.search(r"zero_if_uniform +\[####\.+\] +2 of 5 +begun +1 check$", lines[2])
-    assert re.search(r"masked_cross_entropy +\[\.+\] +0 of 6 +begun +2 hints$", lines[3])
-    assert re.search(r"sparse_head_loss +\[\.+\] +0 of 5 +not begun$", lines[4])
+    assert re.search(r"zero_if_uniform +\[####\.+\] +2 of 5 +started +1 check$", lines[2])
+    assert re.search(r"masked_cross_entropy +\[\.+\] +0 of 6 +started +2 hints$", lines[3])
+    assert re.search(r"sparse_head_loss +\[\.+\] +0 of 5 +not started$", lines[4])
 
 
 def test_the_whole_course_has_every_lesson(some):
@@ -46,7 +46,7 @@ def test_panel_tells_nothing_by_colour_alone(some):
     page = gapless.progress(LESSON)._repr_html_()
     bars = re.findall(r'role="img" aria-label="([^"]*)"', page)
     assert bars == ["7 of 21 points", "5 of 5 points", "2 of 5 points", "0 of 6 points", "0 of 5 points"]
-    for part in (">done<", ">begun<", ">not begun<", ">5 of 5<", 'scope="row"', 'scope="col"', "<caption"):
+    for part in (">done<", ">started<", ">not started<", ">5 of 5<", 'scope="row"', 'scope="col"', "<caption"):
         assert part in page
     assert "#" not in page  # no colour of its own: it takes the page's
 
@@ -65,7 +65,7 @@ def test_a_damaged_file_is_told_in_both_forms(progress_home):
 
 def test_json_has_what_the_table_has(some):
     lesson, = gapless.progress(LESSON).to_json()["lessons"]
-    assert (lesson["best"], lesson["points"], lesson["state"]) == (7, 21, "begun")
+    assert (lesson["best"], lesson["points"], lesson["state"]) == (7, 21, "started")
     first = lesson["exercises"][0]
     assert (first["name"], first["best"], first["last"], first["points"], first["state"], first["device"]) == (
         "ignore_background", 5, 2, 5, "done", "a GPU")

@@ -1,6 +1,7 @@
 """Every exercise of every lesson: what right, slow and wrong functions get. ``answers/`` holds a module a lesson."""
 
 import dataclasses
+import functools
 import importlib
 
 import numpy as np
@@ -27,6 +28,22 @@ def grade(lesson_id, name, function, seed=3, device="vgpu:a10g"):
     plan, where = exercise.plan(seed), choose_device(device)
     verdicts = judge(exercise, plan, gather(exercise, LocalStage(function, where, exercise.ask), plan, where, name=device))
     return {v.id.partition(".")[2]: v for v in verdicts}
+
+
+@functools.cache
+def small_inputs(lesson_id, name, seed=3):
+    """The exercise with nothing to check but its small inputs, those, and what is right on them."""
+    exercise = dataclasses.replace(LESSONS[lesson_id].exercises[name], full=None, trial=None, points={"values": 1})
+    return exercise, exercise.plan(seed), Truth(exercise, "vgpu:a10g")
+
+
+def values(lesson_id, name, function):
+    """The verdict on the values: on the small inputs, and where those are right on the larger ones too."""
+    exercise, plan, truth = small_inputs(lesson_id, name)
+    where = choose_device("vgpu:a10g")
+    seen = gather(exercise, LocalStage(function, where, exercise.ask), plan, where, name="vgpu:a10g")
+    verdict, = judge(exercise, plan, seen, truth)
+    return verdict if verdict.outcome == "fail" else grade(lesson_id, name, function)["values"]
 
 
 def outcomes(verdicts):
@@ -71,20 +88,16 @@ def test_verdicts_are_the_same_twice(lesson_id, name):
 
 @pytest.mark.parametrize("lesson_id, name, function, says", WRONG, ids=[f"{w[0]}-{w[1]}-{i}" for i, w in enumerate(WRONG)])
 def test_wrong_answers_get_no_points_for_values_and_a_reason(lesson_id, name, function, says):
-    verdict = grade(lesson_id, name, function)["values"]
+    verdict = values(lesson_id, name, function)
     assert verdict.outcome == "fail" and verdict.earned == 0
     assert says in verdict.message
 
 
 @pytest.mark.parametrize("lesson_id, name", EXERCISES)
 def test_every_known_mistake_is_wrong_and_gets_the_cause_of_one_that_gives_the_same(lesson_id, name):
-    """On the small inputs alone: what follows them changes no message about them."""
-    exercise = dataclasses.replace(LESSONS[lesson_id].exercises[name], full=None, trial=None, points={"values": 1})
-    plan, where = exercise.plan(3), choose_device("vgpu:a10g")
-    truth, unnamed = Truth(exercise, "vgpu:a10g"), []
+    exercise, unnamed = LESSONS[lesson_id].exercises[name], []
     for mistake in exercise.mistakes:
-        seen = gather(exercise, LocalStage(mistake.function, where, exercise.ask), plan, where, name="vgpu:a10g")
-        verdict, = judge(exercise, plan, seen, truth)
+        verdict = values(lesson_id, name, mistake.function)
         if verdict.outcome != "fail" or not any(other.why in verdict.message for other in exercise.mistakes):
             unnamed.append((mistake.why, verdict.message))
     assert not unnamed

@@ -85,7 +85,12 @@ import torch
 from ...course.evidence import Case
 from ...course.exercise import Trial
 from ...course.stage import Given
+from ...course.variants import CONTIGUOUS, DTYPES, covering, varied
 from .workload import ELEMENTS, LIMIT
+
+SHAPES = ((67,), (5, 7), (1,), (4, 3), (2, 3, 5))
+SCALES = {{"above the limit": 1.0, "below the limit": 0.001, "far above the limit": 100.0, "zeros": 0.0}}
+LAYOUTS = (CONTIGUOUS, "transposed", "strided")
 
 
 def _case(rng: np.random.Generator, name: str, shape: tuple[int, ...], limit: float, scale: float = 1.0) -> Case:
@@ -93,13 +98,10 @@ def _case(rng: np.random.Generator, name: str, shape: tuple[int, ...], limit: fl
 
 
 def scaling_cases(seed: int) -> list[Case]:
+    """Every shape, scale, layout and dtype at least once."""
     rng = np.random.default_rng(seed)
-    return [
-        _case(rng, "above the limit", (int(rng.integers(50, 100)),), 1.0),
-        _case(rng, "below the limit", (5, 7), 1.0, scale=0.001),
-        _case(rng, "one element", (1,), 0.5, scale=100.0),
-        _case(rng, "zeros", (4, 3), 1.0, scale=0.0),
-    ]
+    return [varied(_case(rng, pick["scale"], pick["shape"], 1.0, SCALES[pick["scale"]]), pick["dtype"], pick["layout"])
+            for pick in covering(rng, scale=list(SCALES), shape=SHAPES, layout=LAYOUTS, dtype=DTYPES)]
 
 
 _TRIAL_ELEMENTS = 50_000  # about
@@ -128,7 +130,8 @@ from collections.abc import Callable
 import torch
 
 from ...course.exercise import Exercise, Lesson, Program
-from . import cases, functions
+from . import cases, functions, mistakes
+from .quick import QUICK
 from .stage import names
 from .workload import ELEMENTS, training_step
 
@@ -137,6 +140,7 @@ EXERCISES = (
         name="scale_down",
         slow=functions.scale_down,
         cases=cases.scaling_cases,
+        mistakes=mistakes.SCALING_MISTAKES,
         full=cases.full_scaling,
         trial=cases.SCALING_TRIAL,
         busy_ms=100.0,
@@ -169,7 +173,65 @@ LESSON = Lesson(
     names=names,
     programs=programs,
     size=size_in_words,
+    quick=QUICK,
 )
+'''
+
+_MISTAKES = '''\
+"""Lesson {number}: the usual wrong versions, and what to say of each."""
+
+from __future__ import annotations
+
+import torch
+
+from ...course.mistakes import Mistake
+
+SCALING_MISTAKES = (
+    Mistake(lambda x, limit: x * (limit / x.norm()), (
+        "It is scaled to the limit even where it lies below. A factor above 1 has to become 1.")),
+    Mistake(lambda x, limit: x.clamp(-limit, limit), (
+        "Each element is cut off at the limit by itself. The *norm* of all of them is to be at most the limit.")),
+    Mistake(lambda x, limit: x * (limit / x.abs().max()).clamp(max=1.0), (
+        "That is by the largest element. The norm is the root of the sum of squares.")),
+    Mistake(lambda x, limit: torch.where(x.norm() > limit, x, x * (limit / x.norm())), (
+        "The two sides are the wrong way round: what lies above the limit is to be scaled.")),
+)
+'''
+
+_QUICK = '''\
+"""Lesson {number}: quick questions."""
+
+from __future__ import annotations
+
+import torch
+
+from ...course.quick import WAITS, Quick, QuickQuestions
+
+
+def _setup(device: torch.device) -> dict:
+    return {{"x": torch.ones(1000, device=device)}}
+
+
+QUICK = QuickQuestions("Does the host wait at this line?", WAITS, _setup, (
+    Quick("norm = x.norm()", "The norm stays on the device."),
+    Quick("if x.norm() > 1: pass", "Python needs a yes or a no."),
+    Quick("y = x * (1 / x.norm()).clamp(max=1.0)", "Nothing asks for a number."),
+    Quick("print(x.norm())", "Text needs digits."),
+    Quick("x.shape", "The host knows the shape."),
+    Quick("x.norm().item()", "A Python number is read from the device."),
+    Quick("torch.where(x.norm() > 1, x, 2 * x)", "The device chooses."),
+    Quick("float(x.sum())", "A Python number is read from the device."),
+    Quick("torch.zeros(10, device=device)", "It is filled on the device."),
+    Quick("x[x > 0.5]", "The size of the result depends on the values."),
+))
+'''
+
+_ANNOTATED = f'''\
+```python
+{_SOLUTION}```
+
+- A factor of 1 changes nothing: `clamp(max=1.0)` makes one formula of the two cases.
+- Say what it costs, what else is right, and which slips are usual.
 '''
 
 _ANSWERS = '''\
@@ -218,8 +280,9 @@ def skeleton(lesson_id: str, title: str) -> dict[str, str]:
     """Path in the repository → text, of each file of the lesson. ``lesson_id``: such as ``04_data_loading``."""
     number, package = lesson_id[:2], lesson_id[3:]
     rooms = {"__init__": '"""Lesson {number}: {title}."""\n', "functions": _FUNCTIONS, "stage": _STAGE,
-             "workload": _WORKLOAD, "cases": _CASES, "lesson": _LESSON}
+             "workload": _WORKLOAD, "cases": _CASES, "mistakes": _MISTAKES, "quick": _QUICK, "lesson": _LESSON}
     files = {f"src/gapless/lessons/{package}/{room}.py": text for room, text in rooms.items()}
+    files[f"src/gapless/lessons/{package}/solutions/{EXERCISE}.md"] = _ANNOTATED
     files |= {f"tests/lessons/answers/{package}.py": _ANSWERS, f"tests/lessons/test_{package}.py": _TEST}
     files = {path: text.format(number=number, package=package, id=lesson_id, title=title) for path, text in files.items()}
     return {**files, f"solutions/{lesson_id}/{lesson_id}.ipynb": _notebook(lesson_id, title)}
@@ -244,6 +307,7 @@ def _notebook(lesson_id: str, title: str) -> str:
                        f"from gapless.lessons.{package}.workload import training_step\n\n"
                        f'lesson = gapless.Notebook("{lesson_id}")  # a real GPU if there is one; or say device="vgpu:a100"\n'
                        "device = lesson.device\nlesson"),
+        _code("quick", "lesson.quick()"),
         _text("program", "## 1. The slow program\n\nWhat it does, and for whom."),
         _code("program_step", f"print(inspect.getsource(training_step))\nprint(inspect.getsource({EXERCISE}))"),
         _text("measure", "## 2. Measure it, see it"),
@@ -256,12 +320,17 @@ def _notebook(lesson_id: str, title: str) -> str:
         _code(EXERCISE, f"# exercise: {EXERCISE}\n{_CODE}### BEGIN SOLUTION\n\n\n{_SOLUTION}### END SOLUTION",
               _nbgrader(EXERCISE, grade=False)),
         _code(f"check_{EXERCISE}", f"lesson.check({EXERCISE})", _nbgrader(f"check_{EXERCISE}", grade=True)),
-        _code(f"hint_{EXERCISE}", f'lesson.hint("{EXERCISE}")  # run again for the next of three hints'),
+        _code(f"hint_{EXERCISE}", f'# lesson.hint("{EXERCISE}")  # take the first # away for a hint; run again for the next '
+                                  "(there are three)"),
         _code("ex1_look", f"report = lesson.look(lambda: training_step({EXERCISE}, device))"),
         _text("summary", "## 4. What you found"),
         _code("headline", f'lesson.headline({{"{EXERCISE}": {EXERCISE}}})'),
         _text("summary_text", "What to make of the table.\n\n## 5. When not to follow this lesson\n\n"
-                              "- Say when the advice is wrong.\n\nYour points so far:"),
+                              "- Say when the advice is wrong.\n\n## 6. Recap\n\nThree to five lines.\n\n## Cheat sheet\n\n"
+                              "| you see | because | instead |\n|---|---|---|\n"
+                              "| a wait at an `if` | Python needs a yes or no | `torch.where`, `clamp` |\n\n"
+                              "## In your own repository\n\nThree to five steps, with commands.\n\n"
+                              "## Further reading\n\n- Links.\n\nYour points so far:"),
         _code("score", "print(lesson.score())"),
     ]
     kernel = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}

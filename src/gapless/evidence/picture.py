@@ -26,6 +26,7 @@ _ROW_IN = 0.5  # inches for one unit of the vertical axis
 _LABEL_PT = 8
 _CHARACTER_IN = 0.066  # a character of a label is about this wide
 _LEVEL = 0.42
+_SAME = 0.01  # two times that differ by a smaller share are about the same
 
 _GREY = "#7f8b97"
 # The last two digits of a colour are its opacity; a hatch takes none with it into SVG.
@@ -156,14 +157,17 @@ def _saved(reports, scenes: list[_Scene]) -> str:
     before_ms, after_ms = (scene.end_ms for scene in scenes)
     count = len(scenes[0].step_starts)
     what = "the step and its GPU work take" if count == 1 else f"{count} steps and their GPU work take"
-    more = f"{_short_ms(before_ms - after_ms)} saved" if after_ms <= before_ms else f"{_short_ms(after_ms - before_ms)} lost"
+    if abs(before_ms - after_ms) < _SAME * max(before_ms, after_ms):
+        more = "about the same"
+    else:
+        more = f"{_short_ms(abs(before_ms - after_ms))} {'saved' if after_ms < before_ms else 'lost'}"
     return f"{what} {_short_ms(before_ms)} before, {_short_ms(after_ms)} after: {more} ({_kind(reports[0])})"
 
 
 def _paint_saved(ax, scenes: list[_Scene], end_ms: float) -> None:
     """A double arrow from the end of the shorter to that of the longer, below the title of the second timeline."""
     left_ms, right_ms = sorted(scene.end_ms for scene in scenes)
-    if right_ms - left_ms < 0.01 * end_ms:
+    if right_ms - left_ms < _SAME * end_ms:
         return
     ax.axvline(right_ms, color=_GREY, linewidth=0.9, linestyle=":", zorder=1.5)
     ax.annotate("", (left_ms, 1.0), (right_ms, 1.0), arrowprops={"arrowstyle": "<->", "color": "black", "linewidth": 1.2})

@@ -27,9 +27,10 @@ def svg(figure, alt: str) -> str:
     import matplotlib
 
     buffer = io.StringIO()
-    with matplotlib.rc_context({"svg.fonttype": "none"}):  # text stays text: it can be read aloud, searched and copied
+    # Letters as outlines: where a page takes out the SVG's elements, it would leave their text behind.
+    with matplotlib.rc_context({"svg.fonttype": "path"}):
         figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None})
-    text = re.sub(r"<metadata>.*?</metadata>\s*", "", buffer.getvalue(), flags=re.DOTALL)
+    text = re.sub(r"<metadata>.*?</metadata>\s*|<!--.*?-->\s*", "", buffer.getvalue(), flags=re.DOTALL)
     text = text[text.index("<svg"):].replace("#000000", "currentColor")
     head, inside = text.split(">", 1)
     box, = re.findall(r'viewBox="([^"]*)"', head)

@@ -36,10 +36,10 @@ class ExerciseProgress:
 
     @property
     def state(self) -> str:
-        """``done``, ``begun`` or ``not begun``."""
+        """``done``, ``started`` or ``not started``."""
         if self.best >= self.points and self.record.attempts:
             return "done"
-        return "begun" if self.record.attempts or self.record.hints else "not begun"
+        return "started" if self.record.attempts or self.record.hints else "not started"
 
     @property
     def remarks(self) -> str:
@@ -73,7 +73,7 @@ class LessonProgress:
     @property
     def state(self) -> str:
         states = {exercise.state for exercise in self.exercises}
-        return states.pop() if len(states) == 1 else "begun"
+        return states.pop() if len(states) == 1 else "started"
 
 
 @dataclass(frozen=True)

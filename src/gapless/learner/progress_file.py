@@ -104,7 +104,7 @@ def _update(lesson: str, exercise: str, change: Callable[[Record], Record]) -> s
             try:
                 records = _read(path)
             except _Damaged as error:
-                records, remark = {}, f"{error}. It is kept as {_keep_aside(path)}; a new one was begun."
+                records, remark = {}, f"{error}. It is kept as {_keep_aside(path)}; a new one was started."
             exercises = records.setdefault(lesson, {})
             exercises[exercise] = change(exercises.get(exercise, Record()))
             write_json(path, {"version": _VERSION, "lessons": {

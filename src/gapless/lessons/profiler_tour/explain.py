@@ -3,10 +3,13 @@ ones before had not, and by what was asked for."""
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from ...course.evidence import Case
 from ...evidence.waits import source_line
 from .cases import REAL, STEADY, trace_of
 from .disturbances import trap_in
+from .mistakes import MISTAKES
 from .right import MEMORY_FIELDS, idle_evidence
 from .traces import SLOW_LOADER, SMALL_BATCH, SMALL_KERNELS
 
@@ -57,6 +60,38 @@ def _is_number(value) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
+_FACTORS = {
+    1e-3: "1000 times too small (ms for µs, KB for bytes)", 1 / 1024: "1024 times too small (KB for bytes)",
+    1e-6: "a million times too small", 2**-20: "2²⁰ times too small (MB for bytes)", 1e3: "1000 times too large",
+    -1: "of the wrong sign", 2: "twice what they should be", 0.5: "half of what they should be",
+}
+
+
+def _scaled(pairs: list[tuple[float, float]]) -> str | None:
+    """What (found, wanted) have in common where all are wrong alike: another unit, or rounding."""
+    pairs = [(found, wanted) for found, wanted in pairs if _is_number(found) and _is_number(wanted) and wanted]
+    if not pairs or all(abs(found - wanted) <= 1e-4 * abs(wanted) for found, wanted in pairs):
+        return None
+    for factor, words in _FACTORS.items():
+        if all(abs(found - factor * wanted) <= max(0.001 * abs(factor * wanted), type(found) is int)
+               for found, wanted in pairs):
+            return f"All numbers are {words}: look at the units."
+    if all(abs(found - wanted) <= 1 and float(found).is_integer() for found, wanted in pairs):
+        return "The numbers were rounded: return them as they are."
+    return None
+
+
+def _like_a_mistake(case: Case, columns, mistakes) -> str | None:
+    """The ``why`` of a mistake that gives the columns that are wrong, where others are right. ``columns(answer)``: those."""
+    found = columns(None)
+    for mistake in mistakes:
+        with suppress(Exception):
+            options = {name: value for name, value in case.options.items() if name != "events"}
+            if columns(mistake.function(trace_of(case), **options)) == found:
+                return mistake.why
+    return None
+
+
 def _share(case: Case, found, wanted, otherwise: str) -> str | None:
     if wanted is None:
         return "There is no kernel with such a value in this trace: None says so."
@@ -67,6 +102,10 @@ def _share(case: Case, found, wanted, otherwise: str) -> str | None:
     if found < -1e-9:
         return (f"{_of_case(case)}A share below 0: some end comes before its start, or the subtraction is the wrong way "
                 "round.")
+    if abs(found - 100 * wanted) <= 0.51:
+        return "That is in per cent, rounded perhaps: a share between 0 and 1 is wanted, as it is."
+    if abs(found - wanted) <= 0.0051 and abs(found - round(found, 2)) < 1e-9:
+        return "The answer was rounded: return it as it is."
     text = _of_case(case)
     if found > 1 + 1e-9:
         text += "A share above 1 counts something twice, or is in another unit. "
@@ -108,8 +147,16 @@ def operators(case: Case, found, wanted) -> str:
     names = [row["name"] for row in found]
     if len(set(map(str, names))) < len(names):
         return "A name has several rows: one row for each name, with the sums over all its calls."
+    known = {span.name for span in trace_of(case).spans if span.category == "op"}
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        return f"{unknown[0]!r} is no operator's name here: take `span.name` of the spans of category `op`, as it is."
     by_name = {row["name"]: row for row in wanted}
     rows = [(row, by_name[row["name"]]) for row in found if row["name"] in by_name]
+
+    scaled = _scaled([(row[key], right[key]) for row, right in rows for key in ROW[2:]])
+    if scaled and [row["name"] for row in wanted] == names:
+        return scaled
 
     def off(key: str) -> bool:
         return any(not _is_number(row[key]) or abs(row[key] - right[key]) > 1e-3 + 1e-4 * right[key] for row, right in rows)
@@ -131,8 +178,8 @@ def memory(case: Case, found, wanted) -> str:
     if not isinstance(found, dict):
         return "Return a dict: operator's name → a dict of its four numbers."
     if not found:
-        return (f"{_of_case(case)}The dict is empty: does anything get through your conditions? `event[\"name\"]` is "
-                "\"[memory]\".")
+        return (f"{_of_case(case)}The dict is empty. `[memory]` is in `trace.events` and not in `trace.spans`, and a thread "
+                "is text: `(str(event[\"pid\"]), str(event[\"tid\"]))`.")
     rows = list(found.values())
     if not all(isinstance(row, dict) for row in rows):
         return (f"Each operator has a dict of four numbers: {', '.join(MEMORY_FIELDS)}. Here one has a "
@@ -154,7 +201,21 @@ def memory(case: Case, found, wanted) -> str:
         return (f"{_of_case(case)}`{absent[0]}` is an operator too: each span of category `op` counts, whatever its name "
                 "and on whichever thread, where memory of the GPU changed inside it.")
     shared = [name for name in wanted if name in found]
+    scaled = _scaled([(found[name][field], wanted[name][field]) for name in shared for field in MEMORY_FIELDS])
+    if scaled:
+        return scaled
+    small = [value for name in shared for value in found[name].values() if value]
+    if small and max(map(abs, small)) < 512:
+        return "These are counts: the bytes of the changes were asked for, `event[\"args\"][\"Bytes\"]`."
     wrong = {field for name in shared for field in MEMORY_FIELDS if found[name][field] != wanted[name][field]}
+    if wrong and len(wrong) < len(MEMORY_FIELDS):
+        def columns(answer):
+            answer = found if answer is None else answer
+            return {(name, field): answer[name][field] for name in shared for field in wrong}
+
+        known = _like_a_mistake(case, columns, MISTAKES["memory_by_operator"])
+        if known:
+            return f"Of `{sorted(wrong)[0]}`: {known}"
     where = ""
     taken = {other for field in wrong for other in MEMORY_FIELDS
              if other != field and all(found[name][field] == wanted[name][other] for name in shared)}
@@ -194,6 +255,11 @@ def source(case: Case, found, wanted) -> str:
     if any("loop.py:18" in line for line in extra):
         return "Several frames around the launch give a line: the innermost is the one, not the line that called it."
     missing = [line for line in wanted if line not in found]
+    if extra and all(any(line != key and key in line for line in wanted) for key in extra):
+        return "A line is the whole text that `line_of` gives, file and number: \"train/model.py:31\"."
+    scaled = _scaled([(found[line], wanted[line]) for line in wanted if line in found])
+    if scaled:
+        return scaled
     if any("loop.py:20" in line for line in missing):
         return ("The backward pass launches from a thread without Python frames: then take the innermost line of the "
                 "thread that has the `ProfilerStep#` blocks, at the moment of the launch.")

@@ -25,6 +25,6 @@ def versions(function: Callable, ways: tuple[Way, ...]) -> tuple[Mistake, ...]:
     """The function with one thing wrong, in the order given, and then with two of those that are frequent."""
     single = [Mistake(partial(function, **{way.name: way.value}), way.why) for way in ways]
     double = [Mistake(partial(function, **{one.name: one.value, other.name: other.value}),
-                      f"Two things. {one.why} And: {other.why}")
+                      one.why if one.why == other.why else f"Two things. {one.why} And: {other.why}")
               for one, other in combinations(ways, 2) if one.often and other.often and one.name != other.name]
     return (*single, *double)

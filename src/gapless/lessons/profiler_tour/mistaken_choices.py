@@ -93,6 +93,24 @@ def _whole(speeds: dict[int, float], found: dict) -> int:
     return min(_near({batch: batch // each.step_ms for batch, each in found.items()}))
 
 
+def _until_it_falls(speeds: dict[int, float], _found) -> int:
+    batches = list(speeds)
+    for batch, following in zip(batches, batches[1:]):
+        if speeds[following] < speeds[batch]:
+            return batch
+    return batches[-1]
+
+
+def _before_the_best(speeds: dict[int, float], _found) -> int:
+    best = max(speeds, key=speeds.get)
+    return max((batch for batch in speeds if batch < best), default=best)
+
+
+def _step_as_short(speeds: dict[int, float], found: dict) -> int:
+    best = max(speeds, key=speeds.get)
+    return min(batch for batch in found if found[batch].step_ms <= found[best].step_ms / ENOUGH)
+
+
 _RUNNING = ("Each batch was compared with the best *so far*: what is best is known only once all are measured. Collect "
             "first, then choose.")
 _BEST = "It is the fastest, but a smaller batch reaches 95 % of its throughput already: return the smallest that does."
@@ -150,6 +168,15 @@ BATCHES = (
             "enough again. Look at all."),
     Mistake(_choice(_running_best, in_order=True), _RUNNING),
     Mistake(_choice(_running_best), _RUNNING),
+    Mistake(_choice(_until_it_falls),
+            "The search went up and ended where the throughput fell for the first time: a larger batch may be faster "
+            "again, and a smaller one near enough. Look at all."),
+    Mistake(_choice(_before_the_best),
+            "It is the next smaller one than the fastest, whatever its throughput: the smallest with 95 % of the best is "
+            "wanted."),
+    Mistake(_choice(_step_as_short),
+            "The steps' times were compared. A smaller batch has a shorter step and trains on fewer samples: compare "
+            "`batch / step_ms`."),
     Mistake(_choice(_whole), "`//` throws away what is behind the point: divide with `/`."),
     Mistake(_choice(lambda speeds, found: min(_near({b: speeds[b] * found[b].gpu_utilization for b in speeds}))),
             f"The throughput was multiplied by the GPU utilisation, which is in it already. {_UTILIZATION}"),
@@ -229,6 +256,10 @@ def _by_duration(limit: float) -> Callable[[Trace], str]:
     return lambda trace: SMALL_KERNELS if _mean_us(trace) < limit else SLOW_LOADER
 
 
+def _time_of(trace: Trace, category: str) -> float:
+    return sum(span.end_us - span.start_us for span in trace.spans if span.category == category)
+
+
 def _mean_occupancy(trace: Trace) -> float:
     kernels = kernels_of(trace)
     return sum(k.args.get(OCCUPANCY, 0) * k.duration_ms for k in kernels) / sum(k.duration_ms for k in kernels)
@@ -266,8 +297,8 @@ def _other(answers: dict[str, str]) -> Callable[[Trace], str]:
 
 
 _SWAPPED = {SMALL_BATCH: SMALL_KERNELS, SMALL_KERNELS: SMALL_BATCH, SLOW_LOADER: SLOW_LOADER}
-_ANY = ("An operator that launches nothing (`aten::stack` of a loader) is no work for the GPU: only operators with a launch "
-       "count.")
+_ANY = ("An operator that launches nothing (`aten::stack` of a loader) is no work for the GPU: only operators with a "
+        "launch count.")
 _FULL = ("Between the two others it is the blocks that tell: the mean of `min(1, blocks per SM)`, weighted by duration. "
          "Below one half the card is not filled, so the batch is small.")
 _FIRST = "Ask for the loader first: a program that waits for its data may have a small batch too."
@@ -293,6 +324,23 @@ IDLE = (
     Mistake(_cause(_is_loader, lambda trace: sm_efficiency(trace) < 0.5),
             "SM efficiency counts idle time as 0, and the GPU is idle in all three: look at the blocks per SM *while a "
             "kernel runs*, SM efficiency by utilisation."),
+    Mistake(_cause(lambda trace: not _is_loader(trace)),
+            f"The first question is the wrong way round: it says loader where the host launches. {_LOADER}"),
+    Mistake(_other({SMALL_BATCH: SLOW_LOADER, SMALL_KERNELS: SLOW_LOADER, SLOW_LOADER: SMALL_BATCH}),
+            f"The first question is the wrong way round: it says loader where the host launches. {_LOADER}"),
+    Mistake(_cause(lambda trace: any("stack" in span.name for span in trace.spans)),
+            "That an operator of the loader is there says nothing: each program makes batches. How long it takes does. "
+            f"{_LOADER}"),
+    Mistake(_cause(lambda trace: _time_of(trace, "memcpy") > _time_of(trace, "kernel")),
+            f"The time of copies is the GPU's, and says nothing of how long the host reads and decodes. {_LOADER}"),
+    *(Mistake(_cause(loader, lambda trace, which=which: which(s.args.get(BLOCKS, 0) for s in kernels_of(trace)) < 1),
+              f"One kernel does not speak for all. {_FULL}") for which in (min, max)
+      for loader in (_is_loader, lambda trace: False)),
+    *(Mistake(_cause(_is_loader, lambda trace, share=share: _fills(trace) < share),
+            f"{_FULL} Here another limit was taken.")
+      for share in (0.05, 0.95)),
+    Mistake(_cause(_is_loader, lambda trace: _fills(trace) >= 0.5), "Small batch and many small kernels are swapped. "
+                                                                    f"{_FULL}"),
     *(Mistake(_cause(_is_loader, lambda trace, limit=limit: _mean_occupancy(trace) < limit),
               "Small batch and many small kernels were told apart by the occupancy, which says how full an SM is, and not "
               f"how many have a block. {_FULL}") for limit in (15, 30, 50)),

@@ -33,6 +33,7 @@ TIMES = (
                          "`ProfilerStep#`, with the `#`."),
     Way("time", "steps added", "The steps' durations were added up. Between two steps there is time too, and the GPU may "
                                "go on after the last: take the end minus the start.", often=True),
+    Way("time", "first step", "Only the first step was looked at: the steps' time is that of all of them.", often=True),
     Way("time", "one step", "It was divided by the time of one step, where the kernels are those of all."),
     Way("time", "last by name", "The steps were sorted by name, and as text \"#10\" comes before \"#9\": go by time."),
     Way("time", "in seconds", "Numerator and denominator have different units: `duration_ms` is in ms, `start_us` and "
@@ -72,6 +73,7 @@ def _length(trace: Trace, time: str) -> float:
         "annotations": lambda: max(last_work, *(s.end_us for s in blocks)) - min(s.start_us for s in blocks),
         "alike": lambda: max(last_work, *(s.end_us for s in alike)) - min(s.start_us for s in alike),
         "steps added": lambda: sum(step.end_us - step.start_us for step in steps),
+        "first step": lambda: steps[0].end_us - start,
         "one step": lambda: (end - start) / len(steps),
         "last by name": lambda: max(named[-1].end_us, last_work) - named[0].start_us,
         "in seconds": lambda: 1000 * (end - start),
@@ -144,6 +146,11 @@ def gpu_utilization(trace: Trace, *, busy="union", time="steps", unit="share", e
         "launches": lambda: sum(s.end_us - s.start_us for s in trace.spans if s.category == "op"),
         "gapless": lambda: max(k.end_us for k in kernels) - kernels[0].start_us,
         "number": lambda: float(len(kernels)),
+        "calls too": lambda: _union([s for s in trace.spans if s.category in ("kernel", "runtime")], start),
+        "first step": lambda: _inside(kernels, steps_of(trace)[0]),
+        "at most all": lambda: min(sum(k.end_us - k.start_us for k in kernels), _length(trace, time)),
+        "work, at most all": lambda: min(sum(s.end_us - s.start_us for s in trace.spans if s.category in WORK),
+                                         _length(trace, time)),
     }[busy]()
     return _in_unit(us / _length(trace, time), unit, trace)
 
@@ -179,6 +186,14 @@ UTILIZATION = versions(gpu_utilization, (
     Way("busy", "one stream", "Only the first stream's kernels were counted."),
     Way("busy", "gapless", "That is the time from the first kernel to the last: the gaps between kernels are no kernel."),
     Way("busy", "launches", "That is the host's time in operators: the GPU runs spans of category `kernel`."),
+    Way("busy", "calls too", "Runtime calls were counted too: they are the host's, and the GPU runs spans of category "
+                             "`kernel`."),
+    Way("busy", "first step", "Only the first step's kernels were counted: the steps' time "
+                              "is that of all steps.", often=True),
+    Way("busy", "at most all", "Durations were added up, and the sum cut off at 1: that hides that kernels that run at the "
+                               "same time were counted twice. Merge the intervals."),
+    Way("busy", "work, at most all", "Durations were added up, copies with them, and the sum cut off at 1. Copies do not "
+                                     "count, and what runs at the same time counts once."),
     Way("busy", "number", "The kernels were counted, and their durations asked for."),
     *TIMES, *UNITS,
 ))
@@ -235,11 +250,12 @@ EFFICIENCY = versions(sm_efficiency, (
     Way("empty", 0, "No kernel tells its blocks per SM: None says so."),
     Way("running", "mean", "That is the plain mean: a kernel of 2 µs counts as much as one "
                            "of 2 ms. Weight by time.", often=True),
-    Way("time", "told", "That is the mean over the kernels' time. Idle time counts here, as 0: divide by the steps' time."),
+    Way("time", "told", "That is the mean over the kernels' time. Idle time counts here, as 0: "
+                        "divide by the steps' time.", often=True),
     Way("time", "durations", "It was divided by the kernels' time. Idle time counts here, as 0: "
-                             "divide by the steps' time."),
+                             "divide by the steps' time.", often=True),
     Way("time", "busy", "It was divided by the time in which a kernel runs. Idle time counts here, as 0: divide by the "
-                        "steps' time."),
+                        "steps' time.", often=True),
     Way("running", "each", "Kernels run at the same time in this trace: add their blocks per SM first, then take at most 1 "
                            "of the sum.", often=True),
     Way("running", "each inside", "Kernels run at the same time in this trace: add their blocks per SM first, then take at "
@@ -281,7 +297,7 @@ def achieved_occupancy(trace: Trace, *, weight="time", by="told", silent="left o
         value = span.args.get(OCCUPANCY, 0 if silent == "zero" else None)
         if value is not None and not (zero == "missing" and not value):
             us = span.end_us - span.start_us
-            factor = {"time": us, "none": 1.0, "blocks": span.args.get(BLOCKS, 0),
+            factor = {"time": us, "blocks above": us, "none": 1.0, "blocks": span.args.get(BLOCKS, 0),
                       "blocks time": span.args.get(BLOCKS, 0) * us, "warps": min(span.args.get(BLOCKS, 0), 1.0) * us}[weight]
             told.append((value if cap is None else min(value, cap), factor, us))
     if not told:
@@ -290,6 +306,8 @@ def achieved_occupancy(trace: Trace, *, weight="time", by="told", silent="left o
     divisor = {
         "told": lambda: sum(factor for _, factor, _ in told),
         "kernels": lambda: sum(k.end_us - k.start_us for k in kernels),
+        "nothing": lambda: 1.0, "nothing, ms": lambda: 1000.0,
+        "work": lambda: sum(s.end_us - s.start_us for s in trace.spans if s.category in WORK),
         "steps": lambda: _length(trace, "steps"), "host": lambda: steps[-1].end_us - steps[0].start_us,
         "busy": lambda: _union(kernels, float("-inf")), "number": lambda: float(len(told)),
         "number, ms": lambda: 1000.0 * len(told),
@@ -297,6 +315,9 @@ def achieved_occupancy(trace: Trace, *, weight="time", by="told", silent="left o
         "largest": lambda: 1.0, "smallest": lambda: 1.0,
     }[by]()
     total = sum(value * factor for value, factor, _ in told)
+    if weight == "blocks above":
+        total = sum(k.args[OCCUPANCY] * min(k.args.get(BLOCKS, 0), 1) * (k.end_us - k.start_us) for k in kernels
+                    if OCCUPANCY in k.args)
     values = [value for value, _, _ in told]
     if by in ("median", "largest", "smallest"):
         total = {"median": median, "largest": max, "smallest": min}[by](values)
@@ -331,6 +352,10 @@ OCCUPIED = versions(achieved_occupancy, (
                             "weights."),
     Way("zero", "none", "Every kernel tells 0 here, so the mean is 0.0: `or None` and `if not …` make None of it, which "
                         "says that no kernel tells."),
+    Way("by", "nothing", "That is the sum of occupancy times duration: divide by the sum of the durations."),
+    Way("by", "nothing, ms", "That is the sum of occupancy times duration: divide by the sum of the durations."),
+    Way("by", "work", "Copies and memsets have no occupancy: divide by the kernels' time alone."),
+    Way("weight", "blocks above", "The occupancy was multiplied by the blocks too: weight by the duration alone."),
     Way("by", "largest", "That is the largest of all: the mean was asked for, weighted by duration."),
     Way("by", "smallest", "That is the smallest of all: the mean was asked for, weighted by duration."),
     Way("by", "median", "That is the median: the mean was asked for, weighted by duration."),

@@ -64,6 +64,8 @@ def top_operators(trace: Trace, k: int, *, time="device", threads="own", ends="o
     else:  # by the time at which it runs on the GPU: no thread of the host's is meant
         moments = [(s.start_us, s.end_us, steps_of(trace)[0].thread, s.end_us - s.start_us) for s in trace.spans
                    if s.category in chosen]
+    if time == "calls":
+        moments = [(c.start_us, c.end_us, c.thread, c.end_us - c.start_us) for c in launches]
     if time == "host":
         moments = []
         for op in operators:
@@ -75,11 +77,15 @@ def top_operators(trace: Trace, k: int, *, time="device", threads="own", ends="o
         for name in names if total == "each" else dict.fromkeys(names):
             found[name][2] += us if total != "own" else 0.0
             found[name][0] += calls == "launches"
-        selves = {"innermost": around[-1:], "outermost": around[:1], "all": around, "shared": around}[own]
+        selves = {"innermost": around[-1:], "the others'": around[-1:], "outermost": around[:1], "all": around,
+                  "shared": around}[own]
         for op in selves:
             found[op.name][1] += us / (len(selves) if own == "shared" else 1)
             if total == "own":
                 found[op.name][2] += us
+    if own == "the others'":
+        for row in found.values():
+            row[1] = row[2] - row[1]
     if total == "without own":
         for row in found.values():
             row[2] -= row[1]
@@ -111,12 +117,16 @@ def _rows_of_calls(operators: list[Span], moments: list[tuple]) -> list[dict]:
 OPERATORS = versions(top_operators, (
     Way("time", "host", "That is the operators' time on the *host*. Asked for is the GPU's: the durations of the kernels, "
                         "copies and memsets that they launched."),
+    Way("time", "calls", "That is the time of the runtime calls on the host: asked for are the durations of what they "
+                         "launched."),
     Way("time", "kernels", "The operator is long over when its kernel runs: go from the kernel to the runtime call with "
                            "the same `correlation`, and to the operators around *that*."),
     Way("own", "all", "Self time is of what the operator launched itself: the work of an inner operator is the inner "
                       "one's.", often=True),
     Way("own", "outermost", "Self time belongs to the innermost operator around the call, not to the outermost: "
                             "`trace.spans` has outer before inner, so the last is the innermost.", often=True),
+    Way("own", "the others'", "What inner operators launched was taken for the operator's own, and its own work left out: "
+                              "it is the other way round."),
     Way("own", "shared", "The work was shared out among the operators around the call. All of it is the innermost's self "
                          "time, and all of it is in everybody's total."),
     Way("total", "own", "The total has to include what inner operators launched: add it to *every* operator around the "
@@ -200,8 +210,12 @@ def memory_by_operator(trace: Trace, *, threads="own", ends="open", own="innermo
             row["self_allocation_bytes"] += new * mine
     if rows == "allocating":
         found = {name: row for name, row in found.items() if row["allocation_bytes"]}
+    if rows == "positive":
+        found = {name: row for name, row in found.items() if row["size_increase_bytes"] > 0}
     if rows == "increasing":
         found = {name: row for name, row in found.items() if row["size_increase_bytes"]}
+    if not found:
+        raise ValueError("nothing in it, which tells no mistake from another")
     if swapped:
         found = {name: {field: row[field.removeprefix("self_") if field.startswith("self_") else f"self_{field}"]
                         for field in MEMORY_FIELDS} for name, row in found.items()}
@@ -228,9 +242,10 @@ MEMORY = (_AS_HANDED_OUT, *versions(memory_by_operator, (
     Way("allocation", "size", "A free is no allocation: the allocation size leaves out changes below 0, and does not turn "
                               "their sign.", often=True),
     Way("allocation", "frees", "Allocations are the changes above 0, frees those below: here it is the other way round."),
-    Way("allocation", "count", "The allocations were counted: their bytes were asked for."),
+    Way("allocation", "count", "The allocations were counted: their bytes were asked for.", often=True),
     Way("increase", "size", "A free makes the increase smaller: its bytes are below 0 already, so add them as they are."),
     Way("increase", "lost", "The sign is turned: `Bytes` is above 0 where memory was allocated."),
+    Way("increase", "count", "The allocations were counted: their bytes were asked for.", often=True),
     Way("increase", "freed", "A size increase is what was allocated minus what was freed: only the frees were counted."),
     Way("threads", "any", f"{THREAD}. A change of memory is on the thread `(str(event[\"pid\"]), str(event[\"tid\"]))`, "
                           "and only operators of that thread are around it.", often=True),
@@ -247,6 +262,7 @@ MEMORY = (_AS_HANDED_OUT, *versions(memory_by_operator, (
     Way("rows", "all", "An operator that neither allocated nor freed is left out.", often=True),
     Way("rows", "allocating", "An operator that only freed has changed memory too: it has a row, and its increase is below "
                               "0."),
+    Way("rows", "positive", "An operator whose increase is 0 or below has a row too: it has freed."),
     Way("rows", "increasing", "An operator that freed as much as it allocated has a row too: its "
                               "allocation size is not 0."),
     Way("swapped", True, "The `self_` numbers and the others are the wrong way round: `self_` leaves out what inner "
@@ -306,6 +322,8 @@ def source_of(trace: Trace, kernel_name: str, *, moment="launch", threads="own",
                   "until it ends": kernel.end_us - call.start_us, "frame": frame.end_us - frame.start_us}[counts]
             often[line] = often.get(line, 0) + 1
             lines[line] = (0.0 if joined == "last" else lines.get(line, 0.0)) + us
+    if not lines:
+        raise ValueError("nothing in it, which tells no mistake from another")
     scale = {"us": 1.0, "ms": 1e-3, "s": 1e-6, "share": 1 / (sum(lines.values()) or 1)}[unit]
     if rows == "largest":
         lines = dict(sorted(lines.items(), key=lambda item: -item[1])[:1])
