@@ -388,7 +388,7 @@ WRONG = [
     ("choose_batch_size", out_of_memory_ignored, "OutOfMemoryError"),
     ("choose_batch_size", lambda measure, candidates: measure(100_000), "none of the candidates"),
     ("top_operators", total_as_self, "Self time is of what the operator launched itself"),
-    ("top_operators", any_thread, "on its own thread"),
+    ("top_operators", any_thread, "on their own thread"),
     ("top_operators", smallest_first, "The largest `device_self_us` comes first"),
     ("top_operators", without_copies, "Copies and memsets are the GPU's work too"),
     ("top_operators", blocks_as_operators, "A block of `record_function` is no operator"),

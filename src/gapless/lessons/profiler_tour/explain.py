@@ -213,7 +213,7 @@ def memory(case: Case, found, wanted) -> str:
             answer = found if answer is None else answer
             return {(name, field): answer[name][field] for name in shared for field in wrong}
 
-        known = _like_a_mistake(case, columns, MISTAKES["memory_by_operator"])
+        known = _like_a_mistake(case, columns, MISTAKES["memory_by_operator"][1:])  # the first is wrong in all
         if known:
             return f"Of `{sorted(wrong)[0]}`: {known}"
     where = ""

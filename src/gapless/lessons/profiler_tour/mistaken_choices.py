@@ -333,12 +333,10 @@ IDLE = (
             f"{_LOADER}"),
     Mistake(_cause(lambda trace: _time_of(trace, "memcpy") > _time_of(trace, "kernel")),
             f"The time of copies is the GPU's, and says nothing of how long the host reads and decodes. {_LOADER}"),
-    *(Mistake(_cause(loader, lambda trace, which=which: which(s.args.get(BLOCKS, 0) for s in kernels_of(trace)) < 1),
-              f"One kernel does not speak for all. {_FULL}") for which in (min, max)
-      for loader in (_is_loader, lambda trace: False)),
-    *(Mistake(_cause(_is_loader, lambda trace, share=share: _fills(trace) < share),
-            f"{_FULL} Here another limit was taken.")
-      for share in (0.05, 0.95)),
+    *(Mistake(_cause(lambda trace: False, lambda trace, which=which: which(
+        span.args.get(BLOCKS, 0) for span in kernels_of(trace)) < 1),
+              f"It never says that it is the loader, and one kernel does not speak for all. {_LOADER} {_FULL}")
+      for which in (min, max)),
     Mistake(_cause(_is_loader, lambda trace: _fills(trace) >= 0.5), "Small batch and many small kernels are swapped. "
                                                                     f"{_FULL}"),
     *(Mistake(_cause(_is_loader, lambda trace, limit=limit: _mean_occupancy(trace) < limit),
