@@ -7,6 +7,7 @@ import importlib
 import numpy as np
 import pytest
 
+from gapless.course.evidence import Plan
 from gapless.course.gather import gather
 from gapless.course.judge import Truth, judge
 from gapless.course.stage import LocalStage
@@ -41,9 +42,13 @@ def values(lesson_id, name, function):
     """The verdict on the values: on the small inputs, and where those are right on the larger ones too."""
     exercise, plan, truth = small_inputs(lesson_id, name)
     where = choose_device("vgpu:a10g")
-    seen = gather(exercise, LocalStage(function, where, exercise.ask), plan, where, name="vgpu:a10g")
-    verdict, = judge(exercise, plan, seen, truth)
-    return verdict if verdict.outcome == "fail" else grade(lesson_id, name, function)["values"]
+    for count in (8, len(plan.cases)):  # most are found out early
+        some = Plan(plan.cases[:count])
+        seen = gather(exercise, LocalStage(function, where, exercise.ask), some, where, name="vgpu:a10g")
+        verdict, = judge(exercise, some, seen, truth)
+        if verdict.outcome == "fail":
+            return verdict
+    return grade(lesson_id, name, function)["values"]
 
 
 def outcomes(verdicts):

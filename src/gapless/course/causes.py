@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 import numpy as np
 import torch
@@ -12,42 +12,66 @@ from .. import vgpu
 from .evidence import Answer, Case
 from .exercise import Exercise
 from .gather import answer
+from .mistakes import Mistake
 from .plain import difference
 from .stage import LocalStage
 from .tolerance import close
 
+_MOST_OTHERS = 8  # answers that decide between mistakes: a check has to come to an end soon
 _NEARLY = 0.02  # what rounding to half precision, and a few operators on it, may bring about
 
 
-def known_mistake(exercise: Exercise, case: Case, found: Answer, others: Iterable[tuple[Case, Answer]], device: torch.device
-                  ) -> str | None:
-    """The ``why`` of the exercise's mistake whose answer to ``case`` is what was ``found``; of several the one that agrees
-    with most of the ``others``, of equals the first. None where there is none."""
-    fitting = [mistake for mistake in exercise.mistakes if _gives(exercise, mistake.function, case, found, device)]
-    telling = found.value is None or bool(np.isfinite(found.value).any())  # whatever goes wrong may end in a nan
-    if len(fitting) > 1 or not telling:
-        others = list(others)
-        fits = {id(mistake): sum(_gives(exercise, mistake.function, other, own, device) for other, own in others)
-                for mistake in fitting}
-        fitting = sorted((mistake for mistake in fitting if telling or fits[id(mistake)] == len(others)),
-                         key=lambda mistake: -fits[id(mistake)])
-    return fitting[0].why if fitting else None
+class MadeAgain:
+    """An exercise's known mistakes, made again on ``device``: each once for each case."""
+
+    def __init__(self, exercise: Exercise, device: torch.device):
+        self._exercise, self._device = exercise, device
+        self._made: dict[tuple[int, int], tuple[Case, Answer]] = {}
+
+    def cause(self, case: Case, found: Answer, others: Sequence[tuple[Case, Answer]]) -> str | None:
+        """The ``why`` of the mistake whose answer to ``case`` is what was ``found``; of several the one that agrees with most
+        of the ``others``, of equals the first. None where there is none, or where what was found tells little of how it came
+        about and the others do not bear the mistake out."""
+        fitting = [mistake for mistake in self._exercise.mistakes if self._gives(mistake, case, found)]
+        others = others[:_MOST_OTHERS]
+        needed = _needed(found) * len(others)
+        if len(fitting) > 1 or needed:
+            agreed = {id(mistake): sum(self._gives(mistake, other, own) for other, own in others) for mistake in fitting}
+            fitting = sorted((mistake for mistake in fitting if agreed[id(mistake)] >= needed),
+                             key=lambda mistake: -agreed[id(mistake)])
+        return fitting[0].why if fitting else None
+
+    def _gives(self, mistake: Mistake, case: Case, found: Answer) -> bool:
+        made = self._answer(mistake, case)
+        if made.error is not None or made.unusable is not None:
+            return False
+        exercise = self._exercise
+        if exercise.ask is not None:
+            return difference(found.plain, made.plain, exercise.relative_tolerance, exercise.absolute_tolerance) is None
+        if found.value is None or made.value is None or found.value.shape != made.value.shape:
+            return False
+        pairs = [(found.value, made.value), *((found.grads.get(name), grad) for name, grad in made.grads.items())]
+        return all(own is not None and own.shape == grad.shape and close(exercise, own, grad).all() for own, grad in pairs)
+
+    def _answer(self, mistake: Mistake, case: Case) -> Answer:
+        key = id(mistake), id(case)
+        if key not in self._made:
+            stage = LocalStage(mistake.function, self._device, self._exercise.ask)
+            try:
+                made = answer(self._exercise, stage, case, self._device)
+            finally:
+                if self._device.type == "vgpu":
+                    vgpu.timeline().reset()
+            self._made[key] = case, made  # its case is kept, so that no other gets that number
+        return self._made[key][1]
 
 
-def _gives(exercise: Exercise, function, case: Case, found: Answer, device: torch.device) -> bool:
-    try:
-        made = answer(exercise, LocalStage(function, device, exercise.ask), case, device)
-    finally:
-        if device.type == "vgpu":
-            vgpu.timeline().reset()
-    if made.error is not None or made.unusable is not None:
-        return False
-    if exercise.ask is not None:
-        return difference(found.plain, made.plain, exercise.relative_tolerance, exercise.absolute_tolerance) is None
-    if found.value is None or made.value is None or found.value.shape != made.value.shape:
-        return False
-    pairs = [(found.value, made.value), *((found.grads.get(name), grad) for name, grad in made.grads.items())]
-    return all(own is not None and own.shape == grad.shape and close(exercise, own, grad).all() for own, grad in pairs)
+def _needed(found: Answer) -> float:
+    """The share of the other answers that a mistake has to give as well. Whatever goes wrong may end in a nan; and a word
+    or a whole number is easily met by chance."""
+    if found.value is not None:
+        return 0.0 if np.isfinite(found.value).any() else 1.0
+    return 0.5 if isinstance(found.plain, (str, int)) else 0.0
 
 
 def counts_of(case: Case) -> dict[str, int]:

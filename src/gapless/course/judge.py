@@ -16,7 +16,7 @@ from ..evidence.quote import quoted
 from ..evidence.report import StepReport
 from ..incoming import clean_text
 from ..measure.device import device as choose_device
-from .causes import counts_of, known_mistake, of_numbers
+from .causes import MadeAgain, counts_of, of_numbers
 from .checks import FAIL, INCONCLUSIVE, PASS, Verdict
 from .evidence import Answer, Case, Evidence, Measured, Plan, Run
 from .exercise import Exercise
@@ -80,6 +80,7 @@ class Truth:
     def __init__(self, exercise: Exercise, device: str):
         self._exercise, self._device = exercise, device
         self._found: dict[int, tuple[Case, Answer]] = {}
+        self._made: MadeAgain | None = None
 
     def of(self, case: Case) -> Answer:
         """The expected answer. Raises RuntimeError where it cannot be found out."""
@@ -97,11 +98,12 @@ class Truth:
         """What a known mistake says of a wrong answer to ``case``."""
         if not self._exercise.mistakes or (self._exercise.truth_on_device and not evidence.simulated):
             return None  # a real clock never says the same twice
-        target = choose_device(self._device) if self._exercise.truth_on_device else torch.device("cpu")
         others = [(other, own) for other, own in zip(plan.cases, evidence.answers)
                   if other is not case and own.error is None and own.unusable is None]
         with _ONE_AT_A_TIME:
-            return known_mistake(self._exercise, case, found, others, target)
+            target = choose_device(self._device) if self._exercise.truth_on_device else torch.device("cpu")
+            self._made = self._made or MadeAgain(self._exercise, target)
+            return self._made.cause(case, found, others)
 
 
 def judge(exercise: Exercise, plan: Plan, evidence: Evidence, truth: Truth | None = None, source: str | None = None
