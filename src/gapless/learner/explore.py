@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import sys
 from collections.abc import Callable, Sequence
 
@@ -37,20 +38,44 @@ def _show_sliders(ipywidgets, draw: Callable, choices: dict[str, list]) -> None:
     sliders = {name: ipywidgets.SelectionSlider(options=[(str(value), value) for value in values], description=name,
                                                 continuous_update=False, style={"description_width": "initial"})
                for name, values in choices.items()}
-    place = ipywidgets.Output()
 
-    def redraw(_change=None) -> None:
-        # What a callback raises would be lost: an Output shows it and holds it back. At first the cell itself has to fail.
-        place.clear_output(wait=True)
-        with place:
-            _show(draw(**{name: slider.value for name, slider in sliders.items()}))
+    def outputs() -> tuple[dict, ...]:
+        return _outputs(draw, {name: slider.value for name, slider in sliders.items()})
 
-    shown = draw(**{name: slider.value for name, slider in sliders.items()})
+    def redraw(_change) -> None:
+        try:
+            place.outputs = outputs()
+        except Exception as error:  # what a callback raises would be seen in a log at best
+            place.outputs = (_error(error),)
+
+    # Handed over as a value: where a program plays the browser (nbclient, papermill), output caught by the widget itself
+    # is sent back to the kernel, and now and then the cell's own reply is lost on the way.
+    place = ipywidgets.Output(outputs=outputs())
     display(ipywidgets.VBox([*sliders.values(), place]))
-    with place:
-        _show(shown)
     for slider in sliders.values():
         slider.observe(redraw, names="value")
+
+
+def _outputs(draw: Callable, values: dict) -> tuple[dict, ...]:
+    """What ``draw(**values)`` prints, displays and returns, in a notebook's form."""
+    from IPython.utils.capture import capture_output
+
+    with capture_output() as captured:
+        _show(draw(**values))
+    streams = [{"output_type": "stream", "name": name, "text": text}
+               for name, text in (("stdout", captured.stdout), ("stderr", captured.stderr)) if text]
+    return (*streams, *({"output_type": "display_data", "data": _as_text(each.data), "metadata": each.metadata or {}}
+                        for each in captured.outputs))
+
+
+def _as_text(data: dict) -> dict:
+    return {kind: base64.b64encode(each).decode() if isinstance(each, bytes) else each for kind, each in data.items()}
+
+
+def _error(error: Exception) -> dict:
+    shell = sys.modules["IPython"].get_ipython()
+    lines = shell.InteractiveTB.structured_traceback(type(error), error, error.__traceback__)
+    return {"output_type": "error", "ename": type(error).__name__, "evalue": str(error), "traceback": lines}
 
 
 def _show(result) -> None:
