@@ -17,7 +17,7 @@ from .plain import difference
 from .stage import LocalStage
 from .tolerance import close
 
-_MOST_OTHERS = 8  # answers that decide between mistakes: a check has to come to an end soon
+_MOST_OTHERS = 40  # answers that decide between mistakes: a check has to come to an end soon
 _NEARLY = 0.02  # what rounding to half precision, and a few operators on it, may bring about
 
 
@@ -29,8 +29,8 @@ class MadeAgain:
         self._made: dict[tuple[int, int], tuple[Case, Answer]] = {}
 
     def cause(self, case: Case, found: Answer, others: Sequence[tuple[Case, Answer]]) -> str | None:
-        """The ``why`` of the mistake whose answer to ``case`` is what was ``found``; of several the one that agrees with most
-        of the ``others``, of equals the first. None where there is none, or where what was found tells little of how it came
+        """The ``why`` of the mistake whose answer to ``case`` is what was ``found``; of several the one that agrees with
+        most of the ``others``, of equals the first. None where there is none, or where what was found tells little of how it came
         about and the others do not bear the mistake out."""
         fitting = [mistake for mistake in self._exercise.mistakes if self._gives(mistake, case, found)]
         others = others[:_MOST_OTHERS]
