@@ -9,7 +9,7 @@ import torch.nn.functional as F
 
 from gapless import vgpu
 from gapless.course.evidence import Case, Evidence
-from gapless.course.exercise import Exercise
+from gapless.course.exercise import Exercise, Trial
 from gapless.course.gather import gather
 from gapless.course.judge import judge
 from gapless.course.stage import LocalStage
@@ -290,3 +290,32 @@ def test_what_is_right_must_be_found_out():
     exercise = Exercise("odd", fails, lambda seed: [Case("one", {"x": np.ones(2)})], {"values": 1}, ("a", "b", "c"))
     with pytest.raises(RuntimeError, match="what is right cannot be found out on the input 'one'.*the instructor erred"):
         judge(*gathered(exercise, lambda x: x))
+
+
+def test_work_that_is_put_off_until_the_answer_is_looked_at_counts_for_nothing():
+    """The slow function's answer is looked at with a kernel, so that this part is not among what is measured."""
+
+    def asked(function, given, device):
+        yield
+        found = function(given.inputs["x"])
+        yield
+        return {"sum": found() * 1}
+
+    def cases(rng, count):
+        return [Case("numbers", {"x": rng.normal(size=5000).astype(np.float32)}) for _ in range(count)]
+
+    def slow(x):
+        for _ in range(5):
+            total = x.sum()
+        return lambda: total
+
+    exercise = Exercise("odd", slow, lambda seed: cases(np.random.default_rng(seed), 2), {"values": 1, "step_time": 1},
+                        ("a", "b", "c"), ask=asked, trial=Trial(cases, 100.0), max_time_ratio={"step_time": 0.5})
+    _, lazy = judge(*gathered(exercise, lambda x: lambda: x.sum()))
+    assert lazy.outcome == "fail" and "A call that is measured launches nothing" in lazy.message
+
+    def eager(x):
+        total = x.sum()
+        return lambda: total
+
+    assert [verdict.outcome for verdict in judge(*gathered(exercise, eager))] == ["pass", "pass"]

@@ -124,3 +124,13 @@ def test_a_layer_norm_reads_its_input_once_and_a_batch_norm_twice():
     layer, = kernels("native_layer_norm", x, [4], out=(x, meta(1), meta(1)))
     batch, = kernels("native_batch_norm", x, out=(x, meta(1), meta(1)))
     assert (layer.bytes, batch.bytes) == (2 * 8192, 3 * 8192)
+
+
+def test_products_that_are_none_of_their_own_kind_have_the_flops_of_their_definition():
+    added, = kernels("addbmm", meta(4, 5), meta(3, 4, 6), meta(3, 6, 5), out=meta(4, 5))
+    assert added.flops == 2 * 3 * 4 * 6 * 5
+    distance, = kernels("_cdist_forward", meta(2, 40, 8), meta(2, 30, 8), 2.0, None, out=meta(2, 40, 30))
+    assert distance.flops == 3 * 2 * 40 * 30 * 8  # a difference, a square and a sum
+    # As torch.nn.functional.bilinear calls it: batch 7, inputs of 4 and 6, 3 outputs.
+    bilinear, = kernels("_trilinear", meta(7, 4), meta(3, 4, 6), meta(7, 6), [1, 3], [0], [1, 2], [2, 3], out=meta(7, 3))
+    assert bilinear.flops == 3 * 7 * 3 * 4 * 6
