@@ -38,6 +38,8 @@ from .progress_file import read_progress, record_check, record_hint
 # The seed of the checks in a notebook. Grading draws its own.
 _SEED = 0
 
+_LOOK_WIDTH = 44  # of a source line behind a wait: the whole line of output fits into a notebook's cell
+
 # Set where nbgrader validates a notebook: it takes a cell for passed unless the cell raises, whatever it shows.
 _VALIDATING = "NBGRADER_VALIDATING"
 
@@ -191,9 +193,9 @@ class Notebook:
         cells = {name: newest_cell(name) or "" for name in self.lesson.exercises}
         for sync in report.syncs_in_steps:
             if sync.step == report.steps - 1:
-                print(f"  {sync.wait_ms:8.2f} ms  {sync.op or sync.name:16} {sync.location}")
-                if line := line_at(sync.location, cells):
-                    print(f"{'':30} {line}")
+                line = line_at(sync.location, cells) or ""
+                line = line if len(line) <= _LOOK_WIDTH else f"{line[:_LOOK_WIDTH - 1]}…"
+                print(f"  {sync.wait_ms:8.2f} ms  {sync.op or sync.name:16} {sync.location or '':27} {line}".rstrip())
         return report
 
     def inputs(self, name: str) -> dict[str, object]:
