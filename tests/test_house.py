@@ -90,6 +90,7 @@ ELSEWHERE = {
     "commands/demo": "commands/test_cli",  # its refusals; its three parts have their own tests
     "commands/skeleton": "commands/test_new_lesson",
     "course/headline": "commands/test_record",
+    "course/mistakes": "course/test_causes",
     "evidence/averages": "measure/test_profiler",
     "grading/boot": "grading/test_confine",
     "grading/export": "grading/test_autograde",

@@ -133,7 +133,7 @@ def test_being_slow_where_values_are_checked_is_found_out():
         return torch.where(target == BACKGROUND, IGNORE, target)
 
     verdicts = grade("ignore_background", by_size)
-    assert outcomes(verdicts) == {"values": "pass", "syncs": "fail", "host_time": "fail"}
+    assert set(outcomes(verdicts).values()) == {"fail"}  # to be better it has to be so at both sizes
     assert "holds at the article's size" in verdicts["syncs"].message
 
 

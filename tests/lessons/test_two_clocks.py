@@ -267,8 +267,7 @@ def test_a_loop_that_does_less_where_no_values_are_is_found_out():
         good(model, optimizer, batches[:3] if same else batches, limit, every, log)
 
     verdicts = judged("train", train)
-    assert verdicts["values"].outcome == "pass"
-    assert verdicts["syncs"].outcome == verdicts["step_time"].outcome == "fail"
+    assert {verdict.outcome for verdict in verdicts.values()} == {"fail"} and "does less" in verdicts["step_time"].message
 
 
 def test_a_loop_moved_to_the_cpu_fails():

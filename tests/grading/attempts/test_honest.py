@@ -141,8 +141,8 @@ f = fast
     "arithmetic": "def f(target):\n    return target - (target == BACKGROUND) * (BACKGROUND - IGNORE)\n",
     "a look at what is known of a tensor": FAST + """
 def f(target):
-    assert target.is_contiguous() and target.numel() == target.nelement() and target.device.type != "cpu"
-    return fast(target.view(-1)).view_as(target)
+    assert target.stride() and target.numel() == target.nelement() and target.device.type != "cpu"
+    return fast(target.contiguous().view(-1)).view(target.shape)
 """,
     "a lambda": "f = lambda target: torch.where(target == BACKGROUND, IGNORE, target)\n",
     "a generator and itertools": FAST + """

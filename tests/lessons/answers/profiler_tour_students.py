@@ -387,22 +387,13 @@ def t_no_calls(t, k):
 @new("top_operators", "one row for each *name*")
 def t_per_call(t, k):
     calls = {s.args.get("correlation"): s for s in t.spans if s.category == "runtime"}
-    rows = []
     ops = [s for s in t.spans if s.category == "op"]
+    launched = [(c, w.end_us - w.start_us) for w in W(t) if (c := calls.get(w.args.get("correlation")))]
+    rows = []
     for o in ops:
-        tot = sum(
-            w.end_us - w.start_us
-            for w in W(t)
-            if (c := calls.get(w.args.get("correlation")))
-            and c.thread == o.thread
-            and o.start_us <= c.start_us < o.end_us
-        )
-        own = sum(
-            w.end_us - w.start_us
-            for w in W(t)
-            if (c := calls.get(w.args.get("correlation"))) and inside(ops, c)[-1:] == [o]
-        )
-        rows.append({"name": o.name, "calls": 1, "device_self_us": own, "device_total_us": tot})
+        around = [(c, us) for c, us in launched if c.thread == o.thread and o.start_us <= c.start_us < o.end_us]
+        own = sum(us for c, us in around if inside(ops, c)[-1:] == [o])
+        rows.append({"name": o.name, "calls": 1, "device_self_us": own, "device_total_us": sum(us for _, us in around)})
     return sorted(rows, key=lambda r: -r["device_self_us"])[:k]
 
 
