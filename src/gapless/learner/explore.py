@@ -81,6 +81,9 @@ def _error(error: Exception) -> dict:
 def _show(result) -> None:
     if result is None:
         return
+    if type(result) is str:  # IPython would show it in quotes, on one line
+        print(result)
+        return
     ipython = sys.modules.get("IPython")
     if ipython is not None and ipython.get_ipython() is not None:
         ipython.display.display(result)
