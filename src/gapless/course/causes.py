@@ -30,8 +30,8 @@ class MadeAgain:
 
     def cause(self, case: Case, found: Answer, others: Sequence[tuple[Case, Answer]]) -> str | None:
         """The ``why`` of the mistake whose answer to ``case`` is what was ``found``; of several the one that agrees with
-        most of the ``others``, of equals the first. None where there is none, or where what was found tells little of how it came
-        about and the others do not bear the mistake out."""
+        most of the ``others``, of equals the first. None where there is none, or where what was found tells little of how
+        it came about and the others do not bear the mistake out."""
         fitting = [mistake for mistake in self._exercise.mistakes if self._gives(mistake, case, found)]
         others = others[:_MOST_OTHERS]
         needed = _needed(found) * len(others)
