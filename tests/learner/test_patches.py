@@ -1,9 +1,8 @@
 """A patched library makes checks void."""
 
+import json
 import subprocess
 import sys
-
-import pytest
 
 BEFORE = """
 import torch, time, torch.nn.functional as F
@@ -15,20 +14,32 @@ assert lesson.check_source("ignore_background", fast).passed
 """
 
 
-@pytest.mark.parametrize("patch, named", [
-    ("torch.Tensor.item = lambda self: 0", "torch.Tensor.item"), ("F.cross_entropy = lambda *args: 0", "torch.nn.functional.cross_entropy"),
-    ("torch.where = torch.add", "torch.where"), ("torch.set_default_dtype(torch.float64)", "torch.set_default_dtype"),
-    ("torch.set_grad_enabled(False)", "torch.set_grad_enabled"), ("time.perf_counter = lambda: 0", "time.perf_counter"),
-    ("gapless.vgpu.Timeline.synchronize_device = lambda self: None", "Timeline.synchronize_device"),
-    ("from torch.overrides import TorchFunctionMode as M; M().__enter__()", "a TorchFunctionMode"),
-    ("torch.nn.Linear.forward = lambda self, x: x", "torch.nn.modules.linear.Linear.forward"),
-])
-def test_what_is_replaced_is_named_and_nothing_counts(patch, named):
-    code = BEFORE + patch + "\nresult = lesson.check_source('ignore_background', fast)\nprint(result.earned, result)\n"
+PATCHES = [
+    ("torch.Tensor.item = lambda self: 0", "del torch.Tensor.item", "torch.Tensor.item"),
+    ("kept = F.cross_entropy; F.cross_entropy = lambda *args: 0", "F.cross_entropy = kept", "torch.nn.functional.cross_entropy"),
+    ("kept = torch.where; torch.where = torch.add", "torch.where = kept", "torch.where"),
+    ("torch.set_default_dtype(torch.float64)", "torch.set_default_dtype(torch.float32)", "torch.set_default_dtype"),
+    ("torch.set_grad_enabled(False)", "torch.set_grad_enabled(True)", "torch.set_grad_enabled"),
+    ("kept = time.perf_counter; time.perf_counter = lambda: 0", "time.perf_counter = kept", "time.perf_counter"),
+    ("kept = gapless.vgpu.Timeline.synchronize_device; gapless.vgpu.Timeline.synchronize_device = lambda self: None",
+     "gapless.vgpu.Timeline.synchronize_device = kept", "Timeline.synchronize_device"),
+    ("from torch.overrides import TorchFunctionMode as M; m = M(); m.__enter__()", "m.__exit__(None, None, None)",
+     "a TorchFunctionMode"),
+    ("kept = torch.nn.Linear.forward; torch.nn.Linear.forward = lambda self, x: x", "torch.nn.Linear.forward = kept",
+     "torch.nn.modules.linear.Linear.forward"),
+]
+
+
+def test_what_is_replaced_is_named_and_nothing_counts():
+    code = BEFORE + "import json\nshown = []\n"
+    for patch, undo, _ in PATCHES:
+        code += f"{patch}\nresult = lesson.check_source('ignore_background', fast)\n{undo}\nshown.append([result.earned, str(result)])\n"
+    code += "assert lesson.check_source('ignore_background', fast).passed\nprint(json.dumps(shown))\n"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("0.0 ") and "Void: a cell has replaced or switched" in done.stdout and named in done.stdout
-    assert "restart the kernel" in done.stdout
+    for (earned, text), (patch, _, named) in zip(json.loads(done.stdout), PATCHES, strict=True):
+        assert earned == 0 and "Void: a cell has replaced or switched" in text and named in text, (patch, text)
+        assert "restart the kernel" in text
 
 
 def test_a_cell_that_patches_in_its_function_is_void_too_and_stays_so():

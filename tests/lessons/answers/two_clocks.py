@@ -326,7 +326,7 @@ WRONG = [
     ("time_step", lambda *args: stopwatch()(*args) * args[2], "divide by `steps`"),
     ("time_step", stopwatch(factor=1e-3), "milliseconds are wanted"),
     ("time_step", real_clock, "clock_ms(device)"),
-    ("time_step", lambda step, warmup, steps, device: None, "Return one number"),
+    ("time_step", lambda step, warmup, steps, device: None, "is there a `return`?"),
     ("time_step", lambda step, warmup, steps, device: step(1), "TypeError"),
     ("train", forgets_the_rest, "read what is left after the loop"),
     ("train", reads_at_the_end, "at most 2 × `every` steps"),

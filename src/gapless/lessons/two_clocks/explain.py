@@ -69,7 +69,7 @@ def time_step(case: Case, found: dict, wanted: dict) -> str | None:
     """Which mistake gives the number that was found: each is made again, on the same clock."""
     own, true = found.get(ANSWER), wanted[ANSWER]
     if isinstance(own, bool) or not isinstance(own, (int, float)):
-        return "Return one number: the milliseconds that a step takes."
+        return _no_number(own)
     device, steps = torch.device(wanted["device"]), case.options["steps"]
     if _same(own, true) and found[CALLS] != wanted[CALLS]:
         if int(found[CALLS].split()[0]) < case.options["warmup"] + steps:
@@ -81,6 +81,11 @@ def time_step(case: Case, found: dict, wanted: dict) -> str | None:
                         (1e-3, "That is in seconds: milliseconds are wanted."), (1e6, "That is in nanoseconds.")):
         if factor != 1 and _same(own, factor * true):
             return why
+    by = true * steps / own if own > 0 else 0.0
+    if 1 < round(by) != steps and abs(by - round(by)) < 2e-3 * by and abs(round(by) - steps) <= case.options["warmup"] + 1:
+        return f"That is the run's time divided by {round(by)}: it has {steps} steps."
+    if own == int(true) and own != true:
+        return "The fraction is cut off: return the number as it is."
     if device.type == "vgpu":
         made = [(_made_again(mistake, case, device), why) for mistake, why in _MISTAKES]
         near = [(round(abs(own - ms), 6), why) for ms, why in made if _same(own, ms) and not _same(ms, true)]
@@ -90,6 +95,12 @@ def time_step(case: Case, found: dict, wanted: dict) -> str | None:
         return f"That is too short. Is all the device's work done when you stop the clock?{_other_clock(device)}"
     return ("That is too long. Does the clock run while anything else than the `steps` steps is being done: the warm-up, "
             f"earlier work, a wait after each step?{_other_clock(device)}")
+
+
+def _no_number(own) -> str:
+    if own is None:
+        return "It returned nothing: is there a `return`? `print` shows a number, and returns none."
+    return "Return one number: the milliseconds that a step takes."
 
 
 def _made_again(mistake: Callable, case: Case, device: torch.device) -> float:
@@ -139,6 +150,17 @@ def _mistakes(flops, bytes, launches, card: Rates):
                            "`card.kernel_ms`")
     yield device_ms, "That is the device's time. The host needs `card.launch_ms` for each launch, and is the slower one here"
     yield host_ms, "That is the host's time. The device needs longer here"
+    if len(rows) > 1:
+        yield max(in_all(compute), in_all(memory)) + host_ms, (
+            "You compare the totals, and add the host's time. Take the larger of the two kernel by kernel; and the host "
+            "launches while the device works, so that the slower of the two sets the pace")
+        yield max(ms * n for ms, n in zip(floored, launches)), (
+            "That is the longest entry alone. Kernels run one after another: add them up")
+        yield max(floored), "That is the longest kernel alone. Kernels run one after another: add them up"
+    yield device_ms + len(rows) * card.launch_ms, (
+        "Each of the `launches[i]` kernels is launched by itself, and the host does that while the device works: the larger "
+        "of the two totals counts")
+    yield min(host_ms, device_ms), "That is the smaller of the two totals: the slower worker sets the pace"
     both = [max(c + m, card.kernel_ms) for c, m in zip(compute, memory)]
     yield max(in_all(both), host_ms), ("Within a kernel, computing and moving bytes happen at the same time: take the "
                                        "larger of the two times, not their sum")
@@ -155,7 +177,7 @@ def prediction(case: Case, found: dict, wanted: dict) -> str | None:
     """Which wrong formula gives the number that was found."""
     own, true = found.get(ANSWER), wanted[ANSWER]
     if isinstance(own, bool) or not isinstance(own, (int, float)):
-        return "Return one number: the milliseconds that a step takes."
+        return _no_number(own)
     if math.isclose(own, true / 1e3, rel_tol=0.1):
         return ("That is in seconds: milliseconds are wanted. `f / card.flops_per_s` and `b / card.bytes_per_s` are "
                 "seconds, `card.kernel_ms` and `card.launch_ms` are milliseconds.")
@@ -204,7 +226,13 @@ def _why_line(own: str, right: str, number: int, case: Case) -> str:
     if found["loss"] != wanted["loss"] and found["loss"] in ("nan", "0.000000"):
         return ("That is what was in the host's memory before. A copy with `non_blocking=True` returns before it has "
                 "happened. Record an event behind the copy, and `synchronize()` the event before you read.")
+    if found["loss"] != wanted["loss"] and _nearly(found["loss"], wanted["loss"], 1e-2):
+        return ("It is nearly the loss. Is it rounded in the text (six digits are wanted), or kept in half precision on the "
+                "way? Keep `loss.detach()` as it is.")
     if found["loss"] != wanted["loss"]:
+        rows = case.inputs["x"][0].shape[0]
+        if rows > 1 and _nearly(found["loss"], str(rows * float(wanted["loss"])), 1e-4):
+            return f"That is {rows} times the loss, and a batch has {rows} rows: the mean is wanted, and that is a sum."
         if number == 1:
             return "Even the first loss is another: is it `F.mse_loss(model(x), y)`, of the first batch, before its update?"
         return (f"The losses before are right, and that of step {number} is not. If it is another step's loss, each needs a "
@@ -223,9 +251,9 @@ def _why_line(own: str, right: str, number: int, case: Case) -> str:
     return why
 
 
-def _nearly(own: str, right: str) -> bool:
-    """Whether two numbers, as text, differ by no more than float32's rounding may bring about."""
+def _nearly(own: str, right: str, relative: float = 1e-5) -> bool:
+    """Whether two numbers, as text, are near: by default as near as float32's rounding may leave them."""
     try:
-        return math.isclose(float(own), float(right), rel_tol=1e-5, abs_tol=2e-6)
+        return math.isclose(float(own), float(right), rel_tol=relative, abs_tol=2e-6)
     except ValueError:
         return False
