@@ -158,7 +158,7 @@ def test_answers_by_other_routes_hold_for_many_seeds(fixed):
 @pytest.mark.parametrize("name, function, says", answers.WRONG, ids=range(len(answers.WRONG)))
 def test_no_seed_lets_a_wrong_answer_pass(name, function, says):
     exercise = LESSON.exercises[name]
-    for seed in range(3):
+    for seed in range(2):
         assert any(differs(exercise, function, case, asked(exercise, exercise.right, case)) for case in exercise.cases(seed)), seed
 
 
