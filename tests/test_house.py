@@ -89,6 +89,7 @@ def test_no_modules_import_each_other_in_a_circle():
 ELSEWHERE = {
     "commands/demo": "commands/test_cli",  # its refusals; its three parts have their own tests
     "commands/skeleton": "commands/test_new_lesson",
+    "course/faults": "course/test_judge",
     "course/headline": "commands/test_record",
     "course/mistakes": "course/test_causes",
     "evidence/averages": "measure/test_profiler",

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import statistics
 import threading
-from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 
-import numpy as np
 import torch
 
 from .. import vgpu
@@ -16,18 +13,15 @@ from ..evidence.quote import quoted
 from ..evidence.report import StepReport
 from ..incoming import clean_text
 from ..measure.device import device as choose_device
-from .causes import MadeAgain, counts_of, of_numbers
+from .causes import MadeAgain
 from .checks import FAIL, INCONCLUSIVE, PASS, Verdict
 from .evidence import Answer, Case, Evidence, Measured, Plan, Run
 from .exercise import Exercise
+from .faults import NOISE, Fault, error_advice, fault_of
 from .gather import answer
-from .plain import difference
 from .stage import LocalStage
-from .tolerance import close
 
-# On a real GPU: how far the slow function's two runs may lie apart, and the band around a target
-# inside which a ratio decides nothing.
-DRIFT, NOISE = 0.2, 0.1
+DRIFT = 0.2  # how far the slow function's two runs may lie apart on a real GPU
 
 # On the virtual GPU: the share of its time that a function has to save to be better than the slow one.
 _GAIN = 0.02
@@ -59,17 +53,6 @@ ADVICE["is_nonzero"] = ADVICE["item"]
 ADVICE["allclose"] = ADVICE["equal"]
 ADVICE["unique_consecutive"] = ADVICE["unique_dim"] = ADVICE["_unique2"]
 READ_BACK = "`print`, `.cpu()`, `.tolist()` and `.numpy()` bring the values to the host. Keep them on the device"
-# What is in an error's text → what to try next.
-ERROR_ADVICE = {
-    "NVIDIA driver": "The GPU here is simulated, and `torch.cuda` does not know it. Use the `device` that you are given; in "
-                     "this course `synchronize(device)` waits for it",
-    "non-empty TensorList": "The list of tensors was empty: after a loop that reads it now and then, nothing may be left in "
-                            "it. Look first whether there is anything",
-    "out of bounds": "A label lies outside of 0 … classes − 1, such as one that was to be ignored: leave it out first, or "
-                     "name it (`ignore_index`)",
-    "is not defined": "Each exercise cell is run by itself: put the imports and helpers it needs inside the cell",
-}
-ERROR_ADVICE["not compiled with CUDA"] = ERROR_ADVICE["NVIDIA driver"]
 FROM_HOST = ("a value made on the host is copied to the device. Make it there (`torch.full`), or give the operator "
              "itself the plain Python number: it needs no copy")
 
@@ -196,19 +179,11 @@ def _values(exercise: Exercise, plan: Plan, evidence: Evidence, truth: Truth) ->
     return PASS, f"Same {what} as the slow function on {count}."
 
 
-@dataclass(frozen=True)
-class _Fault:
-    """What is wrong with an answer, and why if that is known. ``of_value``: it is wrong in what it says, not in its form."""
-
-    text: str
-    why: str | None = None
-    of_value: bool = False
-
-    def __str__(self) -> str:
-        return self.text + (f" {self.why}" if self.why else "")
+def _fault(exercise: Exercise, case: Case, found: Answer, evidence: Evidence, truth: Truth) -> Fault | None:
+    return fault_of(exercise, case, found, lambda: truth.of(case), evidence.device.partition(":")[0], evidence.simulated)
 
 
-def _explained(fault: _Fault, exercise: Exercise, plan: Plan, case: Case, found: Answer, evidence: Evidence, truth: Truth
+def _explained(fault: Fault, exercise: Exercise, plan: Plan, case: Case, found: Answer, evidence: Evidence, truth: Truth
                ) -> str:
     """The fault, and what is known of its cause: a mistake made before, else what the lesson or the numbers say."""
     known = truth.cause(plan, evidence, case, found) if fault.of_value else None
@@ -220,21 +195,21 @@ def _trial_fault(exercise: Exercise, plan: Plan, evidence: Evidence, truth: Trut
     where = "larger inputs, on which it is measured too"
     if evidence.trial is not None and evidence.trial.error is not None:
         error = evidence.trial.error
-        return f"On {where} {_shapes(plan.trial[0])}it raised {error}.{_error_advice(error)}"
+        return f"On {where} {_shapes(plan.trial[0])}it raised {error}.{error_advice(error)}"
     if len(evidence.trial_answers) != len(plan.trial):
         return f"Only {len(evidence.trial_answers)} of {len(plan.trial)} calls on {where} were answered."
     for number, (case, found) in enumerate(zip(plan.trial, evidence.trial_answers), start=1):
         fault = _fault(exercise, case, found, evidence, truth)
         if fault is None:
             continue
-        fault = _explained(fault, exercise, plan, case, found, evidence, truth)
         earlier = next((i for i, other in enumerate(plan.trial[:number - 1], start=1)
                         if _fault(exercise, other, found, evidence, truth) is None), None)
         if earlier is not None:
             return (f"On {where} {_shapes(case)}call {number} gave the answer of call {earlier}, whose input was another: "
                     "something is remembered from one call to the next. Compute it anew from what the function is given.")
+        why = _explained(fault, exercise, plan, case, found, evidence, truth)
         return (f"On the {len(plan.cases)} small inputs the answers are right, and on {where} {_shapes(case)}they are not, "
-                f"from call {number}: {fault} A function that goes by the size of its input, or counts its calls, is wrong.")
+                f"from call {number}: {why} A function that goes by the size of its input, or counts its calls, is wrong.")
     return None
 
 
@@ -246,117 +221,6 @@ def _shapes(case: Case) -> str:
 
     shapes = ", ".join(f"{name} {shape(value)}" for name, value in case.inputs.items())
     return f"({shapes}) " if shapes else ""
-
-
-def _fault(exercise: Exercise, case: Case, found: Answer, evidence: Evidence, truth: Truth) -> _Fault | None:
-    if found.error is not None:
-        return _Fault(f"it raised {found.error.rstrip('.')}.{_error_advice(found.error)}")
-    if found.unusable is not None:
-        return _Fault(found.unusable)
-    expected = truth.of(case)
-    if exercise.ask is not None:
-        fault = _plain_fault(exercise, case, found.plain, expected.plain, evidence.simulated)
-    else:
-        fault = _tensor_fault(exercise, case, found, expected, evidence.device.partition(":")[0])
-    if found.swallowed:
-        return _Fault(f"an operator raised an error that the function caught ({found.swallowed[0]}). On a GPU the error of "
-                      "an operator that looks at values comes later, and nothing works after it: ask for nothing that can "
-                      "fail.")
-    if found.races:
-        return _Fault(f"{fault or 'the answer is right here, and need not be on a GPU.'} A race: {found.races[0]}")
-    return fault or _overwritten(exercise, found, expected)
-
-
-def _overwritten(exercise: Exercise, found: Answer, expected: Answer) -> _Fault | None:
-    """An input that holds something else now, unless the slow function leaves it so too."""
-    for name, now in found.overwritten.items():
-        left = expected.overwritten.get(name)
-        if left is None or left.shape != now.shape or not close(exercise, now, left).all():
-            return _Fault(f"the answer is right, but the function has overwritten its input `{name}`: code that uses it "
-                          "afterwards gets something else. Write into a new tensor, or into a copy (`clone()`).")
-    return None
-
-
-def _error_advice(error: str) -> str:
-    return next((f" {advice}." for part, advice in ERROR_ADVICE.items() if part in error), "")
-
-
-def _plain_fault(exercise: Exercise, case: Case, found, wanted, simulated: bool) -> _Fault | None:
-    relative = exercise.relative_tolerance
-    if exercise.truth_on_device and not simulated:  # a real clock never says the same twice
-        relative = max(relative, NOISE)
-    fault = difference(found, wanted, relative, exercise.absolute_tolerance)
-    if fault is None:
-        return None
-    fault = f"I{fault[1:]}" if fault.startswith("it ") else fault  # else it begins with a place, spelt as it is
-    return _Fault(f"the answer is wrong. {fault}", _explanation(exercise, case, found, wanted), of_value=True)
-
-
-def _explanation(exercise: Exercise, case: Case, found, wanted) -> str | None:
-    if exercise.explain is None:
-        return None
-    with suppress(Exception):  # it looks into an answer that may hold anything; no verdict hangs on its words
-        return exercise.explain(case, found, wanted)
-    return None
-
-
-def _tensor_fault(exercise: Exercise, case: Case, found: Answer, expected: Answer, device: str) -> _Fault | None:
-    value = expected.value
-    if found.device is None:
-        nothing = found.returned == "a NoneType"
-        return _Fault("it returned nothing: is there a `return`?" if nothing
-                      else f"it returned {found.returned or 'nothing'}; a tensor is wanted.")
-    if found.device != device:
-        return _Fault(f"it returned {found.returned}: the result must stay on the device it came from ({device}), "
-                      "or the next operation has to copy it back.")
-    if found.dtype != f"torch.{value.dtype}":
-        why = ("A comparison answers yes or no: choose with it (`torch.where`), and return what was chosen."
-               if found.dtype == "torch.bool"
-               else "Something on the way casts: another tensor's dtype, `.float()`, a division.")
-        return _Fault(f"it returned {found.returned}; the dtype torch.{value.dtype} is wanted. {why}")
-    if found.shape != value.shape:
-        return _Fault(f"it returned {found.returned}; the shape {tuple(value.shape)} is wanted.")
-    if found.value is None or found.value.shape != value.shape:
-        return _Fault("its value could not be read.")
-    if not close(exercise, found.value, value).all():
-        return _Fault(f"the value is wrong: {_difference(exercise, found.value, value)}",
-                      _why_value(exercise, case, found, value), of_value=True)
-    for name, grad in expected.grads.items():
-        own = found.grads.get(name)
-        if own is None or own.shape != grad.shape:
-            return _Fault(f"the gradient of `{name}` is missing.")
-        if not close(exercise, own, grad).all():
-            return _Fault(f"the value is right and the gradient of `{name}` is wrong: {_difference(exercise, own, grad)}",
-                          _why_gradient(case, own, grad), of_value=True)
-    return None
-
-
-def _why_value(exercise: Exercise, case: Case, found: Answer, value: np.ndarray) -> str | None:
-    if np.isnan(value).any() and not np.isnan(found.value).any():
-        return "The slow function gives nan here, the mean of no elements or of a nan: keep that."
-    for name, given in case.inputs.items():
-        if (isinstance(given, np.ndarray) and given.shape == value.shape
-                and np.array_equal(found.value, given, equal_nan=True)):
-            return (f"It is the input `{name}`, unchanged. Was a result thrown away? Most functions return a new tensor, "
-                    "and only those with a `_` at their end write into the old one. A condition may also be the wrong way "
-                    "round.")
-    return _explanation(exercise, case, found.value, value) or of_numbers(found.value, value, counts_of(case))
-
-
-def _why_gradient(case: Case, own: np.ndarray, grad: np.ndarray) -> str:
-    if np.isnan(own).any() and not np.isnan(grad).any():
-        return "Somewhere 0 is multiplied by inf or nan, or divided by 0."
-    if not own.any():
-        return "No gradient arrives: was the result detached, made anew, or made a Python number on the way?"
-    return of_numbers(own, grad, counts_of(case)) or (
-        "The same value can be computed with another gradient: does every step of the way depend on the input as it should?")
-
-
-def _difference(exercise: Exercise, found: np.ndarray, wanted: np.ndarray) -> str:
-    equal = close(exercise, found, wanted)
-    first = tuple(int(i) for i in np.argwhere(~equal)[0])
-    numbers = f"it is {found[first]:.6g} and should be {wanted[first]:.6g}."
-    return f"{int((~equal).sum())} of {equal.size} elements differ; at {list(first)} {numbers}" if first else numbers
 
 
 # -- what was measured ----------------------------------------------------------------------------
@@ -383,7 +247,7 @@ def _void(evidence: Evidence, measured: Measured) -> tuple[str, str] | None:
     """Why waits and times cannot be judged, or None."""
     if measured.error is not None:
         where = "At full size" if measured is evidence.full else "While it was measured"
-        return FAIL, f"{where} it raised {measured.error}.{_error_advice(measured.error)}"
+        return FAIL, f"{where} it raised {measured.error}.{error_advice(measured.error)}"
     if measured.learner is None:
         return FAIL, "Nothing was measured: the run ended before."
     before, after = measured.before, measured.after

@@ -41,14 +41,16 @@ def stopwatch_cases(seed: int) -> list[Case]:
     ]
 
 
-CALLS, AS_ASKED = "calls of step", "as asked"
+CALLS, AS_ASKED, TOO_FEW = "calls of step", "as asked", "too few"
 
 
 def see_stopwatch(case: Case, answer: dict, notes: list[Note]) -> dict:
     """The answer, with how often the step was called, unless that is the warm-up and then one or more whole runs."""
     warmup, steps, calls = case.options["warmup"], case.options["steps"], answer[CALLS]
     runs = calls - warmup
-    return {**answer, CALLS: AS_ASKED if runs > 0 and runs % steps == 0 else f"{calls} in place of {warmup} + {steps}"}
+    if runs > 0 and runs % steps == 0:
+        return {**answer, CALLS: AS_ASKED}
+    return {**answer, CALLS: f"{TOO_FEW if runs < steps else 'too many'}, {calls} in place of {warmup} + {steps}"}
 
 
 # -- predict_step_ms --------------------------------------------------------------------------------

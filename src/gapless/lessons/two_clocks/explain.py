@@ -13,7 +13,7 @@ from ...course.exercise import full_size
 from ...course.stage import Given, LocalStage
 from ...measure.device import clock_ms, synchronize
 from . import functions
-from .cases import CALLS, NO_LINE
+from .cases import CALLS, NO_LINE, TOO_FEW
 from .rates import Rates, numbers, program_of, rates_of
 from .stage import ANSWER, ask_time_step
 
@@ -72,7 +72,7 @@ def time_step(case: Case, found: dict, wanted: dict) -> str | None:
         return _no_number(own)
     device, steps = torch.device(wanted["device"]), case.options["steps"]
     if _same(own, true) and found[CALLS] != wanted[CALLS]:
-        if int(found[CALLS].split()[0]) < case.options["warmup"] + steps:
+        if found[CALLS].startswith(TOO_FEW):
             return f"{_NO_WARMUP}."
         return ("The time is right, and `step()` is called too often or too rarely: `warmup` times to warm up, and `steps` "
                 "times while the clock runs. A step may train a model: one more is one too many.")

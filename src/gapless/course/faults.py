@@ -1,0 +1,157 @@
+"""What is wrong with one answer, in words, and what its form and its numbers tell of the cause."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+
+import numpy as np
+
+from .causes import counts_of, of_numbers
+from .evidence import Answer, Case
+from .exercise import Exercise
+from .plain import difference
+from .tolerance import close
+
+# On a real GPU: how far a time that is an answer may be off, and the band around a target inside which a ratio decides
+# nothing.
+NOISE = 0.1
+
+# What is in an error's text → what to try next.
+ERROR_ADVICE = {
+    "NVIDIA driver": "The GPU here is simulated, and `torch.cuda` does not know it. Use the `device` that you are given; in "
+                     "this course `synchronize(device)` waits for it",
+    "non-empty TensorList": "The list of tensors was empty: after a loop that reads it now and then, nothing may be left in "
+                            "it. Look first whether there is anything",
+    "out of bounds": "A label lies outside of 0 … classes − 1, such as one that was to be ignored: leave it out first, or "
+                     "name it (`ignore_index`)",
+    "is not defined": "Each exercise cell is run by itself: put the imports and helpers it needs inside the cell",
+}
+ERROR_ADVICE["not compiled with CUDA"] = ERROR_ADVICE["NVIDIA driver"]
+
+
+@dataclass(frozen=True)
+class Fault:
+    """What is wrong with an answer, and why if that is known. ``of_value``: it is wrong in what it says, not in its form."""
+
+    text: str
+    why: str | None = None
+    of_value: bool = False
+
+    def __str__(self) -> str:
+        return self.text + (f" {self.why}" if self.why else "")
+
+
+def fault_of(exercise: Exercise, case: Case, found: Answer, right: Callable[[], Answer], device: str, simulated: bool
+             ) -> Fault | None:
+    """What is wrong with an answer to ``case``, or None. ``right``: finds out what is right, where it comes to that;
+    ``device``: the type of device that it was asked on; ``simulated``: whether that is the virtual GPU."""
+    if found.error is not None:
+        return Fault(f"it raised {found.error.rstrip('.')}.{error_advice(found.error)}")
+    if found.unusable is not None:
+        return Fault(found.unusable)
+    expected = right()
+    if exercise.ask is not None:
+        fault = _plain_fault(exercise, case, found.plain, expected.plain, simulated)
+    else:
+        fault = _tensor_fault(exercise, case, found, expected, device)
+    if found.swallowed:
+        return Fault(f"an operator raised an error that the function caught ({found.swallowed[0]}). On a GPU the error of "
+                      "an operator that looks at values comes later, and nothing works after it: ask for nothing that can "
+                      "fail.")
+    if found.races:
+        return Fault(f"{fault or 'the answer is right here, and need not be on a GPU.'} A race: {found.races[0]}")
+    return fault or _overwritten(exercise, found, expected)
+
+
+def _overwritten(exercise: Exercise, found: Answer, expected: Answer) -> Fault | None:
+    """An input that holds something else now, unless the slow function leaves it so too."""
+    for name, now in found.overwritten.items():
+        left = expected.overwritten.get(name)
+        if left is None or left.shape != now.shape or not close(exercise, now, left).all():
+            return Fault(f"the answer is right, but the function has overwritten its input `{name}`: code that uses it "
+                          "afterwards gets something else. Write into a new tensor, or into a copy (`clone()`).")
+    return None
+
+
+def error_advice(error: str) -> str:
+    return next((f" {advice}." for part, advice in ERROR_ADVICE.items() if part in error), "")
+
+
+def _plain_fault(exercise: Exercise, case: Case, found, wanted, simulated: bool) -> Fault | None:
+    relative = exercise.relative_tolerance
+    if exercise.truth_on_device and not simulated:  # a real clock never says the same twice
+        relative = max(relative, NOISE)
+    fault = difference(found, wanted, relative, exercise.absolute_tolerance)
+    if fault is None:
+        return None
+    fault = f"I{fault[1:]}" if fault.startswith("it ") else fault  # else it begins with a place, spelt as it is
+    return Fault(f"the answer is wrong. {fault}", _explanation(exercise, case, found, wanted), of_value=True)
+
+
+def _explanation(exercise: Exercise, case: Case, found, wanted) -> str | None:
+    if exercise.explain is None:
+        return None
+    with suppress(Exception):  # it looks into an answer that may hold anything; no verdict hangs on its words
+        return exercise.explain(case, found, wanted)
+    return None
+
+
+def _tensor_fault(exercise: Exercise, case: Case, found: Answer, expected: Answer, device: str) -> Fault | None:
+    value = expected.value
+    if found.device is None:
+        nothing = found.returned == "a NoneType"
+        return Fault("it returned nothing: is there a `return`?" if nothing
+                      else f"it returned {found.returned or 'nothing'}; a tensor is wanted.")
+    if found.device != device:
+        return Fault(f"it returned {found.returned}: the result must stay on the device it came from ({device}), "
+                      "or the next operation has to copy it back.")
+    if found.dtype != f"torch.{value.dtype}":
+        why = ("A comparison answers yes or no: choose with it (`torch.where`), and return what was chosen."
+               if found.dtype == "torch.bool"
+               else "Something on the way casts: another tensor's dtype, `.float()`, a division.")
+        return Fault(f"it returned {found.returned}; the dtype torch.{value.dtype} is wanted. {why}")
+    if found.shape != value.shape:
+        return Fault(f"it returned {found.returned}; the shape {tuple(value.shape)} is wanted.")
+    if found.value is None or found.value.shape != value.shape:
+        return Fault("its value could not be read.")
+    if not close(exercise, found.value, value).all():
+        return Fault(f"the value is wrong: {_difference(exercise, found.value, value)}",
+                      _why_value(exercise, case, found, value), of_value=True)
+    for name, grad in expected.grads.items():
+        own = found.grads.get(name)
+        if own is None or own.shape != grad.shape:
+            return Fault(f"the gradient of `{name}` is missing.")
+        if not close(exercise, own, grad).all():
+            return Fault(f"the value is right and the gradient of `{name}` is wrong: {_difference(exercise, own, grad)}",
+                          _why_gradient(case, own, grad), of_value=True)
+    return None
+
+
+def _why_value(exercise: Exercise, case: Case, found: Answer, value: np.ndarray) -> str | None:
+    if np.isnan(value).any() and not np.isnan(found.value).any():
+        return "The slow function gives nan here, the mean of no elements or of a nan: keep that."
+    for name, given in case.inputs.items():
+        if (isinstance(given, np.ndarray) and given.shape == value.shape
+                and np.array_equal(found.value, given, equal_nan=True)):
+            return (f"It is the input `{name}`, unchanged. Was a result thrown away? Most functions return a new tensor, "
+                    "and only those with a `_` at their end write into the old one. A condition may also be the wrong way "
+                    "round.")
+    return _explanation(exercise, case, found.value, value) or of_numbers(found.value, value, counts_of(case))
+
+
+def _why_gradient(case: Case, own: np.ndarray, grad: np.ndarray) -> str:
+    if np.isnan(own).any() and not np.isnan(grad).any():
+        return "Somewhere 0 is multiplied by inf or nan, or divided by 0."
+    if not own.any():
+        return "No gradient arrives: was the result detached, made anew, or made a Python number on the way?"
+    return of_numbers(own, grad, counts_of(case)) or (
+        "The same value can be computed with another gradient: does every step of the way depend on the input as it should?")
+
+
+def _difference(exercise: Exercise, found: np.ndarray, wanted: np.ndarray) -> str:
+    equal = close(exercise, found, wanted)
+    first = tuple(int(i) for i in np.argwhere(~equal)[0])
+    numbers = f"it is {found[first]:.6g} and should be {wanted[first]:.6g}."
+    return f"{int((~equal).sum())} of {equal.size} elements differ; at {list(first)} {numbers}" if first else numbers
