@@ -86,6 +86,14 @@ def test_allocating_without_end_is_stopped(tmp_path):
     assert "more than 0.293 GiB of memory" in found["past the system's limit"][1]
 
 
+def test_what_the_devices_processes_share_is_not_counted_for_each(tmp_path, monkeypatch):
+    """Their share of PyTorch alone is more than this limit: the one that all work beside must not end over it."""
+    monkeypatch.setattr("os.cpu_count", lambda: 1)
+    greedy = "def f(target):\n    kept = []\n    while True:\n        kept.append(torch.ones(2**22))\n"
+    found = grade_attempts({"one": greedy, "another": greedy}, tmp_path, memory_bytes=200 * 2**20)
+    assert all("more than 0.195 GiB of memory" in message for _, message in found.values())
+
+
 def test_of_duplicates_the_last_counts(grade_cells):
     result = grade_cells(GOOD_DOUBLE, SLOW_DOUBLE, GOOD_SQUARE)
     assert result.score == 3 and "more than once" in result.notes[0]
