@@ -25,7 +25,10 @@ def test_figures_have_the_size_of_a_data_sheet(card):
 
 @pytest.mark.parametrize("gpu, card", [
     ("NVIDIA H200", "h200"), ("NVIDIA A100-SXM4-40GB", "a100"), ("Tesla T4", "t4"), ("NVIDIA A10G", "a10g"),
-    ("NVIDIA GeForce RTX 4090", None),
+    ("NVIDIA GeForce RTX 4090", "rtx4090"),
+    ("Tesla V100-PCIE-32GB", "v100_pcie"), ("Tesla V100-SXM2-16GB", "v100"), ("NVIDIA A100-PCIE-40GB", "a100_pcie"),
+    ("NVIDIA A100 80GB PCIe", "a100_80gb_pcie"), ("NVIDIA A100-SXM4-80GB", "a100_80gb"), ("NVIDIA H100 80GB HBM3", "h100"),
+    ("NVIDIA GeForce RTX 5090", None),
 ])
 def test_model_is_found_by_cudas_name(gpu, card):
     assert find_model(gpu) == card

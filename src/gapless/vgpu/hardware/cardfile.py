@@ -36,6 +36,10 @@ _NUMBERS = {
     "sm_count": (1, 10_000),
     "pcie_bytes_per_s": (1e8, 1e13),
     "kernel_floor_ns": (1, 10**6),
+    "l2_bytes": (2**16, 2**33),
+    "clock_hz": (1e8, 1e10),
+    "power_w": (5, 10_000),
+    "process_nm": (1, 65),
 }
 _PEAK = (1e9, 1e18)
 _SHARE = (1e-3, 2.0)  # above 1 where caches serve what the model takes for memory
@@ -44,8 +48,10 @@ _HOST = {
     "op_ns": (1, 10**7), "view_ns": (1, 10**7), "launch_ns": (1, 10**7), "sync_ns": (1, 10**7), "queue_length": (1, 10**6),
     "pinned_share": (1e-3, 1.0), "pageable_share": (1e-3, 1.0),
 }
-_WHOLE = ("memory_bytes", "sm_count", "kernel_floor_ns", "op_ns", "view_ns", "launch_ns", "sync_ns", "queue_length")
-_OPTIONAL = ("memory_efficiency", "math_efficiency", "kernel_floor_ns", "kernel_start_ns", "host")
+_WHOLE = ("memory_bytes", "sm_count", "l2_bytes", "process_nm", "kernel_floor_ns",
+          "op_ns", "view_ns", "launch_ns", "sync_ns", "queue_length")
+_OPTIONAL = ("memory_efficiency", "math_efficiency", "kernel_floor_ns", "kernel_start_ns", "host", "l2_bytes", "clock_hz",
+             "power_w", "process_nm", "fitted_as")
 
 
 def read_card(path: str | os.PathLike) -> Card:
@@ -126,6 +132,8 @@ def card_from_json(value) -> Card:
                                         ("kernel_start_ns", kinds, _START_NS, {})):
         if name in found:
             read[name] = {**default, **_shares(found[name], f"card.{name}", keys, limits)}
+    if found.get("fitted_as") is not None:
+        read["fitted_as"] = _text(found["fitted_as"], "card.fitted_as")
     if "host" in found:
         read["host"] = _host(found["host"])
     return Card(**read)

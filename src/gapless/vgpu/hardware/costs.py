@@ -12,6 +12,7 @@ import math
 from collections.abc import Callable
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Protocol
 
 import torch
 
@@ -25,11 +26,21 @@ CHANNEL_TILE = 16
 RADIX_BITS = 8  # CUB's radix sort: bits sorted in one pass over keys and values
 
 
+class Problem(Protocol):
+    """What a kernel is asked to do, with a model of how long that takes. Hashable: a card remembers the answer."""
+
+    def start_and_busy_s(self, card: Card, dtype: str) -> tuple[float, float]:
+        """Seconds before it does its work, and seconds in which the work has all of ``card``; ``dtype`` is what it
+        computes in (a key of ``Card.peak_flops``, or any other, which is taken for float32)."""
+        ...
+
+
 @dataclass(slots=True)
 class Kernel:
     """One launch. ``flops`` are counted against the peak of ``dtype`` (a key of ``Card.peak_flops``).
     ``workspace_bytes`` are taken while it runs. ``work``: what its blocks share out (:mod:`gapless.vgpu.hardware.geometry`),
-    where that does not follow from its kind; its duration does not depend on it."""
+    where that does not follow from its kind; its duration does not depend on it. ``problem``: a model of its time, where
+    bytes and FLOPs alone do not tell."""
 
     name: str
     kind: str
@@ -38,6 +49,7 @@ class Kernel:
     dtype: str = "float32"
     workspace_bytes: int = 0
     work: geometry.WorkRule | None = None
+    problem: Problem | None = None
 
     def duration_ns(self, card: Card) -> int:
         """Modelled duration on ``card``."""
@@ -46,14 +58,23 @@ class Kernel:
     def duration_and_share(self, card: Card) -> tuple[int, int]:
         """Modelled duration on ``card`` (ns), and the share of the card (of ``engine.WHOLE``) that the kernel takes
         meanwhile: all, where bytes or FLOPs take its whole time; what its start or the floor adds is for other streams."""
+        if self.problem is not None:
+            found = card.times.get((self.problem, self.dtype))
+            if found is None:
+                found = card.times[self.problem, self.dtype] = _rounded(*self.problem.start_and_busy_s(card, self.dtype), card)
+            return found
         seconds = self.bytes / (card.bandwidth_bytes_per_s * card.memory_share(self.kind))
         if self.flops:
             dtype = self.dtype if self.dtype in card.peak_flops else "float32"
             seconds = max(seconds, self.flops / (card.peak_flops[dtype] * card.math_share(self.kind, dtype)))
-        busy_ns = seconds * 1e9
-        duration_ns = max(card.kernel_floor_ns, round(card.kernel_start_ns.get(self.kind, 0) + busy_ns))
-        share = int(WHOLE * busy_ns / duration_ns) + 1
-        return duration_ns, share if share < WHOLE else WHOLE
+        return _rounded(card.kernel_start_ns.get(self.kind, 0) / 1e9, seconds, card)
+
+
+def _rounded(start_s: float, busy_s: float, card: Card) -> tuple[int, int]:
+    busy_ns = busy_s * 1e9
+    duration_ns = max(card.kernel_floor_ns, round(start_s * 1e9 + busy_ns))
+    share = int(WHOLE * busy_ns / duration_ns) + 1
+    return duration_ns, share if share < WHOLE else WHOLE
 
 
 KernelRule = Callable[[tuple, dict, object], list[Kernel]]

@@ -7,10 +7,11 @@ this file is fitted to a measurement; a card file (:mod:`gapless.vgpu.hardware.c
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-GIB = 2**30
+GIB, MIB = 2**30, 2**20
 
 # Share of the memory bandwidth that a kernel of a kind reaches, and of the arithmetic peak. A kind may be followed by
 # a dtype ("matmul:bfloat16"), which then counts before the kind alone.
@@ -69,7 +70,10 @@ class Card:
 
     ``peak_flops``: dtype → FLOP/s of a dense matrix product; ``tf32`` is what a float32 product
     gets where TF32 is allowed, absent on cards before Ampere. ``pcie_bytes_per_s`` is the slot's one-way rate.
-    ``kernel_start_ns``: what a kernel of a kind takes before it moves its first byte.
+    ``kernel_start_ns``: what a kernel of a kind takes before it moves its first byte. ``l2_bytes``: its L2 cache.
+    ``clock_hz``: the boost clock; ``power_w``: the board's limit; ``process_nm``: the process that the data sheet
+    names: from these follows the clock that a card holds under load. ``fitted_as``: the card whose fitted constants
+    it takes, where not its own.
     """
 
     key: str
@@ -86,6 +90,21 @@ class Card:
     kernel_floor_ns: int = KERNEL_FLOOR_NS
     kernel_start_ns: Mapping[str, float] = field(default_factory=dict)
     host: Host = Host()
+    l2_bytes: int = 6 * 2**20
+    clock_hz: float = 1.5e9
+    power_w: float = 300.0
+    process_nm: int = 7
+    fitted_as: str | None = None
+
+    @property
+    def fit_key(self) -> str:
+        """The card whose fitted constants this one takes (:mod:`gapless.vgpu.hardware.fitted`)."""
+        return self.fitted_as or self.key
+
+    @functools.cached_property
+    def times(self) -> dict:
+        """What the models of kernel times have worked out for this card, by the problem."""
+        return {}
 
     def memory_share(self, kind: str) -> float:
         """Share of the bandwidth that a kernel of ``kind`` reaches."""
@@ -112,28 +131,62 @@ _G = 1e9
 CARDS: dict[str, Card] = {
     card.key: card
     for card in (
-        Card("t4", "Tesla T4", 16 * GIB, 320 * _G, {"float32": 8.1 * _T, "float16": 65 * _T}, 40, 16 * _G, (7, 5),
-             "NVIDIA T4 Tensor Core GPU data sheet (2019)"),
-        Card("v100", "Tesla V100-SXM2-16GB", 16 * GIB, 900 * _G, {"float32": 15.7 * _T, "float16": 125 * _T}, 80,
-             16 * _G, (7, 0), "NVIDIA V100 Tensor Core GPU data sheet (2020), SXM2"),
+        Card("t4", "Tesla T4", 16 * GIB, 320 * _G,
+             {"float32": 8.1 * _T, "float16": 65 * _T},
+             40, 16 * _G, (7, 5), l2_bytes=4 * MIB, clock_hz=1.59 * _G, power_w=70, process_nm=12,
+             source="NVIDIA T4 Tensor Core GPU data sheet (2019)"),
+        Card("v100", "Tesla V100-SXM2-16GB", 16 * GIB, 900 * _G,
+             {"float32": 15.7 * _T, "float16": 125 * _T},
+             80, 16 * _G, (7, 0), l2_bytes=6 * MIB, clock_hz=1.53 * _G, power_w=300, process_nm=12,
+             source="NVIDIA V100 Tensor Core GPU data sheet (2020), SXM2"),
+        Card("v100_pcie", "Tesla V100-PCIE-32GB", 32 * GIB, 900 * _G,
+             {"float32": 14 * _T, "float16": 112 * _T},
+             80, 16 * _G, (7, 0), l2_bytes=6 * MIB, clock_hz=1.38 * _G, power_w=250, process_nm=12,
+             source="NVIDIA V100 Tensor Core GPU data sheet (2020), PCIe 32 GB"),
         Card("a10g", "NVIDIA A10G", 24 * GIB, 600 * _G,
-             {"float32": 35 * _T, "tf32": 35 * _T, "float16": 70 * _T, "bfloat16": 70 * _T}, 80, 32 * _G, (8, 6),
-             "NVIDIA A10G data sheet for Amazon EC2 G5 (2021); SM count as the driver reports it"),
+             {"float32": 35 * _T, "tf32": 35 * _T, "float16": 70 * _T, "bfloat16": 70 * _T},
+             80, 32 * _G, (8, 6), l2_bytes=6 * MIB, clock_hz=1.71 * _G, power_w=300, process_nm=8,
+             source="NVIDIA A10G data sheet for Amazon EC2 G5 (2021); SM count and power limit as the driver reports them"),
         Card("a40", "NVIDIA A40", 48 * GIB, 696 * _G,
-             {"float32": 37.4 * _T, "tf32": 74.8 * _T, "float16": 149.7 * _T, "bfloat16": 149.7 * _T}, 84, 32 * _G,
-             (8, 6), "NVIDIA A40 data sheet (2021)"),
+             {"float32": 37.4 * _T, "tf32": 74.8 * _T, "float16": 149.7 * _T, "bfloat16": 149.7 * _T},
+             84, 32 * _G, (8, 6), l2_bytes=6 * MIB, clock_hz=1.74 * _G, power_w=300, process_nm=8,
+             source="NVIDIA A40 data sheet (2021)"),
+        Card("rtx3090", "NVIDIA GeForce RTX 3090", 24 * GIB, 936 * _G,
+             {"float32": 35.6 * _T, "tf32": 35.6 * _T, "float16": 71 * _T, "bfloat16": 71 * _T},
+             82, 32 * _G, (8, 6), l2_bytes=6 * MIB, clock_hz=1.695 * _G, power_w=350, process_nm=8,
+             source="NVIDIA Ampere GA102 GPU architecture, whitepaper (2021); tensor cores with float32 sums"),
         Card("a100", "NVIDIA A100-SXM4-40GB", 40 * GIB, 1555 * _G,
-             {"float32": 19.5 * _T, "tf32": 156 * _T, "float16": 312 * _T, "bfloat16": 312 * _T}, 108, 32 * _G,
-             (8, 0), "NVIDIA A100 Tensor Core GPU data sheet (2020), SXM 40 GB"),
+             {"float32": 19.5 * _T, "tf32": 156 * _T, "float16": 312 * _T, "bfloat16": 312 * _T},
+             108, 32 * _G, (8, 0), l2_bytes=40 * MIB, clock_hz=1.41 * _G, power_w=400, process_nm=7,
+             source="NVIDIA A100 Tensor Core GPU data sheet (2020), SXM 40 GB"),
+        Card("a100_80gb", "NVIDIA A100-SXM4-80GB", 80 * GIB, 2039 * _G,
+             {"float32": 19.5 * _T, "tf32": 156 * _T, "float16": 312 * _T, "bfloat16": 312 * _T},
+             108, 32 * _G, (8, 0), l2_bytes=40 * MIB, clock_hz=1.41 * _G, power_w=400, process_nm=7,
+             source="NVIDIA A100 Tensor Core GPU data sheet (2021), SXM 80 GB"),
+        Card("a100_pcie", "NVIDIA A100-PCIE-40GB", 40 * GIB, 1555 * _G,
+             {"float32": 19.5 * _T, "tf32": 156 * _T, "float16": 312 * _T, "bfloat16": 312 * _T},
+             108, 32 * _G, (8, 0), l2_bytes=40 * MIB, clock_hz=1.41 * _G, power_w=250, process_nm=7,
+             source="NVIDIA A100 Tensor Core GPU data sheet (2020), PCIe 40 GB"),
+        Card("a100_80gb_pcie", "NVIDIA A100 80GB PCIe", 80 * GIB, 1935 * _G,
+             {"float32": 19.5 * _T, "tf32": 156 * _T, "float16": 312 * _T, "bfloat16": 312 * _T},
+             108, 32 * _G, (8, 0), l2_bytes=40 * MIB, clock_hz=1.41 * _G, power_w=300, process_nm=7,
+             source="NVIDIA A100 Tensor Core GPU data sheet (2021), PCIe 80 GB"),
         Card("l4", "NVIDIA L4", 24 * GIB, 300 * _G,
-             {"float32": 30.3 * _T, "tf32": 60 * _T, "float16": 121 * _T, "bfloat16": 121 * _T}, 58, 32 * _G, (8, 9),
-             "NVIDIA L4 Tensor Core GPU data sheet (2023); dense is half of the sparse figures it gives"),
+             {"float32": 30.3 * _T, "tf32": 60 * _T, "float16": 121 * _T, "bfloat16": 121 * _T},
+             58, 32 * _G, (8, 9), l2_bytes=48 * MIB, clock_hz=2.04 * _G, power_w=72, process_nm=4,
+             source="NVIDIA L4 Tensor Core GPU data sheet (2023); dense is half of the sparse figures it gives"),
+        Card("rtx4090", "NVIDIA GeForce RTX 4090", 24 * GIB, 1008 * _G,
+             {"float32": 82.6 * _T, "tf32": 82.6 * _T, "float16": 165.2 * _T, "bfloat16": 165.2 * _T},
+             128, 32 * _G, (8, 9), l2_bytes=72 * MIB, clock_hz=2.52 * _G, power_w=450, process_nm=4,
+             source="NVIDIA Ada GPU architecture, whitepaper (2022); tensor cores with float32 sums"),
         Card("h100", "NVIDIA H100 80GB HBM3", 80 * GIB, 3350 * _G,
-             {"float32": 67 * _T, "tf32": 494.5 * _T, "float16": 989.5 * _T, "bfloat16": 989.5 * _T}, 132, 64 * _G,
-             (9, 0), "NVIDIA H100 Tensor Core GPU data sheet (2023), SXM; dense is half of the sparse figures it gives"),
+             {"float32": 67 * _T, "tf32": 494.5 * _T, "float16": 989.5 * _T, "bfloat16": 989.5 * _T},
+             132, 64 * _G, (9, 0), l2_bytes=50 * MIB, clock_hz=1.98 * _G, power_w=700, process_nm=4,
+             source="NVIDIA H100 Tensor Core GPU data sheet (2023), SXM; dense is half of the sparse figures it gives"),
         Card("h200", "NVIDIA H200", 141 * GIB, 4800 * _G,
-             {"float32": 67 * _T, "tf32": 494.5 * _T, "float16": 989.5 * _T, "bfloat16": 989.5 * _T}, 132, 64 * _G,
-             (9, 0), "NVIDIA H200 Tensor Core GPU data sheet (2024), SXM; dense is half of the sparse figures it gives"),
+             {"float32": 67 * _T, "tf32": 494.5 * _T, "float16": 989.5 * _T, "bfloat16": 989.5 * _T},
+             132, 64 * _G, (9, 0), l2_bytes=50 * MIB, clock_hz=1.98 * _G, power_w=700, process_nm=4,
+             source="NVIDIA H200 Tensor Core GPU data sheet (2024), SXM; dense is half of the sparse figures it gives"),
     )
 }
 
@@ -142,5 +195,7 @@ DEFAULT_CARD = "a10g"
 
 def find_model(gpu: str) -> str | None:
     """The key of the card that the virtual GPU would model for a GPU that CUDA calls ``gpu``, else None."""
-    words = gpu.lower().replace("-", " ").split()
-    return next((key for key in CARDS if key in words), None)
+    name = gpu.lower().replace("-", " ").replace("rtx ", "rtx")
+    words = set(name.split())
+    fitting = [key for key in CARDS if words.issuperset(key.split("_"))]
+    return max(fitting, key=len, default=None)
