@@ -35,7 +35,7 @@ def remembered(func, args: tuple, kwargs: dict):
     recipe = _recipes.get(key)
     if recipe is not None:
         return _made(recipe, args)
-    out = func(*args, **kwargs)
+    out = _as_cudnn_lays_out(func, args, func(*args, **kwargs))
     if _key(args) != key[2]:  # it has given an argument another shape, and must do so again
         return out
     try:
@@ -46,6 +46,36 @@ def remembered(func, args: tuple, kwargs: dict):
         _recipes.clear()
     _recipes[key] = recipe
     return out
+
+
+_CONVOLUTIONS = {torch.ops.aten.convolution.default: slice(0, 2), torch.ops.aten.convolution_backward.default: slice(1, 3)}
+
+
+def _as_cudnn_lays_out(func, args: tuple, out):
+    """The result in channels-last order where cuDNN takes that: of a convolution with images or weights in it (ATen,
+    ``ConvUtils.h``, ``cudnn_conv_suggest_memory_format``). Without a device PyTorch's own meta function cannot tell."""
+    operands = args[_CONVOLUTIONS[func]] if func in _CONVOLUTIONS else ()
+    if not operands or operands[0].dim() != 4:
+        return out
+    form = torch.channels_last if any(map(suggests_channels_last, operands)) else torch.contiguous_format
+
+    def laid_out(tensor):
+        return tensor.contiguous(memory_format=form) if tensor is not None and tensor.dim() == 4 else tensor
+
+    return laid_out(out) if isinstance(out, torch.Tensor) else tuple(map(laid_out, out))
+
+
+def suggests_channels_last(tensor: torch.Tensor) -> bool:
+    """Whether 4-D ``tensor`` has channels-last strides; where sizes of 1 leave both open it has not (c10's
+    ``is_channels_last_strides_2d``)."""
+    least, sizes, strides = 0, tensor.shape, tensor.stride()
+    if strides[1] == 0:
+        return False
+    for dim in (1, 3, 2, 0):
+        if strides[dim] < least or sizes[dim] == 0 or (dim == 0 and least == strides[1]):
+            return False
+        least = strides[dim] * max(sizes[dim], 1)
+    return True
 
 
 def has_no_values(args: tuple) -> bool:
