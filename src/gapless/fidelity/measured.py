@@ -119,7 +119,7 @@ def shipped() -> list[Path]:
     """The files in ``records/measured/``. Raises MeasuredError where they are not beside the package."""
     found = [FOLDER / name for name in SHIPPED if (FOLDER / name).is_file()]
     if not found:
-        raise MeasuredError(f"there are no measured times in {FOLDER}, which only a clone of the repository has: name a file")
+        raise MeasuredError(f"there are no measured times in {FOLDER}, which only a clone of the repository has: name one")
     return found
 
 
@@ -195,5 +195,6 @@ _SIZE = re.compile(r"(\w+)=(\d+)")
 _FORMS = (
     _Form(("device", "op", "dims", "latency_ms"), ("part", "kernels"), _operator),
     _Form(("device", "model", "mode", "sequence", "batch", "step_ms"), ("variant", "forward_ms", "backward_ms"), _step),
-    _Form(("card", "mode", "format", "model", "batch", "image", "step_ms"), ("compiled", "torch", "samples_per_s"), _network),
+    _Form(("card", "mode", "format", "model", "batch", "image", "step_ms"), ("compiled", "torch", "samples_per_s"),
+          _network),
 )
