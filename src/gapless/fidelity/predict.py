@@ -10,6 +10,7 @@ import torch.nn.functional as F
 
 from .. import vgpu
 from ..vgpu.hardware.specs import Host
+from . import measured
 from .measured import Operator
 
 # A host that costs nothing: what is left on the stream are the kernels.
@@ -64,6 +65,15 @@ PROGRAMS: dict[str, Callable[..., Call]] = {
     "relu": _of_one(F.relu), "tanh": _of_one(torch.tanh), "gelu": _of_one(F.gelu),
     "softmax": _of_one(lambda x: F.softmax(x, dim=-1)),
 }
+
+
+def operator_ms(rows: Iterable[Operator]) -> Iterator[float]:
+    """Of each row, in their order, what a pair of CUDA events around it would show (ms): its kernels, after the gap that the
+    measuring host leaves between them."""
+    rows = list(rows)
+    gaps_ms = measured.gaps_ms()
+    for row, kernels_ms in zip(rows, kernel_ms(rows)):
+        yield kernels_ms + gaps_ms.get(row.device, 0.0)
 
 
 def kernel_ms(rows: Iterable[Operator]) -> Iterator[float]:

@@ -1,8 +1,8 @@
 """Predicted times of the transformer steps that were measured: forward, and for training backward, in float32.
 
 The models are those of ``records/measured/models.json``, made by ``transformers`` with eager attention. As they were
-measured: token ids alike, dropout in training, no loss's own forward, no optimizer. Not modelled: that the allocator's cache was
-emptied before each step, so that a measured step holds calls of ``cudaMalloc``.
+measured: token ids alike, dropout in training, no loss's own forward, no optimizer. Not modelled: that the allocator's
+cache was emptied before each step, so that a measured step holds calls of ``cudaMalloc``.
 """
 
 from __future__ import annotations
@@ -19,7 +19,10 @@ from .measured import FOLDER, MeasuredError, Step
 def step_ms(steps: Iterable[Step]) -> Iterator[float | None]:
     """Of each step, in their order: its predicted time (ms); None for one that does not fit into the card's memory, and
     for one that was compiled (no fusion is modelled). Raises ImportError without ``transformers``, and MeasuredError."""
-    import transformers
+    try:
+        import transformers
+    except ImportError as error:
+        raise ImportError("measured transformer steps need transformers: pip install 'gapless[validation]'") from error
 
     transformers.logging.set_verbosity_error()
     configurations = json.loads((FOLDER / "models.json").read_text(encoding="utf-8"))
