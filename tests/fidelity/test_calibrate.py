@@ -81,9 +81,9 @@ def test_the_hosts_costs(exact):
 
 
 def test_a_gpu_without_a_data_sheet_gets_the_best_rates_as_its_peaks(exact):
-    unknown = {**exact, "gpu": {**GPU, "name": "NVIDIA GeForce RTX 4090"}}
+    unknown = {**exact, "gpu": {**GPU, "name": "NVIDIA GeForce RTX 5090"}}
     card = fit(unknown)
-    assert card.name == "NVIDIA GeForce RTX 4090" and "best rates measured" in card.source
+    assert card.name == "NVIDIA GeForce RTX 5090" and "best rates measured" in card.source
     assert max(found["median_error"] for found in errors(card, unknown).values()) < 0.01
 
 

@@ -61,7 +61,8 @@ class Kernel:
         if self.problem is not None:
             found = card.times.get((self.problem, self.dtype))
             if found is None:
-                found = card.times[self.problem, self.dtype] = _rounded(*self.problem.start_and_busy_s(card, self.dtype), card)
+                found = _rounded(*self.problem.start_and_busy_s(card, self.dtype), card)
+                card.times[self.problem, self.dtype] = found
             return found
         seconds = self.bytes / (card.bandwidth_bytes_per_s * card.memory_share(self.kind))
         if self.flops:
