@@ -25,17 +25,20 @@ from functools import cached_property
 from math import prod
 from typing import NamedTuple
 
-from . import fitted
+from . import fitted, products
 from .specs import Card
 
 FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT = "forward", "input gradient", "weight gradient"
 
 GEMM_TILES = ((128, 128), (128, 64), (128, 32), (32, 32))  # positions × channels
-BATCHED_TILES = ((128, 128), (128, 64), (64, 64), (128, 32), (32, 128))  # cuBLAS's, for the products of a transform
+# cuBLAS's tiles for the products of non-fused Winograd, by the compute capability's first digit.
+BATCHED_TILES = {7: ((128, 64), (64, 64), (128, 32), (32, 128)), 8: ((128, 128),), 9: ((128, 128), (128, 64), (64, 64))}
+FFT_TILES = ((64, 64), (32, 32))  # of its complex products
 WINOGRAD_SIDE, WINOGRAD_PRODUCTS = 32, 16  # a fused block's tiles and channels, and its products for each pair
 IMAGES_ROWS_COLUMNS = ((1, 8, 16), (4, 8, 4))  # what a fused block covers
 NON_FUSED = {(3, 3): 4, (5, 5): 5}  # window → side of the results that one tile makes
 FFT_SIDES = (16, 32)
+SPLIT_DEPTH = 64  # no part of a split sum is shorter
 
 
 @dataclass(frozen=True)
@@ -111,7 +114,7 @@ def algorithms(problem: Convolution, card: Card, constants: Mapping[str, float] 
     fitted, if None."""
     if constants is None:
         constants = fitted.constants("convolutions", card.fit_key)
-    math = constants["math"]
+    math = constants["math"] / sustained_share(card) ** constants["power"]
     found: dict[str, Algorithm] = {}
     for way in ways(problem, card):
         start = way.kernels * constants["start_s"]
@@ -120,6 +123,12 @@ def algorithms(problem: Convolution, card: Card, constants: Mapping[str, float] 
         if way.name not in found or seconds < found[way.name].seconds:
             found[way.name] = Algorithm(way.name, seconds, start, way.workspace_bytes)
     return list(found.values())
+
+
+def sustained_share(card: Card) -> float:
+    """Share of the float32 peak that the card's clock sustains in large products."""
+    known = fitted.constants("products", card.fit_key)
+    return known.get("rate_share") or products.sustained_share(card, known)
 
 
 def ways(problem: Convolution, card: Card) -> Iterator[Way]:
@@ -149,6 +158,12 @@ def _per_sm(blocks: int, multiply_adds: float, card: Card) -> float:
     return -(-blocks // card.sm_count) * card.sm_count * multiply_adds * 2 / card.peak_flops["float32"]
 
 
+def _latency(depth: float, card: Card) -> float:
+    """Seconds at the peak of one multiply-add in each SM for each term of a sum: the fitted constant says for how many of
+    them a block waits for its next terms, which other blocks hide but for the last one's."""
+    return depth * card.sm_count * 2 / card.peak_flops["float32"]
+
+
 def _traffic(problem: Convolution, card: Card) -> tuple[float, float]:
     """Seconds at full bandwidth of what a pass reads, and of what it writes."""
     x, w, y = (size * problem.element_bytes / card.bandwidth_bytes_per_s for size in problem.sizes)
@@ -159,7 +174,7 @@ def _traffic(problem: Convolution, card: Card) -> tuple[float, float]:
 def _implicit_gemm(problem: Convolution, card: Card) -> Iterator[Way]:
     groups, window = problem.groups, prod(problem.window)
     channels_in, channels_out = problem.channels_in // groups, problem.channels_out // groups
-    matrices, splits = groups, (1,)
+    matrices = groups
     if problem.direction == FORWARD:
         rows, columns, depth = problem.batch * prod(problem.size_out), channels_out, channels_in * window
     elif problem.direction == INPUT_GRADIENT:
@@ -170,18 +185,18 @@ def _implicit_gemm(problem: Convolution, card: Card) -> Iterator[Way]:
         matrices *= phases
     else:
         rows, columns, depth = channels_in * window, channels_out, problem.batch * prod(problem.size_out)
-        splits = (1, 2, 4, 8, 16, 32, 64, 128)
     read, written = _traffic(problem, card)
     for m, n in GEMM_TILES:
         tiles = matrices * -(-rows // m) * -(-columns // n)
+        splits = {1}
+        if problem.direction == WEIGHT_GRADIENT and tiles:
+            splits.add(max(1, min(2 * card.sm_count // tiles, depth // SPLIT_DEPTH)))
         for parts in splits:
-            if parts > 1 and (depth < 64 * parts or tiles * parts > 4 * card.sm_count):
-                break
             blocks = tiles * parts
             sums = 2 * (parts - 1) * written  # a partial result written and read
             yield Way("implicit_gemm", f"{m}x{n}", 2 if parts == 1 else 3, 0,
                       ((f"gemm_{m}x{n}", _per_sm(blocks, m * n * depth / parts, card)),
-                       ("gemm_fill", _per_sm(blocks, m * n, card))),
+                       ("latency", _latency(depth / parts, card))),
                       (("gemm_traffic", read + written + sums),))
 
 
@@ -200,17 +215,17 @@ def _fused_winograd(problem: Convolution, card: Card) -> Iterator[Way]:
                    ("winograd_traffic", read - 9 * weights + written)))
 
 
-def _transformed(problem: Convolution, card: Card, name: str, made: int, products: int, words: int) -> Iterator[Way]:
-    """Data, filter and result through memory as ``products`` matrices of ``words`` numbers (2: complex) an element, between
+def _transformed(problem: Convolution, card: Card, name: str, made: int, matrices: int, words: int) -> Iterator[Way]:
+    """Data, filter and result through memory as ``matrices`` matrices of ``words`` numbers (2: complex) an element, between
     the transforms a batch of products; a tile makes ``made`` × ``made`` results."""
     size = problem.size_in if problem.direction == INPUT_GRADIENT else problem.size_out
     tiles = problem.batch * -(-size[0] // made) * -(-size[1] // made)
     channels_in, channels_out = problem.channels_in, problem.channels_out
     second = problem.element_bytes / card.bandwidth_bytes_per_s
     x, w, y = problem.sizes
-    x_second = (x + products * words * tiles * channels_in) * second
-    w_second = (w + products * words * channels_in * channels_out) * second
-    y_second = (y + products * words * tiles * channels_out) * second
+    x_second = (x + matrices * words * tiles * channels_in) * second
+    w_second = (w + matrices * words * channels_in * channels_out) * second
+    y_second = (y + matrices * words * tiles * channels_out) * second
     if problem.direction == FORWARD:
         rows, columns, depth, data, filters, result = tiles, channels_out, channels_in, x_second, w_second, y_second
     elif problem.direction == INPUT_GRADIENT:
@@ -218,15 +233,15 @@ def _transformed(problem: Convolution, card: Card, name: str, made: int, product
     else:  # the filter is what comes out, and small
         rows, columns, depth, data, filters, result = channels_in, channels_out, tiles, x_second + y_second, w_second, 0.0
     elements = tiles * (channels_in + channels_out) + channels_in * channels_out
-    workspace = products * words * problem.element_bytes * elements
+    workspace = matrices * words * problem.element_bytes * elements
     memory = ((f"{name}_data", data), (f"{name}_filter", filters), (f"{name}_result", result))
-    for m, n in BATCHED_TILES:
+    for m, n in FFT_TILES if words > 1 else BATCHED_TILES[min(max(card.compute_capability[0], 7), 9)]:
         # A product of complex numbers is four multiply-adds.
         each = m * n * words * words
-        blocks = products * -(-rows // m) * -(-columns // n)
-        kind = f"{name}_math" if words > 1 else f"batched_{m}x{n}"
-        yield Way(name, f"{m}x{n}", 4, workspace,
-                  ((kind, _per_sm(blocks, each * depth, card)), ("batched_fill", _per_sm(blocks, each, card))), memory)
+        blocks = matrices * -(-rows // m) * -(-columns // n)
+        kind = f"{name}_math" if words > 1 else f"batched_{max(m, n)}x{min(m, n)}"
+        yield Way(name, f"{m}x{n}", 4, workspace, ((kind, _per_sm(blocks, each * depth, card)),
+                  ("batched_fill", _per_sm(blocks, each, card)), ("latency", _latency(depth, card))), memory)
 
 
 def _depthwise(problem: Convolution, card: Card) -> Way:
