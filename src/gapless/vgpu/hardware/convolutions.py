@@ -79,8 +79,8 @@ class Convolution:
 
     @property
     def depthwise(self) -> bool:
-        """Each channel for itself."""
-        return self.groups == self.channels_in > 1
+        """Each channel for itself, as ATen has it (Convolution.cpp, is_depthwise)."""
+        return self.groups == self.channels_in > 1 and len(self.window) > 1
 
     @property
     def multiply_adds(self) -> int:
@@ -114,7 +114,7 @@ def algorithms(problem: Convolution, card: Card, constants: Mapping[str, float] 
     fitted, if None."""
     if constants is None:
         constants = fitted.constants("convolutions", card.fit_key)
-    math = constants["math"] / sustained_share(card) ** constants["power"]
+    math = constants.get(architecture(card), constants["math"]) / sustained_share(card) ** constants["power"]
     found: dict[str, Algorithm] = {}
     for way in ways(problem, card):
         start = way.kernels * constants["start_s"]
@@ -125,6 +125,11 @@ def algorithms(problem: Convolution, card: Card, constants: Mapping[str, float] 
     return list(found.values())
 
 
+def architecture(card: Card) -> str:
+    """The constant that says how much longer than at the sustained rate this architecture's kernels take (default: math)."""
+    return "math_{}.{}".format(*card.compute_capability)
+
+
 def sustained_share(card: Card) -> float:
     """Share of the float32 peak that the card's clock sustains in large products."""
     known = fitted.constants("products", card.fit_key)
@@ -133,7 +138,7 @@ def sustained_share(card: Card) -> float:
 
 def ways(problem: Convolution, card: Card) -> Iterator[Way]:
     """Every algorithm with every tile."""
-    if problem.depthwise and not problem.channels_last:
+    if problem.depthwise:
         yield _depthwise(problem, card)
         return
     yield from _implicit_gemm(problem, card)
@@ -190,7 +195,7 @@ def _implicit_gemm(problem: Convolution, card: Card) -> Iterator[Way]:
         tiles = matrices * -(-rows // m) * -(-columns // n)
         splits = {1}
         if problem.direction == WEIGHT_GRADIENT and tiles:
-            splits.add(max(1, min(2 * card.sm_count // tiles, depth // SPLIT_DEPTH)))
+            splits.add(max(1, min(4 * card.sm_count // tiles, depth // SPLIT_DEPTH)))
         for parts in splits:
             blocks = tiles * parts
             sums = 2 * (parts - 1) * written  # a partial result written and read
