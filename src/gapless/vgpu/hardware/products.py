@@ -27,8 +27,10 @@ _SLIM = ((128, 32), (32, 128), (64, 32), (32, 32))
 SINGLE = {7: ((128, 128), (128, 64), (64, 64), *_SLIM), 8: ((128, 128), (128, 64), (64, 64), *_SLIM),
           9: ((128, 128), (256, 64), (64, 256), (128, 64), (64, 128), (64, 64), *_SLIM)}
 BATCHED = {7: ((128, 64), (64, 64), (128, 32), (32, 128)), 8: ((128, 128),), 9: SINGLE[9]}
+V100_BATCHED = BATCHED[7][1:]
 
 SPLIT_DEPTH = 128  # no part of a split sum is shorter
+SPLIT_BYTES = 2**20  # of partial sums at most: PyTorch gives cuBLASLt so much workspace (ATen, cuda/CUDABlas.cpp)
 WIDE = {(8, 6), (8, 9), (9, 0), (10, 0), (12, 0)}  # compute capabilities with 128 float32 lanes an SM; others have 64
 
 
@@ -55,43 +57,61 @@ def seconds(product: Product, card: Card, dtype: str = "float32", batched: bool 
 def start_and_busy_s(product, card: Card, dtype: str, known: dict, batched: bool | None = None, least=min, most=max):
     """As ``Product.start_and_busy_s``, with the constants ``known``; ``least`` and ``most`` of two numbers or arrays."""
     peak = card.peak_flops.get(dtype, card.peak_flops["float32"])
-    share = known.get("rate_share") or sustained_share(card, known)
+    if dtype == "float32" or dtype not in card.peak_flops:
+        share = known.get("rate_share") or sustained_share(card, known)
+    else:
+        share = known["tensor_share"]
     sm_rate = peak * share / card.sm_count
     if batched is None:
         batched = product.matrices > 1
     busy = None
-    for columns, rows in (BATCHED if batched else SINGLE)[min(max(card.compute_capability[0], 7), 9)]:
-        found = _tiled_s(product, card, sm_rate, columns, rows, known, least, most)
+    for columns, rows in tiles_of(card, batched):
+        found = _tiled_s(product, card, sm_rate, columns, rows, batched, known, least, most)
         busy = found if busy is None else least(busy, found)
     # The board's power is averaged over a while: a shorter product is held back less, as far as power is what holds it.
     held = most(0, 1 - share / known[f"fed_share_{_lanes(card)}"])
     average = known["power_average_s"] * nominal_flops(card) / card.peak_flops["float32"]
     busy = busy * (1 - known["burst"] * held / (1 + (busy / average) ** 2))
-    return known["tile_start_flops"] / sm_rate, busy
+    return known["tile_start_s"], busy
 
 
-def _tiled_s(product, card, sm_rate, columns, rows, known, least, most):
+def _tiled_s(product, card, sm_rate, columns, rows, batched, known, least, most):
     """Seconds with tiles of ``columns × rows``: with whole sums or split ones, whichever is faster."""
     tiles = product.matrices * -(-product.columns // columns) * -(-product.rows // rows)
-    flops = 2 * columns * rows / known[f"tile_{max(columns, rows)}x{min(columns, rows)}"]  # of a tile, for each depth
-    fill = known["tile_start_flops"] + known["tile_write_flops"] * columns * rows
+    # For each depth a tile reads columns + rows numbers from shared memory: small tiles do it more often for their FLOPs.
+    flops = 2 * columns * rows * (1 + known["tile_loss"] * (128 / columns + 128 / rows - 2))
+    if not batched:
+        flops = flops * (1 + known["single_loss"])
+    bandwidth = card.bandwidth_bytes_per_s * known["memory_share"]
+    # What of starting a tile and of writing it no other tile's sums hide.
+    fill = known["tile_start_s"] + known["exposed"] * columns * rows * product.element_bytes * card.sm_count / bandwidth
     # Bytes: everything once; where a matrix's operands do not fit into L2, each wave reads its rows and columns anew.
     results = product.matrices * product.rows * product.columns * product.element_bytes
     operands = product.depth * (product.rows + product.columns) * product.element_bytes
     again = tiles * product.depth * product.element_bytes * (columns * rows / card.sm_count) ** 0.5
-    once = results + product.matrices * operands
     again = known["reread"] * again / (1 + (card.l2_bytes / operands) ** 2)
-    memory = (once + again) / (card.bandwidth_bytes_per_s * known["memory_share"])
+    memory = (results + product.matrices * operands + again) / bandwidth
 
     def in_waves(count, depth):
         waves = count / card.sm_count
         waves = waves + known["tail"] * (-(-count // card.sm_count) - waves)
-        compute = waves * (flops * depth + fill) / sm_rate
+        compute = waves * (flops * depth / sm_rate + fill)
+        compute = most(compute, known["lone_flops"] * depth / sm_rate + fill)
         return (compute ** known["overlap"] + memory ** known["overlap"]) ** (1 / known["overlap"])
 
-    parts = most(1, least(card.sm_count // tiles, product.depth // SPLIT_DEPTH))
-    added = known["split_s"] + results * (parts + 1) / card.bandwidth_bytes_per_s
-    return least(in_waves(tiles, product.depth), in_waves(tiles * parts, product.depth / parts) + added)
+    whole = in_waves(tiles, product.depth)
+    if batched:
+        return whole
+    parts = most(1, least(least(card.sm_count // tiles, product.depth // SPLIT_DEPTH), SPLIT_BYTES // results))
+    added = known["split_s"] + results * (parts + 1) / bandwidth
+    return least(whole, in_waves(tiles * parts, product.depth / parts) + added)
+
+
+def tiles_of(card: Card, batched: bool) -> tuple[tuple[int, int], ...]:
+    """The shapes of tiles, columns × rows, that the library has for ``card``."""
+    if batched and card.compute_capability == (7, 0):
+        return V100_BATCHED
+    return (BATCHED if batched else SINGLE)[min(max(card.compute_capability[0], 7), 9)]
 
 
 def _lanes(card: Card) -> int:
