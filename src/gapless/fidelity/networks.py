@@ -1,9 +1,12 @@
-"""Predicted times of the networks of timm that were measured: a step in mixed precision, as timm's ``benchmark.py`` takes it.
+"""Predicted times of the networks of timm that were measured: a step in mixed precision, as its ``benchmark.py`` takes it.
 
 Inference is a forward pass in evaluation, without gradients; training is forward, cross-entropy, backward (no loss scaler)
 and SGD with Nesterov's momentum, a parameter at a time, into gradients that are zeroed and kept (PyTorch 1.12's
 defaults, with which it was measured). Both under autocast to float16 with cuDNN's autotuner on; memory formats as the
-row says. Attention is fused in inference (PyTorch 2.4) and in training is not (1.12 has no fused one).
+row says. Attention is fused in inference (PyTorch 2.4; where it is not, its products stay in half precision, as
+they did then) and in training is not (1.12 has no fused one). timm's ``fast_norm`` (layer and group norms in half precision
+under autocast) is taken to be on in inference: the files do not say so, but networks with group norm run in half the
+time that float32 would take.
 """
 
 from __future__ import annotations
@@ -11,6 +14,7 @@ from __future__ import annotations
 import dataclasses
 import warnings
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 import torch
 import torch.nn.functional as F
@@ -28,13 +32,17 @@ def step_ms(rows: Iterable[Network]) -> Iterator[float | None]:
     rows = list(rows)
     found: list[float | None] = [None] * len(rows)
     # Rows of a network follow one another, so that it is made once.
-    order = sorted(range(len(rows)), key=lambda i: (rows[i].model, rows[i].mode, rows[i].image, rows[i].format))
     maker = Maker()
-    for place in order:
+    for place in sorted(range(len(rows)), key=lambda place: order(rows[place])):
         row = rows[place]
         if not row.compiled and maker.has(row.model):
             found[place] = _simulate(maker, row)
     yield from found
+
+
+def order(row: Network) -> tuple:
+    """A key that sorts rows so that networks alike follow one another."""
+    return row.model, row.mode, row.image, row.format
 
 
 def predict_ms(card: str, model: str, batch: int, image: int, mode: str, format: str) -> float:
@@ -48,11 +56,24 @@ def card_of(key: str, **changes) -> Card:
     return dataclasses.replace(vgpu.find_card(key), memory_bytes=2**50, **changes)
 
 
+@contextmanager
+def as_measured():
+    """Inside, what PyTorch takes apart of attention stays in half precision, as it did when this was measured."""
+    before = torch.backends.cuda.fp16_bf16_reduction_math_sdp_allowed()
+    torch.backends.cuda.allow_fp16_bf16_reduction_math_sdp(True)
+    try:
+        with vgpu.shape_only():
+            yield
+    finally:
+        torch.backends.cuda.allow_fp16_bf16_reduction_math_sdp(before)
+
+
 def _simulate(maker: Maker, row: Network) -> float:
     device = vgpu.enable(card_of(row.card))
-    with vgpu.shape_only():
+    with as_measured():
         step = maker.step(row, device)
-        step()  # the first makes the gradients and the momentum
+        if row.mode == "train":
+            step()  # makes the gradients and the momentum
         vgpu.timeline().reset()
         step()
         vgpu.timeline().synchronize_device()
@@ -75,11 +96,12 @@ class Maker:
         return self._timm.is_model(name)
 
     def step(self, row: Network, device: torch.device):
-        """A function that takes the step of ``row`` on ``device``, inside ``vgpu.shape_only()``."""
+        """A function that takes the step of ``row`` on ``device``, inside :func:`as_measured`."""
         training = row.mode == "train"
         network = self._network(row.model, row.image, training, device)
         network.to(memory_format=_FORMATS[row.format])
-        images = torch.empty(row.batch, 3, row.image, row.image, device=device).contiguous(memory_format=_FORMATS[row.format])
+        images = torch.empty(row.batch, 3, row.image, row.image, device=device)
+        images = images.contiguous(memory_format=_FORMATS[row.format])
         return _training(network, images) if training else _inference(network, images)
 
     def _network(self, name: str, image: int, training: bool, device: torch.device) -> torch.nn.Module:
@@ -89,6 +111,7 @@ class Maker:
                 raise MeasuredError(f"timm {self._timm.__version__} has no network {name!r}")
             self._made = None
             self._timm.layers.set_fused_attn(not training)
+            self._timm.layers.set_fast_norm(not training)
             with torch.device(device), warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # of renamed networks
                 try:

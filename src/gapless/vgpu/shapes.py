@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import torch
 
+from .hardware.layout import suggests_channels_last
+
 _MOST_RECIPES = 20_000  # more than the steps of a program have; one whose shapes keep changing begins anew
 
 _recipes: dict = {}
@@ -63,19 +65,6 @@ def _as_cudnn_lays_out(func, args: tuple, out):
         return tensor.contiguous(memory_format=form) if tensor is not None and tensor.dim() == 4 else tensor
 
     return laid_out(out) if isinstance(out, torch.Tensor) else tuple(map(laid_out, out))
-
-
-def suggests_channels_last(tensor: torch.Tensor) -> bool:
-    """Whether 4-D ``tensor`` has channels-last strides; where sizes of 1 leave both open it has not (c10's
-    ``is_channels_last_strides_2d``)."""
-    least, sizes, strides = 0, tensor.shape, tensor.stride()
-    if strides[1] == 0:
-        return False
-    for dim in (1, 3, 2, 0):
-        if strides[dim] < least or sizes[dim] == 0 or (dim == 0 and least == strides[1]):
-            return False
-        least = strides[dim] * max(sizes[dim], 1)
-    return True
 
 
 def has_no_values(args: tuple) -> bool:

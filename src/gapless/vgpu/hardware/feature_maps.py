@@ -26,4 +26,5 @@ class Traffic:
         return known["start_s"], busy_s(self.work(card), card, "float32", known)
 
     def work(self, card: Card) -> Work:
+        """Its work, on any card."""
         return Work((), 0.0, (), self.kind, self.size, on_tensor_cores=False)

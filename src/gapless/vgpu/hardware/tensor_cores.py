@@ -14,9 +14,9 @@ A kernel computes or waits for memory, and the two overlap in part: its time is 
 - Depthwise: no tensor cores. In NHWC cuDNN's kernels; in NCHW cuDNN's or ATen's (cuda/DepthwiseConv2d.cu), by the rule
   of ATen's ``use_cudnn_depthwise`` (Convolution.cpp).
 
-Fitted end to end to whole networks (timm, float16 on RTX 3090 and 4090: :mod:`gapless.fidelity.fit.networks`), so that single
-kernels may be off where the sum is right. Assumed: bfloat16 as float16; TF32 the same against its own peak; attention's
-backward at its forward's share; other cards sustain what their power pays for (:func:`sustained_share`); how badly
+Fitted end to end to whole networks (timm, float16 on RTX 3090 and 4090: :mod:`gapless.fidelity.fit.networks`), so that
+single kernels may be off where the sum is right. Assumed: bfloat16 as float16; TF32 the same against its own peak;
+attention's backward at its forward's share; other cards sustain what their power pays for (:func:`sustained_share`); how badly
 few tiles fill a card.
 """
 
@@ -82,7 +82,8 @@ def _found(work: Work, card: Card, dtype: str) -> tuple[float, float]:
     return known["start_s"], busy_s(work, card, dtype, known)
 
 
-def _has(card: Card, dtype: str) -> bool:
+def has(card: Card, dtype: str) -> bool:
+    """Whether ``card`` has a rate for ``dtype`` that is not float32's."""
     return dtype != "float32" and dtype in card.peak_flops
 
 
@@ -107,12 +108,13 @@ class Product:
     element_bytes: int = 2
 
     def start_and_busy_s(self, card: Card, dtype: str) -> tuple[float, float]:
-        if not _has(card, dtype):
+        if not has(card, dtype):
             same = products.Product(self.matrices, self.rows, self.columns, self.depth, self.element_bytes)
             return same.start_and_busy_s(card, dtype)
         return _found(self.work(card), card, dtype)
 
     def work(self, card: Card) -> Work:
+        """Its work on ``card``."""
         m, n, k = self.rows, self.columns, self.depth
         flops = 2.0 * self.matrices * m * _padded(n) * _padded(k) * _idle(card, self.matrices, m, n, k)
         size = self.matrices * (m * k + k * n + m * n) * self.element_bytes
@@ -130,11 +132,13 @@ class Attention:
     blocks: int
 
     def start_and_busy_s(self, card: Card, dtype: str) -> tuple[float, float]:
-        return _found(self.work(card), card, dtype if _has(card, dtype) else "float32")
+        return _found(self.work(card, has(card, dtype)), card, dtype)
 
-    def work(self, card: Card) -> Work:
+    def work(self, card: Card, on_tensor_cores: bool = True) -> Work:
+        """Its work on ``card``."""
         flops = self.flops * max(1.0, card.sm_count / self.blocks)
-        return Work(("attention_masked" if self.masked else "attention",), flops, (), "product_memory", self.size)
+        return Work(("attention_masked" if self.masked else "attention",), flops, (), "product_memory", self.size,
+                    on_tensor_cores=on_tensor_cores)
 
 
 @dataclass(frozen=True)
@@ -144,7 +148,7 @@ class Pass:
     of: Convolution
 
     def start_and_busy_s(self, card: Card, dtype: str) -> tuple[float, float]:
-        if not _has(card, dtype):
+        if not has(card, dtype):
             return self.of.start_and_busy_s(card, "float32")
         return _found(self.work(card), card, dtype)
 
