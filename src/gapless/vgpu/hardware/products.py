@@ -31,6 +31,8 @@ V100_BATCHED = BATCHED[7][1:]
 
 SPLIT_DEPTH = 128  # no part of a split sum is shorter
 SPLIT_BYTES = 2**20  # of partial sums at most: PyTorch gives cuBLASLt so much workspace (ATen, cuda/CUDABlas.cpp)
+SECTOR = 32  # bytes that L2 moves at once
+SMALL_L2_BYTES = 16 * 2**20
 WIDE = {(8, 6), (8, 9), (9, 0), (10, 0), (12, 0)}  # compute capabilities with 128 float32 lanes an SM; others have 64
 
 
@@ -91,6 +93,10 @@ def _tiled_s(product, card, sm_rate, columns, rows, batched, known, least, most)
     again = tiles * product.depth * product.element_bytes * (columns * rows / card.sm_count) ** 0.5
     again = known["reread"] * again / (1 + (card.l2_bytes / operands) ** 2)
     memory = (results + product.matrices * operands + again) / bandwidth
+    if card.l2_bytes < SMALL_L2_BYTES:
+        # Rows that start inside a sector are read in pieces, and a piece is gone when its neighbour is wanted.
+        odd = (product.depth * product.element_bytes % SECTOR != 0) | (product.columns * product.element_bytes % SECTOR != 0)
+        memory = memory * (1 + known["odd_bytes"] * odd)
 
     def in_waves(count, depth):
         waves = count / card.sm_count
