@@ -74,7 +74,7 @@ def start_and_busy_s(product, card: Card, dtype: str, known: dict, batched: bool
     held = most(0, 1 - share / known[f"fed_share_{_lanes(card)}"])
     average = known["power_average_s"] * nominal_flops(card) / card.peak_flops["float32"]
     busy = busy * (1 - known["burst"] * held / (1 + (busy / average) ** 2))
-    return known["tile_start_s"], busy
+    return known["start_s"], busy
 
 
 def _tiled_s(product, card, sm_rate, columns, rows, batched, known, least, most):
@@ -85,8 +85,8 @@ def _tiled_s(product, card, sm_rate, columns, rows, batched, known, least, most)
     if not batched:
         flops = flops * (1 + known["single_loss"])
     bandwidth = card.bandwidth_bytes_per_s * known["memory_share"]
-    # What of starting a tile and of writing it no other tile's sums hide.
-    fill = known["tile_start_s"] + known["exposed"] * columns * rows * product.element_bytes * card.sm_count / bandwidth
+    # What of writing a tile no other tile's sums hide.
+    fill = known["exposed"] * columns * rows * product.element_bytes * card.sm_count / bandwidth
     # Bytes: everything once; where a matrix's operands do not fit into L2, each wave reads its rows and columns anew.
     results = product.matrices * product.rows * product.columns * product.element_bytes
     operands = product.depth * (product.rows + product.columns) * product.element_bytes
