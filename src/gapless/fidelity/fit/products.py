@@ -32,7 +32,10 @@ SHARED = {  # where the search starts
 }
 OWN = {"rate_share": 0.7, "tile_loss": 0.08, "exposed": 0.2}
 # By assumption: no measurement here tells the start from the host's gap, and none is of a tensor core.
-FIXED = {"start_s": 2e-6, "power_average_s": 0.02, "fed_share_64": 0.95, "fed_share_128": 0.75, "idle_w_per_sm": 0.5, "tensor_share": 0.6}
+FIXED = {
+    "start_s": 2e-6, "power_average_s": 0.02, "fed_share_64": 0.95, "fed_share_128": 0.75, "idle_w_per_sm": 0.5,
+    "tensor_share": 0.6,
+}
 
 
 @dataclass

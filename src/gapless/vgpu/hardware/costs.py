@@ -219,7 +219,8 @@ def _sum_of_products(args, kwargs, out):
     # A loop of addmm over the batch, each adding to the last one's result (ATen, native/LinearAlgebra.cpp).
     left, right = args[1:3]
     size = left.shape[-2] * left.shape[-1] + right.shape[-2] * right.shape[-1] + 2 * left.shape[-2] * right.shape[-1]
-    return [kernel for _ in range(left.shape[0]) for kernel in _product("addbmm", 1, left, right, size * left.element_size())]
+    return [kernel for _ in range(left.shape[0])
+            for kernel in _product("addbmm", 1, left, right, size * left.element_size())]
 
 
 def _product(name: str, matrices: int, left: torch.Tensor, right: torch.Tensor, size: float) -> list[Kernel]:
