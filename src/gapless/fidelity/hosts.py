@@ -54,8 +54,9 @@ def fit(rows: list[Operator]) -> dict:
         if level is None:
             # No floor is above the shortest time.
             gap = _mean(gaps[device], ONE)
+            shortest = {op: min(row.ms for row in own) * 1e3 for op, own in by[device].items()}
             level = min(gap / share if gap else statistics.median(base.values()),
-                        *(min(row.ms for row in own) * 1e3 / relative[op] for op, own in by[device].items() if op in relative))
+                        *(shortest[op] / relative[op] for op in shortest if op in relative))
             own_share = min(gap / level, 1.0) if gap else share
         found[device] = {"share": round(own_share, 3),
                          "floor_us": {op: round(floors[device].get(op, level * relative[op]), 1) for op in relative}}

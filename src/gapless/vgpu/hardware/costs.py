@@ -69,7 +69,10 @@ class Kernel:
             return found
         seconds = self.bytes / (card.bandwidth_bytes_per_s * card.memory_share(self.kind))
         if 0 < self.footprint < 4 * card.l2_bytes:
-            seconds *= streaming.over_l2(card, self.footprint)
+            factor = card.times.get(self.footprint)
+            if factor is None:
+                factor = card.times[self.footprint] = streaming.over_l2(card, self.footprint)
+            seconds *= factor
         if self.flops:
             dtype = self.dtype if self.dtype in card.peak_flops else "float32"
             seconds = max(seconds, self.flops / (card.peak_flops[dtype] * card.math_share(self.kind, dtype)))
