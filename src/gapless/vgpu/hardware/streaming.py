@@ -93,16 +93,17 @@ def is_hbm(card: Card) -> bool:
 @dataclass(frozen=True, slots=True)
 class Indexed:
     """An elementwise kernel whose operands lie in different orders, or are broadcast: ``bytes`` for ``elements`` (ATen's
-    ``elementwise_kernel``, cuda/CUDALoops.cuh)."""
+    ``elementwise_kernel``, cuda/CUDALoops.cuh). ``warm``: the L2 cache may hold what the kernel before wrote."""
 
     bytes: int
     elements: int
+    warm: bool = True
 
     def start_and_busy_s(self, card: Card, dtype: str) -> tuple[float, float]:
         rate = card.bandwidth_bytes_per_s * card.memory_share("pointwise")
         lanes = card.sm_count * INTEGER_LANES * clock_hz(card)
-        return (card.kernel_start_ns.get("pointwise", 0) / 1e9,
-                max(self.bytes * over_l2(card, self.bytes) / rate, self.elements * INDEX_INSTRUCTIONS / lanes))
+        memory_s = self.bytes * (over_l2(card, self.bytes) if self.warm else 1.0) / rate
+        return card.kernel_start_ns.get("pointwise", 0) / 1e9, max(memory_s, self.elements * INDEX_INSTRUCTIONS / lanes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,12 +124,14 @@ class Chunks:
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """A kernel over ``rows`` of ``length`` elements; ``what`` is a key of ``_ARRAYS``."""
+    """A kernel over ``rows`` of ``length`` elements; ``what`` is a key of ``_ARRAYS``. ``warm``: the L2 cache may hold
+    what the kernel before wrote."""
 
     what: str
     rows: int
     length: int
     element_bytes: int = 4
+    warm: bool = True
 
     def start_and_busy_s(self, card: Card, dtype: str) -> tuple[float, float]:
         kind = _ARRAYS[self.what][0]
@@ -148,7 +151,7 @@ def rows_busy_s(problem: Rows, card: Card, shares: dict, found: dict) -> float:
         if row_bytes % VECTOR_BYTES and card.compute_capability[0] < 8:
             share *= found["unaligned_share"]
     moved = float(arrays) * problem.rows * row_bytes
-    touched = moved * over_l2(card, moved, found)
+    touched = moved * (over_l2(card, moved, found) if problem.warm else 1.0)
     if rereads:
         in_work = again * resident * row_bytes
         touched += again * rereads * problem.rows * row_bytes * missed(in_work, found[f"{form}_window"] * card.l2_bytes,
