@@ -11,10 +11,13 @@ import functools
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from .fitted import constants
+
 GIB, MIB = 2**30, 2**20
 
 # Share of the memory bandwidth that a kernel of a kind reaches, and of the arithmetic peak. A kind may be followed by
-# a dtype ("matmul:bfloat16"), which then counts before the kind alone.
+# a dtype ("matmul:bfloat16"), which then counts before the kind alone. What a card file leaves out is taken from here;
+# the cards below take what was fitted (:func:`_sustained`), and from here how other kinds compare with elementwise kernels.
 MEMORY_EFFICIENCY: Mapping[str, float] = {
     "pointwise": 0.85,
     "reduction": 0.80,
@@ -29,9 +32,11 @@ MEMORY_EFFICIENCY: Mapping[str, float] = {
     "optimizer": 0.80,
     "memset": 0.90,
 }
-MATH_EFFICIENCY: Mapping[str, float] = {"convolution": 0.55, "matmul": 0.75, "attention": 0.50}
+MATH_EFFICIENCY: Mapping[str, float] = {"convolution": 0.55, "matmul": 0.75, "attention": 0.50, "pointwise": 1.0}
 
 KERNEL_FLOOR_NS = 2_000  # no kernel is shorter
+START_NS = 2_000  # what a kernel that memory holds back takes before its first byte: see :mod:`.streaming`
+STREAMING_KINDS = ("pointwise", "reduction", "normalization", "optimizer", "memset")
 
 
 class CardError(ValueError):
@@ -195,6 +200,23 @@ CARDS: dict[str, Card] = {
              source="NVIDIA H200 Tensor Core GPU data sheet (2024), SXM; dense is half of the sparse figures it gives"),
     )
 }
+
+
+
+def _sustained(card: Card) -> Card:
+    """``card`` with the shares of the bandwidth that were fitted to measurements (:mod:`.streaming`): its own, else those
+    of cards with memory of its kind (compute capability x.0 has HBM). GDDR memory keeps its error codes among the data,
+    which costs bandwidth; GeForce cards keep none, and are taken for as good as HBM (assumed)."""
+    found = constants("streaming", card.fit_key)
+    own = found.get("pointwise") or found["hbm" if card.compute_capability[1] == 0 or "GeForce" in card.name else "gddr"]
+    shares = {kind: own * share / MEMORY_EFFICIENCY["pointwise"] for kind, share in MEMORY_EFFICIENCY.items()}
+    for kind in ("reduction", "normalization"):
+        shares[kind] = found.get(kind) or own * found[f"{kind}_ratio"]
+    return replace(card, memory_efficiency={kind: round(share, 4) for kind, share in shares.items()},
+                   kernel_start_ns=dict.fromkeys(STREAMING_KINDS, START_NS))
+
+
+CARDS = {key: _sustained(card) for key, card in CARDS.items()}
 
 DEFAULT_CARD = "a10g"
 
