@@ -84,7 +84,8 @@ def _masked_scatter(args, kwargs, out):
         *clone,
         Kernel("DeviceScanKernel(positions)", "scan", 9 * count, workspace_bytes=8 * count, work=(count,)),
         Kernel("masked_scatter_size_check", "pointwise", 16, work=(1,)),
-        Kernel("elementwise_kernel(masked_scatter)", "pointwise", 9 * count + 2 * nbytes(target) + min(nbytes(source), nbytes(target))),
+        Kernel("elementwise_kernel(masked_scatter)", "pointwise",
+               9 * count + 2 * nbytes(target) + min(nbytes(source), nbytes(target))),
     ]
 
 

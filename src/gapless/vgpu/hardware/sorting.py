@@ -31,7 +31,7 @@ def radix_sort(count: int, key_bytes: int, value_bytes: int, bits: int | None = 
     passes = -(-(bits or key_bytes * 8) // RADIX_BITS)
     return [
         Kernel("DeviceRadixSortHistogramKernel", "sort", count * key_bytes, work=(count,)),
-        Kernel("DeviceRadixSortExclusiveSumKernel", "sort", passes * 2048, work=(256 * passes,)),
+        Kernel("DeviceRadixSortExclusiveSumKernel", "scan", passes * 2048, work=(256 * passes,)),
         *(Kernel("DeviceRadixSortOnesweepKernel", "sort", 2 * both, workspace_bytes=both + held_bytes, work=(count,))
           for _ in range(passes)),
     ]
@@ -77,8 +77,8 @@ def _long_sort(count: int, size: int, length: int, segments: int) -> list[Kernel
                 Kernel("sort_postprocess_kernel", "gather", count * (16 + sector_bytes(size) + size), work=(count,))]
     # A pass counts, which reads the keys, and scatters, which reads and writes both.
     one_pass = count * (size + 2 * (size + 8))
-    return [filled, *(Kernel("DeviceSegmentedRadixSortKernel", "sort", one_pass, workspace_bytes=count * (size + 8), work=(count,))
-                      for _ in range(-(-8 * size // SEGMENT_BITS)))]
+    return [filled, *(Kernel("DeviceSegmentedRadixSortKernel", "sort", one_pass, workspace_bytes=count * (size + 8),
+                             work=(count,)) for _ in range(-(-8 * size // SEGMENT_BITS)))]
 
 
 @kernels_of("topk")
@@ -131,8 +131,8 @@ def _unique_consecutive(args, kwargs, out):
 
 
 def unique(x: torch.Tensor, *, sort: bool, inverse: bool, counts: bool) -> list[Kernel]:
-    """``unique`` of the elements of ``x``, as UniqueCub.cu does it: their positions are sorted along only where they are asked
-    for, and booleans are counted."""
+    """``unique`` of the elements of ``x``, as UniqueCub.cu does it: positions are sorted along where they are asked for, and
+    booleans are counted."""
     count, size = x.numel(), x.element_size()
     if not count:
         return []
@@ -147,7 +147,8 @@ def unique(x: torch.Tensor, *, sort: bool, inverse: bool, counts: bool) -> list[
     if inverse:
         found += [Kernel("adjacent_difference_kernel", "pointwise", (size + 4) * count, work=(count,)),
                   Kernel("DeviceScanKernel", "scan", 12 * count, work=(count,))]
-        found += [Kernel("scatter_kernel(inverse)", "scatter", (16 + sector_bytes(8)) * count, work=(count,))] if sort else []
+    if inverse and sort:
+        found.append(Kernel("scatter_kernel(inverse)", "scatter", (16 + sector_bytes(8)) * count, work=(count,)))
     name = "DeviceRunLengthEncodeKernel" if counts else "DeviceSelectUniqueKernel"
     return [*found, Kernel(name, "scan", count * (size + (8 if counts else 0)), workspace_bytes=count * size, work=(count,))]
 
