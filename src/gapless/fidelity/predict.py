@@ -20,12 +20,13 @@ Call = Callable[[], object]
 
 
 def _product(device, b, m, n, k) -> Call:
-    left, right = torch.empty(b, m, k, device=device), torch.empty(b, k, n, device=device)
+    # The depth is NeuSight's n, and k are the columns (its neusight/Dataset/collect.py).
+    left, right = torch.empty(b, m, n, device=device), torch.empty(b, n, k, device=device)
     return lambda: torch.bmm(left, right)
 
 
 def _linear(device, b, m, n, k) -> Call:
-    x, weight, bias = (torch.empty(*shape, device=device) for shape in ((b, m, k), (n, k), (n,)))
+    x, weight, bias = (torch.empty(*shape, device=device) for shape in ((b, m, n), (k, n), (k,)))
     return lambda: F.linear(x, weight, bias)
 
 

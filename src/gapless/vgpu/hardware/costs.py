@@ -16,7 +16,7 @@ from typing import Protocol
 
 import torch
 
-from . import geometry
+from . import geometry, products
 from .engine import WHOLE
 from .specs import Card
 
@@ -57,10 +57,11 @@ class Kernel:
         """Modelled duration on ``card`` (ns), and the share of the card (of ``engine.WHOLE``) that the kernel takes
         meanwhile: all, where bytes or FLOPs take its whole time; what its start or the floor adds is for other streams."""
         if self.problem is not None:
-            found = card.times.get((self.problem, self.dtype))
+            found = card.times.get((self.problem, self.kind, self.dtype))
             if found is None:
-                found = _rounded(*self.problem.start_and_busy_s(card, self.dtype), card)
-                card.times[self.problem, self.dtype] = found
+                start_s, busy_s = self.problem.start_and_busy_s(card, self.dtype)
+                found = _rounded(start_s, busy_s * card.time_factor(self.kind, self.dtype), card)
+                card.times[self.problem, self.kind, self.dtype] = found
             return found
         seconds = self.bytes / (card.bandwidth_bytes_per_s * card.memory_share(self.kind))
         if self.flops:
@@ -205,18 +206,29 @@ def math_dtype(tensor: torch.Tensor, kind: str) -> str:
 
 @kernels_of("mm", "addmm", "bmm", "baddbmm")
 def _matmul(args, kwargs, out):
-    name = "bmm" if args[0].dim() == 3 and args[1].dim() == 3 else "mm"
+    # A bias is added while the tile is written (cuBLASLt's epilogue): no kernel of its own.
     left, right = [t for t in args if isinstance(t, torch.Tensor)][-2:]
-    flops = 2 * left.shape[-2] * left.shape[-1] * right.shape[-1] * (left.shape[0] if left.dim() == 3 else 1)
-    dtype = math_dtype(left, "matmul")
-    return [Kernel(f"gemm_{dtype}({name})", "matmul", traffic(args, kwargs, out), flops, dtype)]
+    matrices = left.shape[0] if left.dim() == 3 else 1
+    return _product("bmm" if left.dim() == 3 else "mm", matrices, left, right, traffic(args, kwargs, out))
 
 
 @kernels_of("addbmm", "addbmm_")
 def _sum_of_products(args, kwargs, out):
+    # A loop of addmm over the batch, each adding to the last one's result (ATen, native/LinearAlgebra.cpp).
     left, right = args[1:3]
+    size = left.shape[-2] * left.shape[-1] + right.shape[-2] * right.shape[-1] + 2 * left.shape[-2] * right.shape[-1]
+    return [kernel for _ in range(left.shape[0]) for kernel in _product("addbmm", 1, left, right, size * left.element_size())]
+
+
+def _product(name: str, matrices: int, left: torch.Tensor, right: torch.Tensor, size: float) -> list[Kernel]:
+    rows, depth, columns = *left.shape[-2:], right.shape[-1]
+    if not matrices * rows * columns:
+        return []
     dtype = math_dtype(left, "matmul")
-    return [Kernel(f"gemm_{dtype}(addbmm)", "matmul", traffic(args, kwargs, out), 2 * left.numel() * right.shape[-1], dtype)]
+    if not depth:
+        return [Kernel(f"fill_kernel({name})", "pointwise", size)]  # the sum of nothing
+    problem = products.Product(matrices, rows, columns, depth, left.element_size())
+    return [Kernel(f"gemm_{dtype}({name})", "matmul", size, 2 * matrices * rows * columns * depth, dtype, problem=problem)]
 
 
 @kernels_of("_cdist_forward")
@@ -320,6 +332,9 @@ def _lookup(args, kwargs, out):
     indices = tensors(args[1:])
     return [Kernel("index_kernel(gather)", "gather", sum(nbytes(i) for i in indices) + 2 * nbytes(out))]
 
+
+# The models of kernel times by name, as a file of measurements keeps them (:mod:`gapless.fidelity.calibrate`).
+PROBLEMS: dict[str, type] = {problem.__name__: problem for problem in (products.Product,)}
 
 # -- many tensors at once -------------------------------------------------------------------------
 
