@@ -24,8 +24,6 @@ from .specs import Card
 # Channels of a convolution are padded to the tile that the matrix units work on (implicit GEMM).
 CHANNEL_TILE = 16
 
-RADIX_BITS = 8  # CUB's radix sort: bits sorted in one pass over keys and values
-
 
 class Problem(Protocol):
     """What a kernel is asked to do, with a model of how long that takes. Hashable: a card remembers the answer."""
@@ -433,41 +431,7 @@ def _norm_backward(args, kwargs, out):
     return [Kernel("norm_backward_kernel", "normalization", 5 * nbytes(grad), work=geometry.means_backward)]
 
 
-# -- data-dependent sizes, sorting, indexing ------------------------------------------------------
-
-
-def radix_sort(count: int, key_bytes: int, value_bytes: int, bits: int | None = None) -> list[Kernel]:
-    """CUB's one-sweep radix sort: a histogram, then a read and a write of everything for each pass.
-
-    ``bits``: how many bits of the key can differ, all of them if None.
-    """
-    passes = -(-(bits or key_bytes * 8) // RADIX_BITS)
-    one_pass = 2 * count * (key_bytes + value_bytes)
-    workspace = count * (key_bytes + value_bytes)
-    return [
-        Kernel("DeviceRadixSortHistogramKernel", "sort", count * key_bytes, work=(count,)),
-        *(Kernel("DeviceRadixSortOnesweepKernel", "sort", one_pass, workspace_bytes=workspace, work=(count,))
-          for _ in range(passes)),
-    ]
-
-
-@kernels_of("sort", "argsort", "topk", "msort")
-def _sort(args, kwargs, out):
-    x = args[0]
-    return [
-        Kernel("fill_kernel(indices)", "pointwise", 8 * x.numel()),
-        *radix_sort(x.numel(), x.element_size(), 8),
-    ]
-
-
-@kernels_of("_unique2", "unique_consecutive", "unique_dim", "_unique")
-def _unique(args, kwargs, out):
-    x = args[0]
-    size = x.numel() * x.element_size()
-    return [
-        *radix_sort(x.numel(), x.element_size(), 0),
-        Kernel("DeviceSelectUniqueKernel", "scan", 2 * size),
-    ]
+# -- scans and lookups (indexing, sorting and losses have files of their own) -----------------------
 
 
 @kernels_of("cumsum", "cumprod", "cummax", "cummin", "logcumsumexp")
@@ -475,60 +439,11 @@ def _scan(args, kwargs, out):
     return [Kernel("DeviceScanKernel", "scan", traffic(args, kwargs, out))]
 
 
-def nonzero_count(mask: torch.Tensor) -> list[Kernel]:
-    """The first half of ``nonzero``: count, so that the host can size the result."""
-    return [Kernel("DeviceReduceKernel(count nonzero)", "reduction", nbytes(mask))]
-
-
-def nonzero_select(mask: torch.Tensor, count: int) -> list[Kernel]:
-    """The second half: select linear positions, then write one int64 coordinate per dimension."""
-    dimensions = max(mask.dim(), 1)
-    return [
-        Kernel("DeviceSelectSweepKernel(nonzero)", "scan", nbytes(mask) + 8 * count),
-        *([Kernel("write_indices(nonzero)", "pointwise", 8 * count * dimensions * 2)] if dimensions > 1 else []),
-    ]
-
-
-@kernels_of("nonzero_static")
-def _nonzero_static(args, kwargs, out):
-    mask = args[0]
-    return [
-        Kernel("DeviceReduceKernel(count nonzero)", "scan", nbytes(mask)),
-        Kernel("flag_kernel(nonzero_static)", "scan", nbytes(mask) + nbytes(out)),
-    ]
-
-
-@kernels_of("index", "index_select", "gather", "take", "embedding", "_unsafe_index")
-def _gather(args, kwargs, out):
+@kernels_of("embedding")
+def _lookup(args, kwargs, out):
     # The source is read only where it is selected.
     indices = tensors(args[1:])
     return [Kernel("index_kernel(gather)", "gather", sum(nbytes(i) for i in indices) + 2 * nbytes(out))]
-
-
-@kernels_of("index_put_", "index_put", "_index_put_impl_", "_unsafe_index_put")
-def _index_put(args, kwargs, out):
-    target, indices, values = args[:3]
-    accumulate = args[3] if len(args) > 3 else kwargs.get("accumulate", False)
-    present = [i for i in indices if i is not None]
-    index_bytes = sum(nbytes(i) for i in present)
-    count = max((i.numel() for i in present), default=0)
-    moved = max(nbytes(values), count * target.element_size())
-    if not accumulate:
-        return [Kernel("index_put_kernel", "scatter", index_bytes + 2 * moved, work=geometry.written)]
-    # Deterministic accumulation: linear indices, a sort of (index, position), then the sums.
-    return [
-        *(Kernel("elementwise_kernel(linear index)", "pointwise", 8 * count + nbytes(i), work=(count,)) for i in present),
-        *radix_sort(count, 8, 8, bits=max(1, target.numel().bit_length())),
-        Kernel("indexing_backward_kernel", "scatter", 16 * count + 3 * moved, workspace_bytes=32 * count,
-               work=geometry.written),
-    ]
-
-
-@kernels_of("embedding_dense_backward", "index_add_", "scatter_add_", "scatter_", "index_copy_", "scatter", "scatter_add",
-            "index_add", "index_fill_")
-def _scatter(args, kwargs, out):
-    source = max((nbytes(t) for t in tensors(args[1:])), default=0)
-    return [Kernel("scatter_kernel", "scatter", 3 * source + nbytes(tensors(out)[0]), work=geometry.written)]
 
 
 # The models of kernel times by name, as a file of measurements keeps them (:mod:`gapless.fidelity.calibrate`).
