@@ -58,7 +58,8 @@ def algorithm(kernels: str) -> tuple[str, str]:
 
 def fit(rows: Sequence[Operator], leave_out: str | None = None) -> dict:
     """The constants: ``shared``, each card's own under ``cards``, and under ``hosts``, by card, the measuring host's gap
-    (ms) before the first row and by how much it grew until the last. ``leave_out``: a card whose rows are not used."""
+    (ms) before the first row and by how much it grew until the last of so many ``rows``. ``leave_out``: a card whose
+    rows are not used."""
     from scipy.optimize import least_squares
 
     table = _Table([row for row in rows if row.op == "conv" and row.card != leave_out])
@@ -78,8 +79,8 @@ def fit(rows: Sequence[Operator], leave_out: str | None = None) -> dict:
     own = {convolutions.architecture(CARDS[card]): float(value) for card, value in zip(table.cards, math)}
     shared = {**ASSUMED, **shared, "start_s": START_S, "math": float(np.exp(np.mean(np.log(math)))), **own}
     return {"shared": {name: _rounded(value) for name, value in sorted(shared.items())}, "cards": {},
-            "hosts": {card: {"gap_ms": _rounded(first), "drift_ms": _rounded(more)}
-                      for card, first, more in zip(table.cards, gap, drift)}}
+            "hosts": {card: {"gap_ms": _rounded(first), "drift_ms": _rounded(more), "rows": int((table.card == index).sum())}
+                      for index, (card, first, more) in enumerate(zip(table.cards, gap, drift))}}
 
 
 def predicted_ms(rows: Sequence[Operator], constants: dict) -> np.ndarray:
