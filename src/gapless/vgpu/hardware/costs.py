@@ -59,10 +59,11 @@ class Kernel:
         """Modelled duration on ``card`` (ns), and the share of the card (of ``engine.WHOLE``) that the kernel takes
         meanwhile: all, where bytes or FLOPs take its whole time; what its start or the floor adds is for other streams."""
         if self.problem is not None:
-            found = card.times.get((self.problem, self.dtype))
+            found = card.times.get((self.problem, self.kind, self.dtype))
             if found is None:
-                found = _rounded(*self.problem.start_and_busy_s(card, self.dtype), card)
-                card.times[self.problem, self.dtype] = found
+                start_s, busy_s = self.problem.start_and_busy_s(card, self.dtype)
+                found = _rounded(start_s, busy_s * card.time_factor(self.kind, self.dtype), card)
+                card.times[self.problem, self.kind, self.dtype] = found
             return found
         seconds = self.bytes / (card.bandwidth_bytes_per_s * card.memory_share(self.kind))
         if self.flops:
@@ -440,6 +441,9 @@ def _scatter(args, kwargs, out):
     source = max((nbytes(t) for t in tensors(args[1:])), default=0)
     return [Kernel("scatter_kernel", "scatter", 3 * source + nbytes(tensors(out)[0]), work=geometry.written)]
 
+
+# The models of kernel times by name, as a file of measurements keeps them (:mod:`gapless.fidelity.calibrate`).
+PROBLEMS: dict[str, type] = {problem.__name__: problem for problem in (products.Product,)}
 
 # -- many tensors at once -------------------------------------------------------------------------
 

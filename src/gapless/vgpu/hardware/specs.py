@@ -73,7 +73,8 @@ class Card:
     ``kernel_start_ns``: what a kernel of a kind takes before it moves its first byte. ``l2_bytes``: its L2 cache.
     ``clock_hz``: the boost clock; ``power_w``: the board's limit; ``process_nm``: the process that the data sheet
     names: from these follows the clock that a card holds under load. ``fitted_as``: the card whose fitted constants
-    it takes, where not its own.
+    it takes, where not its own. ``time_factors``: kind of kernel, or kind and dtype ("matmul:bfloat16") → the time that
+    those with a model of their own (``Kernel.problem``) took here over what it says.
     """
 
     key: str
@@ -95,6 +96,7 @@ class Card:
     power_w: float = 300.0
     process_nm: int = 7
     fitted_as: str | None = None
+    time_factors: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def fit_key(self) -> str:
@@ -115,6 +117,10 @@ class Card:
         """Share of the peak of ``dtype`` that a kernel of ``kind`` reaches."""
         share = self.math_efficiency.get(f"{kind}:{dtype}", self.math_efficiency.get(kind))
         return MATH_EFFICIENCY[kind] if share is None else share
+
+    def time_factor(self, kind: str, dtype: str) -> float:
+        """What the modelled time of a kernel of ``kind`` with a problem is multiplied by."""
+        return self.time_factors.get(f"{kind}:{dtype}", self.time_factors.get(kind, 1.0))
 
     def slowed(self, factor: float, floor: float = 1.0) -> Card:
         """A card ``factor`` times as slow in arithmetic, memory and copies: so work that grows with its size takes as long
