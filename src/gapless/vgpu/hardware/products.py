@@ -31,6 +31,8 @@ V100_BATCHED = BATCHED[7][1:]
 
 SPLIT_DEPTH = 128  # no part of a split sum is shorter
 SPLIT_BYTES = 2**20  # of partial sums at most: PyTorch gives cuBLASLt so much workspace (ATen, cuda/CUDABlas.cpp)
+SECTOR = 32  # bytes that L2 moves at once
+SMALL_L2_BYTES = 16 * 2**20
 WIDE = {(8, 6), (8, 9), (9, 0), (10, 0), (12, 0)}  # compute capabilities with 128 float32 lanes an SM; others have 64
 
 
@@ -72,7 +74,7 @@ def start_and_busy_s(product, card: Card, dtype: str, known: dict, batched: bool
     held = most(0, 1 - share / known[f"fed_share_{_lanes(card)}"])
     average = known["power_average_s"] * nominal_flops(card) / card.peak_flops["float32"]
     busy = busy * (1 - known["burst"] * held / (1 + (busy / average) ** 2))
-    return known["tile_start_s"], busy
+    return known["start_s"], busy
 
 
 def _tiled_s(product, card, sm_rate, columns, rows, batched, known, least, most):
@@ -83,14 +85,18 @@ def _tiled_s(product, card, sm_rate, columns, rows, batched, known, least, most)
     if not batched:
         flops = flops * (1 + known["single_loss"])
     bandwidth = card.bandwidth_bytes_per_s * known["memory_share"]
-    # What of starting a tile and of writing it no other tile's sums hide.
-    fill = known["tile_start_s"] + known["exposed"] * columns * rows * product.element_bytes * card.sm_count / bandwidth
+    # What of writing a tile no other tile's sums hide.
+    fill = known["exposed"] * columns * rows * product.element_bytes * card.sm_count / bandwidth
     # Bytes: everything once; where a matrix's operands do not fit into L2, each wave reads its rows and columns anew.
     results = product.matrices * product.rows * product.columns * product.element_bytes
     operands = product.depth * (product.rows + product.columns) * product.element_bytes
     again = tiles * product.depth * product.element_bytes * (columns * rows / card.sm_count) ** 0.5
     again = known["reread"] * again / (1 + (card.l2_bytes / operands) ** 2)
     memory = (results + product.matrices * operands + again) / bandwidth
+    if card.l2_bytes < SMALL_L2_BYTES:
+        # Rows that start inside a sector are read in pieces, and a piece is gone when its neighbour is wanted.
+        odd = (product.depth * product.element_bytes % SECTOR != 0) | (product.columns * product.element_bytes % SECTOR != 0)
+        memory = memory * (1 + known["odd_bytes"] * odd)
 
     def in_waves(count, depth):
         waves = count / card.sm_count
