@@ -16,7 +16,7 @@ from typing import Protocol
 
 import torch
 
-from . import geometry, products, streaming
+from . import convolutions, geometry, products, streaming
 from .engine import WHOLE
 from .fitted import constants
 from .specs import Card
@@ -302,13 +302,33 @@ def _convolution_flops(shape_in, shape_weight, shape_out, transposed: bool) -> f
     return count
 
 
+def _pass(direction: str, x, weight, y, settings) -> convolutions.Convolution:
+    """One pass of an operator with these ``settings``: its arguments from the stride to the groups."""
+    stride, padding, dilation, transposed, _, groups = settings
+    if transposed:  # what it transposes has its result as input
+        x, y = y, x
+    window = tuple(weight.shape[2:])
+    stride, padding, dilation = (tuple(given) if len(given) == len(window) else tuple(given) * len(window)
+                                 for given in (stride, padding, dilation))
+    return convolutions.Convolution(direction, x.shape[0], x.shape[1], y.shape[1], tuple(x.shape[2:]), tuple(y.shape[2:]),
+                                    window, stride, padding, dilation, groups, x.element_size(), _channels_last(x))
+
+
+def _channels_last(x) -> bool:
+    # A map of one channel, or of one position, is as much one as the other: cuDNN takes it for contiguous.
+    if x.is_contiguous() or x.dim() not in (4, 5):
+        return False
+    return x.is_contiguous(memory_format=torch.channels_last if x.dim() == 4 else torch.channels_last_3d)
+
+
 @kernels_of("convolution")
 def _convolution(args, kwargs, out):
-    x, weight, bias, *_ = args
+    x, weight, bias, *settings = args
     dtype = math_dtype(x, "conv")
     flops = _convolution_flops(x.shape, weight.shape, out.shape, args[6])
+    direction = convolutions.INPUT_GRADIENT if args[6] else convolutions.FORWARD
     found = [Kernel(f"convolution_forward_{dtype}", "convolution", nbytes(x) + nbytes(weight) + nbytes(out), flops, dtype,
-                    work=geometry.convolution)]
+                    work=geometry.convolution, problem=_pass(direction, x, weight, out, settings))]
     if bias is not None:
         found.append(Kernel("elementwise_kernel(add bias)", "pointwise", 2 * nbytes(out)))
     return found
@@ -317,15 +337,19 @@ def _convolution(args, kwargs, out):
 @kernels_of("convolution_backward")
 def _convolution_backward(args, kwargs, out):
     grad, x, weight = args[:3]
+    settings, transposed = args[4:10], args[7]
     dtype = math_dtype(x, "conv")
-    flops = _convolution_flops(x.shape, weight.shape, grad.shape, args[7])
+    flops = _convolution_flops(x.shape, weight.shape, grad.shape, transposed)
     found = []
     if out[0] is not None:
         size = nbytes(grad) + nbytes(weight) + nbytes(x)
-        found.append(Kernel(f"convolution_dgrad_{dtype}", "convolution", size, flops, dtype, work=geometry.input_gradient))
+        direction = convolutions.FORWARD if transposed else convolutions.INPUT_GRADIENT
+        found.append(Kernel(f"convolution_dgrad_{dtype}", "convolution", size, flops, dtype, work=geometry.input_gradient,
+                            problem=_pass(direction, x, weight, grad, settings)))
     if out[1] is not None:
         size = nbytes(grad) + nbytes(x) + nbytes(weight)
-        found.append(Kernel(f"convolution_wgrad_{dtype}", "convolution", size, flops, dtype, work=geometry.weight_gradient))
+        found.append(Kernel(f"convolution_wgrad_{dtype}", "convolution", size, flops, dtype, work=geometry.weight_gradient,
+                            problem=_pass(convolutions.WEIGHT_GRADIENT, x, weight, grad, settings)))
     if out[2] is not None:
         found.append(Kernel("reduce_kernel(bias gradient)", "reduction", nbytes(grad), work=geometry.bias_gradient))
     return found
