@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from threading import get_ident
 
 import torch
 
@@ -87,6 +88,21 @@ def dispatch(func, args, kwargs):
         return func.decompose(*args, **kwargs)
     if operator.is_custom:
         return custom_operators.run(func, args, kwargs)
+    counting = state.counting
+    if counting is None or counting.thread != get_ident():
+        return _dispatch(operator, args, kwargs)
+    # What runs from here to the end is ours, and PyTorch's own Python in its place of C++.
+    state.counting = None
+    counting.pause()
+    try:
+        return _dispatch(operator, args, kwargs)
+    finally:
+        counting.resume()
+        state.counting = counting
+
+
+def _dispatch(operator: Operator, args, kwargs):
+    func = operator.func
     args, kwargs = data_dependence.read_numbers(operator.numbers, args, kwargs)
     if state.foreign:
         processes.check(args, kwargs)
@@ -97,7 +113,7 @@ def dispatch(func, args, kwargs):
     if watched:
         backward_streams.follow()
     count = timeline.current.count
-    timeline.begin_op(operator.full_name, timeline.host.view_ns if operator.is_view else None)
+    timeline.begin_op(operator.full_name, _cost_ns(operator, timeline.host))
     if timeline.recording is not None and timeline.recording.shapes:
         timeline.note_inputs(inputs.describe(func, args, kwargs))
     try:
@@ -120,6 +136,13 @@ def dispatch(func, args, kwargs):
         raise
     finally:
         timeline.end_op()
+
+
+def _cost_ns(operator: Operator, host) -> int:
+    """The host's part of one operator; in a backward pass no Python is between PyTorch and it."""
+    if torch._C._current_autograd_node() is not None:
+        return host.backward_view_ns if operator.is_view else host.backward_op_ns
+    return host.view_ns if operator.is_view else host.op_ns
 
 
 def begin(name: str) -> None:

@@ -45,6 +45,12 @@ def is_user_file(filename: str) -> bool:
     return known
 
 
+def is_program(filename: str) -> bool:
+    """Whether what this file's functions do is the program's work, PyTorch's and other libraries' Python included: not this
+    package's machinery, nor an import."""
+    return not filename.startswith((*_OWN_MACHINERY, "<frozen"))
+
+
 def _is_package(filename: str) -> bool:
     return any(folder in filename for folder in _PACKAGES)
 
