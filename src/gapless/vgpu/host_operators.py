@@ -43,6 +43,10 @@ class HostOperators(TorchDispatchMode):
         super().__init__()
         self.owed_ns = 0
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False  # what PyTorch would put around the method imports the compiler; `eager` does without
+
     @eager
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}

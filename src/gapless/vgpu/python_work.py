@@ -1,15 +1,17 @@
 """How many Python functions the program calls: what Python's own work is counted by.
 
-A call is a function's start, or a generator's resumption, in the thread that counts. Comprehensions are not calls (Python
-3.12 runs them in place). Not seen: functions in C (NumPy's, too), and loops that call nothing. Needs no PyTorch.
+A call is a function's start, or a generator's resumption (by an exception too), in the thread that counts. Comprehensions are not calls (Python
+3.12 runs them in place), and what an import runs is none of the program's work. Not seen: functions in C (NumPy's, too), and loops that call nothing. Needs no PyTorch.
 """
 
 from __future__ import annotations
 
+import importlib
 import sys
 from collections.abc import Callable
 from threading import get_ident
 
+_IMPORT = importlib._bootstrap._find_and_load.__code__  # runs where a module is not loaded yet
 _IN_PLACE = frozenset({"<listcomp>", "<setcomp>", "<dictcomp>"})
 LOST = ("something in the measured code has replaced the profile function that counts Python's calls (sys.setprofile, or a "
         "profiler such as cProfile): start it outside the measurement, or leave it out")
@@ -31,14 +33,18 @@ class _Profiled:
     """By ``sys.setprofile``, for Python 3.11. A profile function of someone else's goes on."""
 
     def __init__(self, counts: Callable[[str], bool]):
-        calls, theirs, files = 0, None, _Files(counts)
+        calls, importing, theirs, files = 0, 0, None, _Files(counts)
 
         def count(frame, event, argument):
-            nonlocal calls
+            nonlocal calls, importing
             if event == "call":
                 code = frame.f_code
-                if files[code.co_filename] and code.co_name not in _IN_PLACE:
+                if importing or not files[code.co_filename]:
+                    importing += code is _IMPORT
+                elif code.co_name not in _IN_PLACE:
                     calls += 1
+            elif importing and event == "return" and frame.f_code is _IMPORT:
+                importing -= 1
             if theirs is not None:
                 theirs(frame, event, argument)
 
@@ -48,8 +54,8 @@ class _Profiled:
             return found
 
         def follow(function) -> None:
-            nonlocal theirs
-            theirs = function
+            nonlocal theirs, importing
+            theirs, importing = function, 0
 
         self.take, self._count, self._follow = take, count, follow
         self._theirs, self._lost, self.thread = None, False, 0
@@ -86,15 +92,25 @@ class _Monitored:
 
     def __init__(self, counts: Callable[[str], bool]):
         monitoring = sys.monitoring
-        calls, paused, thread, files, disable = 0, False, 0, _Files(counts), monitoring.DISABLE
+        calls, importing, paused, thread, files, disable = 0, 0, False, 0, _Files(counts), monitoring.DISABLE
 
         def count(code, offset):
-            nonlocal calls
+            nonlocal calls, importing
             if not files[code.co_filename] or code.co_name in _IN_PLACE:
-                return disable
-            if not paused and get_ident() == thread:
+                if code is not _IMPORT:
+                    return disable
+                importing += get_ident() == thread
+            elif not importing and not paused and get_ident() == thread:
                 calls += 1
             return None
+
+        def throw(code, offset, error):
+            count(code, offset)
+
+        def leave(code, offset, result):
+            nonlocal importing
+            if code is _IMPORT and get_ident() == thread:
+                importing = max(0, importing - 1)
 
         def take() -> int:
             nonlocal calls
@@ -110,12 +126,15 @@ class _Monitored:
             paused = False
 
         def begin() -> None:
-            nonlocal paused, thread
-            paused, thread = False, self.thread
+            nonlocal importing, paused, thread
+            importing, paused, thread = 0, False, self.thread
 
-        self.take, self.pause, self.resume, self._begin, self._count = take, pause, resume, begin, count
+        self.take, self.pause, self.resume, self._begin = take, pause, resume, begin
         self.thread = 0
-        self._events = monitoring.events.PY_START, monitoring.events.PY_RESUME
+        events = monitoring.events
+        self._callbacks = {events.PY_START: count, events.PY_RESUME: count, events.PY_THROW: throw,
+                           events.PY_RETURN: leave, events.PY_UNWIND: leave}
+        self._events = events.PY_START | events.PY_RESUME | events.PY_THROW | events.PY_UNWIND
         self._tool: int | None = None
 
     def start(self) -> None:
@@ -125,21 +144,25 @@ class _Monitored:
             raise RuntimeError("five tools use sys.monitoring: stop one before this measurement, which counts Python's calls")
         self._tool = free[0]
         monitoring.use_tool_id(self._tool, "gapless")
-        for event in self._events:
-            monitoring.register_callback(self._tool, event, self._count)
+        for event, callback in self._callbacks.items():
+            monitoring.register_callback(self._tool, event, callback)
         self.take()
         self.thread = get_ident()
         self._begin()
-        monitoring.set_events(self._tool, sum(self._events))
+        monitoring.set_local_events(self._tool, _IMPORT, monitoring.events.PY_RETURN)
+        monitoring.set_events(self._tool, self._events)
 
     def stop(self) -> None:
         self.pause()
         monitoring, tool = sys.monitoring, self._tool
-        lost = monitoring.get_tool(tool) != "gapless" or monitoring.get_events(tool) != sum(self._events)
-        for event in self._events:
-            lost |= monitoring.register_callback(tool, event, None) is not self._count
-        monitoring.set_events(tool, 0)
-        monitoring.free_tool_id(tool)
+        lost = monitoring.get_tool(tool) != "gapless"
+        if not lost:
+            lost = monitoring.get_events(tool) != self._events
+            for event, callback in self._callbacks.items():
+                lost |= monitoring.register_callback(tool, event, None) is not callback
+            monitoring.set_local_events(tool, _IMPORT, 0)
+            monitoring.set_events(tool, 0)
+            monitoring.free_tool_id(tool)
         if lost:
             raise RuntimeError(LOST)
 
