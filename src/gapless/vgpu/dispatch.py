@@ -44,12 +44,19 @@ def handles(*names: str):
 # Operators that make a view though their schema does not say so, lest autograd take it for one.
 _HIDDEN_VIEWS = ("_unsafe_view", "unsafe_split", "unsafe_split_with_sizes", "lift", "lift_fresh")
 
+# Operators that find their kernel through cuBLAS or cuDNN, which takes the host longer.
+LIBRARY_OPERATORS = frozenset({
+    "mm", "addmm", "bmm", "baddbmm", "addbmm", "addmv", "mv", "dot", "_addmm_activation", "convolution", "convolution_backward",
+    "_convolution", "cudnn_convolution", "convolution_overrideable", "native_batch_norm", "native_batch_norm_backward",
+    "cudnn_batch_norm", "cudnn_batch_norm_backward",
+})
+
 
 class Operator:
     """What dispatch needs to know of an ``OpOverload``, worked out once."""
 
     __slots__ = ("func", "name", "full_name", "is_view", "mutates", "reshapes", "handler", "multi_tensor", "composite",
-                 "is_custom", "is_empty", "is_doubtful", "numbers", "makes_new", "written")
+                 "is_custom", "is_empty", "is_doubtful", "numbers", "makes_new", "written", "is_library")
     known: dict = {}
 
     def __init__(self, func):
@@ -65,6 +72,7 @@ class Operator:
             not self.mutates and any(r.alias_info is not None for r in schema.returns))
         self.reshapes = in_place_view or any(a.is_out for a in schema.arguments)
         self.handler = HANDLERS.get(self.name)
+        self.is_library = self.name in LIBRARY_OPERATORS
         self.is_empty = self.name.startswith(("empty", "new_empty"))
         self.makes_new = self.name.startswith("new_") or self.name.endswith("_like")  # of a shape, not of values
         self.multi_tensor = self.name.startswith(("_foreach_", "_fused_")) and "attention" not in self.name
@@ -141,8 +149,12 @@ def _dispatch(operator: Operator, args, kwargs):
 def _cost_ns(operator: Operator, host) -> int:
     """The host's part of one operator; in a backward pass no Python is between PyTorch and it."""
     if torch._C._current_autograd_node() is not None:
-        return host.backward_view_ns if operator.is_view else host.backward_op_ns
-    return host.view_ns if operator.is_view else host.op_ns
+        if operator.is_view:
+            return host.backward_view_ns
+        return host.backward_library_op_ns if operator.is_library else host.backward_op_ns
+    if operator.is_view:
+        return host.view_ns
+    return host.library_op_ns if operator.is_library else host.op_ns
 
 
 def begin(name: str) -> None:

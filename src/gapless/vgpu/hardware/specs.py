@@ -52,10 +52,11 @@ class Host:
     """The processor that feeds the GPU; the same for all cards.
 
     From traces of real hosts (:mod:`gapless.fidelity.fit.host`): ``op_ns``: binding, dispatcher, autograd and ATen for one
-    operator, without Python's own work and without the launch; ``view_ns``: the same for one that only makes a view;
-    ``backward_op_ns`` and ``backward_view_ns``: in a backward pass, where C++ calls C++; ``launch_ns``: one runtime call
-    that puts a kernel or a copy in the queue; ``sync_ns``: returning from a wait; ``python_call_ns``: one call of a Python
-    function, with all that it does itself.
+    operator, without Python's own work and without the launch; ``library_op_ns``: for one that finds its kernel through
+    cuBLAS or cuDNN; ``view_ns``: for one that only makes a view; ``backward_…``: the same in a backward pass, where C++ calls C++;
+    ``launch_ns``: one runtime call that puts a kernel or a copy in the queue; ``sync_ns``: returning from a wait;
+    ``python_call_ns``: one call of a Python function, with all that it does itself. The profiler's own part was in these
+    traces, so the first are upper bounds.
 
     Assumptions: ``queue_length``: kernels that may wait in the launch queue before a launch blocks; the ``…_share`` are the
     parts of the slot's rate that a copy from pinned and from pageable memory reaches; ``cores`` that serve one GPU, each
@@ -65,7 +66,9 @@ class Host:
 
     op_ns: int = _HOST["op_ns"]
     view_ns: int = _HOST["view_ns"]
+    library_op_ns: int = _HOST["library_op_ns"]
     backward_op_ns: int = _HOST["backward_op_ns"]
+    backward_library_op_ns: int = _HOST["backward_library_op_ns"]
     backward_view_ns: int = _HOST["backward_view_ns"]
     launch_ns: int = _HOST["launch_ns"]
     sync_ns: int = _HOST["sync_ns"]
