@@ -20,6 +20,7 @@ from . import (
 )
 from .hardware import costs, geometry, syncs
 from .hardware.memory import OutOfMemory
+from .hardware.specs import Host
 from .state import state
 from .tensor import DEVICE, VirtualTensor, wrap
 
@@ -121,7 +122,7 @@ def _dispatch(operator: Operator, args, kwargs):
     if watched:
         backward_streams.follow()
     count = timeline.current.count
-    timeline.begin_op(operator.full_name, _cost_ns(operator, timeline.host))
+    timeline.begin_op(operator.full_name, cost_ns(operator, timeline.host))
     if timeline.recording is not None and timeline.recording.shapes:
         timeline.note_inputs(inputs.describe(func, args, kwargs))
     try:
@@ -146,12 +147,8 @@ def _dispatch(operator: Operator, args, kwargs):
         timeline.end_op()
 
 
-def _cost_ns(operator: Operator, host) -> int:
-    """The host's part of one operator; in a backward pass no Python is between PyTorch and it."""
-    if torch._C._current_autograd_node() is not None:
-        if operator.is_view:
-            return host.backward_view_ns
-        return host.backward_library_op_ns if operator.is_library else host.backward_op_ns
+def cost_ns(operator: Operator, host: Host) -> int:
+    """The host's part of one operator, without launches."""
     if operator.is_view:
         return host.view_ns
     return host.library_op_ns if operator.is_library else host.op_ns

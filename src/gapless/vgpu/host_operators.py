@@ -9,7 +9,7 @@ from __future__ import annotations
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from .dispatch import Operator, dispatch
+from .dispatch import Operator, cost_ns, dispatch
 from .eager import eager
 from .hardware import costs
 from .hardware.specs import Host
@@ -56,12 +56,10 @@ class HostOperators(TorchDispatchMode):
         if device is not None and device.type != "cpu":
             return dispatch(func, args, kwargs) if device.type == DEVICE.type else func(*args, **kwargs)
         out = func(*args, **kwargs)
-        operator = Operator.known.get(func) or _known(func)
-        host = state.card.host
-        if operator.is_view:
-            self.owed_ns += host.view_ns
-        else:
-            self.owed_ns += host.op_ns + (0 if operator.is_empty else operator_ns(operator.name, args, kwargs, out, host))
+        operator, host = Operator.known.get(func) or _known(func), state.card.host
+        self.owed_ns += cost_ns(operator, host)
+        if not operator.is_view and not operator.is_empty:
+            self.owed_ns += operator_ns(operator.name, args, kwargs, out, host)
         return out
 
 

@@ -241,13 +241,15 @@ def fit(hosts: dict[str, Trace]) -> dict:
         costs = costs_of(trace)
         if costs:
             found[name] = {**costs, **python_costs(resnet_gaps_us(trace), calls)}
-    shared = {name: round(statistics.median(each[name] for each in found.values() if name in each))
-              for name in sorted({name for each in found.values() for name in each})}
-    binding_ns = shared.pop("binding_ns")
-    # From Python there is a binding around the operator. The backward pass has none.
-    for name in ("op_ns", "library_op_ns", "view_ns"):
-        shared[name] += binding_ns
-    return {"shared": shared, "cards": {}, "binding_ns": binding_ns,
+    def middle(*names: str, and_more: float = 0) -> float:
+        return statistics.median(each[name] + (and_more if not name.startswith("backward") else 0)
+                                 for each in found.values() for name in names if name in each)
+
+    binding_ns = middle("binding_ns")
+    # From Python there is a binding around each operator; in a backward pass there is the engine instead.
+    shared = {name: round(middle(name, f"backward_{name}", and_more=binding_ns)) for name in ("op_ns", "library_op_ns", "view_ns")}
+    shared |= {name: round(middle(name)) for name in ("launch_ns", "sync_ns", "python_call_ns")}
+    return {"shared": shared, "cards": {},
             "hosts": {name: {key: round(value) for key, value in each.items()} for name, each in found.items()}}
 
 

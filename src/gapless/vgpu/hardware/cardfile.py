@@ -44,8 +44,7 @@ _NUMBERS = {
 _PEAK = (1e9, 1e18)
 _SHARE = (1e-3, 2.0)  # above 1 where caches serve what the model takes for memory
 _START_NS = (0, 10**7)
-_HOST_TIMES = ("op_ns", "library_op_ns", "view_ns", "backward_op_ns", "backward_library_op_ns", "backward_view_ns", "launch_ns",
-               "sync_ns")
+_HOST_TIMES = ("op_ns", "library_op_ns", "view_ns", "launch_ns", "sync_ns")
 _HOST = {
     **dict.fromkeys(_HOST_TIMES, (1, 10**7)), "python_call_ns": (0, 10**7), "queue_length": (1, 10**6),
     "pinned_share": (1e-3, 1.0), "pageable_share": (1e-3, 1.0), "cores": (1, 1024), "core_flops": (1e6, 1e14),

@@ -53,10 +53,10 @@ class Host:
 
     From traces of real hosts (:mod:`gapless.fidelity.fit.host`): ``op_ns``: binding, dispatcher, autograd and ATen for one
     operator, without Python's own work and without the launch; ``library_op_ns``: for one that finds its kernel through
-    cuBLAS or cuDNN; ``view_ns``: for one that only makes a view; ``backward_…``: the same in a backward pass, where C++ calls C++;
-    ``launch_ns``: one runtime call that puts a kernel or a copy in the queue; ``sync_ns``: returning from a wait;
-    ``python_call_ns``: one call of a Python function, with all that it does itself. The profiler's own part was in these
-    traces, so the first are upper bounds.
+    cuBLAS or cuDNN; ``view_ns``: for one that only makes a view; ``launch_ns``: one runtime call that puts a kernel or a
+    copy in the queue; ``sync_ns``: returning from a wait; ``python_call_ns``: one call of a Python function, with all that
+    it does itself. Those of a backward pass take as long: no Python, but the engine between them. The profiler's own part is
+    in these traces, so all are upper bounds.
 
     Assumptions: ``queue_length``: kernels that may wait in the launch queue before a launch blocks; the ``…_share`` are the
     parts of the slot's rate that a copy from pinned and from pageable memory reaches; ``cores`` that serve one GPU, each
@@ -67,9 +67,6 @@ class Host:
     op_ns: int = _HOST["op_ns"]
     view_ns: int = _HOST["view_ns"]
     library_op_ns: int = _HOST["library_op_ns"]
-    backward_op_ns: int = _HOST["backward_op_ns"]
-    backward_library_op_ns: int = _HOST["backward_library_op_ns"]
-    backward_view_ns: int = _HOST["backward_view_ns"]
     launch_ns: int = _HOST["launch_ns"]
     sync_ns: int = _HOST["sync_ns"]
     python_call_ns: int = _HOST["python_call_ns"]
