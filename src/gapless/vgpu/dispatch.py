@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from threading import get_ident
 
@@ -18,6 +19,7 @@ from . import (
     random_numbers,
     shapes,
 )
+from .eager import eager
 from .hardware import costs, geometry, syncs
 from .hardware.memory import OutOfMemory
 from .hardware.specs import Host
@@ -97,17 +99,32 @@ def dispatch(func, args, kwargs):
         return func.decompose(*args, **kwargs)
     if operator.is_custom:
         return custom_operators.run(func, args, kwargs)
+    return _dispatch(operator, args, kwargs) if state.counting is None else aside(_dispatch, operator, args, kwargs)
+
+
+def aside(function, *args, **kwargs):
+    """Call ``function``, which does the device's work: what Python it calls is on no clock (:mod:`.host_clock`)."""
     counting = state.counting
     if counting is None or counting.thread != get_ident():
-        return _dispatch(operator, args, kwargs)
-    # What runs from here to the end is ours, and PyTorch's own Python in its place of C++.
+        return function(*args, **kwargs)
     state.counting = None
     counting.pause()
     try:
-        return _dispatch(operator, args, kwargs)
+        return function(*args, **kwargs)
     finally:
         counting.resume()
         state.counting = counting
+
+
+def of_the_device(function):
+    """Decorator: calls of the function go :func:`aside`."""
+
+    @functools.wraps(function)
+    @eager
+    def call(*args, **kwargs):
+        return aside(function, *args, **kwargs)
+
+    return call
 
 
 def _dispatch(operator: Operator, args, kwargs):

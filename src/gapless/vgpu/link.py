@@ -168,6 +168,10 @@ class Link:
 
     def _arrive(self, message: dict, blob: bytes) -> None:
         """Copies whose end the clock over there has passed."""
+        with torch._C._DisableTorchDispatch():  # they are nobody's operators
+            self._take_in(message, blob)
+
+    def _take_in(self, message: dict, blob: bytes) -> None:
         for number, content in message.get("arrived", ()):
             host, checksum = self._under_way.pop(number)
             if content is not None:
@@ -328,6 +332,7 @@ class RemoteTimeline:
     the device's module ask of a :class:`gapless.vgpu.Timeline`."""
 
     recording = None
+    in_operator = False
     DEFAULT_STREAM = 7
 
     def __init__(self, link: Link):
