@@ -58,7 +58,8 @@ def algorithm(kernels: str) -> tuple[str, str]:
 
 def fit(rows: Sequence[Operator], leave_out: str | None = None) -> dict:
     """The constants: ``shared``, each card's own under ``cards``, and under ``hosts``, by card, the measuring host's gap
-    (ms) before the first row and by how much it grew until the last. ``leave_out``: a card whose rows are not used."""
+    (ms) before the first row and by how much it grew until the last of so many ``rows``. ``leave_out``: a card whose
+    rows are not used."""
     from scipy.optimize import least_squares
 
     table = _Table([row for row in rows if row.op == "conv" and row.card != leave_out])
@@ -78,29 +79,41 @@ def fit(rows: Sequence[Operator], leave_out: str | None = None) -> dict:
     own = {convolutions.architecture(CARDS[card]): float(value) for card, value in zip(table.cards, math)}
     shared = {**ASSUMED, **shared, "start_s": START_S, "math": float(np.exp(np.mean(np.log(math)))), **own}
     return {"shared": {name: _rounded(value) for name, value in sorted(shared.items())}, "cards": {},
-            "hosts": {card: {"gap_ms": _rounded(first), "drift_ms": _rounded(more)}
-                      for card, first, more in zip(table.cards, gap, drift)}}
+            "hosts": {card: {"gap_ms": _rounded(first), "drift_ms": _rounded(more), "rows": int((table.card == index).sum())}
+                      for index, (card, first, more) in enumerate(zip(table.cards, gap, drift))}}
+
+
+def predicted_ms(rows: Sequence[Operator], constants: dict) -> np.ndarray:
+    """What a pair of CUDA events around each row would show: its kernels, and the host's gap where ``constants`` has it."""
+    found = np.empty(len(rows))
+    for card in {row.card for row in rows}:
+        places = [place for place, row in enumerate(rows) if row.card == card]
+        own = {**constants["shared"], **constants["cards"].get(card, {})}
+        kernels = [_best(rows[place], own).seconds * 1e3 for place in places]
+        measured = np.array([rows[place].ms for place in places])
+        found[places] = kernels + host_gap_ms(measured, np.array(kernels), constants["hosts"].get(card))
+    return found
+
+
+def _best(row: Operator, constants: dict) -> convolutions.Algorithm:
+    return min(convolutions.algorithms(problem(row), CARDS[row.card], constants), key=lambda one: one.seconds)
 
 
 def errors(rows: Sequence[Operator], constants: dict) -> list[dict]:
     """By card and by the algorithm that ran: rows, mean |error|, mean error, and how often the model names that algorithm.
     ``constants``: what :func:`fit` gave. A card without a host's gap there gets one from its own rows, by least squares."""
-    found = []
     rows = [row for row in rows if row.op == "conv"]
+    error = predicted_ms(rows, constants) / [row.ms for row in rows] - 1
+    ran = [algorithm(row.kernels)[0] for row in rows]
+    named = np.array([_best(row, {**constants["shared"], **constants["cards"].get(row.card, {})}).name == name
+                      for row, name in zip(rows, ran)])
+    found = []
     for card in dict.fromkeys(row.card for row in rows):
-        of_card = [row for row in rows if row.card == card]
-        ran = [algorithm(row.kernels)[0] for row in of_card]
-        own = {**constants["shared"], **constants["cards"].get(card, {})}
-        best = [min(convolutions.algorithms(problem(row), CARDS[card], own), key=lambda a: a.seconds) for row in of_card]
-        seconds = np.array([one.seconds for one in best])
-        measured = np.array([row.ms for row in of_card])
-        predicted = seconds * 1e3 + host_gap_ms(measured, seconds * 1e3, constants["hosts"].get(card))
-        error = predicted / measured - 1
         for name in ("all", *sorted(set(ran))):
-            chosen = np.array([name in ("all", kind) for kind in ran])
-            found.append({"card": card, "algorithm": name, "rows": int(chosen.sum()),
-                          "mean_abs_error": float(np.abs(error[chosen]).mean()), "mean_error": float(error[chosen].mean()),
-                          "named": float(np.mean([one.name == kind for one, kind, here in zip(best, ran, chosen) if here]))})
+            of = np.array([row.card == card and name in ("all", kind) for row, kind in zip(rows, ran)])
+            if of.any():
+                found.append({"card": card, "algorithm": name, "rows": int(of.sum()), "named": float(named[of].mean()),
+                              "mean_abs_error": float(np.abs(error[of]).mean()), "mean_error": float(error[of].mean())})
     return found
 
 

@@ -100,10 +100,13 @@ class Steps:
             counted.asked.clear()
             step()
             total_ns = vgpu.timeline().current.ready_ns
-        ours = Counter({(problem, dtype): count for (problem, dtype), count in counted.asked.items()
-                        if isinstance(problem, feature_maps.Traffic)
-                        or isinstance(problem, _OURS) and tensor_cores.has(card, dtype)})
-        return ours, total_ns - sum(count * counted[key][0] for key, count in ours.items())
+        ours, ours_ns = Counter(), 0
+        for key, count in counted.asked.items():
+            problem, _, dtype = key if isinstance(key, tuple) else (None, "", "")
+            if isinstance(problem, feature_maps.Traffic) or isinstance(problem, _OURS) and tensor_cores.has(card, dtype):
+                ours[problem, dtype] += count
+                ours_ns += count * counted[key][0]
+        return ours, total_ns - ours_ns
 
     def kernel_s(self, known: dict, own: dict) -> np.ndarray:
         """Seconds of each kernel with the constants ``known``, and those of each card in ``own``."""

@@ -11,10 +11,13 @@ import functools
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from .fitted import constants
+
 GIB, MIB = 2**30, 2**20
 
 # Share of the memory bandwidth that a kernel of a kind reaches, and of the arithmetic peak. A kind may be followed by
-# a dtype ("matmul:bfloat16"), which then counts before the kind alone.
+# a dtype ("matmul:bfloat16"), which then counts before the kind alone. What a card file leaves out is taken from here;
+# the cards below take what was fitted (:func:`_sustained`), and from here how other kinds compare with elementwise kernels.
 MEMORY_EFFICIENCY: Mapping[str, float] = {
     "pointwise": 0.85,
     "reduction": 0.80,
@@ -29,9 +32,11 @@ MEMORY_EFFICIENCY: Mapping[str, float] = {
     "optimizer": 0.80,
     "memset": 0.90,
 }
-MATH_EFFICIENCY: Mapping[str, float] = {"convolution": 0.55, "matmul": 0.75, "attention": 0.50}
+MATH_EFFICIENCY: Mapping[str, float] = {"convolution": 0.55, "matmul": 0.75, "attention": 0.50, "pointwise": 1.0}
 
 KERNEL_FLOOR_NS = 2_000  # no kernel is shorter
+START_NS = 2_000  # what a kernel that memory holds back takes before its first byte: see :mod:`.streaming`
+STREAMING_KINDS = ("pointwise", "reduction", "normalization", "optimizer", "memset")
 
 
 class CardError(ValueError):
@@ -42,26 +47,39 @@ class UnknownCard(CardError):
     """The name is no card that the virtual GPU knows. The message lists those it knows."""
 
 
+_HOST = constants("host")
+
+
 @dataclass(frozen=True)
 class Host:
-    """The processor that feeds the GPU. Assumptions, not measurements: round figures of the order
-    that profiles of PyTorch on server processors show, the same for all cards.
+    """The processor that feeds the GPU; the same for all cards.
 
-    ``op_ns``: Python, dispatcher and autograd for one operator; ``view_ns``: the same for one that only
-    makes a view; ``launch_ns``: one runtime call that
-    puts a kernel or a copy in the queue; ``sync_ns``: returning from a wait; ``queue_length``: kernels
-    that may wait in the launch queue before a launch blocks; the ``…_share`` are the parts of the slot's
-    rate that a copy from pinned and from pageable memory reaches. What the host computes
-    on CPU tensors takes no modelled time.
+    From traces of real hosts (:mod:`gapless.fidelity.fit.host`): ``op_ns``: binding, dispatcher, autograd and ATen for one
+    operator, without Python's own work and without the launch; ``library_op_ns``: for one that finds its kernel through
+    cuBLAS or cuDNN; ``view_ns``: for one that only makes a view; ``launch_ns``: one runtime call that puts a kernel or a
+    copy in the queue; ``sync_ns``: returning from a wait; ``python_call_ns``: one call of a Python function, with all that
+    it does itself. Those of a backward pass take as long: no Python, but the engine between them. The profiler's own part is
+    in these traces, so all are upper bounds.
+
+    Assumptions: ``queue_length``: kernels that may wait in the launch queue before a launch blocks; the ``…_share`` are the
+    parts of the slot's rate that a copy from pinned and from pageable memory reaches; ``cores`` that serve one GPU, each
+    computing ``core_flops`` a second in float32 and moving ``core_bytes_per_s``, all together no more than
+    ``memory_bytes_per_s``: those of a cloud instance with one GPU and 8 virtual cores.
     """
 
-    op_ns: int = 8_000
-    view_ns: int = 2_000
-    launch_ns: int = 4_000
-    sync_ns: int = 5_000
+    op_ns: int = _HOST["op_ns"]
+    view_ns: int = _HOST["view_ns"]
+    library_op_ns: int = _HOST["library_op_ns"]
+    launch_ns: int = _HOST["launch_ns"]
+    sync_ns: int = _HOST["sync_ns"]
+    python_call_ns: int = _HOST["python_call_ns"]
     queue_length: int = 1024
     pinned_share: float = 0.8
     pageable_share: float = 0.3
+    cores: int = 8
+    core_flops: float = 50e9
+    core_bytes_per_s: float = 10e9
+    memory_bytes_per_s: float = 60e9
 
 
 @dataclass(frozen=True)
@@ -73,7 +91,8 @@ class Card:
     ``kernel_start_ns``: what a kernel of a kind takes before it moves its first byte. ``l2_bytes``: its L2 cache.
     ``clock_hz``: the boost clock; ``power_w``: the board's limit; ``process_nm``: the process that the data sheet
     names: from these follows the clock that a card holds under load. ``fitted_as``: the card whose fitted constants
-    it takes, where not its own.
+    it takes, where not its own. ``time_factors``: kind of kernel, or kind and dtype ("matmul:bfloat16") → the time that
+    those with a model of their own (``Kernel.problem``) took here over what it says.
     """
 
     key: str
@@ -95,6 +114,7 @@ class Card:
     power_w: float = 300.0
     process_nm: int = 7
     fitted_as: str | None = None
+    time_factors: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def fit_key(self) -> str:
@@ -115,6 +135,10 @@ class Card:
         """Share of the peak of ``dtype`` that a kernel of ``kind`` reaches."""
         share = self.math_efficiency.get(f"{kind}:{dtype}", self.math_efficiency.get(kind))
         return MATH_EFFICIENCY[kind] if share is None else share
+
+    def time_factor(self, kind: str, dtype: str) -> float:
+        """What the modelled time of a kernel of ``kind`` with a problem is multiplied by."""
+        return self.time_factors.get(f"{kind}:{dtype}", self.time_factors.get(kind, 1.0))
 
     def slowed(self, factor: float, floor: float = 1.0) -> Card:
         """A card ``factor`` times as slow in arithmetic, memory and copies: so work that grows with its size takes as long
@@ -189,6 +213,23 @@ CARDS: dict[str, Card] = {
              source="NVIDIA H200 Tensor Core GPU data sheet (2024), SXM; dense is half of the sparse figures it gives"),
     )
 }
+
+
+
+def _sustained(card: Card) -> Card:
+    """``card`` with the shares of the bandwidth that were fitted to measurements (:mod:`.streaming`): its own, else those
+    of cards with memory of its kind (compute capability x.0 has HBM). GDDR memory keeps its error codes among the data,
+    which costs bandwidth; GeForce cards keep none, and are taken for as good as HBM (assumed)."""
+    found = constants("streaming", card.fit_key)
+    own = found.get("pointwise") or found["hbm" if card.compute_capability[1] == 0 or "GeForce" in card.name else "gddr"]
+    shares = {kind: own * share / MEMORY_EFFICIENCY["pointwise"] for kind, share in MEMORY_EFFICIENCY.items()}
+    for kind in ("reduction", "normalization"):
+        shares[kind] = found.get(kind) or own * found[f"{kind}_ratio"]
+    return replace(card, memory_efficiency={kind: round(share, 4) for kind, share in shares.items()},
+                   kernel_start_ns=dict.fromkeys(STREAMING_KINDS, START_NS))
+
+
+CARDS = {key: _sustained(card) for key, card in CARDS.items()}
 
 DEFAULT_CARD = "a10g"
 
