@@ -3,7 +3,7 @@
 A kernel computes or waits for memory, and the two overlap in part: its time is the root of the sum of their squares.
 
 - Arithmetic: FLOPs at the tensor cores' dense peak, with channels padded to the 8 that they take, times a share of the
-  peak for each kind of kernel. A share may exceed 1: cards clock above the data sheet's boost. Tiles that stand out over
+  peak for each kind of kernel. A share may exceed 1: GeForce cards clock above the data sheet's boost. Tiles that stand out over
   the edge of a small matrix, and filling and emptying the pipeline around a short sum, cost ``1 + constant ÷ size`` each.
   What has fewer tiles than the card has SMs leaves the others idle; deep sums are split among them.
 - Memory: everything once, at a share of the bandwidth.
@@ -35,7 +35,8 @@ PADDING = 8  # channels and depths are padded to it
 SMALL_TILE = 64  # the side of the smallest tile
 SPLIT_DEPTH = 256  # no part of a split sum is shorter
 FAST_GROUPS = 32
-TENSOR_JOULES = 1 / 7  # energy of a FLOP on tensor cores, of a float32 one's: an assumption
+TENSOR_JOULES = 1 / 6  # energy of a FLOP on tensor cores, of a float32 one's: an assumption
+GEFORCE_CLOCK = 1.12  # GeForce cards clock so far above the data sheet's boost, others do not: an assumption
 
 
 class Work(NamedTuple):
@@ -74,7 +75,8 @@ def sustained_share(card: Card, known: dict) -> float:
     power = card.power_w - constants("products")["idle_w_per_sm"] * card.sm_count
     joules = constants("products")["joules_per_flop_nm"] * TENSOR_JOULES * card.process_nm
     nominal = card.peak_flops["float16"] * products.nominal_flops(card) / card.peak_flops["float32"]
-    return (known["fed"] ** -8 + (power / joules / nominal) ** -8) ** (-1 / 8)
+    fed = known["fed"] if "GeForce" in card.name else known["fed"] / GEFORCE_CLOCK
+    return (fed**-8 + (power / joules / nominal) ** -8) ** (-1 / 8)
 
 
 def _found(work: Work, card: Card, dtype: str) -> tuple[float, float]:
