@@ -10,11 +10,11 @@ import torch.nn.functional as F
 
 from .. import vgpu
 from ..vgpu.hardware.specs import Host
-from . import measured
+from . import hosts
 from .measured import Operator
 
 # A host that costs nothing: what is left on the stream are the kernels.
-_NO_HOST = Host(op_ns=0, view_ns=0, launch_ns=0, sync_ns=0)
+_NO_HOST = Host(**{field.name: 0 for field in dataclasses.fields(Host) if field.name.endswith("_ns")})
 
 Call = Callable[[], object]
 
@@ -69,12 +69,12 @@ PROGRAMS: dict[str, Callable[..., Call]] = {
 
 
 def operator_ms(rows: Iterable[Operator]) -> Iterator[float]:
-    """Of each row, in their order, what a pair of CUDA events around it would show (ms): its kernels, after the gap that the
-    measuring host leaves between them."""
+    """Of each row, in their order, what a pair of CUDA events around it would show (ms): its kernels, and the measuring
+    host's part."""
     rows = list(rows)
-    gaps_ms = measured.gaps_ms()
+    found = hosts.shipped()
     for row, kernels_ms in zip(rows, kernel_ms(rows)):
-        yield kernels_ms + gaps_ms.get(row.device, 0.0)
+        yield hosts.measured_s(found, row.device, row.op, kernels_ms / 1e3) * 1e3
 
 
 def kernel_ms(rows: Iterable[Operator]) -> Iterator[float]:
