@@ -4,17 +4,20 @@ cuDNN holds several algorithms and takes the fastest that applies: with ``cudnn.
 the one its heuristic thinks fastest, which is near it; the model takes the minimum for both. Each algorithm is a sum of
 terms, each the seconds of some work at the data sheet's rates; a fitted constant says how many times as long it takes:
 
-- implicit GEMM (precomputed offsets): the result in tiles of positions × channels, in waves over the SMs; deep sums amortise
-  what a tile costs to fill. A weight gradient splits its long sum until every SM works.
+- implicit GEMM (precomputed offsets): the result in tiles of positions × channels, in waves over the SMs. The last block of
+  an SM has no other to hide its loads behind: a latency for each term of its sum. A weight gradient splits its long sum
+  until every SM works.
 - fused Winograd F(2×2, 3×3): a block makes 32 tiles × 32 channels by 16 products, so an image is padded to 8×16 (or, from
   Ampere, four images to 8×4): the ``tile148`` and ``tile442`` of the kernels' names.
 - non-fused Winograd F(4×4, 3×3) and F(5×5, 5×5): data, filter and result transformed through memory, 36 or 81 products.
 - FFT on tiles of 16×16 or 32×32: the same with complex products for each frequency.
 - depthwise: ATen's own kernels (cuda/DepthwiseConv2d.cu), two loads for each multiply-add.
 
-Tiles and kernels are those named in measured runs of cuDNN 8.9 (:mod:`gapless.fidelity.fit.convolutions`), which are
-forward, 3×3, stride 1, padding 1. All else follows from the same terms and is assumed: other windows and strides, gradients,
-groups, depthwise. Winograd: Lavin and Gray, *Fast Algorithms for Convolutional Neural Networks*, 2016.
+Arithmetic is slower than the peak by the clock that the card sustains, as :mod:`.products` has it, and by a constant of the
+architecture. Tiles and kernels are those named in measured runs of cuDNN 8.9 (:mod:`gapless.fidelity.fit.convolutions`),
+which are forward, 3×3, stride 1, padding 1. All else follows from the same terms and is assumed: other windows and strides,
+gradients, groups, depthwise, and that the memory format changes nothing. Winograd: Lavin and Gray, *Fast Algorithms for
+Convolutional Neural Networks*, 2016.
 """
 
 from __future__ import annotations
