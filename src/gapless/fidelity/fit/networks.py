@@ -8,6 +8,7 @@ log(predicted ÷ measured) over the steps, large deviations counted linearly. Sh
 
 from __future__ import annotations
 
+import dataclasses
 import random
 from collections import Counter, defaultdict
 from collections.abc import Sequence
@@ -55,7 +56,7 @@ START = {
        for where in ("nhwc", "nchw", "aten")},
 }
 _OURS = (tensor_cores.Product, tensor_cores.Attention, tensor_cores.Pass)
-_NO_HOST = Host(op_ns=0, view_ns=0, launch_ns=0, sync_ns=0)
+_NO_HOST = Host(**{field.name: 0 for field in dataclasses.fields(Host) if field.name.endswith("_ns")})
 
 
 class _Counted(dict):
