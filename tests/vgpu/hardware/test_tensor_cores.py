@@ -28,8 +28,7 @@ def test_more_work_never_takes_less_time():
     for sizes in ((64, 64, 64), (1000, 1000, 1000), (4096, 768, 3072), (8192, 64, 64)):
         for place in range(3):
             more = [2 * size if i == place else size for i, size in enumerate(sizes)]
-            # Where SMs were idle, twice as many tiles take no longer, and less of them stands out.
-            assert seconds(Product(1, *more)) >= seconds(Product(1, *sizes)) * 0.95
+            assert seconds(Product(1, *more)) >= seconds(Product(1, *sizes)) * 0.999
 
 
 @pytest.mark.parametrize("sizes", [(1, 1, 1), (7, 13, 3), (1, 50_000, 17)])

@@ -135,7 +135,8 @@ def _grouped(kernels: dict) -> dict:
         edges, layout = (tuple((named[0][0], np.array([size for _, size in named], float))
                                for named in zip(*(getattr(work, part) for work in works))) for part in ("edges", "layout"))
         found[key] = np.array(places), works[0]._replace(
-            flops=np.array([work.flops for work in works]), bytes=np.array([work.bytes for work in works], float),
+            flops=np.array([work.flops for work in works]), least_flops=np.array([work.least_flops for work in works]),
+            bytes=np.array([work.bytes for work in works], float),
             edges=edges, layout=layout)
     return found
 
