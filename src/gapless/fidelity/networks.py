@@ -90,10 +90,24 @@ class Maker:
             raise ImportError("measured networks need timm: pip install 'gapless[validation]'") from error
         self._timm = timm
         self._made: tuple | None = None
+        self._known: dict[str, bool] = {}
 
     def has(self, name: str) -> bool:
         """Whether the installed timm has a network of that name."""
-        return self._timm.is_model(name)
+        if name not in self._known:
+            self._known[name] = self._timm.is_model(name) and self._makes(name)
+        return self._known[name]
+
+    def _makes(self, name: str) -> bool:
+        if name in self._timm.list_models():
+            return True
+        try:  # an old name may stand for weights that are gone
+            with torch.device("meta"), warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                self._timm.create_model(name)
+        except RuntimeError:
+            return False
+        return True
 
     def step(self, row: Network, device: torch.device):
         """A function that takes the step of ``row`` on ``device``, inside :func:`as_measured`."""

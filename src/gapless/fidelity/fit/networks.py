@@ -27,9 +27,9 @@ MODEL = "tensor_cores"
 SOURCE = "timm's published benchmarks (Apache-2.0), records/measured/timm.csv: uncompiled, float16 under autocast"
 ROWS = Network
 
-SAMPLE = 800  # rows that the search uses
+SAMPLE = 1500  # rows that the search uses
 STEEPNESS = 0.08  # of the loss: a relative error above it counts about in proportion, not squared
-PRIOR = 0.03  # weight of the logarithm of each constant over its start
+PRIOR = 0.1  # weight of the logarithm of each constant over its start
 MOST_MEMORY, WIDEST = 0.95, 20.0  # the largest share of the bandwidth; how far from its start a constant may go
 MOST_CLOCK = 1.05  # a card's own factor on shares of bandwidth or peak
 FIXED = {"bandwidth": 1.0}
