@@ -86,8 +86,8 @@ def test_a_gpu_without_a_data_sheet_gets_the_best_rates_as_its_peaks(exact):
     unknown = {**exact, "gpu": {**GPU, "name": "NVIDIA GeForce RTX 5090"}}
     card = fit(unknown)
     assert card.name == "NVIDIA GeForce RTX 5090" and "best rates measured" in card.source
-    # Products follow shared constants there, and one factor: nearly right.
-    assert max(found["median_error"] for found in errors(card, unknown).values()) < 0.03
+    # Products and rows follow shared constants there, and one factor: nearly right.
+    assert max(found["median_error"] for found in errors(card, unknown).values()) < 0.06
 
 
 @pytest.mark.parametrize("damage, told", [

@@ -36,8 +36,10 @@ def test_convolutions_are_predicted_without_tf32_and_the_switch_is_put_back():
     assert ms > 2 * 32 * 28 * 28 * 256 * 256 * 9 / 19.5e12 * 1e3 / 4.1
 
 
-def test_the_hosts_gap_is_added(monkeypatch):
-    monkeypatch.setattr(predict.measured, "gaps_ms", lambda: {"Tesla T4": 0.025})
-    known, unknown = (Operator("t4", device, "add", (100, 100), 1.0) for device in ("Tesla T4", "t4"))
+def test_the_hosts_part_is_added(monkeypatch):
+    monkeypatch.setattr(predict.hosts, "shipped", lambda: {"Tesla T4": {"share": 0.5, "floor_us": {"add": 50.0}}})
+    known, unknown = (Operator("t4", device, "add", (4000, 4000), 1.0) for device in ("Tesla T4", "t4"))
     with_gap, without = predict.operator_ms([known, unknown])
     assert with_gap == pytest.approx(without + 0.025)
+    small, = predict.operator_ms([Operator("t4", "Tesla T4", "add", (10, 10), 1.0)])
+    assert small == pytest.approx(0.05)

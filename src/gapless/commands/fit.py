@@ -44,5 +44,9 @@ def run(arguments) -> int:
         command = ["gapless", "fit", name, *(["--measured", *arguments.measured] if arguments.measured else [])]
         out = Path(arguments.out) if arguments.out else fitted.FOLDER / f"{module.MODEL}.json"
         write_json(out, {"source": module.SOURCE, "command": shlex.join(command), **found})
+        if not arguments.out:
+            for path, value in getattr(module, "beside", lambda rows: {})(
+                    [row for row in rows if isinstance(row, module.ROWS)]).items():
+                write_json(path, value)
         print(f"{name}: {out}, {len(found['shared'])} shared constants, {len(found['cards'])} cards' own")
     return 0

@@ -185,15 +185,32 @@ def _fit_math(card: Card, kind: str, points: list[dict]) -> Card:
 
 
 def _fit_factors(card: Card, kind: str, points: list[dict]) -> Card:
-    """Of kernels whose time a problem tells: the median of measured over modelled time, for each dtype."""
+    """Of kernels whose time a problem tells: the median of measured over modelled time, for each dtype; where memory binds
+    them, a start and one factor."""
+    if kind in MEMORY_KINDS:
+        return _fit_start_and_factor(card, kind, points)
     factors: dict[str, list[float]] = defaultdict(list)
     for point in points:
         own = _own(point, kind)
         modelled_s, rest_s = _modelled_s(card, own), point["seconds"] - _others_s(card, point, kind)
         if rest_s > 0 and modelled_s > 2 * len(own) * card.kernel_floor_ns / 1e9:
-            factors[f"{kind}:{own[0]['dtype']}" if kind in MATH_KINDS else kind].append(rest_s / modelled_s)
+            factors[f"{kind}:{own[0]['dtype']}"].append(rest_s / modelled_s)
     found = {name: statistics.median(ratios) for name, ratios in factors.items()}
     return dataclasses.replace(card, time_factors={**card.time_factors, **found})
+
+
+def _fit_start_and_factor(card: Card, kind: str, points: list[dict]) -> Card:
+    rows = []
+    for point in points:
+        own = [experiments.kernel_from_json(kernel) for kernel in _own(point, kind)]
+        rest_s = point["seconds"] - _others_s(card, point, kind)
+        if rest_s > 1.05 * len(own) * card.kernel_floor_ns / 1e9:
+            rows.append((len(own), sum(kernel.problem.start_and_busy_s(card, kernel.dtype)[1] for kernel in own), rest_s))
+    if len(rows) < 2:
+        return card
+    start_s, factor = least_relative(rows)
+    return dataclasses.replace(_with(card, kind, start_s),
+                               time_factors={**card.time_factors, **({kind: factor} if factor else {})})
 
 
 def _with(card: Card, kind: str, start_s: float, memory: float | None = None) -> Card:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import csv
 import gzip
 import io
-import json
 import math
 import re
 import zlib
@@ -122,16 +121,6 @@ def shipped() -> list[Path]:
     if not found:
         raise MeasuredError(f"there are no measured times in {FOLDER}, which only a clone of the repository has: name one")
     return found
-
-
-def gaps_ms() -> dict[str, float]:
-    """Of each device: how long (ms) its measuring host left between a pair of CUDA events besides the kernels, as fitted to
-    what was measured there."""
-    try:
-        found = json.loads((FOLDER / "hosts.json").read_text(encoding="utf-8"))
-    except OSError:
-        return {}
-    return {device: gap_us / 1e3 for device, gap_us in found["gap_us"].items()}
 
 
 # -- one row ----------------------------------------------------------------------------------------
