@@ -21,7 +21,7 @@ try:
     from .learner.notebook import Notebook
     from .learner.progress import progress
     from .measure import profiler
-    from .measure.device import UnknownDevice, clock_ms, device, device_name, synchronize
+    from .measure.device import UnknownDevice, clock_ms, device, device_name, host_work, synchronize
     from .measure.no_syncs import SyncError, no_syncs
     from .measure.profile import StepTime, profile, time_step
 
@@ -40,6 +40,6 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Notebook", "StepReport", "StepTime", "Sync", "SyncError", "Trace", "TraceError", "UnknownDevice", "before_after",
-    "clock_ms", "device", "device_name", "explore", "no_syncs", "profile", "profiler", "progress", "read_traces",
+    "clock_ms", "device", "device_name", "explore", "host_work", "no_syncs", "profile", "profiler", "progress", "read_traces",
     "synchronize", "time_step", "vgpu", "views",
 ]

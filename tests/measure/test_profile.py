@@ -50,7 +50,7 @@ def test_each_step_is_a_block_and_they_follow_one_another(trace):
     steps = [e for e in of(trace, "user_annotation") if e["name"].startswith("ProfilerStep#")]
     assert [e["name"] for e in steps] == ["ProfilerStep#0", "ProfilerStep#1", "ProfilerStep#2"]
     for first, second in zip(steps, steps[1:]):
-        assert first["ts"] + first["dur"] == pytest.approx(second["ts"])
+        assert first["ts"] + first["dur"] < second["ts"] < first["ts"] + first["dur"] + 50  # Python's own work
     assert len({round(e["dur"], 3) for e in steps}) == 1
 
 
@@ -330,9 +330,10 @@ def test_the_virtual_stopwatch_is_exact(device):
     kernel_ns = round(2 * 4 * 16e6 / (600e9 * 0.85) * 1e9)
     found = time_step(lambda: x.exp_(), steps=10, device=device)
     # The first kernel starts when the host has launched it, and the last wait has a return.
-    total_ns = host.op_ns + host.launch_ns + 10 * kernel_ns + host.sync_ns
+    first_ns = host.python_call_ns + host.op_ns + host.launch_ns  # the function is a call
+    total_ns = first_ns + 10 * kernel_ns + host.sync_ns
     true_ms = total_ns / 1e6 / 10
-    assert found == StepTime(host_ms=(host.op_ns + host.launch_ns) / 1e6, true_ms=true_ms, samples_ms=(true_ms,),
+    assert found == StepTime(host_ms=first_ns / 1e6, true_ms=true_ms, samples_ms=(true_ms,),
                              simulated=True, device_name="NVIDIA A10G")
 
 

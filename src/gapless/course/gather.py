@@ -336,7 +336,9 @@ def _try(exercise: Exercise, stage, plan: Plan, device: torch.device, answers: l
 
             def finish(case: Case, given: Given, notes: list[Note], call) -> None:
                 try:
-                    answers.append(_read(exercise, case, given, call.finish(), notes, None, device))
+                    result = call.finish()
+                    with vgpu.host_clock.uncounted():
+                        answers.append(_read(exercise, case, given, result, notes, None, device))
                 except Unusable as error:
                     answers.append(_raised(exercise, case, error))
 

@@ -57,7 +57,27 @@ def device_name(device: torch.device) -> str:
 def clock_ms(device: torch.device) -> float:
     """The host's clock in milliseconds: a real one, or the modelled host's on the virtual GPU. Reading it waits for
     nothing."""
-    return vgpu.timeline().host_ns / 1e6 if device.type == "vgpu" else time.perf_counter_ns() / 1e6
+    if device.type == "vgpu":
+        vgpu.timeline().catch_up()
+        return vgpu.timeline().host_ns / 1e6
+    return time.perf_counter_ns() / 1e6
+
+
+def host_work(ms: float, device: torch.device | None = None) -> None:
+    """The host works for ``ms``: stands for work of its own (decoding, augmentation, logging) in a program that is measured.
+
+    On the virtual GPU (``vgpu``; None: the course's device) exactly that passes on the modelled host's clock and no time
+    here; elsewhere this computes until so much real time has passed. Raises ValueError unless 0 ≤ ``ms`` < 10⁷.
+    """
+    if isinstance(ms, bool) or not isinstance(ms, (int, float)) or not 0 <= ms < 1e7:
+        raise ValueError(f"host_work takes milliseconds, at least 0 and less than 10,000,000, not {ms!r}")
+    if (device or globals()["device"]()).type == "vgpu":
+        vgpu.timeline().catch_up()
+        vgpu.timeline().host_work(round(ms * 1e6))
+        return
+    until = time.perf_counter_ns() + round(ms * 1e6)
+    while time.perf_counter_ns() < until:
+        pass
 
 
 def stay_busy(device: torch.device, ms: float) -> None:

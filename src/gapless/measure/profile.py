@@ -129,13 +129,15 @@ def time_step(step: Callable[[], object], *, warmup: int = 3, steps: int = 20, b
 def _clock_ms(device: torch.device, step, count: int, wait: bool) -> float:
     # Whole nanoseconds, so that a simulated time does not depend on when it began.
     now = time.perf_counter_ns if device.type != "vgpu" else _virtual_now_ns
-    start = now()
-    for _ in range(count):
-        step()
-    if wait:
-        synchronize(device)
-    return (now() - start) / 1e6
+    with vgpu.host_clock.counting() if device.type == "vgpu" else nullcontext():
+        start = now()
+        for _ in range(count):
+            step()
+        if wait:
+            synchronize(device)
+        return (now() - start) / 1e6
 
 
 def _virtual_now_ns() -> int:
+    vgpu.timeline().catch_up()
     return vgpu.timeline().host_ns

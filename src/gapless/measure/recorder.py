@@ -7,7 +7,7 @@ import torch
 
 from .. import vgpu
 from ..evidence.trace import Trace
-from ..vgpu import kineto
+from ..vgpu import host_clock, kineto
 
 HOST_EVENTS = frozenset({"cpu_op", "user_annotation", "python_function"})
 DEVICE_EVENTS = frozenset({"cuda_runtime", "kernel", "gpu_memcpy", "gpu_memset"})
@@ -49,10 +49,15 @@ class Recorder:
             self._card_memory.on_change = self._changed
         self._blocks = _Blocks(self._timeline)
         self._blocks.attach()
+        host_clock.clock().begin()
 
     def stop(self) -> tuple[vgpu.Recording, vgpu.Card]:
         """Wait for the device, as PyTorch's profiler does, and record no more. What it returns is for :func:`as_trace`."""
         timeline, recording = self._timeline, self._recording
+        if self._blocks is not None:
+            self._blocks.detach()
+            self._blocks = None
+            host_clock.clock().end()
         locate = timeline.locate
         try:
             timeline.host_work(2_000)  # the closing wait belongs to no step, and to no line of the user's
@@ -61,9 +66,6 @@ class Recorder:
         finally:
             timeline.locate = locate
             timeline.recording = self._card_memory.on_change = self._recording = None
-            if self._blocks is not None:
-                self._blocks.detach()
-                self._blocks = None
         recording.records = [record for record in recording.records if record.category not in self._dropped]
         return recording, timeline.card
 
@@ -120,6 +122,7 @@ class _Blocks:
         timeline, this = self.timeline, self
 
         def __enter__(block):
+            timeline.catch_up()
             block._vgpu_start = this, timeline.host_ns
             return enter(block)
 

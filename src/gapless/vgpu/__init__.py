@@ -13,6 +13,7 @@ operator is called; those of a copy to the host that does not block are there wh
 on CUDA. Memory that two streams use with nothing between them is a :class:`RaceWarning`, or what :func:`races` says.
 """
 
+from . import host_clock  # noqa: F401  vgpu.host_clock
 from .backend import enable
 from .hardware.cardfile import find_card
 from .hardware.costs import default_precision

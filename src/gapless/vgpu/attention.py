@@ -13,7 +13,7 @@ import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from . import autocast
-from .dispatch import COMPOSITE_HANDLED, begin, handles, launch_all, used
+from .dispatch import COMPOSITE_HANDLED, begin, handles, launch_all, of_the_device, used
 from .eager import eager
 from .hardware import costs
 from .hardware.costs import Kernel
@@ -53,10 +53,10 @@ class _Attention(torch.autograd.Function):
     def forward(ctx, query, key, value, mask, dropout, causal, scale, grouped):
         ctx.set_materialize_grads(False)
         wanted = ctx.needs_input_grad[:3]
-        leaves = [t.inner.detach().requires_grad_(want) for t, want in zip((query, key, value), wanted)]
         inner_mask = None if mask is None else mask.inner
         begin("aten::_scaled_dot_product_attention")
         try:
+            leaves = [t.inner.detach().requires_grad_(want) for t, want in zip((query, key, value), wanted)]
             # The program's choice of kernels (``sdpa_kernel``) is for the card: the CPU has not all of them.
             with torch.set_grad_enabled(any(wanted)), sdpa_kernel([SDPBackend.FLASH_ATTENTION, SDPBackend.MATH]):
                 inner = _func(*leaves, inner_mask, dropout, causal, scale=scale, enable_gqa=grouped)
@@ -75,6 +75,7 @@ class _Attention(torch.autograd.Function):
     @staticmethod
     @eager
     @torch.autograd.function.once_differentiable
+    @of_the_device
     def backward(ctx, grad):
         if grad is None:
             return (None,) * 8
@@ -109,6 +110,7 @@ def _fused(query, key, value, mask) -> bool:
                      and query.shape[1] == key.shape[1])
 
 
+@of_the_device
 @eager
 def attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, *, scale=None, enable_gqa=False):
     """The operator, fused or taken apart."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from .dispatch import COMPOSITE_HANDLED, handles
+from .dispatch import COMPOSITE_HANDLED, handles, of_the_device
 from .eager import eager
 from .tensor import VirtualTensor
 
@@ -14,6 +14,7 @@ _tensors = torch.ops.aten.ctc_loss.Tensor
 COMPOSITE_HANDLED.add("ctc_loss")
 
 
+@of_the_device
 @eager
 def _ctc_loss(log_probs, targets, input_lengths, target_lengths, *rest, **options):
     if not isinstance(log_probs, VirtualTensor):  # a tensor of torch.compile

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import re
+from threading import get_ident
 
 import torch
 
@@ -17,8 +19,10 @@ from . import (
     random_numbers,
     shapes,
 )
+from .eager import eager
 from .hardware import costs, geometry, syncs
 from .hardware.memory import OutOfMemory
+from .hardware.specs import Host
 from .state import state
 from .tensor import DEVICE, VirtualTensor, wrap
 
@@ -43,12 +47,19 @@ def handles(*names: str):
 # Operators that make a view though their schema does not say so, lest autograd take it for one.
 _HIDDEN_VIEWS = ("_unsafe_view", "unsafe_split", "unsafe_split_with_sizes", "lift", "lift_fresh")
 
+# Operators that find their kernel through cuBLAS or cuDNN, which takes the host longer.
+LIBRARY_OPERATORS = frozenset({
+    "mm", "addmm", "bmm", "baddbmm", "addbmm", "addmv", "mv", "dot", "_addmm_activation", "convolution", "convolution_backward",
+    "_convolution", "cudnn_convolution", "convolution_overrideable", "native_batch_norm", "native_batch_norm_backward",
+    "cudnn_batch_norm", "cudnn_batch_norm_backward",
+})
+
 
 class Operator:
     """What dispatch needs to know of an ``OpOverload``, worked out once."""
 
     __slots__ = ("func", "name", "full_name", "is_view", "mutates", "reshapes", "handler", "multi_tensor", "composite",
-                 "is_custom", "is_empty", "is_doubtful", "numbers", "makes_new", "written")
+                 "is_custom", "is_empty", "is_doubtful", "numbers", "makes_new", "written", "is_library")
     known: dict = {}
 
     def __init__(self, func):
@@ -63,7 +74,8 @@ class Operator:
         self.is_view = in_place_view or self.name in _HIDDEN_VIEWS or (
             not self.mutates and any(r.alias_info is not None for r in schema.returns))
         self.reshapes = in_place_view or any(a.is_out for a in schema.arguments)
-        self.handler = HANDLERS.get(self.name)
+        self.handler = HANDLERS.get(self.full_name) or HANDLERS.get(self.name)
+        self.is_library = self.name in LIBRARY_OPERATORS
         self.is_empty = self.name.startswith(("empty", "new_empty"))
         self.makes_new = self.name.startswith("new_") or self.name.endswith("_like")  # of a shape, not of values
         self.multi_tensor = self.name.startswith(("_foreach_", "_fused_")) and "attention" not in self.name
@@ -87,6 +99,36 @@ def dispatch(func, args, kwargs):
         return func.decompose(*args, **kwargs)
     if operator.is_custom:
         return custom_operators.run(func, args, kwargs)
+    return _dispatch(operator, args, kwargs) if state.counting is None else aside(_dispatch, operator, args, kwargs)
+
+
+def aside(function, *args, **kwargs):
+    """Call ``function``, which does the device's work: what Python it calls is on no clock (:mod:`.host_clock`)."""
+    counting = state.counting
+    if counting is None or counting.thread != get_ident():
+        return function(*args, **kwargs)
+    state.counting = None
+    counting.pause()
+    try:
+        return function(*args, **kwargs)
+    finally:
+        counting.resume()
+        state.counting = counting
+
+
+def of_the_device(function):
+    """Decorator: calls of the function go :func:`aside`."""
+
+    @functools.wraps(function)
+    @eager
+    def call(*args, **kwargs):
+        return aside(function, *args, **kwargs)
+
+    return call
+
+
+def _dispatch(operator: Operator, args, kwargs):
+    func = operator.func
     args, kwargs = data_dependence.read_numbers(operator.numbers, args, kwargs)
     if state.foreign:
         processes.check(args, kwargs)
@@ -97,7 +139,7 @@ def dispatch(func, args, kwargs):
     if watched:
         backward_streams.follow()
     count = timeline.current.count
-    timeline.begin_op(operator.full_name, timeline.host.view_ns if operator.is_view else None)
+    timeline.begin_op(operator.full_name, cost_ns(operator, timeline.host))
     if timeline.recording is not None and timeline.recording.shapes:
         timeline.note_inputs(inputs.describe(func, args, kwargs))
     try:
@@ -120,6 +162,13 @@ def dispatch(func, args, kwargs):
         raise
     finally:
         timeline.end_op()
+
+
+def cost_ns(operator: Operator, host: Host) -> int:
+    """The host's part of one operator, without launches."""
+    if operator.is_view:
+        return host.view_ns
+    return host.library_op_ns if operator.is_library else host.op_ns
 
 
 def begin(name: str) -> None:

@@ -12,10 +12,11 @@ import threading
 import weakref
 import zlib
 from collections import deque
+from collections.abc import Callable
 
 import torch
 
-from . import pinned, random_numbers
+from . import host_clock, pinned, random_numbers
 from .location import operator_location
 from .state import Assumptions, state
 from .tensor import DEVICE, VirtualTensor
@@ -90,6 +91,7 @@ class Link:
     def __init__(self, channel: Channel):
         self.channel = channel
         self.released: deque[int] = deque()  # numbers that nobody here holds any more; safe to add to from a finaliser
+        self._counts = False
         self.lines = False  # whether the other side wants to know the program's line
         self._lock = threading.RLock()
         self._process = os.getpid()
@@ -160,11 +162,16 @@ class Link:
         self._arrive(message, blob)
         state.timeline.back_to(message["stream"])
         self.lines = message["lines"]
+        self._count(bool(message.get("counts")))
         state.shape_only = Assumptions() if message["valueless"] else None
         return message, blob
 
     def _arrive(self, message: dict, blob: bytes) -> None:
         """Copies whose end the clock over there has passed."""
+        with torch._C._DisableTorchDispatch():  # they are nobody's operators
+            self._take_in(message, blob)
+
+    def _take_in(self, message: dict, blob: bytes) -> None:
         for number, content in message.get("arrived", ()):
             host, checksum = self._under_way.pop(number)
             if content is not None:
@@ -178,6 +185,8 @@ class Link:
         """Tell the device; nothing comes back."""
         with self._lock:
             self.channel.send(self._with_news(message), blob)
+            if "return" in message or "raise" in message:
+                self._count(False)
 
     def _exchange(self, message: dict, blob, line: bool = False) -> tuple[dict, bytes]:
         if os.getpid() != self._process:
@@ -194,7 +203,19 @@ class Link:
             raise _ERRORS.get(error[0], RuntimeError)(error[1])
         return reply, found
 
+    def _count(self, wanted: bool) -> None:
+        """Whether what the host does by itself is on the clock over there, until the program answers."""
+        if wanted and not self._counts:
+            host_clock.clock().begin()
+        elif self._counts and not wanted:
+            host_clock.clock().end()
+        self._counts = wanted
+
     def _with_news(self, message: dict) -> dict:
+        if self._counts:
+            done_ns = state.timeline.counted()
+            if done_ns:
+                message["host"] = done_ns
         if self.released:
             message["free"] = [self.released.popleft() for _ in range(len(self.released))]
         if self._changed:
@@ -311,10 +332,12 @@ class RemoteTimeline:
     the device's module ask of a :class:`gapless.vgpu.Timeline`."""
 
     recording = None
+    in_operator = False
     DEFAULT_STREAM = 7
 
     def __init__(self, link: Link):
         self._link = link
+        self.counted: Callable[[], int] | None = None
         self.wait_hooks: list = []
         self.concurrent = False  # whether there is a second stream
         self._current = default = RemoteStream(link, self.DEFAULT_STREAM)
@@ -329,6 +352,9 @@ class RemoteTimeline:
     def host_work(self, ns: int) -> None:
         """The host computes for ``ns``, at least 0."""
         self._link.ask("host_work", int(ns))
+
+    def catch_up(self) -> None:
+        """Nothing: what the host has done by itself goes with the next message."""
 
     def synchronize_device(self) -> None:
         """``cudaDeviceSynchronize``."""

@@ -8,6 +8,7 @@ import re
 import sys
 import sysconfig
 import threading
+import weakref
 
 import torch
 
@@ -23,6 +24,10 @@ _OWN_MACHINERY = tuple(
     for part in ("vgpu/", "grading/", "measure/", "course/")
 )
 _TORCH = os.path.dirname(os.path.abspath(torch.__file__)) + os.sep
+# Where PyTorch looks for what a device in Python has; and what keeps our own weak references.
+_BACKEND = (*(_TORCH + part.replace("/", os.sep) for part in ("_library/", "_ops.py", "library.py", "_compile.py",
+                                                              "utils/_python_dispatch.py", "utils/backend_registration.py")),
+            weakref.__file__)
 _STDLIB = sysconfig.get_paths()["stdlib"] + os.sep
 _PACKAGES = tuple(os.sep + folder + os.sep for folder in ("site-packages", "dist-packages"))
 _GENERATED = ("<frozen", "<string", "<__array_function__")  # code without a file that is not a cell's
@@ -43,6 +48,12 @@ def is_user_file(filename: str) -> bool:
             known = _is_package(filename) or not filename.startswith(_STDLIB)
         _user_file[filename] = known
     return known
+
+
+def is_program(filename: str) -> bool:
+    """Whether what this file's functions do is the program's work, PyTorch's and other libraries' Python included: not this
+    package's machinery, nor what PyTorch runs in Python for a device that is written in Python."""
+    return not filename.startswith((*_OWN_MACHINERY, *_BACKEND, "<frozen"))
 
 
 def _is_package(filename: str) -> bool:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import torch
 
 from . import autocast
-from .dispatch import COMPOSITE_HANDLED, Operator, begin, handles, launch_all, unwrap, used, wrap_results
+from .dispatch import COMPOSITE_HANDLED, Operator, begin, handles, launch_all, of_the_device, unwrap, used, wrap_results
 from .eager import eager
 from .hardware import costs
 from .hardware.costs import Kernel
@@ -127,9 +127,9 @@ class _Rnn(torch.autograd.Function):
         ctx.set_materialize_grads(False)
         wanted = ctx.needs_input_grad[2:]
         leaves: list[torch.Tensor] = []
-        inner_args = _inner(args, leaves, wanted)
         begin("aten::_cudnn_rnn")
         try:
+            inner_args = _inner(args, leaves, wanted)
             with torch.set_grad_enabled(any(wanted)):
                 inner = func(*inner_args)
             launch_all(forward_kernels(func, inner_args))
@@ -145,6 +145,7 @@ class _Rnn(torch.autograd.Function):
 
     @staticmethod
     @eager
+    @of_the_device
     def backward(ctx, *grads):
         func = ctx.func
         if not ctx.args[_place(func, "train")]:
@@ -180,6 +181,7 @@ class _NoSecond(torch.autograd.Function):
                            "torch.backends.cudnn.flags(enabled=False) around the forward pass")
 
 
+@of_the_device
 def run(func, args):
     """The recurrent operator ``func``."""
     if torch.is_autocast_enabled("vgpu"):

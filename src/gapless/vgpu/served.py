@@ -27,6 +27,7 @@ _REFUSED = frozenset({"aten::from_file", "aten::set_.source_Storage", "aten::set
 _LINE = re.compile(r"(cell \"\w{1,80}\"|notebook cell|[\w./<>\- ]{1,300})\(\d{1,7}\): [\w<>. ]{1,160}")
 _NAME = re.compile(r"\w{1,80}::\w{1,80}(\.\w{1,80})?")
 _MOST_TENSORS = 1_000_000
+_MOST_HOST_NS = 10**13
 _DTYPES = ("float32", "float64", "float16", "bfloat16")
 _PRECISIONS = ("none", "ieee", "tf32", "bf16")
 
@@ -87,6 +88,7 @@ class Served:
         try:
             encoder = Encoder(self._result)
             self._channel.send({**message, "valueless": state.shape_only is not None, "stream": timeline.current.number,
+                                "counts": timeline.counted is not None,
                                 "lines": recording is not None and recording.lines or bool(timeline.wait_hooks),
                                 **self._arrivals(encoder)}, encoder.blob)
             while True:
@@ -280,6 +282,11 @@ class Served:
     def _take_news(self, said) -> None:
         if not isinstance(said, dict):
             raise WireError("a message is no object")
+        host_ns = said.pop("host", 0)
+        if type(host_ns) is not int or not 0 <= host_ns <= _MOST_HOST_NS:
+            raise ValueError("the host's work is no time")
+        if state.timeline.counted is not None:
+            state.timeline.host_work(host_ns)
         for number in _list(said.pop("changed", [])):
             host = self._things.get(number) if type(number) is int else None
             for copy in host.copies if isinstance(host, _Host) else ():

@@ -39,6 +39,7 @@ class State:
         self.races: str | list = "warn"  # what becomes of them: gapless.vgpu.race_detector
         self.keeps_lines = False  # of each use of memory, even with one stream
         self.timeline: Timeline | None = None
+        self.counting = None  # what counts Python's calls, while something is measured (gapless.vgpu.host_clock)
         self.foreign: frozenset[int] = frozenset()  # ids of the allocations that a forked process has from its parent
         self.use(card)
 
@@ -54,7 +55,9 @@ class State:
             self.timeline.reset()
             launches = self.timeline.launches
         self.card = card
+        counted = self.timeline.counted if self.timeline is not None else None
         self.timeline = Timeline(card, locate=operator_location, launches=launches)
+        self.timeline.counted = counted
         self.memory = Memory(card.memory_bytes)
 
 

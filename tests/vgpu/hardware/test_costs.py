@@ -91,20 +91,6 @@ def test_a_convolution_pads_channels_to_the_tile():
     assert few == full == 2 * 8 * 8 * 9 * 16 * 16
 
 
-def test_a_radix_sort_passes_over_all_bits_of_the_key():
-    assert len(costs.radix_sort(1000, 8, 8)) == 1 + 8
-    assert len(costs.radix_sort(1000, 8, 8, bits=20)) == 1 + 3
-
-
-def test_accumulating_through_an_index_sorts_and_plain_writing_does_not():
-    target, index, values = meta(1000), meta(100, dtype=torch.int64), meta(100)
-    plain = kernels("index_put_", target, [index], values, False, out=target)
-    accumulated = kernels("index_put_", target, [index], values, True, out=target)
-    assert len(plain) == 1
-    assert any("Sort" in k.name for k in accumulated)
-    assert any(k.workspace_bytes for k in accumulated)
-
-
 def test_a_list_of_tensors_is_a_launch_for_each_chunk():
     many = [meta(10) for _ in range(111)]
     assert len(costs.multi_tensor("_foreach_mul_", (many, 2.0), {}, None)) == 2

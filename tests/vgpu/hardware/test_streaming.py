@@ -167,15 +167,6 @@ def test_rows_of_operators():
     assert kernels("_softmax", meta(0, 5), -1, False, out=meta(0, 5)) == []
 
 
-def test_a_loss_reads_one_score_of_a_row():
-    kernel, = kernels("nll_loss_forward", meta(64, 50_000), meta(64, dtype=torch.int64), None, 1, -100,
-                      out=(meta(), meta()))
-    assert kernel.bytes == 64 * (32 + 8)
-    clear, write = kernels("nll_loss_backward", meta(), meta(64, 50_000), meta(64, dtype=torch.int64), None, 1, -100, meta(),
-                           out=meta(64, 50_000))
-    assert (clear.kind, clear.bytes, write.bytes) == ("memset", 64 * 50_000 * 4, 64 * 40)
-
-
 # -- many tensors ---------------------------------------------------------------------------------------
 
 

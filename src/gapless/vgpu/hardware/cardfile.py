@@ -45,12 +45,14 @@ _PEAK = (1e9, 1e18)
 _FACTOR = (0.05, 20.0)
 _SHARE = (1e-3, 2.0)  # above 1 where caches serve what the model takes for memory
 _START_NS = (0, 10**7)
+_HOST_TIMES = ("op_ns", "library_op_ns", "view_ns", "launch_ns", "sync_ns")
 _HOST = {
-    "op_ns": (1, 10**7), "view_ns": (1, 10**7), "launch_ns": (1, 10**7), "sync_ns": (1, 10**7), "queue_length": (1, 10**6),
-    "pinned_share": (1e-3, 1.0), "pageable_share": (1e-3, 1.0),
+    **dict.fromkeys(_HOST_TIMES, (1, 10**7)), "python_call_ns": (0, 10**7), "queue_length": (1, 10**6),
+    "pinned_share": (1e-3, 1.0), "pageable_share": (1e-3, 1.0), "cores": (1, 1024), "core_flops": (1e6, 1e14),
+    "core_bytes_per_s": (1e6, 1e13), "memory_bytes_per_s": (1e6, 1e14),
 }
 _WHOLE = ("memory_bytes", "sm_count", "l2_bytes", "process_nm", "kernel_floor_ns",
-          "op_ns", "view_ns", "launch_ns", "sync_ns", "queue_length")
+          *_HOST_TIMES, "python_call_ns", "queue_length", "cores")
 _OPTIONAL = ("memory_efficiency", "math_efficiency", "kernel_floor_ns", "kernel_start_ns", "host", "l2_bytes", "clock_hz",
              "power_w", "process_nm", "fitted_as", "time_factors")
 

@@ -16,15 +16,13 @@ from typing import Protocol
 
 import torch
 
-from . import geometry, products, streaming
+from . import convolutions, geometry, products, streaming
 from .engine import WHOLE
 from .fitted import constants
 from .specs import Card
 
 # Channels of a convolution are padded to the tile that the matrix units work on (implicit GEMM).
 CHANNEL_TILE = 16
-
-RADIX_BITS = 8  # CUB's radix sort: bits sorted in one pass over keys and values
 
 
 class Problem(Protocol):
@@ -280,7 +278,8 @@ def _sum_of_products(args, kwargs, out):
     # A loop of addmm over the batch, each adding to the last one's result (ATen, native/LinearAlgebra.cpp).
     left, right = args[1:3]
     size = left.shape[-2] * left.shape[-1] + right.shape[-2] * right.shape[-1] + 2 * left.shape[-2] * right.shape[-1]
-    return [kernel for _ in range(left.shape[0]) for kernel in _product("addbmm", 1, left, right, size * left.element_size())]
+    return [kernel for _ in range(left.shape[0])
+            for kernel in _product("addbmm", 1, left, right, size * left.element_size())]
 
 
 def _product(name: str, matrices: int, left: torch.Tensor, right: torch.Tensor, size: float) -> list[Kernel]:
@@ -328,13 +327,33 @@ def _convolution_flops(shape_in, shape_weight, shape_out, transposed: bool) -> f
     return count
 
 
+def _pass(direction: str, x, weight, y, settings) -> convolutions.Convolution:
+    """One pass of an operator with these ``settings``: its arguments from the stride to the groups."""
+    stride, padding, dilation, transposed, _, groups = settings
+    if transposed:  # what it transposes has its result as input
+        x, y = y, x
+    window = tuple(weight.shape[2:])
+    stride, padding, dilation = (tuple(given) if len(given) == len(window) else tuple(given) * len(window)
+                                 for given in (stride, padding, dilation))
+    return convolutions.Convolution(direction, x.shape[0], x.shape[1], y.shape[1], tuple(x.shape[2:]), tuple(y.shape[2:]),
+                                    window, stride, padding, dilation, groups, x.element_size(), _channels_last(x))
+
+
+def _channels_last(x) -> bool:
+    # A map of one channel, or of one position, is as much one as the other: cuDNN takes it for contiguous.
+    if x.is_contiguous() or x.dim() not in (4, 5):
+        return False
+    return x.is_contiguous(memory_format=torch.channels_last if x.dim() == 4 else torch.channels_last_3d)
+
+
 @kernels_of("convolution")
 def _convolution(args, kwargs, out):
-    x, weight, bias, *_ = args
+    x, weight, bias, *settings = args
     dtype = math_dtype(x, "conv")
     flops = _convolution_flops(x.shape, weight.shape, out.shape, args[6])
+    direction = convolutions.INPUT_GRADIENT if args[6] else convolutions.FORWARD
     found = [Kernel(f"convolution_forward_{dtype}", "convolution", nbytes(x) + nbytes(weight) + nbytes(out), flops, dtype,
-                    work=geometry.convolution)]
+                    work=geometry.convolution, problem=_pass(direction, x, weight, out, settings))]
     if bias is not None:
         found.append(Kernel("elementwise_kernel(add bias)", "pointwise", 2 * nbytes(out)))
     return found
@@ -343,21 +362,25 @@ def _convolution(args, kwargs, out):
 @kernels_of("convolution_backward")
 def _convolution_backward(args, kwargs, out):
     grad, x, weight = args[:3]
+    settings, transposed = args[4:10], args[7]
     dtype = math_dtype(x, "conv")
-    flops = _convolution_flops(x.shape, weight.shape, grad.shape, args[7])
+    flops = _convolution_flops(x.shape, weight.shape, grad.shape, transposed)
     found = []
     if out[0] is not None:
         size = nbytes(grad) + nbytes(weight) + nbytes(x)
-        found.append(Kernel(f"convolution_dgrad_{dtype}", "convolution", size, flops, dtype, work=geometry.input_gradient))
+        direction = convolutions.FORWARD if transposed else convolutions.INPUT_GRADIENT
+        found.append(Kernel(f"convolution_dgrad_{dtype}", "convolution", size, flops, dtype, work=geometry.input_gradient,
+                            problem=_pass(direction, x, weight, grad, settings)))
     if out[1] is not None:
         size = nbytes(grad) + nbytes(x) + nbytes(weight)
-        found.append(Kernel(f"convolution_wgrad_{dtype}", "convolution", size, flops, dtype, work=geometry.weight_gradient))
+        found.append(Kernel(f"convolution_wgrad_{dtype}", "convolution", size, flops, dtype, work=geometry.weight_gradient,
+                            problem=_pass(convolutions.WEIGHT_GRADIENT, x, weight, grad, settings)))
     if out[2] is not None:
         found.append(Kernel("reduce_kernel(bias gradient)", "reduction", nbytes(grad), work=geometry.bias_gradient))
     return found
 
 
-# -- powers, softmax, losses -----------------------------------------------------------------------
+# -- copies, lookups, powers, softmax ----------------------------------------------------------------
 
 
 _CHEAP_POWERS = (0.5, -0.5, 2, 3, -1, -2)  # a root, products, a quotient (ATen, cuda/PowKernel.cu)
@@ -410,22 +433,6 @@ for _name, _backward in (("_softmax", False), ("_log_softmax", False), ("_softma
     RULES[_name] = _softmax(_backward, _name)
 
 
-@kernels_of("nll_loss_forward", "nll_loss2d_forward")
-def _nll_loss(args, kwargs, out):
-    # A row gives one element, in a sector of 32 bytes where rows lie apart.
-    scores, target = args[:2]
-    sector = 32 if scores.dim() < 3 else scores.element_size()
-    return [Kernel("nll_loss_forward_kernel", "reduction", nbytes(target) + target.numel() * sector)]
-
-
-@kernels_of("nll_loss_backward", "nll_loss2d_backward")
-def _nll_loss_backward(args, kwargs, out):
-    target = args[2]
-    sector = 32 if out.dim() < 3 else out.element_size()
-    return [Kernel("Memset (Device)", "memset", nbytes(out)),
-            Kernel("nll_loss_backward_kernel", "pointwise", nbytes(target) + target.numel() * sector)]
-
-
 # -- normalisation --------------------------------------------------------------------------------
 
 
@@ -471,102 +478,12 @@ def _norm_backward(args, kwargs, out):
     return [Kernel("norm_backward_kernel", "normalization", 5 * nbytes(grad), work=geometry.means_backward)]
 
 
-# -- data-dependent sizes, sorting, indexing ------------------------------------------------------
-
-
-def radix_sort(count: int, key_bytes: int, value_bytes: int, bits: int | None = None) -> list[Kernel]:
-    """CUB's one-sweep radix sort: a histogram, then a read and a write of everything for each pass.
-
-    ``bits``: how many bits of the key can differ, all of them if None.
-    """
-    passes = -(-(bits or key_bytes * 8) // RADIX_BITS)
-    one_pass = 2 * count * (key_bytes + value_bytes)
-    workspace = count * (key_bytes + value_bytes)
-    return [
-        Kernel("DeviceRadixSortHistogramKernel", "sort", count * key_bytes, work=(count,)),
-        *(Kernel("DeviceRadixSortOnesweepKernel", "sort", one_pass, workspace_bytes=workspace, work=(count,))
-          for _ in range(passes)),
-    ]
-
-
-@kernels_of("sort", "argsort", "topk", "msort")
-def _sort(args, kwargs, out):
-    x = args[0]
-    return [
-        Kernel("fill_kernel(indices)", "pointwise", 8 * x.numel()),
-        *radix_sort(x.numel(), x.element_size(), 8),
-    ]
-
-
-@kernels_of("_unique2", "unique_consecutive", "unique_dim", "_unique")
-def _unique(args, kwargs, out):
-    x = args[0]
-    size = x.numel() * x.element_size()
-    return [
-        *radix_sort(x.numel(), x.element_size(), 0),
-        Kernel("DeviceSelectUniqueKernel", "scan", 2 * size),
-    ]
+# -- scans (indexing, sorting and losses have files of their own) -----------------------
 
 
 @kernels_of("cumsum", "cumprod", "cummax", "cummin", "logcumsumexp")
 def _scan(args, kwargs, out):
     return [Kernel("DeviceScanKernel", "scan", traffic(args, kwargs, out))]
-
-
-def nonzero_count(mask: torch.Tensor) -> list[Kernel]:
-    """The first half of ``nonzero``: count, so that the host can size the result."""
-    return [Kernel("DeviceReduceKernel(count nonzero)", "reduction", nbytes(mask))]
-
-
-def nonzero_select(mask: torch.Tensor, count: int) -> list[Kernel]:
-    """The second half: select linear positions, then write one int64 coordinate per dimension."""
-    dimensions = max(mask.dim(), 1)
-    return [
-        Kernel("DeviceSelectSweepKernel(nonzero)", "scan", nbytes(mask) + 8 * count),
-        *([Kernel("write_indices(nonzero)", "pointwise", 8 * count * dimensions * 2)] if dimensions > 1 else []),
-    ]
-
-
-@kernels_of("nonzero_static")
-def _nonzero_static(args, kwargs, out):
-    mask = args[0]
-    return [
-        Kernel("DeviceReduceKernel(count nonzero)", "scan", nbytes(mask)),
-        Kernel("flag_kernel(nonzero_static)", "scan", nbytes(mask) + nbytes(out)),
-    ]
-
-
-@kernels_of("index", "index_select", "gather", "take", "_unsafe_index")
-def _gather(args, kwargs, out):
-    # The source is read only where it is selected.
-    indices = tensors(args[1:])
-    return [Kernel("index_kernel(gather)", "gather", sum(nbytes(i) for i in indices) + 2 * nbytes(out))]
-
-
-@kernels_of("index_put_", "index_put", "_index_put_impl_", "_unsafe_index_put")
-def _index_put(args, kwargs, out):
-    target, indices, values = args[:3]
-    accumulate = args[3] if len(args) > 3 else kwargs.get("accumulate", False)
-    present = [i for i in indices if i is not None]
-    index_bytes = sum(nbytes(i) for i in present)
-    count = max((i.numel() for i in present), default=0)
-    moved = max(nbytes(values), count * target.element_size())
-    if not accumulate:
-        return [Kernel("index_put_kernel", "scatter", index_bytes + 2 * moved, work=geometry.written)]
-    # Deterministic accumulation: linear indices, a sort of (index, position), then the sums.
-    return [
-        *(Kernel("elementwise_kernel(linear index)", "pointwise", 8 * count + nbytes(i), work=(count,)) for i in present),
-        *radix_sort(count, 8, 8, bits=max(1, target.numel().bit_length())),
-        Kernel("indexing_backward_kernel", "scatter", 16 * count + 3 * moved, workspace_bytes=32 * count,
-               work=geometry.written),
-    ]
-
-
-@kernels_of("embedding_dense_backward", "index_add_", "scatter_add_", "scatter_", "index_copy_", "scatter", "scatter_add",
-            "index_add", "index_fill_")
-def _scatter(args, kwargs, out):
-    source = max((nbytes(t) for t in tensors(args[1:])), default=0)
-    return [Kernel("scatter_kernel", "scatter", 3 * source + nbytes(tensors(out)[0]), work=geometry.written)]
 
 
 # The models of kernel times by name, as a file of measurements keeps them (:mod:`gapless.fidelity.calibrate`).

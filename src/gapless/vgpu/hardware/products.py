@@ -31,6 +31,8 @@ V100_BATCHED = BATCHED[7][1:]
 
 SPLIT_DEPTH = 128  # no part of a split sum is shorter
 SPLIT_BYTES = 2**20  # of partial sums at most: PyTorch gives cuBLASLt so much workspace (ATen, cuda/CUDABlas.cpp)
+SECTOR = 32  # bytes that L2 moves at once
+SMALL_L2_BYTES = 16 * 2**20
 WIDE = {(8, 6), (8, 9), (9, 0), (10, 0), (12, 0)}  # compute capabilities with 128 float32 lanes an SM; others have 64
 
 
@@ -46,33 +48,43 @@ class Product:
 
     def start_and_busy_s(self, card: Card, dtype: str) -> tuple[float, float]:
         """Seconds before the first tile's sums, and seconds in which the product has all of ``card``."""
-        return start_and_busy_s(self, card, dtype, constants("products", card.fit_key))
+        known = constants("products", card.fit_key)
+        if self.rows == 1 or self.columns == 1:
+            return known["start_s"], vector_s(self, card)
+        return start_and_busy_s(self, card, dtype, known, self.matrices > 1)
 
 
-def seconds(product: Product, card: Card, dtype: str = "float32", batched: bool | None = None) -> float:
-    """Seconds that the kernels of ``product`` run; ``batched``: with the tiles of a batch (default: by ``matrices``)."""
-    return sum(start_and_busy_s(product, card, dtype, constants("products", card.fit_key), batched))
+def seconds(product: Product, card: Card, dtype: str = "float32") -> float:
+    """Seconds that the kernels of ``product`` run."""
+    return sum(product.start_and_busy_s(card, dtype))
 
 
-def start_and_busy_s(product, card: Card, dtype: str, known: dict, batched: bool | None = None, least=min, most=max):
-    """As ``Product.start_and_busy_s``, with the constants ``known``; ``least`` and ``most`` of two numbers or arrays."""
+def vector_s(product: Product, card: Card) -> float:
+    """Seconds of a product with a vector, which has kernels of its own (gemv): it reads everything once."""
+    operands = product.depth * (product.rows + product.columns) + product.rows * product.columns
+    size = product.matrices * operands * product.element_bytes
+    return size / (card.bandwidth_bytes_per_s * card.memory_share("matmul"))
+
+
+def start_and_busy_s(product, card: Card, dtype: str, known: dict, batched: bool, least=min, most=max):
+    """As ``Product.start_and_busy_s``, with the constants ``known`` and the tiles of a batch or of a single product.
+
+    ``least`` and ``most``: of two numbers, or of two arrays where ``product`` has arrays.
+    """
     peak = card.peak_flops.get(dtype, card.peak_flops["float32"])
-    if dtype == "float32" or dtype not in card.peak_flops:
-        share = known.get("rate_share") or sustained_share(card, known)
-    else:
-        share = known["tensor_share"]
+    single_precision = dtype == "float32" or dtype not in card.peak_flops
+    share = (known.get("rate_share") or sustained_share(card, known)) if single_precision else known["tensor_share"]
     sm_rate = peak * share / card.sm_count
-    if batched is None:
-        batched = product.matrices > 1
     busy = None
     for columns, rows in tiles_of(card, batched):
         found = _tiled_s(product, card, sm_rate, columns, rows, batched, known, least, most)
         busy = found if busy is None else least(busy, found)
-    # The board's power is averaged over a while: a shorter product is held back less, as far as power is what holds it.
-    held = most(0, 1 - share / known[f"fed_share_{_lanes(card)}"])
-    average = known["power_average_s"] * nominal_flops(card) / card.peak_flops["float32"]
-    busy = busy * (1 - known["burst"] * held / (1 + (busy / average) ** 2))
-    return known["tile_start_s"], busy
+    if single_precision:
+        # The board's power is averaged over a while: a shorter product is held back less, as far as power holds it.
+        held = max(0.0, 1 - share / known[f"fed_share_{_lanes(card)}"])
+        average = known["power_average_s"] * nominal_flops(card) / card.peak_flops["float32"]
+        busy = busy * (1 - known["burst"] * held / (1 + (busy / average) ** 2))
+    return known["start_s"], busy
 
 
 def _tiled_s(product, card, sm_rate, columns, rows, batched, known, least, most):
@@ -83,14 +95,18 @@ def _tiled_s(product, card, sm_rate, columns, rows, batched, known, least, most)
     if not batched:
         flops = flops * (1 + known["single_loss"])
     bandwidth = card.bandwidth_bytes_per_s * known["memory_share"]
-    # What of starting a tile and of writing it no other tile's sums hide.
-    fill = known["tile_start_s"] + known["exposed"] * columns * rows * product.element_bytes * card.sm_count / bandwidth
+    # What of writing a tile no other tile's sums hide.
+    fill = known["exposed"] * columns * rows * product.element_bytes * card.sm_count / bandwidth
     # Bytes: everything once; where a matrix's operands do not fit into L2, each wave reads its rows and columns anew.
     results = product.matrices * product.rows * product.columns * product.element_bytes
     operands = product.depth * (product.rows + product.columns) * product.element_bytes
     again = tiles * product.depth * product.element_bytes * (columns * rows / card.sm_count) ** 0.5
     again = known["reread"] * again / (1 + (card.l2_bytes / operands) ** 2)
     memory = (results + product.matrices * operands + again) / bandwidth
+    if card.l2_bytes < SMALL_L2_BYTES:
+        # Rows that start inside a sector are read in pieces, and a piece is gone when its neighbour is wanted.
+        odd = (product.depth * product.element_bytes % SECTOR != 0) | (product.columns * product.element_bytes % SECTOR != 0)
+        memory = memory * (1 + known["odd_bytes"] * odd)
 
     def in_waves(count, depth):
         waves = count / card.sm_count

@@ -47,26 +47,39 @@ class UnknownCard(CardError):
     """The name is no card that the virtual GPU knows. The message lists those it knows."""
 
 
+_HOST = constants("host")
+
+
 @dataclass(frozen=True)
 class Host:
-    """The processor that feeds the GPU. Assumptions, not measurements: round figures of the order
-    that profiles of PyTorch on server processors show, the same for all cards.
+    """The processor that feeds the GPU; the same for all cards.
 
-    ``op_ns``: Python, dispatcher and autograd for one operator; ``view_ns``: the same for one that only
-    makes a view; ``launch_ns``: one runtime call that
-    puts a kernel or a copy in the queue; ``sync_ns``: returning from a wait; ``queue_length``: kernels
-    that may wait in the launch queue before a launch blocks; the ``…_share`` are the parts of the slot's
-    rate that a copy from pinned and from pageable memory reaches. What the host computes
-    on CPU tensors takes no modelled time.
+    From traces of real hosts (:mod:`gapless.fidelity.fit.host`): ``op_ns``: binding, dispatcher, autograd and ATen for one
+    operator, without Python's own work and without the launch; ``library_op_ns``: for one that finds its kernel through
+    cuBLAS or cuDNN; ``view_ns``: for one that only makes a view; ``launch_ns``: one runtime call that puts a kernel or a
+    copy in the queue; ``sync_ns``: returning from a wait; ``python_call_ns``: one call of a Python function, with all that
+    it does itself. Those of a backward pass take as long: no Python, but the engine between them. The profiler's own part is
+    in these traces, so all are upper bounds.
+
+    Assumptions: ``queue_length``: kernels that may wait in the launch queue before a launch blocks; the ``…_share`` are the
+    parts of the slot's rate that a copy from pinned and from pageable memory reaches; ``cores`` that serve one GPU, each
+    computing ``core_flops`` a second in float32 and moving ``core_bytes_per_s``, all together no more than
+    ``memory_bytes_per_s``: those of a cloud instance with one GPU and 8 virtual cores.
     """
 
-    op_ns: int = 8_000
-    view_ns: int = 2_000
-    launch_ns: int = 4_000
-    sync_ns: int = 5_000
+    op_ns: int = _HOST["op_ns"]
+    view_ns: int = _HOST["view_ns"]
+    library_op_ns: int = _HOST["library_op_ns"]
+    launch_ns: int = _HOST["launch_ns"]
+    sync_ns: int = _HOST["sync_ns"]
+    python_call_ns: int = _HOST["python_call_ns"]
     queue_length: int = 1024
     pinned_share: float = 0.8
     pageable_share: float = 0.3
+    cores: int = 8
+    core_flops: float = 50e9
+    core_bytes_per_s: float = 10e9
+    memory_bytes_per_s: float = 60e9
 
 
 @dataclass(frozen=True)

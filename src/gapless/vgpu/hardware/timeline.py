@@ -88,7 +88,8 @@ class Timeline:
 
     The stream that work goes to is ``current``. ``concurrent``: whether there is more than one. ``locate`` (set by the
     backend) names the line of the user's program that is running: it is called once for each wait and, while recording,
-    for each operator.
+    for each operator. ``counted`` (set while something is measured) tells what the host has done by itself since it was
+    asked last, in ns.
     """
 
     DEFAULT_STREAM = 7  # the number CUDA traces show for PyTorch's default stream
@@ -107,6 +108,7 @@ class Timeline:
         self.locate = locate
         self.launches = launches  # so far, and on other cards before: never again from zero, so that old numbers stay old
         self.recording: Recording | None = None
+        self.counted: Callable[[], int] | None = None
         self.wait_hooks: list = []
         self.due: list[tuple[int, int, Callable[[], None]]] = []
         self._due_serial = 0
@@ -118,6 +120,8 @@ class Timeline:
         stays usable; the others are forgotten, so that the next program's streams get the same numbers."""
         while self.due:
             heapq.heappop(self.due)[2]()
+        if self.counted is not None:
+            self.counted()
         self.host_ns = 0
         self.current = self.streams[self.DEFAULT_STREAM]
         held = weakref.WeakValueDictionary(self.streams)
@@ -144,6 +148,11 @@ class Timeline:
         if self.due:
             self._come_due()
 
+    def catch_up(self) -> None:
+        """What the host has done by itself comes onto its clock."""
+        if self.counted is not None:
+            self.host_work(self.counted())
+
     def at(self, ns: int, happens: Callable[[], None]) -> None:
         """Call ``happens`` when the host's clock has come to ``ns``; at once if it has. What is due first comes first, of
         things due at the same time what was asked for first. An error in it comes out of whatever moved the clock."""
@@ -165,6 +174,8 @@ class Timeline:
     def begin_op(self, name: str, cost_ns: int | None = None) -> None:
         """An operator starts on the host, which costs ``cost_ns`` (``Host.op_ns`` if None); operators nest."""
         stack = self._op_stack()
+        if self.counted is not None:
+            self.host_work(self.counted())
         recording = self.recording
         location = self.locate() if recording is not None and recording.lines else None
         start_ns = self.host_ns
@@ -205,6 +216,7 @@ class Timeline:
 
     def annotate(self, name: str, start_ns: int) -> None:
         """Record the block ``name`` from ``start_ns`` until now."""
+        self.catch_up()
         if self.recording is not None:
             self._record("user_annotation", name, start_ns, self.host_ns - start_ns, "host", {})
 
@@ -287,6 +299,7 @@ class Timeline:
 
     def wait_for(self, until_ns: int, name: str, args: dict | None = None) -> None:
         """The host waits until ``until_ns``, in the runtime call ``name``."""
+        self.catch_up()
         start_ns = self.host_ns
         wait_ns = max(0, until_ns - start_ns)
         self.host_work(wait_ns + self.host.sync_ns)
@@ -329,6 +342,7 @@ class Timeline:
 
     def query(self, mark: Mark) -> bool:
         """``cudaEventQuery``: whether ``mark`` is reached. Asking takes time, so that a loop that asks comes to an end."""
+        self.catch_up()
         self.host_work(self.QUERY_NS)
         reached = mark.ns <= self.host_ns
         if reached:
@@ -362,6 +376,7 @@ class Timeline:
 
     def record_event(self, stream: Stream | None = None) -> Mark:
         """The end of the work queued in ``stream`` so far: what an event recorded now will show."""
+        self.catch_up()
         stream = stream or self.current
         return Mark(max(stream.ready_ns, self.host_ns), self.known(stream))
 

@@ -1,0 +1,99 @@
+"""What the host does by itself while something is measured: Python (:mod:`.python_work`) and operators on CPU tensors
+(:mod:`.host_operators`). The timeline asks for it where the next operator begins, and where the clock is read or waited for.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+
+from torch.utils import _python_dispatch
+
+from . import location, python_work
+from .host_operators import HostOperators
+from .state import state
+
+
+class HostClock:
+    """Counts from :meth:`begin` to :meth:`end`; they nest."""
+
+    def __init__(self):
+        self._depth = 0
+        self._python = python_work.counter(location.is_program)
+        self._operators = HostOperators()
+
+    def begin(self) -> None:
+        """Count from now on. Raises RuntimeError where another profiler is in the way."""
+        if not self._depth:
+            self._python.start()
+            self._operators.owed_ns = 0
+            self._operators.__enter__()
+            state.counting, state.timeline.counted = self._python, self.take_ns
+        self._depth += 1
+
+    def end(self) -> None:
+        """Count no more; what was counted is on the clock. Raises RuntimeError where Python could not be counted."""
+        self._depth -= 1
+        if self._depth:
+            return
+        state.timeline.catch_up()
+        state.counting = state.timeline.counted = None
+        _leave(self._operators)
+        self._python.stop()
+
+    def take_ns(self) -> int:
+        """Virtual nanoseconds since it was asked last."""
+        operators, operators_ns = self._operators, self._operators.owed_ns
+        operators.owed_ns = 0
+        return self._python.take() * state.card.host.python_call_ns + operators_ns
+
+
+def _leave(mode: HostOperators) -> None:
+    """Leave ``mode``; those that were entered later stay."""
+    above = []
+    while (top := _python_dispatch._get_current_dispatch_mode()) is not mode and top is not None:
+        above.append(_python_dispatch._pop_mode())
+    if top is not None:
+        mode.__exit__(None, None, None)
+    for each in reversed(above):
+        _python_dispatch._push_mode(each)
+
+
+_clock: HostClock | None = None
+
+
+def clock() -> HostClock:
+    """The one of this process."""
+    global _clock
+    if _clock is None:
+        _clock = HostClock()
+    return _clock
+
+
+@contextmanager
+def counting():
+    """Inside, what the host does by itself is on the clock."""
+    clock().begin()
+    try:
+        yield
+    finally:
+        clock().end()
+
+
+@contextmanager
+def uncounted():
+    """Inside, nothing is counted: for what a measurement itself does beside the program."""
+    python = state.counting
+    if python is None:
+        yield
+        return
+    state.timeline.catch_up()
+    state.counting = None
+    python.pause()
+    mode = clock()._operators
+    _leave(mode)
+    try:
+        yield
+    finally:
+        mode.__enter__()
+        python.resume()
+        state.counting = python

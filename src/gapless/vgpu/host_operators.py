@@ -1,0 +1,86 @@
+"""Operators on CPU tensors, and the clock of the host that runs them.
+
+An operator takes the larger of its bytes over the memory's rate and its FLOPs over the cores', after the dispatcher's part.
+FLOPs are those of products, convolutions and attention (``torch.utils.flop_counter``); what others compute is taken to be
+hidden behind their bytes.
+As many cores work as PyTorch gives it threads: one for each :data:`GRAIN` elements, at most the host's.
+"""
+
+from __future__ import annotations
+
+import functools
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from .dispatch import Operator, cost_ns, dispatch
+from .eager import eager
+from .hardware import costs
+from .hardware.specs import Host
+from .state import state
+from .tensor import VirtualTensor
+
+GRAIN = 32_768  # at::internal::GRAIN_SIZE (ATen/Parallel.h): elements for which another thread is worth while
+
+
+def operator_ns(func, args, kwargs, out, host: Host) -> int:
+    """Nanoseconds of one call of the operator ``func`` (an OpOverload) on CPU tensors, without the dispatcher's part."""
+    given, results = costs.tensors(args, kwargs), costs.tensors(out)
+    elements = max((tensor.numel() for tensor in (*given, *results)), default=0)
+    if not elements:
+        return 0
+    cores = min(host.cores, -(-elements // GRAIN))
+    moved = sum(costs.nbytes(tensor) for tensor in given) + sum(costs.nbytes(tensor) for tensor in results)
+    seconds = moved / min(cores * host.core_bytes_per_s, host.memory_bytes_per_s)
+    flops = _flops().get(func.overloadpacket)
+    if flops is not None:
+        seconds = max(seconds, flops(*args, **kwargs, out_val=out) / (cores * host.core_flops))
+    return round(seconds * 1e9)
+
+
+@functools.cache
+def _flops() -> dict:
+    from torch.utils.flop_counter import flop_registry  # takes a while to import
+
+    return flop_registry
+
+
+class HostOperators(TorchDispatchMode):
+    """While it is entered, each operator on CPU tensors is added to ``owed_ns``. Those of the device go where they would go
+    without it."""
+
+    def __init__(self):
+        super().__init__()
+        self.owed_ns = 0
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False  # what PyTorch would put around the method imports the compiler; `eager` does without
+
+    @eager
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        kwargs = kwargs or {}
+        if VirtualTensor in types:
+            return dispatch(func, args, kwargs)
+        out = func(*args, **kwargs)
+        if not state.timeline.in_operator and _is_on_cpu(kwargs.get("device"), out):
+            operator, host = _known(func), state.card.host
+            self.owed_ns += host.op_ns if operator is None else cost_ns(operator, host)
+            if operator is None or not (operator.is_view or operator.is_empty):
+                self.owed_ns += operator_ns(func, args, kwargs, out, host)
+        return out
+
+
+def _is_on_cpu(device: torch.device | None, out) -> bool:
+    if device is None:
+        device = next((tensor.device for tensor in costs.tensors(out)), None)
+    return device is None or device.type == "cpu"
+
+
+@functools.cache
+def _known(func) -> Operator | None:
+    """None for what only the CPU has."""
+    try:
+        return Operator(func)
+    except NotImplementedError:
+        return None
