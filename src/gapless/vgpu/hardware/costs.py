@@ -486,11 +486,6 @@ def _scan(args, kwargs, out):
     return [Kernel("DeviceScanKernel", "scan", traffic(args, kwargs, out))]
 
 
-# The models of kernel times by name, as a file of measurements keeps them (:mod:`gapless.fidelity.calibrate`).
-PROBLEMS: dict[str, type] = {problem.__name__: problem for problem in (
-    products.Product, streaming.Rows, streaming.Indexed, streaming.Chunks)}
-
-
 # -- many tensors at once -------------------------------------------------------------------------
 
 # How many tensors of a list one multi-tensor launch takes, by the number of lists (ATen, MultiTensorApply.cuh).
