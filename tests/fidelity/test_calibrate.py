@@ -49,6 +49,8 @@ def check(card, rel):
     for kind, share in TRUTH.memory_efficiency.items():
         if kind in calibrate.MEMORY_KINDS:
             assert card.memory_efficiency[kind] == pytest.approx(share, rel=rel), kind
+    for name, factor in TRUTH.time_factors.items():
+        assert card.time_factors[name] == pytest.approx(factor, rel=rel), name
     for name, share in TRUTH.math_efficiency.items():
         assert card.math_efficiency[name] == pytest.approx(share, rel=rel), name
 
@@ -81,10 +83,11 @@ def test_the_hosts_costs(exact):
 
 
 def test_a_gpu_without_a_data_sheet_gets_the_best_rates_as_its_peaks(exact):
-    unknown = {**exact, "gpu": {**GPU, "name": "NVIDIA GeForce RTX 4090"}}
+    unknown = {**exact, "gpu": {**GPU, "name": "NVIDIA GeForce RTX 5090"}}
     card = fit(unknown)
-    assert card.name == "NVIDIA GeForce RTX 4090" and "best rates measured" in card.source
-    assert max(found["median_error"] for found in errors(card, unknown).values()) < 0.01
+    assert card.name == "NVIDIA GeForce RTX 5090" and "best rates measured" in card.source
+    # Products and rows follow shared constants there, and one factor: nearly right.
+    assert max(found["median_error"] for found in errors(card, unknown).values()) < 0.06
 
 
 @pytest.mark.parametrize("damage, told", [

@@ -14,7 +14,7 @@ EXIT_UNUSABLE = 2
 
 # Each is a module beside this one, with _ for -, which adds itself by its add_parser.
 COMMANDS = ("check", "watch", "progress", "reset", "doctor", "grade", "demo", "trace", "record", "census", "calibrate",
-            "validate", "new-lesson")
+            "validate", "fit", "new-lesson")
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -57,13 +57,15 @@ def _unusable() -> tuple[type[Exception], ...]:
     try:
         from ..evidence.trace import TraceError
         from ..fidelity.calibrate import CalibrationError
+        from ..fidelity.measured import MeasuredError
         from ..lessons import UnknownLesson
         from ..measure.device import UnknownDevice
         from .record import RecordError
         from .validate import ValidationError
     except Exception:  # without PyTorch none of these can have been raised
         return (ImportError,)
-    return TraceError, UnknownDevice, UnknownLesson, RecordError, CalibrationError, ValidationError, ImportError
+    return (TraceError, UnknownDevice, UnknownLesson, RecordError, CalibrationError, ValidationError, MeasuredError,
+            ImportError)
 
 
 def _add_unavailable(commands, name: str, error: Exception) -> None:

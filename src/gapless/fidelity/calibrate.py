@@ -3,7 +3,8 @@
 What is measured is kept in the file beside the card, and the card is nothing but :func:`fit` of it: the fit can be repeated,
 and improved, without the GPU. A kernel's time is taken as a start, plus bytes over bandwidth or FLOPs over peak, whichever
 is longer. Start and rate of each kind are those with the least sum of relative errors, which one odd measurement hardly
-moves.
+moves. Kernels with a model of their own (products, convolutions, rows) keep it, with the constants of the card that the
+GPU's name tells; what is fitted is a factor on its times, for each kind and dtype.
 """
 
 from __future__ import annotations
@@ -20,7 +21,6 @@ import numpy as np
 import torch
 
 from ..vgpu.hardware.cardfile import card_from_json, card_to_json
-from ..vgpu.hardware.costs import Kernel
 from ..vgpu.hardware.specs import CARDS, Card, CardError, Host, find_model
 from . import experiments
 
@@ -83,10 +83,13 @@ def _fit(measurements: dict, key: str, measured: str) -> Card:
     source = f"measured on {gpu['name']}" + (f", {measured}" if measured else "") + "; peaks: " + card.source
     card = dataclasses.replace(card, key=key, source=source, host=_host(measurements["host"], card),
                                kernel_floor_ns=_floor_ns(points))
-    for kind in MEMORY_KINDS:
-        card = _fit_memory(card, kind, [point for point in points if point["kind"] == kind])
-    for kind in MATH_KINDS:
-        card = _fit_math(card, kind, [point for point in points if point["kind"] == kind])
+    for kind in (*MEMORY_KINDS, *MATH_KINDS):
+        simple, shaped = [], []
+        for point in points:
+            if point["kind"] == kind:
+                (shaped if any("problem" in kernel for kernel in _own(point, kind)) else simple).append(point)
+        card = (_fit_memory if kind in MEMORY_KINDS else _fit_math)(card, kind, simple)
+        card = _fit_factors(card, kind, shaped)
     return card_from_json(json.loads(json.dumps(card_to_json(card))))  # the same checks as for any card file
 
 
@@ -95,8 +98,8 @@ def _base(gpu: dict, points: list[dict], key: str) -> Card:
     known = find_model(gpu["name"])
     capability = tuple(gpu["compute_capability"])
     if known is not None:
-        return dataclasses.replace(CARDS[known], name=gpu["name"], memory_bytes=gpu["memory_bytes"],
-                                   sm_count=gpu["sm_count"],
+        return dataclasses.replace(CARDS[known], fitted_as=CARDS[known].fit_key, name=gpu["name"],
+                                   memory_bytes=gpu["memory_bytes"], sm_count=gpu["sm_count"],
                                    compute_capability=capability)
     bandwidth = max(_total(point, "bytes") / point["seconds"] for point in points if point["kind"] in ("pointwise",
                                                                                                        "memset"))
@@ -145,7 +148,11 @@ def _floor_ns(points: list[dict]) -> int:
 
 def _others_s(card: Card, point: dict, kind: str) -> float:
     """Seconds of the modelled kernels of other kinds in a measurement."""
-    return sum(Kernel("", **kernel).duration_ns(card) for kernel in point["model"] if kernel["kind"] != kind) / 1e9
+    return _modelled_s(card, [kernel for kernel in point["model"] if kernel["kind"] != kind])
+
+
+def _modelled_s(card: Card, kernels: list[dict]) -> float:
+    return sum(experiments.kernel_from_json(kernel).duration_ns(card) for kernel in kernels) / 1e9
 
 
 def _own(point: dict, kind: str) -> list[dict]:
@@ -183,6 +190,35 @@ def _fit_math(card: Card, kind: str, points: list[dict]) -> Card:
         return card
     card = _with(card, kind, statistics.median(starts))
     return dataclasses.replace(card, math_efficiency={**card.math_efficiency, **shares})
+
+
+def _fit_factors(card: Card, kind: str, points: list[dict]) -> Card:
+    """Of kernels whose time a problem tells: the median of measured over modelled time, for each dtype; where memory binds
+    them, a start and one factor."""
+    if kind in MEMORY_KINDS:
+        return _fit_start_and_factor(card, kind, points)
+    factors: dict[str, list[float]] = defaultdict(list)
+    for point in points:
+        own = _own(point, kind)
+        modelled_s, rest_s = _modelled_s(card, own), point["seconds"] - _others_s(card, point, kind)
+        if rest_s > 0 and modelled_s > 2 * len(own) * card.kernel_floor_ns / 1e9:
+            factors[f"{kind}:{own[0]['dtype']}"].append(rest_s / modelled_s)
+    found = {name: statistics.median(ratios) for name, ratios in factors.items()}
+    return dataclasses.replace(card, time_factors={**card.time_factors, **found})
+
+
+def _fit_start_and_factor(card: Card, kind: str, points: list[dict]) -> Card:
+    rows = []
+    for point in points:
+        own = [experiments.kernel_from_json(kernel) for kernel in _own(point, kind)]
+        rest_s = point["seconds"] - _others_s(card, point, kind)
+        if rest_s > 1.05 * len(own) * card.kernel_floor_ns / 1e9:
+            rows.append((len(own), sum(kernel.problem.start_and_busy_s(card, kernel.dtype)[1] for kernel in own), rest_s))
+    if len(rows) < 2:
+        return card
+    start_s, factor = least_relative(rows)
+    return dataclasses.replace(_with(card, kind, start_s),
+                               time_factors={**card.time_factors, **({kind: factor} if factor else {})})
 
 
 def _with(card: Card, kind: str, start_s: float, memory: float | None = None) -> Card:
@@ -229,7 +265,7 @@ def errors(card: Card, measurements: dict) -> dict[str, dict[str, float]]:
     """By kind of kernel: the median and the largest relative error of the card's times for what it was fitted to."""
     found: dict[str, list[float]] = defaultdict(list)
     for point in measurements["kernels"]:
-        modelled_s = sum(Kernel("", **kernel).duration_ns(card) for kernel in point["model"]) / 1e9
+        modelled_s = _modelled_s(card, point["model"])
         found[point["kind"]].append(abs(modelled_s / point["seconds"] - 1))
     return {kind: {"measurements": len(shares), "median_error": statistics.median(shares), "worst_error": max(shares)}
             for kind, shares in found.items()}
@@ -249,5 +285,7 @@ def table(card: Card, residuals: dict[str, dict[str, float]]) -> str:
         start_us = card.kernel_start_ns.get(kind, 0) / 1e3
         lines.append(f"{kind:13}  {share:>18}  {start_us:8.1f}  {found['median_error']:12.0%}  {found['worst_error']:5.0%}")
     lines += ["", "share of the arithmetic peak: " + ", ".join(
-        f"{name} {share:.2f}" for name, share in card.math_efficiency.items() if ":" in name)]
+        f"{name} {share:.2f}" for name, share in card.math_efficiency.items() if ":" in name),
+        "measured over modelled time of kernels with a model of their own: " + ", ".join(
+            f"{name} {factor:.2f}" for name, factor in card.time_factors.items())]
     return "\n".join(lines)

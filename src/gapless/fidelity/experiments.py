@@ -40,8 +40,26 @@ class Experiment:
     def model(self) -> list[dict]:
         """The kernels that the virtual GPU models for it, in plain JSON types."""
         kernels = self.kernels or tuple(_Counting.of(self.make(torch.device("meta"))))
-        return [{key: value for key, value in asdict(kernel).items() if key in ("kind", "bytes", "flops", "dtype")}
-                for kernel in kernels]
+        return [kernel_to_json(kernel) for kernel in kernels]
+
+
+def kernel_to_json(kernel: costs.Kernel) -> dict:
+    """What the time of ``kernel`` follows from."""
+    found = {name: getattr(kernel, name) for name in ("kind", "bytes", "flops", "dtype")}
+    if kernel.problem is not None:
+        found["problem"] = {"model": type(kernel.problem).__name__, **asdict(kernel.problem)}
+        if "warm" in found["problem"]:
+            found["problem"]["warm"] = False  # the operands are taken in turn from more than the L2 cache holds
+    return found
+
+
+def kernel_from_json(value: dict) -> costs.Kernel:
+    """The kernel, without its name."""
+    problem = value.get("problem")
+    if problem is not None:
+        given = {name: tuple(each) if isinstance(each, list) else each for name, each in problem.items() if name != "model"}
+        problem = costs.PROBLEMS[problem["model"]](**given)
+    return costs.Kernel("", value["kind"], value["bytes"], value["flops"], value["dtype"], problem=problem)
 
 
 class _Counting(TorchDispatchMode):

@@ -70,7 +70,7 @@ def with_handles(link, func, args, kwargs):
 
 if dist.is_available():
 
-    @handles(*_DONE_ON_VALUES)
+    @handles(*(f"c10d::{name}" for name in _DONE_ON_VALUES))  # aten has a scatter_ too
     def collective(operator, args, kwargs):
         """One operator of ``c10d`` on the values of its tensors."""
         inner_args, inner_kwargs, seen = unwrap(operator, args, kwargs)

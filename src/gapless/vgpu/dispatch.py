@@ -74,7 +74,7 @@ class Operator:
         self.is_view = in_place_view or self.name in _HIDDEN_VIEWS or (
             not self.mutates and any(r.alias_info is not None for r in schema.returns))
         self.reshapes = in_place_view or any(a.is_out for a in schema.arguments)
-        self.handler = HANDLERS.get(self.name)
+        self.handler = HANDLERS.get(self.full_name) or HANDLERS.get(self.name)
         self.is_library = self.name in LIBRARY_OPERATORS
         self.is_empty = self.name.startswith(("empty", "new_empty"))
         self.makes_new = self.name.startswith("new_") or self.name.endswith("_like")  # of a shape, not of values

@@ -6,7 +6,7 @@ import torch
 
 from . import arrivals
 from .dispatch import UNKNOWN_SIZES, Operator, check_device, handles, launch_all, read_back, run, unwrap
-from .hardware import costs
+from .hardware import costs, indexing
 from .pinned import is_pinned, pin, without_values
 from .state import state
 from .tensor import DEVICE, VirtualTensor, wrap
@@ -152,13 +152,13 @@ def _share(mask: VirtualTensor) -> int:
 def nonzero(mask: VirtualTensor) -> torch.Tensor:
     """Inner result of ``nonzero``: count, wait for the count, select."""
     inner = mask.inner
-    launch_all(costs.nonzero_count(inner), (inner,))
+    launch_all(indexing.nonzero_count(inner), (inner,))
     read_back()
     if inner.is_meta:
         found = inner.new_empty((inner.dim(), _share(mask)), dtype=torch.int64).t()  # as CUDA lays it out
     else:
         found = aten.nonzero(inner)
-    launch_all(costs.nonzero_select(inner, found.shape[0]), (inner,), found)
+    launch_all(indexing.nonzero_select(inner, found.shape[0]), (inner,), found)
     return found
 
 
@@ -248,7 +248,10 @@ def _expand_masks(source: torch.Tensor, indices) -> list:
             found = wrap(nonzero(index), state.memory)
         finally:
             timeline.end_op()
-        expanded.extend(found.unbind(1))
+        positions = found.unbind(1)
+        for each in positions:
+            indexing.mark_as_in_order(each.inner)
+        expanded.extend(positions)
     return expanded
 
 
@@ -286,6 +289,11 @@ def _fill_through(operator, target, mask, value):
 def _index_put(operator, args, kwargs):
     target, indices, values, *rest = args
     accumulate = rest[0] if rest else kwargs.get("accumulate", False)
+    if accumulate and operator.name == "index_put" and torch._C._current_graph_task_id() != -1:
+        # The gradient of an index. For a tensor that is no CUDA tensor autograd asks for a copy; on CUDA it writes into the
+        # zeros that it has just made, and checks no bounds (FunctionsManual.cpp, ``index_backward``).
+        _index_put(_real(aten._index_put_impl_.default), (target, indices, values, True, True), {})
+        return wrap(target.inner.detach(), state.memory)
     mask = _only_mask(target, indices, values) if not accumulate else None
     if mask is not None:
         return _fill_through(operator, target, mask, values)
@@ -295,8 +303,9 @@ def _index_put(operator, args, kwargs):
     if target.inner.is_meta:
         # Assumed counts of positions and of values may differ by rounding: only the time matters here.
         inner_args, _, _ = unwrap(operator, (target, expanded, values, *rest), {})
-        launch_all(costs.kernels(operator.name, inner_args, kwargs, inner_args[0]), inner_args, inner_args[0])
-        return target if operator.mutates else wrap(torch.empty_like(target.inner), state.memory)
+        written = inner_args[0] if operator.mutates else torch.empty_like(target.inner)
+        launch_all(costs.kernels(operator.name, inner_args, kwargs, written), inner_args, written)
+        return target if operator.mutates else wrap(written, state.memory)
     return run(operator, (target, expanded, values, *rest), kwargs)
 
 

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -5,6 +7,7 @@ from gapless.vgpu import CARDS
 from gapless.vgpu.hardware import costs, specs
 
 CARD = CARDS["a100"]
+COLD = replace(CARD, l2_bytes=1)  # nothing fits into its cache
 
 
 def kernels(name, *args, out=None, **kwargs):
@@ -19,7 +22,7 @@ def test_a_pointwise_kernel_takes_its_bytes_over_the_bandwidth():
     x, y = meta(1000, 1000), meta(1000, 1000)
     kernel, = kernels("add", x, y, out=meta(1000, 1000))
     assert kernel.bytes == 12e6
-    assert kernel.duration_ns(CARD) == round(12e6 / (1555e9 * 0.85) * 1e9)
+    assert kernel.duration_ns(COLD) == round(12e6 / (1555e9 * COLD.memory_share("pointwise")) * 1e9 + 2000)
 
 
 def test_no_kernel_is_shorter_than_the_floor():
@@ -40,7 +43,7 @@ def test_a_matrix_product_takes_its_flops_over_the_peak():
 
 def test_a_thin_product_is_bound_by_memory():
     kernel, = kernels("mm", meta(1, 4096), meta(4096, 4096), out=meta(1, 4096))
-    assert kernel.duration_ns(CARD) == round(kernel.bytes / (1555e9 * 0.80) * 1e9)
+    assert kernel.duration_ns(CARD) == round(kernel.bytes / (1555e9 * CARD.memory_share("matmul")) * 1e9)
 
 
 @pytest.fixture
@@ -86,20 +89,6 @@ def test_a_convolution_pads_channels_to_the_tile():
     few = costs._convolution_flops((1, 3, 8, 8), (10, 3, 3, 3), (1, 10, 8, 8), False)
     full = costs._convolution_flops((1, 16, 8, 8), (16, 16, 3, 3), (1, 16, 8, 8), False)
     assert few == full == 2 * 8 * 8 * 9 * 16 * 16
-
-
-def test_a_radix_sort_passes_over_all_bits_of_the_key():
-    assert len(costs.radix_sort(1000, 8, 8)) == 1 + 8
-    assert len(costs.radix_sort(1000, 8, 8, bits=20)) == 1 + 3
-
-
-def test_accumulating_through_an_index_sorts_and_plain_writing_does_not():
-    target, index, values = meta(1000), meta(100, dtype=torch.int64), meta(100)
-    plain = kernels("index_put_", target, [index], values, False, out=target)
-    accumulated = kernels("index_put_", target, [index], values, True, out=target)
-    assert len(plain) == 1
-    assert any("Sort" in k.name for k in accumulated)
-    assert any(k.workspace_bytes for k in accumulated)
 
 
 def test_a_list_of_tensors_is_a_launch_for_each_chunk():

@@ -42,6 +42,7 @@ _NUMBERS = {
     "process_nm": (1, 65),
 }
 _PEAK = (1e9, 1e18)
+_FACTOR = (0.05, 20.0)
 _SHARE = (1e-3, 2.0)  # above 1 where caches serve what the model takes for memory
 _START_NS = (0, 10**7)
 _HOST_TIMES = ("op_ns", "library_op_ns", "view_ns", "launch_ns", "sync_ns")
@@ -53,7 +54,7 @@ _HOST = {
 _WHOLE = ("memory_bytes", "sm_count", "l2_bytes", "process_nm", "kernel_floor_ns",
           *_HOST_TIMES, "python_call_ns", "queue_length", "cores")
 _OPTIONAL = ("memory_efficiency", "math_efficiency", "kernel_floor_ns", "kernel_start_ns", "host", "l2_bytes", "clock_hz",
-             "power_w", "process_nm", "fitted_as")
+             "power_w", "process_nm", "fitted_as", "time_factors")
 
 
 def read_card(path: str | os.PathLike) -> Card:
@@ -131,7 +132,8 @@ def card_from_json(value) -> Card:
     math_kinds = (*MATH_EFFICIENCY, *(f"{kind}:{dtype}" for kind in MATH_EFFICIENCY for dtype in DTYPES))
     for name, keys, limits, default in (("memory_efficiency", kinds, _SHARE, MEMORY_EFFICIENCY),
                                         ("math_efficiency", math_kinds, _SHARE, MATH_EFFICIENCY),
-                                        ("kernel_start_ns", kinds, _START_NS, {})):
+                                        ("kernel_start_ns", kinds, _START_NS, {}),
+                                        ("time_factors", (*kinds, *math_kinds), _FACTOR, {})):
         if name in found:
             read[name] = {**default, **_shares(found[name], f"card.{name}", keys, limits)}
     if found.get("fitted_as") is not None:
@@ -144,7 +146,7 @@ def card_from_json(value) -> Card:
 def card_to_json(card: Card) -> dict:
     """The file's object of ``card``; ``card_from_json`` reads it back."""
     fields = {field.name: getattr(card, field.name) for field in dataclasses.fields(Card)}
-    for name in ("peak_flops", "memory_efficiency", "math_efficiency", "kernel_start_ns"):
+    for name in ("peak_flops", "memory_efficiency", "math_efficiency", "kernel_start_ns", "time_factors"):
         fields[name] = dict(fields[name])
     fields["compute_capability"] = list(card.compute_capability)
     fields["host"] = dataclasses.asdict(card.host)

@@ -3,7 +3,7 @@
 An operator is one kernel unless a function here, beside the operators it serves, says otherwise. A kernel takes
 the larger of bytes ÷ (bandwidth × efficiency) and FLOPs ÷ (peak × efficiency), after a start, and never less
 than a floor. Efficiencies, start and floor are the card's: assumptions, or fitted to measurements of it
-(:mod:`gapless.fidelity.calibrate`). Not modelled: caches, clock speeds, occupancy, autotuning.
+(:mod:`gapless.fidelity.calibrate`). Where that does not tell a kernel's time, it has a :class:`Problem`.
 """
 
 from __future__ import annotations
@@ -16,14 +16,13 @@ from typing import Protocol
 
 import torch
 
-from . import geometry
+from . import convolutions, geometry, products, streaming
 from .engine import WHOLE
+from .fitted import constants
 from .specs import Card
 
 # Channels of a convolution are padded to the tile that the matrix units work on (implicit GEMM).
 CHANNEL_TILE = 16
-
-RADIX_BITS = 8  # CUB's radix sort: bits sorted in one pass over keys and values
 
 
 class Problem(Protocol):
@@ -40,7 +39,8 @@ class Kernel:
     """One launch. ``flops`` are counted against the peak of ``dtype`` (a key of ``Card.peak_flops``).
     ``workspace_bytes`` are taken while it runs. ``work``: what its blocks share out (:mod:`gapless.vgpu.hardware.geometry`),
     where that does not follow from its kind; its duration does not depend on it. ``problem``: a model of its time, where
-    bytes and FLOPs alone do not tell."""
+    bytes and FLOPs alone do not tell. ``footprint``: how many different bytes it touches that the L2 cache may hold
+    from the kernel before; 0 where it finds none there."""
 
     name: str
     kind: str
@@ -50,6 +50,7 @@ class Kernel:
     workspace_bytes: int = 0
     work: geometry.WorkRule | None = None
     problem: Problem | None = None
+    footprint: int = 0
 
     def duration_ns(self, card: Card) -> int:
         """Modelled duration on ``card``."""
@@ -59,11 +60,18 @@ class Kernel:
         """Modelled duration on ``card`` (ns), and the share of the card (of ``engine.WHOLE``) that the kernel takes
         meanwhile: all, where bytes or FLOPs take its whole time; what its start or the floor adds is for other streams."""
         if self.problem is not None:
-            found = card.times.get((self.problem, self.dtype))
+            found = card.times.get((self.problem, self.kind, self.dtype))
             if found is None:
-                found = card.times[self.problem, self.dtype] = _rounded(*self.problem.start_and_busy_s(card, self.dtype), card)
+                start_s, busy_s = self.problem.start_and_busy_s(card, self.dtype)
+                found = _rounded(start_s, busy_s * card.time_factor(self.kind, self.dtype), card)
+                card.times[self.problem, self.kind, self.dtype] = found
             return found
         seconds = self.bytes / (card.bandwidth_bytes_per_s * card.memory_share(self.kind))
+        if 0 < self.footprint < 4 * card.l2_bytes:
+            factor = card.times.get(self.footprint)
+            if factor is None:
+                factor = card.times[self.footprint] = streaming.over_l2(card, self.footprint)
+            seconds *= factor
         if self.flops:
             dtype = self.dtype if self.dtype in card.peak_flops else "float32"
             seconds = max(seconds, self.flops / (card.peak_flops[dtype] * card.math_share(self.kind, dtype)))
@@ -103,8 +111,38 @@ def kernels(name: str, args: tuple, kwargs: dict, out) -> list[Kernel]:
     results = tensors(out)
     if results and not any(t.numel() for t in results):
         return []  # TensorIterator launches nothing for no elements
-    return [Kernel(f"{_kind(name)}_kernel({name})", _kind(name), traffic(args, kwargs, out),
-                   work=geometry.softmax if name in _SOFTMAX else None)]
+    kind = _kind(name)
+    if kind == "pointwise" and results:
+        return [_elementwise(name, args, kwargs, results)]
+    moved = traffic(args, kwargs, out)
+    return [Kernel(f"{kind}_kernel({name})", kind, moved, footprint=moved)]
+
+
+def _elementwise(name: str, args, kwargs, results: list[torch.Tensor]) -> Kernel:
+    """TensorIterator runs over all operands as over one row where they lie alike; else it works out where each element
+    lies, and operands whose neighbours are not the result's are read with less than whole sectors of use."""
+    first = results[0]
+    shape, strides = first.shape, first.stride()
+    moved = sum(nbytes(t) for t in results)
+    footprint = 0 if name[-1] == "_" else moved  # in place: counted with the operands
+    indexed = False
+    for operand in tensors(args, kwargs):
+        size = nbytes(operand)
+        footprint += size
+        if operand.shape != shape or operand.stride() != strides:
+            if operand.dim() and size == operand.numel() * operand.element_size() and _crosses(operand, strides):
+                size *= streaming.TRANSPOSED
+            indexed = indexed or not (operand.is_contiguous() and first.is_contiguous() and operand.numel() == first.numel())
+        moved += size
+    problem = streaming.Indexed(round(moved), first.numel()) if indexed else None
+    return Kernel(f"pointwise_kernel({name})", "pointwise", moved, problem=problem, footprint=footprint)
+
+
+def _crosses(operand: torch.Tensor, strides: tuple[int, ...]) -> bool:
+    """Whether neighbours in the memory of ``operand`` are not neighbours in a result with ``strides``."""
+    if operand.dim() != len(strides):
+        return False
+    return any(own == 1 and other != 1 and size > 1 for own, other, size in zip(operand.stride(), strides, operand.shape))
 
 
 # -- sizes ----------------------------------------------------------------------------------------
@@ -141,8 +179,6 @@ def traffic(args, kwargs, out) -> int:
 
 _REDUCTIONS = ("sum", "mean", "prod", "amax", "amin", "max", "min", "any", "all", "argmax", "argmin", "norm", "var",
                "std", "count_nonzero", "logsumexp", "linalg_vector_norm", "_log_softmax", "_softmax", "softmax")
-
-_SOFTMAX = {"_softmax", "_log_softmax", "_softmax_backward_data", "_log_softmax_backward_data"}
 
 
 def _kind(name: str) -> str:
@@ -206,18 +242,30 @@ def math_dtype(tensor: torch.Tensor, kind: str) -> str:
 
 @kernels_of("mm", "addmm", "bmm", "baddbmm")
 def _matmul(args, kwargs, out):
-    name = "bmm" if args[0].dim() == 3 and args[1].dim() == 3 else "mm"
+    # A bias is added while the tile is written (cuBLASLt's epilogue): no kernel of its own.
     left, right = [t for t in args if isinstance(t, torch.Tensor)][-2:]
-    flops = 2 * left.shape[-2] * left.shape[-1] * right.shape[-1] * (left.shape[0] if left.dim() == 3 else 1)
-    dtype = math_dtype(left, "matmul")
-    return [Kernel(f"gemm_{dtype}({name})", "matmul", traffic(args, kwargs, out), flops, dtype)]
+    matrices = left.shape[0] if left.dim() == 3 else 1
+    return _product("bmm" if left.dim() == 3 else "mm", matrices, left, right, traffic(args, kwargs, out))
 
 
 @kernels_of("addbmm", "addbmm_")
 def _sum_of_products(args, kwargs, out):
+    # A loop of addmm over the batch, each adding to the last one's result (ATen, native/LinearAlgebra.cpp).
     left, right = args[1:3]
+    size = left.shape[-2] * left.shape[-1] + right.shape[-2] * right.shape[-1] + 2 * left.shape[-2] * right.shape[-1]
+    return [kernel for _ in range(left.shape[0])
+            for kernel in _product("addbmm", 1, left, right, size * left.element_size())]
+
+
+def _product(name: str, matrices: int, left: torch.Tensor, right: torch.Tensor, size: float) -> list[Kernel]:
+    rows, depth, columns = *left.shape[-2:], right.shape[-1]
+    if not matrices * rows * columns:
+        return []
     dtype = math_dtype(left, "matmul")
-    return [Kernel(f"gemm_{dtype}(addbmm)", "matmul", traffic(args, kwargs, out), 2 * left.numel() * right.shape[-1], dtype)]
+    if not depth:
+        return [Kernel(f"fill_kernel({name})", "pointwise", size)]  # the sum of nothing
+    problem = products.Product(matrices, rows, columns, depth, left.element_size())
+    return [Kernel(f"gemm_{dtype}({name})", "matmul", size, 2 * matrices * rows * columns * depth, dtype, problem=problem)]
 
 
 @kernels_of("_cdist_forward")
@@ -254,13 +302,33 @@ def _convolution_flops(shape_in, shape_weight, shape_out, transposed: bool) -> f
     return count
 
 
+def _pass(direction: str, x, weight, y, settings) -> convolutions.Convolution:
+    """One pass of an operator with these ``settings``: its arguments from the stride to the groups."""
+    stride, padding, dilation, transposed, _, groups = settings
+    if transposed:  # what it transposes has its result as input
+        x, y = y, x
+    window = tuple(weight.shape[2:])
+    stride, padding, dilation = (tuple(given) if len(given) == len(window) else tuple(given) * len(window)
+                                 for given in (stride, padding, dilation))
+    return convolutions.Convolution(direction, x.shape[0], x.shape[1], y.shape[1], tuple(x.shape[2:]), tuple(y.shape[2:]),
+                                    window, stride, padding, dilation, groups, x.element_size(), _channels_last(x))
+
+
+def _channels_last(x) -> bool:
+    # A map of one channel, or of one position, is as much one as the other: cuDNN takes it for contiguous.
+    if x.is_contiguous() or x.dim() not in (4, 5):
+        return False
+    return x.is_contiguous(memory_format=torch.channels_last if x.dim() == 4 else torch.channels_last_3d)
+
+
 @kernels_of("convolution")
 def _convolution(args, kwargs, out):
-    x, weight, bias, *_ = args
+    x, weight, bias, *settings = args
     dtype = math_dtype(x, "conv")
     flops = _convolution_flops(x.shape, weight.shape, out.shape, args[6])
+    direction = convolutions.INPUT_GRADIENT if args[6] else convolutions.FORWARD
     found = [Kernel(f"convolution_forward_{dtype}", "convolution", nbytes(x) + nbytes(weight) + nbytes(out), flops, dtype,
-                    work=geometry.convolution)]
+                    work=geometry.convolution, problem=_pass(direction, x, weight, out, settings))]
     if bias is not None:
         found.append(Kernel("elementwise_kernel(add bias)", "pointwise", 2 * nbytes(out)))
     return found
@@ -269,18 +337,77 @@ def _convolution(args, kwargs, out):
 @kernels_of("convolution_backward")
 def _convolution_backward(args, kwargs, out):
     grad, x, weight = args[:3]
+    settings, transposed = args[4:10], args[7]
     dtype = math_dtype(x, "conv")
-    flops = _convolution_flops(x.shape, weight.shape, grad.shape, args[7])
+    flops = _convolution_flops(x.shape, weight.shape, grad.shape, transposed)
     found = []
     if out[0] is not None:
         size = nbytes(grad) + nbytes(weight) + nbytes(x)
-        found.append(Kernel(f"convolution_dgrad_{dtype}", "convolution", size, flops, dtype, work=geometry.input_gradient))
+        direction = convolutions.FORWARD if transposed else convolutions.INPUT_GRADIENT
+        found.append(Kernel(f"convolution_dgrad_{dtype}", "convolution", size, flops, dtype, work=geometry.input_gradient,
+                            problem=_pass(direction, x, weight, grad, settings)))
     if out[1] is not None:
         size = nbytes(grad) + nbytes(x) + nbytes(weight)
-        found.append(Kernel(f"convolution_wgrad_{dtype}", "convolution", size, flops, dtype, work=geometry.weight_gradient))
+        found.append(Kernel(f"convolution_wgrad_{dtype}", "convolution", size, flops, dtype, work=geometry.weight_gradient,
+                            problem=_pass(convolutions.WEIGHT_GRADIENT, x, weight, grad, settings)))
     if out[2] is not None:
         found.append(Kernel("reduce_kernel(bias gradient)", "reduction", nbytes(grad), work=geometry.bias_gradient))
     return found
+
+
+# -- powers, softmax, losses -----------------------------------------------------------------------
+
+
+_CHEAP_POWERS = (0.5, -0.5, 2, 3, -1, -2)  # a root, products, a quotient (ATen, cuda/PowKernel.cu)
+
+
+@kernels_of("pow", "pow_", "float_power")
+def _power(args, kwargs, out):
+    kernel = _elementwise("pow", args, kwargs, tensors(out))
+    exponent = args[1] if len(args) > 1 else kwargs.get("exponent")
+    if kernel.problem is None and not (isinstance(exponent, (int, float)) and exponent in _CHEAP_POWERS):
+        kernel.flops = constants("streaming")["pow_flops"] * out.numel()
+    return [kernel]
+
+
+def _softmax(backward: bool, name: str) -> KernelRule:
+    def rule(args, kwargs, out):
+        if not out.numel():
+            return []
+        moved = traffic(args, kwargs, out)
+        kernel = Kernel(f"reduction_kernel({name})", "reduction", moved, work=geometry.softmax)
+        if out.dim() and args[2 if backward else 1] % out.dim() != out.dim() - 1:
+            # Along another dimension a thread follows a column, three times forward (SoftMax.cu, SpatialSoftMax). Columns
+            # are short (classes), so that the caches hold them after the first.
+            kernel.footprint = moved
+            return [kernel]
+        length = out.shape[-1] if out.dim() else 1
+        kernel.problem = streaming.Rows("softmax_backward" if backward else "softmax", out.numel() // length, length,
+                                        max(args[0].element_size(), out.element_size()))
+        return [kernel]
+
+    return rule
+
+
+for _name, _backward in (("_softmax", False), ("_log_softmax", False), ("_softmax_backward_data", True),
+                         ("_log_softmax_backward_data", True)):
+    RULES[_name] = _softmax(_backward, _name)
+
+
+@kernels_of("nll_loss_forward", "nll_loss2d_forward")
+def _nll_loss(args, kwargs, out):
+    # A row gives one element, in a sector of 32 bytes where rows lie apart.
+    scores, target = args[:2]
+    sector = 32 if scores.dim() < 3 else scores.element_size()
+    return [Kernel("nll_loss_forward_kernel", "reduction", nbytes(target) + target.numel() * sector)]
+
+
+@kernels_of("nll_loss_backward", "nll_loss2d_backward")
+def _nll_loss_backward(args, kwargs, out):
+    target = args[2]
+    sector = 32 if out.dim() < 3 else out.element_size()
+    return [Kernel("Memset (Device)", "memset", nbytes(out)),
+            Kernel("nll_loss_backward_kernel", "pointwise", nbytes(target) + target.numel() * sector)]
 
 
 # -- normalisation --------------------------------------------------------------------------------
@@ -295,53 +422,40 @@ def _norm(args, kwargs, out):
 
 @kernels_of("native_layer_norm")
 def _layer_norm(args, kwargs, out):
-    # A row stays in registers between the statistics and their use (ATen, cuda/layer_norm_kernel.cu): read once.
-    return [Kernel("layer_norm_forward_kernel", "normalization", nbytes(args[0]) + nbytes(tensors(out)[0]),
-                   work=geometry.rows)]
+    x = args[0]
+    if not x.numel():
+        return []
+    return [Kernel("layer_norm_forward_kernel", "normalization", nbytes(x) + nbytes(tensors(out)[0]), work=geometry.rows,
+                   problem=streaming.Rows("norm", *_rows(x, args[1]), x.element_size()))]
 
 
-@kernels_of("native_batch_norm_backward", "batch_norm_backward", "native_layer_norm_backward",
-            "native_group_norm_backward")
+def _rows(x: torch.Tensor, normalized_shape) -> tuple[int, int]:
+    length = math.prod(normalized_shape)
+    return x.numel() // max(length, 1), length
+
+
+@kernels_of("native_layer_norm_backward")
+def _layer_norm_backward(args, kwargs, out):
+    # The input's gradient by rows; then those of weight and bias, down the columns (layer_norm_kernel.cu).
+    grad, x, normalized_shape = args[:3]
+    moved, found = nbytes(grad) + nbytes(x), []
+    if not x.numel():
+        return []
+    if out[0] is not None:
+        found.append(Kernel("norm_backward_kernel", "normalization", moved + nbytes(out[0]), work=geometry.means_backward,
+                            problem=streaming.Rows("norm_backward", *_rows(x, normalized_shape), x.element_size())))
+    if out[1] is not None or out[2] is not None:
+        found.append(Kernel("GammaBetaBackwardCUDAKernel", "reduction", moved, work=geometry.bias_gradient, footprint=moved))
+    return found
+
+
+@kernels_of("native_batch_norm_backward", "batch_norm_backward", "native_group_norm_backward")
 def _norm_backward(args, kwargs, out):
     grad = args[0]
     return [Kernel("norm_backward_kernel", "normalization", 5 * nbytes(grad), work=geometry.means_backward)]
 
 
-# -- data-dependent sizes, sorting, indexing ------------------------------------------------------
-
-
-def radix_sort(count: int, key_bytes: int, value_bytes: int, bits: int | None = None) -> list[Kernel]:
-    """CUB's one-sweep radix sort: a histogram, then a read and a write of everything for each pass.
-
-    ``bits``: how many bits of the key can differ, all of them if None.
-    """
-    passes = -(-(bits or key_bytes * 8) // RADIX_BITS)
-    one_pass = 2 * count * (key_bytes + value_bytes)
-    workspace = count * (key_bytes + value_bytes)
-    return [
-        Kernel("DeviceRadixSortHistogramKernel", "sort", count * key_bytes, work=(count,)),
-        *(Kernel("DeviceRadixSortOnesweepKernel", "sort", one_pass, workspace_bytes=workspace, work=(count,))
-          for _ in range(passes)),
-    ]
-
-
-@kernels_of("sort", "argsort", "topk", "msort")
-def _sort(args, kwargs, out):
-    x = args[0]
-    return [
-        Kernel("fill_kernel(indices)", "pointwise", 8 * x.numel()),
-        *radix_sort(x.numel(), x.element_size(), 8),
-    ]
-
-
-@kernels_of("_unique2", "unique_consecutive", "unique_dim", "_unique")
-def _unique(args, kwargs, out):
-    x = args[0]
-    size = x.numel() * x.element_size()
-    return [
-        *radix_sort(x.numel(), x.element_size(), 0),
-        Kernel("DeviceSelectUniqueKernel", "scan", 2 * size),
-    ]
+# -- scans and lookups (indexing, sorting and losses have files of their own) -----------------------
 
 
 @kernels_of("cumsum", "cumprod", "cummax", "cummin", "logcumsumexp")
@@ -349,66 +463,24 @@ def _scan(args, kwargs, out):
     return [Kernel("DeviceScanKernel", "scan", traffic(args, kwargs, out))]
 
 
-def nonzero_count(mask: torch.Tensor) -> list[Kernel]:
-    """The first half of ``nonzero``: count, so that the host can size the result."""
-    return [Kernel("DeviceReduceKernel(count nonzero)", "reduction", nbytes(mask))]
-
-
-def nonzero_select(mask: torch.Tensor, count: int) -> list[Kernel]:
-    """The second half: select linear positions, then write one int64 coordinate per dimension."""
-    dimensions = max(mask.dim(), 1)
-    return [
-        Kernel("DeviceSelectSweepKernel(nonzero)", "scan", nbytes(mask) + 8 * count),
-        *([Kernel("write_indices(nonzero)", "pointwise", 8 * count * dimensions * 2)] if dimensions > 1 else []),
-    ]
-
-
-@kernels_of("nonzero_static")
-def _nonzero_static(args, kwargs, out):
-    mask = args[0]
-    return [
-        Kernel("DeviceReduceKernel(count nonzero)", "scan", nbytes(mask)),
-        Kernel("flag_kernel(nonzero_static)", "scan", nbytes(mask) + nbytes(out)),
-    ]
-
-
-@kernels_of("index", "index_select", "gather", "take", "embedding", "_unsafe_index")
-def _gather(args, kwargs, out):
+@kernels_of("embedding")
+def _lookup(args, kwargs, out):
     # The source is read only where it is selected.
     indices = tensors(args[1:])
     return [Kernel("index_kernel(gather)", "gather", sum(nbytes(i) for i in indices) + 2 * nbytes(out))]
 
 
-@kernels_of("index_put_", "index_put", "_index_put_impl_", "_unsafe_index_put")
-def _index_put(args, kwargs, out):
-    target, indices, values = args[:3]
-    accumulate = args[3] if len(args) > 3 else kwargs.get("accumulate", False)
-    present = [i for i in indices if i is not None]
-    index_bytes = sum(nbytes(i) for i in present)
-    count = max((i.numel() for i in present), default=0)
-    moved = max(nbytes(values), count * target.element_size())
-    if not accumulate:
-        return [Kernel("index_put_kernel", "scatter", index_bytes + 2 * moved, work=geometry.written)]
-    # Deterministic accumulation: linear indices, a sort of (index, position), then the sums.
-    return [
-        *(Kernel("elementwise_kernel(linear index)", "pointwise", 8 * count + nbytes(i), work=(count,)) for i in present),
-        *radix_sort(count, 8, 8, bits=max(1, target.numel().bit_length())),
-        Kernel("indexing_backward_kernel", "scatter", 16 * count + 3 * moved, workspace_bytes=32 * count,
-               work=geometry.written),
-    ]
-
-
-@kernels_of("embedding_dense_backward", "index_add_", "scatter_add_", "scatter_", "index_copy_", "scatter", "scatter_add",
-            "index_add", "index_fill_")
-def _scatter(args, kwargs, out):
-    source = max((nbytes(t) for t in tensors(args[1:])), default=0)
-    return [Kernel("scatter_kernel", "scatter", 3 * source + nbytes(tensors(out)[0]), work=geometry.written)]
+# The models of kernel times by name, as a file of measurements keeps them (:mod:`gapless.fidelity.calibrate`).
+PROBLEMS: dict[str, type] = {problem.__name__: problem for problem in (
+    products.Product, streaming.Rows, streaming.Indexed, streaming.Chunks)}
 
 
 # -- many tensors at once -------------------------------------------------------------------------
 
 # How many tensors of a list one multi-tensor launch takes, by the number of lists (ATen, MultiTensorApply.cuh).
 TENSORS_PER_LAUNCH = {1: 110, 2: 64, 3: 48, 4: 36, 5: 30}
+BLOCKS_PER_LAUNCH = 320
+CHUNK_STEP = 4 * geometry.CHUNK_THREADS  # elements that a block works on at a time
 
 
 # What a fused optimizer reads of each parameter's bytes, and writes: its weight, gradient and states (ATen,
@@ -420,8 +492,12 @@ def multi_tensor(name: str, args, kwargs, out) -> list[Kernel]:
     """``_foreach_*`` and ``_fused_*``: a launch for each chunk of the lists."""
     lists = [a for a in args if isinstance(a, (list, tuple)) and a and isinstance(a[0], torch.Tensor)]
     count = max(len(a) for a in lists)
-    launches = -(-count // TENSORS_PER_LAUNCH.get(len(lists), 30))
+    sizes = [t.numel() for t in max(lists, key=len)]
+    blocks = sum(-(-size // geometry.CHUNK) for size in sizes)
+    launches = max(-(-count // TENSORS_PER_LAUNCH.get(len(lists), 30)), -(-blocks // BLOCKS_PER_LAUNCH))
     first = sum(nbytes(t) for t in lists[0])
     written = sum(nbytes(t) for t in tensors(out)) or first * _FUSED_WRITES.get(name, 1)
     total = sum(nbytes(t) for t in tensors(lists)) + written
-    return [Kernel(f"multi_tensor_apply_kernel({name})", "optimizer", total / launches) for _ in range(launches)]
+    problem = streaming.Chunks(total / launches, -(-min(max(sizes), geometry.CHUNK) // CHUNK_STEP))
+    return [Kernel(f"multi_tensor_apply_kernel({name})", "optimizer", total / launches, problem=problem)
+            for _ in range(launches)]

@@ -16,7 +16,8 @@ from .fitted import constants
 GIB, MIB = 2**30, 2**20
 
 # Share of the memory bandwidth that a kernel of a kind reaches, and of the arithmetic peak. A kind may be followed by
-# a dtype ("matmul:bfloat16"), which then counts before the kind alone.
+# a dtype ("matmul:bfloat16"), which then counts before the kind alone. What a card file leaves out is taken from here;
+# the cards below take what was fitted (:func:`_sustained`), and from here how other kinds compare with elementwise kernels.
 MEMORY_EFFICIENCY: Mapping[str, float] = {
     "pointwise": 0.85,
     "reduction": 0.80,
@@ -31,9 +32,11 @@ MEMORY_EFFICIENCY: Mapping[str, float] = {
     "optimizer": 0.80,
     "memset": 0.90,
 }
-MATH_EFFICIENCY: Mapping[str, float] = {"convolution": 0.55, "matmul": 0.75, "attention": 0.50}
+MATH_EFFICIENCY: Mapping[str, float] = {"convolution": 0.55, "matmul": 0.75, "attention": 0.50, "pointwise": 1.0}
 
 KERNEL_FLOOR_NS = 2_000  # no kernel is shorter
+START_NS = 2_000  # what a kernel that memory holds back takes before its first byte: see :mod:`.streaming`
+STREAMING_KINDS = ("pointwise", "reduction", "normalization", "optimizer", "memset")
 
 
 class CardError(ValueError):
@@ -88,7 +91,8 @@ class Card:
     ``kernel_start_ns``: what a kernel of a kind takes before it moves its first byte. ``l2_bytes``: its L2 cache.
     ``clock_hz``: the boost clock; ``power_w``: the board's limit; ``process_nm``: the process that the data sheet
     names: from these follows the clock that a card holds under load. ``fitted_as``: the card whose fitted constants
-    it takes, where not its own.
+    it takes, where not its own. ``time_factors``: kind of kernel, or kind and dtype ("matmul:bfloat16") → the time that
+    those with a model of their own (``Kernel.problem``) took here over what it says.
     """
 
     key: str
@@ -110,6 +114,7 @@ class Card:
     power_w: float = 300.0
     process_nm: int = 7
     fitted_as: str | None = None
+    time_factors: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def fit_key(self) -> str:
@@ -130,6 +135,10 @@ class Card:
         """Share of the peak of ``dtype`` that a kernel of ``kind`` reaches."""
         share = self.math_efficiency.get(f"{kind}:{dtype}", self.math_efficiency.get(kind))
         return MATH_EFFICIENCY[kind] if share is None else share
+
+    def time_factor(self, kind: str, dtype: str) -> float:
+        """What the modelled time of a kernel of ``kind`` with a problem is multiplied by."""
+        return self.time_factors.get(f"{kind}:{dtype}", self.time_factors.get(kind, 1.0))
 
     def slowed(self, factor: float, floor: float = 1.0) -> Card:
         """A card ``factor`` times as slow in arithmetic, memory and copies: so work that grows with its size takes as long
@@ -204,6 +213,23 @@ CARDS: dict[str, Card] = {
              source="NVIDIA H200 Tensor Core GPU data sheet (2024), SXM; dense is half of the sparse figures it gives"),
     )
 }
+
+
+
+def _sustained(card: Card) -> Card:
+    """``card`` with the shares of the bandwidth that were fitted to measurements (:mod:`.streaming`): its own, else those
+    of cards with memory of its kind (compute capability x.0 has HBM). GDDR memory keeps its error codes among the data,
+    which costs bandwidth; GeForce cards keep none, and are taken for as good as HBM (assumed)."""
+    found = constants("streaming", card.fit_key)
+    own = found.get("pointwise") or found["hbm" if card.compute_capability[1] == 0 or "GeForce" in card.name else "gddr"]
+    shares = {kind: own * share / MEMORY_EFFICIENCY["pointwise"] for kind, share in MEMORY_EFFICIENCY.items()}
+    for kind in ("reduction", "normalization"):
+        shares[kind] = found.get(kind) or own * found[f"{kind}_ratio"]
+    return replace(card, memory_efficiency={kind: round(share, 4) for kind, share in shares.items()},
+                   kernel_start_ns=dict.fromkeys(STREAMING_KINDS, START_NS))
+
+
+CARDS = {key: _sustained(card) for key, card in CARDS.items()}
 
 DEFAULT_CARD = "a10g"
 

@@ -1,0 +1,39 @@
+#!/usr/bin/env bash
+# All that is to be learnt from an hour with a real GPU, in order of worth, each with its own time limit: a later one is cut
+# short before an earlier one is lost. Results in $OUT (default: gpu-visit/), at most eight files; commit them under records/.
+# Needs torch with CUDA, and this repository as the folder to run in; installs nothing.
+#   benchmarks/gpu_visit.sh [SECONDS]        how long the whole visit may take (default 1500)
+set -uo pipefail
+cd "$(dirname "$0")/.."
+export OUT="${OUT:-gpu-visit}" PYTHONPATH="src${PYTHONPATH:+:$PYTHONPATH}"
+mkdir -p "$OUT"
+END=$((SECONDS + ${1:-1500}))
+LOG="$OUT/visit.log"
+: > "$LOG"
+
+# run NAME LIMIT_SECONDS COMMAND…: with what is left of the visit at most.
+run() {
+    local name="$1" limit="$2" left=$((END - SECONDS)) began=$SECONDS
+    shift 2
+    if [ "$left" -lt 10 ]; then echo "== $name: no time left" | tee -a "$LOG"; return; fi
+    [ "$limit" -gt "$left" ] && limit="$left"
+    timeout "$limit" "$@" > "$OUT/.out" 2>&1
+    local status=$?
+    { echo "== $name: exit $status after $((SECONDS - began)) s"; tail -n 60 "$OUT/.out"; } >> "$LOG"
+    echo "== $name: exit $status after $((SECONDS - began)) s"
+    rm -f "$OUT/.out"
+}
+
+gapless() { python -m gapless.commands.cli "$@"; }
+export -f gapless
+
+run "what is here" 60 bash -c 'nvidia-smi; gapless doctor --short'
+run census 120 bash -c 'gapless census --device cuda --out "$OUT/census.json"'
+run calibrate 300 bash -c 'gapless calibrate --device cuda --out "$OUT/card.json"'
+run validate 300 bash -c 'gapless validate --device cuda --out "$OUT/validation.json"'
+run "validate, calibrated" 300 bash -c 'gapless validate --device cuda --card "$OUT/card.json" --out "$OUT/validation_calibrated.json"'
+run record 300 bash -c 'gapless record --device cuda --out "$OUT/headlines.json"'
+run "tests on cuda" 300 bash -c 'GAPLESS_DEVICE=cuda python -m pytest -q -p no:cacheprovider tests/lessons/test_two_clocks.py tests/commands/test_validate.py tests/commands/test_calibrate.py tests/measure'
+for lesson in solutions/[0-9]*; do
+    run "solved $lesson on cuda" 120 bash -c 'GAPLESS_DEVICE=cuda gapless grade "$1"/*.ipynb --device cuda' _ "$lesson"
+done

@@ -1,0 +1,101 @@
+"""What the virtual GPU says of measured operators: the program that was measured, run without values."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Iterator
+
+import torch
+import torch.nn.functional as F
+
+from .. import vgpu
+from ..vgpu.hardware.specs import Host
+from . import hosts
+from .measured import Operator
+
+# A host that costs nothing: what is left on the stream are the kernels.
+_NO_HOST = Host(**{field.name: 0 for field in dataclasses.fields(Host) if field.name.endswith("_ns")})
+
+Call = Callable[[], object]
+
+
+def _product(device, b, m, n, k) -> Call:
+    # The depth is NeuSight's n, and k are the columns (its neusight/Dataset/collect.py).
+    left, right = torch.empty(b, m, n, device=device), torch.empty(b, n, k, device=device)
+    return lambda: torch.bmm(left, right)
+
+
+def _linear(device, b, m, n, k) -> Call:
+    x, weight, bias = (torch.empty(*shape, device=device) for shape in ((b, m, n), (k, n), (k,)))
+    return lambda: F.linear(x, weight, bias)
+
+
+def _convolution(device, b, channels_in, channels_out, window, size, stride, padding) -> Call:
+    x = torch.empty(b, channels_in, size, size, device=device)
+    weight = torch.empty(channels_out, channels_in, window, window, device=device)
+    return lambda: F.conv2d(x, weight, None, stride, padding)
+
+
+def _of_one(function) -> Callable[..., Call]:
+    def make(device, b, h) -> Call:
+        x = torch.empty(b, h, device=device)
+        return lambda: function(x)
+
+    return make
+
+
+def _of_two(function) -> Callable[..., Call]:
+    def make(device, b, h) -> Call:
+        x, y = torch.empty(b, h, device=device), torch.empty(b, h, device=device)
+        return lambda: function(x, y)
+
+    return make
+
+
+def _layer_norm(device, b, h) -> Call:
+    x, weight, bias = torch.empty(b, h, device=device), torch.empty(h, device=device), torch.empty(h, device=device)
+    return lambda: F.layer_norm(x, (h,), weight, bias)
+
+
+# Operator → a function of the device and the sizes (:data:`.measured.OPERATORS`), which gives what was measured.
+PROGRAMS: dict[str, Callable[..., Call]] = {
+    "bmm": _product, "linear": _linear, "conv": _convolution, "ln": _layer_norm,
+    **{name: _of_two(getattr(torch, name)) for name in ("add", "sub", "mul", "div", "pow")},
+    **{f"{name}u": _of_one(lambda x, function=getattr(torch, name): function(x, 2.5))
+       for name in ("add", "sub", "mul", "div", "pow")},
+    "relu": _of_one(F.relu), "tanh": _of_one(torch.tanh), "gelu": _of_one(F.gelu),
+    "softmax": _of_one(lambda x: F.softmax(x, dim=-1)),
+}
+
+
+def operator_ms(rows: Iterable[Operator]) -> Iterator[float]:
+    """Of each row, in their order, what a pair of CUDA events around it would show (ms): its kernels, and the measuring
+    host's part."""
+    rows = list(rows)
+    found = hosts.shipped()
+    for row, kernels_ms in zip(rows, kernel_ms(rows)):
+        yield hosts.measured_s(found, row.device, row.op, kernels_ms / 1e3) * 1e3
+
+
+def kernel_ms(rows: Iterable[Operator]) -> Iterator[float]:
+    """Of each row, in their order: the time of its kernels (ms), in float32 without TF32, as they were measured."""
+    before, torch.backends.cudnn.conv.fp32_precision = torch.backends.cudnn.conv.fp32_precision, "ieee"
+    try:
+        with torch.no_grad():
+            yield from _kernel_ms(rows)
+    finally:
+        torch.backends.cudnn.conv.fp32_precision = before
+
+
+def _kernel_ms(rows: Iterable[Operator]) -> Iterator[float]:
+    used = device = None
+    for row in rows:
+        if row.card != used:
+            used = row.card
+            # The memory of a measured card may be another than the sheet's: nothing here is about what fits.
+            device = vgpu.enable(dataclasses.replace(vgpu.find_card(used), host=_NO_HOST, memory_bytes=2**50))
+        with vgpu.shape_only():
+            call = PROGRAMS[row.op](device, *row.sizes)
+            vgpu.timeline().reset()
+            call()
+            yield vgpu.timeline().current.ready_ns / 1e6

@@ -1,0 +1,73 @@
+"""Predicted times of the transformer steps that were measured: forward, and for training backward, in float32.
+
+The models are those of ``records/measured/models.json``, made by ``transformers`` with eager attention. As they were
+measured: token ids alike, dropout in training, no loss's own forward, no optimizer. Not modelled: that the allocator's
+cache was emptied before each step, so that a measured step holds calls of ``cudaMalloc``.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+
+import torch
+
+from .. import vgpu
+from .measured import FOLDER, MeasuredError, Step
+
+
+def step_ms(steps: Iterable[Step]) -> Iterator[float | None]:
+    """Of each step, in their order: its predicted time (ms); None for one that does not fit into the card's memory, and
+    for one that was compiled (no fusion is modelled). Raises ImportError without ``transformers``, and MeasuredError."""
+    try:
+        import transformers
+    except ImportError as error:
+        raise ImportError("measured transformer steps need transformers: pip install 'gapless[validation]'") from error
+
+    transformers.logging.set_verbosity_error()
+    configurations = json.loads((FOLDER / "models.json").read_text(encoding="utf-8"))
+    for step in steps:
+        if step.model not in configurations:
+            raise MeasuredError(f"the model {step.model!r} is not in models.json, which has {', '.join(configurations)}")
+        if step.compiled:
+            yield None
+            continue
+        device = vgpu.enable(step.card)
+        try:
+            with vgpu.shape_only():
+                yield _measure(step, _model(transformers, configurations[step.model], device), device)
+        except torch.OutOfMemoryError:
+            yield None
+
+
+def _model(transformers, configuration: dict, device: torch.device) -> torch.nn.Module:
+    kind = getattr(transformers, configuration["architectures"][0])
+    with torch.device("meta"):
+        model = kind._from_config(transformers.AutoConfig.for_model(**configuration), attn_implementation="eager")
+    return model.to_empty(device=device)
+
+
+def _measure(step: Step, model: torch.nn.Module, device: torch.device) -> float:
+    training = step.mode == "train"
+    model.train(training)
+    tokens = torch.ones(step.batch, step.sequence, dtype=torch.long, device=device)
+    for _ in range(2):  # the first allocates gradients
+        for parameter in model.parameters():
+            parameter.grad = None
+        logits = None
+        with torch.set_grad_enabled(training):
+            begun = _now_ns()
+            logits = model(input_ids=tokens).logits
+            took_ns = _now_ns() - begun
+        if training:
+            gradient = torch.empty_like(logits)
+            begun = _now_ns()
+            logits.backward(gradient)
+            took_ns += _now_ns() - begun
+            del gradient
+    return took_ns / 1e6
+
+
+def _now_ns() -> int:
+    vgpu.timeline().synchronize_device()
+    return vgpu.timeline().host_ns

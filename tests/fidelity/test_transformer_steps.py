@@ -1,0 +1,20 @@
+"""Whole steps of transformers."""
+
+import pytest
+
+from gapless.fidelity.measured import MeasuredError, Step
+from gapless.fidelity.transformer_steps import step_ms
+
+pytest.importorskip("transformers")
+
+
+def test_training_takes_about_three_times_as_long_and_batches_add_up():
+    rows = [Step("a100_pcie", "bert_large", mode, 512, batch, 1.0) for mode, batch in (("inf", 8), ("inf", 16), ("train", 8))]
+    one, two, train = step_ms(rows)
+    assert 1.8 < two / one < 2.1 and 2.5 < train / one < 3.5
+
+
+def test_a_compiled_step_has_no_prediction_and_an_unknown_model_is_named():
+    assert list(step_ms([Step("a100", "opt_13", "inf", 64, 1, 1.0, compiled=True)])) == [None]
+    with pytest.raises(MeasuredError, match="'gpt5' is not in models.json, which has bert_large, "):
+        list(step_ms([Step("a100", "gpt5", "inf", 64, 1, 1.0)]))
