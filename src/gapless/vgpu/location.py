@@ -25,8 +25,8 @@ _OWN_MACHINERY = tuple(
     for part in ("vgpu/", "grading/", "measure/", "course/")
 )
 _TORCH = os.path.dirname(os.path.abspath(torch.__file__)) + os.sep
-# Where PyTorch looks for what a device in Python has; what keeps our own weak references; and what writes down a stack (where
-# there is no CUDA, torch.manual_seed does), which takes as many calls as the stack is deep.
+# Where PyTorch looks for what a device in Python has; what keeps our own weak references; and what writes down a stack
+# (where there is no CUDA, torch.manual_seed does), which takes as many calls as the stack is deep.
 _BACKEND = (*(_TORCH + part.replace("/", os.sep) for part in ("_library/", "_ops.py", "library.py", "_compile.py",
                                                               "utils/_python_dispatch.py", "utils/backend_registration.py")),
             weakref.__file__, traceback.__file__, linecache.__file__)

@@ -81,7 +81,7 @@ class Served:
 
     def request(self, message: dict) -> tuple[dict, bytes]:
         """Send ``message`` and do what the program asks for until it answers: its answer, with ``return`` or ``raise``, and
-        the bytes that belong to it. Raises Gone. While something is measured here, the program's host is what is on the clock,
+        the bytes that belong to it. Raises Gone. While something is measured, what the program's host does is on the clock,
         and not what this side does."""
         with host_clock.uncounted():
             return self._request(message)
