@@ -5,6 +5,7 @@ import torch
 
 from gapless.vgpu import CARDS
 from gapless.vgpu.hardware import costs, specs
+from gapless.vgpu.hardware.products import Product, seconds
 
 CARD = CARDS["a100"]
 COLD = replace(CARD, l2_bytes=1)  # nothing fits into its cache
@@ -32,6 +33,27 @@ def test_no_kernel_is_shorter_than_the_floor():
 
 def test_no_elements_no_kernel():
     assert kernels("add", meta(0, 3), meta(0, 3), out=meta(0, 3)) == []
+
+
+def test_a_matrix_product_is_a_problem_of_its_sizes():
+    left, right = meta(40, 50, dtype=torch.float16), meta(50, 60, dtype=torch.float16)
+    for name, args, matrices in (("mm", (left, right), 1), ("addmm", (meta(60), left, right), 1),
+                                 ("bmm", (left.expand(7, 40, 50), right.expand(7, 50, 60)), 7)):
+        kernel, = kernels(name, *args, out=meta(40, 60))
+        assert kernel.problem == Product(matrices, 40, 60, 50, 2)
+        assert kernel.flops == 2 * matrices * 40 * 60 * 50
+        assert kernel.duration_ns(CARD) == round(seconds(kernel.problem, CARD, "float16") * 1e9)
+
+
+def test_a_product_of_nothing_is_no_kernel_and_a_sum_of_nothing_fills():
+    assert kernels("mm", meta(0, 4), meta(4, 5), out=meta(0, 5)) == []
+    filled, = kernels("mm", meta(3, 0), meta(0, 5), out=meta(3, 5))
+    assert (filled.kind, filled.bytes, filled.problem) == ("pointwise", 60, None)
+
+
+def test_a_sum_of_products_adds_one_at_a_time():
+    added = kernels("addbmm", meta(4, 5), meta(3, 4, 6), meta(3, 6, 5), out=meta(4, 5))
+    assert [kernel.problem for kernel in added] == [Product(1, 4, 5, 6)] * 3
 
 
 def test_a_matrix_product_takes_its_flops_near_the_peak():
@@ -118,8 +140,6 @@ def test_a_layer_norm_reads_its_input_once_and_a_batch_norm_twice():
 
 
 def test_products_that_are_none_of_their_own_kind_have_the_flops_of_their_definition():
-    added = kernels("addbmm", meta(4, 5), meta(3, 4, 6), meta(3, 6, 5), out=meta(4, 5))
-    assert sum(kernel.flops for kernel in added) == 2 * 3 * 4 * 6 * 5
     distance, = kernels("_cdist_forward", meta(2, 40, 8), meta(2, 30, 8), 2.0, None, out=meta(2, 40, 30))
     assert distance.flops == 3 * 2 * 40 * 30 * 8  # a difference, a square and a sum
     # As torch.nn.functional.bilinear calls it: batch 7, inputs of 4 and 6, 3 outputs.

@@ -124,18 +124,43 @@ def _elementwise(name: str, args, kwargs, results: list[torch.Tensor]) -> Kernel
     first = results[0]
     shape, strides = first.shape, first.stride()
     moved = sum(nbytes(t) for t in results)
-    footprint = 0 if name[-1] == "_" else moved  # in place: counted with the operands
-    indexed = False
+    footprint = 0 if name[-1] == "_" and name != "copy_" else moved  # in place: counted with the operands
+    indexed, elementwise = False, True
     for operand in tensors(args, kwargs):
         size = nbytes(operand)
         footprint += size
         if operand.shape != shape or operand.stride() != strides:
+            elementwise = elementwise and _spreads(operand.shape, shape)
             if operand.dim() and size == operand.numel() * operand.element_size() and _crosses(operand, strides):
                 size *= streaming.TRANSPOSED
             indexed = indexed or not (operand.is_contiguous() and first.is_contiguous() and operand.numel() == first.numel())
         moved += size
-    problem = streaming.Indexed(round(moved), first.numel()) if indexed else None
+    problem = None
+    if indexed and elementwise:
+        problem = streaming.Indexed(round(moved), first.numel(), _dimensions(first, args, kwargs))
     return Kernel(f"pointwise_kernel({name})", "pointwise", moved, problem=problem, footprint=footprint)
+
+
+def _spreads(shape, to) -> bool:
+    """Whether ``shape`` is broadcast to the shape ``to``; if not, no elementwise operator made the one of the other."""
+    return len(shape) <= len(to) and all(size in (1, wanted) for size, wanted in zip(reversed(shape), reversed(to)))
+
+
+def _dimensions(result: torch.Tensor, args, kwargs) -> int:
+    """How many dimensions are left of ``result`` when those are merged over which all operands go on alike, as
+    TensorIterator does (ATen, TensorIterator.cpp, coalesce_dimensions)."""
+    shape = result.shape
+    steps = [result.stride()]
+    for operand in tensors(args, kwargs):
+        missing = len(shape) - operand.dim()
+        if missing >= 0:
+            steps.append([0] * missing + [0 if size == 1 else step for size, step in zip(operand.shape, operand.stride())])
+    found, inner = 0, None
+    for dim in sorted((dim for dim, size in enumerate(shape) if size != 1), key=lambda dim: steps[0][dim]):
+        if inner is None or any(step[dim] != step[inner] * shape[inner] for step in steps):
+            found += 1
+        inner = dim
+    return max(found, 1)
 
 
 def _crosses(operand: torch.Tensor, strides: tuple[int, ...]) -> bool:
@@ -365,10 +390,24 @@ def _convolution_backward(args, kwargs, out):
     return found
 
 
-# -- powers, softmax, losses -----------------------------------------------------------------------
+# -- copies, lookups, powers, softmax ----------------------------------------------------------------
 
 
 _CHEAP_POWERS = (0.5, -0.5, 2, 3, -1, -2)  # a root, products, a quotient (ATen, cuda/PowKernel.cu)
+
+
+@kernels_of("copy_")
+def _copy(args, kwargs, out):
+    if not out.numel():
+        return []
+    return [_elementwise("copy_", args[1:2], {}, [out])]  # what is overwritten is not read
+
+
+@kernels_of("embedding")
+def _embedding(args, kwargs, out):
+    # A thread an element, which works out where that lies (ATen, cuda/Indexing.cu, indexSelectLargeIndex).
+    moved = nbytes(args[1]) + 2 * nbytes(out)
+    return [Kernel("indexSelectLargeIndex", "gather", moved, problem=streaming.Indexed(moved, out.numel(), 2))]
 
 
 @kernels_of("pow", "pow_", "float_power")
@@ -402,22 +441,6 @@ def _softmax(backward: bool, name: str) -> KernelRule:
 for _name, _backward in (("_softmax", False), ("_log_softmax", False), ("_softmax_backward_data", True),
                          ("_log_softmax_backward_data", True)):
     RULES[_name] = _softmax(_backward, _name)
-
-
-@kernels_of("nll_loss_forward", "nll_loss2d_forward")
-def _nll_loss(args, kwargs, out):
-    # A row gives one element, in a sector of 32 bytes where rows lie apart.
-    scores, target = args[:2]
-    sector = 32 if scores.dim() < 3 else scores.element_size()
-    return [Kernel("nll_loss_forward_kernel", "reduction", nbytes(target) + target.numel() * sector)]
-
-
-@kernels_of("nll_loss_backward", "nll_loss2d_backward")
-def _nll_loss_backward(args, kwargs, out):
-    target = args[2]
-    sector = 32 if out.dim() < 3 else out.element_size()
-    return [Kernel("Memset (Device)", "memset", nbytes(out)),
-            Kernel("nll_loss_backward_kernel", "pointwise", nbytes(target) + target.numel() * sector)]
 
 
 # -- normalisation --------------------------------------------------------------------------------
@@ -515,24 +538,12 @@ def _resizing(args, kwargs, out):
     return [_over_maps("resizing", "upsample_kernel", traffic(args, kwargs, out), "pointwise")]
 
 
-# -- scans and lookups (indexing, sorting and losses have files of their own) -----------------------
+# -- scans (indexing, sorting and losses have files of their own) -----------------------
 
 
 @kernels_of("cumsum", "cumprod", "cummax", "cummin", "logcumsumexp")
 def _scan(args, kwargs, out):
     return [Kernel("DeviceScanKernel", "scan", traffic(args, kwargs, out))]
-
-
-@kernels_of("embedding")
-def _lookup(args, kwargs, out):
-    # The source is read only where it is selected.
-    indices = tensors(args[1:])
-    return [Kernel("index_kernel(gather)", "gather", sum(nbytes(i) for i in indices) + 2 * nbytes(out))]
-
-
-# The models of kernel times by name, as a file of measurements keeps them (:mod:`gapless.fidelity.calibrate`).
-PROBLEMS: dict[str, type] = {problem.__name__: problem for problem in (
-    products.Product, streaming.Rows, streaming.Indexed, streaming.Chunks)}
 
 
 # -- many tensors at once -------------------------------------------------------------------------
