@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from ..vgpu import attention, python_work
-from ..vgpu.hardware import costs
+from ..vgpu.hardware import convolutions, costs, products, scattered, streaming
 
 ELEMENTS = (2**12, 2**16, 2**20, 2**23, 2**26)
 ROW = 1024  # elements of a row that a reduction or a normalisation runs over
@@ -24,6 +24,12 @@ BEYOND_CACHE_BYTES = 256 * 2**20  # operands are taken in turn from as much memo
 MOST_BUFFERS = 64
 BLOCKS, BLOCK_SECONDS, MOST_LAUNCHES = 5, 0.02, 400  # launches a block: fewer than the launch queue holds
 CYCLES_PER_S = 2e9  # more than any GPU's clock, so that a sleep of so many cycles lasts at least as long as asked
+
+
+# The models of kernel times by name, as a file of measurements keeps them.
+PROBLEMS: dict[str, type] = {problem.__name__: problem for problem in (
+    products.Product, convolutions.Convolution, streaming.Rows, streaming.Indexed, streaming.Chunks, scattered.Chains,
+    scattered.OneBlock, scattered.Repeats)}
 
 
 @dataclass(frozen=True)
@@ -58,7 +64,7 @@ def kernel_from_json(value: dict) -> costs.Kernel:
     problem = value.get("problem")
     if problem is not None:
         given = {name: tuple(each) if isinstance(each, list) else each for name, each in problem.items() if name != "model"}
-        problem = costs.PROBLEMS[problem["model"]](**given)
+        problem = PROBLEMS[problem["model"]](**given)
     return costs.Kernel("", value["kind"], value["bytes"], value["flops"], value["dtype"], problem=problem)
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 
 import torch
 import torch.nn.functional as F
 
 from .. import vgpu
+from ..vgpu.hardware import fitted
 from ..vgpu.hardware.specs import Host
 from . import hosts
 from .measured import Operator
@@ -70,11 +72,24 @@ PROGRAMS: dict[str, Callable[..., Call]] = {
 
 def operator_ms(rows: Iterable[Operator]) -> Iterator[float]:
     """Of each row, in their order, what a pair of CUDA events around it would show (ms): its kernels, and the measuring
-    host's part."""
+    host's part. Rows of convolutions are taken to come in the order in which they were measured (see ``_drift_ms``)."""
     rows = list(rows)
-    found = hosts.shipped()
+    found, drifting = hosts.shipped(), fitted.hosts("convolutions")
+    convolutions = Counter(row.device for row in rows if row.op == "conv")
+    seen: Counter = Counter()
     for row, kernels_ms in zip(rows, kernel_ms(rows)):
-        yield hosts.measured_s(found, row.device, row.op, kernels_ms / 1e3) * 1e3
+        if row.op == "conv":
+            place = (seen[row.device] + 0.5) / convolutions[row.device]
+            seen[row.device] += 1
+            yield kernels_ms + _drift_ms(drifting.get(row.card), place)
+        else:
+            yield hosts.measured_s(found, row.device, row.op, kernels_ms / 1e3) * 1e3
+
+
+def _drift_ms(host: dict | None, place: float) -> float:
+    """What the host added at ``place`` (0 to 1) of a session of convolutions: in the data it grows with the number
+    of shapes that cuDNN's autotuner has seen, whatever their sizes."""
+    return host["gap_ms"] + host["drift_ms"] * place if host else 0.0
 
 
 def kernel_ms(rows: Iterable[Operator]) -> Iterator[float]:

@@ -30,7 +30,7 @@ from .tensor import DEVICE, VirtualTensor, wrap
 HANDLERS: dict[str, callable] = {}
 
 # Operators that PyTorch makes of others and CUDA has a kernel of its own for, with an entry in HANDLERS.
-COMPOSITE_HANDLED: set[str] = set()
+COMPOSITE_HANDLED: set[str] = {"silu_backward", "mish_backward"}
 
 
 def handles(*names: str):

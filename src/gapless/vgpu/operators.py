@@ -289,24 +289,30 @@ def _fill_through(operator, target, mask, value):
 def _index_put(operator, args, kwargs):
     target, indices, values, *rest = args
     accumulate = rest[0] if rest else kwargs.get("accumulate", False)
-    if accumulate and operator.name == "index_put" and torch._C._current_graph_task_id() != -1:
-        # The gradient of an index. For a tensor that is no CUDA tensor autograd asks for a copy; on CUDA it writes into the
-        # zeros that it has just made, and checks no bounds (FunctionsManual.cpp, ``index_backward``).
-        _index_put(_real(aten._index_put_impl_.default), (target, indices, values, True, True), {})
-        return wrap(target.inner.detach(), state.memory)
     mask = _only_mask(target, indices, values) if not accumulate else None
     if mask is not None:
         return _fill_through(operator, target, mask, values)
     if not isinstance(values, VirtualTensor):
         values = values.to(DEVICE)  # a pageable copy, and its wait, even of one number
     expanded = _expand_masks(target, indices)
+    launch = _as_gradient if accumulate and operator.name == "index_put" else None
     if target.inner.is_meta:
         # Assumed counts of positions and of values may differ by rounding: only the time matters here.
         inner_args, _, _ = unwrap(operator, (target, expanded, values, *rest), {})
         written = inner_args[0] if operator.mutates else torch.empty_like(target.inner)
-        launch_all(costs.kernels(operator.name, inner_args, kwargs, written), inner_args, written)
+        if launch is not None:
+            launch(inner_args, kwargs, written)
+        else:
+            launch_all(costs.kernels(operator.name, inner_args, kwargs, written), inner_args, written)
         return target if operator.mutates else wrap(written, state.memory)
-    return run(operator, (target, expanded, values, *rest), kwargs)
+    return run(operator, (target, expanded, values, *rest), kwargs, launch)
+
+
+def _as_gradient(args, kwargs, out) -> None:
+    """The kernels of the gradient of an index. For tensors that are not CUDA's, autograd asks for a copy; on CUDA it writes
+    into the zeros that it has just made and checks no bounds (FunctionsManual.cpp, ``index_backward``). Nobody else is
+    expected to accumulate out of place."""
+    launch_all(costs.kernels("_index_put_impl_", (*args[:3], True, True), {}, args[0]), args, out)
 
 
 # -- choosing ---------------------------------------------------------------------------------------

@@ -25,3 +25,8 @@ def constants(model: str, card: str | None = None) -> dict:
     """The constants of ``model`` for the card with that key. Do not change what is returned."""
     found = _file(model)
     return {**found["shared"], **found["cards"].get(card, {})}
+
+
+def hosts(model: str) -> dict:
+    """What the fit of ``model`` found of the hosts that measured, by card: no part of a card's own times."""
+    return _file(model).get("hosts", {})
