@@ -222,7 +222,7 @@ def test_work_still_in_flight_when_recording_starts_is_in_the_trace(device):
     start, = (e["ts"] for e in of(prof.trace, "user_annotation") if e["name"] == "ProfilerStep#2")
     launched = {e["args"]["correlation"] for e in of(prof.trace, "cuda_runtime")}
     kernels = of(prof.trace, "kernel")
-    assert all(e["ts"] >= start for e in kernels)
+    assert all(e["ts"] > start - 50 for e in kernels)  # between recording and the step's beginning is Python
     assert sum(e["args"]["correlation"] not in launched for e in kernels) > 0
     assert sum(e["args"]["correlation"] in launched for e in kernels) == 3
 

@@ -1,5 +1,8 @@
 """What the host does by itself comes onto its clock while something is measured, and only then."""
 
+import cProfile
+import sys
+
 import pytest
 import torch
 
@@ -148,3 +151,26 @@ def test_custom_operators_python_is_the_programs(device):
     plus(x)
     with counting():
         assert elapsed(lambda: plus(x)) > 50 * call_ns()
+
+
+@pytest.mark.skipif(hasattr(sys, "monitoring"), reason="there a profiler and the counter do not meet")
+def test_a_profiler_in_the_way_is_an_error_and_leaves_nothing_behind(device):
+    x = torch.ones(3, device=device)
+    profiler = cProfile.Profile()
+    profiler.enable()
+    try:
+        for measure in (gapless.time_step, gapless.profile):
+            with pytest.raises(RuntimeError, match="a profiler .* is at work"):
+                measure(lambda: x + 1, device=device)
+    finally:
+        profiler.disable()
+
+    def takes_its_place():
+        sys.setprofile(None)
+        x.add_(1)
+
+    for measure in (gapless.time_step, gapless.profile):
+        with pytest.raises(RuntimeError, match="has replaced the profile function"):
+            measure(takes_its_place, device=device)
+    assert gapless.profile(lambda: x + 1, device=device).events
+    assert torch._C._len_torch_dispatch_stack() == 0 and sys.getprofile() is None

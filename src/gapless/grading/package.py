@@ -13,6 +13,8 @@ from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
+DATA = (".vgpu.hardware.fitted",)  # packages that are read with the JSON files beside them
+
 
 def write_package(folder: Path, modules: Iterable[str]) -> list[Path]:
     """Write ``modules`` (dotted names) and what they import of their own packages into ``folder``; the top-level packages
@@ -25,6 +27,9 @@ def write_package(folder: Path, modules: Iterable[str]) -> list[Path]:
         target = target / "__init__.py" if spec.submodule_search_locations is not None else target.with_suffix(".py")
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes(Path(spec.origin).read_bytes())
+        if name.endswith(DATA):
+            for file in Path(spec.origin).parent.glob("*.json"):
+                (target.parent / file.name).write_bytes(file.read_bytes())
     tops = sorted({name.partition(".")[0] for name in found})
     for top in tops:
         for path in [folder / top, *(folder / top).rglob("*")]:

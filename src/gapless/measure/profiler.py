@@ -44,8 +44,8 @@ class profile(torch.profiler.profile):
 
     On the virtual GPU the clock is the modelled one, and
 
-    - ``ProfilerActivity.CUDA`` (or ``PrivateUse1``) means the virtual GPU; what the host computes on CPU tensors takes no
-      modelled time and is not recorded;
+    - ``ProfilerActivity.CUDA`` (or ``PrivateUse1``) means the virtual GPU; what the host computes on CPU tensors takes its
+      time between operators and is not recorded itself;
     - ``record_shapes`` gives ``Input Dims`` and ``Input type``; ``with_stack`` the user's innermost line of each operator,
       where PyTorch gives all frames; ``profile_memory`` the card's memory;
     - ``with_modules`` does nothing, as in PyTorch without TorchScript; ``acc_events`` and ``post_processing_timeout_s``

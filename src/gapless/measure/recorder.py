@@ -47,19 +47,23 @@ class Recorder:
         if self.memory:
             self._addresses = {}  # numbered as they come, so that the same program leaves the same trace
             self._card_memory.on_change = self._changed
+        try:
+            host_clock.clock().begin()
+        except RuntimeError:
+            self._timeline.recording = self._card_memory.on_change = self._recording = None
+            raise
         self._blocks = _Blocks(self._timeline)
         self._blocks.attach()
-        host_clock.clock().begin()
 
     def stop(self) -> tuple[vgpu.Recording, vgpu.Card]:
         """Wait for the device, as PyTorch's profiler does, and record no more. What it returns is for :func:`as_trace`."""
         timeline, recording = self._timeline, self._recording
-        if self._blocks is not None:
-            self._blocks.detach()
-            self._blocks = None
-            host_clock.clock().end()
         locate = timeline.locate
         try:
+            if self._blocks is not None:
+                self._blocks.detach()
+                self._blocks = None
+                host_clock.clock().end()
             timeline.host_work(2_000)  # the closing wait belongs to no step, and to no line of the user's
             timeline.locate = lambda: None
             timeline.synchronize_device()

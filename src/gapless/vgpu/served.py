@@ -315,8 +315,8 @@ def _host_work(served: Served, ns: int) -> None:
     if type(ns) is not int or ns < 0:
         raise ValueError("the host's clock goes forward only")
     timeline = state.timeline
-    # Who lets the host's clock run while the device is at work waits for it.
-    timeline.polls += timeline.device_ready_ns > timeline.host_ns
+    # Who lets the host's clock run while values are on their way here waits for them.
+    timeline.polls += any(getattr(getattr(happens, "__self__", None), "to_host", False) for _, _, happens in timeline.due)
     timeline.host_work(ns)
 
 

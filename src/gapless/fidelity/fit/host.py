@@ -138,7 +138,7 @@ def _collect(node: Node, pieces: dict[str, list]) -> None:
 def _take(node: Node, pieces: list) -> None:
     calls = [each for each in node.all() if each.category == "cuda_runtime"]
     counts = _counted(node)
-    strange = any(not each.name.startswith(("aten::", "autograd::")) and each.category == "cpu_op" and
+    strange = any(each.category == "cpu_op" and not each.name.startswith(("aten::", "autograd::")) and
                   not each.name.endswith(("Backward0", "Backward1")) and each.inside for each in node.all())
     if strange or any(each.dur_us > LONGEST_US for each in calls) or not counts:
         return
@@ -158,7 +158,7 @@ def _counted(node: Node) -> Counter:
 
 @functools.cache
 def _kind(name: str) -> str | None:
-    """"operator", "library", "view", or None for what is made of others, takes no time of its own, or this PyTorch does not know."""
+    """"operator", "library", "view", or None: made of others, without work of its own, or unknown to this PyTorch."""
     packet = getattr(torch.ops.aten, name.partition("::")[2], None)
     if packet is None or name.startswith(("aten::empty", "aten::resize", "aten::result_type")):
         return None
