@@ -2,8 +2,9 @@
 
     python -m gapless.fidelity.fit.host TRACE.json.gz … --write
 
-Each trace gives the costs of its host; the median over the hosts is the model's. The profiler's own part (CUPTI's in a
-launch, one event for each operator) is in all of them and is not taken out, so they are upper bounds. Python's cost needs a
+Each trace gives the costs of its host. The profiler's own part (CUPTI's in a launch, one event for each operator) is in all
+of them, and some are old; hosts that measured operators without a profiler say in which ratio that is too much
+(:func:`shared`). Python's cost needs a
 trace whose program is known: of a ResNet-50's forward pass the gaps between two operators are laid against the functions
 that Python calls in between, which are counted here, in torchvision's ResNet-50.
 """
@@ -27,6 +28,7 @@ from ...evidence.trace import Trace
 from ...vgpu import location, python_work
 from ...vgpu.dispatch import LIBRARY_OPERATORS
 from ...vgpu.hardware import fitted
+from .. import hosts as measuring_hosts
 
 LAUNCHES = ("cudaLaunchKernel", "cudaMemcpyAsync", "cudaMemsetAsync")
 WAITS = ("cudaStreamSynchronize", "cudaDeviceSynchronize", "cudaEventSynchronize")
@@ -250,17 +252,32 @@ def fit(hosts: dict[str, Trace]) -> dict:
         costs = costs_of(trace)
         if costs:
             found[name] = {**costs, **python_costs(resnet_gaps_us(trace), calls)}
+
+    return {"shared": shared(found, without_profiler()), "cards": {},
+            "hosts": {name: {key: round(value) for key, value in each.items()} for name, each in found.items()}}
+
+
+def without_profiler() -> dict[str, float]:
+    """Of the hosts that measured operators with a pair of events and no profiler: the median time (ns) from the first event
+    to the kernel, for ``add`` and for ``bmm``, which goes through cuBLAS (:mod:`gapless.fidelity.hosts`)."""
+    devices = measuring_hosts.shipped().values()
+    return {op: statistics.median(1e3 * each["share"] * each["floor_us"][op] for each in devices) for op in ("add", "bmm")}
+
+
+def shared(found: dict[str, dict[str, float]], gap_ns: dict[str, float]) -> dict[str, int]:
+    """The constants: medians over the traced hosts ``found``, times the ratio in which ``add`` takes a host without a
+    profiler less (``gap_ns``); operators so that with their launch they take what was measured without it."""
     def middle(*names: str, and_more: float = 0) -> float:
         return statistics.median(each[name] + (and_more if not name.startswith("backward") else 0)
                                  for each in found.values() for name in names if name in each)
 
-    binding_ns = middle("binding_ns")
     # From Python there is a binding around each operator; in a backward pass there is the engine instead.
-    shared = {name: round(middle(name, f"backward_{name}", and_more=binding_ns))
-              for name in ("op_ns", "library_op_ns", "view_ns")}
-    shared |= {name: round(middle(name)) for name in ("launch_ns", "sync_ns", "python_call_ns")}
-    return {"shared": shared, "cards": {},
-            "hosts": {name: {key: round(value) for key, value in each.items()} for name, each in found.items()}}
+    traced = {name: middle(name, f"backward_{name}", and_more=middle("binding_ns")) for name in ("op_ns", "view_ns")}
+    traced |= {name: middle(name) for name in ("launch_ns", "sync_ns", "python_call_ns")}
+    ratio = gap_ns["add"] / (traced["op_ns"] + traced["launch_ns"])
+    launch_ns = ratio * traced["launch_ns"]
+    return {"op_ns": round(gap_ns["add"] - launch_ns), "library_op_ns": round(gap_ns["bmm"] - launch_ns),
+            **{name: round(ratio * traced[name]) for name in ("view_ns", "launch_ns", "sync_ns", "python_call_ns")}}
 
 
 def main() -> None:
