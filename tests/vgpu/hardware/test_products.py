@@ -10,7 +10,7 @@ from gapless.vgpu.hardware.products import Product, seconds
 from gapless.vgpu.hardware.specs import CARDS
 
 # One FLOP in 1 ns per SM, no losses, no memory: waves can be counted by hand.
-PLAIN = {"start_s": 0.0, "rate_share": 1.0, "tile_loss": 0.0, "single_loss": 0.0, "exposed": 0.0, "lone_flops": 0.0,
+PLAIN = {"start_s": 0.0, "rate_share": 1.0, "tile_loss": 0.0, "single_loss": 0.0, **dict.fromkeys(("exposed_7", "exposed_8", "exposed_9"), 0.0), "lone_flops": 0.0,
          "tail": 1.0, "reread": 0.0, "memory_share": 1e9, "odd_bytes": 0.0, "overlap": 2.0, "split_s": 1.0, "burst": 0.0,
          "power_average_s": 1.0, "fed_share_64": 1.0, "fed_share_128": 1.0}
 

@@ -95,8 +95,8 @@ def _tiled_s(product, card, sm_rate, columns, rows, batched, known, least, most)
     if not batched:
         flops = flops * (1 + known["single_loss"])
     bandwidth = card.bandwidth_bytes_per_s * known["memory_share"]
-    # What of writing a tile no other tile's sums hide.
-    fill = known["exposed"] * columns * rows * product.element_bytes * card.sm_count / bandwidth
+    # What of writing a tile no other tile's sums hide: more in newer kernels, which keep fewer tiles on an SM at a time.
+    fill = known[f"exposed_{_generation(card)}"] * columns * rows * product.element_bytes * card.sm_count / bandwidth
     # Bytes: everything once; where a matrix's operands do not fit into L2, each wave reads its rows and columns anew.
     results = product.matrices * product.rows * product.columns * product.element_bytes
     operands = product.depth * (product.rows + product.columns) * product.element_bytes
@@ -127,7 +127,12 @@ def tiles_of(card: Card, batched: bool) -> tuple[tuple[int, int], ...]:
     """The shapes of tiles, columns × rows, that the library has for ``card``."""
     if batched and card.compute_capability == (7, 0):
         return V100_BATCHED
-    return (BATCHED if batched else SINGLE)[min(max(card.compute_capability[0], 7), 9)]
+    return (BATCHED if batched else SINGLE)[_generation(card)]
+
+
+def _generation(card: Card) -> int:
+    """First digit of the compute capability whose kernels are known: Volta and Turing 7, Ampere and Ada 8, Hopper 9."""
+    return min(max(card.compute_capability[0], 7), 9)
 
 
 def _lanes(card: Card) -> int:
