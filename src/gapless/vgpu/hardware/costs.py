@@ -113,7 +113,7 @@ def kernels(name: str, args: tuple, kwargs: dict, out) -> list[Kernel]:
     if results and not any(t.numel() for t in results):
         return []  # TensorIterator launches nothing for no elements
     kind = _kind(name)
-    if kind == "pointwise" and results:
+    if kind == "pointwise" and results and not results[0].is_nested:  # a nested tensor has no shape
         return [_elementwise(name, args, kwargs, results)]
     moved = traffic(args, kwargs, out)
     return [Kernel(f"{kind}_kernel({name})", kind, moved, footprint=moved)]
