@@ -10,8 +10,8 @@ TRUTH = dataclasses.replace(
     memory_efficiency={**CARDS["a100"].memory_efficiency, "pointwise": 0.91, "reduction": 0.62, "sort": 0.33,
                        "gather": 0.71, "scatter": 0.22, "scan": 0.55, "memset": 0.95},
     time_factors={"normalization": 1.3, "optimizer": 0.9, "convolution:tf32": 1.35, "convolution:bfloat16": 0.88,
-                  "matmul:float32": 1.21, "matmul:tf32": 0.86, "matmul:float16": 0.94, "matmul:bfloat16": 1.02},
-    math_efficiency={"attention:float32": 0.3, "attention:bfloat16": 0.47},
+                  "matmul:float32": 1.21, "matmul:tf32": 0.86, "matmul:float16": 0.94, "matmul:bfloat16": 1.02,
+                  "attention:float32": 1.1, "attention:bfloat16": 0.93},
     kernel_floor_ns=1700,
     kernel_start_ns={"pointwise": 900, "reduction": 2500, "matmul": 3000, "sort": 1200},
 )

@@ -9,14 +9,14 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields, is_dataclass
 
 import torch
 import torch.nn.functional as F
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from ..vgpu import attention, python_work
-from ..vgpu.hardware import convolutions, costs, products, scattered, streaming
+from ..vgpu.hardware import convolutions, costs, products, scattered, streaming, tensor_cores
 
 ELEMENTS = (2**12, 2**16, 2**20, 2**23, 2**26)
 ROW = 1024  # elements of a row that a reduction or a normalisation runs over
@@ -26,10 +26,14 @@ BLOCKS, BLOCK_SECONDS, MOST_LAUNCHES = 5, 0.02, 400  # launches a block: fewer t
 CYCLES_PER_S = 2e9  # more than any GPU's clock, so that a sleep of so many cycles lasts at least as long as asked
 
 
-# The models of kernel times by name, as a file of measurements keeps them.
-PROBLEMS: dict[str, type] = {problem.__name__: problem for problem in (
-    products.Product, convolutions.Convolution, streaming.Rows, streaming.Indexed, streaming.Chunks, scattered.Chains,
-    scattered.OneBlock, scattered.Repeats)}
+def _name_of(kind: type) -> str:
+    return f"{kind.__module__.rpartition('.')[2]}.{kind.__name__}"
+
+
+# The models of kernel times, and what they are made of, by the names that a file of measurements keeps.
+PROBLEMS: dict[str, type] = {
+    _name_of(found): found for module in (products, convolutions, streaming, scattered, tensor_cores)
+    for found in vars(module).values() if isinstance(found, type) and is_dataclass(found)}
 
 
 @dataclass(frozen=True)
@@ -53,19 +57,30 @@ def kernel_to_json(kernel: costs.Kernel) -> dict:
     """What the time of ``kernel`` follows from."""
     found = {name: getattr(kernel, name) for name in ("kind", "bytes", "flops", "dtype")}
     if kernel.problem is not None:
-        found["problem"] = {"model": type(kernel.problem).__name__, **asdict(kernel.problem)}
+        found["problem"] = _to_json(kernel.problem)
         if "warm" in found["problem"]:
             found["problem"]["warm"] = False  # the operands are taken in turn from more than the L2 cache holds
     return found
 
 
+def _to_json(value):
+    if not is_dataclass(value):
+        return value
+    return {"model": _name_of(type(value)), **{field.name: _to_json(getattr(value, field.name)) for field in fields(value)}}
+
+
 def kernel_from_json(value: dict) -> costs.Kernel:
     """The kernel, without its name."""
-    problem = value.get("problem")
-    if problem is not None:
-        given = {name: tuple(each) if isinstance(each, list) else each for name, each in problem.items() if name != "model"}
-        problem = PROBLEMS[problem["model"]](**given)
-    return costs.Kernel("", value["kind"], value["bytes"], value["flops"], value["dtype"], problem=problem)
+    return costs.Kernel("", value["kind"], value["bytes"], value["flops"], value["dtype"],
+                        problem=_from_json(value.get("problem")))
+
+
+def _from_json(value):
+    if isinstance(value, list):
+        return tuple(_from_json(each) for each in value)
+    if not isinstance(value, dict):
+        return value
+    return PROBLEMS[value["model"]](**{name: _from_json(each) for name, each in value.items() if name != "model"})
 
 
 class _Counting(TorchDispatchMode):

@@ -8,6 +8,7 @@ than a floor. Efficiencies, start and floor are the card's: assumptions, or fitt
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from contextlib import contextmanager
@@ -112,7 +113,7 @@ def kernels(name: str, args: tuple, kwargs: dict, out) -> list[Kernel]:
     if results and not any(t.numel() for t in results):
         return []  # TensorIterator launches nothing for no elements
     kind = _kind(name)
-    if kind == "pointwise" and results:
+    if kind == "pointwise" and results and not results[0].is_nested:  # a nested tensor has no shape
         return [_elementwise(name, args, kwargs, results)]
     moved = traffic(args, kwargs, out)
     return [Kernel(f"{kind}_kernel({name})", kind, moved, footprint=moved)]
@@ -126,7 +127,8 @@ def _elementwise(name: str, args, kwargs, results: list[torch.Tensor]) -> Kernel
     moved = sum(nbytes(t) for t in results)
     footprint = 0 if name[-1] == "_" and name != "copy_" else moved  # in place: counted with the operands
     indexed, elementwise = False, True
-    for operand in tensors(args, kwargs):
+    operands = tensors(args, kwargs)
+    for operand in operands:
         size = nbytes(operand)
         footprint += size
         if operand.shape != shape or operand.stride() != strides:
@@ -137,7 +139,7 @@ def _elementwise(name: str, args, kwargs, results: list[torch.Tensor]) -> Kernel
         moved += size
     problem = None
     if indexed and elementwise:
-        problem = streaming.Indexed(round(moved), first.numel(), _dimensions(first, args, kwargs))
+        problem = streaming.Indexed(round(moved), first.numel(), _dimensions(first, operands))
     return Kernel(f"pointwise_kernel({name})", "pointwise", moved, problem=problem, footprint=footprint)
 
 
@@ -146,17 +148,21 @@ def _spreads(shape, to) -> bool:
     return len(shape) <= len(to) and all(size in (1, wanted) for size, wanted in zip(reversed(shape), reversed(to)))
 
 
-def _dimensions(result: torch.Tensor, args, kwargs) -> int:
+def _dimensions(result: torch.Tensor, operands: list[torch.Tensor]) -> int:
     """How many dimensions are left of ``result`` when those are merged over which all operands go on alike, as
     TensorIterator does (ATen, TensorIterator.cpp, coalesce_dimensions)."""
-    shape = result.shape
-    steps = [result.stride()]
-    for operand in tensors(args, kwargs):
-        missing = len(shape) - operand.dim()
+    return _merged(result.shape, result.stride(), *((t.shape, t.stride()) for t in operands))
+
+
+@functools.lru_cache(maxsize=4096)
+def _merged(shape, strides, *operands) -> int:
+    steps = [strides]
+    for own_shape, own_strides in operands:
+        missing = len(shape) - len(own_shape)
         if missing >= 0:
-            steps.append([0] * missing + [0 if size == 1 else step for size, step in zip(operand.shape, operand.stride())])
+            steps.append([0] * missing + [0 if size == 1 else step for size, step in zip(own_shape, own_strides)])
     found, inner = 0, None
-    for dim in sorted((dim for dim, size in enumerate(shape) if size != 1), key=lambda dim: steps[0][dim]):
+    for dim in sorted((dim for dim, size in enumerate(shape) if size != 1), key=lambda dim: strides[dim]):
         if inner is None or any(step[dim] != step[inner] * shape[inner] for step in steps):
             found += 1
         inner = dim
