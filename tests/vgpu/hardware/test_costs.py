@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from gapless.vgpu import CARDS
-from gapless.vgpu.hardware import costs, specs
+from gapless.vgpu.hardware import costs, specs, tensor_cores
 from gapless.vgpu.hardware.products import Product, seconds
 
 CARD = CARDS["a100"]
@@ -40,7 +40,7 @@ def test_a_matrix_product_is_a_problem_of_its_sizes():
     for name, args, matrices in (("mm", (left, right), 1), ("addmm", (meta(60), left, right), 1),
                                  ("bmm", (left.expand(7, 40, 50), right.expand(7, 50, 60)), 7)):
         kernel, = kernels(name, *args, out=meta(40, 60))
-        assert kernel.problem == Product(matrices, 40, 60, 50, 2)
+        assert kernel.problem == tensor_cores.Product(matrices, 40, 60, 50, 2)
         assert kernel.flops == 2 * matrices * 40 * 60 * 50
         assert kernel.duration_ns(CARD) == round(seconds(kernel.problem, CARD, "float16") * 1e9)
 
