@@ -57,7 +57,7 @@ def check(card, rel):
 
 def test_the_fit_finds_the_truth(exact):
     card = fit(exact)
-    check(card, 0.01)
+    check(card, 0.02)  # starts are not scaled
     assert card.kernel_floor_ns == TRUTH.kernel_floor_ns
     for kind in ("pointwise", "reduction", "sort"):
         assert card.kernel_start_ns[kind] == pytest.approx(TRUTH.kernel_start_ns[kind], rel=0.05, abs=20)

@@ -109,3 +109,11 @@ def test_a_slowed_card_takes_longer_by_its_factor():
     slow = CARD.slowed(3.0)
     for problem in (Product(1, 2048, 2048, 2048), Pass(SHAPE), of(channels_last=False), of(groups=32), of(groups=256)):
         assert problem.start_and_busy_s(slow, "float16")[1] == pytest.approx(3 * problem.start_and_busy_s(CARD, "float16")[1])
+
+
+def test_where_tf32_is_allowed_float32_may_be_taken():
+    narrow, wide = (of(batch=256, channels_in=channels, channels_out=channels, size_in=(64, 64), size_out=(64, 64),
+                       element_bytes=4, channels_last=False) for channels in (10, 512))
+    for each, faster in ((narrow, 1.0), (wide, 1.5)):
+        plain, allowed = sum(each.of.start_and_busy_s(CARDS["a10g"], "float32")), sum(each.start_and_busy_s(CARDS["a10g"], "tf32"))
+        assert plain >= faster * allowed

@@ -371,7 +371,9 @@ def _convolution(args, kwargs, out):
              Kernel(f"convolution_forward_{dtype}", "convolution", nbytes(x) + nbytes(weight) + nbytes(out), flops, dtype,
                     work=geometry.convolution, problem=_pass(direction, x, weight, out, settings, dtype))]
     if bias is not None:
-        found.append(Kernel("elementwise_kernel(add bias)", "pointwise", 2 * nbytes(out)))
+        # A broadcast over what lies before and behind the channels (ATen, cudnn/ConvShared.cpp: an add_ of its own).
+        problem = streaming.Indexed(2 * nbytes(out), out.numel(), 3 if out.is_contiguous() else 2)
+        found.append(Kernel("elementwise_kernel(add bias)", "pointwise", 2 * nbytes(out), problem=problem))
     return found
 
 
