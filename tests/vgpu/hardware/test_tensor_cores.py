@@ -115,5 +115,5 @@ def test_where_tf32_is_allowed_float32_may_be_taken():
     narrow, wide = (of(batch=256, channels_in=channels, channels_out=channels, size_in=(64, 64), size_out=(64, 64),
                        element_bytes=4, channels_last=False) for channels in (10, 512))
     for each, faster in ((narrow, 1.0), (wide, 1.5)):
-        plain, allowed = sum(each.of.start_and_busy_s(CARDS["a10g"], "float32")), sum(each.start_and_busy_s(CARDS["a10g"], "tf32"))
+        plain, allowed = seconds(each.of, CARDS["a100"], "float32"), seconds(each, CARDS["a100"], "tf32")
         assert plain >= faster * allowed

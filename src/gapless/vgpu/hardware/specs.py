@@ -54,11 +54,12 @@ _HOST = constants("host")
 class Host:
     """The processor that feeds the GPU; the same for all cards.
 
-    From traces of real hosts, brought to what hosts without a profiler took (:mod:`gapless.fidelity.fit.host`):
-    ``op_ns``: binding, dispatcher, autograd and ATen for one operator, without Python's own work and without the launch; ``library_op_ns``: for one that finds its kernel through
-    cuBLAS or cuDNN; ``view_ns``: for one that only makes a view; ``launch_ns``: one runtime call that puts a kernel or a
-    copy in the queue; ``sync_ns``: returning from a wait; ``python_call_ns``: one call of a Python function, with all that
-    it does itself. Those of a backward pass take as long: no Python, but the engine between them.
+    From traces of real hosts, brought to what hosts without a profiler took (:mod:`gapless.fidelity.fit.host`): ``op_ns``:
+    binding, dispatcher, autograd and ATen for one operator, without Python's own work and without the launch;
+    ``library_op_ns``: for one that finds its kernel through cuBLAS or cuDNN; ``view_ns``: for one that only makes a view;
+    ``launch_ns``: one runtime call that puts a kernel or a copy in the queue; ``sync_ns``: returning from a wait;
+    ``python_call_ns``: one call of a Python function, with all that it does itself. Operators of a backward pass take as
+    long: no Python, but the engine between them.
 
     Assumptions: ``queue_length``: kernels that may wait in the launch queue before a launch blocks; the ``…_share`` are the
     parts of the slot's rate that a copy from pinned and from pageable memory reaches; ``cores`` that serve one GPU, each
