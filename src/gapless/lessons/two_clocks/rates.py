@@ -45,11 +45,14 @@ def card_for(device: torch.device) -> vgpu.Card:
     return vgpu.card()
 
 
-def kernels_s(card: vgpu.Card, operator: str, *shapes: tuple[int, ...]) -> float:
-    """Seconds of an operator's kernels on the virtual ``card``: ``mm``, ``add`` or another of float32 tensors alone."""
-    inputs = tuple(torch.empty(shape, device="meta") for shape in shapes)
+def kernels_s(card: vgpu.Card, operator: str, *shapes) -> float:
+    """Seconds of an operator's kernels on the virtual ``card``: ``mm``, ``add`` or another one of float32 tensors alone. A
+    list of shapes stands for a list of tensors."""
+    inputs = tuple([torch.empty(each, device="meta") for each in shape] if isinstance(shape, list)
+                   else torch.empty(shape, device="meta") for shape in shapes)
     out = getattr(torch, operator)(*inputs)
-    return sum(kernel.duration_ns(card) for kernel in costs.kernels(operator, inputs, {}, out)) / 1e9
+    kernels = (costs.multi_tensor if isinstance(shapes[0], list) else costs.kernels)(operator, inputs, {}, out)
+    return sum(kernel.duration_ns(card) for kernel in kernels) / 1e9
 
 
 def rates_of(device: torch.device) -> Rates:

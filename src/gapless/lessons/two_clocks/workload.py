@@ -112,10 +112,11 @@ def deep_step(device: torch.device) -> Callable[[], None]:
 def step_s(card: Card, rows: int, width: int = WIDTH) -> float:
     """About how long a training step of ``make_network(1, width)`` keeps the virtual ``card`` busy, in seconds."""
     hidden, weights, shorts = (rows, width), (width, width), 7
+    parameters = [weights, (width,), (1, width), (1,)]
     return shorts * card.kernel_floor_ns / 1e9 + sum(kernels_s(card, operator, *shapes) for operator, *shapes in (
         ("mm", hidden, weights), ("relu", hidden), ("mm", hidden, (width, 1)),  # forward
         ("mm", (rows, 1), (1, width)), ("mm", (1, rows), hidden), ("add", hidden, hidden),  # backward; relu's reads two
-        ("mm", (width, rows), hidden), ("add", weights, weights)))  # the weights' gradient, and their update
+        ("mm", (width, rows), hidden), ("_foreach_add_", parameters, parameters)))  # the weights' gradient; the update
 
 
 def rows_for(device: torch.device) -> int:
