@@ -13,7 +13,7 @@ from ...vgpu import Card
 from .rates import card_for, kernels_s
 
 WIDTH = 1024
-STEP_S = 0.42e-3  # of the device in a training step: a little more than the host needs for it
+STEP_S = 0.39e-3  # of the device in a training step: what the host needs for one, with its Python
 ITERATIONS, EVERY = 30, 15  # of one call of `train` in the table of the lesson's end
 CHECKED, CHECKED_EVERY = 12, 6  # and where it is checked at full size: shorter, as each check makes many calls
 LEARNING_RATE = 0.01
