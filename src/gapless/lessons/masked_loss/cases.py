@@ -144,7 +144,7 @@ def head_cases(seed: int) -> list[Case]:
 # -- of middling size --------------------------------------------------------------------------------
 
 _SLOWDOWN = 1000.0  # about the elements at the article's size for each of a trial's
-_HEAD_SLOWDOWN = 200.0  # the head's trial is larger
+_HEAD_SLOWDOWN = 100.0  # the head's trial is larger
 
 
 def _trial_shape(rng: np.random.Generator) -> tuple[int, int, int]:
@@ -177,7 +177,7 @@ def _cross_entropy_trial(rng: np.random.Generator, count: int) -> list[Case]:
 def _head_trial(rng: np.random.Generator, count: int) -> list[Case]:
     # So many that the valid rows alone give the tiles of a product some waves, on a card with many multiprocessors too.
     valid = int(rng.integers(160, 177))
-    rows, width, vocabulary = 16 * valid, int(rng.integers(128, 161)), int(rng.integers(2800, 3073))
+    rows, width, vocabulary = 16 * valid, int(rng.integers(208, 241)), int(rng.integers(2400, 2641))
 
     def case() -> Case:
         target = np.full(rows, IGNORE, dtype=np.int64)
