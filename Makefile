@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
-.PHONY: demo test lab notebooks records conformance lint clean
+.PHONY: demo test lab notebooks records cards conformance lint clean
 
 demo: $(VENV)/.installed  ## measure lesson 02 and grade it, on the best device there is
 	gapless demo
@@ -19,8 +19,12 @@ lab: $(VENV)/.installed  ## open the lessons in JupyterLab, at their index
 notebooks: $(VENV)/.installed  ## regenerate notebooks/ from solutions/
 	python -m gapless.grading.release
 
-records: $(VENV)/.installed  ## simulate the lessons' headlines anew, and write the README's tables
+records: $(VENV)/.installed  ## simulate the lessons' headlines anew, predict what others measured, and write the tables
 	python docs/headlines.py
+	python docs/validation.py
+
+cards: $(VENV)/.installed  ## fit the kernel models to the measured times again (some fifteen minutes)
+	gapless fit
 
 conformance: $(VENV)/.installed  ## PyTorch's whole operator database against the virtual GPU (a few minutes)
 	python -m tests.conformance

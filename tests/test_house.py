@@ -132,6 +132,8 @@ ACROSS = {
 def own_test(path: Path) -> str:
     """Where the test file of a module belongs. A package inside a folder, such as a lesson, is tested as one."""
     inside = path.relative_to(SOURCE).with_suffix("")
+    if inside.parts[:2] == ("fidelity", "fit"):  # a fit each, as large as a module
+        return "/".join([*inside.parts[:-1], f"test_{inside.parts[-1]}"])
     depth = len(Path(folder(path)).parts) + 1 if len(inside.parts) > 1 else 1
     parts = inside.parts[:depth]
     return "/".join([*parts[:-1], f"test_{parts[-1]}"])

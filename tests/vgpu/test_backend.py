@@ -7,6 +7,7 @@ import torch
 from torch import nn
 
 from gapless import vgpu
+from gapless.vgpu.hardware import costs
 
 
 def busy(device, kernels=1):
@@ -15,7 +16,7 @@ def busy(device, kernels=1):
         x = torch.empty(10_000, 10_000, device=device)
         for _ in range(kernels):
             x.mul_(2)
-    return round(2 * 4e8 / (600e9 * 0.85) * 1e9)
+    return costs.Kernel("", "pointwise", 8e8).duration_ns(vgpu.card())  # read and written
 
 
 # -- enable -----------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ aten = torch.ops.aten
 @pytest.fixture(autouse=True)
 def empty(monkeypatch):
     monkeypatch.setattr(shapes, "_recipes", {})
+    monkeypatch.setattr(shapes, "_kernels", {})
 
 
 class Counted:
@@ -159,3 +160,28 @@ def test_tensors_without_values_are_remembered_among_those_with_values(device):
     assert same(relu.inner, again.inner) and again.inner.is_meta
     assert before == len(shapes._recipes) and any(key[0] is aten.relu.default for key in shapes._recipes)
     assert not any(key[0] is aten.mul.Tensor for key in shapes._recipes)
+
+
+@pytest.mark.parametrize("changed", ["card", "precision", "shape", "nothing"])
+def test_kernels_of_a_call_like_an_earlier_one_take_what_they_would_anew(changed):
+    def took(card, size):
+        device = vgpu.enable(card)
+        with vgpu.shape_only():
+            x = torch.empty(size, size, device=device)
+            recording = vgpu.timeline().recording = vgpu.Recording(lines=False)
+            x @ x
+            x @ x
+            vgpu.timeline().recording = None
+        return sum(record.dur_ns for record in recording.records if record.category == "kernel")
+
+    before = torch.backends.cuda.matmul.fp32_precision
+    first = took("a100", 2048)
+    try:
+        if changed == "precision":
+            torch.backends.cuda.matmul.fp32_precision = "tf32"
+        second = took("t4" if changed == "card" else "a100", 4096 if changed == "shape" else 2048)
+    finally:
+        torch.backends.cuda.matmul.fp32_precision = before
+        vgpu.enable("a10g")
+    assert (second == first) == (changed == "nothing")
+    assert {"card": second > 2 * first, "precision": second < first / 2, "shape": second > 5 * first}.get(changed, True)

@@ -190,7 +190,9 @@ def run(operator: Operator, args, kwargs, launch=None):
     ``launch``: in place of the operator's own kernels, a function of (args, kwargs, out).
     """
     inner_args, inner_kwargs, seen = unwrap(operator, args, kwargs)
+    shapes.latest.key = None
     out = compute(operator, inner_args, inner_kwargs)
+    key = shapes.latest.key
     if operator.reshapes:
         for tensor in seen.values():
             tensor.follow(state.memory)
@@ -200,7 +202,7 @@ def run(operator: Operator, args, kwargs, launch=None):
         elif operator.multi_tensor:
             launch_all(costs.multi_tensor(operator.name, inner_args, inner_kwargs, out), inner_args, out)
         else:
-            launch_all(costs.kernels(operator.name, inner_args, inner_kwargs, out), inner_args, out)
+            launch_all(shapes.kernels(key, operator.name, inner_args, inner_kwargs, out), inner_args, out)
         known = syncs.read_backs(operator.name, inner_args, inner_kwargs)
         if not known and operator.is_doubtful and not shapes.has_no_values(inner_args):
             known = int(data_dependence.tells_values(operator, inner_args, inner_kwargs, out))

@@ -7,13 +7,26 @@ for the same reason.)
 
 from __future__ import annotations
 
+import threading
+
 import torch
 
+from .hardware import costs
 from .hardware.layout import suggests_channels_last
 
 _MOST_RECIPES = 20_000  # more than the steps of a program have; one whose shapes keep changing begins anew
 
 _recipes: dict = {}
+_kernels: dict = {}
+
+
+class _Latest(threading.local):
+    """``key``: that of the last call that is remembered; None where it is not."""
+
+    key: tuple | None = None
+
+
+latest = _Latest()
 _PLAIN = frozenset({type(None), bool, int, float, complex, str, torch.dtype, torch.device, torch.layout,
                     torch.memory_format})
 _NOTHING = ("nothing",)
@@ -36,6 +49,7 @@ def remembered(func, args: tuple, kwargs: dict):
         return func(*args, **kwargs)
     recipe = _recipes.get(key)
     if recipe is not None:
+        latest.key = key
         return _made(recipe, args)
     out = _as_cudnn_lays_out(func, args, func(*args, **kwargs))
     if _key(args) != key[2]:  # it has given an argument another shape, and must do so again
@@ -46,8 +60,21 @@ def remembered(func, args: tuple, kwargs: dict):
         return out
     if len(_recipes) >= _MOST_RECIPES:
         _recipes.clear()
+        _kernels.clear()
     _recipes[key] = recipe
+    latest.key = key
     return out
+
+
+def kernels(key: tuple | None, name: str, args: tuple, kwargs: dict, out) -> list[costs.Kernel]:
+    """The kernels of the operator ``name``; worked out once for calls alike (``key``: what ``latest`` had of this one)."""
+    if key is None:
+        return costs.kernels(name, args, kwargs, out)
+    key = (key, costs.switches())
+    found = _kernels.get(key)
+    if found is None:
+        found = _kernels[key] = costs.kernels(name, args, kwargs, out)
+    return found
 
 
 _CONVOLUTIONS = {torch.ops.aten.convolution.default: slice(0, 2), torch.ops.aten.convolution_backward.default: slice(1, 3)}

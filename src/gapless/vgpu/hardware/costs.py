@@ -12,7 +12,7 @@ import functools
 import math
 from collections.abc import Callable
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import torch
@@ -52,6 +52,8 @@ class Kernel:
     work: geometry.WorkRule | None = None
     problem: Problem | None = None
     footprint: int = 0
+    _card: Card | None = field(default=None, init=False, repr=False, compare=False)
+    _found: tuple[int, int] = field(default=(0, 0), init=False, repr=False, compare=False)
 
     def duration_ns(self, card: Card) -> int:
         """Modelled duration on ``card``."""
@@ -60,6 +62,11 @@ class Kernel:
     def duration_and_share(self, card: Card) -> tuple[int, int]:
         """Modelled duration on ``card`` (ns), and the share of the card (of ``engine.WHOLE``) that the kernel takes
         meanwhile: all, where bytes or FLOPs take its whole time; what its start or the floor adds is for other streams."""
+        if self._card is not card:  # kernels are kept where the same call comes again
+            self._found, self._card = self._worked_out(card), card
+        return self._found
+
+    def _worked_out(self, card: Card) -> tuple[int, int]:
         if self.problem is not None:
             found = card.times.get((self.problem, self.kind, self.dtype))
             if found is None:
@@ -262,6 +269,11 @@ def default_precision():
         yield
     finally:
         _obeyed = before
+
+
+def switches() -> tuple:
+    """All that a program can switch and that kernels depend on, beside the operator's arguments."""
+    return (_obeyed, _SWITCHES["matmul"].fp32_precision, _SWITCHES["conv"].fp32_precision, _SWITCHES["rnn"].fp32_precision)
 
 
 def math_dtype(tensor: torch.Tensor, kind: str) -> str:
