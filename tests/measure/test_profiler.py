@@ -302,6 +302,21 @@ def test_what_is_freed_between_two_operators_is_in_neither(device):
     assert add.size_increase_bytes == add.allocation_bytes == 300 * 4 * 1_024**2
 
 
+@pytest.mark.parametrize("flag", ["profile_memory", "record_shapes", "with_stack"])
+def test_what_is_written_down_costs_the_host_nothing(device, flag):
+    """Also where a tensor dies between two operators, while the program's Python is counted."""
+    def host_ns(**flags):
+        vgpu.timeline().reset()
+        x = torch.ones(8, device=device)
+        with profiler.profile(device=device, **flags):
+            for _ in range(20):
+                y = x + 1
+                del y
+        return vgpu.timeline().host_ns
+
+    assert host_ns(**{flag: True}) == host_ns()
+
+
 def test_the_table_of_all_cycles_needs_acc_events(device):
     def count(**options):
         with profiler.profile(device=device, schedule=profiler.schedule(wait=0, warmup=1, active=1), **options) as prof:

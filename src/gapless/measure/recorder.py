@@ -3,11 +3,14 @@
 
 from __future__ import annotations
 
+import functools
+
 import torch
 
 from .. import vgpu
 from ..evidence.trace import Trace
 from ..vgpu import host_clock, kineto
+from ..vgpu.dispatch import aside
 
 HOST_EVENTS = frozenset({"cpu_op", "user_annotation", "python_function"})
 DEVICE_EVENTS = frozenset({"cuda_runtime", "kernel", "gpu_memcpy", "gpu_memset"})
@@ -46,7 +49,8 @@ class Recorder:
         self._recording.lines, self._recording.shapes = self.lines, self.shapes
         if self.memory:
             self._addresses = {}  # numbered as they come, so that the same program leaves the same trace
-            self._card_memory.on_change = self._changed
+            # What is freed between two operators is written down while the program's Python is counted.
+            self._card_memory.on_change = functools.partial(aside, self._changed)
         try:
             host_clock.clock().begin()
         except RuntimeError:

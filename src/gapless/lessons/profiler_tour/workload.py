@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,6 +16,7 @@ from ...evidence import views
 from ...evidence.trace import Trace
 from ...measure import profiler
 from ...measure.device import device as choose_device
+from ...measure.device import host_work
 from ...measure.profile import time_step
 from ...measure.profiler import record_function
 from .functions import Measured
@@ -134,7 +134,7 @@ def _many_small_kernels(device: torch.device):
 
 
 class _Decoded(torch.utils.data.Dataset):
-    """Images that take the host 1.5 ms each to read, on a clock that is the modelled host's on the virtual GPU."""
+    """Images that take the host 1.5 ms each to read."""
 
     def __init__(self, device: torch.device):
         self.device = device
@@ -143,10 +143,7 @@ class _Decoded(torch.utils.data.Dataset):
         return 1_000_000
 
     def __getitem__(self, index):
-        if self.device.type == "vgpu":
-            vgpu.timeline().host_work(1_500_000)
-        else:
-            time.sleep(0.0015)
+        host_work(1.5, self.device)
         return torch.zeros(3, 128, 128)
 
 
