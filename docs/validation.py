@@ -15,7 +15,8 @@ from gapless.files import write_bytes, write_json
 from gapless.measure.versions import versions
 
 ROOT = Path(__file__).parents[1]
-PAGE, RECORD, PICTURE = ROOT / "docs" / "virtual_gpu.md", ROOT / "records" / "validation.json", ROOT / "docs" / "validation.png"
+PAGE, PICTURE = ROOT / "docs" / "virtual_gpu.md", ROOT / "docs" / "validation.png"
+RECORD = ROOT / "records" / "validation.json"
 BEGIN, END = "<!-- validation: written by make records -->", "<!-- /validation -->"
 EVERY = {"timm.csv": 8}
 
@@ -26,7 +27,8 @@ def validate() -> None:
     found = list(against_measured.points(rows))
     lines = against_measured.summary(found)
     write_json(RECORD, {"what": "times that others measured, and their predictions", "simulated": True, "errors": lines,
-                        "versions": versions(), "date": datetime.date.today().isoformat(), "command": "python docs/validation.py"})
+                        "versions": versions(), "date": datetime.date.today().isoformat(),
+                        "command": "python docs/validation.py"})
     write_bytes(PICTURE, themed.png(against_measured.picture(found), against_measured.alt(lines)))
 
 

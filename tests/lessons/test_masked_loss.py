@@ -9,7 +9,7 @@ import gapless
 from gapless.course.quick import how_often
 from gapless.lessons import full_size
 from gapless.lessons.masked_loss import functions
-from gapless.lessons.masked_loss.fine_tuning import fine_tuning_step
+from gapless.lessons.masked_loss.fine_tuning import BATCHES, fine_tuning_step
 from gapless.lessons.masked_loss.functions import BACKGROUND, CLASSES, IGNORE
 from gapless.lessons.masked_loss.lesson import LESSON
 from gapless.lessons.masked_loss.picture import draw_choices
@@ -146,13 +146,13 @@ def fine_tuning(loss, batch, card="a10g"):
 def test_fine_tuning_gains_by_waiting_less_and_not_by_working_less(solutions):
     fixed = LossParts(solutions["ignore_background"], solutions["zero_if_uniform"], solutions["masked_cross_entropy"])
     gains = {}
-    for batch in (2, 8, 64):
+    for batch in BATCHES:
         (slow_ms, slow), (fixed_ms, quick) = fine_tuning(LossParts(), batch), fine_tuning(fixed, batch)
         gains[batch] = slow_ms / fixed_ms
         assert slow.syncs_per_step == 6 and quick.syncs_per_step == 0
         if batch == 8:
-            assert slow_ms - fixed_ms > 5 * (slow.device_busy_ms - quick.device_busy_ms)
-    assert gains[8] > 1.4 and gains[2] < 1.2 and gains[64] < 1.2, gains
+            assert slow_ms - fixed_ms > 4 * (slow.device_busy_ms - quick.device_busy_ms)
+    assert gains[8] == max(gains.values()) > 1.4 and gains[1] < 1.2 and gains[64] < 1.2, gains
 
 
 def test_a_frozen_backbone_stays_as_it_is():
@@ -172,7 +172,7 @@ def test_a_frozen_backbone_stays_as_it_is():
     assert changed == [False, True]
 
 
-@pytest.mark.parametrize("words, one_in, fastest", [(32_000, 16, "mask"), (1000, 2, "mask"), (1000, 1, "all"), (100, 16, "all")])
+@pytest.mark.parametrize("words, one_in, fastest", [(32_000, 16, "mask"), (1000, 2, "mask"), (1000, 1, "all"), (32, 16, "all")])
 def test_selecting_first_pays_where_much_work_stands_behind_a_row(words, one_in, fastest):
     device = gapless.device("vgpu:a10g")
     ms = head_times({"all": functions.sparse_head_loss, "mask": mask_first}, device, words, one_in)

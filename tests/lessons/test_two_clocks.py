@@ -192,20 +192,34 @@ def test_waits_of_a_training_step(function, waits):
     assert {sync.op for sync in report.syncs_in_steps} == {"aten::item"}
 
 
+def host_alone(device):
+    """The mended loop on one row a batch: the device has next to nothing to do."""
+    model = workload.make_network().to(device)
+    x, y = torch.randn(1, workload.WIDTH, device=device), torch.randn(1, 1, device=device)
+    optimizer = torch.optim.SGD(model.parameters(), lr=workload.LEARNING_RATE)
+    return lambda: solution("00_two_clocks")["train"](model, optimizer, [(x, y)] * workload.ITERATIONS, workload.LIMIT,
+                                                      workload.EVERY, lambda text: None)
+
+
 @pytest.mark.parametrize("card", CARDS)
 def test_host_and_device_have_about_as_much_to_do(card):
     device = gapless.device(f"vgpu:{card}")
     with full_size(device):
         run = workload.training_run(solution("00_two_clocks")["train"], device)
         report = gapless.StepReport.from_trace(gapless.profile(run, steps=1, device=device))
-    assert 0.6 < report.device_busy_ms / report.host_step_ms <= 1.0
+        slow_ms, mended_ms = (gapless.time_step(workload.training_run(function, device), steps=2, device=device).true_ms
+                              for function in (functions.train, solution("00_two_clocks")["train"]))
+        idle = gapless.StepReport.from_trace(gapless.profile(host_alone(device), steps=1, device=device))
+    assert 0.95 < report.device_busy_ms / report.host_step_ms <= 1.0
+    assert 0.85 < idle.host_step_ms / report.device_busy_ms < 1.15
+    assert 1.35 < slow_ms / mended_ms < 1.6
 
 
 @pytest.mark.parametrize("card", CARDS)
 def test_the_trials_card_is_so_slow_that_its_device_has_as_much_to_do(card):
     *_, evidence = gathered("train", solution("00_two_clocks")["train"], device=f"vgpu:{card}")
     full, trial = (measured.learner.report.device_busy_ms for measured in (evidence.full, evidence.trial))
-    assert 0.5 < trial / full < 2
+    assert 0.8 < trial / full < 1.25
 
 
 def is_timed(batches):
@@ -296,15 +310,41 @@ def test_one_read_left_gets_no_points_for_waits():
 
 @pytest.mark.parametrize("card", CARDS)
 def test_the_clock_that_predictions_are_held_against_is_the_devices(card):
-    """``right_step_ms`` counts on a timeline of its own; here PyTorch runs the same operators on the device."""
+    """``right_step_ms`` takes kernels that reach the rates; here PyTorch runs the same operators on the device."""
     device = gapless.device(f"vgpu:{card}")
     reached = rates.rates_of(device)
-    for case in cases.prediction_cases(2):
-        program = rates.program_of(case.options["rows"], reached)
+    for name, program in [("example", rates.example_program(reached)),
+                          *((case.name, rates.program_of(case.options["rows"], reached)) for case in cases.prediction_cases(2))]:
         with full_size(device):
             step = rates.step_of(program, device)
             clock = gapless.time_step(step, steps=right.LONG_RUN, device=device).true_ms
-        assert right.right_step_ms(**rates.numbers(program), card=reached) == pytest.approx(clock, rel=0.01), case.name
+        # Hopper cannot write a thin product's result while it computes.
+        far = 0.25 if card == "h200" and "thin" in name else 0.1 if "thin" in name else 0.08
+        assert right.right_step_ms(**rates.numbers(program), card=reached) == pytest.approx(clock, rel=far), name
+
+
+@pytest.mark.parametrize("card", CARDS)
+def test_rates_are_what_large_operators_reach_on_the_device(card):
+    device = gapless.device(f"vgpu:{card}")
+    reached = rates.rates_of(device)
+    host = gapless.vgpu.card().host
+    with full_size(device):
+        product, large_sum, tiny = (rates.Operator("matmul", 4096, 1, 4096), rates.Operator("add", 10**8, 1),
+                                    rates.Operator("add", rates.SMALL, 1000))
+        product_ms, sum_ms, tiny_ms = (gapless.time_step(rates.step_of([operator], device), device=device).true_ms
+                                       for operator in (product, large_sum, tiny))
+    assert product.flops / product_ms * 1e3 == pytest.approx(reached.flops_per_s, rel=0.05)
+    assert large_sum.bytes / sum_ms * 1e3 == pytest.approx(reached.bytes_per_s, rel=0.01)
+    assert tiny_ms / tiny.times == pytest.approx(reached.launch_ms, rel=0.01)
+    assert host.op_ns < 1e6 * reached.launch_ms < host.library_op_ns
+
+
+def test_words_become_programs_by_hand():
+    """A card of 2 · 4096² · 1000 FLOP/ms and 12 · 10⁶ B/ms, whose host takes 0.01 ms for an operator."""
+    card = rates.Rates("a10g", "by hand", 2 * 4096**2 * 1000 * 1e3, 12e9, 0.002, 0.01)
+    program = rates.program_of([["matmul", 1.6, 2], ["add", 0.5, 3], ["add", None, 100], ["matmul", "2.0 share", 5]], card)
+    assert program == [rates.Operator("matmul", 4096, 2, 1600), rates.Operator("add", 500_000, 3),
+                       rates.Operator("add", rates.SMALL, 100), rates.Operator("matmul", 4096, 5, 2208)]  # 2 × 110 × 0.01 ms
 
 
 def test_flops_and_bytes_are_those_of_the_operators():

@@ -292,6 +292,11 @@ def roofline(per_kernel, of_all=max):
     return predict_step_ms
 
 
+def with_a_start(flops, bytes, launches, card):
+    """The shortest kernel's time as what each kernel takes before it works, as the virtual GPU has it: the same in 10 %."""
+    return roofline(lambda compute, move, card: max(compute, move) + card.kernel_ms)(flops, bytes, launches, card)
+
+
 def totals(flops, bytes, launches, card):
     return max(1000 * sum(f * n for f, n in zip(flops, launches)) / card.flops_per_s,
                1000 * sum(b * n for b, n in zip(bytes, launches)) / card.bytes_per_s,
@@ -314,7 +319,7 @@ def seconds_for_milliseconds(flops, bytes, launches, card):
 OTHER_ROUTES = {
     "time_step": [one_block_at_a_time, by_events, by_accelerator],
     "train": [into_a_buffer, in_the_background, every_other_time],
-    "predict_step_ms": [in_seconds_first, with_tensors],
+    "predict_step_ms": [in_seconds_first, with_tensors, with_a_start],
 }
 
 WRONG = [
@@ -351,7 +356,6 @@ WRONG = [
     ("predict_step_ms", roofline(full, of_all=lambda both: both[1]), "The device needs longer"),
     ("predict_step_ms", roofline(lambda compute, move, card: max(compute, move)), "No kernel is shorter"),
     ("predict_step_ms", roofline(lambda compute, move, card: compute + move), "not their sum"),
-    ("predict_step_ms", roofline(lambda compute, move, card: max(compute, move) + card.kernel_ms), "on top"),
     ("predict_step_ms", seconds_for_milliseconds, "That is in seconds"),
     ("predict_step_ms", totals, "kernel by kernel"),
     ("predict_step_ms", once_each, "multiply by it"),

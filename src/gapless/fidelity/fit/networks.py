@@ -12,13 +12,14 @@ import dataclasses
 import random
 from collections import Counter, defaultdict
 from collections.abc import Sequence
+from contextlib import contextmanager
 
 import numpy as np
 from scipy.optimize import least_squares
 from scipy.sparse import csr_matrix
 
 from ... import vgpu
-from ...vgpu.hardware import feature_maps, tensor_cores
+from ...vgpu.hardware import costs, feature_maps, tensor_cores
 from ...vgpu.hardware.specs import CARDS, Host
 from .. import networks
 from ..measured import Network
@@ -59,16 +60,22 @@ _OURS = (tensor_cores.Product, tensor_cores.Attention, tensor_cores.Pass)
 _NO_HOST = Host(**{field.name: 0 for field in dataclasses.fields(Host) if field.name.endswith("_ns")})
 
 
-class _Counted(dict):
-    """A card's remembered times, which counts how often each is asked for."""
+@contextmanager
+def _counted():
+    """Inside, what is launched is counted: (problem, dtype) → how often, and → ns."""
+    counts, took_ns, of = Counter(), {}, costs.Kernel.duration_and_share
 
-    def __init__(self):
-        super().__init__()
-        self.asked = Counter()
+    def duration_and_share(kernel, card):
+        found = of(kernel, card)
+        counts[kernel.problem, kernel.dtype] += 1
+        took_ns[kernel.problem, kernel.dtype] = found[0]
+        return found
 
-    def get(self, key):
-        self.asked[key] += 1
-        return super().get(key)
+    costs.Kernel.duration_and_share = duration_and_share
+    try:
+        yield counts, took_ns
+    finally:
+        costs.Kernel.duration_and_share = of
 
 
 class Steps:
@@ -92,21 +99,19 @@ class Steps:
     @staticmethod
     def _kernels(maker, row: Network) -> tuple[Counter, int]:
         card = networks.card_of(row.card, host=_NO_HOST)
-        counted = card.__dict__["times"] = _Counted()
         with networks.as_measured():
             step = maker.step(row, vgpu.enable(card))
             if row.mode == "train":
                 step()
             vgpu.timeline().reset()
-            counted.asked.clear()
-            step()
+            with _counted() as (counts, took_ns):
+                step()
             total_ns = vgpu.timeline().current.ready_ns
         ours, ours_ns = Counter(), 0
-        for key, count in counted.asked.items():
-            problem, _, dtype = key if isinstance(key, tuple) else (None, "", "")
+        for (problem, dtype), count in counts.items():
             if isinstance(problem, feature_maps.Traffic) or isinstance(problem, _OURS) and tensor_cores.has(card, dtype):
                 ours[problem, dtype] += count
-                ours_ns += count * counted[key][0]
+                ours_ns += count * took_ns[problem, dtype]
         return ours, total_ns - ours_ns
 
     def kernel_s(self, known: dict, own: dict) -> np.ndarray:

@@ -10,12 +10,12 @@ from torch import nn
 from .functions import CLASSES
 from .workload import Size, make_batch, shape_only
 
-WIDTH, STRIDE = 128, 8
-BATCHES = (2, 4, 8, 16, 32, 64)  # small, where the host is slower, to large, where the device is
+WIDTH, STRIDE = 256, 8
+BATCHES = (1, 2, 4, 8, 16, 32, 64)  # small, where the host is slower, to large, where the device is
 
 
 def make_backbone() -> nn.Sequential:
-    """What has been trained already and stays as it is: four convolutions, 128 wide, an eighth of the image's side. Few
+    """What has been trained already and stays as it is: four convolutions, 256 wide, an eighth of the image's side. Few
     kernels, and long ones."""
     layers: list[nn.Module] = [nn.Conv2d(3, WIDTH, 7, stride=STRIDE, padding=3), nn.ReLU()]
     for _ in range(3):

@@ -41,7 +41,7 @@ class Size:
 
 
 ARTICLE_SIZE = Size(256, 256)
-# What a step of the slow loss takes at most on the virtual GPU is 1056 bytes a pixel; a real one takes more around it.
+# What a step of the slow loss takes at most on the virtual GPU is 1189 bytes a pixel; a real one takes more around it.
 BYTES_PER_PIXEL = 1400
 SMALL_SIZE = Size(2, 32)
 

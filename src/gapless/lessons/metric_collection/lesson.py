@@ -179,8 +179,8 @@ EXERCISES = (
 
 def programs(fixed: dict[str, Callable]) -> list[Program]:
     """The training step without metrics, with them as first written, then with one fix after another, at a batch so small
-    that metrics cost a tenth of it. A step holds the updates; computing, printing and resetting come once in a hundred
-    steps, and are left out."""
+    that metrics cost nearly a tenth of it (A40, A10G). A step holds the updates; computing, printing and resetting come
+    once in a hundred steps, and are left out."""
 
     def program(name: str, article: str, **parts) -> Program:
         def make_step(device: torch.device):

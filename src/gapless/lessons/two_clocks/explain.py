@@ -164,8 +164,6 @@ def _mistakes(flops, bytes, launches, card: Rates):
     both = [max(c + m, card.kernel_ms) for c, m in zip(compute, memory)]
     yield max(in_all(both), host_ms), ("Within a kernel, computing and moving bytes happen at the same time: take the "
                                        "larger of the two times, not their sum")
-    yield max(in_all([ms + card.kernel_ms for ms in longer]), host_ms), (
-        "`card.kernel_ms` does not come on top: it is the least that a kernel takes, so take the largest of the three times")
     yield max(sum(floored), len(rows) * card.launch_ms), "Each entry stands for `launches[i]` kernels: multiply by it"
     yield sum(floored), "Each entry stands for `launches[i]` kernels: multiply by it"
     yield in_all([max(ms, card.launch_ms) for ms in floored]), (

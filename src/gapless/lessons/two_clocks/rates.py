@@ -1,6 +1,6 @@
 """Lesson 00: what a card reaches, and programs described by their FLOPs, bytes and launches.
 
-The card's figures are the virtual GPU's: on a real GPU too.
+The card's figures are the virtual GPU's: beside a real GPU too.
 """
 
 from __future__ import annotations
@@ -12,15 +12,22 @@ from dataclasses import dataclass
 import torch
 
 from ... import vgpu
+from ...vgpu.hardware import costs
 
 FLOAT_BYTES = 4
 SMALL = 1000  # elements of a kernel that is as short as a kernel can be
+# A large product is SIDE×depth times depth×SIDE. With one side, all products cut into the same tiles and reach about the
+# same rate, however deep; squares of any size would differ by a quarter.
+SIDE, DEPTH = 4096, 2048
+DEPTHS = 32  # a depth is a multiple of it, as in a network
+LARGE_SUM = 2**27  # numbers: far more than a card's L2 cache holds
 
 
 @dataclass(frozen=True)
 class Rates:
-    """What a card and its host reach. ``flops_per_s``: float32 matrix products; ``bytes_per_s``: reading and writing the
-    card's memory; ``kernel_ms``: the shortest kernel; ``launch_ms``: what one operator costs the host."""
+    """What a card and its host reach. ``flops_per_s``: large float32 matrix products; ``bytes_per_s``: reading and writing
+    the card's memory, in a large sum; ``kernel_ms``: the shortest kernel; ``launch_ms``: what an operator with one kernel
+    costs the host, with its launch (an ``add``; one that goes through cuBLAS costs more, ``Host.library_op_ns``)."""
 
     key: str
     name: str
@@ -38,11 +45,22 @@ def card_for(device: torch.device) -> vgpu.Card:
     return vgpu.card()
 
 
+def kernels_s(card: vgpu.Card, operator: str, *shapes) -> float:
+    """Seconds of an operator's kernels on the virtual ``card``: ``mm``, ``add`` or another one of float32 tensors alone. A
+    list of shapes stands for a list of tensors."""
+    inputs = tuple([torch.empty(each, device="meta") for each in shape] if isinstance(shape, list)
+                   else torch.empty(shape, device="meta") for shape in shapes)
+    out = getattr(torch, operator)(*inputs)
+    kernels = (costs.multi_tensor if isinstance(shapes[0], list) else costs.kernels)(operator, inputs, {}, out)
+    return sum(kernel.duration_ns(card) for kernel in kernels) / 1e9
+
+
 def rates_of(device: torch.device) -> Rates:
-    """The figures to predict with: the data sheet's, times the share of them that the virtual GPU takes kernels to reach."""
+    """The figures to predict with: what a large product and a large sum reach on the virtual GPU."""
     card = card_for(device)
-    return Rates(card.key, card.name, card.peak_flops["float32"] * card.math_share("matmul", "float32"),
-                 card.bandwidth_bytes_per_s * card.memory_share("pointwise"), card.kernel_floor_ns / 1e6,
+    product, large_sum = Operator("matmul", SIDE, 1, DEPTH), Operator("add", LARGE_SUM, 1)
+    return Rates(card.key, card.name, product.flops / kernels_s(card, "mm", *product.shapes),
+                 large_sum.bytes / kernels_s(card, "add", *large_sum.shapes), card.kernel_floor_ns / 1e6,
                  (card.host.op_ns + card.host.launch_ns) / 1e6)
 
 
@@ -104,13 +122,15 @@ def example_program(rates: Rates) -> list[Operator]:
 
 def product_of(ms: float, times: int, rates: Rates) -> Operator:
     """A matrix product that takes about ``ms`` on the card."""
-    return Operator("matmul", round((ms * 1e-3 * rates.flops_per_s / 2) ** (1 / 3)), times)
+    depth = ms * 1e-3 * rates.flops_per_s / (2 * SIDE**2)
+    return Operator("matmul", SIDE, times, max(1, round(depth / DEPTHS)) * DEPTHS)
 
 
 def thin_product_of(ms: float, times: int, rates: Rates) -> Operator:
-    """A matrix product that takes about ``ms`` to compute and about ``ms`` to move its bytes."""
-    inner = max(2, round(2 * rates.flops_per_s / rates.bytes_per_s))  # FLOPs ÷ bytes is about half of it
-    return Operator("matmul", round((ms * 1e-3 * rates.flops_per_s / (2 * inner)) ** 0.5), times, inner)
+    """A matrix product that takes about ``ms`` to compute and a third of it to move its bytes. (On a device it takes up to
+    a third more, as it cannot write all of its result while it computes.)"""
+    inner = max(1, round(6 * rates.flops_per_s / rates.bytes_per_s / 8)) * 8  # FLOPs ÷ bytes is about half of it
+    return Operator("matmul", round((ms * 1e-3 * rates.flops_per_s / (2 * inner)) ** 0.5 / 128) * 128, times, inner)
 
 
 def sum_of(ms: float, times: int, rates: Rates) -> Operator:
@@ -121,15 +141,12 @@ def sum_of(ms: float, times: int, rates: Rates) -> Operator:
 def program_of(rows: list, rates: Rates) -> list[Operator]:
     """A program in the words of a case (``cases.prediction_cases``), sized for the card."""
     host_ms = rates.launch_ms * sum(times for *_, times in rows)
+    make = {"matmul": product_of, "thin": thin_product_of, "add": sum_of}
     program = []
     for name, length, times in rows:
         if length is None:
             program.append(Operator(name, SMALL, times))
-            continue
-        if isinstance(length, str):
-            number, unit = length.split()
-            ms = float(number) * {"share": host_ms, "shortest": rates.kernel_ms}[unit]
         else:
-            ms = length
-        program.append({"matmul": product_of, "thin": thin_product_of, "add": sum_of}[name](ms, times, rates))
+            ms = float(length.split()[0]) * host_ms if isinstance(length, str) else length
+            program.append(make[name](ms, times, rates))
     return program

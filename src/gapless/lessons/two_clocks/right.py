@@ -6,7 +6,6 @@ import statistics
 
 from ... import vgpu
 from ...measure.device import clock_ms, synchronize
-from ...vgpu.hardware.costs import Kernel
 
 LONG_RUN = 100  # steps
 
@@ -27,10 +26,11 @@ def right_time_step(step, warmup, steps, device):
 
 
 def right_step_ms(flops, bytes, launches, card):
-    """The virtual GPU's clock for a step of such kernels, in a long run: nothing of the roofline is in it."""
+    """The virtual GPU's clock for a step of kernels that reach the card's rates, in a long run. Who sets the pace, host or
+    device, is the clock's finding: nothing of that is reckoned here."""
     modelled = vgpu.card() if vgpu.card().key == card.key else vgpu.find_card(card.key)
     timeline = vgpu.Timeline(modelled)
-    durations = [Kernel("kernel", "matmul" if f > b else "pointwise", b, f if f > b else 0.0).duration_ns(modelled)
+    durations = [max(modelled.kernel_floor_ns, round(1e9 * max(f / card.flops_per_s, b / card.bytes_per_s)))
                  for f, b in zip(flops, bytes)]
 
     def step():

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import bisect
 from collections.abc import Callable
 
 import torch
 import torch.nn.functional as F
 from torch import nn
 
-from .rates import card_for
+from ...vgpu import Card
+from .rates import card_for, kernels_s
 
 WIDTH = 1024
+STEP_S = 0.39e-3  # of the device in a training step: what the host needs for one, with its Python
 ITERATIONS, EVERY = 30, 15  # of one call of `train` in the table of the lesson's end
 CHECKED, CHECKED_EVERY = 12, 6  # and where it is checked at full size: shorter, as each check makes many calls
 LEARNING_RATE = 0.01
@@ -86,11 +89,11 @@ def make_network(layers: int = 1, width: int = WIDTH) -> nn.Sequential:
     return nn.Sequential(*stack, nn.Linear(width, 1))
 
 
-DEEP_LAYERS, DEEP_ROWS = 20, 4096
+DEEP_LAYERS, DEEP_ROWS = 20, 6144
 
 
 def deep_step(device: torch.device) -> Callable[[], None]:
-    """A training step that keeps the device busy for long and the host for a short time: 20 layers, batch 4096.
+    """A training step that keeps the device busy for long and the host for a short time: 20 layers, batch 6144.
 
     Nothing in it waits. On the virtual GPU call it inside ``full_size``.
     """
@@ -106,14 +109,21 @@ def deep_step(device: torch.device) -> Callable[[], None]:
     return step
 
 
+def step_s(card: Card, rows: int, width: int = WIDTH) -> float:
+    """About how long a training step of ``make_network(1, width)`` keeps the virtual ``card`` busy, in seconds."""
+    hidden, weights, shorts = (rows, width), (width, width), 7
+    parameters = [weights, (width,), (1, width), (1,)]
+    return shorts * card.kernel_floor_ns / 1e9 + sum(kernels_s(card, operator, *shapes) for operator, *shapes in (
+        ("mm", hidden, weights), ("relu", hidden), ("mm", hidden, (width, 1)),  # forward
+        ("mm", (rows, 1), (1, width)), ("mm", (1, rows), hidden), ("add", hidden, hidden),  # backward; relu's reads two
+        ("mm", (width, rows), hidden), ("_foreach_add_", parameters, parameters)))  # the weights' gradient; the update
+
+
 def rows_for(device: torch.device) -> int:
-    """The batch that keeps the device busy for about 0.25 ms, by its arithmetic and its memory: somewhat longer than the
-    host needs, so that neither has much more to do and waiting costs a good deal."""
-    card = card_for(device)
-    # A row: one product forward and one for the weights' gradient; its activations written and read about ten times.
-    seconds = (4 * WIDTH**2 / (card.peak_flops["float32"] * card.math_share("matmul", "float32"))
-               + 10 * 4 * WIDTH / (card.bandwidth_bytes_per_s * card.memory_share("pointwise")))
-    return max(64, round(0.25e-3 / seconds / 64) * 64)
+    """The batch that keeps the device about as busy as the host, so that neither has much more to do and waiting costs a
+    good deal."""
+    card, sizes = card_for(device), range(64, 2**16, 64)
+    return sizes[bisect.bisect_left(sizes, STEP_S, key=lambda rows: step_s(card, rows))]
 
 
 def training_run(function: Callable, device: torch.device, iterations: int = ITERATIONS, every: int = EVERY

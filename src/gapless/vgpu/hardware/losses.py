@@ -1,9 +1,9 @@
 """What CUDA runs for the negative log-likelihood: of rows by a single block, of images by many.
 
 ``nll_loss`` of N rows with a mean or a sum is one block, forward and backward, whatever N (ATen, cuda/Loss.cu). It had 32
-threads up to PyTorch 2.7, and from 32 to 1024 since (pull request 149548). A loop of its threads waits for the labels, then
-for what they pick, and 47 of 48 SMs do nothing: for millions of rows it is the slowest kernel of a step. ``nll_loss2d`` has
-as many blocks as a card can run (cuda/NLLLoss2d.cu).
+threads up to PyTorch 2.7, and from 32 to 1024 since (pull requests 149548, and 149779 for CUDA). A loop of its threads
+waits for the labels, then for what they pick, and all SMs but one do nothing: for millions of rows it is slow, and with 32
+threads the slowest kernel of a step. ``nll_loss2d`` has as many blocks as a card can run (cuda/NLLLoss2d.cu).
 """
 
 from __future__ import annotations
