@@ -87,7 +87,7 @@ def test_allocating_without_end_is_stopped(tmp_path):
 
 
 def test_what_the_devices_processes_share_is_not_counted_for_each(tmp_path, monkeypatch):
-    """Their share of PyTorch alone is more than this limit: the one that all work beside must not end over it."""
+    """What each seems to hold of PyTorch is more than this limit: the one that all work beside must not end over it."""
     monkeypatch.setattr("os.cpu_count", lambda: 1)
     greedy = "def f(target):\n    kept = []\n    while True:\n        kept.append(torch.ones(2**22))\n"
     found = grade_attempts({"one": greedy, "another": greedy}, tmp_path, memory_bytes=200 * 2**20)

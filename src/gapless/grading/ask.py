@@ -42,8 +42,6 @@ _ENDINGS = {
     "ended": "its process ended before the checks were done ({detail}): an os._exit or a crash in the cell?",
 }
 _POLL_SECONDS = 0.02
-# A forked process shows as its own what it shares with the one it comes of: PyTorch and what has been imported.
-_SHARED_BYTES = 2**29
 _LAST_SECONDS = 30.0  # for the device's process to write down what it has seen
 
 
@@ -411,8 +409,7 @@ def _installed(*names: str) -> list[Path]:
 def _for_a_server(limits: Limits) -> Limits:
     """What a server's processes may use, all together."""
     at_once = os.cpu_count() or 1
-    return Limits(seconds=24 * 3600.0, start_seconds=limits.start_seconds,
-                  memory_bytes=(limits.memory_bytes + _SHARED_BYTES) * at_once, file_bytes=limits.file_bytes,
-                  processes=limits.processes * at_once, threads=limits.threads * at_once,
+    return Limits(seconds=24 * 3600.0, start_seconds=limits.start_seconds, memory_bytes=limits.memory_bytes * at_once,
+                  file_bytes=limits.file_bytes, processes=limits.processes * at_once, threads=limits.threads * at_once,
                   disk_bytes=limits.disk_bytes * at_once, files=limits.files * at_once,
                   temporary_bytes=limits.temporary_bytes)
