@@ -18,7 +18,7 @@ MODELS = ("streaming", "products", "convolutions", "networks")
 def add_parser(commands) -> None:
     """Add ``fit`` to the command line."""
     parser = commands.add_parser("fit", help="fit the models of kernel times to measured times", description=__doc__)
-    parser.add_argument("model", nargs="*", choices=[*MODELS, []], help=f"which: {', '.join(MODELS)} (default: all)")
+    parser.add_argument("model", nargs="*", metavar="MODEL", help=f"which: {', '.join(MODELS)} (default: all)")
     parser.add_argument("--measured", metavar="FILE", action="append",
                         help="a table of measured times; may be repeated (default: those in records/measured)")
     parser.add_argument("--leave-out", metavar="CARD",
@@ -30,6 +30,9 @@ def add_parser(commands) -> None:
 def run(arguments) -> int:
     """Read, fit, write, a line each. Raises MeasuredError."""
     names = arguments.model or MODELS
+    for name in names:
+        if name not in MODELS:
+            raise measured.MeasuredError(f"no model is called {name!r}; known are {', '.join(MODELS)}")
     if arguments.leave_out is not None and arguments.leave_out not in CARDS:
         raise measured.MeasuredError(f"no card is called {arguments.leave_out!r}; known are {', '.join(CARDS)}")
     if len(names) > 1 and (arguments.out or arguments.leave_out):
