@@ -45,6 +45,14 @@ def test_a_matrix_product_is_a_problem_of_its_sizes():
         assert kernel.duration_ns(CARD) == round(seconds(kernel.problem, CARD, "float16") * 1e9)
 
 
+def test_the_layout_follows_from_the_strides():
+    x, weight = meta(40, 50), meta(60, 50)
+    forward, = kernels("addmm", meta(60), x, weight.t(), out=meta(40, 60))
+    backward, = kernels("mm", meta(40, 60), weight, out=meta(40, 50))
+    gradient, = kernels("mm", meta(40, 60).t(), x, out=meta(60, 50))
+    assert [kernel.problem.layout for kernel in (forward, backward, gradient)] == ["tn", "nn", "nn"]
+
+
 def test_a_product_of_nothing_is_no_kernel_and_a_sum_of_nothing_fills():
     assert kernels("mm", meta(0, 4), meta(4, 5), out=meta(0, 5)) == []
     filled, = kernels("mm", meta(3, 0), meta(0, 5), out=meta(3, 5))

@@ -27,7 +27,7 @@ SOURCE = "bmm and linear in float32 without TF32 as NeuSight measured them (reco
 SAMPLE = 500  # rows of each card, operator and part of the data
 LONG_S = 3e-4  # most of the sample takes at least this long: the host's gap weighs little
 SHARED = {  # where the search starts
-    "single_loss": 0.03, "lone_flops": 4e3, "tail": 0.8, "reread": 1.0,
+    "tn_loss": 0.03, "lone_flops": 4e3, "tail": 0.8, "reread": 1.0,
     "memory_share": 0.9, "odd_bytes": 0.5, "overlap": 2.0, "split_s": 5e-6, "burst": 0.25,
     "exposed_7": 0.1, "exposed_8": 0.3, "exposed_9": 0.5,
 }
@@ -52,6 +52,11 @@ class Rows:
     depth: np.ndarray
     measured_s: np.ndarray
     element_bytes: int = 4
+
+    @property
+    def layout(self) -> str:
+        """That of the kernels' names."""
+        return "nn" if self.batched else "tn"
 
     @property
     def host(self) -> tuple[str, bool]:

@@ -38,13 +38,17 @@ WIDE = {(8, 6), (8, 9), (9, 0), (10, 0), (12, 0)}  # compute capabilities with 1
 
 @dataclass(frozen=True, slots=True)
 class Product:
-    """``matrices`` products of ``rows × depth`` and ``depth × columns``, each element of ``element_bytes``."""
+    """``matrices`` products of ``rows × depth`` and ``depth × columns``, each element of ``element_bytes``.
+
+    ``layout`` as in the kernels' names: ``tn`` where the depth is innermost in both operands (a linear layer), else ``nn``.
+    """
 
     matrices: int
     rows: int
     columns: int
     depth: int
     element_bytes: int = 4
+    layout: str = "nn"
 
     def start_and_busy_s(self, card: Card, dtype: str) -> tuple[float, float]:
         """Seconds before the first tile's sums, and seconds in which the product has all of ``card``."""
@@ -92,8 +96,8 @@ def _tiled_s(product, card, sm_rate, columns, rows, batched, known, least, most)
     tiles = product.matrices * -(-product.columns // columns) * -(-product.rows // rows)
     # For each depth a tile reads columns + rows numbers from shared memory: small tiles do it more often for their FLOPs.
     flops = 2 * columns * rows * (1 + known["tile_loss"] * (128 / columns + 128 / rows - 2))
-    if not batched:
-        flops = flops * (1 + known["single_loss"])
+    if product.layout == "tn":  # both operands are turned on their way into shared memory
+        flops = flops * (1 + known["tn_loss"])
     bandwidth = card.bandwidth_bytes_per_s * known["memory_share"]
     # What of writing a tile no other tile's sums hide: more in newer kernels, which keep fewer tiles on an SM at a time.
     fill = known[f"exposed_{_generation(card)}"] * columns * rows * product.element_bytes * card.sm_count / bandwidth
