@@ -40,6 +40,6 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Notebook", "StepReport", "StepTime", "Sync", "SyncError", "Trace", "TraceError", "UnknownDevice", "before_after",
-    "clock_ms", "device", "device_name", "explore", "host_work", "no_syncs", "profile", "profiler", "progress", "read_traces",
-    "synchronize", "time_step", "vgpu", "views",
+    "clock_ms", "device", "device_name", "explore", "host_work", "no_syncs", "profile", "profiler", "progress",
+    "read_traces", "synchronize", "time_step", "vgpu", "views",
 ]

@@ -83,7 +83,7 @@ def test_the_order_is_the_judges_to_choose_and_changes_nothing_that_is_seen(seed
     sizes = []
     found = gathered(lambda x: (sizes.append(len(x)), 2 * x)[1], order=np.random.default_rng(seed))
     assert [a.case for a in found.answers] == ["one", "two"] and len(found.trial_answers) == TRIAL_CALLS
-    assert found.full.learner.true_ms == gathered(lambda x: 2 * x).full.learner.true_ms
+    assert found.full.learner.true_ms == gathered(lambda x: ([].append(len(x)), 2 * x)[1]).full.learner.true_ms
     begins = [size for i, size in enumerate(sizes) if i == 0 or sizes[i - 1] != size]
     assert sorted(begins) == [2, 3, 50, 10**6]
 
@@ -98,7 +98,7 @@ def test_orders_differ():
 
 
 def test_a_trial_is_on_the_slower_card_and_leaves_the_card_as_it_was():
-    slow = dataclasses.replace(EXERCISE, trial=Trial(trial_cases, 10**5))
+    slow = dataclasses.replace(EXERCISE, trial=Trial(trial_cases, 10**6))
     before = vgpu.card()
     found, other = gathered(lambda x: 2 * x), gathered(lambda x: 2 * x, slow)
     assert other.trial.learner.true_ms > 2 * found.trial.learner.true_ms
@@ -226,7 +226,8 @@ def test_what_is_put_off_until_the_answer_is_looked_at_is_timed_all_the_same():
     quiet = dataclasses.replace(EXERCISE, slow=lambda x: x.mean(), ask=later, full=None)
     now, put_off = gathered(lambda x: x.mean(), quiet), gathered(lambda x: lambda: x.mean(), quiet)
     assert now.trial.learner.report.kernels == put_off.trial.learner.report.kernels == 1
-    assert now.trial.learner.true_ms == put_off.trial.learner.true_ms
+    call_ms = vgpu.card().host.python_call_ns / 1e6  # a function in a function is a call more
+    assert now.trial.learner.true_ms <= put_off.trial.learner.true_ms <= now.trial.learner.true_ms + 2 * call_ms
     loud = dataclasses.replace(quiet, slow=lambda x: lambda: x.mean())
     found = gathered(lambda x: (x + 1, lambda: x.mean())[1], loud)
     assert found.trial.learner.report.kernels == 1 and len(found.trial_answers) == TRIAL_CALLS

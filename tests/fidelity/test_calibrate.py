@@ -79,7 +79,15 @@ def test_the_same_measurements_give_the_same_card(exact):
 def test_the_hosts_costs(exact):
     host = fit(exact).host
     assert host == Host(op_ns=6000, view_ns=1500, launch_ns=3000, sync_ns=4000, queue_length=1022, pinned_share=0.75,
-                        pageable_share=0.25)
+                        pageable_share=0.25, library_op_ns=18_000, python_call_ns=400, cores=6, core_flops=9e10,
+                        core_bytes_per_s=1.2e10, memory_bytes_per_s=4e10)
+
+
+def test_measurements_from_before_the_processor_was_measured(exact):
+    host = {name: value for name, value in exact["host"].items() if name in (
+        "launch_s", "operator_s", "view_s", "synchronize_s", "queue_length") or name.endswith("_bytes_per_s") and "_to_" in name}
+    found = fit({**exact, "host": host}).host
+    assert found.op_ns == 6000 and found.python_call_ns == Host().python_call_ns and found.cores == Host().cores
 
 
 def test_a_gpu_without_a_data_sheet_gets_the_best_rates_as_its_peaks(exact):

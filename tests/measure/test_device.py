@@ -1,8 +1,10 @@
+import time
+
 import pytest
 import torch
 
 from gapless import vgpu
-from gapless.measure.device import UnknownDevice, device, device_name, synchronize
+from gapless.measure.device import UnknownDevice, device, device_name, host_work, synchronize
 
 
 @pytest.fixture(autouse=True)
@@ -92,3 +94,31 @@ def test_synchronize_waits_on_the_virtual_clock():
 
 def test_the_cpu_has_nothing_to_wait_for():
     synchronize(torch.device("cpu"))
+
+
+def test_declared_work_takes_exactly_that_on_the_virtual_clock():
+    where = vgpu.enable("a10g")
+    before = vgpu.timeline().host_ns
+    began = time.perf_counter()
+    host_work(2500.5, where)
+    host_work(0, where)
+    assert vgpu.timeline().host_ns - before == 2_500_500_000
+    assert time.perf_counter() - began < 1
+
+
+def test_declared_work_goes_to_the_courses_device(without_cuda):
+    before = vgpu.timeline().host_ns
+    host_work(1)
+    assert vgpu.timeline().host_ns - before == 1_000_000
+
+
+def test_elsewhere_declared_work_really_takes_its_time():
+    began = time.perf_counter()
+    host_work(20, torch.device("cpu"))
+    assert 0.020 <= time.perf_counter() - began < 2
+
+
+@pytest.mark.parametrize("ms", [-1, float("nan"), float("inf"), 1e7, "5", None, True])
+def test_declared_work_is_a_time(ms):
+    with pytest.raises(ValueError, match="host_work takes milliseconds"):
+        host_work(ms)

@@ -55,6 +55,44 @@ def test_a_program_gives_the_same_in_the_same_time(served, name):
     assert len(across) == len(here)
 
 
+@pytest.mark.parametrize("name", ["trains", "attends", "recurs", "checkpoints"])
+def test_what_the_host_does_by_itself_takes_as_long_over_there(served, name):
+    device = vgpu.enable()
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+
+    def here():
+        vgpu.timeline().reset()
+        with vgpu.host_clock.counting():
+            PROGRAMS[name](device)
+            vgpu.timeline().catch_up()
+            return vgpu.timeline().host_ns
+
+    def there():
+        vgpu.timeline().reset()
+        with vgpu.host_clock.counting():
+            served.request({"do": name})
+            return vgpu.timeline().host_ns
+
+    try:
+        for _ in range(2):  # what is done once only
+            PROGRAMS[name](device)
+            served.request({"do": name})
+        here(), there()
+        assert there() == there() == pytest.approx(here(), rel=0.01)  # a fused operator's backward pass has its own wrapper
+    finally:
+        torch.set_num_threads(threads)
+
+
+@pytest.mark.parametrize("said", [-1, 10**14, 1.5, "1", True, None])
+def test_a_time_that_is_none_ends_the_program(said):
+    own, theirs = socket.socketpair()
+    with own, theirs:
+        Channel(theirs).send({"return": None, "host": said})
+        with pytest.raises(Gone, match="the host's work is no time"):
+            Served(Channel(own)).request({"do": "anything"})
+
+
 def _plain(value):
     return [_plain(item) for item in value] if isinstance(value, (list, tuple)) else value
 

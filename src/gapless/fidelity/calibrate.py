@@ -118,7 +118,15 @@ def _total(point: dict, what: str) -> float:
 def _host(found: dict, card: Card) -> Host:
     pinned = statistics.mean((found["pinned_to_device_bytes_per_s"], found["device_to_pinned_bytes_per_s"]))
     pageable = statistics.mean((found["pageable_to_device_bytes_per_s"], found["device_to_pageable_bytes_per_s"]))
+    # What the processor does is measured since the host's clock counts it; older measurements do not have it.
+    processor = {name: round(found[name]) if name == "cores" else found[name]
+                 for name in ("cores", "core_flops", "core_bytes_per_s", "memory_bytes_per_s") if name in found}
+    if "python_call_s" in found:
+        processor["python_call_ns"] = _ns(found["python_call_s"])
+    if "product_s" in found:
+        processor["library_op_ns"] = _ns(found["product_s"] - found["launch_s"])
     return Host(
+        **processor,
         op_ns=_ns(found["operator_s"] - found["launch_s"]),
         view_ns=_ns(found["view_s"]),
         launch_ns=_ns(found["launch_s"]),

@@ -15,8 +15,8 @@ import torch
 import torch.nn.functional as F
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from ..vgpu import attention
-from ..vgpu.hardware import costs
+from ..vgpu import attention, python_work
+from ..vgpu.hardware import convolutions, costs, products, scattered, streaming
 
 ELEMENTS = (2**12, 2**16, 2**20, 2**23, 2**26)
 ROW = 1024  # elements of a row that a reduction or a normalisation runs over
@@ -24,6 +24,12 @@ BEYOND_CACHE_BYTES = 256 * 2**20  # operands are taken in turn from as much memo
 MOST_BUFFERS = 64
 BLOCKS, BLOCK_SECONDS, MOST_LAUNCHES = 5, 0.02, 400  # launches a block: fewer than the launch queue holds
 CYCLES_PER_S = 2e9  # more than any GPU's clock, so that a sleep of so many cycles lasts at least as long as asked
+
+
+# The models of kernel times by name, as a file of measurements keeps them.
+PROBLEMS: dict[str, type] = {problem.__name__: problem for problem in (
+    products.Product, convolutions.Convolution, streaming.Rows, streaming.Indexed, streaming.Chunks, scattered.Chains,
+    scattered.OneBlock, scattered.Repeats)}
 
 
 @dataclass(frozen=True)
@@ -58,7 +64,7 @@ def kernel_from_json(value: dict) -> costs.Kernel:
     problem = value.get("problem")
     if problem is not None:
         given = {name: tuple(each) if isinstance(each, list) else each for name, each in problem.items() if name != "model"}
-        problem = costs.PROBLEMS[problem["model"]](**given)
+        problem = PROBLEMS[problem["model"]](**given)
     return costs.Kernel("", value["kind"], value["bytes"], value["flops"], value["dtype"], problem=problem)
 
 
@@ -280,11 +286,13 @@ def measure_host(device: torch.device) -> dict[str, float]:
     def wait() -> None:
         torch.cuda.synchronize(device)
 
-    x = torch.zeros(16, device=device)
+    x, matrix = torch.zeros(16, device=device), torch.zeros(16, 16, device=device)
     found = {
+        **measure_processor(),
         # A launch with almost nothing around it; an operator is that and PyTorch's part.
         "launch_s": _per_call_s(lambda: torch.cuda._sleep(0), 300, wait),
         "operator_s": _per_call_s(lambda: x.add(1), 300, wait),
+        "product_s": _per_call_s(lambda: matrix.mm(matrix), 300, wait),
         "view_s": _per_call_s(lambda: x.view(4, 4), 1000, wait),
         "synchronize_s": _per_call_s(torch.cuda.current_stream(device).synchronize, 300, wait),
         "queue_length": _queue_length(x, device),
@@ -297,6 +305,42 @@ def measure_host(device: torch.device) -> dict[str, float]:
                                  ("device_to_pinned", on_device, pinned), ("device_to_pageable", on_device, pageable)):
         found[f"{name}_bytes_per_s"] = count / _per_call_s(lambda s=source, t=target: t.copy_(s), 3, wait)
     return found
+
+
+def measure_processor() -> dict[str, float]:
+    """What the host does without a GPU: seconds for a Python call, the cores that PyTorch uses, FLOP/s and bytes/s of one of
+    them, bytes/s of all."""
+    threads = torch.get_num_threads()
+    found = {"python_call_s": _python_call_s(), "cores": threads}
+    count = 2**25  # floats: beyond the caches
+    x, y = torch.zeros(count), torch.ones(count)
+    matrix = torch.randn(1024, 1024)
+    bytes_, flops = 2 * 4 * count, 2 * 1024**3
+    found["memory_bytes_per_s"] = bytes_ / _per_call_s(lambda: y.copy_(x), 3, _nothing)
+    torch.set_num_threads(1)
+    try:
+        found["core_bytes_per_s"] = bytes_ / _per_call_s(lambda: y.copy_(x), 3, _nothing)
+        found["core_flops"] = flops / _per_call_s(lambda: matrix @ matrix, 3, _nothing)
+    finally:
+        torch.set_num_threads(threads)
+    return found
+
+
+def _python_call_s() -> float:
+    """Seconds for each function that Python calls in a network's forward pass, without its operators, which have nothing to
+    do: a tree of modules, as they are in every training step."""
+    network = torch.nn.Sequential(*(torch.nn.Sequential(torch.nn.Identity(), torch.nn.Identity()) for _ in range(50)))
+    x = torch.zeros(1)
+    python = python_work.counter(lambda filename: True)
+    python.start()
+    network(x)
+    calls = python.take()
+    python.stop()
+    return _per_call_s(lambda: network(x), 20, _nothing) / calls
+
+
+def _nothing() -> None:
+    """There is nothing to wait for."""
 
 
 def _queue_length(x: torch.Tensor, device: torch.device) -> int:

@@ -15,7 +15,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from . import autocast
 from .dispatch import COMPOSITE_HANDLED, begin, handles, launch_all, of_the_device, used
 from .eager import eager
-from .hardware import costs
+from .hardware import costs, geometry, tensor_cores
 from .hardware.costs import Kernel
 from .state import state
 from .tensor import VirtualTensor, wrap
@@ -39,11 +39,15 @@ def kernels(query, key, value, mask, causal: bool) -> tuple[list[Kernel], list[K
     flops = product * (query.shape[-1] + value.shape[-1]) / 2
     gradients = sum(costs.nbytes(t) for t in (query, key, value))
     work, rows = (length, 1, batch * heads), (batch * heads * length, value.shape[-1])
-    return ([Kernel("fmha_forward_kernel", "attention", read + out_bytes + sums, FORWARD_PRODUCTS * flops, dtype,
-                    work=work)],
+    blocks = batch * heads * -(-length // geometry.ATTENTION_ROWS)
+
+    def kernel(name: str, products: int, moved: float) -> Kernel:
+        problem = tensor_cores.Attention(products * flops, moved, mask is not None, max(blocks, 1))
+        return Kernel(name, "attention", moved, products * flops, dtype, work=work, problem=problem)
+
+    return ([kernel("fmha_forward_kernel", FORWARD_PRODUCTS, read + out_bytes + sums)],
             [Kernel("fmha_backward_sums_kernel", "reduction", 2 * out_bytes + sums, work=rows),
-             Kernel("fmha_backward_kernel", "attention", read + 2 * out_bytes + 2 * sums + gradients,
-                    BACKWARD_PRODUCTS * flops, dtype, work=work)])
+             kernel("fmha_backward_kernel", BACKWARD_PRODUCTS, read + 2 * out_bytes + 2 * sums + gradients)])
 
 
 class _Attention(torch.autograd.Function):

@@ -223,6 +223,8 @@ def enable(card: str | Card | None = None) -> torch.device:
         attention.install(aten)
         rnn.install(aten)
         ctc.install(aten)
+        for name in ("silu_backward", "mish_backward"):  # one kernel on CUDA; PyTorch's autograd would take it apart
+            aten.impl(name, torch.library.fallthrough_kernel, "AutogradPrivateUse1")
         aten.impl("_pin_memory", lambda self, device=None: pinned.pin(self), "CPU")
         aten.impl("is_pinned", lambda self, device=None: pinned.is_pinned(self), "CPU")
         # The multi-tensor path of torch.optim is for exact types only.

@@ -30,7 +30,7 @@ from .tensor import DEVICE, VirtualTensor, wrap
 HANDLERS: dict[str, callable] = {}
 
 # Operators that PyTorch makes of others and CUDA has a kernel of its own for, with an entry in HANDLERS.
-COMPOSITE_HANDLED: set[str] = set()
+COMPOSITE_HANDLED: set[str] = {"silu_backward", "mish_backward"}
 
 
 def handles(*names: str):
@@ -49,9 +49,9 @@ _HIDDEN_VIEWS = ("_unsafe_view", "unsafe_split", "unsafe_split_with_sizes", "lif
 
 # Operators that find their kernel through cuBLAS or cuDNN, which takes the host longer.
 LIBRARY_OPERATORS = frozenset({
-    "mm", "addmm", "bmm", "baddbmm", "addbmm", "addmv", "mv", "dot", "_addmm_activation", "convolution", "convolution_backward",
-    "_convolution", "cudnn_convolution", "convolution_overrideable", "native_batch_norm", "native_batch_norm_backward",
-    "cudnn_batch_norm", "cudnn_batch_norm_backward",
+    "mm", "addmm", "bmm", "baddbmm", "addbmm", "addmv", "mv", "dot", "_addmm_activation", "convolution",
+    "convolution_backward", "_convolution", "cudnn_convolution", "convolution_overrideable", "native_batch_norm",
+    "native_batch_norm_backward", "cudnn_batch_norm", "cudnn_batch_norm_backward",
 })
 
 

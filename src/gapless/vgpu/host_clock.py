@@ -4,8 +4,6 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
-
 from torch.utils import _python_dispatch
 
 from . import location, python_work
@@ -19,14 +17,14 @@ class HostClock:
     def __init__(self):
         self._depth = 0
         self._python = python_work.counter(location.is_program)
-        self._operators = HostOperators()
+        self.operators = HostOperators()
 
     def begin(self) -> None:
         """Count from now on. Raises RuntimeError where another profiler is in the way."""
         if not self._depth:
             self._python.start()
-            self._operators.owed_ns = 0
-            self._operators.__enter__()
+            self.operators.owed_ns = 0
+            self.operators.__enter__()
             state.counting, state.timeline.counted = self._python, self.take_ns
         self._depth += 1
 
@@ -37,12 +35,12 @@ class HostClock:
             return
         state.timeline.catch_up()
         state.counting = state.timeline.counted = None
-        _leave(self._operators)
+        _leave(self.operators)
         self._python.stop()
 
     def take_ns(self) -> int:
         """Virtual nanoseconds since it was asked last."""
-        operators, operators_ns = self._operators, self._operators.owed_ns
+        operators, operators_ns = self.operators, self.operators.owed_ns
         operators.owed_ns = 0
         return self._python.take() * state.card.host.python_call_ns + operators_ns
 
@@ -69,31 +67,29 @@ def clock() -> HostClock:
     return _clock
 
 
-@contextmanager
-def counting():
+class counting:
     """Inside, what the host does by itself is on the clock."""
-    clock().begin()
-    try:
-        yield
-    finally:
+
+    def __enter__(self) -> None:
+        clock().begin()
+
+    def __exit__(self, *error) -> None:
         clock().end()
 
 
-@contextmanager
-def uncounted():
+class uncounted:
     """Inside, nothing is counted: for what a measurement itself does beside the program."""
-    python = state.counting
-    if python is None:
-        yield
-        return
-    state.timeline.catch_up()
-    state.counting = None
-    python.pause()
-    mode = clock()._operators
-    _leave(mode)
-    try:
-        yield
-    finally:
-        mode.__enter__()
-        python.resume()
-        state.counting = python
+
+    def __enter__(self) -> None:
+        self._python = state.counting
+        if self._python is not None:
+            state.timeline.catch_up()
+            state.counting = None
+            self._python.pause()
+            _leave(clock().operators)
+
+    def __exit__(self, *error) -> None:
+        if self._python is not None:
+            clock().operators.__enter__()
+            self._python.resume()
+            state.counting = self._python

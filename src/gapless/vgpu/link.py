@@ -17,6 +17,7 @@ from collections.abc import Callable
 import torch
 
 from . import host_clock, pinned, random_numbers
+from .dispatch import of_the_device
 from .location import operator_location
 from .state import Assumptions, state
 from .tensor import DEVICE, VirtualTensor
@@ -107,6 +108,7 @@ class Link:
 
     # -- asking ---------------------------------------------------------------------------------
 
+    @of_the_device
     def ask(self, what: str, *args):
         """Call the function ``what`` over there."""
         encoder = self.encoder()
@@ -158,6 +160,7 @@ class Link:
 
     def receive(self) -> tuple[object, bytes]:
         """What the device wants of the program. Raises EOFError where it is gone."""
+        self._count(False)
         message, blob = self.channel.receive()
         self._arrive(message, blob)
         state.timeline.back_to(message["stream"])
@@ -181,13 +184,13 @@ class Link:
                 self._changed.append(number)
             self.released.append(number)
 
+    @of_the_device
     def send(self, message: dict, blob: bytes | bytearray = b"") -> None:
         """Tell the device; nothing comes back."""
         with self._lock:
             self.channel.send(self._with_news(message), blob)
-            if "return" in message or "raise" in message:
-                self._count(False)
 
+    @of_the_device
     def _exchange(self, message: dict, blob, line: bool = False) -> tuple[dict, bytes]:
         if os.getpid() != self._process:
             raise RuntimeError(f"{DEVICE} cannot be used in a forked process, as CUDA cannot: use the 'spawn' start method, "

@@ -8,6 +8,7 @@ import re
 import sys
 import sysconfig
 import threading
+import traceback
 import weakref
 
 import torch
@@ -24,10 +25,11 @@ _OWN_MACHINERY = tuple(
     for part in ("vgpu/", "grading/", "measure/", "course/")
 )
 _TORCH = os.path.dirname(os.path.abspath(torch.__file__)) + os.sep
-# Where PyTorch looks for what a device in Python has; and what keeps our own weak references.
+# Where PyTorch looks for what a device in Python has; what keeps our own weak references; and what writes down a stack
+# (where there is no CUDA, torch.manual_seed does), which takes as many calls as the stack is deep.
 _BACKEND = (*(_TORCH + part.replace("/", os.sep) for part in ("_library/", "_ops.py", "library.py", "_compile.py",
                                                               "utils/_python_dispatch.py", "utils/backend_registration.py")),
-            weakref.__file__)
+            weakref.__file__, traceback.__file__, linecache.__file__)
 _STDLIB = sysconfig.get_paths()["stdlib"] + os.sep
 _PACKAGES = tuple(os.sep + folder + os.sep for folder in ("site-packages", "dist-packages"))
 _GENERATED = ("<frozen", "<string", "<__array_function__")  # code without a file that is not a cell's

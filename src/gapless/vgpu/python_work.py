@@ -1,7 +1,8 @@
 """How many Python functions the program calls: what Python's own work is counted by.
 
-A call is a function's start, or a generator's resumption (by an exception too), in the thread that counts. Comprehensions are not calls (Python
-3.12 runs them in place), and what an import runs is none of the program's work. Not seen: functions in C (NumPy's, too), and loops that call nothing. Needs no PyTorch.
+A call is a function's start, or a generator's resumption (by an exception too), in the thread that counts. Comprehensions
+are not calls (Python 3.12 runs them in place), and what an import runs is none of the program's work. Not seen: functions in
+C (NumPy's, too), and loops that call nothing. Needs no PyTorch.
 """
 
 from __future__ import annotations
@@ -141,7 +142,7 @@ class _Monitored:
         monitoring = sys.monitoring
         free = [number for number in (4, 3, 5, 1, 0) if monitoring.get_tool(number) is None]
         if not free:
-            raise RuntimeError("five tools use sys.monitoring: stop one before this measurement, which counts Python's calls")
+            raise RuntimeError("five tools use sys.monitoring: stop one, since this measurement counts Python's calls")
         self._tool = free[0]
         monitoring.use_tool_id(self._tool, "gapless")
         for event, callback in self._callbacks.items():

@@ -14,7 +14,7 @@ from types import SimpleNamespace
 
 import torch
 
-from . import pinned
+from . import host_clock, pinned
 from .dispatch import dispatch
 from .hardware.timeline import Mark, Stream, Timeline
 from .state import state
@@ -81,7 +81,12 @@ class Served:
 
     def request(self, message: dict) -> tuple[dict, bytes]:
         """Send ``message`` and do what the program asks for until it answers: its answer, with ``return`` or ``raise``, and
-        the bytes that belong to it. Raises Gone."""
+        the bytes that belong to it. Raises Gone. While something is measured, what the program's host does is on the clock,
+        and not what this side does."""
+        with host_clock.uncounted():
+            return self._request(message)
+
+    def _request(self, message: dict) -> tuple[dict, bytes]:
         timeline = state.timeline
         locate, timeline.locate = timeline.locate, lambda: self._line
         recording = timeline.recording

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import torch
 
+from .hardware.layout import suggests_channels_last
+
 _MOST_RECIPES = 20_000  # more than the steps of a program have; one whose shapes keep changing begins anew
 
 _recipes: dict = {}
@@ -35,7 +37,7 @@ def remembered(func, args: tuple, kwargs: dict):
     recipe = _recipes.get(key)
     if recipe is not None:
         return _made(recipe, args)
-    out = func(*args, **kwargs)
+    out = _as_cudnn_lays_out(func, args, func(*args, **kwargs))
     if _key(args) != key[2]:  # it has given an argument another shape, and must do so again
         return out
     try:
@@ -46,6 +48,23 @@ def remembered(func, args: tuple, kwargs: dict):
         _recipes.clear()
     _recipes[key] = recipe
     return out
+
+
+_CONVOLUTIONS = {torch.ops.aten.convolution.default: slice(0, 2), torch.ops.aten.convolution_backward.default: slice(1, 3)}
+
+
+def _as_cudnn_lays_out(func, args: tuple, out):
+    """The result in channels-last order where cuDNN takes that: of a convolution with images or weights in it (ATen,
+    ``ConvUtils.h``, ``cudnn_conv_suggest_memory_format``). Without a device PyTorch's own meta function cannot tell."""
+    operands = args[_CONVOLUTIONS[func]] if func in _CONVOLUTIONS else ()
+    if not operands or operands[0].dim() != 4:
+        return out
+    form = torch.channels_last if any(map(suggests_channels_last, operands)) else torch.contiguous_format
+
+    def laid_out(tensor):
+        return tensor.contiguous(memory_format=form) if tensor is not None and tensor.dim() == 4 else tensor
+
+    return laid_out(out) if isinstance(out, torch.Tensor) else tuple(map(laid_out, out))
 
 
 def has_no_values(args: tuple) -> bool:

@@ -17,7 +17,7 @@ PLAIN = {"start_s": 0.0, "rate_share": 1.0, "tile_loss": 0.0, "tn_loss": 0.0, **
 
 def waves(card, product, known=PLAIN):
     """In units of one tile of 128 × 128 on one SM."""
-    _, busy = products.start_and_busy_s(product, card, "float32", known, product.matrices > 1)
+    _, busy = products.start_and_busy_s(product, card, known, product.matrices > 1)
     return busy / (2 * 128 * 128 * product.depth * card.sm_count / card.peak_flops["float32"])
 
 

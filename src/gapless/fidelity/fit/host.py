@@ -2,9 +2,10 @@
 
     python -m gapless.fidelity.fit.host TRACE.json.gz … --write
 
-Each trace gives the costs of its host; the median over the hosts is the model's. The profiler's own part (CUPTI's in a launch,
-one event for each operator) is in all of them and is not taken out, so they are upper bounds. Python's cost needs a trace whose program is known: of a ResNet-50's forward pass the gaps between two
-operators are laid against the functions that Python calls in between, which are counted here, in torchvision's ResNet-50.
+Each trace gives the costs of its host; the median over the hosts is the model's. The profiler's own part (CUPTI's in a
+launch, one event for each operator) is in all of them and is not taken out, so they are upper bounds. Python's cost needs a
+trace whose program is known: of a ResNet-50's forward pass the gaps between two operators are laid against the functions
+that Python calls in between, which are counted here, in torchvision's ResNet-50.
 """
 
 from __future__ import annotations
@@ -34,8 +35,8 @@ FEWEST = 50  # of a kind, for a host to have a say
 NOTHING_US = 2  # an operator that computes nothing takes longer only where the profiler writes down much of it
 BACKWARD = "autograd::engine::evaluate_function"
 # Operators of a ResNet's forward pass by the names of a trace, and as dispatch sees them.
-_RESNET = {"aten::conv2d": "convolution", "aten::batch_norm": "native_batch_norm", "aten::add_": "add_", "aten::relu_": "relu_",
-           "aten::max_pool2d": "max_pool2d_with_indices"}
+_RESNET = {"aten::conv2d": "convolution", "aten::batch_norm": "native_batch_norm", "aten::add_": "add_",
+           "aten::relu_": "relu_", "aten::max_pool2d": "max_pool2d_with_indices"}
 
 
 @dataclass
@@ -66,12 +67,19 @@ def threads(trace: Trace) -> list[list[Node]]:
 
 def _nested(nodes: list[Node]) -> list[Node]:
     outermost, open_nodes = [], []
-    for node in sorted(nodes, key=lambda node: (node.start_us, -node.dur_us)):
+    for node in sorted(nodes, key=lambda node: (node.start_us, -node.dur_us, _depth(node))):
         while open_nodes and open_nodes[-1].start_us + open_nodes[-1].dur_us <= node.start_us:
             open_nodes.pop()
         (open_nodes[-1].inside if open_nodes else outermost).append(node)
         open_nodes.append(node)
     return outermost
+
+
+def _depth(node: Node) -> int:
+    """Which of two events with the same times is inside the other."""
+    if node.category != "cpu_op":
+        return 0 if node.category == "user_annotation" else 4
+    return 1 if node.name.startswith("autograd::") else 3 if node.name.startswith("aten::") else 2
 
 
 # -- one host ---------------------------------------------------------------------------------------
@@ -102,8 +110,8 @@ def costs_of(trace: Trace) -> dict[str, float]:
 
 
 def _shared_out(pieces: list[tuple[int, int, int, float]]) -> dict[str, float]:
-    """µs of an operator, of one of a library, and of a view: by least squares, at least 0, over the medians of pieces alike, each weighing
-    as much as it is frequent."""
+    """µs of an operator, of one of a library, and of a view: by least squares, at least 0, over the medians of pieces alike,
+    each weighing as much as it is frequent."""
     alike = defaultdict(list)
     for *counts, us in pieces:
         alike[tuple(counts)].append(us)
@@ -137,7 +145,8 @@ def _take(node: Node, pieces: list) -> None:
     operators = counts["operator"] + counts["library"]
     if operators and sum(each.name in LAUNCHES for each in calls) < operators:
         return  # on CPU tensors, at least in part
-    pieces.append((counts["operator"], counts["library"], counts["view"], node.dur_us - sum(each.dur_us for each in calls)))
+    own_us = node.dur_us - sum(each.dur_us for each in calls)
+    pieces.append((counts["operator"], counts["library"], counts["view"], own_us))
 
 
 def _counted(node: Node) -> Counter:
@@ -247,7 +256,8 @@ def fit(hosts: dict[str, Trace]) -> dict:
 
     binding_ns = middle("binding_ns")
     # From Python there is a binding around each operator; in a backward pass there is the engine instead.
-    shared = {name: round(middle(name, f"backward_{name}", and_more=binding_ns)) for name in ("op_ns", "library_op_ns", "view_ns")}
+    shared = {name: round(middle(name, f"backward_{name}", and_more=binding_ns))
+              for name in ("op_ns", "library_op_ns", "view_ns")}
     shared |= {name: round(middle(name)) for name in ("launch_ns", "sync_ns", "python_call_ns")}
     return {"shared": shared, "cards": {},
             "hosts": {name: {key: round(value) for key, value in each.items()} for name, each in found.items()}}

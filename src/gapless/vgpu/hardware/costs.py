@@ -16,7 +16,7 @@ from typing import Protocol
 
 import torch
 
-from . import convolutions, geometry, products, streaming
+from . import convolutions, feature_maps, geometry, layout, products, streaming, tensor_cores
 from .engine import WHOLE
 from .fitted import constants
 from .specs import Card
@@ -124,18 +124,43 @@ def _elementwise(name: str, args, kwargs, results: list[torch.Tensor]) -> Kernel
     first = results[0]
     shape, strides = first.shape, first.stride()
     moved = sum(nbytes(t) for t in results)
-    footprint = 0 if name[-1] == "_" else moved  # in place: counted with the operands
-    indexed = False
+    footprint = 0 if name[-1] == "_" and name != "copy_" else moved  # in place: counted with the operands
+    indexed, elementwise = False, True
     for operand in tensors(args, kwargs):
         size = nbytes(operand)
         footprint += size
         if operand.shape != shape or operand.stride() != strides:
+            elementwise = elementwise and _spreads(operand.shape, shape)
             if operand.dim() and size == operand.numel() * operand.element_size() and _crosses(operand, strides):
                 size *= streaming.TRANSPOSED
             indexed = indexed or not (operand.is_contiguous() and first.is_contiguous() and operand.numel() == first.numel())
         moved += size
-    problem = streaming.Indexed(round(moved), first.numel()) if indexed else None
+    problem = None
+    if indexed and elementwise:
+        problem = streaming.Indexed(round(moved), first.numel(), _dimensions(first, args, kwargs))
     return Kernel(f"pointwise_kernel({name})", "pointwise", moved, problem=problem, footprint=footprint)
+
+
+def _spreads(shape, to) -> bool:
+    """Whether ``shape`` is broadcast to the shape ``to``; if not, no elementwise operator made the one of the other."""
+    return len(shape) <= len(to) and all(size in (1, wanted) for size, wanted in zip(reversed(shape), reversed(to)))
+
+
+def _dimensions(result: torch.Tensor, args, kwargs) -> int:
+    """How many dimensions are left of ``result`` when those are merged over which all operands go on alike, as
+    TensorIterator does (ATen, TensorIterator.cpp, coalesce_dimensions)."""
+    shape = result.shape
+    steps = [result.stride()]
+    for operand in tensors(args, kwargs):
+        missing = len(shape) - operand.dim()
+        if missing >= 0:
+            steps.append([0] * missing + [0 if size == 1 else step for size, step in zip(operand.shape, operand.stride())])
+    found, inner = 0, None
+    for dim in sorted((dim for dim, size in enumerate(shape) if size != 1), key=lambda dim: steps[0][dim]):
+        if inner is None or any(step[dim] != step[inner] * shape[inner] for step in steps):
+            found += 1
+        inner = dim
+    return max(found, 1)
 
 
 def _crosses(operand: torch.Tensor, strides: tuple[int, ...]) -> bool:
@@ -264,8 +289,11 @@ def _product(name: str, matrices: int, left: torch.Tensor, right: torch.Tensor, 
     dtype = math_dtype(left, "matmul")
     if not depth:
         return [Kernel(f"fill_kernel({name})", "pointwise", size)]  # the sum of nothing
-    layout = "tn" if left.stride(-1) == 1 and right.stride(-2) == 1 and columns > 1 else "nn"
-    problem = products.Product(matrices, rows, columns, depth, left.element_size(), layout)
+    if dtype == "float32":
+        layout = "tn" if left.stride(-1) == 1 and right.stride(-2) == 1 and columns > 1 else "nn"
+        problem = products.Product(matrices, rows, columns, depth, left.element_size(), layout)
+    else:
+        problem = tensor_cores.Product(matrices, rows, columns, depth, left.element_size())
     return [Kernel(f"gemm_{dtype}({name})", "matmul", size, 2 * matrices * rows * columns * depth, dtype, problem=problem)]
 
 
@@ -303,23 +331,31 @@ def _convolution_flops(shape_in, shape_weight, shape_out, transposed: bool) -> f
     return count
 
 
-def _pass(direction: str, x, weight, y, settings) -> convolutions.Convolution:
+def _pass(direction: str, x, weight, y, settings, dtype: str) -> Problem:
     """One pass of an operator with these ``settings``: its arguments from the stride to the groups."""
     stride, padding, dilation, transposed, _, groups = settings
+    channels_last = layout.channels_last(x, weight)
     if transposed:  # what it transposes has its result as input
         x, y = y, x
     window = tuple(weight.shape[2:])
     stride, padding, dilation = (tuple(given) if len(given) == len(window) else tuple(given) * len(window)
                                  for given in (stride, padding, dilation))
-    return convolutions.Convolution(direction, x.shape[0], x.shape[1], y.shape[1], tuple(x.shape[2:]), tuple(y.shape[2:]),
-                                    window, stride, padding, dilation, groups, x.element_size(), _channels_last(x))
+    shape = convolutions.Convolution(direction, x.shape[0], x.shape[1], y.shape[1], tuple(x.shape[2:]), tuple(y.shape[2:]),
+                                     window, stride, padding, dilation, groups, x.element_size(), channels_last)
+    return shape if dtype == "float32" else tensor_cores.Pass(shape)
 
 
-def _channels_last(x) -> bool:
-    # A map of one channel, or of one position, is as much one as the other: cuDNN takes it for contiguous.
-    if x.is_contiguous() or x.dim() not in (4, 5):
-        return False
-    return x.is_contiguous(memory_format=torch.channels_last if x.dim() == 4 else torch.channels_last_3d)
+def _conversions(x, weight, *operands) -> list[Kernel]:
+    """Copies of those ``operands`` of a convolution that are not in the memory format that it works in."""
+    if x.dim() != 4:
+        return []
+    last = layout.channels_last(x, weight)
+    return [_over_maps("layout", "elementwise_kernel(memory format)", 2 * nbytes(each), "pointwise")
+            for each in operands if layout.is_converted(each, last)]
+
+
+def _over_maps(what: str, name: str, size: float, kind: str, work: geometry.WorkRule | None = None) -> Kernel:
+    return Kernel(name, kind, size, work=work, problem=feature_maps.Traffic(what, size))
 
 
 @kernels_of("convolution")
@@ -328,8 +364,9 @@ def _convolution(args, kwargs, out):
     dtype = math_dtype(x, "conv")
     flops = _convolution_flops(x.shape, weight.shape, out.shape, args[6])
     direction = convolutions.INPUT_GRADIENT if args[6] else convolutions.FORWARD
-    found = [Kernel(f"convolution_forward_{dtype}", "convolution", nbytes(x) + nbytes(weight) + nbytes(out), flops, dtype,
-                    work=geometry.convolution, problem=_pass(direction, x, weight, out, settings))]
+    found = [*_conversions(x, weight, x),
+             Kernel(f"convolution_forward_{dtype}", "convolution", nbytes(x) + nbytes(weight) + nbytes(out), flops, dtype,
+                    work=geometry.convolution, problem=_pass(direction, x, weight, out, settings, dtype))]
     if bias is not None:
         found.append(Kernel("elementwise_kernel(add bias)", "pointwise", 2 * nbytes(out)))
     return found
@@ -341,25 +378,39 @@ def _convolution_backward(args, kwargs, out):
     settings, transposed = args[4:10], args[7]
     dtype = math_dtype(x, "conv")
     flops = _convolution_flops(x.shape, weight.shape, grad.shape, transposed)
-    found = []
+    found = _conversions(x, weight, grad, x)
     if out[0] is not None:
         size = nbytes(grad) + nbytes(weight) + nbytes(x)
         direction = convolutions.FORWARD if transposed else convolutions.INPUT_GRADIENT
         found.append(Kernel(f"convolution_dgrad_{dtype}", "convolution", size, flops, dtype, work=geometry.input_gradient,
-                            problem=_pass(direction, x, weight, grad, settings)))
+                            problem=_pass(direction, x, weight, grad, settings, dtype)))
     if out[1] is not None:
         size = nbytes(grad) + nbytes(x) + nbytes(weight)
         found.append(Kernel(f"convolution_wgrad_{dtype}", "convolution", size, flops, dtype, work=geometry.weight_gradient,
-                            problem=_pass(convolutions.WEIGHT_GRADIENT, x, weight, grad, settings)))
+                            problem=_pass(convolutions.WEIGHT_GRADIENT, x, weight, grad, settings, dtype)))
     if out[2] is not None:
         found.append(Kernel("reduce_kernel(bias gradient)", "reduction", nbytes(grad), work=geometry.bias_gradient))
     return found
 
 
-# -- powers, softmax, losses -----------------------------------------------------------------------
+# -- copies, lookups, powers, softmax ----------------------------------------------------------------
 
 
 _CHEAP_POWERS = (0.5, -0.5, 2, 3, -1, -2)  # a root, products, a quotient (ATen, cuda/PowKernel.cu)
+
+
+@kernels_of("copy_")
+def _copy(args, kwargs, out):
+    if not out.numel():
+        return []
+    return [_elementwise("copy_", args[1:2], {}, [out])]  # what is overwritten is not read
+
+
+@kernels_of("embedding")
+def _embedding(args, kwargs, out):
+    # A thread an element, which works out where that lies (ATen, cuda/Indexing.cu, indexSelectLargeIndex).
+    moved = nbytes(args[1]) + 2 * nbytes(out)
+    return [Kernel("indexSelectLargeIndex", "gather", moved, problem=streaming.Indexed(moved, out.numel(), 2))]
 
 
 @kernels_of("pow", "pow_", "float_power")
@@ -395,30 +446,42 @@ for _name, _backward in (("_softmax", False), ("_log_softmax", False), ("_softma
     RULES[_name] = _softmax(_backward, _name)
 
 
-@kernels_of("nll_loss_forward", "nll_loss2d_forward")
-def _nll_loss(args, kwargs, out):
-    # A row gives one element, in a sector of 32 bytes where rows lie apart.
-    scores, target = args[:2]
-    sector = 32 if scores.dim() < 3 else scores.element_size()
-    return [Kernel("nll_loss_forward_kernel", "reduction", nbytes(target) + target.numel() * sector)]
-
-
-@kernels_of("nll_loss_backward", "nll_loss2d_backward")
-def _nll_loss_backward(args, kwargs, out):
-    target = args[2]
-    sector = 32 if out.dim() < 3 else out.element_size()
-    return [Kernel("Memset (Device)", "memset", nbytes(out)),
-            Kernel("nll_loss_backward_kernel", "pointwise", nbytes(target) + target.numel() * sector)]
-
-
 # -- normalisation --------------------------------------------------------------------------------
 
 
 @kernels_of("native_batch_norm", "_native_batch_norm_legit", "cudnn_batch_norm", "_batch_norm_with_update",
-            "native_group_norm")
-def _norm(args, kwargs, out):
+            "_native_batch_norm_legit_no_training")
+def _batch_norm(args, kwargs, out):
     x, y = args[0], tensors(out)[0]
-    return [Kernel("norm_forward_kernel", "normalization", 2 * nbytes(x) + nbytes(y), work=geometry.means)]
+    training = next((a for a in args if isinstance(a, bool)), out[1].numel() > 0)
+    what = "batch_norm" if training else "batch_norm_evaluation"
+    return [_over_maps(what + _format(x), "norm_forward_kernel", (1 + training) * nbytes(x) + nbytes(y), "normalization",
+                       geometry.means)]
+
+
+@kernels_of("native_batch_norm_backward", "batch_norm_backward", "cudnn_batch_norm_backward")
+def _batch_norm_backward(args, kwargs, out):
+    grad, x = args[:2] if args[0].dim() == args[1].dim() else (args[1], args[0])
+    return [_over_maps("batch_norm_backward" + _format(x), "norm_backward_kernel", 5 * nbytes(grad), "normalization",
+                       geometry.means_backward)]
+
+
+@kernels_of("native_group_norm")
+def _group_norm(args, kwargs, out):
+    x, y = args[0], tensors(out)[0]
+    converted = [_over_maps("layout", "elementwise_kernel(memory format)", 2 * nbytes(x), "pointwise")]
+    return (converted if x.numel() and not x.is_contiguous() else []) + [
+        _over_maps("group_norm", "norm_forward_kernel", 2 * nbytes(x) + nbytes(y), "normalization", geometry.means)]
+
+
+@kernels_of("native_group_norm_backward")
+def _group_norm_backward(args, kwargs, out):
+    return [_over_maps("group_norm_backward", "norm_backward_kernel", 5 * nbytes(args[0]), "normalization",
+                       geometry.means_backward)]
+
+
+def _format(tensor) -> str:
+    return "_nhwc" if tensor.dim() == 4 and layout.suggests_channels_last(tensor) else "_nchw"
 
 
 @kernels_of("native_layer_norm")
@@ -450,30 +513,40 @@ def _layer_norm_backward(args, kwargs, out):
     return found
 
 
-@kernels_of("native_batch_norm_backward", "batch_norm_backward", "native_group_norm_backward")
-def _norm_backward(args, kwargs, out):
-    grad = args[0]
-    return [Kernel("norm_backward_kernel", "normalization", 5 * nbytes(grad), work=geometry.means_backward)]
+# -- pooling and resizing -------------------------------------------------------------------------
 
 
-# -- scans and lookups (indexing, sorting and losses have files of their own) -----------------------
+@kernels_of("max_pool2d_with_indices", "avg_pool2d", "_adaptive_avg_pool2d", "adaptive_max_pool2d",
+            "max_pool3d_with_indices", "avg_pool3d", "_adaptive_avg_pool3d", "adaptive_max_pool3d")
+def _pooling(args, kwargs, out):
+    return [_over_maps("pooling" + _format(args[0]), "pool_forward_kernel", traffic(args, kwargs, out), "pointwise")]
+
+
+@kernels_of("max_pool2d_with_indices_backward", "avg_pool2d_backward", "_adaptive_avg_pool2d_backward",
+            "adaptive_max_pool2d_backward", "max_pool3d_with_indices_backward", "avg_pool3d_backward",
+            "_adaptive_avg_pool3d_backward", "adaptive_max_pool3d_backward")
+def _pooling_backward(args, kwargs, out):
+    return [_over_maps("pooling_backward" + _format(tensors(out)[0]), "pool_backward_kernel", traffic(args, kwargs, out),
+                       "pointwise")]
+
+
+_RESIZERS = [f"{name}{way}" for way in ("", "_backward") for name in (
+    "upsample_nearest1d", "upsample_nearest2d", "upsample_nearest3d", "upsample_bilinear2d", "upsample_bicubic2d",
+    "upsample_linear1d", "upsample_trilinear3d", "_upsample_bilinear2d_aa", "_upsample_bicubic2d_aa",
+    "_upsample_nearest_exact2d")]
+
+
+@kernels_of(*_RESIZERS)
+def _resizing(args, kwargs, out):
+    return [_over_maps("resizing", "upsample_kernel", traffic(args, kwargs, out), "pointwise")]
+
+
+# -- scans (indexing, sorting and losses have files of their own) -----------------------
 
 
 @kernels_of("cumsum", "cumprod", "cummax", "cummin", "logcumsumexp")
 def _scan(args, kwargs, out):
     return [Kernel("DeviceScanKernel", "scan", traffic(args, kwargs, out))]
-
-
-@kernels_of("embedding")
-def _lookup(args, kwargs, out):
-    # The source is read only where it is selected.
-    indices = tensors(args[1:])
-    return [Kernel("index_kernel(gather)", "gather", sum(nbytes(i) for i in indices) + 2 * nbytes(out))]
-
-
-# The models of kernel times by name, as a file of measurements keeps them (:mod:`gapless.fidelity.calibrate`).
-PROBLEMS: dict[str, type] = {problem.__name__: problem for problem in (
-    products.Product, streaming.Rows, streaming.Indexed, streaming.Chunks)}
 
 
 # -- many tensors at once -------------------------------------------------------------------------

@@ -1,9 +1,9 @@
-"""How long a matrix product takes: tiles of the result, in waves over the multiprocessors.
+"""How long a matrix product in float32 takes, without tensor cores: tiles of the result, in waves over the multiprocessors.
 
 cuBLAS cuts each result into tiles; a multiprocessor (SM) sums a tile over the whole depth, then writes it. So a
 product costs, with tiles of one shape:
 
-    waves × (the tile's FLOPs ÷ the shape's efficiency + FLOPs in the place of its start and its writing) ÷ an SM's rate
+    waves × (the tile's FLOPs × (1 + the shape's loss) ÷ an SM's rate + what of its writing is exposed)
 
 The last wave runs partly empty, and tiles at the edge are computed whole. Memory traffic overlaps with that. A deep sum
 with few tiles is split among SMs and added up by a second kernel. Of the shapes that the library has, the fastest is
@@ -55,12 +55,12 @@ class Product:
         known = constants("products", card.fit_key)
         if self.rows == 1 or self.columns == 1:
             return known["start_s"], vector_s(self, card)
-        return start_and_busy_s(self, card, dtype, known, self.matrices > 1)
+        return start_and_busy_s(self, card, known, self.matrices > 1)
 
 
-def seconds(product: Product, card: Card, dtype: str = "float32") -> float:
+def seconds(product: Product, card: Card) -> float:
     """Seconds that the kernels of ``product`` run."""
-    return sum(product.start_and_busy_s(card, dtype))
+    return sum(product.start_and_busy_s(card, "float32"))
 
 
 def vector_s(product: Product, card: Card) -> float:
@@ -70,24 +70,21 @@ def vector_s(product: Product, card: Card) -> float:
     return size / (card.bandwidth_bytes_per_s * card.memory_share("matmul"))
 
 
-def start_and_busy_s(product, card: Card, dtype: str, known: dict, batched: bool, least=min, most=max):
+def start_and_busy_s(product, card: Card, known: dict, batched: bool, least=min, most=max):
     """As ``Product.start_and_busy_s``, with the constants ``known`` and the tiles of a batch or of a single product.
 
     ``least`` and ``most``: of two numbers, or of two arrays where ``product`` has arrays.
     """
-    peak = card.peak_flops.get(dtype, card.peak_flops["float32"])
-    single_precision = dtype == "float32" or dtype not in card.peak_flops
-    share = (known.get("rate_share") or sustained_share(card, known)) if single_precision else known["tensor_share"]
-    sm_rate = peak * share / card.sm_count
+    share = known.get("rate_share") or sustained_share(card, known)
+    sm_rate = card.peak_flops["float32"] * share / card.sm_count
     busy = None
     for columns, rows in tiles_of(card, batched):
         found = _tiled_s(product, card, sm_rate, columns, rows, batched, known, least, most)
         busy = found if busy is None else least(busy, found)
-    if single_precision:
-        # The board's power is averaged over a while: a shorter product is held back less, as far as power holds it.
-        held = max(0.0, 1 - share / known[f"fed_share_{_lanes(card)}"])
-        average = known["power_average_s"] * nominal_flops(card) / card.peak_flops["float32"]
-        busy = busy * (1 - known["burst"] * held / (1 + (busy / average) ** 2))
+    # The board's power is averaged over a while: a shorter product is held back less, as far as power holds it.
+    held = max(0.0, 1 - share / known[f"fed_share_{_lanes(card)}"])
+    average = known["power_average_s"] * nominal_flops(card) / card.peak_flops["float32"]
+    busy = busy * (1 - known["burst"] * held / (1 + (busy / average) ** 2))
     return known["start_s"], busy
 
 

@@ -29,8 +29,10 @@ if TYPE_CHECKING:
 # ReLUs of AlexNet in a trace of an A100 (the test data of Holistic Trace Analysis): 22 MB in place take 15 µs, 33 MB 51 µs,
 # and a bias added through a broadcast 187 µs for 24.8 million elements, even where all of it fits into the L2 cache.
 L2_RATE = 2.5  # the L2 cache's rate over the memory's sustained one
-INDEX_INSTRUCTIONS = 74  # an element's, where each operand's place is worked out on its own; integers have 64 lanes an SM
-INTEGER_LANES = 64
+# So an element costs 74 integer instructions where the place of each operand is worked out over three dimensions; how many
+# of them are a dimension's is assumed.
+ELEMENT_INSTRUCTIONS, DIMENSION_INSTRUCTIONS = 20, 18
+INTEGER_LANES = 64  # of an SM
 # A multi-tensor kernel's block goes through its chunk in steps of four elements a thread. The DDP trace of the same
 # test data has 26 µs for those with few, full chunks of 65536 elements, which is 32 steps.
 STEP_CYCLES = 1100
@@ -92,18 +94,21 @@ def is_hbm(card: Card) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Indexed:
-    """An elementwise kernel whose operands lie in different orders, or are broadcast: ``bytes`` for ``elements`` (ATen's
-    ``elementwise_kernel``, cuda/CUDALoops.cuh). ``warm``: the L2 cache may hold what the kernel before wrote."""
+    """An elementwise kernel whose operands lie in different orders, or are broadcast: ``bytes`` for ``elements`` in
+    ``dimensions``, after those are merged over which all operands go on alike (ATen's ``elementwise_kernel``,
+    cuda/CUDALoops.cuh). ``warm``: the L2 cache may hold what the kernel before wrote."""
 
     bytes: int
     elements: int
+    dimensions: int = 1
     warm: bool = True
 
     def start_and_busy_s(self, card: Card, dtype: str) -> tuple[float, float]:
         rate = card.bandwidth_bytes_per_s * card.memory_share("pointwise")
         lanes = card.sm_count * INTEGER_LANES * clock_hz(card)
         memory_s = self.bytes * (over_l2(card, self.bytes) if self.warm else 1.0) / rate
-        return card.kernel_start_ns.get("pointwise", 0) / 1e9, max(memory_s, self.elements * INDEX_INSTRUCTIONS / lanes)
+        instructions = self.elements * (ELEMENT_INSTRUCTIONS + DIMENSION_INSTRUCTIONS * self.dimensions)
+        return card.kernel_start_ns.get("pointwise", 0) / 1e9, max(memory_s, instructions / lanes)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,211 @@
+"""How long products, convolutions and fused attention take in half precision and TF32.
+
+A kernel computes or waits for memory, and the two overlap in part: its time is the root of the sum of their squares.
+
+- Arithmetic: FLOPs at the tensor cores' dense peak, with channels padded to the 8 that they take, times a share of the
+  peak for each kind of kernel. A share may exceed 1: GeForce cards clock above the data sheet's boost. Tiles that stand out over
+  the edge of a small matrix, and filling and emptying the pipeline around a short sum, cost ``1 + constant ÷ size`` each.
+  What has fewer tiles than the card has SMs leaves the others idle; deep sums are split among them.
+- Memory: everything once, at a share of the bandwidth.
+- Convolutions in contiguous order (NCHW): cuDNN's kernels for tensor cores work in NHWC, and others convert to it and
+  back around themselves: bytes of the input and of the output, times a fitted share of them.
+- Grouped convolutions: narrow groups fill the tensor cores badly (an edge again). In NHWC, cuDNN 8.3 computes gradients
+  fast where there are at least 32 groups, and else with kernels some ten times as slow: seen in the data, not documented.
+- Depthwise: no tensor cores. In NHWC cuDNN's kernels; in NCHW cuDNN's or ATen's (cuda/DepthwiseConv2d.cu), by the rule
+  of ATen's ``use_cudnn_depthwise`` (Convolution.cpp).
+
+Fitted end to end to whole networks (timm, float16 on RTX 3090 and 4090: :mod:`gapless.fidelity.fit.networks`), so that
+single kernels may be off where the sum is right. Assumed: bfloat16 as float16; TF32 the same against its own peak;
+attention's backward at its forward's share; other cards sustain what their power pays for (:func:`sustained_share`); how badly
+few tiles fill a card.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+from typing import NamedTuple
+
+from . import products
+from .convolutions import FORWARD, INPUT_GRADIENT, Convolution
+from .fitted import constants
+from .specs import Card
+
+PADDING = 8  # channels and depths are padded to it
+SMALL_TILE = 64  # the side of the smallest tile
+SPLIT_DEPTH = 256  # no part of a split sum is shorter
+FAST_GROUPS = 32
+TENSOR_JOULES = 1 / 6  # energy of a FLOP on tensor cores, of a float32 one's: an assumption
+GEFORCE_CLOCK = 1.12  # GeForce cards clock so far above the data sheet's boost, others do not: an assumption
+
+
+class Work(NamedTuple):
+    """What a kernel does, and the names of the fitted constants that say how fast."""
+
+    rates: tuple[str, ...]  # shares of the peak, multiplied
+    flops: float
+    edges: tuple[tuple[str, float], ...]  # each adds its constant ÷ this
+    memory: str  # share of the bandwidth
+    bytes: float
+    layout: tuple[tuple[str, float], ...] = ()  # each adds its constant × these bytes at the full bandwidth
+    on_tensor_cores: bool = True
+
+
+def busy_s(work: Work, card: Card, dtype: str, known: dict):
+    """Seconds of ``work`` on ``card`` with the constants ``known``; numbers in ``work`` may be arrays."""
+    if work.on_tensor_cores:
+        rate = card.peak_flops[dtype] * (known.get("math") or sustained_share(card, known))
+    else:
+        rate = card.peak_flops["float32"]
+    bandwidth = card.bandwidth_bytes_per_s * known["bandwidth"]
+    math_s = work.flops / rate
+    for name in work.rates:
+        math_s = math_s / known[name]
+    for name, size in work.edges:
+        math_s = math_s * (1 + known[name] / size)
+    memory_s = work.bytes / (bandwidth * known[work.memory])
+    total = (math_s * math_s + memory_s * memory_s) ** 0.5
+    for name, size in work.layout:
+        total = total + known[name] * size / bandwidth
+    return total
+
+
+def sustained_share(card: Card, known: dict) -> float:
+    """Share of the tensor cores' peak that large products sustain, by the law of :func:`products.sustained_share`."""
+    power = card.power_w - constants("products")["idle_w_per_sm"] * card.sm_count
+    joules = constants("products")["joules_per_flop_nm"] * TENSOR_JOULES * card.process_nm
+    nominal = card.peak_flops["float16"] * products.nominal_flops(card) / card.peak_flops["float32"]
+    fed = known["fed"] if "GeForce" in card.name else known["fed"] / GEFORCE_CLOCK
+    return (fed**-8 + (power / joules / nominal) ** -8) ** (-1 / 8)
+
+
+def _found(work: Work, card: Card, dtype: str) -> tuple[float, float]:
+    known = constants("tensor_cores", card.fit_key)
+    return known["start_s"], busy_s(work, card, dtype, known)
+
+
+def has(card: Card, dtype: str) -> bool:
+    """Whether ``card`` has a rate for ``dtype`` that is not float32's."""
+    return dtype != "float32" and dtype in card.peak_flops
+
+
+def _padded(size: int) -> int:
+    return -(-size // PADDING) * PADDING
+
+
+def _idle(card: Card, matrices: float, rows: float, columns: float, depth: float) -> float:
+    """How many times as long it takes because tiles do not fill the SMs, at least 1."""
+    tiles = matrices * -(-rows // SMALL_TILE) * -(-columns // SMALL_TILE) * max(1, depth // SPLIT_DEPTH)
+    return max(1.0, card.sm_count / tiles)
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """``matrices`` products of ``rows × depth`` and ``depth × columns``, each element of ``element_bytes``."""
+
+    matrices: int
+    rows: int
+    columns: int
+    depth: int
+    element_bytes: int = 2
+
+    def start_and_busy_s(self, card: Card, dtype: str) -> tuple[float, float]:
+        if not has(card, dtype):
+            same = products.Product(self.matrices, self.rows, self.columns, self.depth, self.element_bytes)
+            return same.start_and_busy_s(card, dtype)
+        return _found(self.work(card), card, dtype)
+
+    def work(self, card: Card) -> Work:
+        """Its work on ``card``."""
+        m, n, k = self.rows, self.columns, self.depth
+        flops = 2.0 * self.matrices * m * _padded(n) * _padded(k) * _idle(card, self.matrices, m, n, k)
+        size = self.matrices * (m * k + k * n + m * n) * self.element_bytes
+        return Work(("product",), flops, (("product_edge", m), ("product_edge", n), ("product_fill", k)), "product_memory",
+                    size)
+
+
+@dataclass(frozen=True, slots=True)
+class Attention:
+    """Fused attention: ``flops`` of its products, ``size`` bytes read and written."""
+
+    flops: float
+    size: float
+    masked: bool
+    blocks: int
+
+    def start_and_busy_s(self, card: Card, dtype: str) -> tuple[float, float]:
+        return _found(self.work(card, has(card, dtype)), card, dtype)
+
+    def work(self, card: Card, on_tensor_cores: bool = True) -> Work:
+        """Its work on ``card``."""
+        flops = self.flops * max(1.0, card.sm_count / self.blocks)
+        return Work(("attention_masked" if self.masked else "attention",), flops, (), "product_memory", self.size,
+                    on_tensor_cores=on_tensor_cores)
+
+
+@dataclass(frozen=True)
+class Pass:
+    """One pass of a convolution, on tensor cores where the dtype is one of theirs."""
+
+    of: Convolution
+
+    def start_and_busy_s(self, card: Card, dtype: str) -> tuple[float, float]:
+        if not has(card, dtype):
+            return self.of.start_and_busy_s(card, "float32")
+        return _found(self.work(card), card, dtype)
+
+    def work(self, card: Card) -> Work:
+        """Its work on ``card``."""
+        shape = self.of
+        x, w, y = (size * shape.element_bytes for size in shape.sizes)
+        if shape.depthwise:
+            return self._depthwise(float(x + w + y))
+        gradient = shape.direction != FORWARD
+        format = "nhwc" if shape.channels_last else "nchw"
+        way = "gradient" if gradient else "forward"
+        layout = ()
+        if not shape.channels_last:
+            part = "weight" if shape.direction not in (FORWARD, INPUT_GRADIENT) else way
+            kind = f"grouped_{way}" if shape.groups > 1 else part
+            layout = ((f"{kind}_input_layout", x), (f"{kind}_output_layout", y))
+        if shape.groups > 1:
+            kind = "slow" if gradient and shape.channels_last and shape.groups < FAST_GROUPS else f"{way}_{format}"
+            return Work((f"grouped_{kind}",), 2.0 * shape.multiply_adds,
+                        ((f"grouped_{kind}_edge", shape.channels_in // shape.groups),), "grouped_memory", float(x + w + y),
+                        layout)
+        taps = prod(shape.window)
+        positions = shape.batch * prod(shape.size_out)
+        channels_in, channels_out = shape.channels_in, shape.channels_out
+        rates = ["window" if taps > 1 else "pointwise"]
+        if format == "nchw":
+            rates.append("nchw")
+        if shape.direction == FORWARD:
+            rows, columns, depth = positions, channels_out, channels_in * taps
+        elif gradient and shape.direction == INPUT_GRADIENT:
+            rows, columns, depth = shape.batch * prod(shape.size_in), channels_in, channels_out * taps
+            if taps > 1 and max(shape.stride) > 1:
+                rates.append("strided_gradient")
+        else:
+            rows, columns, depth = channels_out, channels_in * taps, positions
+            rates.append("weight_gradient")
+        flops = 2.0 * positions * _padded(channels_in) * _padded(channels_out) * taps * _idle(card, 1, rows, columns, depth)
+        edges = (("edge", rows), ("edge", columns), ("fill", depth))
+        return Work(tuple(rates), flops, edges, "convolution_memory", float(x + w + y), layout)
+
+    def _depthwise(self, size: float) -> Work:
+        shape = self.of
+        kind = {FORWARD: "forward", INPUT_GRADIENT: "input"}.get(shape.direction, "weight")
+        name = f"depthwise_{kind}_{'nhwc' if shape.channels_last else 'nchw' if _cudnn_takes(shape) else 'aten'}"
+        return Work((name,), 2.0 * shape.multiply_adds, (), f"{name}_memory", size, on_tensor_cores=False)
+
+
+def _cudnn_takes(shape: Convolution) -> bool:
+    """ATen's rule for depthwise convolutions in float16 and contiguous order, in batches."""
+    if len(shape.window) != 2 or shape.window[0] != shape.window[1] or shape.window[0] not in (1, 3, 5):
+        return False
+    width, channels = shape.size_in[1], shape.channels_in
+    if shape.element_bytes != 2 or width < 7 or channels < 32 or max(shape.dilation) > 1:
+        return False
+    if max(shape.stride) == 1:
+        return True
+    return max(shape.stride) == 2 and shape.window[0] > 1 and (channels >= 512 or (channels >= 256 and width >= 28))
