@@ -62,7 +62,7 @@ def test_the_model_takes_arrays_as_it_takes_numbers(rows):
         together = group.predicted_s(known)
         for index, expected in enumerate(together):
             sizes = [int(getattr(group, name)[index]) for name in ("matrices", "rows", "columns", "depth")]
-            one = products.start_and_busy_s(products.Product(*sizes), group.card, "float32", known, group.batched)
+            one = products.start_and_busy_s(products.Product(*sizes, layout=group.layout), group.card, known, group.batched)
             assert sum(one) == pytest.approx(expected)
 
 

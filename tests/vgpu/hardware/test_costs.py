@@ -36,13 +36,21 @@ def test_no_elements_no_kernel():
 
 
 def test_a_matrix_product_is_a_problem_of_its_sizes():
-    left, right = meta(40, 50, dtype=torch.float16), meta(50, 60, dtype=torch.float16)
+    left, right = meta(40, 50), meta(50, 60)
     for name, args, matrices in (("mm", (left, right), 1), ("addmm", (meta(60), left, right), 1),
                                  ("bmm", (left.expand(7, 40, 50), right.expand(7, 50, 60)), 7)):
         kernel, = kernels(name, *args, out=meta(40, 60))
-        assert kernel.problem == tensor_cores.Product(matrices, 40, 60, 50, 2)
+        assert kernel.problem == Product(matrices, 40, 60, 50, 4)
         assert kernel.flops == 2 * matrices * 40 * 60 * 50
-        assert kernel.duration_ns(CARD) == round(seconds(kernel.problem, CARD, "float16") * 1e9)
+        assert kernel.duration_ns(CARD) == round(seconds(kernel.problem, CARD) * 1e9)
+
+
+def test_the_layout_follows_from_the_strides():
+    x, weight = meta(40, 50), meta(60, 50)
+    forward, = kernels("addmm", meta(60), x, weight.t(), out=meta(40, 60))
+    backward, = kernels("mm", meta(40, 60), weight, out=meta(40, 50))
+    gradient, = kernels("mm", meta(40, 60).t(), x, out=meta(60, 50))
+    assert [kernel.problem.layout for kernel in (forward, backward, gradient)] == ["tn", "nn", "nn"]
 
 
 def test_a_product_of_nothing_is_no_kernel_and_a_sum_of_nothing_fills():

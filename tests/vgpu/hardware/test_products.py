@@ -10,14 +10,14 @@ from gapless.vgpu.hardware.products import Product, seconds
 from gapless.vgpu.hardware.specs import CARDS
 
 # One FLOP in 1 ns per SM, no losses, no memory: waves can be counted by hand.
-PLAIN = {"start_s": 0.0, "rate_share": 1.0, "tile_loss": 0.0, "single_loss": 0.0, **dict.fromkeys(("exposed_7", "exposed_8", "exposed_9"), 0.0), "lone_flops": 0.0,
+PLAIN = {"start_s": 0.0, "rate_share": 1.0, "tile_loss": 0.0, "tn_loss": 0.0, **dict.fromkeys(("exposed_7", "exposed_8", "exposed_9"), 0.0), "lone_flops": 0.0,
          "tail": 1.0, "reread": 0.0, "memory_share": 1e9, "odd_bytes": 0.0, "overlap": 2.0, "split_s": 1.0, "burst": 0.0,
          "power_average_s": 1.0, "fed_share_64": 1.0, "fed_share_128": 1.0}
 
 
 def waves(card, product, known=PLAIN):
     """In units of one tile of 128 × 128 on one SM."""
-    _, busy = products.start_and_busy_s(product, card, "float32", known, product.matrices > 1)
+    _, busy = products.start_and_busy_s(product, card, known, product.matrices > 1)
     return busy / (2 * 128 * 128 * product.depth * card.sm_count / card.peak_flops["float32"])
 
 
@@ -91,3 +91,8 @@ def test_a_short_product_on_a_small_board_is_faster_than_a_long_one():
 def test_a_problem_is_a_key():
     assert {Product(1, 2, 3, 4): 1}[Product(1, 2, 3, 4, 4)] == 1
     assert Product(1, 2, 3, 4, 2) != Product(1, 2, 3, 4)
+
+
+def test_a_linear_layers_layout_is_slower():
+    for key in CARDS:
+        assert seconds(Product(1, 4096, 4096, 4096, layout="tn"), CARDS[key]) > seconds(Product(1, 4096, 4096, 4096), CARDS[key])

@@ -307,8 +307,11 @@ def _product(name: str, matrices: int, left: torch.Tensor, right: torch.Tensor, 
     dtype = math_dtype(left, "matmul")
     if not depth:
         return [Kernel(f"fill_kernel({name})", "pointwise", size)]  # the sum of nothing
-    model = products.Product if dtype == "float32" else tensor_cores.Product
-    problem = model(matrices, rows, columns, depth, left.element_size())
+    if dtype == "float32":
+        layout = "tn" if left.stride(-1) == 1 and right.stride(-2) == 1 and columns > 1 else "nn"
+        problem = products.Product(matrices, rows, columns, depth, left.element_size(), layout)
+    else:
+        problem = tensor_cores.Product(matrices, rows, columns, depth, left.element_size())
     return [Kernel(f"gemm_{dtype}({name})", "matmul", size, 2 * matrices * rows * columns * depth, dtype, problem=problem)]
 
 

@@ -1,9 +1,9 @@
-"""How long a matrix product takes: tiles of the result, in waves over the multiprocessors.
+"""How long a matrix product in float32 takes, without tensor cores: tiles of the result, in waves over the multiprocessors.
 
 cuBLAS cuts each result into tiles; a multiprocessor (SM) sums a tile over the whole depth, then writes it. So a
 product costs, with tiles of one shape:
 
-    waves × (the tile's FLOPs ÷ the shape's efficiency + FLOPs in the place of its start and its writing) ÷ an SM's rate
+    waves × (the tile's FLOPs × (1 + the shape's loss) ÷ an SM's rate + what of its writing is exposed)
 
 The last wave runs partly empty, and tiles at the edge are computed whole. Memory traffic overlaps with that. A deep sum
 with few tiles is split among SMs and added up by a second kernel. Of the shapes that the library has, the fastest is
@@ -38,25 +38,29 @@ WIDE = {(8, 6), (8, 9), (9, 0), (10, 0), (12, 0)}  # compute capabilities with 1
 
 @dataclass(frozen=True, slots=True)
 class Product:
-    """``matrices`` products of ``rows × depth`` and ``depth × columns``, each element of ``element_bytes``."""
+    """``matrices`` products of ``rows × depth`` and ``depth × columns``, each element of ``element_bytes``.
+
+    ``layout`` as in the kernels' names: ``tn`` where the depth is innermost in both operands (a linear layer), else ``nn``.
+    """
 
     matrices: int
     rows: int
     columns: int
     depth: int
     element_bytes: int = 4
+    layout: str = "nn"
 
     def start_and_busy_s(self, card: Card, dtype: str) -> tuple[float, float]:
         """Seconds before the first tile's sums, and seconds in which the product has all of ``card``."""
         known = constants("products", card.fit_key)
         if self.rows == 1 or self.columns == 1:
             return known["start_s"], vector_s(self, card)
-        return start_and_busy_s(self, card, dtype, known, self.matrices > 1)
+        return start_and_busy_s(self, card, known, self.matrices > 1)
 
 
-def seconds(product: Product, card: Card, dtype: str = "float32") -> float:
+def seconds(product: Product, card: Card) -> float:
     """Seconds that the kernels of ``product`` run."""
-    return sum(product.start_and_busy_s(card, dtype))
+    return sum(product.start_and_busy_s(card, "float32"))
 
 
 def vector_s(product: Product, card: Card) -> float:
@@ -66,24 +70,21 @@ def vector_s(product: Product, card: Card) -> float:
     return size / (card.bandwidth_bytes_per_s * card.memory_share("matmul"))
 
 
-def start_and_busy_s(product, card: Card, dtype: str, known: dict, batched: bool, least=min, most=max):
+def start_and_busy_s(product, card: Card, known: dict, batched: bool, least=min, most=max):
     """As ``Product.start_and_busy_s``, with the constants ``known`` and the tiles of a batch or of a single product.
 
     ``least`` and ``most``: of two numbers, or of two arrays where ``product`` has arrays.
     """
-    peak = card.peak_flops.get(dtype, card.peak_flops["float32"])
-    single_precision = dtype == "float32" or dtype not in card.peak_flops
-    share = (known.get("rate_share") or sustained_share(card, known)) if single_precision else known["tensor_share"]
-    sm_rate = peak * share / card.sm_count
+    share = known.get("rate_share") or sustained_share(card, known)
+    sm_rate = card.peak_flops["float32"] * share / card.sm_count
     busy = None
     for columns, rows in tiles_of(card, batched):
         found = _tiled_s(product, card, sm_rate, columns, rows, batched, known, least, most)
         busy = found if busy is None else least(busy, found)
-    if single_precision:
-        # The board's power is averaged over a while: a shorter product is held back less, as far as power holds it.
-        held = max(0.0, 1 - share / known[f"fed_share_{_lanes(card)}"])
-        average = known["power_average_s"] * nominal_flops(card) / card.peak_flops["float32"]
-        busy = busy * (1 - known["burst"] * held / (1 + (busy / average) ** 2))
+    # The board's power is averaged over a while: a shorter product is held back less, as far as power holds it.
+    held = max(0.0, 1 - share / known[f"fed_share_{_lanes(card)}"])
+    average = known["power_average_s"] * nominal_flops(card) / card.peak_flops["float32"]
+    busy = busy * (1 - known["burst"] * held / (1 + (busy / average) ** 2))
     return known["start_s"], busy
 
 
@@ -92,8 +93,8 @@ def _tiled_s(product, card, sm_rate, columns, rows, batched, known, least, most)
     tiles = product.matrices * -(-product.columns // columns) * -(-product.rows // rows)
     # For each depth a tile reads columns + rows numbers from shared memory: small tiles do it more often for their FLOPs.
     flops = 2 * columns * rows * (1 + known["tile_loss"] * (128 / columns + 128 / rows - 2))
-    if not batched:
-        flops = flops * (1 + known["single_loss"])
+    if product.layout == "tn":  # both operands are turned on their way into shared memory
+        flops = flops * (1 + known["tn_loss"])
     bandwidth = card.bandwidth_bytes_per_s * known["memory_share"]
     # What of writing a tile no other tile's sums hide: more in newer kernels, which keep fewer tiles on an SM at a time.
     fill = known[f"exposed_{_generation(card)}"] * columns * rows * product.element_bytes * card.sm_count / bandwidth
