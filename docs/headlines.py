@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 from gapless.course.headline import Figures, table
+from gapless.files import between
 from gapless.lessons import LESSONS
 
 ROOT = Path(__file__).parents[1]
@@ -42,9 +43,7 @@ def tables() -> str:
 
 def readme(text: str) -> str:
     """``text`` of README.md with the tables in their place."""
-    before, _, rest = text.partition(BEGIN)
-    _, _, after = rest.partition(END)
-    return f"{before}{BEGIN}\n\n{tables()}\n\n{END}{after}"
+    return between(text, BEGIN, END, tables())
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from gapless.evidence import themed
 from gapless.fidelity import against_measured, measured
-from gapless.files import write_bytes, write_json
+from gapless.files import between, write_bytes, write_json
 from gapless.measure.versions import versions
 
 ROOT = Path(__file__).parents[1]
@@ -46,9 +46,7 @@ def tables() -> str:
 
 def page(text: str) -> str:
     """``text`` of virtual_gpu.md with the tables in their place."""
-    before, _, rest = text.partition(BEGIN)
-    _, _, after = rest.partition(END)
-    return f"{before}{BEGIN}\n\n{tables()}\n\n{END}{after}"
+    return between(text, BEGIN, END, tables())
 
 
 if __name__ == "__main__":

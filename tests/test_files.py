@@ -12,6 +12,7 @@ import pytest
 
 from gapless.files import (
     InUse,
+    between,
     check_writable,
     locked,
     read_regular,
@@ -155,3 +156,15 @@ def test_temporary_folders_of_the_killed_are_cleared_and_of_the_living_kept(tmp_
         with temporary_folder():
             assert not theirs.exists() and ours.exists()
     assert [path.name for path in tmp_path.iterdir()] == ["gapless-of-somebody"]
+
+
+def test_what_stands_between_two_marks_is_replaced():
+    text = "a\n<b>\n\nold\n\n</b>\nz\n"
+    assert between(text, "<b>", "</b>", "new") == "a\n<b>\n\nnew\n\n</b>\nz\n"
+    assert between(between(text, "<b>", "</b>", "new"), "<b>", "</b>", "old") == text
+
+
+@pytest.mark.parametrize("text", ["", "<b> only", "</b> only", "</b> <b>", "<b> <b> </b>"])
+def test_marks_that_are_missing_are_named(text):
+    with pytest.raises(ValueError, match="<b>.*</b>"):
+        between(text, "<b>", "</b>", "new")

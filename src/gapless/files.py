@@ -38,6 +38,14 @@ def write_bytes(path: str | os.PathLike, content: bytes) -> None:
         temporary.unlink(missing_ok=True)
 
 
+def between(text: str, begin: str, end: str, content: str) -> str:
+    """``text`` with ``content`` between the lines ``begin`` and ``end``. Raises ValueError where ``text`` has them not
+    once each and in this order."""
+    if text.count(begin) != 1 or text.count(end) != 1 or text.index(end) < text.index(begin):
+        raise ValueError(f"the text must have {begin!r} and, below it, {end!r}, each once: put them around what they mark")
+    return f"{text[:text.index(begin)]}{begin}\n\n{content}\n\n{text[text.index(end):]}"
+
+
 def read_regular(path: str | os.PathLike, limit_bytes: int, follow_links: bool = True, own: bool = False) -> bytes:
     """What is in the file, where it is a regular one of at most ``limit_bytes``; never waits, as for a pipe's other end.
 

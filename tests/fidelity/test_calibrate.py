@@ -95,7 +95,7 @@ def test_a_gpu_without_a_data_sheet_gets_the_best_rates_as_its_peaks(exact):
     card = fit(unknown)
     assert card.name == "NVIDIA GeForce RTX 5090" and "best rates measured" in card.source
     # Products and rows follow shared constants there, and one factor: nearly right.
-    assert max(found["median_error"] for found in errors(card, unknown).values()) < 0.1
+    assert max(found["median_error"] for found in errors(card, unknown).values()) < 0.12
 
 
 @pytest.mark.parametrize("damage, told", [

@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from ..vgpu import attention, python_work
-from ..vgpu.hardware import convolutions, costs, products, scattered, streaming, tensor_cores
+from ..vgpu.hardware import convolutions, costs, feature_maps, products, scattered, streaming, tensor_cores
 
 ELEMENTS = (2**12, 2**16, 2**20, 2**23, 2**26)
 ROW = 1024  # elements of a row that a reduction or a normalisation runs over
@@ -32,7 +32,7 @@ def _name_of(kind: type) -> str:
 
 # The models of kernel times, and what they are made of, by the names that a file of measurements keeps.
 PROBLEMS: dict[str, type] = {
-    _name_of(found): found for module in (products, convolutions, streaming, scattered, tensor_cores)
+    _name_of(found): found for module in (products, convolutions, streaming, scattered, tensor_cores, feature_maps)
     for found in vars(module).values() if isinstance(found, type) and is_dataclass(found)}
 
 

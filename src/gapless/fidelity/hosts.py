@@ -27,6 +27,12 @@ TWO, ONE = ("add", "sub", "mul", "div", "pow"), ("addu", "subu", "mulu", "divu",
 FEWEST = 5
 
 
+def drift_ms(host: dict, place: float) -> float:
+    """What the host added at ``place`` (0 to 1) of a session of convolutions: in the data it grows with the number
+    of shapes that cuDNN's autotuner has seen, whatever their sizes. ``host``: one of ``fitted.hosts("convolutions")``."""
+    return host["gap_ms"] + host["drift_ms"] * place
+
+
 def fit(rows: list[Operator]) -> dict:
     """Device → ``{"share": gap over floor, "floor_us": {operator: µs}}`` from measured operators. A device without small
     sizes takes its floors from its gaps, in the proportions of the others."""

@@ -11,7 +11,6 @@ time that float32 would take.
 
 from __future__ import annotations
 
-import dataclasses
 import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -20,8 +19,8 @@ import torch
 import torch.nn.functional as F
 
 from .. import vgpu
-from ..vgpu.hardware.specs import Card
 from .measured import MeasuredError, Network
+from .predict import card_of
 
 _FORMATS = {"contiguous": torch.contiguous_format, "channels_last": torch.channels_last}
 
@@ -49,11 +48,6 @@ def predict_ms(card: str, model: str, batch: int, image: int, mode: str, format:
     """The predicted time (ms) of one step. ``mode``: ``train`` or ``infer``; ``format``: ``contiguous`` or
     ``channels_last``. Raises ImportError without ``timm``, MeasuredError for a network that it does not have."""
     return _simulate(Maker(), Network(card, model, mode, format, batch, image, ms=1.0))
-
-
-def card_of(key: str, **changes) -> Card:
-    """The card with that key, with memory for anything: what was measured did fit."""
-    return dataclasses.replace(vgpu.find_card(key), memory_bytes=2**50, **changes)
 
 
 @contextmanager

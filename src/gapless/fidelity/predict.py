@@ -11,12 +11,12 @@ import torch.nn.functional as F
 
 from .. import vgpu
 from ..vgpu.hardware import fitted
-from ..vgpu.hardware.specs import Host
+from ..vgpu.hardware.specs import Card, Host
 from . import hosts
 from .measured import Operator
 
 # A host that costs nothing: what is left on the stream are the kernels.
-_NO_HOST = Host(**{field.name: 0 for field in dataclasses.fields(Host) if field.name.endswith("_ns")})
+NO_HOST = Host(**{field.name: 0 for field in dataclasses.fields(Host) if field.name.endswith("_ns")})
 
 Call = Callable[[], object]
 
@@ -72,7 +72,8 @@ PROGRAMS: dict[str, Callable[..., Call]] = {
 
 def operator_ms(rows: Iterable[Operator]) -> Iterator[float]:
     """Of each row, in their order, what a pair of CUDA events around it would show (ms): its kernels, and the measuring
-    host's part. Rows of convolutions are taken to come in the order in which they were measured (see ``_drift_ms``)."""
+    host's part. Rows of convolutions are taken to come in the order in which they were measured
+    (:func:`.hosts.drift_ms`)."""
     rows = list(rows)
     found, drifting = hosts.shipped(), fitted.hosts("convolutions")
     convolutions = Counter(row.device for row in rows if row.op == "conv")
@@ -81,15 +82,16 @@ def operator_ms(rows: Iterable[Operator]) -> Iterator[float]:
         if row.op == "conv":
             place = (seen[row.device] + 0.5) / convolutions[row.device]
             seen[row.device] += 1
-            yield kernels_ms + _drift_ms(drifting.get(row.card), place)
+            host = drifting.get(row.card)
+            yield kernels_ms + (hosts.drift_ms(host, place) if host else 0.0)
         else:
             yield hosts.measured_s(found, row.device, row.op, kernels_ms / 1e3) * 1e3
 
 
-def _drift_ms(host: dict | None, place: float) -> float:
-    """What the host added at ``place`` (0 to 1) of a session of convolutions: in the data it grows with the number
-    of shapes that cuDNN's autotuner has seen, whatever their sizes."""
-    return host["gap_ms"] + host["drift_ms"] * place if host else 0.0
+def card_of(key: str, **changes) -> Card:
+    """The card with that key, with memory for anything: a measured card's may be another than the sheet's, and what was
+    measured did fit."""
+    return dataclasses.replace(vgpu.find_card(key), memory_bytes=2**50, **changes)
 
 
 def kernel_ms(rows: Iterable[Operator]) -> Iterator[float]:
@@ -107,8 +109,7 @@ def _kernel_ms(rows: Iterable[Operator]) -> Iterator[float]:
     for row in rows:
         if row.card != used:
             used = row.card
-            # The memory of a measured card may be another than the sheet's: nothing here is about what fits.
-            device = vgpu.enable(dataclasses.replace(vgpu.find_card(used), host=_NO_HOST, memory_bytes=2**50))
+            device = vgpu.enable(card_of(used, host=NO_HOST))
         with vgpu.shape_only():
             call = PROGRAMS[row.op](device, *row.sizes)
             vgpu.timeline().reset()

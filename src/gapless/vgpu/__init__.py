@@ -16,7 +16,7 @@ on CUDA. Memory that two streams use with nothing between them is a :class:`Race
 from . import host_clock  # noqa: F401  vgpu.host_clock
 from .backend import enable
 from .hardware.cardfile import find_card
-from .hardware.costs import default_precision
+from .hardware.precision import default_precision
 from .hardware.specs import CARDS, Card, CardError, Host, UnknownCard
 from .hardware.timeline import Record, Recording, Timeline, Wait
 from .race_detector import RaceError, RaceWarning, Use, races

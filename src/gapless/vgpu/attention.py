@@ -15,7 +15,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from . import autocast
 from .dispatch import COMPOSITE_HANDLED, begin, handles, launch_all, of_the_device, used
 from .eager import eager
-from .hardware import costs, geometry, tensor_cores
+from .hardware import costs, geometry, precision, tensor_cores
 from .hardware.costs import Kernel
 from .state import state
 from .tensor import VirtualTensor, wrap
@@ -30,7 +30,7 @@ COMPOSITE_HANDLED.add("scaled_dot_product_attention")
 
 def kernels(query, key, value, mask, causal: bool) -> tuple[list[Kernel], list[Kernel]]:
     """Forward and backward, of tensors shaped batch × heads × length × numbers a head."""
-    dtype = costs.math_dtype(query, "matmul")
+    dtype = precision.math_dtype(query, "matmul")
     batch, heads, length, _ = query.shape
     product = 2.0 * batch * heads * length * key.shape[-2] * (0.5 if causal else 1.0)
     out_bytes = query.numel() // query.shape[-1] * value.shape[-1] * query.element_size()

@@ -76,4 +76,4 @@ if dist.is_available():
         inner_args, inner_kwargs, seen = unwrap(operator, args, kwargs)
         inner_args = [_with_values(dist.ProcessGroup.unbox(value)).boxed() if _is_group(value) else value
                       for value in inner_args]
-        return wrap_results(operator, compute(operator, inner_args, inner_kwargs), seen, args)
+        return wrap_results(operator, compute(operator, inner_args, inner_kwargs)[0], seen, args)

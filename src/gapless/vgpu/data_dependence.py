@@ -82,8 +82,8 @@ def tells_values(operator, args: tuple, kwargs: dict, out) -> bool:
     if not costs.tensors((args, kwargs)):
         return False  # made of nothing but numbers
     try:
-        found = shapes.remembered(operator.func, tuple(_without_values(each) for each in args),
-                                  {name: _without_values(each) for name, each in kwargs.items() if name != "generator"})
+        found, _ = shapes.remembered(operator.func, tuple(_without_values(each) for each in args),
+                                     {name: _without_values(each) for name, each in kwargs.items() if name != "generator"})
     except (RuntimeError, TypeError, NotImplementedError, ValueError, IndexError):
         return True  # no shape-only kernel: nobody's program needs it, and who knows what it tells
     return _forms(out) != _forms(found) or numbers != _numbers(found)

@@ -190,9 +190,7 @@ def run(operator: Operator, args, kwargs, launch=None):
     ``launch``: in place of the operator's own kernels, a function of (args, kwargs, out).
     """
     inner_args, inner_kwargs, seen = unwrap(operator, args, kwargs)
-    shapes.latest.key = None
-    out = compute(operator, inner_args, inner_kwargs)
-    key = shapes.latest.key
+    out, key = compute(operator, inner_args, inner_kwargs)
     if operator.reshapes:
         for tensor in seen.values():
             tensor.follow(state.memory)
@@ -299,10 +297,10 @@ UNKNOWN_SIZES: dict[str, callable] = {}
 
 
 def compute(operator: Operator, args, kwargs):
-    """The operator's result on inner tensors."""
+    """The operator's result on inner tensors, and the key under which :mod:`.shapes` remembers it, or None."""
     rule = UNKNOWN_SIZES.get(operator.name)
     if rule is not None and any(isinstance(a, torch.Tensor) and a.is_meta for a in args):
-        return rule(args, kwargs)
+        return rule(args, kwargs), None
     try:
         if ((state.shape_only is not None or shapes.has_no_values(args)) and not operator.is_view
                 and not operator.reshapes):
@@ -310,8 +308,8 @@ def compute(operator: Operator, args, kwargs):
         if operator.name in random_numbers.DRAW_BY_VALUE:
             generator = next((each for each in (*args, *kwargs.values()) if isinstance(each, torch.Generator)), None)
             with random_numbers.moved_on_by_form(generator, args[0].numel()):
-                return operator.func(*args, **kwargs)
-        return operator.func(*args, **kwargs)
+                return operator.func(*args, **kwargs), None
+        return operator.func(*args, **kwargs), None
     except IndexError as error:
         note_error(operator, error)
         raise

@@ -15,7 +15,7 @@ import torch
 from . import autocast
 from .dispatch import COMPOSITE_HANDLED, Operator, begin, handles, launch_all, of_the_device, unwrap, used, wrap_results
 from .eager import eager
-from .hardware import costs
+from .hardware import costs, precision
 from .hardware.costs import Kernel
 from .state import state
 from .tensor import VirtualTensor, wrap
@@ -54,7 +54,7 @@ def _layers(func, args) -> list[tuple[torch.Tensor, torch.Tensor]]:
 
 
 def _product(name: str, rows: int, weight: torch.Tensor, work=None) -> Kernel:
-    dtype = costs.math_dtype(weight, "rnn")
+    dtype = precision.math_dtype(weight, "rnn")
     wide, deep = weight.shape
     size = weight.element_size()
     return Kernel(f"gemm_{dtype}(cudnn rnn {name})", "matmul", (rows * (deep + wide) + wide * deep) * size,

@@ -7,11 +7,9 @@ for the same reason.)
 
 from __future__ import annotations
 
-import threading
-
 import torch
 
-from .hardware import costs
+from .hardware import costs, precision
 from .hardware.layout import suggests_channels_last
 
 _MOST_RECIPES = 20_000  # more than the steps of a program have; one whose shapes keep changing begins anew
@@ -19,14 +17,6 @@ _MOST_RECIPES = 20_000  # more than the steps of a program have; one whose shape
 _recipes: dict = {}
 _kernels: dict = {}
 
-
-class _Latest(threading.local):
-    """``key``: that of the last call that is remembered; None where it is not."""
-
-    key: tuple | None = None
-
-
-latest = _Latest()
 _PLAIN = frozenset({type(None), bool, int, float, complex, str, torch.dtype, torch.device, torch.layout,
                     torch.memory_format})
 _NOTHING = ("nothing",)
@@ -37,7 +27,8 @@ class _Unknown(Exception):
 
 
 def remembered(func, args: tuple, kwargs: dict):
-    """``func(*args, **kwargs)`` on meta tensors, worked out for the first call and made anew for those like it.
+    """``func(*args, **kwargs)`` on meta tensors, worked out for the first call and made anew for those like it; and the key
+    under which it is remembered, None where it is not.
 
     That holds for results with memory of their own, and for arguments written in place. Anything else (a view, memory
     larger than its elements, an argument whose shape changes, a number) is worked out each time.
@@ -46,31 +37,29 @@ def remembered(func, args: tuple, kwargs: dict):
         # A factory without a dtype takes the default one.
         key = (func, torch.get_default_dtype(), _key(args), _key(tuple(kwargs.items())))
     except _Unknown:
-        return func(*args, **kwargs)
+        return func(*args, **kwargs), None
     recipe = _recipes.get(key)
     if recipe is not None:
-        latest.key = key
-        return _made(recipe, args)
+        return _made(recipe, args), key
     out = _as_cudnn_lays_out(func, args, func(*args, **kwargs))
     if _key(args) != key[2]:  # it has given an argument another shape, and must do so again
-        return out
+        return out, None
     try:
         recipe = _recipe(out, args, _memories((args, tuple(kwargs.values()))))
     except _Unknown:
-        return out
+        return out, None
     if len(_recipes) >= _MOST_RECIPES:
         _recipes.clear()
         _kernels.clear()
     _recipes[key] = recipe
-    latest.key = key
-    return out
+    return out, key
 
 
 def kernels(key: tuple | None, name: str, args: tuple, kwargs: dict, out) -> list[costs.Kernel]:
-    """The kernels of the operator ``name``; worked out once for calls alike (``key``: what ``latest`` had of this one)."""
+    """The kernels of the operator ``name``; worked out once for calls alike (``key``: this one's, of :func:`remembered`)."""
     if key is None:
         return costs.kernels(name, args, kwargs, out)
-    key = (key, costs.switches())
+    key = (key, precision.switches())
     found = _kernels.get(key)
     if found is None:
         found = _kernels[key] = costs.kernels(name, args, kwargs, out)

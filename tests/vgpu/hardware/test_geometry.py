@@ -188,3 +188,8 @@ def test_the_trace_names_the_cards_limits_as_kineto_does(device, tmp_path):
         "maxThreadsPerBlock": 1024, "maxThreadsPerMultiprocessor": 2048, "regsPerBlock": 65536,
         "regsPerMultiprocessor": 65536, "warpSize": 32, "sharedMemPerBlock": 49152, "sharedMemPerMultiprocessor": 167936,
         "numSms": 108}
+
+
+def test_the_clock_follows_from_the_float32_peak():
+    for key in ("t4", "v100_pcie", "a100", "l4", "h100", "rtx4090"):
+        assert geometry.clock_hz(CARDS[key]) == pytest.approx(CARDS[key].clock_hz, rel=0.02), key

@@ -3,7 +3,8 @@
 import pytest
 
 from gapless.vgpu.hardware import scattered
-from gapless.vgpu.hardware.scattered import GLOBAL, Chains, OneBlock, Repeats, accumulation, cycle_s, sector_bytes, spread
+from gapless.vgpu.hardware.geometry import cycle_s
+from gapless.vgpu.hardware.scattered import GLOBAL, Chains, OneBlock, Repeats, accumulation, sector_bytes, spread
 from gapless.vgpu.hardware.specs import CARDS
 
 A100 = CARDS["a100"]

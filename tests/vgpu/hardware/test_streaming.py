@@ -28,11 +28,6 @@ def busy_s(problem, card=A100):
 # -- the card -------------------------------------------------------------------------------------------
 
 
-def test_the_clock_follows_from_the_float32_peak():
-    for key in ("t4", "v100_pcie", "a100", "l4", "h100", "rtx4090"):
-        assert streaming.clock_hz(CARDS[key]) == pytest.approx(CARDS[key].clock_hz, rel=0.02), key
-
-
 def test_a_cards_own_constants_come_before_those_of_its_kind_of_memory():
     found = fitted.constants("streaming")
     assert T4.memory_share("pointwise") == fitted.constants("streaming", "t4")["pointwise"]

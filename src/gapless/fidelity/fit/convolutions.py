@@ -15,6 +15,7 @@ import numpy as np
 
 from ...vgpu.hardware import convolutions
 from ...vgpu.hardware.specs import CARDS
+from .. import hosts
 from ..measured import Operator
 
 MODEL = "convolutions"
@@ -125,7 +126,7 @@ def host_gap_ms(measured: np.ndarray, kernels: np.ndarray, known: dict | None = 
         lines = np.stack([np.ones(len(measured)), place], 1) / measured[:, None]
         gap, drift = np.linalg.lstsq(lines, 1 - kernels / measured, rcond=None)[0]
         return gap + drift * place
-    return known["gap_ms"] + known["drift_ms"] * place
+    return hosts.drift_ms(known, place)
 
 
 def _rounded(value: float) -> float:

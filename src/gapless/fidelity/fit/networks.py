@@ -8,7 +8,6 @@ log(predicted ÷ measured) over the steps, large deviations counted linearly. Sh
 
 from __future__ import annotations
 
-import dataclasses
 import random
 from collections import Counter, defaultdict
 from collections.abc import Sequence
@@ -20,9 +19,10 @@ from scipy.sparse import csr_matrix
 
 from ... import vgpu
 from ...vgpu.hardware import costs, feature_maps, tensor_cores
-from ...vgpu.hardware.specs import CARDS, Host
+from ...vgpu.hardware.specs import CARDS
 from .. import networks
 from ..measured import Network
+from ..predict import NO_HOST, card_of
 
 MODEL = "tensor_cores"
 SOURCE = "timm's published benchmarks (Apache-2.0), records/measured/timm.csv: uncompiled, float16 under autocast"
@@ -57,7 +57,6 @@ START = {
        for where in ("nhwc", "nchw", "aten")},
 }
 _OURS = (tensor_cores.Product, tensor_cores.Attention, tensor_cores.Pass)
-_NO_HOST = Host(**{field.name: 0 for field in dataclasses.fields(Host) if field.name.endswith("_ns")})
 
 
 @contextmanager
@@ -98,7 +97,7 @@ class Steps:
 
     @staticmethod
     def _kernels(maker, row: Network) -> tuple[Counter, int]:
-        card = networks.card_of(row.card, host=_NO_HOST)
+        card = card_of(row.card, host=NO_HOST)
         with networks.as_measured():
             step = maker.step(row, vgpu.enable(card))
             if row.mode == "train":

@@ -68,8 +68,6 @@ class Convolution:
 
     def start_and_busy_s(self, card: Card, dtype: str) -> tuple[float, float]:
         """Seconds of its kernels' starts, and of their work."""
-        if dtype in card.peak_flops and dtype != "float32":
-            return tensor_core_s(self, card, dtype)
         best = min(algorithms(self, card), key=lambda found: found.seconds)
         return best.start_s, best.seconds - best.start_s
 
@@ -135,8 +133,7 @@ def architecture(card: Card) -> str:
 
 def sustained_share(card: Card) -> float:
     """Share of the float32 peak that the card's clock sustains in large products."""
-    known = fitted.constants("products", card.fit_key)
-    return known.get("rate_share") or products.sustained_share(card, known)
+    return products.rate_share(card, fitted.constants("products", card.fit_key))
 
 
 def ways(problem: Convolution, card: Card) -> Iterator[Way]:
@@ -260,14 +257,3 @@ def _depthwise(problem: Convolution, card: Card) -> Way:
         # A block for each number of the weight, which reads its whole planes of x and of the gradient: r² times over.
         return Way("depthwise", "", 1, 0, (("depthwise_weight", work),), (("depthwise_traffic", read + written),))
     return Way("depthwise", "", 1, 0, (("depthwise", work),), (("depthwise_traffic", read + written),))
-
-
-def tensor_core_s(problem: Convolution, card: Card, dtype: str) -> tuple[float, float]:
-    """The same on tensor cores: bytes or FLOPs at the card's efficiencies, channels padded to their tile of 16."""
-    moved = sum(problem.sizes) * problem.element_bytes / (card.bandwidth_bytes_per_s * card.memory_share("convolution"))
-    padded = 1.0
-    for channels in (problem.channels_in // problem.groups, problem.channels_out):
-        padded *= -(-channels // 16) * 16 / max(channels, 1)
-    flops = 2 * problem.multiply_adds * padded
-    busy = max(moved, flops / (card.peak_flops[dtype] * card.math_share("convolution", dtype)))
-    return card.kernel_start_ns.get("convolution", 0) / 1e9, busy

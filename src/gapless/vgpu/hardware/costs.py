@@ -1,6 +1,7 @@
 """What CUDA runs for an operator: its kernels, the bytes they move and the FLOPs they compute.
 
-An operator is one kernel unless a function here, beside the operators it serves, says otherwise. A kernel takes
+An operator is one kernel unless a function, beside the operators it serves, says otherwise: here, or in the files for dense
+products, feature maps, indexing, sorting and losses. A kernel takes
 the larger of bytes ÷ (bandwidth × efficiency) and FLOPs ÷ (peak × efficiency), after a start, and never less
 than a floor. Efficiencies, start and floor are the card's: assumptions, or fitted to measurements of it
 (:mod:`gapless.fidelity.calibrate`). Where that does not tell a kernel's time, it has a :class:`Problem`.
@@ -11,19 +12,15 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Protocol
 
 import torch
 
-from . import convolutions, feature_maps, geometry, layout, products, streaming, tensor_cores
+from . import geometry, streaming
 from .engine import WHOLE
 from .fitted import constants
 from .specs import Card
-
-# Channels of a convolution are padded to the tile that the matrix units work on (implicit GEMM).
-CHANNEL_TILE = 16
 
 
 class Problem(Protocol):
@@ -251,168 +248,6 @@ def _fill(args, kwargs, out):
     return [Kernel("fill_kernel", "pointwise", sum(nbytes(t) for t in tensors(out)))]
 
 
-# -- matrix products and convolutions -------------------------------------------------------------
-
-
-# Where the program says whether float32 may be TF32 (the older ``allow_tf32`` flags set the same), and PyTorch's defaults.
-_SWITCHES = {"matmul": torch.backends.cuda.matmul, "conv": torch.backends.cudnn.conv, "rnn": torch.backends.cudnn.rnn}
-_DEFAULTS = {"matmul": "none", "conv": "tf32", "rnn": "tf32"}
-_obeyed = True  # the switches
-
-
-@contextmanager
-def default_precision():
-    """Inside, float32 is TF32 where PyTorch's defaults make it so, whatever the program has switched."""
-    global _obeyed
-    before, _obeyed = _obeyed, False
-    try:
-        yield
-    finally:
-        _obeyed = before
-
-
-def switches() -> tuple:
-    """All that a program can switch and that kernels depend on, beside the operator's arguments."""
-    return (_obeyed, _SWITCHES["matmul"].fp32_precision, _SWITCHES["conv"].fp32_precision, _SWITCHES["rnn"].fp32_precision)
-
-
-def math_dtype(tensor: torch.Tensor, kind: str) -> str:
-    """What a kernel of the ``kind`` matmul, conv or rnn computes in."""
-    if tensor.dtype == torch.float32:
-        return "tf32" if (_SWITCHES[kind].fp32_precision if _obeyed else _DEFAULTS[kind]) == "tf32" else "float32"
-    return str(tensor.dtype).removeprefix("torch.")
-
-
-@kernels_of("mm", "addmm", "bmm", "baddbmm")
-def _matmul(args, kwargs, out):
-    # A bias is added while the tile is written (cuBLASLt's epilogue): no kernel of its own.
-    left, right = [t for t in args if isinstance(t, torch.Tensor)][-2:]
-    matrices = left.shape[0] if left.dim() == 3 else 1
-    return _product("bmm" if left.dim() == 3 else "mm", matrices, left, right, traffic(args, kwargs, out))
-
-
-@kernels_of("addbmm", "addbmm_")
-def _sum_of_products(args, kwargs, out):
-    # A loop of addmm over the batch, each adding to the last one's result (ATen, native/LinearAlgebra.cpp).
-    left, right = args[1:3]
-    size = left.shape[-2] * left.shape[-1] + right.shape[-2] * right.shape[-1] + 2 * left.shape[-2] * right.shape[-1]
-    return [kernel for _ in range(left.shape[0])
-            for kernel in _product("addbmm", 1, left, right, size * left.element_size())]
-
-
-def _product(name: str, matrices: int, left: torch.Tensor, right: torch.Tensor, size: float) -> list[Kernel]:
-    rows, depth, columns = *left.shape[-2:], right.shape[-1]
-    if not matrices * rows * columns:
-        return []
-    dtype = math_dtype(left, "matmul")
-    if not depth:
-        return [Kernel(f"fill_kernel({name})", "pointwise", size)]  # the sum of nothing
-    if dtype == "float32":
-        layout = "tn" if left.stride(-1) == 1 and right.stride(-2) == 1 and columns > 1 else "nn"
-        problem = products.Product(matrices, rows, columns, depth, left.element_size(), layout)
-    else:
-        problem = tensor_cores.Product(matrices, rows, columns, depth, left.element_size())
-    return [Kernel(f"gemm_{dtype}({name})", "matmul", size, 2 * matrices * rows * columns * depth, dtype, problem=problem)]
-
-
-@kernels_of("_cdist_forward")
-def _distances(args, kwargs, out):
-    # A difference, a power and a sum for each pair and dimension, on no tensor core.
-    return [Kernel("cdist_kernel", "matmul", traffic(args, kwargs, out), 3 * out.numel() * args[0].shape[-1],
-                   str(out.dtype).removeprefix("torch."))]
-
-
-@kernels_of("_trilinear")
-def _trilinear(args, kwargs, out):
-    # Each of the three is expanded in the dimensions given, multiplied, and summed over others.
-    dims = max(t.dim() + len(expanded) for t, expanded in zip(args[:3], args[3:6]))
-    sizes = [1] * dims
-    for tensor, expanded in zip(args[:3], args[3:6]):
-        kept = [dim for dim in range(dims) if dim not in expanded]
-        for dim, size in zip(kept, tensor.shape):
-            sizes[dim] = max(sizes[dim], size)
-    return [Kernel("trilinear_kernel", "matmul", traffic(args, kwargs, out), 3 * math.prod(sizes),
-                   str(out.dtype).removeprefix("torch."))]
-
-
-def _tiled(channels: int) -> int:
-    return -(-channels // CHANNEL_TILE) * CHANNEL_TILE
-
-
-def _convolution_flops(shape_in, shape_weight, shape_out, transposed: bool) -> float:
-    """Multiply-adds twice, on channels padded to the tile."""
-    channels_out, channels_in, *window = shape_weight
-    positions = shape_in if transposed else shape_out
-    count = 2.0 * positions[0] * _tiled(channels_out) * _tiled(channels_in)
-    for size in (*positions[2:], *window):
-        count *= size
-    return count
-
-
-def _pass(direction: str, x, weight, y, settings, dtype: str) -> Problem:
-    """One pass of an operator with these ``settings``: its arguments from the stride to the groups."""
-    stride, padding, dilation, transposed, _, groups = settings
-    channels_last = layout.channels_last(x, weight)
-    if transposed:  # what it transposes has its result as input
-        x, y = y, x
-    window = tuple(weight.shape[2:])
-    stride, padding, dilation = (tuple(given) if len(given) == len(window) else tuple(given) * len(window)
-                                 for given in (stride, padding, dilation))
-    shape = convolutions.Convolution(direction, x.shape[0], x.shape[1], y.shape[1], tuple(x.shape[2:]), tuple(y.shape[2:]),
-                                     window, stride, padding, dilation, groups, x.element_size(), channels_last)
-    return shape if dtype == "float32" else tensor_cores.Pass(shape)
-
-
-def _conversions(x, weight, *operands) -> list[Kernel]:
-    """Copies of those ``operands`` of a convolution that are not in the memory format that it works in."""
-    if x.dim() != 4:
-        return []
-    last = layout.channels_last(x, weight)
-    return [_over_maps("layout", "elementwise_kernel(memory format)", 2 * nbytes(each), "pointwise")
-            for each in operands if layout.is_converted(each, last)]
-
-
-def _over_maps(what: str, name: str, size: float, kind: str, work: geometry.WorkRule | None = None) -> Kernel:
-    return Kernel(name, kind, size, work=work, problem=feature_maps.Traffic(what, size))
-
-
-@kernels_of("convolution")
-def _convolution(args, kwargs, out):
-    x, weight, bias, *settings = args
-    dtype = math_dtype(x, "conv")
-    flops = _convolution_flops(x.shape, weight.shape, out.shape, args[6])
-    direction = convolutions.INPUT_GRADIENT if args[6] else convolutions.FORWARD
-    found = [*_conversions(x, weight, x),
-             Kernel(f"convolution_forward_{dtype}", "convolution", nbytes(x) + nbytes(weight) + nbytes(out), flops, dtype,
-                    work=geometry.convolution, problem=_pass(direction, x, weight, out, settings, dtype))]
-    if bias is not None:
-        # A broadcast over what lies before and behind the channels (ATen, cudnn/ConvShared.cpp: an add_ of its own).
-        problem = streaming.Indexed(2 * nbytes(out), out.numel(), 3 if out.is_contiguous() else 2)
-        found.append(Kernel("elementwise_kernel(add bias)", "pointwise", 2 * nbytes(out), problem=problem))
-    return found
-
-
-@kernels_of("convolution_backward")
-def _convolution_backward(args, kwargs, out):
-    grad, x, weight = args[:3]
-    settings, transposed = args[4:10], args[7]
-    dtype = math_dtype(x, "conv")
-    flops = _convolution_flops(x.shape, weight.shape, grad.shape, transposed)
-    found = _conversions(x, weight, grad, x)
-    if out[0] is not None:
-        size = nbytes(grad) + nbytes(weight) + nbytes(x)
-        direction = convolutions.FORWARD if transposed else convolutions.INPUT_GRADIENT
-        found.append(Kernel(f"convolution_dgrad_{dtype}", "convolution", size, flops, dtype, work=geometry.input_gradient,
-                            problem=_pass(direction, x, weight, grad, settings, dtype)))
-    if out[1] is not None:
-        size = nbytes(grad) + nbytes(x) + nbytes(weight)
-        found.append(Kernel(f"convolution_wgrad_{dtype}", "convolution", size, flops, dtype, work=geometry.weight_gradient,
-                            problem=_pass(convolutions.WEIGHT_GRADIENT, x, weight, grad, settings, dtype)))
-    if out[2] is not None:
-        found.append(Kernel("reduce_kernel(bias gradient)", "reduction", nbytes(grad), work=geometry.bias_gradient))
-    return found
-
-
 # -- copies, lookups, powers, softmax ----------------------------------------------------------------
 
 
@@ -466,42 +301,7 @@ for _name, _backward in (("_softmax", False), ("_log_softmax", False), ("_softma
     RULES[_name] = _softmax(_backward, _name)
 
 
-# -- normalisation --------------------------------------------------------------------------------
-
-
-@kernels_of("native_batch_norm", "_native_batch_norm_legit", "cudnn_batch_norm", "_batch_norm_with_update",
-            "_native_batch_norm_legit_no_training")
-def _batch_norm(args, kwargs, out):
-    x, y = args[0], tensors(out)[0]
-    training = next((a for a in args if isinstance(a, bool)), out[1].numel() > 0)
-    what = "batch_norm" if training else "batch_norm_evaluation"
-    return [_over_maps(what + _format(x), "norm_forward_kernel", (1 + training) * nbytes(x) + nbytes(y), "normalization",
-                       geometry.means)]
-
-
-@kernels_of("native_batch_norm_backward", "batch_norm_backward", "cudnn_batch_norm_backward")
-def _batch_norm_backward(args, kwargs, out):
-    grad, x = args[:2] if args[0].dim() == args[1].dim() else (args[1], args[0])
-    return [_over_maps("batch_norm_backward" + _format(x), "norm_backward_kernel", 5 * nbytes(grad), "normalization",
-                       geometry.means_backward)]
-
-
-@kernels_of("native_group_norm")
-def _group_norm(args, kwargs, out):
-    x, y = args[0], tensors(out)[0]
-    converted = [_over_maps("layout", "elementwise_kernel(memory format)", 2 * nbytes(x), "pointwise")]
-    return (converted if x.numel() and not x.is_contiguous() else []) + [
-        _over_maps("group_norm", "norm_forward_kernel", 2 * nbytes(x) + nbytes(y), "normalization", geometry.means)]
-
-
-@kernels_of("native_group_norm_backward")
-def _group_norm_backward(args, kwargs, out):
-    return [_over_maps("group_norm_backward", "norm_backward_kernel", 5 * nbytes(args[0]), "normalization",
-                       geometry.means_backward)]
-
-
-def _format(tensor) -> str:
-    return "_nhwc" if tensor.dim() == 4 and layout.suggests_channels_last(tensor) else "_nchw"
+# -- layer normalisation ----------------------------------------------------------------------------
 
 
 @kernels_of("native_layer_norm")
@@ -533,35 +333,7 @@ def _layer_norm_backward(args, kwargs, out):
     return found
 
 
-# -- pooling and resizing -------------------------------------------------------------------------
-
-
-@kernels_of("max_pool2d_with_indices", "avg_pool2d", "_adaptive_avg_pool2d", "adaptive_max_pool2d",
-            "max_pool3d_with_indices", "avg_pool3d", "_adaptive_avg_pool3d", "adaptive_max_pool3d")
-def _pooling(args, kwargs, out):
-    return [_over_maps("pooling" + _format(args[0]), "pool_forward_kernel", traffic(args, kwargs, out), "pointwise")]
-
-
-@kernels_of("max_pool2d_with_indices_backward", "avg_pool2d_backward", "_adaptive_avg_pool2d_backward",
-            "adaptive_max_pool2d_backward", "max_pool3d_with_indices_backward", "avg_pool3d_backward",
-            "_adaptive_avg_pool3d_backward", "adaptive_max_pool3d_backward")
-def _pooling_backward(args, kwargs, out):
-    return [_over_maps("pooling_backward" + _format(tensors(out)[0]), "pool_backward_kernel", traffic(args, kwargs, out),
-                       "pointwise")]
-
-
-_RESIZERS = [f"{name}{way}" for way in ("", "_backward") for name in (
-    "upsample_nearest1d", "upsample_nearest2d", "upsample_nearest3d", "upsample_bilinear2d", "upsample_bicubic2d",
-    "upsample_linear1d", "upsample_trilinear3d", "_upsample_bilinear2d_aa", "_upsample_bicubic2d_aa",
-    "_upsample_nearest_exact2d")]
-
-
-@kernels_of(*_RESIZERS)
-def _resizing(args, kwargs, out):
-    return [_over_maps("resizing", "upsample_kernel", traffic(args, kwargs, out), "pointwise")]
-
-
-# -- scans (indexing, sorting and losses have files of their own) -----------------------
+# -- scans ------------------------------------------------------------------------------------------
 
 
 @kernels_of("cumsum", "cumprod", "cummax", "cummin", "logcumsumexp")

@@ -40,6 +40,9 @@ LIMITS = {
     (12, 0): (1536, 24, 100),
 }
 
+# Compute capability → float32 lanes of an SM (the same guide, "arithmetic instructions").
+LANES = {(7, 0): 64, (7, 5): 64, (8, 0): 64, (8, 6): 128, (8, 9): 128, (9, 0): 128, (10, 0): 128, (12, 0): 128}
+
 THREADS, ELEMENTS_PER_THREAD = 128, 4
 CUB_THREADS, CUB_ELEMENTS = 256, 16
 CHUNK, CHUNK_THREADS = 65_536, 512
@@ -54,6 +57,26 @@ Work = tuple[int, ...]
 # attention (rows, columns, matrices, terms of the sum that may be split); reduction (results, elements of each);
 # normalization (blocks, threads); optimizer (blocks); any other (elements).
 WorkRule = Callable[[tuple, object], Work] | Work
+
+
+def lanes(card: Card) -> int:
+    """float32 lanes of an SM of ``card``; of the nearest older compute capability where the card's is not in the table."""
+    return _lanes(tuple(card.compute_capability))
+
+
+@functools.cache
+def _lanes(capability: tuple[int, int]) -> int:
+    return LANES[max((known for known in LANES if known <= capability), default=min(LANES))]
+
+
+def clock_hz(card: Card) -> float:
+    """The clock at which ``card`` would reach its float32 peak: a slowed card's is slower."""
+    return card.peak_flops["float32"] / (2 * card.sm_count * lanes(card))
+
+
+def cycle_s(card: Card) -> float:
+    """Seconds of one cycle at that clock."""
+    return 1 / clock_hz(card)
 
 
 def limits(card: Card) -> tuple[int, int, int]:

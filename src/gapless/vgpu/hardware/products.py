@@ -19,6 +19,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from .fitted import constants
+from .geometry import lanes
 from .specs import Card
 
 # Tile shapes, columns × rows of a row-major result, that the kernels of cuBLAS 12 have in their names
@@ -33,7 +34,6 @@ SPLIT_DEPTH = 128  # no part of a split sum is shorter
 SPLIT_BYTES = 2**20  # of partial sums at most: PyTorch gives cuBLASLt so much workspace (ATen, cuda/CUDABlas.cpp)
 SECTOR = 32  # bytes that L2 moves at once
 SMALL_L2_BYTES = 16 * 2**20
-WIDE = {(8, 6), (8, 9), (9, 0), (10, 0), (12, 0)}  # compute capabilities with 128 float32 lanes an SM; others have 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,14 +75,14 @@ def start_and_busy_s(product, card: Card, known: dict, batched: bool, least=min,
 
     ``least`` and ``most``: of two numbers, or of two arrays where ``product`` has arrays.
     """
-    share = known.get("rate_share") or sustained_share(card, known)
+    share = rate_share(card, known)
     sm_rate = card.peak_flops["float32"] * share / card.sm_count
     busy = None
     for columns, rows in tiles_of(card, batched):
         found = _tiled_s(product, card, sm_rate, columns, rows, batched, known, least, most)
         busy = found if busy is None else least(busy, found)
     # The board's power is averaged over a while: a shorter product is held back less, as far as power holds it.
-    held = max(0.0, 1 - share / known[f"fed_share_{_lanes(card)}"])
+    held = max(0.0, 1 - share / known[f"fed_share_{lanes(card)}"])
     average = known["power_average_s"] * nominal_flops(card) / card.peak_flops["float32"]
     busy = busy * (1 - known["burst"] * held / (1 + (busy / average) ** 2))
     return known["start_s"], busy
@@ -136,13 +136,14 @@ def _generation(card: Card) -> int:
     return min(max(card.compute_capability[0], 7), 9)
 
 
-def _lanes(card: Card) -> int:
-    return 128 if card.compute_capability in WIDE else 64
+def rate_share(card: Card, known: dict) -> float:
+    """Share of the float32 peak that large products sustain: the card's own, else as its data sheet lets expect."""
+    return known.get("rate_share") or sustained_share(card, known)
 
 
 def nominal_flops(card: Card) -> float:
     """The float32 peak of a card like ``card`` that nothing else slows: two FLOPs a lane and cycle."""
-    return 2 * _lanes(card) * card.sm_count * card.clock_hz
+    return 2 * lanes(card) * card.sm_count * card.clock_hz
 
 
 def sustained_share(card: Card, known: dict) -> float:
@@ -151,7 +152,7 @@ def sustained_share(card: Card, known: dict) -> float:
     An SM with 128 lanes feeds them less well from its shared memory than one with 64. And the board's power, less what
     the SMs take idle, pays for so many FLOPs: joules a FLOP in proportion to the process (nm).
     """
-    fed = known[f"fed_share_{_lanes(card)}"]
+    fed = known[f"fed_share_{lanes(card)}"]
     power = card.power_w - known["idle_w_per_sm"] * card.sm_count
     paid = power / (known["joules_per_flop_nm"] * card.process_nm) / nominal_flops(card)
     return (fed**-8 + paid**-8) ** (-1 / 8)

@@ -25,15 +25,6 @@ UNROLLED = 4  # iterations of a plain loop that the compiler makes one of: assum
 L2_BYTES_PER_CYCLE = 64  # from L2 to one SM (NVIDIA A100 whitepaper, 2020)
 WARPS_OF_BLOCK = 4  # blocks of 128 threads
 
-# float32 operations of an SM in a cycle (CUDA C++ programming guide, "arithmetic instructions").
-_LANES = {(7, 0): 64, (7, 5): 64, (8, 0): 64}
-
-
-def cycle_s(card: Card) -> float:
-    """Seconds of one cycle at the clock that the peak in float32 implies."""
-    return 2 * _LANES.get(tuple(card.compute_capability), 128) * card.sm_count / card.peak_flops["float32"]
-
-
 def sector_bytes(row_bytes: int) -> int:
     """Bytes of the sectors that a row of ``row_bytes`` touches on average, where rows lie one after the other."""
     return row_bytes + SECTOR - math.gcd(row_bytes, SECTOR)
@@ -54,7 +45,7 @@ class Chains:
         """Start and busy seconds; the slowest chain leaves the card to others."""
         threads, blocks, _ = geometry.limits(card)
         at_once = card.sm_count * min(threads // geometry.WARP, blocks * WARPS_OF_BLOCK)
-        cycle = cycle_s(card)
+        cycle = geometry.cycle_s(card)
         busy = max(self.bytes / (card.bandwidth_bytes_per_s * card.memory_share(self.kind)),
                    self.warps / at_once * self.cycles * cycle)
         start = card.kernel_start_ns.get(self.kind, 0) / 1e9
@@ -71,7 +62,7 @@ class OneBlock:
 
     def start_and_busy_s(self, card: Card, dtype: str) -> tuple[float, float]:
         """All but one SM are left to others."""
-        seconds = self.passes * max(self.cycles, self.bytes / L2_BYTES_PER_CYCLE) * cycle_s(card)
+        seconds = self.passes * max(self.cycles, self.bytes / L2_BYTES_PER_CYCLE) * geometry.cycle_s(card)
         return seconds * (1 - 1 / card.sm_count), seconds / card.sm_count
 
 

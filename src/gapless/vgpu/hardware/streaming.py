@@ -41,9 +41,6 @@ TRANSPOSED = 2.0  # how often an operand is read whose neighbours in memory are 
 WARP_ROW, WARP_ROW_BYTES = 1024, 4096  # the longest row that one warp holds in registers (cuda/SoftMax.cu)
 VECTOR_BYTES = 16  # of one load
 
-# float32 lanes of an SM by compute capability (CUDA C++ programming guide): from them and the peak follows the clock.
-_LANES = {(7, 0): 64, (7, 5): 64, (8, 0): 64, (8, 6): 128, (8, 9): 128, (9, 0): 128, (10, 0): 128, (12, 0): 128}
-
 # What a row kernel does → its kind, how many arrays of the rows it reads or writes, and how many of them it reads again
 # for each reading after the first.
 _ARRAYS = {"softmax": ("reduction", 2, 1), "softmax_backward": ("reduction", 3, 2), "norm": ("normalization", 2, 1),
@@ -53,16 +50,6 @@ _ARRAYS = {"softmax": ("reduction", 2, 1), "softmax_backward": ("reduction", 3, 
 def model(card: Card) -> dict:
     """The fitted constants for ``card``."""
     return constants("streaming", card.fit_key)
-
-
-@functools.cache
-def _lanes(capability: tuple[int, int]) -> int:
-    return _LANES[max((known for known in _LANES if known <= capability), default=(7, 0))]
-
-
-def clock_hz(card: Card) -> float:
-    """The clock at which ``card`` would reach its float32 peak: a slowed card's is slower."""
-    return card.peak_flops["float32"] / (2 * card.sm_count * _lanes(tuple(card.compute_capability)))
 
 
 # -- the L2 cache -----------------------------------------------------------------------------------
@@ -105,7 +92,7 @@ class Indexed:
 
     def start_and_busy_s(self, card: Card, dtype: str) -> tuple[float, float]:
         rate = card.bandwidth_bytes_per_s * card.memory_share("pointwise")
-        lanes = card.sm_count * INTEGER_LANES * clock_hz(card)
+        lanes = card.sm_count * INTEGER_LANES * geometry.clock_hz(card)
         memory_s = self.bytes * (over_l2(card, self.bytes) if self.warm else 1.0) / rate
         instructions = self.elements * (ELEMENT_INSTRUCTIONS + DIMENSION_INSTRUCTIONS * self.dimensions)
         return card.kernel_start_ns.get("pointwise", 0) / 1e9, max(memory_s, instructions / lanes)
@@ -121,7 +108,7 @@ class Chunks:
     def start_and_busy_s(self, card: Card, dtype: str) -> tuple[float, float]:
         rate = card.bandwidth_bytes_per_s * card.memory_share("optimizer")
         return (card.kernel_start_ns.get("optimizer", 0) / 1e9,
-                max(self.bytes / rate, self.steps * STEP_CYCLES / clock_hz(card)))
+                max(self.bytes / rate, self.steps * STEP_CYCLES / geometry.clock_hz(card)))
 
 
 # -- rows -------------------------------------------------------------------------------------------
@@ -165,7 +152,7 @@ def rows_busy_s(problem: Rows, card: Card, shares: dict, found: dict) -> float:
     # Softmax's blocks wait for memory side by side; in a norm, arithmetic fills the SM, however many blocks it holds.
     waves = max(problem.rows / resident, 1.0)
     cycles = found[f"{form}_cycles"] + found[f"{form}_cycles_each"] * steps
-    sm_s = (max(problem.rows / card.sm_count, 1.0) if form == "norm" else waves) * cycles / clock_hz(card)
+    sm_s = (max(problem.rows / card.sm_count, 1.0) if form == "norm" else waves) * cycles / geometry.clock_hz(card)
     # The two overlap, not quite; and the last rows in work leave the places of others empty.
     power = found["overlap"]
     return (memory_s**power + sm_s**power) ** (1 / power) * (1 + found["tail"] / waves)

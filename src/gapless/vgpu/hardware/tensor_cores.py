@@ -30,7 +30,7 @@ from math import prod
 from typing import NamedTuple
 
 from . import products
-from .convolutions import FORWARD, INPUT_GRADIENT, Convolution
+from .convolutions import FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT, Convolution
 from .fitted import constants
 from .specs import Card
 
@@ -117,25 +117,20 @@ def _least_flops(card: Card, matrices: int, rows: int, columns: int, depth: int)
 
 @dataclass(frozen=True, slots=True)
 class Product:
-    """``matrices`` products of ``rows × depth`` and ``depth × columns``, each element of ``element_bytes``."""
+    """A product of matrices, on tensor cores where the dtype is one of theirs; its layout changes nothing there."""
 
-    matrices: int
-    rows: int
-    columns: int
-    depth: int
-    element_bytes: int = 2
+    of: products.Product
 
     def start_and_busy_s(self, card: Card, dtype: str) -> tuple[float, float]:
-        same = products.Product(self.matrices, self.rows, self.columns, self.depth, self.element_bytes)
-        return _faster(self.work(card), same, card, dtype)
+        return _faster(self.work(card), self.of, card, dtype)
 
     def work(self, card: Card) -> Work:
         """Its work on ``card``."""
-        m, n, k = self.rows, self.columns, self.depth
-        flops = 2.0 * self.matrices * m * _padded(n) * _padded(k)
-        size = self.matrices * (m * k + k * n + m * n) * self.element_bytes
+        matrices, m, n, k = self.of.matrices, self.of.rows, self.of.columns, self.of.depth
+        flops = 2.0 * matrices * m * _padded(n) * _padded(k)
+        size = matrices * (m * k + k * n + m * n) * self.of.element_bytes
         return Work(("product",), flops, (("product_edge", m), ("product_edge", n), ("product_fill", k)), "product_memory",
-                    size, least_flops=_least_flops(card, self.matrices, m, n, k))
+                    size, least_flops=_least_flops(card, matrices, m, n, k))
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +172,7 @@ class Pass:
         way = "gradient" if gradient else "forward"
         layout = ()
         if not shape.channels_last:
-            part = "weight" if shape.direction not in (FORWARD, INPUT_GRADIENT) else way
+            part = "weight" if shape.direction == WEIGHT_GRADIENT else way
             kind = f"grouped_{way}" if shape.groups > 1 else part
             layout = ((f"{kind}_input_layout", x), (f"{kind}_output_layout", y))
         if shape.groups > 1:
@@ -193,7 +188,7 @@ class Pass:
             rates.append("nchw")
         if shape.direction == FORWARD:
             rows, columns, depth = positions, channels_out, channels_in * taps
-        elif gradient and shape.direction == INPUT_GRADIENT:
+        elif shape.direction == INPUT_GRADIENT:
             rows, columns, depth = shape.batch * prod(shape.size_in), channels_in, channels_out * taps
             if taps > 1 and max(shape.stride) > 1:
                 rates.append("strided_gradient")

@@ -1,0 +1,35 @@
+"""What float32 products, convolutions and recurrent layers compute in: float32, or TF32 where the program allows it."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+
+import torch
+
+# Where the program says whether float32 may be TF32 (the older ``allow_tf32`` flags set the same), and PyTorch's defaults.
+_SWITCHES = {"matmul": torch.backends.cuda.matmul, "conv": torch.backends.cudnn.conv, "rnn": torch.backends.cudnn.rnn}
+_DEFAULTS = {"matmul": "none", "conv": "tf32", "rnn": "tf32"}
+_obeyed = True  # the switches
+
+
+@contextmanager
+def default_precision():
+    """Inside, float32 is TF32 where PyTorch's defaults make it so, whatever the program has switched."""
+    global _obeyed
+    before, _obeyed = _obeyed, False
+    try:
+        yield
+    finally:
+        _obeyed = before
+
+
+def switches() -> tuple:
+    """All that a program can switch and that kernels depend on, beside the operator's arguments."""
+    return (_obeyed, _SWITCHES["matmul"].fp32_precision, _SWITCHES["conv"].fp32_precision, _SWITCHES["rnn"].fp32_precision)
+
+
+def math_dtype(tensor: torch.Tensor, kind: str) -> str:
+    """What a kernel of the ``kind`` matmul, conv or rnn computes in."""
+    if tensor.dtype == torch.float32:
+        return "tf32" if (_SWITCHES[kind].fp32_precision if _obeyed else _DEFAULTS[kind]) == "tf32" else "float32"
+    return str(tensor.dtype).removeprefix("torch.")
