@@ -30,6 +30,14 @@ def attends(device):
     return q.grad.flatten().tolist()
 
 
+def infers(device):
+    rows = torch.arange(12.0).reshape(3, 4).to(device)
+    with torch.inference_mode():
+        halves = rows[:, :2].t() @ rows.chunk(2, -1)[1]
+        rows.view(-1).add_(1)
+    return halves.tolist() + rows.tolist()
+
+
 def recurs(device):
     torch.manual_seed(1)
     lstm = nn.LSTM(4, 6, num_layers=2).to(device)
@@ -141,7 +149,7 @@ def overwrites(device):
     return there.sum().item()
 
 
-PROGRAMS = {each.__name__: each for each in (trains, attends, recurs, views_and_masks, parameters_change, reads_early, streams,
+PROGRAMS = {each.__name__: each for each in (trains, attends, infers, recurs, views_and_masks, parameters_change, reads_early, streams,
                                              random_numbers, errors, lower_precision, checkpoints, overwrites)}
 
 

@@ -86,8 +86,11 @@ WAYS = {
     "the old file format for tensors of the device": [
         (lambda d: torch.save({"x": ones(d)}, io.BytesIO(), _use_new_zipfile_serialization=False), "leave that out")],
     "torch.load to the device without values": [(load_without_values, "load outside it")],
-    "fullgraph=True of torch.compile": [
-        (lambda d: torch.compile(nn.Linear(2, 2).to(d), backend="eager", fullgraph=True)(ones(d)), "VirtualTensor")],
+    "a whole graph for a compiler": [
+        (lambda d: torch.compile(nn.Linear(2, 2).to(d), backend="eager", fullgraph=True)(ones(d)), "no compiler makes code"),
+        (lambda d: torch.compile(lambda n: torch.ones(n, device=d), backend="eager", fullgraph=True)(2), "no compiler makes code"),
+        (lambda d: torch.export.export(nn.Linear(2, 2).to(d), (ones(d),)), "no compiler makes code"),
+        (lambda d: torch.compile(torch.compiler.nested_compile_region(lambda x: x.sin()), backend="eager")(ones(d)), "no compiler makes code")],
     "the backward pass of cuDNN's RNN in eval mode": [
         (lambda d: nn.GRU(2, 3).to(d).eval()(ones(d))[0].sum().backward(), "in training mode")],
     "second derivatives of cuDNN's RNN": [(rnn_twice, "cudnn.flags(enabled=False)")],
@@ -108,7 +111,7 @@ def test_every_entry_is_tried():
 @pytest.mark.parametrize("entry, way", [(entry, i) for entry, ways in WAYS.items() for i in range(len(ways))])
 @pytest.mark.filterwarnings("ignore")
 def test_each_is_an_error_that_helps(entry, way, device):
-    if entry == "fullgraph=True of torch.compile":
+    if entry == "a whole graph for a compiler":
         torch._dynamo.reset()
     use, text = WAYS[entry][way]
     with pytest.raises((NotImplementedError, RuntimeError, BufferError, TypeError)) as error:

@@ -16,6 +16,7 @@ from . import (
     autocast,
     backward_errors,
     collectives,  # noqa: F401  registers its handlers
+    compiling,
     ctc,
     libraries,
     modules,
@@ -188,6 +189,7 @@ _library = None
 
 @eager
 def _call(func, *args, **kwargs):
+    compiling.check()  # torch.tensor(..., device=…) comes here in tracing too
     return dispatch(func, args, kwargs)
 
 
@@ -211,7 +213,8 @@ def enable(card: str | Card | None = None) -> torch.device:
         backend_registration._setup_privateuseone_for_python_backend(
             NAME, backend_module=DeviceModule(), device_guard=backward_errors.DeviceGuard())
         backward_errors.install()
-        for part in (accelerator, streams, random_numbers, pinned, modules, processes, old_format, saving, libraries):
+        for part in (accelerator, streams, random_numbers, pinned, modules, processes, old_format, saving, libraries,
+                     compiling):
             part.install()
         everything = torch.library.Library("_", "IMPL")
         everything.fallback(_call, "PrivateUse1")
