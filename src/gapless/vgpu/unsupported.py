@@ -37,8 +37,8 @@ UNSUPPORTED: dict[str, str] = {
         "a file has values: load outside vgpu.shape_only()",
     "a whole graph for a compiler":
         "fullgraph=True of torch.compile, torch.export and torch.compiler.nested_compile_region ask for one, and no "
-        "compiler makes code for the device. Without them torch.compile runs the program as it is written, with the same values and "
-        "times as uncompiled: no backend's fusion is modelled",
+        "compiler makes code for the device. Without them torch.compile runs the program as it is written, with the same "
+        "values and times as uncompiled: no backend's fusion is modelled",
     "the backward pass of cuDNN's RNN in eval mode":
         "an error on CUDA too: call .train() on the layer, or torch.backends.cudnn.flags(enabled=False)",
     "second derivatives of cuDNN's RNN":
