@@ -18,6 +18,7 @@ from . import (
     collectives,  # noqa: F401  registers its handlers
     compiling,
     ctc,
+    cuda_face,
     libraries,
     modules,
     old_format,
@@ -28,6 +29,7 @@ from . import (
     rnn,
     saving,
     streams,
+    sync_debug,
     unsupported,
 )
 from .dispatch import check_device, dispatch
@@ -39,7 +41,7 @@ from .streams import Event, Stream
 from .tensor import DEVICE, NAME, VirtualTensor
 
 
-class DeviceModule(backend_registration._DummyBackendModule):
+class DeviceModule(cuda_face.CudaFace, backend_registration._DummyBackendModule):
     """``torch.vgpu``: the part of ``torch.cuda``'s face that training programs use."""
 
     Event = Event
@@ -206,6 +208,7 @@ def enable(card: str | Card | None = None) -> torch.device:
             if state.timeline.recording is not None:
                 raise RuntimeError(f"a profile records {state.card.name}: change the card before or after it")
             state.use(found)
+            sync_debug.listen()
     if _library is None:
         name = torch._C._get_privateuse1_backend_name()
         if name not in ("privateuseone", NAME):
