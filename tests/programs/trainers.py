@@ -96,8 +96,10 @@ def fabric(device):
 def _accelerate(precision):
     def run(device):
         from accelerate import Accelerator
+        from accelerate.state import AcceleratorState
         from accelerate.utils import set_seed
 
+        AcceleratorState._reset_state(True)
         accelerator = Accelerator(cpu=device.type == "cpu", mixed_precision=precision, gradient_accumulation_steps=2)
         set_seed(0)
         model = network()

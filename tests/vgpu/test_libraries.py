@@ -226,3 +226,25 @@ def test_torch_geometric(device):
     found = pytest.importorskip("torch_geometric")
     assert found.device("auto") == device
     assert found.device("cpu") == torch.device("cpu")
+
+
+def test_ignite(device):
+    engine = pytest.importorskip("ignite.engine")
+    import ignite.distributed
+
+    assert ignite.distributed.device() == device
+    model = nn.Linear(8, 2).to(device)
+    trainer = engine.create_supervised_trainer(model, torch.optim.SGD(model.parameters(), 0.1), nn.CrossEntropyLoss(),
+                                               device=ignite.distributed.device())
+    assert trainer.run(batches(), max_epochs=1).iteration == 2
+
+
+def test_fastai(device):
+    found = pytest.importorskip("fastai.torch_core")
+    assert found.default_device() == found.default_device(True) == device
+    assert found.default_device(False) == torch.device("cpu")
+    found.default_device(None)
+
+
+def test_sentence_transformers(device):
+    assert pytest.importorskip("sentence_transformers.util").get_device_name() == str(device)

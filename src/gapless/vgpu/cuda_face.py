@@ -27,8 +27,8 @@ for _names, _advice in {
     "caching_allocator_disabled":
         "there is one allocator, and no memory to hand out: make a tensor",
     "ExternalStream get_stream_from_external GreenContext green_contexts": "make a stream with torch.vgpu.Stream()",
-    "DeferredCudaCallError cudart check_error cudaStatus CudaError current_blas_handle current_solver_handle nccl gds jiterator "
-    "tunable":
+    "DeferredCudaCallError cudart check_error cudaStatus CudaError current_blas_handle current_solver_handle nccl gds "
+    "jiterator tunable":
         "there is no CUDA library behind the device: use operators of torch",
     "memory_snapshot": "blocks are not kept: gapless.profiler.profile(profile_memory=True) has a timeline of the memory",
     "utilization memory_usage temperature power_draw clock_rate":

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import warnings
 
-from . import hugging_face, lightning, torch_geometric
+from . import hugging_face, lightning, one_function
 from .imports import after_import
 
 # Module of a library → what tells it. After its import, or at once where it is imported already.
-TELLS = {**hugging_face.TELLS, **lightning.TELLS, **torch_geometric.TELLS}
+TELLS = {**hugging_face.TELLS, **lightning.TELLS, **one_function.TELLS}
 
 # Library → the line that names the device: needed where the library is not told, or chooses in another way in its version.
 LINES = {
@@ -21,6 +21,9 @@ LINES = {
     "transformers": 'before its import: os.environ["ACCELERATE_TORCH_DEVICE"] = "vgpu:0"; pipeline(…, device="vgpu:0")',
     "lightning": 'Trainer(strategy=SingleDeviceStrategy("vgpu:0"), plugins=[MixedPrecision("16-mixed", "vgpu")])',
     "torch_geometric": 'torch_geometric.device("vgpu:0")',
+    "ignite": 'create_supervised_trainer(…, device="vgpu:0")',
+    "fastai": 'learner.dls.device = torch.device("vgpu:0")',
+    "sentence_transformers": 'SentenceTransformer(…, device="vgpu:0")',
 }
 LINES["pytorch_lightning"] = LINES["lightning_fabric"] = LINES["lightning"]
 
