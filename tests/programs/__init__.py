@@ -12,12 +12,14 @@ from torch import nn
 
 @dataclass(frozen=True)
 class Program:
-    """``run(device)`` returns name → tensor or number. ``needs``: the libraries it imports."""
+    """``run(device)`` returns name → tensor or number. ``needs``: the libraries it imports. ``mixed``: in mixed precision, where
+    CPU and CUDA round other operators."""
 
     group: str
     name: str
     run: Callable
     needs: tuple[str, ...] = ()
+    mixed: bool = False
 
     @property
     def missing(self) -> list[str]:
@@ -28,17 +30,17 @@ class Program:
 PROGRAMS: dict[str, Program] = {}
 
 
-def add(group: str, name: str, run: Callable, *needs: str) -> None:
+def add(group: str, name: str, run: Callable, *needs: str, mixed: bool = False) -> None:
     """Put a program into the table."""
     assert f"{group}/{name}" not in PROGRAMS, name
-    PROGRAMS[f"{group}/{name}"] = Program(group, name, run, needs)
+    PROGRAMS[f"{group}/{name}"] = Program(group, name, run, needs, mixed)
 
 
-def program(group: str, *needs: str):
+def program(group: str, *needs: str, mixed: bool = False):
     """Decorator: the function is a program of that group, under its own name."""
 
     def register(function):
-        add(group, function.__name__, function, *needs)
+        add(group, function.__name__, function, *needs, mixed=mixed)
         return function
 
     return register

@@ -494,7 +494,7 @@ def language_translation(device):
                  lambda m, x, y: F.cross_entropy(m(x, y[:, :-1]).flatten(0, 1), y[:, 1:].flatten(), ignore_index=0))
 
 
-@program(GROUP)
+@program(GROUP, mixed=True)
 def mixed_precision(device):
     """Autocast in bfloat16, a scaler that is switched off, and gradients accumulated over two batches."""
     model = nn.Sequential(nn.Linear(16, 32), nn.GELU(), nn.LayerNorm(32), nn.Linear(32, 4)).to(device)

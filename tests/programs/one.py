@@ -15,8 +15,8 @@ TOLERANCE = {"float16": 1e-2, "bfloat16": 1e-2, "float32": 1e-4, "float64": 1e-7
 BY_ABSOLUTE = 1e-6  # for a tensor of a norm below this
 
 
-def difference(ours, theirs) -> float:
-    """How far apart two tensors are, over the tolerance: up to 1 is the same."""
+def difference(ours, theirs, mixed: bool = False) -> float:
+    """How far apart two tensors are, over the tolerance: up to 1 is the same. ``mixed``: all in bfloat16's."""
     import torch
 
     ours, theirs = (torch.as_tensor(each).detach().cpu() for each in (ours, theirs))
@@ -26,7 +26,7 @@ def difference(ours, theirs) -> float:
         return 0.0 if torch.equal(ours, theirs) else float("inf")
     if not torch.equal(ours.isnan(), theirs.isnan()):
         return float("inf")
-    tolerance = TOLERANCE[str(ours.dtype).removeprefix("torch.").replace("complex64", "float32").replace("complex128", "float64")]
+    tolerance = TOLERANCE["bfloat16"] if mixed else TOLERANCE[str(ours.dtype).removeprefix("torch.").replace("complex64", "float32").replace("complex128", "float64")]
     wide = torch.complex128 if ours.is_complex() else torch.float64
     ours, theirs = (each.nan_to_num().to(wide) for each in (ours, theirs))
     norm = theirs.norm().item()
@@ -64,7 +64,7 @@ def run(name: str) -> dict:
     if set(ours) != set(theirs):
         return {"outcome": "differs", "why": f"other results: {sorted(set(ours) ^ set(theirs))}"[:300]}
     launches = gapless.vgpu.timeline().kernel_count
-    distances = {each: difference(ours[each], theirs[each]) for each in theirs}
+    distances = {each: difference(ours[each], theirs[each], program.mixed) for each in theirs}
     worst = max(distances, key=distances.get)
     found = {"outcome": "same" if distances[worst] <= 1 else "differs", "of_tolerance": round(min(distances[worst], 1e9), 4),
              "results": len(ours), "kernels": launches, "waits": len(waits), "cpu_s": round(cpu_s, 2), "vgpu_s": round(vgpu_s, 2)}

@@ -32,4 +32,4 @@ def table(record: dict) -> str:
         "\n".join(lines),
         *(["What is not the same:\n\n" + "\n".join(others)] if others else []),
         f"`{record['command']}`, {record['date']}, {versions}. Same: what is no floating point is equal, and the difference's norm is "
-        f"within this part of the norm of each loss, gradient and parameter: {limits}."])
+        f"within this part of the norm of each loss, gradient and parameter: {limits} (in mixed precision bfloat16's)."])

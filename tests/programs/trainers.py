@@ -70,7 +70,7 @@ def _lightning(precision, accumulate):
 
 
 for precision in ("32-true", "bf16-mixed", "64-true"):
-    add(GROUP, f"lightning {precision}", _lightning(precision, 1), "lightning", "torchmetrics")
+    add(GROUP, f"lightning {precision}", _lightning(precision, 1), "lightning", "torchmetrics", mixed="mixed" in precision)
 add(GROUP, "lightning accumulating", _lightning("32-true", 2), "lightning", "torchmetrics")
 
 
@@ -124,7 +124,7 @@ def _accelerate(precision):
 
 
 for precision in ("no", "bf16"):
-    add(GROUP, f"accelerate {precision}", _accelerate(precision), "accelerate")
+    add(GROUP, f"accelerate {precision}", _accelerate(precision), "accelerate", mixed=precision != "no")
 
 
 class Sentences(Dataset):
@@ -164,7 +164,7 @@ def _trainer(**arguments):
 for name, arguments in {"plain": {}, "bf16": {"bf16": True}, "gradient_checkpointing": {"gradient_checkpointing": True},
                         "fused AdamW": {"optim": "adamw_torch_fused"}, "saving": {"save_strategy": "epoch"},
                         "group_by_length": {"group_by_length": True}}.items():
-    add(GROUP, f"transformers.Trainer {name}", _trainer(**arguments), "transformers", "accelerate")
+    add(GROUP, f"transformers.Trainer {name}", _trainer(**arguments), "transformers", "accelerate", mixed="bf16" in arguments)
 
 
 def _geometric(kind):
