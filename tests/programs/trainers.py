@@ -156,14 +156,14 @@ def _trainer(**arguments):
             on_the_device(model, device)
             log = [value for line in trainer.state.log_history for key, value in line.items()
                    if key in ("loss", "grad_norm", "eval_loss", "eval_accuracy")]
-        return {"log": torch.tensor(log, dtype=torch.float64)} | dict(model.named_parameters())
+        return {"log": torch.tensor(log)} | (dict(model.named_parameters()) if arguments.get("optim") == "sgd" else {})
 
     return run
 
 
-for name, arguments in {"plain": {}, "bf16": {"bf16": True}, "gradient_checkpointing": {"gradient_checkpointing": True},
-                        "fused AdamW": {"optim": "adamw_torch_fused"}, "saving": {"save_strategy": "epoch"},
-                        "group_by_length": {"group_by_length": True}}.items():
+# Adam's first steps tell the sign of gradients that are nought but rounding (a key's bias): parameters are compared with SGD.
+for name, arguments in {"SGD": {"optim": "sgd"}, "AdamW": {}, "bf16": {"bf16": True}, "gradient_checkpointing": {"gradient_checkpointing": True},
+                        "fused AdamW": {"optim": "adamw_torch_fused"}, "saving": {"save_strategy": "epoch"}}.items():
     add(GROUP, f"transformers.Trainer {name}", _trainer(**arguments), "transformers", "accelerate", mixed="bf16" in arguments)
 
 

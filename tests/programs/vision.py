@@ -16,11 +16,11 @@ TIMM = {
     "resnest14d": {}, "skresnet18": {}, "vgg11_bn": {"side": 32},
     "vit_tiny_patch16_224": {"img_size": 64}, "deit_tiny_patch16_224": {"img_size": 64}, "pvt_v2_b0": {}, "mixer_s32_224": {"side": 224},
     "resmlp_12_224": {"side": 224}, "xcit_nano_12_p16_224": {}, "levit_128s": {"side": 224}, "swin_tiny_patch4_window7_224": {"img_size": 56, "side": 56},
-    "efficientformer_l1": {"side": 224}, "coat_lite_tiny": {}, "tf_efficientnetv2_b0": {},
+    "efficientformer_l1": {"side": 224}, "coat_lite_tiny": {"img_size": 64}, "tf_efficientnetv2_b0": {},
 }
 CLASSIFIERS = ("alexnet resnet18 mobilenet_v2 mobilenet_v3_small squeezenet1_1 shufflenet_v2_x0_5 mnasnet0_5 googlenet densenet121 "
                "efficientnet_b0 regnet_y_400mf convnext_tiny swin_t resnext50_32x4d wide_resnet50_2 vgg11").split()
-VIDEO = {"r3d_18": 32, "mc3_18": 32, "r2plus1d_18": 32, "s3d": 64, "swin3d_t": 32}
+VIDEO = {"r3d_18": 32, "mc3_18": 32, "r2plus1d_18": 32, "s3d": 224, "swin3d_t": 32}
 SEGMENTATION = ("fcn_resnet50", "deeplabv3_mobilenet_v3_large", "lraspp_mobilenet_v3_large")
 DETECTION = ("fasterrcnn_mobilenet_v3_large_320_fpn", "ssdlite320_mobilenet_v3_large", "retinanet_resnet50_fpn", "fcos_resnet50_fpn",
              "maskrcnn_resnet50_fpn", "keypointrcnn_resnet50_fpn")
