@@ -18,11 +18,11 @@ OUTCOMES = ("same", "differs", "error", "crash", "timeout", "not on the CPU", "n
 def table(record: dict) -> str:
     """The record's table in Markdown, and the programs that are not the same, each with its reason."""
     results = record["programs"]
-    groups = list(dict.fromkeys(name.partition("/")[0] for name in results))
+    groups = list(dict.fromkeys(name.rpartition("/")[0] for name in results))
     shown = [each for each in OUTCOMES if any(result["outcome"] == each for result in results.values())]
     lines = ["| | programs | " + " | ".join(shown) + " |", "|---|" + "---|" * (1 + len(shown))]
     for group in [*groups, "all"]:
-        here = [result["outcome"] for name, result in results.items() if group in (name.partition("/")[0], "all")]
+        here = [result["outcome"] for name, result in results.items() if group in (name.rpartition("/")[0], "all")]
         lines.append(f"| {group} | {len(here)} | " + " | ".join(str(here.count(each)) for each in shown) + " |")
     others = [f"- {name}: {result['outcome']}{': ' if result.get('why') else ''}{result.get('why', '')}"
               for name, result in sorted(results.items()) if result["outcome"] not in ("same", "not installed")]
