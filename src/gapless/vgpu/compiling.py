@@ -9,23 +9,29 @@ from __future__ import annotations
 
 import functools
 
+import torch
 from torch._guards import TracingContext
 
 from .libraries.imports import after_import
 from .tensor import NAME, VirtualTensor
 
 WHY = (f"no compiler makes code for {NAME}: what uses it runs as it is written, with the same values and times as "
-       "uncompiled. fullgraph=True and torch.export ask for more: leave them out, or compile on the CPU")
+       "uncompiled. fullgraph=True, and torch.export with strict=True, ask for more: leave them out, or compile on the CPU")
 
 
 def check() -> None:
-    """Raise Dynamo's Unsupported if it traces, or torch.export does: then the function around is run as it is written."""
-    if TracingContext.try_get() is not None:
-        from torch._dynamo.exc import Unsupported  # it is there: somebody traces
+    """Refuse, if Dynamo traces. torch.export without it makes no code: it may."""
+    if TracingContext.try_get() is not None and not torch.compiler.is_exporting():
+        refuse()
 
-        refusal = Unsupported(WHY)
-        refusal.skip_frame = True
-        raise refusal
+
+def refuse() -> None:
+    """Raise Dynamo's Unsupported, upon which it runs the function around as it is written."""
+    from torch._dynamo.exc import Unsupported  # it is there: somebody traces
+
+    refusal = Unsupported(WHY)
+    refusal.skip_frame = True
+    raise refusal
 
 
 def _refusing(original):
@@ -52,7 +58,7 @@ def _builder(module) -> None:
     @functools.wraps(original)
     def _wrap(self, value):
         if isinstance(value, VirtualTensor):
-            check()
+            refuse()
         return original(self, value)
 
     module.VariableBuilder._wrap = _wrap

@@ -36,7 +36,7 @@ UNSUPPORTED: dict[str, str] = {
     "torch.load to the device without values":
         "a file has values: load outside vgpu.shape_only()",
     "a whole graph for a compiler":
-        "fullgraph=True of torch.compile, torch.export and torch.compiler.nested_compile_region ask for one, and no "
+        "fullgraph=True of torch.compile, strict torch.export and torch.compiler.nested_compile_region ask for one, and no "
         "compiler makes code for the device. Without them torch.compile runs the program as it is written, with the same "
         "values and times as uncompiled: no backend's fusion is modelled",
     "the backward pass of cuDNN's RNN in eval mode":
