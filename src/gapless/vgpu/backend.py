@@ -17,9 +17,11 @@ from . import (
     backward_errors,
     collectives,  # noqa: F401  registers its handlers
     ctc,
+    formulas,
     modules,
     old_format,
     operators,  # noqa: F401  registers its handlers
+    packing,  # noqa: F401  registers its handlers
     pinned,
     processes,
     random_numbers,
@@ -223,6 +225,7 @@ def enable(card: str | Card | None = None) -> torch.device:
         attention.install(aten)
         rnn.install(aten)
         ctc.install(aten)
+        formulas.install(aten)
         for name in ("silu_backward", "mish_backward"):  # one kernel on CUDA; PyTorch's autograd would take it apart
             aten.impl(name, torch.library.fallthrough_kernel, "AutogradPrivateUse1")
         aten.impl("_pin_memory", lambda self, device=None: pinned.pin(self), "CPU")
