@@ -102,6 +102,21 @@ def test_padding_in_eval_mode_without_nested_tensors(device):
 # -- a loss that the host takes part in -----------------------------------------------------------------
 
 
+@pytest.mark.parametrize("reduction, waits_expected", [("mean", 1), ("sum", 0), ("none", 0)])
+def test_ctc_loss_of_cudnn(device, waits, reduction, waits_expected):
+    """Targets of 32 bits on the CPU, and all of the input: CUDA gives them to cuDNN."""
+    targets, lengths = torch.tensor([1, 2, 1, 2, 1], dtype=torch.int32), ([8, 8], [3, 2])
+    x = torch.linspace(-1, 1, 2 * 8 * 4).view(8, 2, 4)
+    found = []
+    for where in ("cpu", device):
+        leaf = x.clone().to(where).requires_grad_()
+        with waits() as waited:
+            F.ctc_loss(leaf.log_softmax(2), targets, *lengths, reduction=reduction).sum().backward()
+        found.append(leaf.grad.cpu())
+    torch.testing.assert_close(*found)
+    assert len(waited) == waits_expected
+
+
 @pytest.mark.parametrize("where, waits_expected", [("list", 4), ("cpu", 4), ("vgpu", 6)])
 def test_ctc_loss(where, waits_expected, device, waits):
     def lengths(values):

@@ -33,7 +33,7 @@ HANDLERS: dict[str, callable] = {}
 # Operators that PyTorch makes of others and CUDA has a kernel of its own for, with an entry in HANDLERS.
 COMPOSITE_HANDLED: set[str] = {"silu_backward", "mish_backward"}
 
-# Overload that PyTorch makes of others → what makes it of others as for CUDA.
+# Overload → what makes it of others as CUDA does, or answers NotImplemented where it is one operator.
 COMPOSITES: dict[torch._ops.OpOverload, callable] = {}
 
 
@@ -84,11 +84,12 @@ class Operator:
         self.wants_host = func in operands.WANTED
         self.is_empty = self.name.startswith(("empty", "new_empty"))
         self.makes_new = self.name.startswith("new_") or self.name.endswith("_like")  # of a shape, not of values
-        self.multi_tensor = self.name.startswith(("_foreach_", "_fused_")) and "attention" not in self.name
+        self.multi_tensor = (self.name.startswith(("_foreach_", "_fused_"))
+                             and str(schema.arguments[0].type) == "List[Tensor]")
         # Autograd takes these apart before they get here; in inference mode there is no autograd to do it.
         is_composite = self.name not in COMPOSITE_HANDLED and torch._C._dispatch_has_kernel_for_dispatch_key(
             func.name(), "CompositeImplicitAutograd")
-        self.composite = COMPOSITES.get(func, func.decompose) if is_composite else None
+        self.composite = COMPOSITES.get(func, func.decompose if is_composite else None)
         self.is_custom = custom_operators.is_custom(func)
         self.numbers = data_dependence.number_places(schema)
         self.is_doubtful = (not self.is_view and not self.multi_tensor and self.handler is None
@@ -103,7 +104,9 @@ def dispatch(func, args, kwargs):
     if operator is None:
         operator = Operator.known[func] = Operator(func)
     if operator.composite is not None:
-        return operator.composite(*args, **kwargs)
+        out = operator.composite(*args, **kwargs)
+        if out is not NotImplemented:
+            return out
     if operator.is_custom:
         return custom_operators.run(func, args, kwargs)
     return _dispatch(operator, args, kwargs) if state.counting is None else aside(_dispatch, operator, args, kwargs)

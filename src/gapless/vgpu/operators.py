@@ -217,6 +217,11 @@ def _bincount_shape(args, kwargs):
     return args[0].new_empty((max(distinct, kwargs.get("minlength", 0), *args[2:3]),))
 
 
+@_unknown_size("nms")
+def _nms_shape(args, kwargs):
+    return args[0].new_empty((round(args[0].shape[0] * state.shape_only.density),), dtype=torch.int64)
+
+
 # -- indexing with masks --------------------------------------------------------------------------
 
 

@@ -226,6 +226,11 @@ FREE: tuple[Idiom, ...] = (
          "torch/utils/checkpoint.py, get_device_states"),
         ("deepcopy", 0, lambda t: copy.deepcopy(t.x), "a copy on the device", "torch/_tensor.py, __deepcopy__"),
         ("state_dict", 0, lambda t: t.layer.state_dict(), "references", "torch/nn/modules/module.py"),
+        ("distributions.Gamma and Dirichlet, unchecked", 0, lambda t: (
+            torch.distributions.Gamma(t.x + 1, t.x + 1, validate_args=False).rsample(),
+            torch.distributions.Dirichlet(t.x + 1, validate_args=False).rsample()), KERNELS, "ATen, cuda/Distributions.cpp"),
+        ("kaiser_window", 0, lambda t: torch.kaiser_window(8, device=t.device), "a kernel writes it",
+         "ATen, TensorFactories.cpp, kaiser_window"),
         ("distributions.Normal, unchecked", 0, lambda t: torch.distributions.Normal(
             t.x, t.x + 1, validate_args=False).rsample(), "no checks", "torch/distributions/normal.py"),
     ),
