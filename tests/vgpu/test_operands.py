@@ -37,7 +37,9 @@ def test_a_tensor_of_scalars_on_the_device_is_refused(device, wrong):
     lambda x, n: x.gather(0, n.long()), lambda x, n: x.index_add(0, n.long(), x[0]), lambda x, n: torch.searchsorted(x, n),
     lambda x, n: torch.cat([x, n[None]]), lambda x, n: n.add_(x[0]), lambda x, n: n.mul_(x.sum()),
     lambda x, n: torch.add(x, 1, out=n), lambda x, n: torch._foreach_add([x], [n[None]]),
-], ids=range(11))
+    lambda x, n: torch.clamp(x, n), lambda x, n: torch.clamp(x, max=n), lambda x, n: x.masked_fill(n > 0, 1.0), lambda x, n: n.masked_fill(x > 1, 1.0),
+    lambda x, n: torch.masked_select(x, torch.ones(3) > 0), lambda x, n: torch.polar(x, n), lambda x, n: F.nll_loss(x, n.long()),
+], ids=range(18))
 def test_what_cuda_refuses(device, refused):
     number = torch.tensor(0.0)
     with pytest.raises(RuntimeError, match="Expected all tensors to be on the same device"):
@@ -47,9 +49,9 @@ def test_what_cuda_refuses(device, refused):
 
 def test_a_kernel_takes_one_number_of_the_host(device):
     x, low, high = numbers(device), torch.tensor(1.5), torch.tensor(2.5)
-    assert torch.clamp(x, low).tolist() == [1.5, 2.0, 3.0]
+    assert torch.addcmul(x, x, low).tolist() == [2.5, 5.0, 7.5]
     with pytest.raises(RuntimeError, match="too many CPU scalars"):
-        torch.clamp(x, low, high)
+        torch.addcmul(x, low, high)
 
 
 @pytest.mark.parametrize("taken", [

@@ -24,6 +24,10 @@ _TAKE_NUMBERS = frozenset("""
     diagonal_scatter as_strided_scatter linspace logspace where allclose is_same_size _has_same_storage_numel
     _local_scalar_dense _to_copy
 """.split())
+# They take one at this place alone, or (None) none at all, though they are elementwise (ATen, cuda/Indexing.cu,
+# ``masked_fill__cuda``; TensorCompare.cpp, ``CLAMP_CONFIG``).
+_PLACES = {"masked_fill": 2, "index_fill": 3, "fill": 1, "copy": 1, "bernoulli": 1, "select_scatter": 1, "slice_scatter": 1,
+           "diagonal_scatter": 1, "as_strided_scatter": 1, "clamp": None, "native_dropout_backward": None}
 # Each takes its numbers by itself.
 _ANY_COUNT = frozenset({"index_put", "_index_put_impl_", "_unsafe_index_put", "linspace", "logspace"})
 
@@ -72,7 +76,8 @@ def check(operator, args: tuple, kwargs: dict, host: list[torch.Tensor], on_devi
     place, _ = WANTED.get(operator.func, (len(args), None))
     others = [each for each in host if place >= len(args) or each is not args[place]]
     if on_device and not operator.multi_tensor and others:
-        refused = not takes_numbers(operator.func) or _is_written(operator, args, kwargs, others)
+        refused = (not takes_numbers(operator.func) or _is_written(operator, args, kwargs, others)
+                   or _stand_elsewhere(operator, args, kwargs, others))
     else:
         refused = False
     if refused or (on_device or operator.mutates) and any(each.dim() for each in others):
@@ -82,6 +87,17 @@ def check(operator, args: tuple, kwargs: dict, host: list[torch.Tensor], on_devi
         )
     if on_device and len(others) > 1 and not (operator.multi_tensor or operator.name.rstrip("_") in _ANY_COUNT):
         raise RuntimeError(f"Trying to pass too many CPU scalars to non-CPU kernel! (in {operator.full_name})")
+
+
+def _stand_elsewhere(operator, args: tuple, kwargs: dict, others: list[torch.Tensor]) -> bool:
+    name = operator.name.rstrip("_")
+    if name not in _PLACES:
+        return False
+    place = _PLACES[name]
+    if place is None:
+        return True
+    taken = args[place] if place < len(args) else kwargs.get(operator.func._schema.arguments[place].name)
+    return any(each is not taken for each in others)
 
 
 def _is_written(operator, args: tuple, kwargs: dict, others: list[torch.Tensor]) -> bool:

@@ -204,6 +204,7 @@ def _repeat_interleave_shape(args, kwargs):
 
 @handles("masked_select")
 def _masked_select(operator, args, kwargs):
+    unwrap(operator, args, kwargs)  # refuses a mask on the host, which an index may be
     x, mask = args
     expanded_x, expanded_mask = torch.broadcast_tensors(x, mask)
     if expanded_x.dim() == 0:  # the result has one dimension all the same
