@@ -102,6 +102,13 @@ def test_padding_in_eval_mode_without_nested_tensors(device):
 # -- a loss that the host takes part in -----------------------------------------------------------------
 
 
+def test_ctc_loss_of_one_sequence(device):
+    scores, targets = torch.linspace(-1, 1, 32).view(8, 4).log_softmax(1), torch.tensor([1, 2])
+    lengths = torch.tensor(8), torch.tensor(2)
+    expected = nn.CTCLoss()(scores, targets, *lengths)
+    assert nn.CTCLoss()(scores.to(device), targets.to(device), *lengths).item() == expected.item()
+
+
 @pytest.mark.parametrize("reduction, waits_expected", [("mean", 1), ("sum", 0), ("none", 0)])
 def test_ctc_loss_of_cudnn(device, waits, reduction, waits_expected):
     """Targets of 32 bits on the CPU, and all of the input: CUDA gives them to cuDNN."""

@@ -75,3 +75,8 @@ def test_what_cuda_takes(device, taken):
 def test_each_wanted_operand_is_a_tensor_of_the_schema():
     for func, (place, _) in operands.WANTED.items():
         assert str(func._schema.arguments[place].type) == "Tensor"
+
+
+def test_only_the_shape_of_a_template_is_asked_for(device):
+    x = numbers(device).resize_as_(torch.empty(1, 2))
+    assert x.tolist() == [[1.0, 2.0]] and x.resize_as_(torch.empty(3, device=device)).shape == (3,)

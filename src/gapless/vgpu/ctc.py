@@ -23,7 +23,7 @@ _LONGEST_TARGET = 255  # of cuDNN
 
 
 def _on_host(lengths):
-    return lengths.cpu().tolist() if isinstance(lengths, torch.Tensor) else lengths
+    return lengths.cpu().reshape(-1).tolist() if isinstance(lengths, torch.Tensor) else lengths
 
 
 def _by_cudnn(log_probs, targets, input_lengths, target_lengths, blank: int) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from . import arrivals
-from .dispatch import UNKNOWN_SIZES, Operator, check_device, handles, launch_all, read_back, run, unwrap
+from .dispatch import COMPOSITES, UNKNOWN_SIZES, Operator, check_device, handles, launch_all, read_back, run, unwrap
 from .hardware import costs, indexing
 from .pinned import is_pinned, pin, without_values
 from .state import state
@@ -135,6 +135,14 @@ def _compare(operator, args, kwargs):
 def _same_memory(left: torch.Tensor, right: torch.Tensor) -> bool:
     return (left.untyped_storage()._cdata == right.untyped_storage()._cdata and left.dtype == right.dtype
             and left.storage_offset() == right.storage_offset() and left.stride() == right.stride())
+
+
+def _resize_as(target, template, memory_format=None):
+    """Only the template's shape is asked for: it may lie anywhere (ATen, Resize.cpp, ``resize_as_``)."""
+    return target.resize_(template.shape, memory_format=memory_format or torch.contiguous_format)
+
+
+COMPOSITES[aten.resize_as_.default] = _resize_as
 
 
 # -- data-dependent sizes -------------------------------------------------------------------------
