@@ -18,13 +18,12 @@ from . import (
     collectives,  # noqa: F401  registers its handlers
     ctc,
     modules,
-    old_format,
     operators,  # noqa: F401  registers its handlers
     pinned,
     processes,
     random_numbers,
     rnn,
-    saving,
+    storage,
     streams,
     unsupported,
 )
@@ -210,7 +209,7 @@ def enable(card: str | Card | None = None) -> torch.device:
         backend_registration._setup_privateuseone_for_python_backend(
             NAME, backend_module=DeviceModule(), device_guard=backward_errors.DeviceGuard())
         backward_errors.install()
-        for part in (accelerator, streams, random_numbers, pinned, modules, processes, old_format, saving):
+        for part in (accelerator, streams, random_numbers, pinned, modules, processes, storage):
             part.install()
         everything = torch.library.Library("_", "IMPL")
         everything.fallback(_call, "PrivateUse1")
