@@ -42,8 +42,13 @@ class DeviceModule(backend_registration._DummyBackendModule):
     Event = Event
     Stream = Stream
 
+    def _is_in_bad_fork(self) -> bool:
+        return state.forked
+
     def synchronize(self, device=None) -> None:
         """The host waits for all work of the device."""
+        if state.forked:
+            processes.refuse()
         state.timeline.synchronize_device()
 
     def current_stream(self, device=None) -> Stream:
@@ -193,9 +198,12 @@ def enable(card: str | Card | None = None) -> torch.device:
     """Make ``vgpu`` a device of PyTorch, modelling ``card`` (default: the card in use, at first A10G).
 
     Naming another card than the one in use sets the clocks to zero. Returns ``vgpu:0``. Raises UnknownCard; RuntimeError if
-    another PrivateUse1 backend is registered in this process, or while a profile records.
+    another PrivateUse1 backend is registered in this process, while a profile records, or in a process that was forked after
+    the device was enabled.
     """
     global _library
+    if state.forked:
+        processes.refuse()
     if card is not None:
         found = card if isinstance(card, Card) else find_card(card)
         if found is not state.card:

@@ -133,8 +133,8 @@ def of_the_device(function):
 def _dispatch(operator: Operator, args, kwargs):
     func = operator.func
     args, kwargs = data_dependence.read_numbers(operator.numbers, args, kwargs)
-    if state.foreign:
-        processes.check(args, kwargs)
+    if state.forked:
+        processes.refuse()
     if state.shrunk and operator.reads:
         shrunk.check(operator, args, kwargs)
     if state.link is not None:
@@ -178,6 +178,8 @@ def cost_ns(operator: Operator, host: Host) -> int:
 
 def begin(name: str) -> None:
     """The operator ``name`` begins, which is caught where autograd begins and does not come through :func:`dispatch`."""
+    if state.forked:
+        processes.refuse()
     if state.watched:
         backward_streams.follow()
     state.timeline.begin_op(name)

@@ -42,7 +42,7 @@ class State:
         self.counting = None  # what counts Python's calls, while something is measured (gapless.vgpu.host_clock)
         # Allocations that are smaller than they were (gapless.vgpu.shrunk): id → bytes that they had.
         self.shrunk: dict[int, int] = {}
-        self.foreign: frozenset[int] = frozenset()  # ids of the allocations that a forked process has from its parent
+        self.forked = False  # whether this process was forked from one that had the device
         self.use(card)
 
     @property

@@ -166,8 +166,13 @@ class VirtualStorage(torch.UntypedStorage):
         """Nothing to do, as on CUDA: what is sent to another process is sent by its queue."""
         return self
 
+    # Of the memory, not of this object: it lives as long as a tensor that lies in it.
+
     def _weak_ref(self, *args):
-        return self._any.inner.untyped_storage()._weak_ref(*args)
+        return super()._weak_ref(*args) if state.link is not None else self._any.inner.untyped_storage()._weak_ref(*args)
+
+    def _fix_weakref(self) -> None:
+        """Nothing: the memory outlives this object."""
 
 
 def _refusing(name: str):
@@ -178,7 +183,7 @@ def _refusing(name: str):
 
 
 for _name in ("_share_cuda_", "_share_fd_cpu_", "_share_filename_cpu_", "_get_shared_fd", "_shared_decref", "_shared_incref",
-              "_set_cdata", "_swap_data_ptr_", "_resize_with_addr_", "_fix_weakref", "_get_filename"):
+              "_set_cdata", "_swap_data_ptr_", "_resize_with_addr_"):
     if hasattr(torch.UntypedStorage, _name):
         setattr(VirtualStorage, _name, _refusing(_name))
 # A file says what kind of storage it holds by the name of its class; a traceback and `print` show that name too.
@@ -287,9 +292,22 @@ def _new(cls, *args, device=None, **kwargs):
     return _allocate(cls, *args, **kwargs)
 
 
+def _wrapping(original):
+    """``TypedStorage``'s way to make another of its kind, which knows ``torch.UntypedStorage`` itself only."""
+
+    @functools.wraps(original)
+    def new(self, storage):
+        if isinstance(storage, VirtualStorage):
+            return torch.TypedStorage(wrap_storage=storage, dtype=self.dtype, _internal=True)
+        return original(self, storage)
+
+    return new
+
+
 def install() -> None:
     """Let ``torch.UntypedStorage`` be made on the device and copied from it and to it."""
     torch.UntypedStorage.__new__ = _new
     torch.UntypedStorage.copy_ = _copy_storage
+    torch.TypedStorage._new_wrapped_storage = _wrapping(torch.TypedStorage._new_wrapped_storage)
     is_storage = torch.is_storage
     torch.is_storage = functools.wraps(is_storage)(lambda obj: isinstance(obj, VirtualStorage) or is_storage(obj))

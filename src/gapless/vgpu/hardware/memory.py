@@ -18,7 +18,7 @@ class OutOfMemory(MemoryError):
 class Memory:
     """Counts allocations of one card with ``capacity_bytes``."""
 
-    # Of all cards, so that no two blocks share one. A canonical address of a user's process; nobody reads there.
+    # Of all cards, so that no two blocks share one. Nobody reads there.
     _next_address = 0x7000_0000_0000
 
     def __init__(self, capacity_bytes: int):
