@@ -17,12 +17,15 @@ from . import (
     backward_errors,
     collectives,  # noqa: F401  registers its handlers
     ctc,
+    forks,
+    identity,
     modules,
     operators,  # noqa: F401  registers its handlers
     pinned,
     processes,
     random_numbers,
     rnn,
+    safetensors_files,
     storage,
     streams,
     unsupported,
@@ -48,7 +51,7 @@ class DeviceModule(backend_registration._DummyBackendModule):
     def synchronize(self, device=None) -> None:
         """The host waits for all work of the device."""
         if state.forked:
-            processes.refuse()
+            forks.refuse()
         state.timeline.synchronize_device()
 
     def current_stream(self, device=None) -> Stream:
@@ -203,7 +206,7 @@ def enable(card: str | Card | None = None) -> torch.device:
     """
     global _library
     if state.forked:
-        processes.refuse()
+        forks.refuse()
     if card is not None:
         found = card if isinstance(card, Card) else find_card(card)
         if found is not state.card:
@@ -217,7 +220,7 @@ def enable(card: str | Card | None = None) -> torch.device:
         backend_registration._setup_privateuseone_for_python_backend(
             NAME, backend_module=DeviceModule(), device_guard=backward_errors.DeviceGuard())
         backward_errors.install()
-        for part in (accelerator, streams, random_numbers, pinned, modules, processes, storage):
+        for part in (accelerator, streams, random_numbers, pinned, forks, identity, modules, processes, storage, safetensors_files):
             part.install()
         everything = torch.library.Library("_", "IMPL")
         everything.fallback(_call, "PrivateUse1")

@@ -55,11 +55,11 @@ def _refusing(kind: str):
 
 
 def _to_dlpack(original):
-    def to_dlpack(tensor):
+    def to_dlpack(tensor, *args, **kwargs):
         """A DLPack capsule of ``tensor``."""
         if tensor.device.type == DEVICE.type:
             tensor.__dlpack__()  # raises
-        return original(tensor)
+        return original(tensor, *args, **kwargs)
 
     return to_dlpack
 
@@ -69,5 +69,8 @@ def install() -> list[torch.library.Library]:
     everything = torch.library.Library("_", "IMPL")
     for key, kind in _NOT_DENSE.items():
         everything.fallback(_refusing(kind), key)
+    for name in ("_to_dlpack", "_to_dlpack_versioned"):  # which the methods call
+        if hasattr(torch._C, name):
+            setattr(torch._C, name, _to_dlpack(getattr(torch._C, name)))
     torch.to_dlpack = torch.utils.dlpack.to_dlpack = _to_dlpack(torch.utils.dlpack.to_dlpack)
     return [everything]
