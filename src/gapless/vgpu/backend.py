@@ -220,7 +220,8 @@ def enable(card: str | Card | None = None) -> torch.device:
         backend_registration._setup_privateuseone_for_python_backend(
             NAME, backend_module=DeviceModule(), device_guard=backward_errors.DeviceGuard())
         backward_errors.install()
-        for part in (accelerator, streams, random_numbers, pinned, forks, identity, modules, processes, storage, safetensors_files):
+        for part in (accelerator, streams, random_numbers, pinned, forks, identity, modules, processes, storage,
+                     safetensors_files):
             part.install()
         everything = torch.library.Library("_", "IMPL")
         everything.fallback(_call, "PrivateUse1")

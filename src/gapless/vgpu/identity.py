@@ -48,7 +48,9 @@ def install() -> None:
     plain = torch.Tensor.data
 
     def set_data(self, other):
-        if isinstance(other, VirtualTensor) and crosses(self, other):
+        if isinstance(self, VirtualTensor):
+            self.data = other
+        elif isinstance(other, VirtualTensor) and crosses(self, other):
             assign(self, other)
         else:
             plain.__set__(self, other)

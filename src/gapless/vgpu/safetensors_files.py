@@ -1,5 +1,5 @@
-"""``safetensors`` knows devices by a list of names. For the virtual GPU it reads on the host, and each tensor is copied over,
-as it is to CUDA: from pageable memory, with a wait."""
+"""``safetensors`` knows devices by a list of names. For the virtual GPU it reads on the host, and each tensor is copied
+over, as it is to CUDA: from pageable memory, with a wait."""
 
 from __future__ import annotations
 

@@ -25,8 +25,14 @@ UNSUPPORTED: dict[str, str] = {
         "PyTorch allows one a process: start a new process",
     "another card while a profile records":
         "the clocks would start anew: change the card before or after it",
-    "tensors of a parent process":
-        "after a fork they are refused, as on CUDA: make them in the process, or send .cpu()",
+    "the device in a forked process":
+        "an error on CUDA too: the 'spawn' start method (DataLoader: multiprocessing_context='spawn'), or CPU tensors there",
+    "memory shared between processes":
+        "there is none to share: a tensor or storage that is sent goes as its values, and changes there are not seen here",
+    "saving TorchScript modules of the device":
+        "C++ would read memory that is not there: .cpu() first. torch.jit.load(map_location=\"vgpu\") works",
+    "memory that untyped_storage().resize_() has taken away":
+        "an illegal access on CUDA: give the storage its bytes back before the next use",
     "events of another process":
         "the clocks are a process's own",
     "fullgraph=True of torch.compile":
