@@ -156,8 +156,8 @@ class VirtualTensor(torch.Tensor):
         """The tensor itself, seen anew, for ``torch.Tensor``. Raises NotImplementedError for another class."""
         if issubclass(VirtualTensor, cls):
             return torch.ops.aten.alias(self)
-        raise NotImplementedError(f"a tensor on {DEVICE} cannot be of the class {cls.__name__} too: use it on the CPU, and move "
-                                  "x.as_subclass(torch.Tensor)")
+        raise NotImplementedError(f"a tensor on {DEVICE} cannot be of the class {cls.__name__} too: use it on the CPU, and "
+                                  "move x.as_subclass(torch.Tensor)")
 
     # -- copies of the object -------------------------------------------------------------------
 
