@@ -17,18 +17,20 @@ from . import (
     backward_errors,
     collectives,  # noqa: F401  registers its handlers
     ctc,
+    forks,
     formulas,
+    identity,
     linear_algebra,  # noqa: F401  registers its handlers
     modules,
     multi_tensor,  # noqa: F401  registers what it makes of others
-    old_format,
     operators,  # noqa: F401  registers its handlers
     packing,  # noqa: F401  registers its handlers
     pinned,
     processes,
     random_numbers,
     rnn,
-    saving,
+    safetensors_files,
+    storage,
     streams,
     unsupported,
 )
@@ -47,8 +49,13 @@ class DeviceModule(backend_registration._DummyBackendModule):
     Event = Event
     Stream = Stream
 
+    def _is_in_bad_fork(self) -> bool:
+        return state.forked
+
     def synchronize(self, device=None) -> None:
         """The host waits for all work of the device."""
+        if state.forked:
+            forks.refuse()
         state.timeline.synchronize_device()
 
     def current_stream(self, device=None) -> Stream:
@@ -201,9 +208,12 @@ def enable(card: str | Card | None = None) -> torch.device:
     """Make ``vgpu`` a device of PyTorch, modelling ``card`` (default: the card in use, at first A10G).
 
     Naming another card than the one in use sets the clocks to zero. Returns ``vgpu:0``. Raises UnknownCard; RuntimeError if
-    another PrivateUse1 backend is registered in this process, or while a profile records.
+    another PrivateUse1 backend is registered in this process, while a profile records, or in a process that was forked after
+    the device was enabled.
     """
     global _library
+    if state.forked:
+        forks.refuse()
     if card is not None:
         found = card if isinstance(card, Card) else find_card(card)
         if found is not state.card:
@@ -217,7 +227,8 @@ def enable(card: str | Card | None = None) -> torch.device:
         backend_registration._setup_privateuseone_for_python_backend(
             NAME, backend_module=DeviceModule(), device_guard=backward_errors.DeviceGuard())
         backward_errors.install()
-        for part in (accelerator, streams, random_numbers, pinned, modules, processes, old_format, saving):
+        for part in (accelerator, streams, random_numbers, pinned, forks, identity, modules, processes, storage,
+                     safetensors_files):
             part.install()
         everything = torch.library.Library("_", "IMPL")
         everything.fallback(_call, "PrivateUse1")

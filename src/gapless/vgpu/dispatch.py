@@ -13,12 +13,13 @@ from . import (
     backward_streams,
     custom_operators,
     data_dependence,
+    forks,
     inputs,
     operands,
-    processes,
     race_detector,
     random_numbers,
     shapes,
+    shrunk,
 )
 from .eager import eager
 from .hardware import costs, geometry, syncs
@@ -64,7 +65,7 @@ class Operator:
 
     __slots__ = ("func", "name", "full_name", "is_view", "mutates", "reshapes", "handler", "multi_tensor", "composite",
                  "is_custom", "is_empty", "is_doubtful", "numbers", "makes_new", "written", "is_library",
-                 "wants_host")
+                 "wants_host", "reads")
     known: dict = {}
 
     def __init__(self, func):
@@ -84,6 +85,8 @@ class Operator:
         self.wants_host = func in operands.WANTED
         self.is_empty = self.name.startswith(("empty", "new_empty"))
         self.makes_new = self.name.startswith("new_") or self.name.endswith("_like")  # of a shape, not of values
+        # Whether it looks at values, or writes them, in memory that is there before.
+        self.reads = not (self.is_view and self.handler is None or self.is_empty or self.makes_new or self.name == "set_")
         self.multi_tensor = (self.name.startswith(("_foreach_", "_fused_"))
                              and str(schema.arguments[0].type) == "List[Tensor]")
         # Autograd takes these apart before they get here; in inference mode there is no autograd to do it.
@@ -140,8 +143,10 @@ def of_the_device(function):
 def _dispatch(operator: Operator, args, kwargs):
     func = operator.func
     args, kwargs = data_dependence.read_numbers(operator.numbers, args, kwargs)
-    if state.foreign:
-        processes.check(args, kwargs)
+    if state.forked:
+        forks.refuse()
+    if state.shrunk and operator.reads:
+        shrunk.check(operator, args, kwargs)
     if state.link is not None:
         return state.link.run(func, args, kwargs)
     timeline = state.timeline
@@ -183,6 +188,8 @@ def cost_ns(operator: Operator, host: Host) -> int:
 
 def begin(name: str) -> None:
     """The operator ``name`` begins, which is caught where autograd begins and does not come through :func:`dispatch`."""
+    if state.forked:
+        forks.refuse()
     if state.watched:
         backward_streams.follow()
     state.timeline.begin_op(name)
