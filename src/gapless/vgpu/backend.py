@@ -26,6 +26,7 @@ from . import (
     rnn,
     saving,
     streams,
+    tracing,
     unsupported,
 )
 from .dispatch import check_device, dispatch
@@ -210,7 +211,7 @@ def enable(card: str | Card | None = None) -> torch.device:
         backend_registration._setup_privateuseone_for_python_backend(
             NAME, backend_module=DeviceModule(), device_guard=backward_errors.DeviceGuard())
         backward_errors.install()
-        for part in (accelerator, streams, random_numbers, pinned, modules, processes, old_format, saving):
+        for part in (accelerator, streams, random_numbers, pinned, modules, processes, old_format, saving, tracing):
             part.install()
         everything = torch.library.Library("_", "IMPL")
         everything.fallback(_call, "PrivateUse1")
