@@ -62,7 +62,7 @@ def check(name: str, dtype: torch.dtype, most_samples: int | None = None) -> tup
         for number, sample in enumerate(op.sample_inputs("cpu", dtype, requires_grad=grads)):
             if most_samples is not None and number >= most_samples:
                 break
-            moved = sample.transform(lambda t: _move(t, device) if isinstance(t, torch.Tensor) else t)
+            moved = sample.transform(lambda t: move(t, device) if isinstance(t, torch.Tensor) else t)
             try:
                 torch.manual_seed(1)
                 wanted = op(sample.input, *sample.args, **sample.kwargs)
@@ -70,9 +70,9 @@ def check(name: str, dtype: torch.dtype, most_samples: int | None = None) -> tup
                 continue
             torch.manual_seed(1)
             with gapless.profiler.profile(device=device) as profiler:
-                found = op(moved.input, *moved.args, **_on(op, moved.kwargs, device))
+                found = op(moved.input, *moved.args, **placed(op, moved.kwargs, device))
             _check_launches(profiler.trace)
-            _compare(found, wanted, values=op.name not in NO_VALUES, what=f"sample {number}")
+            compare(found, wanted, values=op.name not in NO_VALUES, what=f"sample {number}")
             forward += 1
             if grads:
                 with gapless.profiler.profile(device=device) as profiler:
@@ -81,7 +81,7 @@ def check(name: str, dtype: torch.dtype, most_samples: int | None = None) -> tup
     return forward, backward
 
 
-def _move(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
+def move(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
     if tensor.layout != torch.strided:
         return tensor
     length = tensor.untyped_storage().nbytes() // tensor.element_size()
@@ -94,7 +94,7 @@ def _move(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
     return moved.requires_grad_(tensor.requires_grad)
 
 
-def _on(op, kwargs: dict, device: torch.device) -> dict:
+def placed(op, kwargs: dict, device: torch.device) -> dict:
     moved = {k: (device if k == "device" else v) for k, v in kwargs.items()}
     return {"device": device, **moved} if op.name in FACTORIES else moved
 
@@ -110,7 +110,7 @@ def _check_launches(trace) -> None:
             assert event["args"]["grid"][0] >= 1 and event["args"]["block"][0] >= 1, event
 
 
-def _compare(found, wanted, values: bool, what: str) -> None:
+def compare(found, wanted, values: bool, what: str) -> None:
     found, wanted = _tensors(found), _tensors(wanted)
     assert len(found) == len(wanted), f"{what}: {len(found)} tensors, not {len(wanted)}"
     for a, b in zip(found, wanted):

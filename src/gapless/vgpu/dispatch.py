@@ -18,6 +18,7 @@ from . import (
     race_detector,
     random_numbers,
     shapes,
+    wider,
 )
 from .eager import eager
 from .hardware import costs, geometry, syncs
@@ -59,7 +60,8 @@ class Operator:
     """What dispatch needs to know of an ``OpOverload``, worked out once."""
 
     __slots__ = ("func", "name", "full_name", "is_view", "mutates", "reshapes", "handler", "multi_tensor", "composite",
-                 "is_custom", "is_empty", "is_doubtful", "numbers", "makes_new", "written", "is_library")
+                 "is_custom", "is_empty", "is_doubtful", "numbers", "makes_new", "written", "is_library", "wider", "draws",
+                 "spoils", "proven")
     known: dict = {}
 
     def __init__(self, func):
@@ -70,6 +72,12 @@ class Operator:
         self.mutates = schema.is_mutable
         self.written = [(place, argument.name) for place, argument in enumerate(schema.arguments)
                         if argument.alias_info is not None and argument.alias_info.is_write]
+        # Where the CPU has no kernel for a dtype (:mod:`.wider`).
+        self.wider: dict = {}
+        self.proven: frozenset = frozenset()
+        self.draws = any(str(argument.type) == "Optional[Generator]" for argument in schema.arguments)
+        self.spoils = self.draws or any(a.alias_info is not None and a.alias_info.is_write and not a.is_out
+                                        for a in schema.arguments)
         in_place_view = torch.Tag.inplace_view in func.tags  # squeeze_, t_, resize_, …
         self.is_view = in_place_view or self.name in _HIDDEN_VIEWS or (
             not self.mutates and any(r.alias_info is not None for r in schema.returns))
@@ -305,15 +313,17 @@ def compute(operator: Operator, args, kwargs):
         if ((state.shape_only is not None or shapes.has_no_values(args)) and not operator.is_view
                 and not operator.reshapes):
             return shapes.remembered(operator.func, args, kwargs)
-        if operator.name in random_numbers.DRAW_BY_VALUE:
-            generator = next((each for each in (*args, *kwargs.values()) if isinstance(each, torch.Generator)), None)
-            with random_numbers.moved_on_by_form(generator, args[0].numel()):
-                return operator.func(*args, **kwargs), None
-        return operator.func(*args, **kwargs), None
+        if operator.wider and wider.needed(operator, args):
+            return wider.compute(operator, args, kwargs, call), None
+        if operator.spoils and wider.unproven(operator, args):
+            return wider.first(operator, args, kwargs, call), None
+        return call(operator, args, kwargs), None
     except IndexError as error:
         note_error(operator, error)
         raise
     except RuntimeError as error:
+        if wider.can(operator, args, error):
+            return compute(operator, args, kwargs)
         wanted = _HOST_ALLOCATOR.search(str(error))
         if wanted is None:
             note_error(operator, error)
@@ -322,6 +332,14 @@ def compute(operator: Operator, args, kwargs):
         state.memory.reserve_briefly(int(wanted.group(1)))
         raise RuntimeError(f"the host has no memory for the values of a tensor on {DEVICE}, which the card would have held: "
                            f"use smaller sizes, or vgpu.shape_only() ({operator.full_name}: {error})") from None
+
+
+def call(operator: Operator, args, kwargs):
+    """The values, from the CPU's kernel."""
+    if operator.name not in random_numbers.DRAW_BY_VALUE:
+        return operator.func(*args, **kwargs)
+    with random_numbers.moved_on_by_form(random_numbers.of(args, kwargs), args[0].numel()):
+        return operator.func(*args, **kwargs)
 
 
 def note_error(operator: Operator, error: Exception) -> None:
