@@ -17,6 +17,7 @@ from . import (
     backward_errors,
     collectives,  # noqa: F401  registers its handlers
     ctc,
+    fft,
     modules,
     old_format,
     operators,  # noqa: F401  registers its handlers
@@ -224,6 +225,7 @@ def enable(card: str | Card | None = None) -> torch.device:
         attention.install(aten)
         rnn.install(aten)
         ctc.install(aten)
+        fft.install(aten)
         for name in ("silu_backward", "mish_backward"):  # one kernel on CUDA; PyTorch's autograd would take it apart
             aten.impl(name, torch.library.fallthrough_kernel, "AutogradPrivateUse1")
         aten.impl("_pin_memory", lambda self, device=None: pinned.pin(self), "CPU")

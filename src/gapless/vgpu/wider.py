@@ -179,4 +179,5 @@ def _histc_of_integers(x, bins=100, min=0, max=0, out=None):
 
 @otherwise("nansum")
 def _nansum_of_complex(x, dim=None, keepdim=False, dtype=None, out=None):
-    return torch.where(x.isnan(), 0, x).sum(dim, keepdim, dtype=dtype)
+    x = x.to(_FLOATING.get(x.dtype, x.dtype))
+    return torch.where(x.isnan(), 0, x).sum(dim, keepdim, dtype=_FLOATING.get(dtype, dtype))
