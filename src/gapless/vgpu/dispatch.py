@@ -17,6 +17,7 @@ from . import (
     processes,
     race_detector,
     random_numbers,
+    refused_dtypes,
     shapes,
     wider,
 )
@@ -61,7 +62,7 @@ class Operator:
 
     __slots__ = ("func", "name", "full_name", "is_view", "mutates", "reshapes", "handler", "multi_tensor", "composite",
                  "is_custom", "is_empty", "is_doubtful", "numbers", "makes_new", "written", "is_library", "wider", "draws",
-                 "spoils", "proven")
+                 "spoils", "proven", "refused")
     known: dict = {}
 
     def __init__(self, func):
@@ -72,6 +73,7 @@ class Operator:
         self.mutates = schema.is_mutable
         self.written = [(place, argument.name) for place, argument in enumerate(schema.arguments)
                         if argument.alias_info is not None and argument.alias_info.is_write]
+        self.refused = refused_dtypes.rule(self.name)
         # Where the CPU has no kernel for a dtype (:mod:`.wider`).
         self.wider: dict = {}
         self.proven: frozenset = frozenset()
@@ -140,6 +142,8 @@ def _dispatch(operator: Operator, args, kwargs):
     args, kwargs = data_dependence.read_numbers(operator.numbers, args, kwargs)
     if state.foreign:
         processes.check(args, kwargs)
+    if operator.refused is not None:
+        refused_dtypes.check(operator.refused, args)
     if state.link is not None:
         return state.link.run(func, args, kwargs)
     timeline = state.timeline

@@ -21,26 +21,36 @@ _MISSING = re.compile(r"not implemented for '(\w+)'|FFT doesn't support tensors 
                       r"|CPU does not support (complex) inputs")
 _BY_NAME = {"Half": _FLOATING, "BFloat16": _FLOATING, "ComplexHalf": _FLOATING, "Bool": _BOOLEAN}
 
-# Boolean and integer tensors are for few operators, on any device. Operator → how it is done where the CPU cannot.
-_WITH_BOOLEANS = frozenset({"abs", "abs_", "trace"})
-_OTHERWISE: dict[str, Callable] = {}
+_INTEGERS = frozenset({torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64})
 
-# Neither device has them in these dtypes: LAPACK's and its relatives', and what CUDA has for whole and double words only.
-_NEITHER = re.compile(r"linalg_|cholesky|^lu_|_lu_|geqrf|orgqr|ormqr|triangular_solve|lstsq|^igamma|^special_|histogram")
+# Other dtypes than half and bfloat16 are for few operators, on any device: those of PyTorch's operator database, and what
+# their backward passes call.
+_WITH_BOOLEANS = frozenset({"abs", "trace"})
+_WITH_COMPLEX_HALVES = frozenset("""
+    acos acosh angle asin asinh atan atanh cos cosh cumprod div exp lerp log logaddexp mean nansum pow prod reciprocal
+    rsqrt sigmoid sigmoid_backward sin sinh sqrt sum tan tanh tanh_backward trace _fft_c2c _fft_c2r _fft_r2c
+""".split())
+# The CPU has them in no wider dtype either: operator → (the dtypes that CUDA has, how it is done).
+_OTHERWISE: dict[str, tuple[frozenset, Callable]] = {}
+
+# CUDA has no halves either.
+_NO_HALVES = re.compile(r"linalg_|cholesky|^lu_|_lu_|geqrf|orgqr|ormqr|triangular_solve|lstsq|^special_|cdist|pdist|ctc_loss"
+                        r"|^bitwise_|^gcd|^lcm|bincount")
 
 
 def can(operator, args: tuple, error: RuntimeError) -> bool:
     """Whether ``error``, which the CPU raised, is of a dtype that CUDA has here; if so, ``operator`` knows from now on."""
     found = _MISSING.search(str(error))
-    if found is None or needed(operator, args) or _NEITHER.search(operator.name):
+    if found is None or needed(operator, args):
         return False
-    name = next(filter(None, found.groups()))
-    table = _BY_NAME.get(name)
-    if operator.name in _OTHERWISE:
+    dtype, name = _dtype(args), operator.name.removesuffix("_")
+    table = _BY_NAME.get(next(filter(None, found.groups())))
+    if name in _OTHERWISE and dtype in _OTHERWISE[name][0]:
         table = None
-    elif table is None or table is _BOOLEAN and operator.name not in _WITH_BOOLEANS:
+    elif table is None or (name not in _WITH_BOOLEANS if table is _BOOLEAN else
+                           name not in _WITH_COMPLEX_HALVES if dtype == torch.complex32 else _NO_HALVES.search(name)):
         return False
-    operator.wider = {**operator.wider, _dtype(args): table}
+    operator.wider = {**operator.wider, dtype: table}
     return True
 
 
@@ -64,7 +74,7 @@ def compute(operator, args: tuple, kwargs: dict, call: Callable):
     wanted = iter(_dtypes(operator, args, kwargs))
     table = operator.wider[_dtype(args)]
     if table is None:
-        out = _narrow(_OTHERWISE[operator.name](*args, **kwargs), {}, {}, wanted)
+        out = _narrow(_OTHERWISE[operator.name][1](*args, **kwargs), {}, {}, wanted)
         return out if kwargs.get("out") is None else _write(kwargs["out"], out)
     wide: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}  # id of a wide tensor → it, and the one that it stands for
     wide_args = _widen(args, table, wide)
@@ -153,17 +163,17 @@ def first(operator, args: tuple, kwargs: dict, call: Callable):
 # -- operators that the CPU has in no wider dtype either -------------------------------------------
 
 
-def otherwise(name: str):
-    """Decorator: the function stands for the operator where the CPU has no kernel."""
+def otherwise(name: str, *dtypes: torch.dtype):
+    """Decorator: the function stands for the operator in these dtypes."""
 
     def register(function: Callable):
-        _OTHERWISE[name] = function
+        _OTHERWISE[name] = frozenset(dtypes), function
         return function
 
     return register
 
 
-@otherwise("histc")
+@otherwise("histc", *_INTEGERS)
 def _histc_of_integers(x, bins=100, min=0, max=0, out=None):
     """ATen, cuda/SummaryOps.cu, ``getBin``: in whole numbers, where a float's rounding would choose another bin."""
     lowest, highest = int(min), int(max)
@@ -177,7 +187,7 @@ def _histc_of_integers(x, bins=100, min=0, max=0, out=None):
     return places.bincount(minlength=bins)
 
 
-@otherwise("nansum")
+@otherwise("nansum", torch.complex32, torch.complex64, torch.complex128)
 def _nansum_of_complex(x, dim=None, keepdim=False, dtype=None, out=None):
     x = x.to(_FLOATING.get(x.dtype, x.dtype))
     return torch.where(x.isnan(), 0, x).sum(dim, keepdim, dtype=_FLOATING.get(dtype, dtype))
