@@ -110,14 +110,14 @@ def _check_launches(trace) -> None:
             assert event["args"]["grid"][0] >= 1 and event["args"]["block"][0] >= 1, event
 
 
-def compare(found, wanted, values: bool, what: str) -> None:
+def compare(found, wanted, values: bool, what: str, rtol: float = 1e-5, atol: float = 1e-6) -> None:
     found, wanted = _tensors(found), _tensors(wanted)
     assert len(found) == len(wanted), f"{what}: {len(found)} tensors, not {len(wanted)}"
     for a, b in zip(found, wanted):
         assert a.device.type == "vgpu", f"{what}: the result is on {a.device}"
         assert a.shape == b.shape and a.dtype == b.dtype, f"{what}: {a.shape} {a.dtype}, not {b.shape} {b.dtype}"
         if values:
-            torch.testing.assert_close(a.detach().cpu(), b.detach(), equal_nan=True, rtol=1e-5, atol=1e-6)
+            torch.testing.assert_close(a.detach().cpu(), b.detach(), equal_nan=True, rtol=rtol, atol=atol)
 
 
 def _compare_gradients(op, sample, wanted, moved, found, number: int) -> bool:

@@ -21,6 +21,7 @@ from . import (
     modules,
     old_format,
     operators,  # noqa: F401  registers its handlers
+    out_arguments,
     pinned,
     processes,
     random_numbers,
@@ -226,6 +227,7 @@ def enable(card: str | Card | None = None) -> torch.device:
         rnn.install(aten)
         ctc.install(aten)
         fft.install(aten)
+        out_arguments.install(aten)
         for name in ("silu_backward", "mish_backward"):  # one kernel on CUDA; PyTorch's autograd would take it apart
             aten.impl(name, torch.library.fallthrough_kernel, "AutogradPrivateUse1")
         aten.impl("_pin_memory", lambda self, device=None: pinned.pin(self), "CPU")

@@ -14,6 +14,7 @@ from . import (
     custom_operators,
     data_dependence,
     inputs,
+    out_arguments,
     processes,
     race_detector,
     random_numbers,
@@ -35,8 +36,15 @@ HANDLERS: dict[str, callable] = {}
 COMPOSITE_HANDLED: set[str] = {"silu_backward", "mish_backward"}
 
 
-def handles(*names: str):
-    """Decorator: the function runs these operators (names without ``aten::``) in place of ``run``."""
+# Of these, those that do as they are told with ``out=``.
+_HANDLED_WITH_OUT: set[str] = set()
+
+
+def handles(*names: str, out: bool = False):
+    """Decorator: the function runs these operators (names without ``aten::``) in place of ``run``. ``out``: also the
+    overloads with ``out=``; else what it gives is written there."""
+    if out:
+        _HANDLED_WITH_OUT.update(names)
 
     def register(handler):
         for name in names:
@@ -85,6 +93,8 @@ class Operator:
             not self.mutates and any(r.alias_info is not None for r in schema.returns))
         self.reshapes = in_place_view or any(a.is_out for a in schema.arguments)
         self.handler = HANDLERS.get(self.full_name) or HANDLERS.get(self.name)
+        if self.handler is not None and self.name not in _HANDLED_WITH_OUT and out_arguments.names(func):
+            self.handler = out_arguments.filled(self.handler, Operator(out_arguments.without(func)))
         self.is_library = self.name in LIBRARY_OPERATORS
         self.is_empty = self.name.startswith(("empty", "new_empty"))
         self.makes_new = self.name.startswith("new_") or self.name.endswith("_like")  # of a shape, not of values

@@ -53,7 +53,7 @@ def _promoted(name: str, func) -> Callable:
     return transform
 
 
-@handles("_fft_r2c", "_fft_c2r", "_fft_c2c")
+@handles("_fft_r2c", "_fft_c2r", "_fft_c2c", out=True)
 def _transform(operator, args, kwargs):
     x, dims = args[:2]
     if x.dtype in (torch.float16, torch.complex32):
