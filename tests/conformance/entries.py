@@ -8,10 +8,15 @@ from __future__ import annotations
 import warnings
 
 import torch
-from torch.testing._internal.common_methods_invocations import op_db
+from torch.testing._internal import common_cuda
 from torch.utils._pytree import tree_leaves
 
 import gapless
+
+# The database asks the machine's GPU what it can. The modelled ones can all of this.
+for _ability in ("SM53OrLater", "SM60OrLater", "SM70OrLater", "SM75OrLater", "SM80OrLater"):
+    setattr(common_cuda, _ability, True)
+from torch.testing._internal.common_methods_invocations import op_db  # noqa: E402
 
 DTYPES = {"float32": torch.float32, "int64": torch.int64, "bool": torch.bool}
 
@@ -33,8 +38,8 @@ EXCEPTIONS: dict[str, str] = {
 
 
 def entries(dtype: torch.dtype) -> list[str]:
-    """The entries that the CPU supports for ``dtype``, each as ``name`` or ``name.variant``."""
-    return [full_name(op) for op in op_db if dtype in op.supported_dtypes("cpu")]
+    """The entries that the CPU and CUDA support for ``dtype``, each as ``name`` or ``name.variant``."""
+    return [full_name(op) for op in op_db if dtype in op.supported_dtypes("cpu") & op.supported_dtypes("cuda")]
 
 
 def full_name(op) -> str:

@@ -17,9 +17,23 @@ from torch.utils._pytree import tree_leaves, tree_map
 
 import gapless
 
-from .entries import NO_VALUES, compare, find, move, placed
+from .entries import EXCEPTIONS, NO_VALUES, compare, entries, find, move, placed
 
 MODES: dict[str, Callable] = {}
+
+_DTYPE = "PyTorch gives float64 of float32 on the CPU: a number that it has wrapped meets a tangent of zeros"
+_ON_CPU = "PyTorch reads its arguments as numbers and asserts that they are on the CPU: an error on CUDA too"
+
+# (mode, entry) → why it is left out.
+MODE_EXCEPTIONS: dict[tuple[str, str], str] = {
+    ("linearize", "nn.functional.rrelu"): "called twice; how far the generator moves on depends on values on the CPU only",
+    ("traced", "nn.functional.ctc_loss"): "PyTorch traces lengths on the host as memory without values, on the CPU too",
+    ("vmap", "linspace.tensor_overload"): _ON_CPU,
+    ("vmap", "logspace.tensor_overload"): _ON_CPU,
+    ("hessian", "addcdiv"): _DTYPE,
+    ("hessian", "addcmul"): _DTYPE,
+    ("hessian", "ldexp"): _DTYPE,
+}
 
 
 def mode(function: Callable) -> Callable:
@@ -222,17 +236,21 @@ def noncontiguous(op, sample, device):
     return out, torch.autograd.grad(through, leaves, list(map(_weights, through)), allow_unused=True)
 
 
-def check(name: str, dtype: torch.dtype, how: str, most_samples: int | None = None) -> tuple[int, int]:
-    """Compare an entry in the mode ``how`` on the virtual GPU with the CPU: (samples compared, the same).
+def tasks(how: str) -> list[str]:
+    """The entries to be run in the mode ``how``."""
+    return [name for name in entries(torch.float32) if name not in EXCEPTIONS and (how, name) not in MODE_EXCEPTIONS]
+
+
+def check(name: str, how: str, most_samples: int | None = None) -> tuple[int, int]:
+    """Compare an entry in the mode ``how`` on the virtual GPU with the CPU: (samples compared, 0).
 
     Raises what the virtual GPU raises and the CPU does not, and AssertionError where values, shapes or dtypes differ.
     """
     op, device, function = find(name), gapless.device("vgpu"), MODES[how]
-    grads = (dtype.is_floating_point or dtype.is_complex) and op.supports_autograd
     compared = 0
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for number, sample in enumerate(op.sample_inputs("cpu", dtype, requires_grad=grads)):
+        for number, sample in enumerate(op.sample_inputs("cpu", torch.float32, requires_grad=op.supports_autograd)):
             if most_samples is not None and number >= most_samples:
                 break
             moved = sample.transform(lambda t: move(t, device) if isinstance(t, torch.Tensor) else t)
@@ -245,7 +263,7 @@ def check(name: str, dtype: torch.dtype, how: str, most_samples: int | None = No
             found = function(op, moved, device)
             compare(found, wanted, values=op.name not in NO_VALUES, what=f"sample {number}", rtol=1e-4, atol=1e-5)
             compared += 1
-    return compared, compared
+    return compared, 0
 
 
-__all__ = ["MODES", "check"]
+__all__ = ["MODES", "MODE_EXCEPTIONS", "check", "tasks"]

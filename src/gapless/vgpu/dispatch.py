@@ -83,7 +83,7 @@ class Operator:
                         if argument.alias_info is not None and argument.alias_info.is_write]
         self.refused = refused_dtypes.rule(self.name)
         # Where the CPU has no kernel for a dtype (:mod:`.wider`).
-        self.wider: dict = {}
+        self.wider: dict = wider.known(self.name)
         self.proven: frozenset = frozenset()
         self.draws = any(str(argument.type) == "Optional[Generator]" for argument in schema.arguments)
         self.spoils = self.draws or any(a.alias_info is not None and a.alias_info.is_write and not a.is_out

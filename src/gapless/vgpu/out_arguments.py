@@ -32,7 +32,8 @@ def filled(handler: Callable, functional) -> Callable:
 
     def handle(operator, args, kwargs):
         targets = tuple(kwargs[name] for name in names(operator.func))
-        found = handler(functional, args, {name: value for name, value in kwargs.items() if name not in names(operator.func)})
+        others = {name: value for name, value in kwargs.items() if name not in names(operator.func)}
+        found = handler(functional, args, others)
         for target, result in zip(targets, found if isinstance(found, (list, tuple)) else (found,), strict=True):
             if target.shape != result.shape:
                 target.inner.resize_(result.shape)
@@ -50,11 +51,26 @@ def _into(functional, *args, **kwargs):
     return (target if target.shape == found.shape else target.resize_(found.shape)).copy_(found)
 
 
+def _matmul(func, x, y, *, out):
+    """A batch times one matrix goes through a view of ``out``, which PyTorch does not know for one here (ATen,
+    LinearAlgebra.cpp, ``_matmul_impl``, ``is_alias_of``): its storage is the wrapper's own."""
+    folds = max(x.dim(), y.dim()) > 2 >= min(x.dim(), y.dim())
+    if folds:
+        return _into(without(func), x, y, out=out)
+    return func._op_dk(torch._C.DispatchKey.CompositeImplicitAutograd, x, y, out=out)  # `decompose` would copy
+
+
 def install(aten: torch.library.Library) -> None:
     """Register those for the device."""
+    _register(aten, torch.ops.aten.matmul.out, _matmul, torch.ops.aten.matmul.out)
     for name in _PASSED_OVER:
         packet = getattr(torch.ops.aten, name, None)
         for func in (getattr(packet, overload) for overload in (packet.overloads() if packet is not None else ())):
             if names(func):
-                for key in ("AutogradPrivateUse1", "PrivateUse1"):
-                    aten.impl(func, functools.partial(_into, without(func)), key)
+                _register(aten, func, _into, without(func))
+
+
+def _register(aten: torch.library.Library, func, function: Callable, first) -> None:
+    """``function``, given ``first`` before the rest, stands for ``func`` on the device, with autograd and without."""
+    for key in ("AutogradPrivateUse1", "PrivateUse1"):
+        aten.impl(func, functools.partial(function, first), key)

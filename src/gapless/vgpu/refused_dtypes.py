@@ -38,7 +38,8 @@ _KERNELS: dict[str, tuple[frozenset, str]] = {
     "histc": (_HALVES | {torch.bool}, "histc"),
 }
 _CONVOLUTIONS = frozenset({"convolution", "convolution_overrideable"})
-_NOT_AT_ALL = frozenset({"histogram", "_histogramdd_bin_edges", "_histogramdd_from_bin_cts", "_histogramdd_from_bin_tensors"})
+_NOT_AT_ALL = frozenset({"histogram", "_histogramdd_bin_edges", "_histogramdd_from_bin_cts",
+                         "_histogramdd_from_bin_tensors"})
 
 
 def rule(name: str) -> tuple[frozenset, str] | None:

@@ -1,7 +1,7 @@
 """Lets PyTorch's tracer record operators on the device's tensors.
 
-``make_fx``, and ``torch.func.linearize`` on top of it, leave an operator alone that has a tensor of a class they do not know
-among its arguments: such a class is expected to take the call apart into others (``proxy_tensor.py``, ``can_handle_tensor``).
+``make_fx``, and ``torch.func.linearize`` on top of it, leave an operator alone that has a tensor of an unknown class among
+its arguments: such a class is expected to take the call apart into others (``proxy_tensor.py``, ``can_handle_tensor``).
 What is left alone runs once, while tracing, and its result is a constant ever after.
 """
 

@@ -33,9 +33,19 @@ _WITH_COMPLEX_HALVES = frozenset("""
 # The CPU has them in no wider dtype either: operator → (the dtypes that CUDA has, how it is done).
 _OTHERWISE: dict[str, tuple[frozenset, Callable]] = {}
 
+# The CPU has them in halves and is far off: coordinates are rounded where CUDA's kernel keeps them in float32 (ATen,
+# cuda/GridSampler.cu, ``opmath_t``); a matrix exponential is infinite.
+_FAR_OFF = frozenset({"grid_sampler_2d", "grid_sampler_3d", "grid_sampler_2d_backward", "grid_sampler_3d_backward",
+                      "linalg_matrix_exp"})
+
 # CUDA has no halves either.
 _NO_HALVES = re.compile(r"linalg_|cholesky|^lu_|_lu_|geqrf|orgqr|ormqr|triangular_solve|lstsq|^special_|cdist|pdist|ctc_loss"
                         r"|^bitwise_|^gcd|^lcm|bincount")
+
+
+def known(name: str) -> dict:
+    """What is known of the operator ``name`` before it is tried."""
+    return {torch.float16: _FLOATING, torch.bfloat16: _FLOATING} if name in _FAR_OFF else {}
 
 
 def can(operator, args: tuple, error: RuntimeError) -> bool:
