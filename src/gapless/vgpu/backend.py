@@ -17,6 +17,7 @@ from . import (
     backward_errors,
     collectives,  # noqa: F401  registers its handlers
     ctc,
+    fft,
     forks,
     formulas,
     identity,
@@ -24,6 +25,7 @@ from . import (
     modules,
     multi_tensor,  # noqa: F401  registers what it makes of others
     operators,  # noqa: F401  registers its handlers
+    out_arguments,
     packing,  # noqa: F401  registers its handlers
     pinned,
     processes,
@@ -32,6 +34,7 @@ from . import (
     safetensors_files,
     storage,
     streams,
+    tracing,
     unsupported,
 )
 from .dispatch import check_device, dispatch
@@ -228,7 +231,7 @@ def enable(card: str | Card | None = None) -> torch.device:
             NAME, backend_module=DeviceModule(), device_guard=backward_errors.DeviceGuard())
         backward_errors.install()
         for part in (accelerator, streams, random_numbers, pinned, forks, identity, modules, processes, storage,
-                     safetensors_files):
+                     safetensors_files, tracing):
             part.install()
         everything = torch.library.Library("_", "IMPL")
         everything.fallback(_call, "PrivateUse1")
@@ -246,6 +249,8 @@ def enable(card: str | Card | None = None) -> torch.device:
         rnn.install(aten)
         ctc.install(aten)
         formulas.install(aten)
+        fft.install(aten)
+        out_arguments.install(aten)
         for name in ("silu_backward", "mish_backward"):  # one kernel on CUDA; PyTorch's autograd would take it apart
             aten.impl(name, torch.library.fallthrough_kernel, "AutogradPrivateUse1")
         aten.impl("_pin_memory", lambda self, device=None: pinned.pin(self), "CPU")

@@ -88,8 +88,7 @@ def tells_values(operator, args: tuple, kwargs: dict, out) -> bool:
     if not costs.tensors((args, kwargs)):
         return False  # made of nothing but numbers
     try:
-        found, _ = shapes.remembered(operator.func, tuple(_without_values(each) for each in args),
-                                     {name: _without_values(each) for name, each in kwargs.items() if name != "generator"})
+        found = shapes.alone(operator.func, args, kwargs)
     except (RuntimeError, TypeError, NotImplementedError, ValueError, IndexError):
         return True  # no shape-only kernel: nobody's program needs it, and who knows what it tells
     return _forms(out) != _forms(found) or numbers != _numbers(found)
@@ -103,13 +102,3 @@ def _numbers(out) -> list:
     if isinstance(out, (list, tuple)):
         return [number for each in out for number in _numbers(each)]
     return [out] if isinstance(out, (bool, int, float, complex)) else []
-
-
-def _without_values(value):
-    if isinstance(value, torch.Tensor):
-        return value if value.is_meta else torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device="meta")
-    if type(value) in (list, tuple):
-        return type(value)(_without_values(each) for each in value)
-    if isinstance(value, torch.device):
-        return torch.device("meta")
-    return value

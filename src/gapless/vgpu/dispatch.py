@@ -16,10 +16,13 @@ from . import (
     forks,
     inputs,
     operands,
+    out_arguments,
     race_detector,
     random_numbers,
+    refused_dtypes,
     shapes,
     shrunk,
+    wider,
 )
 from .eager import eager
 from .hardware import costs, geometry, syncs
@@ -38,8 +41,15 @@ COMPOSITE_HANDLED: set[str] = {"silu_backward", "mish_backward"}
 COMPOSITES: dict[torch._ops.OpOverload, callable] = {}
 
 
-def handles(*names: str):
-    """Decorator: the function runs these operators (names without ``aten::``) in place of ``run``."""
+# Of these, those that do as they are told with ``out=``.
+_HANDLED_WITH_OUT: set[str] = set()
+
+
+def handles(*names: str, out: bool = False):
+    """Decorator: the function runs these operators (names without ``aten::``) in place of ``run``. ``out``: also the
+    overloads with ``out=``; else what it gives is written there."""
+    if out:
+        _HANDLED_WITH_OUT.update(names)
 
     def register(handler):
         for name in names:
@@ -65,7 +75,7 @@ class Operator:
 
     __slots__ = ("func", "name", "full_name", "is_view", "mutates", "reshapes", "handler", "multi_tensor", "composite",
                  "is_custom", "is_empty", "is_doubtful", "numbers", "makes_new", "written", "is_library",
-                 "wants_host", "reads")
+                 "wants_host", "reads", "wider", "draws", "spoils", "proven", "refused")
     known: dict = {}
 
     def __init__(self, func):
@@ -76,11 +86,20 @@ class Operator:
         self.mutates = schema.is_mutable
         self.written = [(place, argument.name) for place, argument in enumerate(schema.arguments)
                         if argument.alias_info is not None and argument.alias_info.is_write]
+        self.refused = refused_dtypes.rule(self.name)
+        # Where the CPU has no kernel for a dtype (:mod:`.wider`).
+        self.wider: dict = wider.known(self.name)
+        self.proven: frozenset = frozenset()
+        self.draws = any(str(argument.type) == "Optional[Generator]" for argument in schema.arguments)
+        self.spoils = self.draws or any(a.alias_info is not None and a.alias_info.is_write and not a.is_out
+                                        for a in schema.arguments)
         in_place_view = torch.Tag.inplace_view in func.tags  # squeeze_, t_, resize_, …
         self.is_view = in_place_view or self.name in _HIDDEN_VIEWS or (
             not self.mutates and any(r.alias_info is not None for r in schema.returns))
         self.reshapes = in_place_view or any(a.is_out for a in schema.arguments)
         self.handler = HANDLERS.get(self.full_name) or HANDLERS.get(self.name)
+        if self.handler is not None and self.name not in _HANDLED_WITH_OUT and out_arguments.names(func):
+            self.handler = out_arguments.filled(self.handler, Operator(out_arguments.without(func)))
         self.is_library = self.name in LIBRARY_OPERATORS
         self.wants_host = func in operands.WANTED
         self.is_empty = self.name.startswith(("empty", "new_empty"))
@@ -147,6 +166,8 @@ def _dispatch(operator: Operator, args, kwargs):
         forks.refuse()
     if state.shrunk and operator.reads:
         shrunk.check(operator, args, kwargs)
+    if operator.refused is not None:
+        refused_dtypes.check(operator.refused, args)
     if state.link is not None:
         return state.link.run(func, args, kwargs)
     timeline = state.timeline
@@ -321,15 +342,17 @@ def compute(operator: Operator, args, kwargs):
         if ((state.shape_only is not None or shapes.has_no_values(args)) and not operator.is_view
                 and not operator.reshapes):
             return shapes.remembered(operator.func, args, kwargs)
-        if operator.name in random_numbers.DRAW_BY_VALUE:
-            generator = next((each for each in (*args, *kwargs.values()) if isinstance(each, torch.Generator)), None)
-            with random_numbers.moved_on_by_form(generator, args[0].numel()):
-                return operator.func(*args, **kwargs), None
-        return operator.func(*args, **kwargs), None
+        if operator.wider and wider.needed(operator, args):
+            return wider.compute(operator, args, kwargs, call), None
+        if operator.spoils and wider.unproven(operator, args):
+            return wider.first(operator, args, kwargs, call), None
+        return call(operator, args, kwargs), None
     except IndexError as error:
         note_error(operator, error)
         raise
     except RuntimeError as error:
+        if wider.can(operator, args, error):
+            return compute(operator, args, kwargs)
         wanted = _HOST_ALLOCATOR.search(str(error))
         if wanted is None:
             note_error(operator, error)
@@ -338,6 +361,14 @@ def compute(operator: Operator, args, kwargs):
         state.memory.reserve_briefly(int(wanted.group(1)))
         raise RuntimeError(f"the host has no memory for the values of a tensor on {DEVICE}, which the card would have held: "
                            f"use smaller sizes, or vgpu.shape_only() ({operator.full_name}: {error})") from None
+
+
+def call(operator: Operator, args, kwargs):
+    """The values, from the CPU's kernel."""
+    if operator.name not in random_numbers.DRAW_BY_VALUE:
+        return operator.func(*args, **kwargs)
+    with random_numbers.moved_on_by_form(random_numbers.of(args, kwargs), args[0].numel()):
+        return operator.func(*args, **kwargs)
 
 
 def note_error(operator: Operator, error: Exception) -> None:

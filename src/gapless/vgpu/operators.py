@@ -9,7 +9,7 @@ from .dispatch import COMPOSITES, UNKNOWN_SIZES, Operator, check_device, handles
 from .hardware import costs, indexing
 from .pinned import is_pinned, pin, without_values
 from .state import state
-from .tensor import DEVICE, VirtualTensor, wrap
+from .tensor import DEVICE, VirtualTensor, as_zero, wrap
 
 aten = torch.ops.aten
 
@@ -269,7 +269,7 @@ def _expand_masks(source: torch.Tensor, indices) -> list:
     return expanded
 
 
-@handles("index", "_unsafe_index")
+@handles("index", "_unsafe_index", out=True)
 def _index(operator, args, kwargs):
     source, indices = args
     return run(operator, (source, _expand_masks(source, indices)), kwargs)
@@ -332,7 +332,7 @@ def _as_gradient(args, kwargs, out) -> None:
 # -- choosing ---------------------------------------------------------------------------------------
 
 
-@handles("where")
+@handles("where", out=True)
 def _where(operator, args, kwargs):
     # Unlike arithmetic, `where` does not take a number on the host by value: it is copied to the device, which blocks
     # (ATen, TensorCompare.cpp, where_self_out). A Python number never gets here: it is made on the device.
@@ -348,7 +348,7 @@ _READ_AS_NUMBERS = {"masked_fill": (2,), "masked_fill_": (2,), "index_fill": (3,
                     "linspace": (0, 1), "logspace": (0, 1)}
 
 
-@handles(*_READ_AS_NUMBERS)
+@handles(*_READ_AS_NUMBERS, out=True)
 def _with_numbers(operator, args, kwargs):
     values = [*(args[place] for place in _READ_AS_NUMBERS[operator.name] if place < len(args)),
               *(kwargs.get(name) for name in ("value", "start", "end"))]
@@ -370,10 +370,9 @@ def _lazy_sign(operator, args, kwargs):
 
 @handles("_efficientzerotensor")
 def _zeros_without_memory(operator, args, kwargs):
-    # Forward-mode derivatives stand for "no tangent" so. The wrapper cannot carry the bit that says it: real zeros, which
-    # on CUDA cost nothing.
+    # What forward-mode derivatives take for "no tangent".
     (size,), options, _ = unwrap(operator, args, kwargs)
-    return wrap(torch.zeros(size, **options), state.memory)
+    return as_zero(wrap(torch.zeros(size, **options), state.memory))
 
 
 @handles("convolution_overrideable")
