@@ -47,6 +47,11 @@ def load_without_values(device):
         torch.load(file, map_location=device)
 
 
+def without_values(use):
+    with vgpu.shape_only():
+        use()
+
+
 def other_card_while_recording(device):
     vgpu.timeline().recording = vgpu.Recording()
     try:
@@ -67,9 +72,12 @@ def ones(device):
 
 # Entry → ways to meet it, each with what the error says.
 WAYS = {
-    "sparse tensors": [(lambda d: ones(d).to_sparse(), "use a dense one"), (lambda d: ones("cpu").to_sparse().to(d), "use a dense one"),
-                       (lambda d: ones("cpu").to_sparse_csr().to(d) + 1, "SparseCsr"),
-                       (lambda d: torch.sparse_coo_tensor([[0]], [1.0], device=d), "use a dense one")],
+    "sparse tensors of another layout than COO": [
+        (lambda d: ones(d).to_sparse_csr(), "use .to_sparse()"), (lambda d: ones(d).to_sparse().to_sparse_csc(), "use .to_sparse()"),
+        (lambda d: ones("cpu").to_sparse_csr().to(d) + 1, "SparseCsr")],
+    "operators of sparse tensors that have no rule": [(lambda d: ones(d).to_sparse().clamp(0), "take .to_dense()")],
+    "sparse tensors in vgpu.shape_only()": [(lambda d: without_values(lambda: ones("cpu").to_sparse().to(d)), "use a dense one"),
+                                            (lambda d: without_values(lambda: ones(d).to_sparse()), "shape_only")],
     "nested tensors": [(padded_encoder, "enable_nested_tensor=False"),
                        (lambda d: torch.nested.nested_tensor([torch.ones(2)], device=d) + 1, "use a dense one")],
     "lazy modules on the device": [(lambda d: nn.LazyLinear(3, device=d), "make it on the CPU"),
@@ -97,7 +105,7 @@ WAYS = {
 if hasattr(os, "fork"):
     WAYS["tensors of a parent process"] = [(forked_use, "send its .cpu()")]
 
-ELSEWHERE = {"a second PrivateUse1 backend"} | ({"tensors of a parent process"} - set(WAYS))  # tried in processes of their own
+ELSEWHERE = {"a second PrivateUse1 backend", "sparse tensors on a device in another process"} | ({"tensors of a parent process"} - set(WAYS))  # tried in processes of their own
 
 
 def test_every_entry_is_tried():

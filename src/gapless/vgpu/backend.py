@@ -25,6 +25,7 @@ from . import (
     random_numbers,
     rnn,
     saving,
+    sparse,
     streams,
     unsupported,
 )
@@ -214,6 +215,7 @@ def enable(card: str | Card | None = None) -> torch.device:
             part.install()
         everything = torch.library.Library("_", "IMPL")
         everything.fallback(_call, "PrivateUse1")
+        everything.fallback(sparse.call, "SparsePrivateUse1")
         aten = torch.library.Library("aten", "IMPL")
         for name in _WITHOUT_PYTHON_KEY:
             for overload in getattr(torch.ops.aten, name).overloads():
@@ -223,6 +225,7 @@ def enable(card: str | Card | None = None) -> torch.device:
         attention.install(aten)
         rnn.install(aten)
         ctc.install(aten)
+        sparse.install(aten)
         for name in ("silu_backward", "mish_backward"):  # one kernel on CUDA; PyTorch's autograd would take it apart
             aten.impl(name, torch.library.fallthrough_kernel, "AutogradPrivateUse1")
         aten.impl("_pin_memory", lambda self, device=None: pinned.pin(self), "CPU")

@@ -144,7 +144,7 @@ def _dispatch(operator: Operator, args, kwargs):
         timeline.note_inputs(inputs.describe(func, args, kwargs))
     try:
         result = run(operator, args, kwargs) if operator.handler is None else operator.handler(operator, args, kwargs)
-        if operator.is_empty:
+        if operator.is_empty and result.allocation is not None:
             result.allocation.made = None
         if watched:
             race_detector.note(operator, args, kwargs, result, count)

@@ -60,8 +60,10 @@ class HostOperators(TorchDispatchMode):
     @eager
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}
-        if VirtualTensor in types:
+        if VirtualTensor in types and len(types) == 1:
             return dispatch(func, args, kwargs)
+        if any(issubclass(kind, VirtualTensor) for kind in types):
+            return func(*args, **kwargs)  # another class, which takes it
         out = func(*args, **kwargs)
         if not state.timeline.in_operator and _is_on_cpu(kwargs.get("device"), out):
             operator, host = _known(func), state.card.host

@@ -15,6 +15,9 @@ from .state import state
 NAME = "vgpu"
 DEVICE = torch.device("privateuseone", 0)  # shown as vgpu:0 once the backend is registered
 
+# Layout that is not dense → the class of its tensors, called with the inner one.
+KINDS: dict[torch.layout, type] = {}
+
 # Storage address → its allocation on the card, for as long as a tensor uses it.
 _allocations: weakref.WeakValueDictionary = weakref.WeakValueDictionary()
 
@@ -52,6 +55,9 @@ class VirtualTensor(torch.Tensor):
     def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
         from .dispatch import dispatch  # here, as the two need each other: what it returns are tensors of this class
 
+        for kind in types:
+            if kind is not VirtualTensor and not issubclass(kind, VirtualTensor):
+                return NotImplemented  # somebody's wrapper, with tensors of the device in it
         return dispatch(func, args, kwargs or {})
 
     def __repr__(self, *, tensor_contents=None):
@@ -165,8 +171,10 @@ class VirtualTensor(torch.Tensor):
 
 def wrap(inner: torch.Tensor, memory, density: float | None = None) -> VirtualTensor:
     """A VirtualTensor around ``inner``; a new storage takes its bytes from ``memory``. Raises OutOfMemory, and
-    NotImplementedError for what has no storage (sparse and nested tensors)."""
+    NotImplementedError for what is neither dense nor of :data:`KINDS`."""
     if inner.layout is not torch.strided or inner.is_nested:
+        if inner.layout in KINDS:
+            return KINDS[inner.layout](inner)
         kind = "nested" if inner.is_nested else str(inner.layout).removeprefix("torch.")
         hint = " (nn.TransformerEncoder: enable_nested_tensor=False)" if inner.is_nested else ""
         raise NotImplementedError(f"{kind} tensors are not supported on {DEVICE}: use a dense one{hint}")

@@ -8,8 +8,14 @@ import torch
 from .tensor import DEVICE
 
 UNSUPPORTED: dict[str, str] = {
-    "sparse tensors":
-        "the wrapper around the values has sizes and strides only: use a dense tensor, nn.Embedding(sparse=False)",
+    "sparse tensors of another layout than COO":
+        "PyTorch makes no wrapper for CSR, CSC, BSR and BSC: stay with torch.sparse_coo_tensor, or .to_dense()",
+    "operators of sparse tensors that have no rule":
+        "CUDA's kernels and waits are written down for those that programs use: .to_dense(), or compute it on the .cpu()",
+    "sparse tensors in vgpu.shape_only()":
+        "how many elements there are is a matter of values: small sizes with values, or a dense tensor",
+    "sparse tensors on a device in another process":
+        "only dense ones go over the wire: nn.Embedding(sparse=False), .to_dense()",
     "nested tensors":
         "the same; nn.TransformerEncoder makes them in eval mode of a padding mask: enable_nested_tensor=False",
     "lazy modules on the device":
@@ -49,7 +55,7 @@ UNSUPPORTED: dict[str, str] = {
 }
 
 # Keys of tensors that are not dense → what they are.
-_NOT_DENSE = {"SparsePrivateUse1": "sparse", "SparseCsrPrivateUse1": "sparse", "NestedTensorPrivateUse1": "nested",
+_NOT_DENSE = {"SparseCsrPrivateUse1": "sparse", "NestedTensorPrivateUse1": "nested",
               "QuantizedPrivateUse1": "quantized"}
 
 
