@@ -17,6 +17,7 @@ from . import (
     backward_errors,
     collectives,  # noqa: F401  registers its handlers
     ctc,
+    higher_order,
     modules,
     old_format,
     operators,  # noqa: F401  registers its handlers
@@ -211,7 +212,7 @@ def enable(card: str | Card | None = None) -> torch.device:
         backend_registration._setup_privateuseone_for_python_backend(
             NAME, backend_module=DeviceModule(), device_guard=backward_errors.DeviceGuard())
         backward_errors.install()
-        for part in (accelerator, streams, random_numbers, pinned, modules, processes, old_format, saving):
+        for part in (accelerator, streams, random_numbers, pinned, modules, processes, old_format, saving, higher_order):
             part.install()
         everything = torch.library.Library("_", "IMPL")
         everything.fallback(_call, "PrivateUse1")

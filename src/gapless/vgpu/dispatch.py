@@ -78,7 +78,8 @@ class Operator:
         self.is_library = self.name in LIBRARY_OPERATORS
         self.is_empty = self.name.startswith(("empty", "new_empty"))
         self.makes_new = self.name.startswith("new_") or self.name.endswith("_like")  # of a shape, not of values
-        self.multi_tensor = self.name.startswith(("_foreach_", "_fused_")) and "attention" not in self.name
+        self.multi_tensor = (self.name.startswith(("_foreach_", "_fused_")) and bool(schema.arguments)
+                             and str(schema.arguments[0].type) == "List[Tensor]")
         # Autograd takes these apart before they get here; in inference mode there is no autograd to do it.
         self.composite = self.name not in COMPOSITE_HANDLED and torch._C._dispatch_has_kernel_for_dispatch_key(
             func.name(), "CompositeImplicitAutograd")

@@ -11,6 +11,7 @@ from __future__ import annotations
 import functools
 
 import torch
+from torch._ops import HigherOrderOperator
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from .dispatch import Operator, cost_ns, dispatch
@@ -49,6 +50,8 @@ class HostOperators(TorchDispatchMode):
     """While it is entered, each operator on CPU tensors is added to ``owed_ns``. Those of the device go where they would go
     without it."""
 
+    supports_higher_order_operators = True
+
     def __init__(self):
         super().__init__()
         self.owed_ns = 0
@@ -62,8 +65,8 @@ class HostOperators(TorchDispatchMode):
         kwargs = kwargs or {}
         if VirtualTensor in types and len(types) == 1:
             return dispatch(func, args, kwargs)
-        if any(issubclass(kind, VirtualTensor) for kind in types):
-            return func(*args, **kwargs)  # another class, which takes it
+        if any(issubclass(kind, VirtualTensor) for kind in types) or isinstance(func, HigherOrderOperator):
+            return func(*args, **kwargs)  # another class, which takes it; or more than one operator
         out = func(*args, **kwargs)
         if not state.timeline.in_operator and _is_on_cpu(kwargs.get("device"), out):
             operator, host = _known(func), state.card.host
