@@ -19,6 +19,7 @@ from . import (
     ctc,
     higher_order,
     modules,
+    nested,
     old_format,
     operators,  # noqa: F401  registers its handlers
     pinned,
@@ -212,7 +213,8 @@ def enable(card: str | Card | None = None) -> torch.device:
         backend_registration._setup_privateuseone_for_python_backend(
             NAME, backend_module=DeviceModule(), device_guard=backward_errors.DeviceGuard())
         backward_errors.install()
-        for part in (accelerator, streams, random_numbers, pinned, modules, processes, old_format, saving, higher_order):
+        for part in (accelerator, streams, random_numbers, pinned, modules, processes, old_format, saving, higher_order,
+                     nested):
             part.install()
         everything = torch.library.Library("_", "IMPL")
         everything.fallback(_call, "PrivateUse1")

@@ -1,4 +1,4 @@
-"""Operators that take functions (``torch.cond``, ``while_loop``, ``scan``, ``map``, FlexAttention) without ``torch.compile``.
+"""Operators that take functions, without ``torch.compile``: ``cond``, ``while_loop``, ``scan``, ``map``, FlexAttention.
 
 PyTorch traces their functions with Dynamo even in an eager program, and Dynamo takes no tensor class with a dispatch of its
 own. On tensors of the device the functions run as they are written, as PyTorch's eager kernels of these operators run them.
@@ -7,9 +7,6 @@ own. On tensors of the device the functions run as they are written, as PyTorch'
 from __future__ import annotations
 
 import functools
-import importlib.abc
-import importlib.util
-import sys
 from contextlib import contextmanager
 
 import torch
@@ -19,10 +16,10 @@ from torch.autograd.graph import register_multi_grad_hook
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import _disable_current_modes
 
+from .late_imports import when_imported
 from .sparse import SparseTensor
 from .tensor import DEVICE, VirtualTensor
 
-FLEX = "torch.nn.attention.flex_attention"
 DENSE, OURS = torch._C.DispatchKey.CompositeExplicitAutograd, torch._C.DispatchKey.AutogradPrivateUse1
 
 
@@ -109,34 +106,12 @@ def _accept(flex) -> None:
     flex._validate_device = _unless_of_the_device(flex._validate_device)
 
 
-class _Finder(importlib.abc.MetaPathFinder):
-    """Changes FlexAttention's module when a program imports it, as it brings half a second of other imports."""
-
-    def find_spec(self, name, path, target=None):
-        """The module's own spec, whose loader has one thing more to do."""
-        if name != FLEX:
-            return None
-        sys.meta_path.remove(self)
-        spec = importlib.util.find_spec(name)
-        load = spec.loader.exec_module
-
-        def exec_module(module):
-            load(module)
-            _accept(module)
-
-        spec.loader.exec_module = exec_module
-        return spec
-
-
 def install() -> None:
     """Say what the operators do on tensors of the device, and change what they compile with."""
     for name, kernel in _kernels().items():
         for kind in (OURS, VirtualTensor, SparseTensor):
             _higher_order_ops[name].py_impl(kind)(_without_modes(kernel))
-    if FLEX in sys.modules:
-        _accept(sys.modules[FLEX])
-    else:
-        sys.meta_path.insert(0, _Finder())
+    when_imported("torch.nn.attention.flex_attention", _accept)
     original = utils.setup_compilation_env
 
     @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import weakref
 from collections import OrderedDict
 
@@ -115,6 +116,12 @@ class VirtualTensor(torch.Tensor):
             return self.allocation.address + self.storage_offset() * self.element_size() if self.numel() else 0
         return self.inner.data_ptr()
 
+    def as_subclass(self, cls: type) -> torch.Tensor:
+        """The tensor as one of ``cls``, a subclass of ``torch.Tensor``: of a class that is both it and this one."""
+        out = torch.Tensor.alias(self)
+        out.__class__ = both(cls, type(self))
+        return out
+
     def record_stream(self, stream) -> None:
         """The memory goes to no other tensor before ``stream`` has done what it holds when this tensor goes."""
         if state.link is not None:
@@ -167,6 +174,19 @@ class VirtualTensor(torch.Tensor):
             copied.grad = self.grad.__deepcopy__(memo)
         memo[id(self)] = copied
         return copied
+
+
+@functools.cache
+def both(cls: type, kind: type) -> type:
+    """A class of tensors that are ``cls``, somebody's subclass of ``torch.Tensor``, and of the device (``kind``)."""
+    if issubclass(kind, cls):
+        return kind
+    if "__torch_dispatch__" in vars(cls):
+        raise NotImplementedError(f"{cls.__name__} has a dispatch of its own: let it hold tensors of {DEVICE}")
+    found = type(cls)(cls.__name__, (cls, kind), {"__module__": cls.__module__, "__qualname__": cls.__qualname__,
+                                                  "__torch_dispatch__": kind.__torch_dispatch__})
+    found.program_class = cls
+    return found
 
 
 def wrap(inner: torch.Tensor, memory, density: float | None = None) -> VirtualTensor:
