@@ -32,6 +32,24 @@ def padded_encoder(device):
         encoder(torch.ones(2, 5, 8, device=device), src_key_padding_mask=torch.tensor([[False] * 5, [True] * 5], device=device))
 
 
+class Dispatching(torch.Tensor):
+    @classmethod
+    def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+        return func(*args, **(kwargs or {}))
+
+
+def nested_sum(device):
+    mask = torch.tensor([[True] * 3, [True, False, False]], device=device)
+    torch._nested_tensor_from_mask(torch.ones(2, 3, 4, device=device), mask).sum(-1)
+
+
+def jit_load(device):
+    file = io.BytesIO()
+    torch.jit.save(torch.jit.script(nn.Linear(2, 2).to(device)), file)
+    file.seek(0)
+    torch.jit.load(file, map_location=device)
+
+
 def load_with_a_function(device):
     file = io.BytesIO()
     torch.save(torch.ones(2, device=device), file)
@@ -78,11 +96,13 @@ WAYS = {
     "operators of sparse tensors that have no rule": [(lambda d: ones(d).to_sparse().clamp(0), "take .to_dense()")],
     "sparse tensors in vgpu.shape_only()": [(lambda d: without_values(lambda: ones("cpu").to_sparse().to(d)), "use a dense one"),
                                             (lambda d: without_values(lambda: ones(d).to_sparse()), "shape_only")],
-    "nested tensors": [(padded_encoder, "enable_nested_tensor=False"),
-                       (lambda d: torch.nested.nested_tensor([torch.ones(2)], device=d) + 1, "use a dense one")],
-    "lazy modules on the device": [(lambda d: nn.LazyLinear(3, device=d), "make it on the CPU"),
-                                   (lambda d: nn.LazyLinear(3).to(d), "run it once on the CPU"),
-                                   (lambda d: nn.LazyBatchNorm1d(device=d), "make it on the CPU")],
+    "nested tensors of the strided layout": [
+        (lambda d: torch.nested.nested_tensor([torch.ones(2)], device=d) + 1, "use layout=torch.jagged"),
+        (lambda d: torch.nested.nested_tensor([torch.ones(2)]).to(d), "use layout=torch.jagged"),
+        (nested_sum, "use layout=torch.jagged")],
+    "nested tensors in vgpu.shape_only()": [(lambda d: without_values(lambda: padded_encoder(d)), "enable_nested_tensor=False")],
+    "tensor classes with a __torch_dispatch__, made by as_subclass": [(lambda d: ones(d).as_subclass(Dispatching), "let it hold tensors")],
+    "torch.jit.load to the device": [(jit_load, "different device")],
     "DLPack": [(lambda d: torch.from_dlpack(ones(d)), "call .cpu"), (lambda d: torch.to_dlpack(ones(d)), "call .cpu"),
                (lambda d: torch.utils.dlpack.to_dlpack(ones(d)), "call .cpu"), (lambda d: np.from_dlpack(ones(d)), "call .cpu")],
     "NumPy without a copy": [(lambda d: ones(d).numpy(), "Use Tensor.cpu()")],
@@ -105,7 +125,7 @@ WAYS = {
 if hasattr(os, "fork"):
     WAYS["tensors of a parent process"] = [(forked_use, "send its .cpu()")]
 
-ELSEWHERE = {"a second PrivateUse1 backend", "sparse tensors on a device in another process"} | ({"tensors of a parent process"} - set(WAYS))  # tried in processes of their own
+ELSEWHERE = {"a second PrivateUse1 backend", "sparse tensors on a device in another process", "a conjugate as a view"} | ({"tensors of a parent process"} - set(WAYS))  # tried in processes of their own, and no error
 
 
 def test_every_entry_is_tried():
@@ -124,6 +144,13 @@ def test_each_is_an_error_that_helps(entry, way, device):
     assert text in str(error.value)
     assert not isinstance(error.value, RecursionError)
     assert ones(device).sum().item() == 4  # and the device works on
+
+
+def test_a_conjugate_is_a_copy(device):
+    z = torch.tensor([1 + 2j], device=device)
+    conjugate = z.conj()
+    z.mul_(2)
+    assert conjugate.item() == 1 - 2j
 
 
 def test_lazy_modules_move_once_they_know_their_sizes(device):

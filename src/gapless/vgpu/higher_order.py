@@ -104,6 +104,7 @@ def _unless_of_the_device(validate):
 
 def _accept(flex) -> None:
     flex._validate_device = _unless_of_the_device(flex._validate_device)
+    flex.setup_compilation_env = utils.setup_compilation_env
 
 
 def install() -> None:
@@ -111,7 +112,6 @@ def install() -> None:
     for name, kernel in _kernels().items():
         for kind in (OURS, VirtualTensor, SparseTensor):
             _higher_order_ops[name].py_impl(kind)(_without_modes(kernel))
-    when_imported("torch.nn.attention.flex_attention", _accept)
     original = utils.setup_compilation_env
 
     @contextmanager
@@ -125,3 +125,4 @@ def install() -> None:
                 torch.compile = before
 
     utils.setup_compilation_env = setup_compilation_env
+    when_imported("torch.nn.attention.flex_attention", _accept)

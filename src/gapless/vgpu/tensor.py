@@ -118,7 +118,8 @@ class VirtualTensor(torch.Tensor):
 
     def as_subclass(self, cls: type) -> torch.Tensor:
         """The tensor as one of ``cls``, a subclass of ``torch.Tensor``: of a class that is both it and this one."""
-        out = torch.Tensor.alias(self)
+        with torch._C.DisableTorchFunctionSubclass():
+            out = torch.ops.aten.alias(self)
         out.__class__ = both(cls, type(self))
         return out
 
@@ -178,15 +179,24 @@ class VirtualTensor(torch.Tensor):
 
 @functools.cache
 def both(cls: type, kind: type) -> type:
-    """A class of tensors that are ``cls``, somebody's subclass of ``torch.Tensor``, and of the device (``kind``)."""
+    """A class of tensors that are ``cls``, a program's subclass of ``torch.Tensor``, and of the device (``kind``)."""
+    kind, cls = getattr(kind, "kind", kind), getattr(cls, "program_class", cls)
     if issubclass(kind, cls):
         return kind
     if "__torch_dispatch__" in vars(cls):
         raise NotImplementedError(f"{cls.__name__} has a dispatch of its own: let it hold tensors of {DEVICE}")
-    found = type(cls)(cls.__name__, (cls, kind), {"__module__": cls.__module__, "__qualname__": cls.__qualname__,
-                                                  "__torch_dispatch__": kind.__torch_dispatch__})
-    found.program_class = cls
-    return found
+
+    def make(_, *args, **kwargs):
+        return cls(*args, **kwargs)
+
+    def torch_function(_, func, types, args=(), kwargs=None):
+        return cls.__torch_function__(func, tuple(getattr(each, "program_class", each) for each in types), args, kwargs)
+
+    disabled = torch._C._disabled_torch_function_impl
+    return type(cls)(cls.__name__, (cls, kind), {
+        "__module__": cls.__module__, "__qualname__": cls.__qualname__, "__doc__": cls.__doc__, "__new__": make,
+        "__torch_function__": disabled if cls.__torch_function__ is disabled else classmethod(torch_function),
+        "__torch_dispatch__": kind.__torch_dispatch__, "kind": kind, "program_class": cls})
 
 
 def wrap(inner: torch.Tensor, memory, density: float | None = None) -> VirtualTensor:

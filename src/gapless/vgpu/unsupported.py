@@ -16,11 +16,16 @@ UNSUPPORTED: dict[str, str] = {
         "how many elements there are is a matter of values: small sizes with values, or a dense tensor",
     "sparse tensors on a device in another process":
         "only dense ones go over the wire: nn.Embedding(sparse=False), .to_dense()",
-    "nested tensors":
-        "the same; nn.TransformerEncoder makes them in eval mode of a padding mask: enable_nested_tensor=False",
-    "lazy modules on the device":
-        "their parameters are of a type that PyTorch cannot give to a wrapper: make the module on the CPU, run it once, "
-        "then move it",
+    "nested tensors of the strided layout":
+        "they are there for nn.TransformerEncoder in eval mode only: layout=torch.jagged",
+    "nested tensors in vgpu.shape_only()":
+        "their sizes are a matter of values: nn.TransformerEncoder(…, enable_nested_tensor=False)",
+    "tensor classes with a __torch_dispatch__, made by as_subclass":
+        "two dispatches in one tensor: let the class hold tensors of the device (torch.Tensor._make_wrapper_subclass)",
+    "a conjugate as a view":
+        "no error: .conj() gives a tensor of its own, which later writes to either do not reach: take it after them",
+    "torch.jit.load to the device":
+        "it sets storages in C++: torch.jit.load(file).to(device)",
     "DLPack":
         "there is no memory that another library could read: .cpu() first",
     "NumPy without a copy":
@@ -55,13 +60,15 @@ UNSUPPORTED: dict[str, str] = {
 }
 
 # Keys of tensors that are not dense → what they are.
-_NOT_DENSE = {"SparseCsrPrivateUse1": "sparse", "NestedTensorPrivateUse1": "nested",
+_NOT_DENSE = {"SparseCsrPrivateUse1": "sparse", "NestedTensorPrivateUse1": "strided nested",
               "QuantizedPrivateUse1": "quantized"}
+_INSTEAD = {"strided nested": "layout=torch.jagged"}
 
 
 def _refusing(kind: str):
     def refuse(operator, *args, **kwargs):
-        raise NotImplementedError(f"{kind} tensors are not supported on {DEVICE}: use a dense one ({operator})")
+        raise NotImplementedError(f"{kind} tensors are not supported on {DEVICE}: use "
+                                  f"{_INSTEAD.get(kind, 'a dense one')} ({operator})")
 
     return refuse
 

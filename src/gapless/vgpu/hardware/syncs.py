@@ -32,9 +32,13 @@ READ_BACKS: dict[str, int] = {
 }
 
 
+# Those of each channel ask whether they are switched on (ATen, quantized/cuda/FusedObsFakeQuant.cu).
+_FUSED_OBSERVERS = ("_fused_moving_avg_obs_fq_helper", "fused_moving_avg_obs_fake_quant")
+
+
 def is_known(name: str) -> bool:
     """Whether :func:`read_backs` has the operator ``name``."""
-    return name in READ_BACKS or name in ("histc", "normal", "isin")
+    return name in READ_BACKS or name in ("histc", "normal", "isin", *_FUSED_OBSERVERS)
 
 
 def read_backs(name: str, args: tuple, kwargs: dict) -> int:
@@ -51,6 +55,8 @@ def read_backs(name: str, args: tuple, kwargs: dict) -> int:
         return _normal(args, kwargs)
     if name == "isin":
         return _isin(args, kwargs)
+    if name in _FUSED_OBSERVERS:
+        return int(bool(args[11] if len(args) > 11 else kwargs.get("per_row_fake_quant", False)))
     return READ_BACKS.get(name, 0)
 
 
