@@ -65,6 +65,13 @@ class SparseTensor(VirtualTensor):
         return (torch._utils._rebuild_sparse_tensor,
                 (self.layout, (self._indices(), self._values(), self.size(), self.is_coalesced())))
 
+    def __deepcopy__(self, memo):
+        if not self.is_leaf:
+            raise RuntimeError("only leaf tensors can be deep-copied: call .detach() first")
+        if id(self) not in memo:
+            memo[id(self)] = self.detach().clone().requires_grad_(self.requires_grad)
+        return memo[id(self)]
+
     def record_stream(self, stream) -> None:
         """See :meth:`VirtualTensor.record_stream`."""
         for part in self.parts:

@@ -252,23 +252,6 @@ WAITING: tuple[Idiom, ...] = (
         ("linalg.matrix_exp", 6, lambda t: torch.linalg.matrix_exp(t.matrix), "a nonzero for each degree",
          "ATen, LinearAlgebra.cpp, mexp_impl", True),
     ),
-)
-
-
-def _assert(condition) -> None:
-    assert condition
-
-
-def _with_anomaly_detection(x: torch.Tensor) -> None:
-    weight = x.detach().clone().requires_grad_()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # PyTorch says that it is slow
-        with torch.autograd.set_detect_anomaly(True):
-            (weight * 2).sum().backward()
-
-
-def _stft(t) -> torch.Tensor:
-    return torch.stft(t.signal, 64, window=t.window, return_complex=True
     *group(
         "sparse and nested tensors",
         ("coalesce", 5, lambda t: t.sparse.coalesce(), "strides are copied over; then two copies, a sort and a count of "
@@ -286,9 +269,25 @@ def _stft(t) -> torch.Tensor:
          torch.nn.utils.clip_grad_norm_(t.embedding.parameters(), 1.0)), "its norm is that of the coalesced one",
          "ATen, sparse/SparseTensorMath.cpp, norm_sparse", True),
         ("padded TransformerEncoder in eval mode", 4, padded_encoder, "is the mask aligned; the lengths; and where "
-         "sequences begin, for queries and for keys", "ATen, nested/NestedTensorMath.cpp, NestedTensor_nested_tensor_from_mask; "
-         "nested/cuda/NestedTensorTransformerUtils.cpp, cumulative_and_max_seq_len_nnz", True),
+         "sequences begin, for queries and for keys", "ATen, nested/NestedTensorMath.cpp, "
+         "NestedTensor_nested_tensor_from_mask; nested/cuda/NestedTensorTransformerUtils.cpp", True),
         ("torch.cond", 1, lambda t: torch.cond(t.flag, torch.sin, torch.cos, (t.x,)), "which branch",
          "torch/_higher_order_ops/cond.py, cond_op_dense"),
     ),
 )
+
+
+def _assert(condition) -> None:
+    assert condition
+
+
+def _with_anomaly_detection(x: torch.Tensor) -> None:
+    weight = x.detach().clone().requires_grad_()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # PyTorch says that it is slow
+        with torch.autograd.set_detect_anomaly(True):
+            (weight * 2).sum().backward()
+
+
+def _stft(t) -> torch.Tensor:
+    return torch.stft(t.signal, 64, window=t.window, return_complex=True)
