@@ -19,7 +19,7 @@ from torch.nested._internal.nested_tensor import nested_view_from_values_offsets
 from . import attention
 from .dispatch import Operator, _dispatch, aside, handles, launch_all, read_back, run, unwrap, used
 from .eager import eager
-from .hardware import costs
+from .hardware import costs, geometry
 from .late_imports import when_imported
 from .operators import _copy_out, aten
 from .state import state
@@ -84,7 +84,7 @@ def _left_aligned(operator, args, kwargs):
     inner_args, _, _ = unwrap(operator, args, kwargs)
     mask = inner_args[1]
     launch_all([costs.Kernel("CatArrayBatchedCopy", "pointwise", 2 * costs.nbytes(mask)),
-                costs.Kernel("reduce_kernel(argmin)", "reduction", 4 * mask.numel()),
+                costs.Kernel("reduce_kernel(argmin)", "reduction", 4 * mask.numel(), work=(mask.shape[0], mask.shape[1])),
                 costs.Kernel("DeviceScanKernel", "scan", 9 * mask.numel()),
                 costs.Kernel("elementwise_kernel(equal)", "pointwise", 16 * mask.shape[0])])
     read_back(1)
@@ -158,9 +158,18 @@ def _meta(like: torch.Tensor, *shape: int) -> torch.Tensor:
     return torch.empty(shape, dtype=like.dtype, device="meta")
 
 
+def _part(name: str, args: tuple, out) -> list[costs.Kernel]:
+    """The kernels of one of the operators that a layer is made of. What their blocks share out is worked out here, of their
+    own operands."""
+    found = costs.kernels(name, args, {}, out)
+    for kernel in found:
+        kernel.work = geometry.work_of(kernel.kind, kernel.work, kernel.bytes, args, out)
+    return found
+
+
 def _linear(x: torch.Tensor, tokens: int, inputs: int, outputs: int) -> list[costs.Kernel]:
     operands = _meta(x, outputs), _meta(x, tokens, inputs), _meta(x, outputs, inputs).t()
-    return costs.kernels("addmm", operands, {}, _meta(x, tokens, outputs))
+    return _part("addmm", operands, _meta(x, tokens, outputs))
 
 
 def _attention(x: torch.Tensor, width: int, heads: int, mask, weights: bool) -> list[costs.Kernel]:
@@ -174,9 +183,9 @@ def _attention(x: torch.Tensor, width: int, heads: int, mask, weights: bool) -> 
         scores = _meta(x, sequences * heads, length, length)
         rows = _meta(x, sequences * heads, length, width // heads)
         inside = [costs.Kernel("transform_bias_rescale_qkv", "pointwise", 6 * costs.nbytes(each)),
-                  *costs.kernels("bmm", (rows, rows.transpose(1, 2)), {}, scores),
-                  *costs.kernels("_softmax", (scores, -1, False), {}, scores),
-                  *costs.kernels("bmm", (scores, rows), {}, rows)]
+                  *_part("bmm", (rows, rows.transpose(1, 2)), scores),
+                  *_part("_softmax", (scores, -1, False), scores),
+                  *_part("bmm", (scores, rows), rows)]
     return [*_linear(x, tokens, width, 3 * width), *inside, *_linear(x, tokens, width, width)]
 
 
@@ -195,11 +204,11 @@ def _layer_kernels(args, kwargs, out):
         return []
     rows, inner = _meta(x, tokens, width), args[14].shape[0]
     middle = _meta(x, tokens, inner)
-    norm = costs.kernels("native_layer_norm", (rows, [width], _meta(x, width), _meta(x, width), 1e-5), {}, (rows,))
-    add = costs.kernels("add_", (rows, rows), {}, rows)
+    norm = _part("native_layer_norm", (rows, [width], _meta(x, width), _meta(x, width), 1e-5), (rows,))
+    add = _part("add_", (rows, rows), rows)
     mask = args[18] if len(args) > 18 else kwargs.get("mask")
     return [*_attention(x, width, heads, mask, False), *add, *norm, *_linear(x, tokens, width, inner),
-            *costs.kernels("gelu" if args[7] else "relu", (middle,), {}, middle), *_linear(x, tokens, inner, width), *add,
+            *_part("gelu" if args[7] else "relu", (middle,), middle), *_linear(x, tokens, inner, width), *add,
             *norm]
 
 

@@ -167,7 +167,8 @@ def _coalesced(inner: torch.Tensor) -> torch.Tensor:
 
 def _on_values(name: str, args, kwargs, out) -> None:
     """The kernels of the operator ``name`` on the values of sparse arguments, giving the values of ``out``."""
-    launch_all(costs.kernels(name, _values(args), _values(kwargs), _values(out)))
+    given, found = _values(args), _values(out)
+    launch_all(costs.kernels(name, given, _values(kwargs), found), given, found)
 
 
 def _values(tree):
@@ -231,8 +232,8 @@ def _validate(operator, args, kwargs):
     operator.func(*inner_args, **inner_kwargs)
     indices = inner_args[0]
     if indices.numel():  # the least and the largest of each dimension (ATen, SparseTensor.cpp)
-        launch_all([costs.Kernel("reduce_kernel(min)", "reduction", costs.nbytes(indices)),
-                    costs.Kernel("reduce_kernel(max)", "reduction", costs.nbytes(indices))])
+        launch_all([costs.Kernel("reduce_kernel(min)", "reduction", costs.nbytes(indices), work=tuple(indices.shape)),
+                    costs.Kernel("reduce_kernel(max)", "reduction", costs.nbytes(indices), work=tuple(indices.shape))])
         play([plans.READ, plans.READ])
     if indices.numel() and (inner_args[3:4] or [inner_kwargs.get("is_coalesced")])[0]:
         play([*plans.flattened(indices), *plans.copied(indices[0]), plans.READ])  # whether they are in order

@@ -186,5 +186,6 @@ def swapped(indices: torch.Tensor) -> Plan:
 def selected(sparse: torch.Tensor) -> Plan:
     """Positions are compared with those that are wanted, and what is found is counted."""
     line = POSITION * sparse._nnz()
-    return [*_pointwise("compare", 2 * line), Kernel("DeviceReduceKernel(count nonzero)", "reduction", line), READ,
+    return [*_pointwise("compare", 2 * line), Kernel("DeviceReduceKernel(count nonzero)", "reduction", line,
+                                                      work=(1, sparse._nnz())), READ,
             Kernel("DeviceSelectSweepKernel(nonzero)", "scan", 2 * line, work=(2 * sparse._nnz(),))]
