@@ -204,7 +204,8 @@ def _layer_kernels(args, kwargs, out):
         return []
     rows, inner = _meta(x, tokens, width), args[14].shape[0]
     middle = _meta(x, tokens, inner)
-    norm = _part("native_layer_norm", (rows, [width], _meta(x, width), _meta(x, width), 1e-5), (rows,))
+    norm = _part("native_layer_norm", (rows, [width], _meta(x, width), _meta(x, width), 1e-5),
+                 (rows, _meta(x, tokens), _meta(x, tokens)))
     add = _part("add_", (rows, rows), rows)
     mask = args[18] if len(args) > 18 else kwargs.get("mask")
     return [*_attention(x, width, heads, mask, False), *add, *norm, *_linear(x, tokens, width, inner),
