@@ -306,3 +306,95 @@ def test_numpy_needs_a_copy(device):
 
 def test_from_numpy(device):
     assert torch.as_tensor(np.arange(3), device=device).tolist() == [0, 1, 2]
+
+
+# -- classes of the program's own -------------------------------------------------------------------
+
+
+class Labelled(torch.Tensor):
+    """Says who it is, as a library's metadata tensors do."""
+
+    seen = []
+
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        cls.seen.append(func.__name__)
+        return super().__torch_function__(func, types, args, kwargs or {})
+
+
+class Tagged(nn.Parameter):
+    pass
+
+
+def test_a_subclass_stays_one_on_the_device_and_back(device):
+    x = torch.arange(3.0).as_subclass(Labelled).to(device)
+    Labelled.seen.clear()
+    y = (x * 2).sum()
+    assert isinstance(y, Labelled) and Labelled.seen == ["mul", "sum"]
+    assert y.device == device and y.as_subclass(torch.Tensor).item() == 6
+    assert type(x.cpu()) is Labelled
+    assert type(type(x)(torch.ones(2))) is Labelled
+
+
+def test_a_subclass_is_differentiable(device):
+    x = torch.ones(3, device=device, requires_grad=True)
+    (x.as_subclass(Labelled) * 2).sum().backward()
+    assert x.grad.tolist() == [2, 2, 2]
+    assert isinstance(torch.Tensor._make_subclass(Labelled, x), Labelled)
+    assert isinstance(Tagged(x.detach()), Tagged)
+
+
+def test_a_parameter_keeps_its_class_and_what_hangs_on_it(device):
+    module = nn.Linear(2, 2)
+    module.own = Tagged(torch.ones(2))
+    module.weight.no_decay, module.own.tag = True, "t"
+    before = module.own, module.weight
+    for place in (device, "cpu", device):
+        module.to(place)
+        assert (module.own, module.weight) == before
+        assert module.weight.no_decay and module.own.tag == "t"
+        assert isinstance(module.own, Tagged) and isinstance(module.weight, nn.Parameter)
+    assert module.own.device == device
+    module.cpu()
+    assert type(module.own) is Tagged and type(module.weight) is nn.Parameter
+
+
+class Halved(torch.Tensor):
+    """Holds what it stands for in another dtype, as quantised weights do."""
+
+    @staticmethod
+    def __new__(cls, held):
+        return torch.Tensor._make_wrapper_subclass(cls, held.shape, dtype=torch.float32, device=held.device)
+
+    def __init__(self, held):
+        self.held = held
+
+    @classmethod
+    def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+        if func._schema.name in ("aten::detach", "aten::_to_copy"):
+            options = {name: value for name, value in (kwargs or {}).items() if name != "dtype"}
+            return cls(func(args[0].held, **options))
+        return func(*[each.held.float() if isinstance(each, cls) else each for each in args], **(kwargs or {}))
+
+
+@pytest.mark.parametrize("order", ["made there", "moved there"])
+def test_a_wrapper_may_hold_tensors_of_the_device(order, device):
+    layer = nn.Linear(3, 2)
+    if order == "made there":
+        layer.to(device)
+    layer.weight = nn.Parameter(Halved(layer.weight.detach().half()), requires_grad=False)
+    layer.to(device)
+    x = torch.ones(4, 3, device=device)
+    assert isinstance(layer.weight.data, Halved) and layer.weight.data.held.device == device
+    torch.testing.assert_close(layer(x).cpu(), nn.functional.linear(x.cpu(), layer.weight.data.held.float().cpu(), layer.bias.cpu()))
+    assert (x @ Halved(torch.ones(3, 2, dtype=torch.half, device=device))).sum().item() == 24
+
+
+@pytest.mark.parametrize("place", ["made there", "moved there"])
+def test_lazy_modules_learn_their_sizes_on_the_device(place, device):
+    network = (nn.Sequential(nn.LazyLinear(3, device=device), nn.LazyBatchNorm1d(device=device)) if place == "made there" else
+               nn.Sequential(nn.LazyLinear(3), nn.LazyBatchNorm1d()).to(device))
+    weight = network[0].weight
+    network(torch.ones(2, 4, device=device)).sum().backward()
+    assert network[0].weight is weight and weight.shape == (3, 4) and weight.device == weight.grad.device == device
+    assert network[1].running_mean.device == device

@@ -20,10 +20,12 @@ from . import (
     fft,
     forks,
     formulas,
+    higher_order,
     identity,
     linear_algebra,  # noqa: F401  registers its handlers
     modules,
     multi_tensor,  # noqa: F401  registers what it makes of others
+    nested,
     operators,  # noqa: F401  registers its handlers
     out_arguments,
     packing,  # noqa: F401  registers its handlers
@@ -32,6 +34,7 @@ from . import (
     random_numbers,
     rnn,
     safetensors_files,
+    sparse,
     storage,
     streams,
     tracing,
@@ -231,10 +234,11 @@ def enable(card: str | Card | None = None) -> torch.device:
             NAME, backend_module=DeviceModule(), device_guard=backward_errors.DeviceGuard())
         backward_errors.install()
         for part in (accelerator, streams, random_numbers, pinned, forks, identity, modules, processes, storage,
-                     safetensors_files, tracing):
+                     safetensors_files, tracing, higher_order, nested):
             part.install()
         everything = torch.library.Library("_", "IMPL")
         everything.fallback(_call, "PrivateUse1")
+        everything.fallback(sparse.call, "SparsePrivateUse1")
         aten = torch.library.Library("aten", "IMPL")
         for name in _WITHOUT_PYTHON_KEY:
             for overload in getattr(torch.ops.aten, name).overloads():
@@ -251,6 +255,7 @@ def enable(card: str | Card | None = None) -> torch.device:
         formulas.install(aten)
         fft.install(aten)
         out_arguments.install(aten)
+        sparse.install(aten)
         for name in ("silu_backward", "mish_backward"):  # one kernel on CUDA; PyTorch's autograd would take it apart
             aten.impl(name, torch.library.fallthrough_kernel, "AutogradPrivateUse1")
         aten.impl("_pin_memory", lambda self, device=None: pinned.pin(self), "CPU")

@@ -106,7 +106,7 @@ class Operator:
         self.makes_new = self.name.startswith("new_") or self.name.endswith("_like")  # of a shape, not of values
         # Whether it looks at values, or writes them, in memory that is there before.
         self.reads = not (self.is_view and self.handler is None or self.is_empty or self.makes_new or self.name == "set_")
-        self.multi_tensor = (self.name.startswith(("_foreach_", "_fused_"))
+        self.multi_tensor = (self.name.startswith(("_foreach_", "_fused_")) and bool(schema.arguments)
                              and str(schema.arguments[0].type) == "List[Tensor]")
         # Autograd takes these apart before they get here; in inference mode there is no autograd to do it.
         is_composite = self.name not in COMPOSITE_HANDLED and torch._C._dispatch_has_kernel_for_dispatch_key(
@@ -180,7 +180,7 @@ def _dispatch(operator: Operator, args, kwargs):
         timeline.note_inputs(inputs.describe(func, args, kwargs))
     try:
         result = run(operator, args, kwargs) if operator.handler is None else operator.handler(operator, args, kwargs)
-        if operator.is_empty:
+        if operator.is_empty and result.allocation is not None:
             result.allocation.made = None
         if watched:
             race_detector.note(operator, args, kwargs, result, count)

@@ -1,4 +1,4 @@
-"""``module.to("vgpu")`` keeps each parameter the same object, as a move to CUDA does.
+"""``module.to("vgpu")`` keeps each parameter the same object, with its class and what hangs on it, as a move to CUDA does.
 
 PyTorch puts the moved data into the old parameter where both are of one kind of tensor, else it makes a new parameter.
 A wrapper is another kind: weights shared by two layers would come apart, and an optimizer made before the move
@@ -13,10 +13,10 @@ import threading
 
 import torch
 from torch.nn.modules import module as nn_module
-from torch.nn.parameter import UninitializedBuffer, UninitializedParameter, is_lazy
+from torch.nn.parameter import UninitializedBuffer, UninitializedParameter, UninitializedTensorMixin, is_lazy
 
 from .identity import crosses, exchange
-from .tensor import DEVICE, VirtualTensor
+from .tensor import DEVICE, OWN_ATTRIBUTES, VirtualTensor, both
 
 _moving = threading.local()  # .crosses: whether the parameter being moved changes its kind, and can be swapped
 
@@ -32,13 +32,32 @@ def _watching(function):
     @functools.wraps(function, updated=())
     def move(tensor):
         moved = function(tensor)
-        if isinstance(moved, VirtualTensor) and is_lazy(tensor):
-            raise NotImplementedError(f"a lazy module cannot move to {DEVICE} before it knows its sizes: run it once on the "
-                                      "CPU, then move it")
-        _moving.crosses = isinstance(tensor, VirtualTensor) != isinstance(moved, VirtualTensor) and _can_be_swapped(tensor)
+        if is_lazy(tensor):
+            _moving.crosses = False
+            tensor._is_for_the_device = isinstance(moved, VirtualTensor)
+            return tensor if isinstance(moved, VirtualTensor) else moved
+        crosses = isinstance(tensor, VirtualTensor) != isinstance(moved, VirtualTensor) and _can_be_swapped(tensor)
+        if crosses and isinstance(tensor, torch.nn.Parameter):
+            hung_on = {name: value for name, value in vars(tensor).items() if name not in OWN_ATTRIBUTES}
+            kind = getattr(type(tensor), "program_class", type(tensor))
+            if hung_on or kind not in (torch.nn.Parameter, VirtualTensor):
+                move.to_restore.append((tensor, kind, hung_on))
+        _moving.crosses = crosses
         return moved
 
+    move.to_restore = []
     return move
+
+
+def _restore(parameters: list) -> None:
+    """Give parameters that were swapped the class and the attributes that they had."""
+    while parameters:
+        parameter, kind, hung_on = parameters.pop()
+        vars(parameter).update(hung_on)
+        if isinstance(parameter, VirtualTensor):
+            parameter.__class__ = both(kind, VirtualTensor) if kind is not torch.nn.Parameter else VirtualTensor
+        elif kind is not VirtualTensor:
+            parameter.__class__ = kind
 
 
 def _apply_keeping(original):
@@ -46,7 +65,10 @@ def _apply_keeping(original):
     def apply(self, fn, recurse=True):
         if isinstance(self, torch.jit.ScriptModule):
             return _apply_to_script(self, fn)
-        return original(self, fn if getattr(fn, "_watches", False) else _mark(_watching(fn)), recurse)
+        watching = fn if hasattr(fn, "to_restore") else _watching(fn)
+        result = original(self, watching, recurse)
+        _restore(watching.to_restore)
+        return result
 
     return apply
 
@@ -65,11 +87,6 @@ def _apply_to_script(module: torch.jit.ScriptModule, fn) -> torch.jit.ScriptModu
                 moved.grad = None if tensor.grad is None else fn(tensor.grad)
             tensors[name] = moved
     return module
-
-
-def _mark(function):
-    function._watches = True
-    return function
 
 
 def _swaps(original):
@@ -105,24 +122,70 @@ def _loading(original):
     return load
 
 
-def _refusing(cls):
+def _making(cls):
+    """Lazy parameters have no values: they are made on the CPU, and say that they are for the device."""
     original = cls.__new__
 
     def __new__(cls, *args, **kwargs):
         device = args[1] if len(args) > 1 else kwargs.get("device")
-        if device is not None and torch.device(device).type == DEVICE.type:
-            raise NotImplementedError(f"a lazy module cannot be made on {DEVICE}: make it on the CPU, run it once, then "
-                                      "move it")
-        return original(cls, *args, **kwargs)
+        here = device is not None and torch.device(device).type == DEVICE.type
+        if here:
+            args, kwargs = args[:1], {**kwargs, **dict(zip(("dtype", "persistent"), args[2:])), "device": "cpu"}
+        made = original(cls, *args, **kwargs)
+        made._is_for_the_device = here
+        return made
 
     cls.__new__ = __new__
 
 
+def _materializing(original):
+    @functools.wraps(original)
+    def materialize(self, shape, device=None, dtype=None):
+        if not getattr(self, "_is_for_the_device", False) or device is not None and torch.device(device).type != DEVICE.type:
+            return original(self, shape, device, dtype)
+        made = torch.empty(shape, device=DEVICE, dtype=dtype or self.data.dtype)
+        if isinstance(self, torch.nn.Parameter):
+            made = torch.nn.Parameter(made, self.requires_grad)
+        torch.utils.swap_tensors(self, made)
+
+    return materialize
+
+
+def _subclassed(original):
+    """``torch.Tensor._make_subclass``, which detaches the data and makes it one of a class."""
+
+    @functools.wraps(original)
+    def _make_subclass(cls, data, require_grad=False, **options):
+        if not isinstance(data, VirtualTensor) or issubclass(VirtualTensor, cls):
+            return original(cls, data, require_grad, **options)
+        made = data.detach()
+        made.__class__ = both(cls, type(data))
+        return made.requires_grad_(require_grad)
+
+    return staticmethod(_make_subclass)
+
+
+def _of_a_class(original):
+    """``nn.Parameter(data)`` of a class of the program's."""
+
+    @functools.wraps(original)
+    def __new__(cls, data=None, requires_grad=True):
+        made = original(cls, data, requires_grad)
+        if isinstance(made, VirtualTensor) and cls is not torch.nn.Parameter:
+            made.__class__ = both(cls, type(made))
+        return made
+
+    return __new__
+
+
 def install() -> None:
-    """Change how ``torch.nn.Module`` moves."""
+    """Change how ``torch.nn.Module`` moves, and how tensors of a program's own classes are made."""
     torch.nn.Module._apply = _apply_keeping(torch.nn.Module._apply)
     nn_module.is_traceable_wrapper_subclass = _swaps(nn_module.is_traceable_wrapper_subclass)
     torch.utils.swap_tensors = _swapping(torch.utils.swap_tensors)
     torch.jit.load = _loading(torch.jit.load)
-    _refusing(UninitializedParameter)
-    _refusing(UninitializedBuffer)
+    _making(UninitializedParameter)
+    _making(UninitializedBuffer)
+    UninitializedTensorMixin.materialize = _materializing(UninitializedTensorMixin.materialize)
+    torch.Tensor._make_subclass = _subclassed(torch.Tensor._make_subclass)
+    torch.nn.Parameter.__new__ = _of_a_class(torch.nn.Parameter.__new__)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 import weakref
 from collections import OrderedDict
 
@@ -17,6 +18,9 @@ NAME = "vgpu"
 DEVICE = torch.device("privateuseone", 0)  # shown as vgpu:0 once the backend is registered
 
 _get_data, _set_data = torch._C.TensorBase.data.__get__, torch._C.TensorBase.data.__set__
+
+# Layout that is not dense → the class of its tensors, called with the inner one.
+KINDS: dict[torch.layout, type] = {}
 
 # Storage address → its allocation on the card, for as long as a tensor uses it.
 _allocations: weakref.WeakValueDictionary = weakref.WeakValueDictionary()
@@ -56,6 +60,9 @@ class VirtualTensor(torch.Tensor):
     def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
         from .dispatch import dispatch  # here, as the two need each other: what it returns are tensors of this class
 
+        for kind in types:
+            if kind is not VirtualTensor and not issubclass(kind, VirtualTensor):
+                return NotImplemented  # somebody's wrapper, with tensors of the device in it
         return dispatch(func, args, kwargs or {})
 
     def __repr__(self, *, tensor_contents=None):
@@ -124,6 +131,13 @@ class VirtualTensor(torch.Tensor):
 
         return VirtualStorage.of(self)
 
+    def as_subclass(self, cls: type) -> torch.Tensor:
+        """The tensor as one of ``cls``, a subclass of ``torch.Tensor``: of a class that is both it and this one."""
+        with torch._C.DisableTorchFunctionSubclass():
+            out = torch.ops.aten.alias(self)
+        out.__class__ = both(cls, type(self))
+        return out
+
     def record_stream(self, stream) -> None:
         """The memory goes to no other tensor before ``stream`` has done what it holds when this tensor goes."""
         if state.link is not None:
@@ -153,13 +167,6 @@ class VirtualTensor(torch.Tensor):
     def __dlpack_device__(self):
         return self.__dlpack__()
 
-    def as_subclass(self, cls):
-        """The tensor itself, seen anew, for ``torch.Tensor``. Raises NotImplementedError for another class."""
-        if issubclass(VirtualTensor, cls):
-            return torch.ops.aten.alias(self)
-        raise NotImplementedError(f"a tensor on {DEVICE} cannot be of the class {cls.__name__} too: use it on the CPU, and "
-                                  "move x.as_subclass(torch.Tensor)")
-
     # -- copies of the object -------------------------------------------------------------------
 
     def __reduce_ex__(self, protocol):
@@ -179,7 +186,7 @@ class VirtualTensor(torch.Tensor):
 
     def _attributes(self) -> dict:
         """What the program has hung on the tensor."""
-        return {name: value for name, value in self.__dict__.items() if name not in _OWN_ATTRIBUTES}
+        return {name: value for name, value in self.__dict__.items() if name not in OWN_ATTRIBUTES}
 
     def __deepcopy__(self, memo):
         if id(self) in memo:
@@ -202,13 +209,37 @@ class VirtualTensor(torch.Tensor):
 
 
 # What is in a wrapper's __dict__ by itself.
-_OWN_ATTRIBUTES = frozenset({"inner", "allocation", "density", "_is_param"})
+OWN_ATTRIBUTES = frozenset({"inner", "allocation", "density", "parts", "buffer", "_is_param"})
+
+
+@functools.cache
+def both(cls: type, kind: type) -> type:
+    """A class of tensors that are ``cls``, a program's subclass of ``torch.Tensor``, and of the device (``kind``)."""
+    kind, cls = getattr(kind, "kind", kind), getattr(cls, "program_class", cls)
+    if issubclass(kind, cls):
+        return kind
+    if "__torch_dispatch__" in vars(cls):
+        raise NotImplementedError(f"{cls.__name__} has a dispatch of its own: let it hold tensors of {DEVICE}")
+
+    def make(_, *args, **kwargs):
+        return cls(*args, **kwargs)
+
+    def torch_function(_, func, types, args=(), kwargs=None):
+        return cls.__torch_function__(func, tuple(getattr(each, "program_class", each) for each in types), args, kwargs)
+
+    disabled = torch._C._disabled_torch_function_impl
+    return type(cls)(cls.__name__, (cls, kind), {
+        "__module__": cls.__module__, "__qualname__": cls.__qualname__, "__doc__": cls.__doc__, "__new__": make,
+        "__torch_function__": disabled if cls.__torch_function__ is disabled else classmethod(torch_function),
+        "__torch_dispatch__": kind.__torch_dispatch__, "kind": kind, "program_class": cls})
 
 
 def wrap(inner: torch.Tensor, memory, density: float | None = None) -> VirtualTensor:
     """A VirtualTensor around ``inner``; a new storage takes its bytes from ``memory``. Raises OutOfMemory, and
-    NotImplementedError for what has no storage (sparse and nested tensors)."""
+    NotImplementedError for what is neither dense nor of :data:`KINDS`."""
     if inner.layout is not torch.strided or inner.is_nested:
+        if inner.layout in KINDS:
+            return KINDS[inner.layout](inner)
         kind = "nested" if inner.is_nested else str(inner.layout).removeprefix("torch.")
         hint = " (nn.TransformerEncoder: enable_nested_tensor=False)" if inner.is_nested else ""
         raise NotImplementedError(f"{kind} tensors are not supported on {DEVICE}: use a dense one{hint}")

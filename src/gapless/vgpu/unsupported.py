@@ -8,13 +8,22 @@ import torch
 from .tensor import DEVICE
 
 UNSUPPORTED: dict[str, str] = {
-    "sparse tensors":
-        "the wrapper around the values has sizes and strides only: use a dense tensor, nn.Embedding(sparse=False)",
-    "nested tensors":
-        "the same; nn.TransformerEncoder makes them in eval mode of a padding mask: enable_nested_tensor=False",
-    "lazy modules on the device":
-        "their parameters are of a type that PyTorch cannot give to a wrapper: make the module on the CPU, run it once, "
-        "then move it",
+    "sparse tensors of another layout than COO":
+        "PyTorch makes no wrapper for CSR, CSC, BSR and BSC: stay with torch.sparse_coo_tensor, or .to_dense()",
+    "operators of sparse tensors that have no rule":
+        "CUDA's kernels and waits are written down for those that programs use: .to_dense(), or compute it on the .cpu()",
+    "sparse tensors in vgpu.shape_only()":
+        "how many elements there are is a matter of values: small sizes with values, or a dense tensor",
+    "sparse tensors on a device in another process":
+        "only dense ones go over the wire: nn.Embedding(sparse=False), .to_dense()",
+    "nested tensors of the strided layout":
+        "they are there for nn.TransformerEncoder in eval mode only: layout=torch.jagged",
+    "nested tensors in vgpu.shape_only()":
+        "their sizes are a matter of values: nn.TransformerEncoder(…, enable_nested_tensor=False)",
+    "tensor classes with a __torch_dispatch__, made by as_subclass":
+        "two dispatches in one tensor: let the class hold tensors of the device (torch.Tensor._make_wrapper_subclass)",
+    "a conjugate as a view":
+        "no error: .conj() gives a tensor of its own, which later writes to either do not reach: take it after them",
     "DLPack":
         "there is no memory that another library could read: .cpu() first",
     "NumPy without a copy":
@@ -27,9 +36,6 @@ UNSUPPORTED: dict[str, str] = {
         "the clocks would start anew: change the card before or after it",
     "the device in a forked process":
         "an error on CUDA too: the 'spawn' start method (DataLoader: multiprocessing_context='spawn'), or CPU tensors there",
-    "tensors of a program's own class":
-        "the device's tensors have a class of their own (torchvision's tv_tensors too): use them on the CPU, and move "
-        "x.as_subclass(torch.Tensor)",
     "memory shared between processes":
         "there is none to share: a tensor or storage that is sent goes as its values, and changes there are not seen here",
     "saving TorchScript modules of the device":
@@ -52,13 +58,15 @@ UNSUPPORTED: dict[str, str] = {
 }
 
 # Keys of tensors that are not dense → what they are.
-_NOT_DENSE = {"SparsePrivateUse1": "sparse", "SparseCsrPrivateUse1": "sparse", "NestedTensorPrivateUse1": "nested",
+_NOT_DENSE = {"SparseCsrPrivateUse1": "sparse", "NestedTensorPrivateUse1": "strided nested",
               "QuantizedPrivateUse1": "quantized"}
+_INSTEAD = {"strided nested": "layout=torch.jagged"}
 
 
 def _refusing(kind: str):
     def refuse(operator, *args, **kwargs):
-        raise NotImplementedError(f"{kind} tensors are not supported on {DEVICE}: use a dense one ({operator})")
+        raise NotImplementedError(f"{kind} tensors are not supported on {DEVICE}: use "
+                                  f"{_INSTEAD.get(kind, 'a dense one')} ({operator})")
 
     return refuse
 

@@ -284,6 +284,20 @@ FREE: tuple[Idiom, ...] = (
          "the generator's state is "
          "the host's", "ATen, cuda/CUDAGeneratorImpl.cpp"),
     ),
+    *group(
+        "sparse tensors",
+        ("sparse product", 0, lambda t: t.adjacency @ t.matrix, "cuSPARSE does not wait, and it is coalesced",
+         "ATen, sparse/cuda/SparseCUDATensorMath.cu, s_addmm_out_sparse_dense_cuda"),
+        ("sum of sparse tensors", 0, lambda t: t.sparse + t.sparse, "one after the other, so that nobody counts",
+         "ATen, sparse/cuda/SparseCUDATensorMath.cu, add_out_sparse_cuda"),
+        ("coalesce again", 0, lambda t: t.adjacency.coalesce(), "it is", "ATen, sparse/SparseTensor.cpp, coalesce"),
+        ("to_dense", 0, lambda t: t.adjacency.to_dense(), "zeros, and a sum",
+         "ATen, sparse/cuda/SparseCUDATensorMath.cu, add_out_dense_sparse_cuda"),
+        ("sparse tensor with a size", 0, lambda t: torch.sparse_coo_tensor(t.sparse._indices(), t.sparse._values(), (3, 3)),
+         "nothing is checked", "ATen, sparse/SparseTensor.cpp, _sparse_coo_tensor_unsafe"),
+        ("SGD with a sparse gradient", 0, lambda t: (t.embedding(t.index).sum().backward(),
+         torch.optim.SGD(t.embedding.parameters(), lr=0.1).step()), "rows are added", "torch/optim/sgd.py"),
+    ),
 )
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-from .bag import Idiom, assign, group
+from .bag import Bag, Idiom, assign, group
 
 ITEM = "ATen, cuda/CUDAScalar.cu, _local_scalar_dense_cuda"
 COPY = "ATen, cuda/Copy.cu, copy_kernel_cuda"
@@ -24,6 +24,14 @@ LINALG = "ATen, BatchLinearAlgebra.cpp, _linalg_check_errors; documentation of t
 NUMBER = "the host needs the number"
 SIZE = "the size of the result depends on values"
 SMALL_COPY = "the value is made on the host and copied over"
+
+
+def padded_encoder(t: Bag) -> torch.Tensor:
+    """A batch of two sequences, one of them shorter, through the encoder's fast path."""
+    encoder = torch.nn.TransformerEncoder(t.encoder.layers[0], 1).eval()
+    with torch.no_grad():
+        return encoder(t.sequence, src_key_padding_mask=t.padding)
+
 
 WAITING: tuple[Idiom, ...] = (
     *group(
@@ -296,6 +304,28 @@ WAITING: tuple[Idiom, ...] = (
         ("linalg.matrix_rank", 1, lambda t: torch.linalg.matrix_rank(t.matrix), "of an svd", LINALG, True),
         ("linalg.matrix_exp", 6, lambda t: torch.linalg.matrix_exp(t.matrix), "a nonzero for each degree",
          "ATen, LinearAlgebra.cpp, mexp_impl", True),
+    ),
+    *group(
+        "sparse and nested tensors",
+        ("coalesce", 5, lambda t: t.sparse.coalesce(), "strides are copied over; then two copies, a sort and a count of "
+         "Thrust", "ATen, sparse/cuda/SparseCUDATensor.cu, _coalesce_sparse_cuda; "
+         "SparseTensorUtils.cpp, flatten_indices", True),
+        ("to_sparse", 1, lambda t: t.x.to_sparse(), "a nonzero", "ATen, TensorConversions.cpp, dense_to_sparse"),
+        ("to_dense of an uncoalesced tensor", 1, lambda t: t.sparse.to_dense(), "strides are copied over",
+         "ATen, SparseTensorUtils.cpp, flatten_indices"),
+        ("sparse tensor without a size", 2, lambda t: torch.sparse_coo_tensor(t.sparse._indices(), t.sparse._values()),
+         "the least and the largest index", "ATen, sparse/SparseTensor.cpp, sparse_coo_tensor"),
+        ("backward of a sparse product", 5, lambda t: (t.adjacency @ t.matrix.requires_grad_()).sum().backward(),
+         "the transposed matrix is coalesced", "ATen, sparse/cuda/SparseCUDATensorMath.cu, s_addmm_out_sparse_dense_cuda",
+         True),
+        ("clip_grad_norm_ of a sparse gradient", 4, lambda t: (t.embedding(t.index.repeat(2)).sum().backward(),
+         torch.nn.utils.clip_grad_norm_(t.embedding.parameters(), 1.0)), "its norm is that of the coalesced one",
+         "ATen, sparse/SparseTensorMath.cpp, norm_sparse", True),
+        ("padded TransformerEncoder in eval mode", 4, padded_encoder, "is the mask aligned; the lengths; and where "
+         "sequences begin, for queries and for keys", "ATen, nested/NestedTensorMath.cpp, "
+         "NestedTensor_nested_tensor_from_mask; nested/cuda/NestedTensorTransformerUtils.cpp", True),
+        ("torch.cond", 1, lambda t: torch.cond(t.flag, torch.sin, torch.cos, (t.x,)), "which branch",
+         "torch/_higher_order_ops/cond.py, cond_op_dense"),
     ),
 )
 
