@@ -62,6 +62,9 @@ class HostOperators(TorchDispatchMode):
         kwargs = kwargs or {}
         if VirtualTensor in types:
             return dispatch(func, args, kwargs)
+        if func is torch.ops.aten.mul.Scalar and args[0]._is_zerotensor():
+            # In any dispatch mode PyTorch reads the memory that such a tensor has not, and the process ends.
+            args = (torch.zeros(args[0].shape, dtype=args[0].dtype), *args[1:])
         out = func(*args, **kwargs)
         if not state.timeline.in_operator and _is_on_cpu(kwargs.get("device"), out):
             operator, host = _known(func), state.card.host

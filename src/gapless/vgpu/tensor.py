@@ -26,14 +26,14 @@ class VirtualTensor(torch.Tensor):
     """A tensor on ``vgpu:0``.
 
     ``inner``: the values, a CPU or a meta tensor of the same shape, strides and dtype. ``density``: for a
-    mask whose values are unknown, the assumed share of ones, else None.
+    mask whose values are unknown, the assumed share of ones, else None. ``keys``: for ``_make_wrapper_subclass``.
     """
 
     inner: torch.Tensor
     density: float | None
 
     @staticmethod
-    def __new__(cls, inner: torch.Tensor, allocation, density: float | None = None):
+    def __new__(cls, inner: torch.Tensor, allocation, density: float | None = None, **keys):
         self = torch.Tensor._make_wrapper_subclass(
             cls,
             inner.shape,
@@ -42,6 +42,7 @@ class VirtualTensor(torch.Tensor):
             dtype=inner.dtype,
             layout=inner.layout,
             device=DEVICE,
+            **keys,
         )
         self.inner = inner
         self.allocation = allocation
@@ -224,3 +225,9 @@ def wrap(inner: torch.Tensor, memory, density: float | None = None) -> VirtualTe
         if memory.freed:
             race_detector.reused(allocation)
     return VirtualTensor(inner, allocation, density)
+
+
+def as_zero(tensor: VirtualTensor) -> VirtualTensor:
+    """``tensor``, all zeros, as one with which PyTorch does not compute: zero times infinity is zero."""
+    return VirtualTensor(tensor.inner, tensor.allocation,
+                         _extra_dispatch_keys=torch._C.DispatchKeySet(torch._C.DispatchKey.ZeroTensor))
