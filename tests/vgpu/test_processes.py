@@ -64,6 +64,31 @@ def test_so_is_the_device(use, device):
     assert in_child(lambda: (torch.manual_seed(0), torch.ones(3).tolist())[1]) == [1, 1, 1]
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
+def test_who_only_prepares_may_fork_who_use_it(tmp_path):
+    assert program("""
+        import os
+        import torch
+        from gapless import vgpu
+        from gapless.vgpu.forks import only_prepares
+
+        device = vgpu.enable()
+        only_prepares()
+        for _ in range(2):
+            if os.fork() == 0:
+                print(torch.ones(2, device=device).tolist(), flush=True)
+                if os.fork() == 0:
+                    try:
+                        torch.ones(2, device=device)
+                    except RuntimeError as error:
+                        print("refused", flush=True)
+                else:
+                    os.wait()
+                os._exit(0)
+            os.wait()
+    """, tmp_path) == 2 * "[1.0, 1.0]\nrefused\n"
+
+
 class Held(torch.utils.data.Dataset):
     def __init__(self, data):
         self.data = data

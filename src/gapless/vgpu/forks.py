@@ -10,9 +10,18 @@ import os
 
 from .state import state
 
+_only_prepares = False
+
+
+def only_prepares() -> None:
+    """This process has enabled the device, uses it for nothing, and forks those that do: they may."""
+    global _only_prepares
+    _only_prepares = True
+
 
 def _after_fork() -> None:
-    state.forked = True
+    global _only_prepares
+    state.forked, _only_prepares = not _only_prepares, False
     state.timeline.forget_due()
 
 
