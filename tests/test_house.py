@@ -103,13 +103,13 @@ ELSEWHERE = {
     "vgpu/backward_streams": "vgpu/test_race_detector",
     "vgpu/ctc": "vgpu/test_networks",
     "vgpu/eager": "vgpu/test_networks",
+    "vgpu/forks": "vgpu/test_processes",
     "vgpu/hardware/engine": "vgpu/test_engine",
+    "vgpu/identity": "vgpu/test_objects",
     "vgpu/inputs": "measure/test_profiler",
     "vgpu/kineto": "measure/test_profile",
     "vgpu/modules": "vgpu/test_objects",
-    "vgpu/old_format": "vgpu/test_objects",
     "vgpu/operators": "vgpu/test_dispatch",
-    "vgpu/saving": "vgpu/test_objects",
     "vgpu/state": "vgpu/test_dispatch",
     "vgpu/streams": "vgpu/test_accelerator",
     "vgpu/tensor": "vgpu/test_objects",
@@ -125,7 +125,7 @@ ACROSS = {
     "grading/attempts/test_clock", "grading/attempts/test_honest", "grading/attempts/test_process", "grading/attempts/test_values",
     "learner/test_notebook_in_kernel",
     "lessons/test_exercises",
-    "vgpu/test_autograd", "vgpu/test_engine", "vgpu/test_networks", "vgpu/test_objects", "vgpu/test_optimizers", "vgpu/test_training",
+    "vgpu/test_autograd", "vgpu/test_engine", "vgpu/test_networks", "vgpu/test_no_crash", "vgpu/test_objects", "vgpu/test_optimizers", "vgpu/test_training",
 }
 
 

@@ -32,27 +32,22 @@ def padded_encoder(device):
         encoder(torch.ones(2, 5, 8, device=device), src_key_padding_mask=torch.tensor([[False] * 5, [True] * 5], device=device))
 
 
-def load_with_a_function(device):
-    file = io.BytesIO()
-    torch.save(torch.ones(2, device=device), file)
-    file.seek(0)
-    torch.load(file, map_location=lambda storage, location: storage)
-
-
-def load_without_values(device):
-    file = io.BytesIO()
-    torch.save(torch.ones(2), file)
-    file.seek(0)
-    with vgpu.shape_only():
-        torch.load(file, map_location=device)
-
-
 def other_card_while_recording(device):
     vgpu.timeline().recording = vgpu.Recording()
     try:
         vgpu.enable("a100")
     finally:
         vgpu.timeline().recording = None
+
+
+class Own(torch.Tensor):
+    pass
+
+
+def use_freed(device):
+    x = ones(device)
+    x.untyped_storage().resize_(0)
+    x + 1
 
 
 def rnn_twice(device):
@@ -82,22 +77,25 @@ WAYS = {
                         (lambda d: torch.ones(2).vgpu(1), "there is one virtual GPU")],
     "another card while a profile records": [(other_card_while_recording, "before or after")],
     "events of another process": [(lambda d: torch.Event(interprocess=True).ipc_handle(), "cannot go to another process")],
-    "a function as map_location for tensors saved on the device": [(load_with_a_function, "Callable map_location not supported")],
-    "the old file format for tensors of the device": [
-        (lambda d: torch.save({"x": ones(d)}, io.BytesIO(), _use_new_zipfile_serialization=False), "leave that out")],
-    "torch.load to the device without values": [(load_without_values, "load outside it")],
     "fullgraph=True of torch.compile": [
         (lambda d: torch.compile(nn.Linear(2, 2).to(d), backend="eager", fullgraph=True)(ones(d)), "VirtualTensor")],
     "the backward pass of cuDNN's RNN in eval mode": [
         (lambda d: nn.GRU(2, 3).to(d).eval()(ones(d))[0].sum().backward(), "in training mode")],
     "second derivatives of cuDNN's RNN": [(rnn_twice, "cudnn.flags(enabled=False)")],
     "a CPU generator for values of the device": [(lambda d: torch.rand(2, device=d, generator=torch.Generator()), "torch.Generator(device=")],
+    "memory shared between processes": [(lambda d: ones(d).untyped_storage()._share_fd_cpu_(), "send a tensor"),
+                                        (lambda d: ones(d).untyped_storage()._share_cuda_(), "send a tensor")],
+    "tensors of a program's own class": [(lambda d: ones("cpu").as_subclass(Own).to(d), "move x.as_subclass(torch.Tensor)"),
+                                         (lambda d: ones(d).as_subclass(Own), "move x.as_subclass(torch.Tensor)")],
+    "saving TorchScript modules of the device": [
+        (lambda d: torch.jit.save(torch.jit.script(nn.Linear(2, 2).to(d)), io.BytesIO()), "give it .cpu()")],
+    "memory that untyped_storage().resize_() has taken away": [(use_freed, "give it its bytes back first")],
     "pinning what is on the device": [(lambda d: torch.ones(2, device=d, pin_memory=True), "only dense CPU tensors")],
 }
 if hasattr(os, "fork"):
-    WAYS["tensors of a parent process"] = [(forked_use, "send its .cpu()")]
+    WAYS["the device in a forked process"] = [(forked_use, "use the 'spawn' start method")]
 
-ELSEWHERE = {"a second PrivateUse1 backend"} | ({"tensors of a parent process"} - set(WAYS))  # tried in processes of their own
+ELSEWHERE = {"a second PrivateUse1 backend"} | ({"the device in a forked process"} - set(WAYS))  # tried in processes of their own
 
 
 def test_every_entry_is_tried():

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import copy
 import weakref
 from collections import OrderedDict
 
 import torch
 from torch import _tensor_str
 
-from . import old_format, race_detector
+from . import race_detector
 from .eager import eager
 from .state import state
 
 NAME = "vgpu"
 DEVICE = torch.device("privateuseone", 0)  # shown as vgpu:0 once the backend is registered
+
+_get_data, _set_data = torch._C.TensorBase.data.__get__, torch._C.TensorBase.data.__set__
 
 # Storage address → its allocation on the card, for as long as a tensor uses it.
 _allocations: weakref.WeakValueDictionary = weakref.WeakValueDictionary()
@@ -88,11 +91,15 @@ class VirtualTensor(torch.Tensor):
     @property
     def data(self) -> torch.Tensor:
         """The tensor outside autograd; assigning gives this tensor the other's values, shape and dtype."""
-        return torch.Tensor.data.__get__(self)
+        return _get_data(self)
 
     @data.setter
     def data(self, other: torch.Tensor) -> None:
-        torch.Tensor.data.__set__(self, other)
+        if not isinstance(other, VirtualTensor) and isinstance(other, torch.Tensor):
+            from .identity import assign  # here, as the two need each other
+
+            return assign(self, other)
+        _set_data(self, other)
         self.inner, self.allocation, self.density = other.inner, other.allocation, other.density
 
     def follow(self, memory) -> None:
@@ -105,10 +112,17 @@ class VirtualTensor(torch.Tensor):
             self.data = wrap(self.inner, memory, self.density)
 
     def data_ptr(self) -> int:
-        """A number that tells tensors apart; no address on any device."""
-        if self.inner.is_meta:
-            return self.allocation.address + self.storage_offset() * self.element_size() if self.numel() else 0
-        return self.inner.data_ptr()
+        """Where the card would have it: a number that tells blocks of memory apart, and no address on any device."""
+        if state.link is not None:
+            return self.inner.data_ptr()
+        address = self.allocation.address
+        return address + self.storage_offset() * self.element_size() if address and self.numel() else 0
+
+    def untyped_storage(self) -> torch.UntypedStorage:
+        """The memory that the tensor lies in (:mod:`gapless.vgpu.storage`)."""
+        from .storage import VirtualStorage  # here, as the two need each other
+
+        return VirtualStorage.of(self)
 
     def record_stream(self, stream) -> None:
         """The memory goes to no other tensor before ``stream`` has done what it holds when this tensor goes."""
@@ -139,29 +153,56 @@ class VirtualTensor(torch.Tensor):
     def __dlpack_device__(self):
         return self.__dlpack__()
 
+    def as_subclass(self, cls):
+        """The tensor itself, seen anew, for ``torch.Tensor``. Raises NotImplementedError for another class."""
+        if issubclass(VirtualTensor, cls):
+            return torch.ops.aten.alias(self)
+        raise NotImplementedError(f"a tensor on {DEVICE} cannot be of the class {cls.__name__} too: use it on the CPU, and "
+                                  "move x.as_subclass(torch.Tensor)")
+
     # -- copies of the object -------------------------------------------------------------------
 
     def __reduce_ex__(self, protocol):
-        old_format.check(DEVICE)
-        # Saved as its CPU copy and the name of the device, as PyTorch saves tensors of devices without a storage.
+        """As PyTorch saves tensors of CUDA: a storage, which others may share, and a shape upon it."""
+        hooks = OrderedDict()
         if isinstance(self, torch.nn.Parameter):
-            return torch._utils._rebuild_parameter, (self.detach(), self.requires_grad, OrderedDict())
-        return (torch._utils._rebuild_device_tensor_from_cpu_tensor,
-                (self.detach().cpu(), self.dtype, str(self.device), self.requires_grad))
+            parts = self.detach(), self.requires_grad, hooks
+            attributes = self._attributes()
+            if attributes:
+                return torch._utils._rebuild_parameter_with_state, (*parts, attributes)
+            return torch._utils._rebuild_parameter, parts
+        memory, shape = self.untyped_storage(), (self.storage_offset(), tuple(self.shape), self.stride())
+        if self.dtype in torch.storage._new_dtypes():
+            return torch._utils._rebuild_tensor_v3, (memory, *shape, self.requires_grad, hooks, self.dtype)
+        typed = torch.TypedStorage(wrap_storage=memory, dtype=self.dtype, _internal=True)
+        return torch._utils._rebuild_tensor_v2, (typed, *shape, self.requires_grad, hooks)
+
+    def _attributes(self) -> dict:
+        """What the program has hung on the tensor."""
+        return {name: value for name, value in self.__dict__.items() if name not in _OWN_ATTRIBUTES}
 
     def __deepcopy__(self, memo):
+        if id(self) in memo:
+            return memo[id(self)]
         if not self.is_leaf:
             raise RuntimeError("only leaf tensors can be deep-copied: call .detach() first")
         with torch.no_grad():
-            copied = self.detach().clone()
-        if isinstance(self, torch.nn.Parameter):
-            copied = torch.nn.Parameter(copied, requires_grad=self.requires_grad)
-        else:
-            copied.requires_grad_(self.requires_grad)
+            if isinstance(self, torch.nn.Parameter):
+                copied = torch.nn.Parameter(self.detach().clone(), requires_grad=self.requires_grad)
+            else:
+                memory = self.untyped_storage().__deepcopy__(memo)
+                copied = torch.empty(0, dtype=self.dtype, device=DEVICE)
+                copied = copied.set_(memory, self.storage_offset(), self.shape, self.stride())
+                copied.requires_grad_(self.requires_grad)
+        memo[id(self)] = copied
         if self.grad is not None:
             copied.grad = self.grad.__deepcopy__(memo)
-        memo[id(self)] = copied
+        copied.__dict__.update(copy.deepcopy(self._attributes(), memo))
         return copied
+
+
+# What is in a wrapper's __dict__ by itself.
+_OWN_ATTRIBUTES = frozenset({"inner", "allocation", "density", "_is_param"})
 
 
 def wrap(inner: torch.Tensor, memory, density: float | None = None) -> VirtualTensor:
@@ -174,7 +215,9 @@ def wrap(inner: torch.Tensor, memory, density: float | None = None) -> VirtualTe
     storage = inner.untyped_storage()
     address, nbytes = storage._cdata, storage.nbytes()
     allocation = _allocations.get(address)
-    if allocation is None or allocation.nbytes < nbytes:
+    if allocation is not None and allocation.nbytes < nbytes:
+        allocation.resize(nbytes)  # an operator has made the memory larger under all its tensors (resize_)
+    elif allocation is None:
         allocation = memory.allocate(nbytes)
         _allocations[address] = allocation
         stream = state.timeline.current

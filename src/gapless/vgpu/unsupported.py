@@ -25,16 +25,19 @@ UNSUPPORTED: dict[str, str] = {
         "PyTorch allows one a process: start a new process",
     "another card while a profile records":
         "the clocks would start anew: change the card before or after it",
-    "tensors of a parent process":
-        "after a fork they are refused, as on CUDA: make them in the process, or send .cpu()",
+    "the device in a forked process":
+        "an error on CUDA too: the 'spawn' start method (DataLoader: multiprocessing_context='spawn'), or CPU tensors there",
+    "tensors of a program's own class":
+        "the device's tensors have a class of their own (torchvision's tv_tensors too): use them on the CPU, and move "
+        "x.as_subclass(torch.Tensor)",
+    "memory shared between processes":
+        "there is none to share: a tensor or storage that is sent goes as its values, and changes there are not seen here",
+    "saving TorchScript modules of the device":
+        "C++ would read memory that is not there: .cpu() first. torch.jit.load(map_location=\"vgpu\") works",
+    "memory that untyped_storage().resize_() has taken away":
+        "an illegal access on CUDA: give the storage its bytes back before the next use",
     "events of another process":
         "the clocks are a process's own",
-    "a function as map_location for tensors saved on the device":
-        "PyTorch refuses one for devices that are saved as CPU tensors: give a device or a dict",
-    "the old file format for tensors of the device":
-        "values come after what is made of them: leave _use_new_zipfile_serialization=False out, or save .cpu()",
-    "torch.load to the device without values":
-        "a file has values: load outside vgpu.shape_only()",
     "fullgraph=True of torch.compile":
         "Dynamo takes no tensor class with a dispatch of its own as an input. Without it torch.compile runs the program as "
         "it is written, with the same values and times as uncompiled: no backend's fusion is modelled",
@@ -61,11 +64,11 @@ def _refusing(kind: str):
 
 
 def _to_dlpack(original):
-    def to_dlpack(tensor):
+    def to_dlpack(tensor, *args, **kwargs):
         """A DLPack capsule of ``tensor``."""
         if tensor.device.type == DEVICE.type:
             tensor.__dlpack__()  # raises
-        return original(tensor)
+        return original(tensor, *args, **kwargs)
 
     return to_dlpack
 
@@ -75,5 +78,8 @@ def install() -> list[torch.library.Library]:
     everything = torch.library.Library("_", "IMPL")
     for key, kind in _NOT_DENSE.items():
         everything.fallback(_refusing(kind), key)
+    for name in ("_to_dlpack", "_to_dlpack_versioned"):  # which the methods call
+        if hasattr(torch._C, name):
+            setattr(torch._C, name, _to_dlpack(getattr(torch._C, name)))
     torch.to_dlpack = torch.utils.dlpack.to_dlpack = _to_dlpack(torch.utils.dlpack.to_dlpack)
     return [everything]
