@@ -13,9 +13,7 @@ _WITH_BOOL = _INTEGERS | {torch.bool}
 _HALVES = frozenset({torch.float16, torch.bfloat16})
 
 _NAMES = {torch.uint8: "Byte", torch.int8: "Char", torch.int16: "Short", torch.int32: "Int", torch.int64: "Long",
-          torch.bool: "Bool", torch.float16: "Half", torch.bfloat16: "BFloat16", torch.float32: "Float",
-          torch.float64: "Double"}
-_ALL = frozenset(_NAMES)
+          torch.bool: "Bool", torch.float16: "Half", torch.bfloat16: "BFloat16"}
 
 # Operator → (dtypes, the name that CUDA's kernel has in its message).
 _KERNELS: dict[str, tuple[frozenset, str]] = {
@@ -38,8 +36,6 @@ _KERNELS: dict[str, tuple[frozenset, str]] = {
     "histc": (_HALVES | {torch.bool}, "histc"),
 }
 _CONVOLUTIONS = frozenset({"convolution", "convolution_overrideable"})
-_NOT_AT_ALL = frozenset({"histogram", "_histogramdd_bin_edges", "_histogramdd_from_bin_cts",
-                         "_histogramdd_from_bin_tensors"})
 
 
 def rule(name: str) -> tuple[frozenset, str] | None:
@@ -47,8 +43,6 @@ def rule(name: str) -> tuple[frozenset, str] | None:
     None where it has all that the CPU has."""
     if name in _CONVOLUTIONS:  # by cuDNN, which may know a dtype and have no kernel for it
         return _WITH_BOOL, "getCudnnDataTypeFromScalarType() not supported for {}"
-    if name in _NOT_AT_ALL:
-        return _ALL, f"Could not run 'aten::{name}' with arguments from the 'CUDA' backend: it is for the CPU"
     dtypes, kernel = _KERNELS.get(name.removesuffix("_"), (None, None))
     return dtypes and (dtypes, f'"{kernel}" not implemented for \'{{}}\'')
 
