@@ -141,20 +141,6 @@ def overwrites(device):
     return there.sum().item()
 
 
-def other_dtypes_and_tangents(device):
-    x = torch.arange(6.0, device=device)
-    half = F.avg_pool3d(torch.arange(64.0, device=device).half().reshape(1, 1, 4, 4, 4), 2)
-    rows = torch.masked_select(x, x > 2, out=torch.zeros(0, device=device))
-    infinite = torch.where(x > 4, float("inf"), x)
-    try:
-        refused = (x.long() @ x.long()).tolist()
-    except NotImplementedError as error:
-        refused = str(error)
-    return [half.tolist(), str(half.dtype), torch.fft.rfft(x[:4].half()).cpu().to(torch.complex64).real.tolist(), rows.tolist(),
-            refused, torch.func.jvp(torch.nanmean, (infinite,), (torch.ones_like(x),))[1].tolist(),
-            torch.func.linearize(lambda t: t.square().sum(), x)[1](x).tolist()]
-
-
 def on_the_host(device):
     """Operands that lie there, and formulas that ask it."""
     x = torch.arange(24.0).reshape(2, 3, 4).sin().to(device).requires_grad_()
@@ -200,9 +186,23 @@ def storages(device):
     return [*found, x.tolist(), part.tolist(), made.clone().tolist(), torch.UntypedStorage(3).copy_(made).tolist()]
 
 
-PROGRAMS = {each.__name__: each for each in (trains, attends, recurs, views_and_masks, parameters_change, reads_early, storages, streams,
-                                             random_numbers, errors, lower_precision, checkpoints, overwrites,
-                                             on_the_host, other_dtypes_and_tangents)}
+def other_dtypes_and_tangents(device):
+    x = torch.arange(6.0, device=device)
+    half = F.avg_pool3d(torch.arange(64.0, device=device).half().reshape(1, 1, 4, 4, 4), 2)
+    rows = torch.masked_select(x, x > 2, out=torch.zeros(0, device=device))
+    infinite = torch.where(x > 4, float("inf"), x)
+    try:
+        refused = (x.long() @ x.long()).tolist()
+    except NotImplementedError as error:
+        refused = str(error)
+    return [half.tolist(), str(half.dtype), torch.fft.rfft(x[:4].half()).cpu().to(torch.complex64).real.tolist(), rows.tolist(),
+            refused, torch.func.jvp(torch.nanmean, (infinite,), (torch.ones_like(x),))[1].tolist(),
+            torch.func.linearize(lambda t: t.square().sum(), x)[1](x).tolist()]
+
+
+PROGRAMS = {each.__name__: each for each in (
+    trains, attends, recurs, views_and_masks, parameters_change, reads_early, storages, streams, random_numbers, errors,
+    lower_precision, checkpoints, overwrites, on_the_host, other_dtypes_and_tangents)}
 
 
 def group_of_one(device):
