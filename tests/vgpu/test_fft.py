@@ -49,3 +49,9 @@ def test_other_dtypes_are_as_ever(device):
     x = torch.arange(6.0)
     for given in (x, x.double(), x.int(), x + 1j):
         torch.testing.assert_close(torch.fft.fft(given.to(device)).cpu(), torch.fft.fft(given))
+
+
+@torch.inference_mode()
+def test_in_inference_mode_too(device):
+    x = torch.ones(4, dtype=torch.float16, device=device)
+    assert torch.fft.fft(x).dtype == torch.complex32 and torch.fft.fft(x).real.tolist() == [4.0, 0.0, 0.0, 0.0]

@@ -53,3 +53,12 @@ def test_without_values(x):
         out = torch.zeros(0, device=x.device)
         torch.masked_select(values, values > 0, out=out)
         assert out.dim() == 1 and out.numel()
+
+
+@torch.inference_mode()
+def test_in_inference_mode_too(x):
+    out = torch.zeros((), dtype=torch.int64, device=x.device)
+    assert torch.linalg.matrix_rank(torch.eye(5, device=x.device), out=out) is out and out.item() == 5
+    product = torch.zeros(3, 4, device=x.device)
+    assert torch.matmul(torch.ones(3, 4, 6, device=x.device), torch.ones(6, device=x.device), out=product) is product
+    assert product.tolist() == [[6.0] * 4] * 3

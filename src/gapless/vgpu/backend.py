@@ -40,7 +40,7 @@ from . import (
     tracing,
     unsupported,
 )
-from .dispatch import check_device, dispatch
+from .dispatch import COMPOSITES, check_device, dispatch
 from .eager import eager
 from .hardware.cardfile import find_card
 from .hardware.specs import Card
@@ -252,9 +252,9 @@ def enable(card: str | Card | None = None) -> torch.device:
         attention.install(aten)
         rnn.install(aten)
         ctc.install(aten)
-        formulas.install(aten)
         fft.install(aten)
-        out_arguments.install(aten)
+        out_arguments.install(aten, COMPOSITES)
+        formulas.install(aten)
         sparse.install(aten)
         for name in ("silu_backward", "mish_backward"):  # one kernel on CUDA; PyTorch's autograd would take it apart
             aten.impl(name, torch.library.fallthrough_kernel, "AutogradPrivateUse1")

@@ -11,7 +11,7 @@ from collections.abc import Callable
 import torch
 from torch._refs import fft as reference
 
-from .dispatch import handles, run
+from .dispatch import COMPOSITES, handles, run
 
 _REAL = ("fft", "ifft", "rfft", "ihfft", "rfft2", "rfftn", "ihfft2", "ihfftn")  # that take real numbers as they are
 _ALL = (*_REAL, "irfft", "hfft", "fft2", "ifft2", "irfft2", "hfft2", "fftn", "ifftn", "irfftn", "hfftn")
@@ -69,6 +69,6 @@ def _transform(operator, args, kwargs):
 def install(aten: torch.library.Library) -> None:
     """Register the transforms for the device, with autograd and without."""
     for name in _ALL:
-        transform = _promoted(name, getattr(torch.ops.aten, f"fft_{name}").default)
-        for key in ("AutogradPrivateUse1", "PrivateUse1"):
-            aten.impl(f"fft_{name}", transform, key)
+        func = getattr(torch.ops.aten, f"fft_{name}").default
+        COMPOSITES[func] = _promoted(name, func)
+        aten.impl(func, COMPOSITES[func], "AutogradPrivateUse1")

@@ -60,17 +60,17 @@ def _matmul(func, x, y, *, out):
     return func._op_dk(torch._C.DispatchKey.CompositeImplicitAutograd, x, y, out=out)  # `decompose` would copy
 
 
-def install(aten: torch.library.Library) -> None:
-    """Register those for the device."""
-    _register(aten, torch.ops.aten.matmul.out, _matmul, torch.ops.aten.matmul.out)
+def install(aten: torch.library.Library, composites: dict) -> None:
+    """Register those for the device. ``composites``: where they are looked up without autograd."""
+    _register(aten, composites, torch.ops.aten.matmul.out, _matmul, torch.ops.aten.matmul.out)
     for name in _PASSED_OVER:
         packet = getattr(torch.ops.aten, name, None)
         for func in (getattr(packet, overload) for overload in (packet.overloads() if packet is not None else ())):
             if names(func):
-                _register(aten, func, _into, without(func))
+                _register(aten, composites, func, _into, without(func))
 
 
-def _register(aten: torch.library.Library, func, function: Callable, first) -> None:
+def _register(aten: torch.library.Library, composites: dict, func, function: Callable, first) -> None:
     """``function``, given ``first`` before the rest, stands for ``func`` on the device, with autograd and without."""
-    for key in ("AutogradPrivateUse1", "PrivateUse1"):
-        aten.impl(func, functools.partial(function, first), key)
+    composites[func] = functools.partial(function, first)
+    aten.impl(func, composites[func], "AutogradPrivateUse1")

@@ -13,8 +13,7 @@ _WITH_BOOL = _INTEGERS | {torch.bool}
 _HALVES = frozenset({torch.float16, torch.bfloat16})
 
 _NAMES = {torch.uint8: "Byte", torch.int8: "Char", torch.int16: "Short", torch.int32: "Int", torch.int64: "Long",
-          torch.bool: "Bool", torch.float16: "Half", torch.bfloat16: "BFloat16", torch.float32: "Float",
-          torch.float64: "Double"}
+          torch.bool: "Bool", torch.float16: "Half", torch.bfloat16: "BFloat16"}
 
 # Operator → (dtypes, the name that CUDA's kernel has in its message).
 _KERNELS: dict[str, tuple[frozenset, str]] = {
