@@ -26,7 +26,7 @@ records: $(VENV)/.installed  ## simulate the lessons' headlines anew, predict wh
 cards: $(VENV)/.installed  ## fit the kernel models to the measured times again (some fifteen minutes)
 	gapless fit
 
-conformance: $(VENV)/.installed  ## PyTorch's whole operator database against the virtual GPU (a few minutes)
+conformance: $(VENV)/.installed  ## PyTorch's whole operator database against the virtual GPU, in every mode (some six minutes)
 	python -m tests.conformance
 
 programs: $(VENV)/.installed  ## programs as others write them, on the virtual GPU against the CPU (some ten minutes; needs '.[programs]')

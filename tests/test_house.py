@@ -103,13 +103,13 @@ ELSEWHERE = {
     "vgpu/backward_streams": "vgpu/test_race_detector",
     "vgpu/ctc": "vgpu/test_networks",
     "vgpu/eager": "vgpu/test_networks",
+    "vgpu/forks": "vgpu/test_processes",
     "vgpu/hardware/engine": "vgpu/test_engine",
+    "vgpu/identity": "vgpu/test_objects",
     "vgpu/inputs": "measure/test_profiler",
     "vgpu/kineto": "measure/test_profile",
     "vgpu/modules": "vgpu/test_objects",
-    "vgpu/old_format": "vgpu/test_objects",
     "vgpu/operators": "vgpu/test_dispatch",
-    "vgpu/saving": "vgpu/test_objects",
     "vgpu/state": "vgpu/test_dispatch",
     "vgpu/streams": "vgpu/test_accelerator",
     "vgpu/tensor": "vgpu/test_objects",
@@ -119,14 +119,14 @@ ACROSS = {
     "test_house", "test_project", "test_times",
     "test_any_order", "test_authors", "test_figures", "test_index_notebook", "test_instructors",  # what is not in src
     "test_lesson_notebooks",
-    "conformance/test_entries",  # PyTorch's operator database
+    "conformance/test_dtypes", "conformance/test_entries", "conformance/test_modes",  # PyTorch's operator database
     "evidence/test_trace_tools", "evidence/test_views_tools",  # the field's tools, on our traces
     "grading/test_lesson02", "grading/test_lessons", "grading/test_nbgrader",  # the whole way to a grade
     "grading/attempts/test_clock", "grading/attempts/test_honest", "grading/attempts/test_process", "grading/attempts/test_values",
     "learner/test_notebook_in_kernel",
     "lessons/test_exercises",
     "programs/test_programs",  # models and libraries of others
-    "vgpu/test_autograd", "vgpu/test_engine", "vgpu/test_networks", "vgpu/test_objects", "vgpu/test_optimizers", "vgpu/test_training",
+    "vgpu/test_autograd", "vgpu/test_engine", "vgpu/test_networks", "vgpu/test_no_crash", "vgpu/test_objects", "vgpu/test_optimizers", "vgpu/test_training",
 }
 
 

@@ -1,9 +1,12 @@
-"""``make conformance``: the whole operator database, a process an entry, with a progress bar and a summary file.
+"""``make conformance``: PyTorch's operator database in every mode, with a progress bar and a summary file.
 
-    python -m tests.conformance [--dtype float32 …] [--only PATTERN] [--out summary.json] [--jobs 2]
+    python -m tests.conformance [--mode values vmap …] [--dtype float32 …] [--only PATTERN] [--out summary.json] [--jobs 2]
 
-A process an entry, since one crash must not hide the rest: workers are forked from one that has everything
-imported (spawned where there is no fork). Exit 1 if anything outside the table of exceptions failed.
+``values``: results and gradients, in each of the dtypes, all samples. The further modes are those of ``modes.py``, in
+float32, and the two of ``dtypes.py``, ``pairs`` and ``halves``, the first samples of each entry.
+
+In processes of their own, since one crash must not hide the rest: what crashes or takes too long costs a process, and a new
+one goes on with the next entry. Exit 1 if anything outside the tables of exceptions failed.
 """
 
 from __future__ import annotations
@@ -15,79 +18,115 @@ import multiprocessing
 import os
 import sys
 import time
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import torch
 from tqdm import tqdm
 
+from . import dtypes, modes
 from .entries import DTYPES, EXCEPTIONS, check, entries
 
 SECONDS = 120
+SAMPLES = 3  # of an entry, in the further modes
+
+MODES = ("values", *modes.MODES, "pairs", "halves")
 
 
-def work(pipe, name: str, dtype: str, samples: int | None) -> None:
-    """In the child: check one entry and say how it went."""
+def tasks(mode: str, kinds: list[str]) -> list[tuple[str, str]]:
+    """(mode or dtype, entry)"""
+    if mode == "values":
+        return [(kind, name) for kind in kinds for name in entries(DTYPES[kind])]
+    names = {"pairs": dtypes.pairs, "halves": dtypes.halves}.get(mode)
+    return [(mode, name) for name in (names() if names is not None else modes.tasks(mode))]
+
+
+def run_one(how: str, name: str, samples: int | None) -> tuple[int, int]:
+    """Check one entry; see the functions called."""
+    if how in DTYPES:
+        return check(name, DTYPES[how], samples)
+    few = SAMPLES if samples is None else samples
+    if how == "pairs":
+        return dtypes.check_pairs(name, few)
+    return dtypes.check_halves(name, few) if how == "halves" else modes.check(name, how, few)
+
+
+def work(pipe, given: list[tuple[str, str]], samples: int | None) -> None:
+    """In the child: check one entry after another and say how each went."""
     torch.set_num_threads(1)
     os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
-    try:
-        pipe.send(("ok", check(name, DTYPES[dtype], samples)))
-    except BaseException as error:
-        pipe.send((type(error).__name__, (str(error).strip().splitlines() or [""])[0][:200]))
-
-
-def run(context, name: str, dtype: str, samples: int | None):
-    """In the parent: (outcome, detail) of one entry."""
-    ours, theirs = context.Pipe(duplex=False)
-    child = context.Process(target=work, args=(theirs, name, dtype, samples), daemon=True)
-    child.start()
-    theirs.close()
-    outcome = ("timeout", f"{SECONDS} s")
-    if ours.poll(SECONDS):
+    for how, name in given:
         try:
-            outcome = ours.recv()
-        except EOFError:
-            child.join()
-            outcome = ("crash", f"exit status {child.exitcode}")
-    child.kill()
-    child.join()
-    return outcome
+            pipe.send(("ok", run_one(how, name, samples)))
+        except BaseException as error:
+            pipe.send((type(error).__name__, (str(error).strip().splitlines() or [""])[0][:200]))
+
+
+def run(context, given: list[tuple[str, str]], samples: int | None, done) -> None:
+    """In the parent: ``done(task, (outcome, detail))`` for each task."""
+    while given:
+        ours, theirs = context.Pipe(duplex=False)
+        child = context.Process(target=work, args=(theirs, given, samples), daemon=True)
+        child.start()
+        theirs.close()
+        alive = True
+        while given and alive:
+            outcome, alive = ("timeout", f"{SECONDS} s"), ours.poll(SECONDS)
+            if alive:
+                try:
+                    outcome = ours.recv()
+                except EOFError:
+                    child.join()
+                    outcome, alive = ("crash", f"exit status {child.exitcode}"), False
+            done(given[0], outcome)
+            given = given[1:]
+        child.kill()
+        child.join()
+
+
+def summed_up(found: dict) -> dict:
+    """Counts of a mode's outcomes by entry."""
+    passed = [r[1] for r in found.values() if r[0] == "ok" and r[1][0]]
+    failed = sum(r[0] != "ok" for r in found.values())
+    return {"entries": len(found), "passed": len(passed), "failed": failed,
+            "no sample that fits and that the CPU takes": len(found) - len(passed) - failed,
+            "samples": sum(each[0] for each in passed), "with gradients": sum(1 for each in passed if each[1])}
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.conformance", description=__doc__.split("\n\n")[0])
-    parser.add_argument("--dtype", nargs="*", default=list(DTYPES), choices=list(DTYPES))
+    parser.add_argument("--mode", nargs="*", default=list(MODES), choices=MODES)
+    parser.add_argument("--dtype", nargs="*", default=list(DTYPES), choices=list(DTYPES), help="of the mode values")
     parser.add_argument("--only", default="*", help="entries whose name fits this pattern")
-    parser.add_argument("--samples", type=int, help="at most so many samples of an entry")
+    parser.add_argument("--samples", type=int, help=f"at most so many samples of an entry (else all of values, {SAMPLES} of others)")
     parser.add_argument("--out", default="conformance.json", help="the summary (default: %(default)s)")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     arguments = parser.parse_args()
     context = multiprocessing.get_context("fork" if hasattr(os, "fork") else "spawn")
-    tasks = [(n, d) for d in arguments.dtype for n in entries(DTYPES[d]) if fnmatch.fnmatch(n, arguments.only)]
-    results: dict = {d: {} for d in arguments.dtype}
+    given = [task for mode in arguments.mode for task in tasks(mode, arguments.dtype)
+             if fnmatch.fnmatch(task[1], arguments.only)]
+    results: dict = {how: {} for how, _ in given}
     started = time.monotonic()
-    with ThreadPoolExecutor(arguments.jobs) as pool:
-        running = {pool.submit(run, context, n, d, arguments.samples): (n, d) for n, d in tasks}
-        for done in tqdm(as_completed(running), total=len(tasks), unit="entry"):
-            name, dtype = running[done]
-            results[dtype][name] = done.result()
-    summary = {"torch": torch.__version__, "seconds": round(time.monotonic() - started), "dtypes": {}, "failures": {}}
-    unexpected = 0
-    for dtype, found in results.items():
-        passed = {n: r[1] for n, r in found.items() if r[0] == "ok" and r[1][0]}
-        failed = {n: r for n, r in found.items() if r[0] != "ok"}
-        unexpected += len(set(failed) - set(EXCEPTIONS))
-        summary["dtypes"][dtype] = {
-            "entries": len(found), "passed": len(passed), "failed": len(failed),
-            "no sample that the CPU takes": len(found) - len(passed) - len(failed),
-            "with gradients": sum(1 for r in passed.values() if r[1]),
-        }
-        summary["failures"][dtype] = {n: f"{k}: {d}" for n, (k, d) in sorted(failed.items())}
+    with ThreadPoolExecutor(arguments.jobs) as pool, tqdm(total=len(given), unit="entry") as bar:
+        def done(task, outcome):
+            results[task[0]][task[1]] = outcome
+            bar.update()
+
+        for ended in [pool.submit(run, context, given[place::arguments.jobs], arguments.samples, done)
+                      for place in range(arguments.jobs)]:
+            ended.result()
+    summary = {"torch": torch.__version__, "seconds": round(time.monotonic() - started),
+               "modes": {how: summed_up(found) for how, found in results.items()},
+               "failures": {how: {n: f"{r[0]}: {r[1]}" for n, r in sorted(found.items()) if r[0] != "ok"}
+                            for how, found in results.items()}}
     Path(arguments.out).write_text(json.dumps(summary, indent=1) + "\n", encoding="utf-8")
-    print(json.dumps(summary["dtypes"], indent=1))
-    for dtype, failures in summary["failures"].items():
+    print(json.dumps(summary["modes"], indent=1))
+    unexpected = 0
+    for how, failures in summary["failures"].items():
+        known = EXCEPTIONS if how in DTYPES else {}
+        unexpected += len(set(failures) - set(known))
         for name, why in failures.items():
-            print(f"{dtype:8} {name:40} {why}" + (f"  (known: {EXCEPTIONS[name]})" if name in EXCEPTIONS else ""))
+            print(f"{how:8} {name:40} {why}" + (f"  (known: {known[name]})" if name in known else ""))
     print(f"{unexpected} unexpected failures; summary in {arguments.out}")
     return 1 if unexpected else 0
 

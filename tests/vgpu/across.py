@@ -149,8 +149,68 @@ def overwrites(device):
     return there.sum().item()
 
 
-PROGRAMS = {each.__name__: each for each in (trains, attends, infers, recurs, views_and_masks, parameters_change, reads_early, streams,
-                                             random_numbers, errors, lower_precision, checkpoints, overwrites)}
+def on_the_host(device):
+    """Operands that lie there, and formulas that ask it."""
+    x = torch.arange(24.0).reshape(2, 3, 4).sin().to(device).requires_grad_()
+    packed = nn.utils.rnn.pack_padded_sequence(x, torch.tensor([2, 3]), batch_first=True, enforce_sorted=False)
+    padded, lengths = nn.utils.rnn.pad_packed_sequence(packed, batch_first=True)
+    value = torch.tensor(0.5, device=device, requires_grad=True)
+    loss = padded.sum() + x.prod(2).sum() + x.prod() + x[0].cumprod(0).sum() + x.masked_fill(x.detach() > 0, value).sum()
+    loss = loss + F.ctc_loss(x.transpose(0, 1).log_softmax(2), torch.tensor([1, 2], dtype=torch.int32), (3, 3), (1, 1))
+    loss = loss + F.ctc_loss(x.transpose(0, 1).log_softmax(2), torch.tensor([[1], [2]], device=device), (3, 3), (1, 1))
+    loss.backward()
+    kept = [torch.ones(4, device=device)]
+    torch._foreach_addcdiv_(kept, [x[0, 0].detach()], [x[0, 1].detach() + 2], torch.tensor([0.5]))
+    host = [torch.zeros(4)]
+    torch._foreach_copy_(host, kept)
+    total = torch.tensor(0.0)
+    try:
+        total += loss.detach()
+    except RuntimeError as error:
+        return [x.grad.flatten().tolist(), value.grad.item(), host[0].tolist(), lengths.tolist(), total.item(), str(error)[:60]]
+
+
+def storages(device):
+    x = torch.arange(6.0, device=device)
+    storage, view = x.untyped_storage(), x[2:]
+    found = [storage.nbytes(), storage.tolist(), x.data_ptr() == storage.data_ptr() == view.data_ptr() - 8, str(storage.device)]
+    before = torch.vgpu.memory_allocated()
+    storage.resize_(0)
+    found += [torch.vgpu.memory_allocated() - before, x.data_ptr()]
+    try:
+        x + 1
+    except RuntimeError as error:
+        found.append(str(error))
+    storage.resize_(24)
+    x.copy_(torch.ones(6))
+    placed = torch.empty(0, device=device).set_(storage, 1, (2, 2), (2, 1))
+    placed.zero_()
+    file = io.BytesIO()
+    torch.save([x, view], file)
+    file.seek(0)
+    whole, part = torch.load(file)
+    whole[3] = 7
+    made = torch.UntypedStorage([1, 2, 3], device=device)
+    return [*found, x.tolist(), part.tolist(), made.clone().tolist(), torch.UntypedStorage(3).copy_(made).tolist()]
+
+
+def other_dtypes_and_tangents(device):
+    x = torch.arange(6.0, device=device)
+    half = F.avg_pool3d(torch.arange(64.0, device=device).half().reshape(1, 1, 4, 4, 4), 2)
+    rows = torch.masked_select(x, x > 2, out=torch.zeros(0, device=device))
+    infinite = torch.where(x > 4, float("inf"), x)
+    try:
+        refused = (x.long() @ x.long()).tolist()
+    except NotImplementedError as error:
+        refused = str(error)
+    return [half.tolist(), str(half.dtype), torch.fft.rfft(x[:4].half()).cpu().to(torch.complex64).real.tolist(), rows.tolist(),
+            refused, torch.func.jvp(torch.nanmean, (infinite,), (torch.ones_like(x),))[1].tolist(),
+            torch.func.linearize(lambda t: t.square().sum(), x)[1](x).tolist()]
+
+
+PROGRAMS = {each.__name__: each for each in (
+    trains, attends, infers, recurs, views_and_masks, parameters_change, reads_early, storages, streams, random_numbers, errors,
+    lower_precision, checkpoints, overwrites, on_the_host, other_dtypes_and_tangents)}
 
 
 def group_of_one(device):

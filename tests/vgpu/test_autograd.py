@@ -209,3 +209,11 @@ def test_inference_mode_runs_the_same_operators(device):
 def test_a_module_moves_in_inference_mode(device):
     with torch.inference_mode():
         assert nn.Linear(2, 2).to(device).weight.device == device
+
+
+def test_a_zero_tangent_times_infinity_is_zero():
+    """PyTorch stands for "no tangent" by a tensor that it does not compute with."""
+    x = torch.tensor([float("inf"), 1.0, float("nan")])
+    for device in (x.device, vgpu.enable()):
+        there = x.to(device)
+        assert torch.func.jvp(torch.nanmean, (there,), (torch.ones_like(there),))[1].item() == 1.0

@@ -308,7 +308,7 @@ def test_two_devices_in_one_operator_are_an_error(mix, device):
     (lambda x: F.cross_entropy(x, torch.tensor([0, 9], device=x.device)), IndexError, "Target 9 is out of bounds"),
     (lambda x: x[torch.tensor([7], device=x.device)], IndexError, "out of bounds"),
     (lambda x: x[torch.ones(3, dtype=torch.bool, device=x.device)], IndexError, r"shape of the mask \[3\] at index 0"),
-    (lambda x: x.to_sparse(), NotImplementedError, "sparse_coo tensors are not supported on vgpu:0"),
+    (lambda x: x.to_sparse_csr(), NotImplementedError, "of the sparse layouts vgpu:0 has COO"),
     (lambda x: torch.nested.nested_tensor([x, x]), NotImplementedError, "nested tensors are not supported on vgpu:0"),
     (lambda x: x.numpy(), TypeError, "Use Tensor.cpu()"),
     (lambda x: torch.from_dlpack(x), BufferError, "call .cpu()"),

@@ -120,3 +120,16 @@ def test_no_mode_is_left_behind_nor_taken_away(clock):
         host.end()  # not the innermost
         torch.ones(3) + 1
     assert Mode.seen and torch._C._len_torch_dispatch_stack() == before
+
+
+def test_a_tensor_that_stands_for_zeros_is_no_crash(clock):
+    """What the derivative of ``sgn`` is. In a dispatch mode PyTorch ends the process when it scales one."""
+    x = torch.ones(3, requires_grad=True)
+    gradient, = torch.autograd.grad(torch.sgn(x).sum(), x)
+    host = vgpu.host_clock.clock()
+    host.begin()
+    try:
+        scaled = torch.ops.aten.mul.Scalar(gradient, 2.0)
+    finally:
+        host.end()
+    assert scaled.tolist() == [0.0, 0.0, 0.0]

@@ -84,9 +84,46 @@ def test_a_parameter_that_somebody_watches_still_moves(device):
     import weakref
 
     module = nn.Linear(3, 3)
-    watcher = weakref.ref(module.weight)
-    assert module.to(device).weight.device == device
-    assert watcher() is None or watcher().device.type == "cpu"
+    watched, watcher = module.weight, weakref.ref(module.weight)
+    for where in (device, torch.device("cpu"), device):
+        assert module.to(where).weight is watched is watcher()
+        assert watched.device == where and isinstance(watched, nn.Parameter)
+
+
+def test_data_may_come_from_the_other_side(device):
+    module = nn.Linear(3, 3)
+    weight = module.weight
+    module(X).sum().backward()
+    gradient = weight.grad.clone()
+    for where in (device, torch.device("cpu")):
+        for parameter in module.parameters():
+            parameter.data = parameter.data.to(where)
+            if parameter.grad is not None:
+                parameter.grad.data = parameter.grad.data.to(where)
+        assert module.weight is weight and weight.requires_grad and weight.grad.device == weight.device == where
+        torch.testing.assert_close(weight.grad.cpu(), gradient)
+        torch.optim.SGD(module.parameters(), lr=0.1).step()
+    x = torch.ones(2, device=device)
+    torch.Tensor.data.__set__(x, torch.zeros(3, device=device))
+    assert (x + 1).tolist() == [1, 1, 1]
+    with pytest.raises(RuntimeError, match="detach"):
+        (torch.ones(3, requires_grad=True) * 2).data = x
+
+
+def test_script_modules_move_and_load(device):
+    module = torch.jit.script(nn.Sequential(nn.Linear(3, 2), nn.BatchNorm1d(2)))
+    expected = module(X)
+    file = io.BytesIO()
+    torch.jit.save(module, file)
+    file.seek(0)
+    for moved in (torch.jit.load(file, map_location=device), module.to(device)):
+        moved.eval()
+        assert {t.device for t in moved.state_dict().values()} == {device}
+        moved.train()
+        torch.testing.assert_close(moved(X.to(device)).cpu(), expected)
+        moved(X.to(device)).sum().backward()
+        assert next(moved.parameters()).grad.device == device
+    assert next(module.cpu().parameters()).device.type == "cpu"
 
 
 def test_empty_modules_get_memory(device):
@@ -195,6 +232,47 @@ def test_whole_modules(device):
         assert torch.equal(found(X.to(device)), module(X.to(device)))
 
 
+@pytest.mark.parametrize("zipped", [True, False])
+@pytest.mark.parametrize("weights_only", [True, False])
+@pytest.mark.parametrize("target", [None, "cpu", "vgpu", {"vgpu:0": "cpu"}, lambda storage, place: storage,
+                                    lambda storage, place: storage.to(device="vgpu:0")])
+def test_views_stay_views_in_a_file(target, weights_only, zipped, device):
+    x = torch.arange(6.0, device=device)
+    file = saved([x, x[2:], x.view(2, 3).t()], _use_new_zipfile_serialization=zipped)
+    whole, tail, turned = torch.load(file, map_location=target, weights_only=weights_only)
+    whole[3] = 9
+    assert tail.tolist() == [2, 9, 4, 5] and turned.tolist() == [[0, 9], [1, 4], [2, 5]]
+    assert turned.stride() == (1, 3)
+
+
+def test_views_stay_views_in_a_deep_copy(device):
+    x = torch.arange(6.0, device=device)
+    before = torch.vgpu.memory_allocated()
+    whole, tail, again = copy.deepcopy([x, x[2:], x])
+    assert again is whole and torch.vgpu.memory_allocated() == before + 512
+    whole[3] = 9
+    assert tail.tolist() == [2, 9, 4, 5] and x[3].item() == 3
+
+
+def test_what_a_program_hangs_on_a_parameter(device):
+    parameter = nn.Parameter(torch.ones(2, device=device))
+    parameter.group = "slow"
+    for found in (copy.deepcopy(parameter), torch.load(saved(parameter), weights_only=False)):
+        assert found.group == "slow" and isinstance(found, nn.Parameter)
+
+
+def test_a_file_mapped_into_memory(device, tmp_path):
+    torch.save(nn.Linear(3, 3).to(device).state_dict(), tmp_path / "weights.pt")
+    for where, kind in ((device, "vgpu"), ("cpu", "cpu"), (None, "vgpu")):
+        assert torch.load(tmp_path / "weights.pt", mmap=True, map_location=where)["weight"].device.type == kind
+
+
+def test_a_file_loads_without_values(device):
+    file = saved(torch.ones(2))
+    with vgpu.shape_only():
+        assert torch.load(file, map_location=device).shape == (2,)
+
+
 # -- printing, NumPy --------------------------------------------------------------------------------
 
 
@@ -228,3 +306,95 @@ def test_numpy_needs_a_copy(device):
 
 def test_from_numpy(device):
     assert torch.as_tensor(np.arange(3), device=device).tolist() == [0, 1, 2]
+
+
+# -- classes of the program's own -------------------------------------------------------------------
+
+
+class Labelled(torch.Tensor):
+    """Says who it is, as a library's metadata tensors do."""
+
+    seen = []
+
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        cls.seen.append(func.__name__)
+        return super().__torch_function__(func, types, args, kwargs or {})
+
+
+class Tagged(nn.Parameter):
+    pass
+
+
+def test_a_subclass_stays_one_on_the_device_and_back(device):
+    x = torch.arange(3.0).as_subclass(Labelled).to(device)
+    Labelled.seen.clear()
+    y = (x * 2).sum()
+    assert isinstance(y, Labelled) and Labelled.seen == ["mul", "sum"]
+    assert y.device == device and y.as_subclass(torch.Tensor).item() == 6
+    assert type(x.cpu()) is Labelled
+    assert type(type(x)(torch.ones(2))) is Labelled
+
+
+def test_a_subclass_is_differentiable(device):
+    x = torch.ones(3, device=device, requires_grad=True)
+    (x.as_subclass(Labelled) * 2).sum().backward()
+    assert x.grad.tolist() == [2, 2, 2]
+    assert isinstance(torch.Tensor._make_subclass(Labelled, x), Labelled)
+    assert isinstance(Tagged(x.detach()), Tagged)
+
+
+def test_a_parameter_keeps_its_class_and_what_hangs_on_it(device):
+    module = nn.Linear(2, 2)
+    module.own = Tagged(torch.ones(2))
+    module.weight.no_decay, module.own.tag = True, "t"
+    before = module.own, module.weight
+    for place in (device, "cpu", device):
+        module.to(place)
+        assert (module.own, module.weight) == before
+        assert module.weight.no_decay and module.own.tag == "t"
+        assert isinstance(module.own, Tagged) and isinstance(module.weight, nn.Parameter)
+    assert module.own.device == device
+    module.cpu()
+    assert type(module.own) is Tagged and type(module.weight) is nn.Parameter
+
+
+class Halved(torch.Tensor):
+    """Holds what it stands for in another dtype, as quantised weights do."""
+
+    @staticmethod
+    def __new__(cls, held):
+        return torch.Tensor._make_wrapper_subclass(cls, held.shape, dtype=torch.float32, device=held.device)
+
+    def __init__(self, held):
+        self.held = held
+
+    @classmethod
+    def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+        if func._schema.name in ("aten::detach", "aten::_to_copy"):
+            options = {name: value for name, value in (kwargs or {}).items() if name != "dtype"}
+            return cls(func(args[0].held, **options))
+        return func(*[each.held.float() if isinstance(each, cls) else each for each in args], **(kwargs or {}))
+
+
+@pytest.mark.parametrize("order", ["made there", "moved there"])
+def test_a_wrapper_may_hold_tensors_of_the_device(order, device):
+    layer = nn.Linear(3, 2)
+    if order == "made there":
+        layer.to(device)
+    layer.weight = nn.Parameter(Halved(layer.weight.detach().half()), requires_grad=False)
+    layer.to(device)
+    x = torch.ones(4, 3, device=device)
+    assert isinstance(layer.weight.data, Halved) and layer.weight.data.held.device == device
+    torch.testing.assert_close(layer(x).cpu(), nn.functional.linear(x.cpu(), layer.weight.data.held.float().cpu(), layer.bias.cpu()))
+    assert (x @ Halved(torch.ones(3, 2, dtype=torch.half, device=device))).sum().item() == 24
+
+
+@pytest.mark.parametrize("place", ["made there", "moved there"])
+def test_lazy_modules_learn_their_sizes_on_the_device(place, device):
+    network = (nn.Sequential(nn.LazyLinear(3, device=device), nn.LazyBatchNorm1d(device=device)) if place == "made there" else
+               nn.Sequential(nn.LazyLinear(3), nn.LazyBatchNorm1d()).to(device))
+    weight = network[0].weight
+    network(torch.ones(2, 4, device=device)).sum().backward()
+    assert network[0].weight is weight and weight.shape == (3, 4) and weight.device == weight.grad.device == device
+    assert network[1].running_mean.device == device

@@ -78,9 +78,3 @@ def test_a_state_comes_back(device):
     for old, new in zip(optimizer.state.values(), other.state.values()):
         assert new["exp_avg"].device == device
         torch.testing.assert_close(new["exp_avg"], old["exp_avg"])
-
-
-def test_sparse_gradients_are_refused(device):
-    embedding = nn.Embedding(4, 2, sparse=True).to(device)
-    with pytest.raises(NotImplementedError, match="sparse_coo tensors are not supported"):
-        embedding(torch.tensor([1, 2], device=device)).sum().backward()

@@ -6,6 +6,7 @@ import json
 import pytest
 import torch
 import torch.nn.functional as F
+from torch import nn
 
 from gapless import vgpu
 from gapless.measure.profile import profile
@@ -114,3 +115,26 @@ def test_a_step_at_full_size_leaves_nothing_behind(device):
             step()
         assert sizes() == before
     assert len(location._forward.lines) <= location._MOST_LINES
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_quantisation_aware_training_has_the_cpus_losses(device):
+    from torch.ao import quantization
+
+    def train(device):
+        torch.manual_seed(0)
+        network = nn.Sequential(quantization.QuantStub(), nn.Conv2d(3, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(16, 2),
+                                quantization.DeQuantStub())
+        network.qconfig = quantization.get_default_qat_qconfig("x86")
+        network = quantization.prepare_qat(network.train()).to(device)
+        optimizer = torch.optim.SGD(network.parameters(), 0.1)
+        losses = []
+        for _ in range(3):
+            optimizer.zero_grad()
+            loss = network(torch.randn(4, 3, 4, 4).to(device)).square().mean()
+            loss.backward()
+            optimizer.step()
+            losses.append(loss.item())
+        return losses, quantization.convert(network.cpu().eval())(torch.ones(1, 3, 4, 4))
+
+    torch.testing.assert_close(train(device), train("cpu"))

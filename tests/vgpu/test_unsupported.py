@@ -32,19 +32,20 @@ def padded_encoder(device):
         encoder(torch.ones(2, 5, 8, device=device), src_key_padding_mask=torch.tensor([[False] * 5, [True] * 5], device=device))
 
 
-def load_with_a_function(device):
-    file = io.BytesIO()
-    torch.save(torch.ones(2, device=device), file)
-    file.seek(0)
-    torch.load(file, map_location=lambda storage, location: storage)
+class Dispatching(torch.Tensor):
+    @classmethod
+    def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+        return func(*args, **(kwargs or {}))
 
 
-def load_without_values(device):
-    file = io.BytesIO()
-    torch.save(torch.ones(2), file)
-    file.seek(0)
+def nested_sum(device):
+    mask = torch.tensor([[True] * 3, [True, False, False]], device=device)
+    torch._nested_tensor_from_mask(torch.ones(2, 3, 4, device=device), mask).sum(-1)
+
+
+def without_values(use):
     with vgpu.shape_only():
-        torch.load(file, map_location=device)
+        use()
 
 
 def other_card_while_recording(device):
@@ -53,6 +54,12 @@ def other_card_while_recording(device):
         vgpu.enable("a100")
     finally:
         vgpu.timeline().recording = None
+
+
+def use_freed(device):
+    x = ones(device)
+    x.untyped_storage().resize_(0)
+    x + 1
 
 
 def rnn_twice(device):
@@ -67,14 +74,18 @@ def ones(device):
 
 # Entry → ways to meet it, each with what the error says.
 WAYS = {
-    "sparse tensors": [(lambda d: ones(d).to_sparse(), "use a dense one"), (lambda d: ones("cpu").to_sparse().to(d), "use a dense one"),
-                       (lambda d: ones("cpu").to_sparse_csr().to(d) + 1, "SparseCsr"),
-                       (lambda d: torch.sparse_coo_tensor([[0]], [1.0], device=d), "use a dense one")],
-    "nested tensors": [(padded_encoder, "enable_nested_tensor=False"),
-                       (lambda d: torch.nested.nested_tensor([torch.ones(2)], device=d) + 1, "use a dense one")],
-    "lazy modules on the device": [(lambda d: nn.LazyLinear(3, device=d), "make it on the CPU"),
-                                   (lambda d: nn.LazyLinear(3).to(d), "run it once on the CPU"),
-                                   (lambda d: nn.LazyBatchNorm1d(device=d), "make it on the CPU")],
+    "sparse tensors of another layout than COO": [
+        (lambda d: ones(d).to_sparse_csr(), "use .to_sparse()"), (lambda d: ones(d).to_sparse().to_sparse_csc(), "use .to_sparse()"),
+        (lambda d: ones("cpu").to_sparse_csr().to(d) + 1, "SparseCsr")],
+    "operators of sparse tensors that have no rule": [(lambda d: ones(d).to_sparse().clamp(0), "take .to_dense()")],
+    "sparse tensors in vgpu.shape_only()": [(lambda d: without_values(lambda: ones("cpu").to_sparse().to(d)), "use a dense one"),
+                                            (lambda d: without_values(lambda: ones(d).to_sparse()), "shape_only")],
+    "nested tensors of the strided layout": [
+        (lambda d: torch.nested.nested_tensor([torch.ones(2)], device=d) + 1, "use layout=torch.jagged"),
+        (lambda d: torch.nested.nested_tensor([torch.ones(2)]).to(d), "use layout=torch.jagged"),
+        (nested_sum, "use layout=torch.jagged")],
+    "nested tensors in vgpu.shape_only()": [(lambda d: without_values(lambda: padded_encoder(d)), "enable_nested_tensor=False")],
+    "tensor classes with a __torch_dispatch__, made by as_subclass": [(lambda d: ones(d).as_subclass(Dispatching), "let it hold tensors")],
     "DLPack": [(lambda d: torch.from_dlpack(ones(d)), "call .cpu"), (lambda d: torch.to_dlpack(ones(d)), "call .cpu"),
                (lambda d: torch.utils.dlpack.to_dlpack(ones(d)), "call .cpu"), (lambda d: np.from_dlpack(ones(d)), "call .cpu")],
     "NumPy without a copy": [(lambda d: ones(d).numpy(), "Use Tensor.cpu()")],
@@ -82,10 +93,6 @@ WAYS = {
                         (lambda d: torch.ones(2).vgpu(1), "there is one virtual GPU")],
     "another card while a profile records": [(other_card_while_recording, "before or after")],
     "events of another process": [(lambda d: torch.Event(interprocess=True).ipc_handle(), "cannot go to another process")],
-    "a function as map_location for tensors saved on the device": [(load_with_a_function, "Callable map_location not supported")],
-    "the old file format for tensors of the device": [
-        (lambda d: torch.save({"x": ones(d)}, io.BytesIO(), _use_new_zipfile_serialization=False), "leave that out")],
-    "torch.load to the device without values": [(load_without_values, "load outside it")],
     "a whole graph for a compiler": [
         (lambda d: torch.compile(nn.Linear(2, 2).to(d), backend="eager", fullgraph=True)(ones(d)), "no compiler makes code"),
         (lambda d: torch.compile(lambda n: torch.ones(n, device=d), backend="eager", fullgraph=True)(2), "no compiler makes code"),
@@ -95,12 +102,18 @@ WAYS = {
         (lambda d: nn.GRU(2, 3).to(d).eval()(ones(d))[0].sum().backward(), "in training mode")],
     "second derivatives of cuDNN's RNN": [(rnn_twice, "cudnn.flags(enabled=False)")],
     "a CPU generator for values of the device": [(lambda d: torch.rand(2, device=d, generator=torch.Generator()), "torch.Generator(device=")],
+    "memory shared between processes": [(lambda d: ones(d).untyped_storage()._share_fd_cpu_(), "send a tensor"),
+                                        (lambda d: ones(d).untyped_storage()._share_cuda_(), "send a tensor")],
+    "saving TorchScript modules of the device": [
+        (lambda d: torch.jit.save(torch.jit.script(nn.Linear(2, 2).to(d)), io.BytesIO()), "give it .cpu()")],
+    "memory that untyped_storage().resize_() has taken away": [(use_freed, "give it its bytes back first")],
     "pinning what is on the device": [(lambda d: torch.ones(2, device=d, pin_memory=True), "only dense CPU tensors")],
 }
 if hasattr(os, "fork"):
-    WAYS["tensors of a parent process"] = [(forked_use, "send its .cpu()")]
+    WAYS["the device in a forked process"] = [(forked_use, "use the 'spawn' start method")]
 
-ELSEWHERE = {"a second PrivateUse1 backend"} | ({"tensors of a parent process"} - set(WAYS))  # tried in processes of their own
+ELSEWHERE = {"a second PrivateUse1 backend", "sparse tensors on a device in another process", "a conjugate as a view"} | (
+    {"the device in a forked process"} - set(WAYS))  # tried in processes of their own, and no error
 
 
 def test_every_entry_is_tried():
@@ -119,6 +132,13 @@ def test_each_is_an_error_that_helps(entry, way, device):
     assert text in str(error.value)
     assert not isinstance(error.value, RecursionError)
     assert ones(device).sum().item() == 4  # and the device works on
+
+
+def test_a_conjugate_is_a_copy(device):
+    z = torch.tensor([1 + 2j], device=device)
+    conjugate = z.conj()
+    z.mul_(2)
+    assert conjugate.item() == 1 - 2j
 
 
 def test_lazy_modules_move_once_they_know_their_sizes(device):

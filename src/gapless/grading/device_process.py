@@ -60,9 +60,11 @@ def _warm_up(lessons: str) -> None:
     torch.set_num_threads(1)
     from ..course import gather  # noqa: F401
     from ..vgpu import enable, shape_only
+    from ..vgpu.forks import only_prepares
 
     importlib.import_module(lessons)
     enable()
+    only_prepares()
     with shape_only():  # its first use imports much of PyTorch
         pass
 

@@ -92,11 +92,13 @@ def _prepare_many(job: dict, said: int) -> Callable[[], None]:
     from ..course import cells, plain, stage  # noqa: F401
     from ..vgpu import link, wire  # noqa: F401
     from ..vgpu.backend import enable
+    from ..vgpu.forks import only_prepares
     from ..vgpu.hardware.cardfile import card_from_json
     from .forks import serve
 
     torch.set_num_threads(1)  # a pool of threads would not live through a fork
     enable(card_from_json(job["card"]))
+    only_prepares()
     _find(job["names"])()
     control = socket.socket(fileno=job["control"])
 

@@ -19,20 +19,32 @@ from . import (
     compiling,
     ctc,
     cuda_face,
+    fft,
+    forks,
+    formulas,
+    higher_order,
+    identity,
     libraries,
+    linear_algebra,  # noqa: F401  registers its handlers
     modules,
-    old_format,
+    multi_tensor,  # noqa: F401  registers what it makes of others
+    nested,
     operators,  # noqa: F401  registers its handlers
+    out_arguments,
+    packing,  # noqa: F401  registers its handlers
     pinned,
     processes,
     random_numbers,
     rnn,
-    saving,
+    safetensors_files,
+    sparse,
+    storage,
     streams,
     sync_debug,
+    tracing,
     unsupported,
 )
-from .dispatch import check_device, dispatch
+from .dispatch import COMPOSITES, check_device, dispatch
 from .eager import eager
 from .hardware.cardfile import find_card
 from .hardware.specs import Card
@@ -47,8 +59,13 @@ class DeviceModule(cuda_face.CudaFace, backend_registration._DummyBackendModule)
     Event = Event
     Stream = Stream
 
+    def _is_in_bad_fork(self) -> bool:
+        return state.forked
+
     def synchronize(self, device=None) -> None:
         """The host waits for all work of the device."""
+        if state.forked:
+            forks.refuse()
         state.timeline.synchronize_device()
 
     def current_stream(self, device=None) -> Stream:
@@ -186,6 +203,9 @@ class DeviceModule(cuda_face.CudaFace, backend_registration._DummyBackendModule)
 # for an operator with a tensor argument; an entry of its own is.
 _WITHOUT_PYTHON_KEY = ("copy_", "_to_copy", "_local_scalar_dense", "clone", "fill_", "zero_")
 
+# Factories whose own kernels look for one of the device's, and crash.
+_FACTORIES = ("kaiser_window",)
+
 _library = None
 
 
@@ -199,9 +219,12 @@ def enable(card: str | Card | None = None) -> torch.device:
     """Make ``vgpu`` a device of PyTorch, modelling ``card`` (default: the card in use, at first A10G).
 
     Naming another card than the one in use sets the clocks to zero. Returns ``vgpu:0``. Raises UnknownCard; RuntimeError if
-    another PrivateUse1 backend is registered in this process, or while a profile records.
+    another PrivateUse1 backend is registered in this process, while a profile records, or in a process that was forked after
+    the device was enabled.
     """
     global _library
+    if state.forked:
+        forks.refuse()
     if card is not None:
         found = card if isinstance(card, Card) else find_card(card)
         if found is not state.card:
@@ -216,20 +239,29 @@ def enable(card: str | Card | None = None) -> torch.device:
         backend_registration._setup_privateuseone_for_python_backend(
             NAME, backend_module=DeviceModule(), device_guard=backward_errors.DeviceGuard())
         backward_errors.install()
-        for part in (accelerator, streams, random_numbers, pinned, modules, processes, old_format, saving, libraries,
-                     compiling):
+        for part in (accelerator, streams, random_numbers, pinned, forks, identity, modules, processes, storage,
+                     safetensors_files, tracing, higher_order, nested, libraries, compiling):
             part.install()
         everything = torch.library.Library("_", "IMPL")
         everything.fallback(_call, "PrivateUse1")
+        everything.fallback(sparse.call, "SparsePrivateUse1")
         aten = torch.library.Library("aten", "IMPL")
         for name in _WITHOUT_PYTHON_KEY:
             for overload in getattr(torch.ops.aten, name).overloads():
                 if overload in ("default", "Scalar", "Tensor"):
                     func = getattr(getattr(torch.ops.aten, name), overload)
                     aten.impl(func, functools.partial(_call, func), "PrivateUse1")
+        for name in _FACTORIES:
+            for overload in getattr(torch.ops.aten, name).overloads():
+                func = getattr(getattr(torch.ops.aten, name), overload)
+                aten.impl(func, functools.partial(_call, func), "PrivateUse1")
         attention.install(aten)
         rnn.install(aten)
         ctc.install(aten)
+        fft.install(aten)
+        out_arguments.install(aten, COMPOSITES)
+        formulas.install(aten)
+        sparse.install(aten)
         for name in ("silu_backward", "mish_backward"):  # one kernel on CUDA; PyTorch's autograd would take it apart
             aten.impl(name, torch.library.fallthrough_kernel, "AutogradPrivateUse1")
         aten.impl("_pin_memory", lambda self, device=None: pinned.pin(self), "CPU")

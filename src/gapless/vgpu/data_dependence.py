@@ -19,11 +19,17 @@ _OF_FORM = frozenset({"_dimI", "_dimV", "_fused_sdp_choice", "_has_same_storage_
                       "dense_dim", "is_coalesced", "is_pinned", "is_same_size", "is_set_to", "q_per_channel_axis", "qscheme",
                       "sparse_dim"})
 # Their sizes are a matter of form, whatever PyTorch's tags and shape-only kernels say: ATen, cuda/EmbeddingBag.cu; and
-# cuda/LossCTC.cu, where the lengths are lists of the host's.
-_KNOWN = frozenset({"_embedding_bag", "_embedding_bag_forward_only", "_ctc_loss"})
+# quantized/FakeQuantPerTensorAffine.cpp, where scale, zero point and whether to quantise at all stay on the device.
+# The others of an inner kind have no shape-only kernels; their results are shaped as their arguments.
+_KNOWN = frozenset("""
+    _embedding_bag _embedding_bag_forward_only _fake_quantize_per_tensor_affine_cachemask_tensor_qparams _aminmax
+    _compute_linear_combination _dirichlet_grad _sample_dirichlet _standard_gamma_grad _logcumsumexp _masked_softmax
+    _masked_softmax_backward _transform_bias_rescale_qkv _slow_conv2d_forward
+""".split())
 _TAGS = (torch.Tag.dynamic_output_shape, torch.Tag.data_dependent_output)
-# Not on CUDA: for the CPU alone, by their names.
-_CPU_ONLY = re.compile(r"(^|_)(mkldnn|fbgemm|nnpack|xnnpack|qnnpack|onednn)(_|$)|_for_cpu(_|$)|_cpu$")
+# Not on CUDA: for the CPU alone, by their names, or by their entries in native_functions.yaml.
+_CPU_ONLY = re.compile(r"(^|_)(mkldnn|fbgemm|nnpack|xnnpack|qnnpack|onednn)(_|$)|_for_cpu(_|$)|_cpu$|_?histogram(dd)?(_|$)"
+                       r"|_spdiags$|_add_relu_?$|_dyn_quant_")
 
 
 def is_cpu_only(name: str) -> bool:
@@ -82,8 +88,7 @@ def tells_values(operator, args: tuple, kwargs: dict, out) -> bool:
     if not costs.tensors((args, kwargs)):
         return False  # made of nothing but numbers
     try:
-        found, _ = shapes.remembered(operator.func, tuple(_without_values(each) for each in args),
-                                     {name: _without_values(each) for name, each in kwargs.items() if name != "generator"})
+        found = shapes.alone(operator.func, args, kwargs)
     except (RuntimeError, TypeError, NotImplementedError, ValueError, IndexError):
         return True  # no shape-only kernel: nobody's program needs it, and who knows what it tells
     return _forms(out) != _forms(found) or numbers != _numbers(found)
@@ -97,13 +102,3 @@ def _numbers(out) -> list:
     if isinstance(out, (list, tuple)):
         return [number for each in out for number in _numbers(each)]
     return [out] if isinstance(out, (bool, int, float, complex)) else []
-
-
-def _without_values(value):
-    if isinstance(value, torch.Tensor):
-        return value if value.is_meta else torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device="meta")
-    if type(value) in (list, tuple):
-        return type(value)(_without_values(each) for each in value)
-    if isinstance(value, torch.device):
-        return torch.device("meta")
-    return value

@@ -14,11 +14,16 @@ from . import (
     backward_streams,
     custom_operators,
     data_dependence,
+    forks,
     inputs,
-    processes,
+    operands,
+    out_arguments,
     race_detector,
     random_numbers,
+    refused_dtypes,
     shapes,
+    shrunk,
+    wider,
 )
 from .eager import eager
 from .hardware import costs, geometry, syncs
@@ -33,9 +38,19 @@ HANDLERS: dict[str, callable] = {}
 # Operators that PyTorch makes of others and CUDA has a kernel of its own for, with an entry in HANDLERS.
 COMPOSITE_HANDLED: set[str] = {"silu_backward", "mish_backward"}
 
+# Overload → what makes it of others as CUDA does, or answers NotImplemented where it is one operator.
+COMPOSITES: dict[torch._ops.OpOverload, callable] = {}
 
-def handles(*names: str):
-    """Decorator: the function runs these operators (names without ``aten::``) in place of ``run``."""
+
+# Of these, those that do as they are told with ``out=``.
+_HANDLED_WITH_OUT: set[str] = set()
+
+
+def handles(*names: str, out: bool = False):
+    """Decorator: the function runs these operators (names without ``aten::``) in place of ``run``. ``out``: also the
+    overloads with ``out=``; else what it gives is written there."""
+    if out:
+        _HANDLED_WITH_OUT.update(names)
 
     def register(handler):
         for name in names:
@@ -60,7 +75,8 @@ class Operator:
     """What dispatch needs to know of an ``OpOverload``, worked out once."""
 
     __slots__ = ("func", "name", "full_name", "is_view", "mutates", "reshapes", "handler", "multi_tensor", "composite",
-                 "is_custom", "is_empty", "is_doubtful", "numbers", "makes_new", "written", "is_library")
+                 "is_custom", "is_empty", "is_doubtful", "numbers", "makes_new", "written", "is_library",
+                 "wants_host", "reads", "wider", "draws", "spoils", "proven", "refused")
     known: dict = {}
 
     def __init__(self, func):
@@ -71,18 +87,32 @@ class Operator:
         self.mutates = schema.is_mutable
         self.written = [(place, argument.name) for place, argument in enumerate(schema.arguments)
                         if argument.alias_info is not None and argument.alias_info.is_write]
+        self.refused = refused_dtypes.rule(self.name)
+        # Where the CPU has no kernel for a dtype (:mod:`.wider`).
+        self.wider: dict = wider.known(self.name)
+        self.proven: frozenset = frozenset()
+        self.draws = any(str(argument.type) == "Optional[Generator]" for argument in schema.arguments)
+        self.spoils = self.draws or any(a.alias_info is not None and a.alias_info.is_write and not a.is_out
+                                        for a in schema.arguments)
         in_place_view = torch.Tag.inplace_view in func.tags  # squeeze_, t_, resize_, …
         self.is_view = in_place_view or self.name in _HIDDEN_VIEWS or (
             not self.mutates and any(r.alias_info is not None for r in schema.returns))
         self.reshapes = in_place_view or any(a.is_out for a in schema.arguments)
         self.handler = HANDLERS.get(self.full_name) or HANDLERS.get(self.name)
+        if self.handler is not None and self.name not in _HANDLED_WITH_OUT and out_arguments.names(func):
+            self.handler = out_arguments.filled(self.handler, Operator(out_arguments.without(func)))
         self.is_library = self.name in LIBRARY_OPERATORS
+        self.wants_host = func in operands.WANTED
         self.is_empty = self.name.startswith(("empty", "new_empty"))
         self.makes_new = self.name.startswith("new_") or self.name.endswith("_like")  # of a shape, not of values
-        self.multi_tensor = self.name.startswith(("_foreach_", "_fused_")) and "attention" not in self.name
+        # Whether it looks at values, or writes them, in memory that is there before.
+        self.reads = not (self.is_view and self.handler is None or self.is_empty or self.makes_new or self.name == "set_")
+        self.multi_tensor = (self.name.startswith(("_foreach_", "_fused_")) and bool(schema.arguments)
+                             and str(schema.arguments[0].type) == "List[Tensor]")
         # Autograd takes these apart before they get here; in inference mode there is no autograd to do it.
-        self.composite = self.name not in COMPOSITE_HANDLED and torch._C._dispatch_has_kernel_for_dispatch_key(
+        is_composite = self.name not in COMPOSITE_HANDLED and torch._C._dispatch_has_kernel_for_dispatch_key(
             func.name(), "CompositeImplicitAutograd")
+        self.composite = COMPOSITES.get(func, func.decompose if is_composite else None)
         self.is_custom = custom_operators.is_custom(func)
         self.numbers = data_dependence.number_places(schema)
         self.is_doubtful = (not self.is_view and not self.multi_tensor and self.handler is None
@@ -96,8 +126,10 @@ def dispatch(func, args, kwargs):
     operator = Operator.known.get(func)
     if operator is None:
         operator = Operator.known[func] = Operator(func)
-    if operator.composite:
-        return func.decompose(*args, **kwargs)
+    if operator.composite is not None:
+        out = operator.composite(*args, **kwargs)
+        if out is not NotImplemented:
+            return out
     if operator.is_custom:
         return custom_operators.run(func, args, kwargs)
     return _dispatch(operator, args, kwargs) if state.counting is None else aside(_dispatch, operator, args, kwargs)
@@ -131,8 +163,12 @@ def of_the_device(function):
 def _dispatch(operator: Operator, args, kwargs):
     func = operator.func
     args, kwargs = data_dependence.read_numbers(operator.numbers, args, kwargs)
-    if state.foreign:
-        processes.check(args, kwargs)
+    if state.forked:
+        forks.refuse()
+    if state.shrunk and operator.reads:
+        shrunk.check(operator, args, kwargs)
+    if operator.refused is not None:
+        refused_dtypes.check(operator.refused, args)
     if state.link is not None:
         with _as_its_base(operator, args):
             return state.link.run(func, args, kwargs)
@@ -146,7 +182,7 @@ def _dispatch(operator: Operator, args, kwargs):
         timeline.note_inputs(inputs.describe(func, args, kwargs))
     try:
         result = run(operator, args, kwargs) if operator.handler is None else operator.handler(operator, args, kwargs)
-        if operator.is_empty:
+        if operator.is_empty and result.allocation is not None:
             result.allocation.made = None
         if watched:
             race_detector.note(operator, args, kwargs, result, count)
@@ -175,6 +211,8 @@ def cost_ns(operator: Operator, host: Host) -> int:
 
 def begin(name: str) -> None:
     """The operator ``name`` begins, which is caught where autograd begins and does not come through :func:`dispatch`."""
+    if state.forked:
+        forks.refuse()
     if state.watched:
         backward_streams.follow()
     state.timeline.begin_op(name)
@@ -191,6 +229,8 @@ def run(operator: Operator, args, kwargs, launch=None):
 
     ``launch``: in place of the operator's own kernels, a function of (args, kwargs, out).
     """
+    if operator.wants_host:
+        operands.check_wanted(operator.func, args)
     inner_args, inner_kwargs, seen = unwrap(operator, args, kwargs)
     out, key = compute(operator, inner_args, inner_kwargs)
     if operator.reshapes:
@@ -243,11 +283,8 @@ def unwrap(operator: Operator, args, kwargs):
 
     inner_args = tuple([_unwrap(value, seen, host) for value in args])
     inner_kwargs = {name: _unwrap(value, seen, host) for name, value in kwargs.items() if name != "pin_memory"}
-    if host and (seen or operator.mutates):
-        raise RuntimeError(
-            f"Expected all tensors to be on the same device, but found at least two devices, {DEVICE} and cpu! "
-            f"(in {operator.full_name}: move the CPU tensor with .to({str(DEVICE)!r}))"
-        )
+    if host:
+        operands.check(operator, args, kwargs, host, bool(seen))
     if seen and len({inner.is_meta for inner in inner_args if isinstance(inner, torch.Tensor) and inner.dim()}) > 1:
         raise RuntimeError(
             f"{operator.full_name} mixes a tensor made inside vgpu.shape_only() with one made outside it: make both "
@@ -271,8 +308,8 @@ def _unwrap(value, seen: dict[int, VirtualTensor], host: list[torch.Tensor]):
         if torch._C._dispatch_keys(value).has(torch._C.DispatchKey.PrivateUse1):
             # PyTorch traces with tensors of its own, which only say that they are here.
             raise NotImplementedError(f"a tensor that only says it is on {DEVICE} has no values")
+        host.append(value)
         if value.dim() > 0:
-            host.append(value)
             return value
         if state.timeline.due:
             arrivals.host_reads(value)
@@ -307,15 +344,17 @@ def compute(operator: Operator, args, kwargs):
         if ((state.shape_only is not None or shapes.has_no_values(args)) and not operator.is_view
                 and not operator.reshapes):
             return shapes.remembered(operator.func, args, kwargs)
-        if operator.name in random_numbers.DRAW_BY_VALUE:
-            generator = next((each for each in (*args, *kwargs.values()) if isinstance(each, torch.Generator)), None)
-            with random_numbers.moved_on_by_form(generator, args[0].numel()):
-                return operator.func(*args, **kwargs), None
-        return operator.func(*args, **kwargs), None
+        if operator.wider and wider.needed(operator, args):
+            return wider.compute(operator, args, kwargs, call), None
+        if operator.spoils and wider.unproven(operator, args):
+            return wider.first(operator, args, kwargs, call), None
+        return call(operator, args, kwargs), None
     except IndexError as error:
         note_error(operator, error)
         raise
     except RuntimeError as error:
+        if wider.can(operator, args, error):
+            return compute(operator, args, kwargs)
         wanted = _HOST_ALLOCATOR.search(str(error))
         if wanted is None:
             note_error(operator, error)
@@ -324,6 +363,14 @@ def compute(operator: Operator, args, kwargs):
         state.memory.reserve_briefly(int(wanted.group(1)))
         raise RuntimeError(f"the host has no memory for the values of a tensor on {DEVICE}, which the card would have held: "
                            f"use smaller sizes, or vgpu.shape_only() ({operator.full_name}: {error})") from None
+
+
+def call(operator: Operator, args, kwargs):
+    """The values, from the CPU's kernel."""
+    if operator.name not in random_numbers.DRAW_BY_VALUE:
+        return operator.func(*args, **kwargs)
+    with random_numbers.moved_on_by_form(random_numbers.of(args, kwargs), args[0].numel()):
+        return operator.func(*args, **kwargs)
 
 
 def note_error(operator: Operator, error: Exception) -> None:

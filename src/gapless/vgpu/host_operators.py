@@ -11,6 +11,7 @@ from __future__ import annotations
 import functools
 
 import torch
+from torch._ops import HigherOrderOperator
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from .dispatch import Operator, cost_ns, dispatch
@@ -49,6 +50,8 @@ class HostOperators(TorchDispatchMode):
     """While it is entered, each operator on CPU tensors is added to ``owed_ns``. Those of the device go where they would go
     without it."""
 
+    supports_higher_order_operators = True
+
     def __init__(self):
         super().__init__()
         self.owed_ns = 0
@@ -60,8 +63,13 @@ class HostOperators(TorchDispatchMode):
     @eager
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}
-        if VirtualTensor in types:
+        if VirtualTensor in types and len(types) == 1:
             return dispatch(func, args, kwargs)
+        if any(issubclass(kind, VirtualTensor) for kind in types) or isinstance(func, HigherOrderOperator):
+            return func(*args, **kwargs)  # another class, which takes it; or more than one operator
+        if func is torch.ops.aten.mul.Scalar and args[0]._is_zerotensor():
+            # In any dispatch mode PyTorch reads the memory that such a tensor has not, and the process ends.
+            args = (torch.zeros(args[0].shape, dtype=args[0].dtype), *args[1:])
         out = func(*args, **kwargs)
         if not state.timeline.in_operator and _is_on_cpu(kwargs.get("device"), out):
             operator, host = _known(func), state.card.host

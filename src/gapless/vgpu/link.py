@@ -20,7 +20,8 @@ from . import host_clock, pinned, random_numbers
 from .dispatch import of_the_device
 from .location import operator_location
 from .state import Assumptions, state
-from .tensor import DEVICE, VirtualTensor
+from .storage import become, of_the_card
+from .tensor import DEVICE, VirtualTensor, as_zero
 from .wire import Channel, Decoder, Encoder
 
 _ERRORS = {kind.__name__: kind for kind in (RuntimeError, NotImplementedError, IndexError, TypeError, ValueError, KeyError,
@@ -121,6 +122,8 @@ class Link:
             from .collectives import with_handles  # it needs this module's side of dispatch
 
             return with_handles(self, func, args, kwargs)
+        if func.name().startswith("aten::set_.source_Storage"):
+            return self._set(*args, **kwargs)
         wrappers: dict[int, VirtualTensor] = {}
         hosts: list[torch.Tensor] = []
         encoder = self._argument_encoder(wrappers, hosts)
@@ -147,10 +150,18 @@ class Link:
         out = decode(reply["out"])
         if reply.get("written"):  # a copy into memory of the host, which is here
             out = args[0].copy_(out)
+        if func is torch.ops.aten._to_copy.default and str(kwargs.get("device")) == "meta":
+            out = out.to("meta")  # it came as one of the host's, without values
         for place, number, to_host in reply.get("under_way", ()):
             host = out if place is None else hosts[place]
             self._under_way[number] = host, None if to_host else _checksum(host)
-        return out
+        return as_zero(out) if func is torch.ops.aten._efficientzerotensor.default else out
+
+    def _set(self, target: VirtualTensor, source, offset: int = 0, size=None, stride=None) -> VirtualTensor:
+        """``target.set_(storage, …)``: the tensor lies in that memory from now on."""
+        memory = of_the_card(source)._any.inner.number
+        become(target, self.ask("set", target.inner.number, memory, offset, size, stride))
+        return target
 
     def fused(self, func, args, kwargs=None):
         """An operator that is caught where autograd begins, because its backward pass is an operator too."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 import torch
 
 from . import arrivals
-from .dispatch import UNKNOWN_SIZES, Operator, check_device, handles, launch_all, read_back, run, unwrap
+from .dispatch import COMPOSITES, UNKNOWN_SIZES, Operator, check_device, handles, launch_all, read_back, run, unwrap
 from .hardware import costs, indexing
 from .pinned import is_pinned, pin, without_values
 from .state import state
-from .tensor import DEVICE, VirtualTensor, wrap
+from .tensor import DEVICE, VirtualTensor, as_zero, wrap
 
 aten = torch.ops.aten
 
@@ -137,6 +137,14 @@ def _same_memory(left: torch.Tensor, right: torch.Tensor) -> bool:
             and left.storage_offset() == right.storage_offset() and left.stride() == right.stride())
 
 
+def _resize_as(target, template, memory_format=None):
+    """Only the template's shape is asked for: it may lie anywhere (ATen, Resize.cpp, ``resize_as_``)."""
+    return target.resize_(template.shape, memory_format=memory_format or torch.contiguous_format)
+
+
+COMPOSITES[aten.resize_as_.default] = _resize_as
+
+
 # -- data-dependent sizes -------------------------------------------------------------------------
 
 
@@ -204,6 +212,7 @@ def _repeat_interleave_shape(args, kwargs):
 
 @handles("masked_select")
 def _masked_select(operator, args, kwargs):
+    unwrap(operator, args, kwargs)  # refuses a mask on the host, which an index may be
     x, mask = args
     expanded_x, expanded_mask = torch.broadcast_tensors(x, mask)
     if expanded_x.dim() == 0:  # the result has one dimension all the same
@@ -215,6 +224,11 @@ def _masked_select(operator, args, kwargs):
 def _bincount_shape(args, kwargs):
     distinct = state.shape_only.distinct if state.shape_only is not None else 1
     return args[0].new_empty((max(distinct, kwargs.get("minlength", 0), *args[2:3]),))
+
+
+@_unknown_size("nms")
+def _nms_shape(args, kwargs):
+    return args[0].new_empty((round(args[0].shape[0] * state.shape_only.density),), dtype=torch.int64)
 
 
 # -- indexing with masks --------------------------------------------------------------------------
@@ -255,7 +269,7 @@ def _expand_masks(source: torch.Tensor, indices) -> list:
     return expanded
 
 
-@handles("index", "_unsafe_index")
+@handles("index", "_unsafe_index", out=True)
 def _index(operator, args, kwargs):
     source, indices = args
     return run(operator, (source, _expand_masks(source, indices)), kwargs)
@@ -318,7 +332,7 @@ def _as_gradient(args, kwargs, out) -> None:
 # -- choosing ---------------------------------------------------------------------------------------
 
 
-@handles("where")
+@handles("where", out=True)
 def _where(operator, args, kwargs):
     # Unlike arithmetic, `where` does not take a number on the host by value: it is copied to the device, which blocks
     # (ATen, TensorCompare.cpp, where_self_out). A Python number never gets here: it is made on the device.
@@ -334,7 +348,7 @@ _READ_AS_NUMBERS = {"masked_fill": (2,), "masked_fill_": (2,), "index_fill": (3,
                     "linspace": (0, 1), "logspace": (0, 1)}
 
 
-@handles(*_READ_AS_NUMBERS)
+@handles(*_READ_AS_NUMBERS, out=True)
 def _with_numbers(operator, args, kwargs):
     values = [*(args[place] for place in _READ_AS_NUMBERS[operator.name] if place < len(args)),
               *(kwargs.get(name) for name in ("value", "start", "end"))]
@@ -356,10 +370,9 @@ def _lazy_sign(operator, args, kwargs):
 
 @handles("_efficientzerotensor")
 def _zeros_without_memory(operator, args, kwargs):
-    # Forward-mode derivatives stand for "no tangent" so. The wrapper cannot carry the bit that says it: real zeros, which
-    # on CUDA cost nothing.
+    # What forward-mode derivatives take for "no tangent".
     (size,), options, _ = unwrap(operator, args, kwargs)
-    return wrap(torch.zeros(size, **options), state.memory)
+    return as_zero(wrap(torch.zeros(size, **options), state.memory))
 
 
 @handles("convolution_overrideable")

@@ -1,38 +1,13 @@
-"""Tensors of one process in another: a clear error where CUDA has one, a copy where there is a way.
-
-After a fork the child has the parent's Python objects; on CUDA they are of no use there, and the driver refuses. Here
-their values would be read as if nothing had happened, so the child refuses too. A tensor that is sent (a queue, a
-pipe, ``torch.multiprocessing``) goes as its values.
-"""
+"""A tensor of the device that is sent to another process (a queue, a pipe, ``torch.multiprocessing``) goes as its values."""
 
 from __future__ import annotations
 
-import os
 from multiprocessing.reduction import ForkingPickler
 
 import torch
 
-from . import tensor as tensors
-from .hardware import costs
-from .hardware.memory import Memory
-from .state import state
+from .storage import VirtualStorage
 from .tensor import DEVICE, NAME, VirtualTensor
-
-
-def _after_fork() -> None:
-    # Whatever lives now is the parent's. What it took of the card is not the child's either.
-    state.foreign = frozenset(id(allocation) for allocation in tensors._allocations.values())
-    state.kept = list(tensors._allocations.values())  # so that no id is given to another
-    state.memory = Memory(state.card.memory_bytes)
-    state.timeline.forget_due()
-
-
-def check(*arguments) -> None:
-    """Raise RuntimeError if a tensor in the arguments was made before this process was forked."""
-    for tensor in costs.tensors(*arguments):
-        if isinstance(tensor, VirtualTensor) and id(tensor.allocation) in state.foreign:
-            raise RuntimeError(f"a tensor on {DEVICE} made in the parent of this forked process cannot be used here, as on "
-                               "CUDA: make it in this process, send its .cpu(), or use the 'spawn' start method")
 
 
 def _receive(values: torch.Tensor, requires_grad: bool, is_parameter: bool) -> torch.Tensor:
@@ -51,8 +26,15 @@ def _send(tensor: VirtualTensor):
     return _receive, (tensor.detach().cpu(), tensor.requires_grad, isinstance(tensor, torch.nn.Parameter))
 
 
+def _receive_storage(values: torch.Tensor) -> VirtualStorage:
+    return _receive(values, False, False).untyped_storage()
+
+
+def _send_storage(storage: VirtualStorage):
+    return _receive_storage, (storage.bytes.cpu(),)
+
+
 def install() -> None:
-    """Watch for forks, and say how tensors are sent."""
-    if hasattr(os, "register_at_fork"):
-        os.register_at_fork(after_in_child=_after_fork)
+    """Say how tensors and their memory are sent."""
     ForkingPickler.register(VirtualTensor, _send)
+    ForkingPickler.register(VirtualStorage, _send_storage)

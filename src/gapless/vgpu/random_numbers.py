@@ -79,10 +79,14 @@ DRAW_BY_VALUE = frozenset({"poisson", "binomial", "_standard_gamma", "_sample_di
                            "rrelu_with_noise_", "rrelu_with_noise_functional"})
 
 
+def of(args: tuple, kwargs: dict) -> torch.Generator:
+    """The generator that an operator with these arguments, inner ones, draws from."""
+    return next((each for each in (*args, *kwargs.values()) if isinstance(each, _CPU)), torch.default_generator)
+
+
 @contextmanager
-def moved_on_by_form(generator: torch.Generator | None, numel: int):
+def moved_on_by_form(which: torch.Generator, numel: int):
     """Inside numbers are drawn as ever; afterwards the state is one that tells their count ``numel`` and nothing else."""
-    which = torch.default_generator if generator is None else generator
     before = which.get_state()
     try:
         yield

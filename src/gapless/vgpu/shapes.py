@@ -55,6 +55,22 @@ def remembered(func, args: tuple, kwargs: dict):
     return out, key
 
 
+def alone(func, args: tuple, kwargs: dict):
+    """What ``func`` would give on tensors like these without values. Raises what PyTorch's shape-only kernel raises."""
+    return remembered(func, tuple(_without_values(each) for each in args),
+                      {name: _without_values(each) for name, each in kwargs.items() if name != "generator"})[0]
+
+
+def _without_values(value):
+    if isinstance(value, torch.Tensor):
+        return value if value.is_meta else torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device="meta")
+    if type(value) in (list, tuple):
+        return type(value)(_without_values(each) for each in value)
+    if isinstance(value, torch.device):
+        return torch.device("meta")
+    return value
+
+
 def kernels(key: tuple | None, name: str, args: tuple, kwargs: dict, out) -> list[costs.Kernel]:
     """The kernels of the operator ``name``; worked out once for calls alike (``key``: this one's, of :func:`remembered`)."""
     if key is None:

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import copy
+import functools
 import weakref
 from collections import OrderedDict
 
 import torch
 from torch import _tensor_str
 
-from . import old_format, race_detector
+from . import race_detector
 from .eager import eager
 from .state import state
 
 NAME = "vgpu"
 DEVICE = torch.device("privateuseone", 0)  # shown as vgpu:0 once the backend is registered
+
+_get_data, _set_data = torch._C.TensorBase.data.__get__, torch._C.TensorBase.data.__set__
+
+# Layout that is not dense → the class of its tensors, called with the inner one.
+KINDS: dict[torch.layout, type] = {}
 
 # Storage address → its allocation on the card, for as long as a tensor uses it.
 _allocations: weakref.WeakValueDictionary = weakref.WeakValueDictionary()
@@ -23,14 +30,14 @@ class VirtualTensor(torch.Tensor):
     """A tensor on ``vgpu:0``.
 
     ``inner``: the values, a CPU or a meta tensor of the same shape, strides and dtype. ``density``: for a
-    mask whose values are unknown, the assumed share of ones, else None.
+    mask whose values are unknown, the assumed share of ones, else None. ``keys``: for ``_make_wrapper_subclass``.
     """
 
     inner: torch.Tensor
     density: float | None
 
     @staticmethod
-    def __new__(cls, inner: torch.Tensor, allocation, density: float | None = None):
+    def __new__(cls, inner: torch.Tensor, allocation, density: float | None = None, **keys):
         self = torch.Tensor._make_wrapper_subclass(
             cls,
             inner.shape,
@@ -39,6 +46,7 @@ class VirtualTensor(torch.Tensor):
             dtype=inner.dtype,
             layout=inner.layout,
             device=DEVICE,
+            **keys,
         )
         self.inner = inner
         self.allocation = allocation
@@ -52,6 +60,9 @@ class VirtualTensor(torch.Tensor):
     def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
         from .dispatch import dispatch  # here, as the two need each other: what it returns are tensors of this class
 
+        for kind in types:
+            if kind is not VirtualTensor and not issubclass(kind, VirtualTensor):
+                return NotImplemented  # somebody's wrapper, with tensors of the device in it
         return dispatch(func, args, kwargs or {})
 
     def __repr__(self, *, tensor_contents=None):
@@ -87,11 +98,15 @@ class VirtualTensor(torch.Tensor):
     @property
     def data(self) -> torch.Tensor:
         """The tensor outside autograd; assigning gives this tensor the other's values, shape and dtype."""
-        return torch.Tensor.data.__get__(self)
+        return _get_data(self)
 
     @data.setter
     def data(self, other: torch.Tensor) -> None:
-        torch.Tensor.data.__set__(self, other)
+        if not isinstance(other, VirtualTensor) and isinstance(other, torch.Tensor):
+            from .identity import assign  # here, as the two need each other
+
+            return assign(self, other)
+        _set_data(self, other)
         self.inner, self.allocation, self.density = other.inner, other.allocation, other.density
 
     def follow(self, memory) -> None:
@@ -104,10 +119,24 @@ class VirtualTensor(torch.Tensor):
             self.data = wrap(self.inner, memory, self.density)
 
     def data_ptr(self) -> int:
-        """A number that tells tensors apart; no address on any device."""
-        if self.inner.is_meta:
-            return self.allocation.address + self.storage_offset() * self.element_size() if self.numel() else 0
-        return self.inner.data_ptr()
+        """Where the card would have it: a number that tells blocks of memory apart, and no address on any device."""
+        if state.link is not None:
+            return self.inner.data_ptr()
+        address = self.allocation.address
+        return address + self.storage_offset() * self.element_size() if address and self.numel() else 0
+
+    def untyped_storage(self) -> torch.UntypedStorage:
+        """The memory that the tensor lies in (:mod:`gapless.vgpu.storage`)."""
+        from .storage import VirtualStorage  # here, as the two need each other
+
+        return VirtualStorage.of(self)
+
+    def as_subclass(self, cls: type) -> torch.Tensor:
+        """The tensor as one of ``cls``, a subclass of ``torch.Tensor``: of a class that is both it and this one."""
+        with torch._C.DisableTorchFunctionSubclass():
+            out = torch.ops.aten.alias(self)
+        out.__class__ = both(cls, type(self))
+        return out
 
     def record_stream(self, stream) -> None:
         """The memory goes to no other tensor before ``stream`` has done what it holds when this tensor goes."""
@@ -141,39 +170,85 @@ class VirtualTensor(torch.Tensor):
     # -- copies of the object -------------------------------------------------------------------
 
     def __reduce_ex__(self, protocol):
-        old_format.check(DEVICE)
-        # Saved as its CPU copy and the name of the device, as PyTorch saves tensors of devices without a storage.
+        """As PyTorch saves tensors of CUDA: a storage, which others may share, and a shape upon it."""
+        hooks = OrderedDict()
         if isinstance(self, torch.nn.Parameter):
-            return torch._utils._rebuild_parameter, (self.detach(), self.requires_grad, OrderedDict())
-        return (torch._utils._rebuild_device_tensor_from_cpu_tensor,
-                (self.detach().cpu(), self.dtype, str(self.device), self.requires_grad))
+            parts = self.detach(), self.requires_grad, hooks
+            attributes = self._attributes()
+            if attributes:
+                return torch._utils._rebuild_parameter_with_state, (*parts, attributes)
+            return torch._utils._rebuild_parameter, parts
+        memory, shape = self.untyped_storage(), (self.storage_offset(), tuple(self.shape), self.stride())
+        if self.dtype in torch.storage._new_dtypes():
+            return torch._utils._rebuild_tensor_v3, (memory, *shape, self.requires_grad, hooks, self.dtype)
+        typed = torch.TypedStorage(wrap_storage=memory, dtype=self.dtype, _internal=True)
+        return torch._utils._rebuild_tensor_v2, (typed, *shape, self.requires_grad, hooks)
+
+    def _attributes(self) -> dict:
+        """What the program has hung on the tensor."""
+        return {name: value for name, value in self.__dict__.items() if name not in OWN_ATTRIBUTES}
 
     def __deepcopy__(self, memo):
+        if id(self) in memo:
+            return memo[id(self)]
         if not self.is_leaf:
             raise RuntimeError("only leaf tensors can be deep-copied: call .detach() first")
         with torch.no_grad():
-            copied = self.detach().clone()
-        if isinstance(self, torch.nn.Parameter):
-            copied = torch.nn.Parameter(copied, requires_grad=self.requires_grad)
-        else:
-            copied.requires_grad_(self.requires_grad)
+            if isinstance(self, torch.nn.Parameter):
+                copied = torch.nn.Parameter(self.detach().clone(), requires_grad=self.requires_grad)
+            else:
+                memory = self.untyped_storage().__deepcopy__(memo)
+                copied = torch.empty(0, dtype=self.dtype, device=DEVICE)
+                copied = copied.set_(memory, self.storage_offset(), self.shape, self.stride())
+                copied.requires_grad_(self.requires_grad)
+        memo[id(self)] = copied
         if self.grad is not None:
             copied.grad = self.grad.__deepcopy__(memo)
-        memo[id(self)] = copied
+        copied.__dict__.update(copy.deepcopy(self._attributes(), memo))
         return copied
+
+
+# What is in a wrapper's __dict__ by itself.
+OWN_ATTRIBUTES = frozenset({"inner", "allocation", "density", "parts", "buffer", "_is_param"})
+
+
+@functools.cache
+def both(cls: type, kind: type) -> type:
+    """A class of tensors that are ``cls``, a program's subclass of ``torch.Tensor``, and of the device (``kind``)."""
+    kind, cls = getattr(kind, "kind", kind), getattr(cls, "program_class", cls)
+    if issubclass(kind, cls):
+        return kind
+    if "__torch_dispatch__" in vars(cls):
+        raise NotImplementedError(f"{cls.__name__} has a dispatch of its own: let it hold tensors of {DEVICE}")
+
+    def make(_, *args, **kwargs):
+        return cls(*args, **kwargs)
+
+    def torch_function(_, func, types, args=(), kwargs=None):
+        return cls.__torch_function__(func, tuple(getattr(each, "program_class", each) for each in types), args, kwargs)
+
+    disabled = torch._C._disabled_torch_function_impl
+    return type(cls)(cls.__name__, (cls, kind), {
+        "__module__": cls.__module__, "__qualname__": cls.__qualname__, "__doc__": cls.__doc__, "__new__": make,
+        "__torch_function__": disabled if cls.__torch_function__ is disabled else classmethod(torch_function),
+        "__torch_dispatch__": kind.__torch_dispatch__, "kind": kind, "program_class": cls})
 
 
 def wrap(inner: torch.Tensor, memory, density: float | None = None) -> VirtualTensor:
     """A VirtualTensor around ``inner``; a new storage takes its bytes from ``memory``. Raises OutOfMemory, and
-    NotImplementedError for what has no storage (sparse and nested tensors)."""
+    NotImplementedError for what is neither dense nor of :data:`KINDS`."""
     if inner.layout is not torch.strided or inner.is_nested:
+        if inner.layout in KINDS:
+            return KINDS[inner.layout](inner)
         kind = "nested" if inner.is_nested else str(inner.layout).removeprefix("torch.")
         hint = " (nn.TransformerEncoder: enable_nested_tensor=False)" if inner.is_nested else ""
         raise NotImplementedError(f"{kind} tensors are not supported on {DEVICE}: use a dense one{hint}")
     storage = inner.untyped_storage()
     address, nbytes = storage._cdata, storage.nbytes()
     allocation = _allocations.get(address)
-    if allocation is None or allocation.nbytes < nbytes:
+    if allocation is not None and allocation.nbytes < nbytes:
+        allocation.resize(nbytes)  # an operator has made the memory larger under all its tensors (resize_)
+    elif allocation is None:
         allocation = memory.allocate(nbytes)
         _allocations[address] = allocation
         stream = state.timeline.current
@@ -181,3 +256,9 @@ def wrap(inner: torch.Tensor, memory, density: float | None = None) -> VirtualTe
         if memory.freed:
             race_detector.reused(allocation)
     return VirtualTensor(inner, allocation, density)
+
+
+def as_zero(tensor: VirtualTensor) -> VirtualTensor:
+    """``tensor``, all zeros, as one with which PyTorch does not compute: zero times infinity is zero."""
+    return VirtualTensor(tensor.inner, tensor.allocation,
+                         _extra_dispatch_keys=torch._C.DispatchKeySet(torch._C.DispatchKey.ZeroTensor))

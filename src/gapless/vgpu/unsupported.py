@@ -8,13 +8,22 @@ import torch
 from .tensor import DEVICE
 
 UNSUPPORTED: dict[str, str] = {
-    "sparse tensors":
-        "the wrapper around the values has sizes and strides only: use a dense tensor, nn.Embedding(sparse=False)",
-    "nested tensors":
-        "the same; nn.TransformerEncoder makes them in eval mode of a padding mask: enable_nested_tensor=False",
-    "lazy modules on the device":
-        "their parameters are of a type that PyTorch cannot give to a wrapper: make the module on the CPU, run it once, "
-        "then move it",
+    "sparse tensors of another layout than COO":
+        "PyTorch makes no wrapper for CSR, CSC, BSR and BSC: stay with torch.sparse_coo_tensor, or .to_dense()",
+    "operators of sparse tensors that have no rule":
+        "CUDA's kernels and waits are written down for those that programs use: .to_dense(), or compute it on the .cpu()",
+    "sparse tensors in vgpu.shape_only()":
+        "how many elements there are is a matter of values: small sizes with values, or a dense tensor",
+    "sparse tensors on a device in another process":
+        "only dense ones go over the wire: nn.Embedding(sparse=False), .to_dense()",
+    "nested tensors of the strided layout":
+        "they are there for nn.TransformerEncoder in eval mode only: layout=torch.jagged",
+    "nested tensors in vgpu.shape_only()":
+        "their sizes are a matter of values: nn.TransformerEncoder(…, enable_nested_tensor=False)",
+    "tensor classes with a __torch_dispatch__, made by as_subclass":
+        "two dispatches in one tensor: let the class hold tensors of the device (torch.Tensor._make_wrapper_subclass)",
+    "a conjugate as a view":
+        "no error: .conj() gives a tensor of its own, which later writes to either do not reach: take it after them",
     "DLPack":
         "there is no memory that another library could read: .cpu() first",
     "NumPy without a copy":
@@ -25,16 +34,16 @@ UNSUPPORTED: dict[str, str] = {
         "PyTorch allows one a process: start a new process",
     "another card while a profile records":
         "the clocks would start anew: change the card before or after it",
-    "tensors of a parent process":
-        "after a fork they are refused, as on CUDA: make them in the process, or send .cpu()",
+    "the device in a forked process":
+        "an error on CUDA too: the 'spawn' start method (DataLoader: multiprocessing_context='spawn'), or CPU tensors there",
+    "memory shared between processes":
+        "there is none to share: a tensor or storage that is sent goes as its values, and changes there are not seen here",
+    "saving TorchScript modules of the device":
+        "C++ would read memory that is not there: .cpu() first. torch.jit.load(map_location=\"vgpu\") works",
+    "memory that untyped_storage().resize_() has taken away":
+        "an illegal access on CUDA: give the storage its bytes back before the next use",
     "events of another process":
         "the clocks are a process's own",
-    "a function as map_location for tensors saved on the device":
-        "PyTorch refuses one for devices that are saved as CPU tensors: give a device or a dict",
-    "the old file format for tensors of the device":
-        "values come after what is made of them: leave _use_new_zipfile_serialization=False out, or save .cpu()",
-    "torch.load to the device without values":
-        "a file has values: load outside vgpu.shape_only()",
     "a whole graph for a compiler":
         "fullgraph=True of torch.compile, strict torch.export and torch.compiler.nested_compile_region ask for one, and no "
         "compiler makes code for the device. Without them torch.compile runs the program as it is written, with the same "
@@ -50,23 +59,25 @@ UNSUPPORTED: dict[str, str] = {
 }
 
 # Keys of tensors that are not dense → what they are.
-_NOT_DENSE = {"SparsePrivateUse1": "sparse", "SparseCsrPrivateUse1": "sparse", "NestedTensorPrivateUse1": "nested",
+_NOT_DENSE = {"SparseCsrPrivateUse1": "sparse", "NestedTensorPrivateUse1": "strided nested",
               "QuantizedPrivateUse1": "quantized"}
+_INSTEAD = {"strided nested": "layout=torch.jagged"}
 
 
 def _refusing(kind: str):
     def refuse(operator, *args, **kwargs):
-        raise NotImplementedError(f"{kind} tensors are not supported on {DEVICE}: use a dense one ({operator})")
+        raise NotImplementedError(f"{kind} tensors are not supported on {DEVICE}: use "
+                                  f"{_INSTEAD.get(kind, 'a dense one')} ({operator})")
 
     return refuse
 
 
 def _to_dlpack(original):
-    def to_dlpack(tensor):
+    def to_dlpack(tensor, *args, **kwargs):
         """A DLPack capsule of ``tensor``."""
         if tensor.device.type == DEVICE.type:
             tensor.__dlpack__()  # raises
-        return original(tensor)
+        return original(tensor, *args, **kwargs)
 
     return to_dlpack
 
@@ -76,5 +87,8 @@ def install() -> list[torch.library.Library]:
     everything = torch.library.Library("_", "IMPL")
     for key, kind in _NOT_DENSE.items():
         everything.fallback(_refusing(kind), key)
+    for name in ("_to_dlpack", "_to_dlpack_versioned"):  # which the methods call
+        if hasattr(torch._C, name):
+            setattr(torch._C, name, _to_dlpack(getattr(torch._C, name)))
     torch.to_dlpack = torch.utils.dlpack.to_dlpack = _to_dlpack(torch.utils.dlpack.to_dlpack)
     return [everything]

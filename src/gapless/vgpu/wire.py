@@ -97,8 +97,9 @@ class Encoder:
         raise WireError(f"a {kind.__name__}")
 
     def host(self, value: torch.Tensor, *, pinned: bool = False, values: bool = True):
-        """A CPU tensor, with its bytes unless without ``values``."""
+        """A CPU tensor, with its bytes unless without ``values``; or a meta tensor, which has none."""
         strides, start = list(value.stride()), len(self.blob)
+        values = values and not value.is_meta
         if values:
             dense = value.detach().resolve_conj().resolve_neg().contiguous()
             self.blob += dense.reshape(-1).view(torch.uint8).numpy().tobytes() if dense.numel() else b""

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 import torch
 
+from ... import vgpu
+
 BIG = 100_000  # elements: 400 KB, more than the 64 KB that the driver puts aside of a pageable copy
 
 
@@ -57,7 +59,14 @@ class Bag:
         self.encoder = torch.nn.TransformerEncoder(
             torch.nn.TransformerEncoderLayer(4, 2, 8, 0.0, batch_first=True), 1, enable_nested_tensor=False).to(device)
         self.sequence = torch.zeros(2, 3, 4).to(device)
+        self.padding = torch.tensor([[False] * 3, [False, True, True]]).to(device)
         self.causal = torch.triu(torch.full((3, 3), float("-inf")), 1).to(device)
+        self.boxes = torch.tensor([[0.0, 0.0, 4.0, 4.0], [0.0, 0.0, 4.0, 3.0]]).to(device)
+        if not vgpu.is_shape_only():  # which has no sparse tensors
+            positions = torch.tensor([[0, 1, 1], [1, 0, 0]])
+            self.sparse = torch.sparse_coo_tensor(positions, torch.ones(3), (3, 3), check_invariants=False).to(device)
+            self.adjacency = torch.eye(3).to_sparse().to(device)
+        self.embedding = torch.nn.Embedding(3, 4, sparse=True).to(device)
         self.event = self.module.Event()
         self.event.record()
 

@@ -329,7 +329,8 @@ def _layer_norm_backward(args, kwargs, out):
         found.append(Kernel("norm_backward_kernel", "normalization", moved + nbytes(out[0]), work=geometry.means_backward,
                             problem=streaming.Rows("norm_backward", *_rows(x, normalized_shape), x.element_size())))
     if out[1] is not None or out[2] is not None:
-        found.append(Kernel("GammaBetaBackwardCUDAKernel", "reduction", moved, work=geometry.bias_gradient, footprint=moved))
+        found.append(Kernel("GammaBetaBackwardCUDAKernel", "reduction", moved, work=geometry.affine_gradient,
+                            footprint=moved))
     return found
 
 

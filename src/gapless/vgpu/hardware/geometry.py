@@ -18,6 +18,7 @@ on any of it.
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable
 
 import torch
@@ -219,6 +220,12 @@ def weight_gradient(args: tuple, out) -> Work:
 def bias_gradient(args: tuple, out) -> Work:
     """A sum for each channel."""
     return args[0].shape[1], _positions(args[0])
+
+
+def affine_gradient(args: tuple, out) -> Work:
+    """A sum for each element of a layer norm's weight."""
+    elements = math.prod(args[2])
+    return elements, args[0].numel() // max(elements, 1)
 
 
 def means(args: tuple, out) -> Work:

@@ -1,0 +1,64 @@
+"""``out=`` of operators with their own behaviour, and of those that PyTorch would pass over."""
+
+import pytest
+import torch
+
+import gapless
+from gapless import vgpu
+
+
+@pytest.fixture
+def x():
+    return torch.arange(6.0, device=gapless.device("vgpu"))
+
+
+@pytest.mark.parametrize("size", [3, 0])
+def test_a_selection_lies_where_it_is_told(x, size):
+    out = torch.zeros(size, device=x.device)
+    assert torch.masked_select(x, x > 2, out=out) is out
+    assert out.tolist() == [3.0, 4.0, 5.0]
+    found = torch.zeros(size, dtype=torch.int64, device=x.device)
+    assert torch.nonzero(x > 2, out=found) is found and found.tolist() == [[3], [4], [5]]
+
+
+def test_the_argument_is_not_written(x):
+    out = torch.zeros(6, device=x.device)
+    torch.ops.aten.index_put.out(x, [x > 2], torch.ones(()), out=out)
+    assert out.tolist() == [0.0, 1.0, 2.0, 1.0, 1.0, 1.0] and x.tolist() == [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]
+
+
+def test_a_rank(x):
+    out = torch.zeros((), dtype=torch.int64, device=x.device)
+    assert torch.linalg.matrix_rank(torch.eye(5, device=x.device), out=out) is out and out.item() == 5
+
+
+def test_a_batch_times_a_matrix(x):
+    batch, out = torch.ones(3, 4, 6, device=x.device), torch.zeros(3, 4, device=x.device)
+    assert torch.matmul(batch, x, out=out) is out and out.tolist() == [[15.0] * 4] * 3
+
+
+def test_a_plain_product_is_one_kernel(x):
+    matrix = torch.ones(64, 64, device=x.device)
+    out = torch.zeros_like(matrix)
+    torch.vgpu.synchronize()
+    with gapless.profiler.profile(device=x.device) as profiler:
+        torch.matmul(matrix, matrix, out=out)
+    assert sum(event.get("cat") == "kernel" for event in profiler.trace.events) == 1
+    assert out[0, 0].item() == 64.0
+
+
+def test_without_values(x):
+    with vgpu.shape_only():
+        values = torch.ones(8, device=x.device)
+        out = torch.zeros(0, device=x.device)
+        torch.masked_select(values, values > 0, out=out)
+        assert out.dim() == 1 and out.numel()
+
+
+@torch.inference_mode()
+def test_in_inference_mode_too(x):
+    out = torch.zeros((), dtype=torch.int64, device=x.device)
+    assert torch.linalg.matrix_rank(torch.eye(5, device=x.device), out=out) is out and out.item() == 5
+    product = torch.zeros(3, 4, device=x.device)
+    assert torch.matmul(torch.ones(3, 4, 6, device=x.device), torch.ones(6, device=x.device), out=product) is product
+    assert product.tolist() == [[6.0] * 4] * 3
