@@ -21,6 +21,7 @@ from . import (
     old_format,
     operators,  # noqa: F401  registers its handlers
     pinned,
+    process_groups,
     processes,
     random_numbers,
     rnn,
@@ -210,7 +211,7 @@ def enable(card: str | Card | None = None) -> torch.device:
         backend_registration._setup_privateuseone_for_python_backend(
             NAME, backend_module=DeviceModule(), device_guard=backward_errors.DeviceGuard())
         backward_errors.install()
-        for part in (accelerator, streams, random_numbers, pinned, modules, processes, old_format, saving):
+        for part in (accelerator, streams, random_numbers, pinned, modules, processes, process_groups, old_format, saving):
             part.install()
         everything = torch.library.Library("_", "IMPL")
         everything.fallback(_call, "PrivateUse1")
