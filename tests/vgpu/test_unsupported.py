@@ -1,6 +1,5 @@
 """Each entry of the table of what is not supported fails as it says, with words that help."""
 
-import io
 import multiprocessing
 import os
 
@@ -30,21 +29,6 @@ def padded_encoder(device):
     encoder = nn.TransformerEncoder(nn.TransformerEncoderLayer(8, 2, 16, batch_first=True), 1).to(device).eval()
     with torch.no_grad():
         encoder(torch.ones(2, 5, 8, device=device), src_key_padding_mask=torch.tensor([[False] * 5, [True] * 5], device=device))
-
-
-def load_with_a_function(device):
-    file = io.BytesIO()
-    torch.save(torch.ones(2, device=device), file)
-    file.seek(0)
-    torch.load(file, map_location=lambda storage, location: storage)
-
-
-def load_without_values(device):
-    file = io.BytesIO()
-    torch.save(torch.ones(2), file)
-    file.seek(0)
-    with vgpu.shape_only():
-        torch.load(file, map_location=device)
 
 
 def other_card_while_recording(device):
@@ -82,10 +66,6 @@ WAYS = {
                         (lambda d: torch.ones(2).vgpu(1), "there is one virtual GPU")],
     "another card while a profile records": [(other_card_while_recording, "before or after")],
     "events of another process": [(lambda d: torch.Event(interprocess=True).ipc_handle(), "cannot go to another process")],
-    "a function as map_location for tensors saved on the device": [(load_with_a_function, "Callable map_location not supported")],
-    "the old file format for tensors of the device": [
-        (lambda d: torch.save({"x": ones(d)}, io.BytesIO(), _use_new_zipfile_serialization=False), "leave that out")],
-    "torch.load to the device without values": [(load_without_values, "load outside it")],
     "fullgraph=True of torch.compile": [
         (lambda d: torch.compile(nn.Linear(2, 2).to(d), backend="eager", fullgraph=True)(ones(d)), "VirtualTensor")],
     "the backward pass of cuDNN's RNN in eval mode": [

@@ -18,14 +18,13 @@ from . import (
     collectives,  # noqa: F401  registers its handlers
     ctc,
     modules,
-    old_format,
     operators,  # noqa: F401  registers its handlers
     pinned,
     process_groups,
     processes,
     random_numbers,
     rnn,
-    saving,
+    storage,
     streams,
     unsupported,
 )
@@ -44,8 +43,13 @@ class DeviceModule(backend_registration._DummyBackendModule):
     Event = Event
     Stream = Stream
 
+    def _is_in_bad_fork(self) -> bool:
+        return state.forked
+
     def synchronize(self, device=None) -> None:
         """The host waits for all work of the device."""
+        if state.forked:
+            processes.refuse()
         state.timeline.synchronize_device()
 
     def current_stream(self, device=None) -> Stream:
@@ -195,9 +199,12 @@ def enable(card: str | Card | None = None) -> torch.device:
     """Make ``vgpu`` a device of PyTorch, modelling ``card`` (default: the card in use, at first A10G).
 
     Naming another card than the one in use sets the clocks to zero. Returns ``vgpu:0``. Raises UnknownCard; RuntimeError if
-    another PrivateUse1 backend is registered in this process, or while a profile records.
+    another PrivateUse1 backend is registered in this process, while a profile records, or in a process that was forked after
+    the device was enabled.
     """
     global _library
+    if state.forked:
+        processes.refuse()
     if card is not None:
         found = card if isinstance(card, Card) else find_card(card)
         if found is not state.card:
@@ -211,7 +218,7 @@ def enable(card: str | Card | None = None) -> torch.device:
         backend_registration._setup_privateuseone_for_python_backend(
             NAME, backend_module=DeviceModule(), device_guard=backward_errors.DeviceGuard())
         backward_errors.install()
-        for part in (accelerator, streams, random_numbers, pinned, modules, processes, process_groups, old_format, saving):
+        for part in (accelerator, streams, random_numbers, pinned, modules, processes, process_groups, storage):
             part.install()
         everything = torch.library.Library("_", "IMPL")
         everything.fallback(_call, "PrivateUse1")

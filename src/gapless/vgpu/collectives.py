@@ -131,6 +131,9 @@ def _done(result: list) -> dist.Work:
             state.timeline.synchronize_stream()
         return True
 
+    if torch._C._current_graph_task_id() != -1 and result:
+        # A hook of DDP, which may be C++ and want tensors where Python has put objects.
+        return torch._C._distributed_c10d._create_work_from_future(torch.jit.fork(lambda: result))
     work = torch._C._distributed_c10d.PythonCallbackWork(wait)
     work.get_future().set_result(result)
     work.wait()
@@ -208,15 +211,16 @@ if dist.is_available():
         begins(Collective(_KINDS[operator.name], sum(map(costs.nbytes, given)), sum(map(costs.nbytes, results)),
                           given[0].dtype if given else None, group.group_name,
                           tuple(dist.get_process_group_ranks(group)), state.timeline.current.number))
+        value = [args[0]] if isinstance(args[0], torch.Tensor) else args[0]
         inner_args, inner_kwargs, _ = unwrap(operator, args, kwargs)
         inner_args = list(inner_args)
         inner_args[place] = _with_values(group).boxed()
         if any(tensor.inner.is_meta for tensor in (*results, *given)):
-            work = _done(results)
+            work = _done(value)
         else:
             work = _run(operator, inner_args, inner_kwargs, place)
             if operator.name not in _NOT_AT_ONCE:
-                work = _done(results)
+                work = _done(value)
             elif operator.name == "barrier":
                 work = _barrier(work)
         if group in coalescing:

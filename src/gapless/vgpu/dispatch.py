@@ -18,6 +18,7 @@ from . import (
     race_detector,
     random_numbers,
     shapes,
+    shrunk,
 )
 from .eager import eager
 from .hardware import costs, geometry, syncs
@@ -59,7 +60,7 @@ class Operator:
     """What dispatch needs to know of an ``OpOverload``, worked out once."""
 
     __slots__ = ("func", "name", "full_name", "is_view", "mutates", "reshapes", "handler", "multi_tensor", "composite",
-                 "is_custom", "is_empty", "is_doubtful", "numbers", "makes_new", "written", "is_library")
+                 "is_custom", "is_empty", "is_doubtful", "numbers", "makes_new", "written", "is_library", "reads")
     known: dict = {}
 
     def __init__(self, func):
@@ -78,6 +79,8 @@ class Operator:
         self.is_library = self.name in LIBRARY_OPERATORS
         self.is_empty = self.name.startswith(("empty", "new_empty"))
         self.makes_new = self.name.startswith("new_") or self.name.endswith("_like")  # of a shape, not of values
+        # Whether it looks at values, or writes them, in memory that is there before.
+        self.reads = not (self.is_view and self.handler is None or self.is_empty or self.makes_new or self.name == "set_")
         self.multi_tensor = self.name.startswith(("_foreach_", "_fused_")) and "attention" not in self.name
         # Autograd takes these apart before they get here; in inference mode there is no autograd to do it.
         self.composite = self.name not in COMPOSITE_HANDLED and torch._C._dispatch_has_kernel_for_dispatch_key(
@@ -130,8 +133,10 @@ def of_the_device(function):
 def _dispatch(operator: Operator, args, kwargs):
     func = operator.func
     args, kwargs = data_dependence.read_numbers(operator.numbers, args, kwargs)
-    if state.foreign:
-        processes.check(args, kwargs)
+    if state.forked:
+        processes.refuse()
+    if state.shrunk and operator.reads:
+        shrunk.check(operator, args, kwargs)
     if state.link is not None:
         return state.link.run(func, args, kwargs)
     timeline = state.timeline
@@ -173,6 +178,8 @@ def cost_ns(operator: Operator, host: Host) -> int:
 
 def begin(name: str) -> None:
     """The operator ``name`` begins, which is caught where autograd begins and does not come through :func:`dispatch`."""
+    if state.forked:
+        processes.refuse()
     if state.watched:
         backward_streams.follow()
     state.timeline.begin_op(name)

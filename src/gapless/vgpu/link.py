@@ -20,6 +20,7 @@ from . import host_clock, pinned, random_numbers
 from .dispatch import of_the_device
 from .location import operator_location
 from .state import Assumptions, state
+from .storage import become, of_the_card
 from .tensor import DEVICE, VirtualTensor
 from .wire import Channel, Decoder, Encoder
 
@@ -121,6 +122,8 @@ class Link:
             from .collectives import with_handles  # it needs this module's side of dispatch
 
             return with_handles(self, func, args, kwargs)
+        if func.name().startswith("aten::set_.source_Storage"):
+            return self._set(*args, **kwargs)
         wrappers: dict[int, VirtualTensor] = {}
         hosts: list[torch.Tensor] = []
         encoder = self._argument_encoder(wrappers, hosts)
@@ -151,6 +154,12 @@ class Link:
             host = out if place is None else hosts[place]
             self._under_way[number] = host, None if to_host else _checksum(host)
         return out
+
+    def _set(self, target: VirtualTensor, source, offset: int = 0, size=None, stride=None) -> VirtualTensor:
+        """``target.set_(storage, …)``: the tensor lies in that memory from now on."""
+        memory = of_the_card(source)._any.inner.number
+        become(target, self.ask("set", target.inner.number, memory, offset, size, stride))
+        return target
 
     def fused(self, func, args, kwargs=None):
         """An operator that is caught where autograd begins, because its backward pass is an operator too."""

@@ -1,8 +1,8 @@
 """Tensors of one process in another: a clear error where CUDA has one, a copy where there is a way.
 
-After a fork the child has the parent's Python objects; on CUDA they are of no use there, and the driver refuses. Here
-their values would be read as if nothing had happened, so the child refuses too. A tensor that is sent (a queue, a
-pipe, ``torch.multiprocessing``) goes as its values.
+After a fork the child has the parent's Python objects; on CUDA they are of no use there, nor is a device that the parent
+has begun with, and PyTorch refuses. Here values would be read and made as if nothing had happened, so the child refuses too. A
+tensor that is sent (a queue, a pipe, ``torch.multiprocessing``) goes as its values.
 """
 
 from __future__ import annotations
@@ -12,27 +12,19 @@ from multiprocessing.reduction import ForkingPickler
 
 import torch
 
-from . import tensor as tensors
-from .hardware import costs
-from .hardware.memory import Memory
 from .state import state
 from .tensor import DEVICE, NAME, VirtualTensor
 
 
 def _after_fork() -> None:
-    # Whatever lives now is the parent's. What it took of the card is not the child's either.
-    state.foreign = frozenset(id(allocation) for allocation in tensors._allocations.values())
-    state.kept = list(tensors._allocations.values())  # so that no id is given to another
-    state.memory = Memory(state.card.memory_bytes)
+    state.forked = True  # the device was enabled before, or nobody would have come here
     state.timeline.forget_due()
 
 
-def check(*arguments) -> None:
-    """Raise RuntimeError if a tensor in the arguments was made before this process was forked."""
-    for tensor in costs.tensors(*arguments):
-        if isinstance(tensor, VirtualTensor) and id(tensor.allocation) in state.foreign:
-            raise RuntimeError(f"a tensor on {DEVICE} made in the parent of this forked process cannot be used here, as on "
-                               "CUDA: make it in this process, send its .cpu(), or use the 'spawn' start method")
+def refuse() -> None:
+    """Raise RuntimeError: the device was enabled before this process was forked (torch/cuda/__init__.py, ``_lazy_init``)."""
+    raise RuntimeError(f"Cannot re-initialize {NAME} in forked subprocess. To use {NAME} with multiprocessing, you must use the "
+                       "'spawn' start method (for a DataLoader: multiprocessing_context='spawn')")
 
 
 def _receive(values: torch.Tensor, requires_grad: bool, is_parameter: bool) -> torch.Tensor:

@@ -18,6 +18,7 @@ from . import host_clock, pinned
 from .dispatch import dispatch
 from .hardware.timeline import Mark, Stream, Timeline
 from .state import state
+from .storage import VirtualStorage, resize, whole
 from .tensor import DEVICE, VirtualTensor
 from .wire import Channel, Decoder, Encoder, WireError
 
@@ -324,6 +325,18 @@ def _reset_peak(served: Served) -> None:
     state.memory.peak_bytes = state.memory.allocated_bytes
 
 
+def _resize_storage(served: Served, number: int, nbytes: int) -> None:
+    if type(nbytes) is not int or nbytes < 0:
+        raise ValueError("memory has a number of bytes")
+    resize(served._tensor(number), nbytes)
+
+
+def _set(served: Served, number: int, memory: int, offset: int, size: list | None, stride: list | None) -> VirtualTensor:
+    target, memory = served._tensor(number), VirtualStorage.of(served._tensor(memory))
+    placed = VirtualTensor(target.inner, target.allocation)
+    return placed.set_(memory) if size is None else placed.set_(memory, offset, size, stride or ())
+
+
 def _seed(served: Served, seed: int) -> None:
     torch.default_generator.manual_seed(seed)
 
@@ -367,6 +380,9 @@ _QUESTIONS: dict[str, Callable] = {
     "peak_bytes": lambda served: state.memory.peak_bytes,
     "reset_peak": _reset_peak,
     "data_ptr": lambda served, number: served._tensor(number).data_ptr(),
+    "bytes": lambda served, number: whole(served._tensor(number)),
+    "resize_storage": _resize_storage,
+    "set": _set,
     "backward": Served._backward,
     "use_stream": _use_stream,
     "new_stream": _new_stream,

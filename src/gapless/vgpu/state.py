@@ -40,7 +40,9 @@ class State:
         self.keeps_lines = False  # of each use of memory, even with one stream
         self.timeline: Timeline | None = None
         self.counting = None  # what counts Python's calls, while something is measured (gapless.vgpu.host_clock)
-        self.foreign: frozenset[int] = frozenset()  # ids of the allocations that a forked process has from its parent
+        # Allocations that are smaller than they were (gapless.vgpu.shrunk): id → bytes that they had.
+        self.shrunk: dict[int, int] = {}
+        self.forked = False  # whether this process was forked from one that had the device
         self.use(card)
 
     @property

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 import weakref
 from collections import OrderedDict
 
 import torch
 from torch import _tensor_str
 
-from . import old_format, race_detector
+from . import race_detector
 from .eager import eager
 from .state import state
 
@@ -106,10 +107,17 @@ class VirtualTensor(torch.Tensor):
             self.data = wrap(self.inner, memory, self.density)
 
     def data_ptr(self) -> int:
-        """A number that tells tensors apart; no address on any device."""
-        if self.inner.is_meta:
-            return self.allocation.address + self.storage_offset() * self.element_size() if self.numel() else 0
-        return self.inner.data_ptr()
+        """Where the card would have it: a number that tells blocks of memory apart, and no address on any device."""
+        if state.link is not None:
+            return self.inner.data_ptr()
+        address = self.allocation.address
+        return address + self.storage_offset() * self.element_size() if address and self.numel() else 0
+
+    def untyped_storage(self) -> torch.UntypedStorage:
+        """The memory that the tensor lies in (:mod:`gapless.vgpu.storage`)."""
+        from .storage import VirtualStorage  # here, as the two need each other
+
+        return VirtualStorage.of(self)
 
     def record_stream(self, stream) -> None:
         """The memory goes to no other tensor before ``stream`` has done what it holds when this tensor goes."""
@@ -143,26 +151,46 @@ class VirtualTensor(torch.Tensor):
     # -- copies of the object -------------------------------------------------------------------
 
     def __reduce_ex__(self, protocol):
-        old_format.check(DEVICE)
-        # Saved as its CPU copy and the name of the device, as PyTorch saves tensors of devices without a storage.
+        """As PyTorch saves tensors of CUDA: a storage, which others may share, and a shape upon it."""
+        hooks = OrderedDict()
         if isinstance(self, torch.nn.Parameter):
-            return torch._utils._rebuild_parameter, (self.detach(), self.requires_grad, OrderedDict())
-        return (torch._utils._rebuild_device_tensor_from_cpu_tensor,
-                (self.detach().cpu(), self.dtype, str(self.device), self.requires_grad))
+            parts = self.detach(), self.requires_grad, hooks
+            attributes = self._attributes()
+            if attributes:
+                return torch._utils._rebuild_parameter_with_state, (*parts, attributes)
+            return torch._utils._rebuild_parameter, parts
+        memory, shape = self.untyped_storage(), (self.storage_offset(), tuple(self.shape), self.stride())
+        if self.dtype in torch.storage._new_dtypes():
+            return torch._utils._rebuild_tensor_v3, (memory, *shape, self.requires_grad, hooks, self.dtype)
+        typed = torch.TypedStorage(wrap_storage=memory, dtype=self.dtype, _internal=True)
+        return torch._utils._rebuild_tensor_v2, (typed, *shape, self.requires_grad, hooks)
+
+    def _attributes(self) -> dict:
+        """What the program has hung on the tensor."""
+        return {name: value for name, value in self.__dict__.items() if name not in _OWN_ATTRIBUTES}
 
     def __deepcopy__(self, memo):
+        if id(self) in memo:
+            return memo[id(self)]
         if not self.is_leaf:
             raise RuntimeError("only leaf tensors can be deep-copied: call .detach() first")
         with torch.no_grad():
-            copied = self.detach().clone()
-        if isinstance(self, torch.nn.Parameter):
-            copied = torch.nn.Parameter(copied, requires_grad=self.requires_grad)
-        else:
-            copied.requires_grad_(self.requires_grad)
+            if isinstance(self, torch.nn.Parameter):
+                copied = torch.nn.Parameter(self.detach().clone(), requires_grad=self.requires_grad)
+            else:
+                memory = self.untyped_storage().__deepcopy__(memo)
+                copied = torch.empty(0, dtype=self.dtype, device=DEVICE)
+                copied = copied.set_(memory, self.storage_offset(), self.shape, self.stride())
+                copied.requires_grad_(self.requires_grad)
+        memo[id(self)] = copied
         if self.grad is not None:
             copied.grad = self.grad.__deepcopy__(memo)
-        memo[id(self)] = copied
+        copied.__dict__.update(copy.deepcopy(self._attributes(), memo))
         return copied
+
+
+# What is in a wrapper's __dict__ by itself.
+_OWN_ATTRIBUTES = frozenset({"inner", "allocation", "density", "_is_param"})
 
 
 def wrap(inner: torch.Tensor, memory, density: float | None = None) -> VirtualTensor:
@@ -175,7 +203,9 @@ def wrap(inner: torch.Tensor, memory, density: float | None = None) -> VirtualTe
     storage = inner.untyped_storage()
     address, nbytes = storage._cdata, storage.nbytes()
     allocation = _allocations.get(address)
-    if allocation is None or allocation.nbytes < nbytes:
+    if allocation is not None and allocation.nbytes < nbytes:
+        allocation.resize(nbytes)  # an operator has made the memory larger under all its tensors (resize_)
+    elif allocation is None:
         allocation = memory.allocate(nbytes)
         _allocations[address] = allocation
         stream = state.timeline.current

@@ -29,12 +29,6 @@ UNSUPPORTED: dict[str, str] = {
         "after a fork they are refused, as on CUDA: make them in the process, or send .cpu()",
     "events of another process":
         "the clocks are a process's own",
-    "a function as map_location for tensors saved on the device":
-        "PyTorch refuses one for devices that are saved as CPU tensors: give a device or a dict",
-    "the old file format for tensors of the device":
-        "values come after what is made of them: leave _use_new_zipfile_serialization=False out, or save .cpu()",
-    "torch.load to the device without values":
-        "a file has values: load outside vgpu.shape_only()",
     "fullgraph=True of torch.compile":
         "Dynamo takes no tensor class with a dispatch of its own as an input. Without it torch.compile runs the program as "
         "it is written, with the same values and times as uncompiled: no backend's fusion is modelled",

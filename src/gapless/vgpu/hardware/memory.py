@@ -18,6 +18,9 @@ class OutOfMemory(MemoryError):
 class Memory:
     """Counts allocations of one card with ``capacity_bytes``."""
 
+    # Of all cards, so that no two blocks share one. Nobody reads there.
+    _next_address = 0x7000_0000_0000
+
     def __init__(self, capacity_bytes: int):
         self.capacity_bytes = capacity_bytes
         self.allocated_bytes = 0
@@ -25,7 +28,6 @@ class Memory:
         # Blocks given back that other streams than their own have used: (stream, bytes, those uses).
         self.freed: list[tuple[int, int, list]] = []
         self.on_change = None  # called with the change in bytes and the block's address, while a profile records
-        self._next_address = 0
 
     def allocate(self, nbytes: int) -> Allocation:
         """Take ``nbytes``; they are given back when the returned object dies. Raises OutOfMemory."""
@@ -44,7 +46,8 @@ class Memory:
 
 
 class Allocation:
-    """A block of a card's memory, freed with the object. ``address``: a number that no other block of any bytes has.
+    """A block of a card's memory, freed with the object. ``address``: a number that no other block of any bytes has, 0 for
+    one of none.
 
     ``stream``: whose it is; ``made``: the stream and the launch that wrote it last before somebody kept ``uses``, None where
     it holds nothing yet; ``uses``: by bytes, stream and kind; ``kept_for``: streams that are waited for before it is used
@@ -67,9 +70,19 @@ class Allocation:
                 f"{_binary(memory.allocated_bytes)} is allocated by PyTorch."
             )
         self.nbytes = rounded
-        self.address = memory._next_address
-        memory._next_address += rounded
+        self.address = Memory._next_address if rounded else 0
+        Memory._next_address += rounded
         memory._change(rounded, self.address)
+
+    def resize(self, nbytes: int) -> None:
+        """Another block of ``nbytes`` in place of this one. Both are there for a moment, as what the old one holds is copied
+        (ATen, cuda/Resize.cpp, ``resize_bytes_cuda``). Raises OutOfMemory, and keeps the old one."""
+        old = Allocation(self.memory, nbytes)  # until the two change places
+        old.stream, old.made = self.stream, self.made
+        for name in ("nbytes", "address", "uses", "kept_for"):
+            mine = getattr(self, name)
+            setattr(self, name, getattr(old, name))
+            setattr(old, name, mine)
 
     def __del__(self):
         # An object made without __init__ (torch.compile probes classes so) has no attributes.
