@@ -17,6 +17,7 @@ from . import (
     backward_errors,
     collectives,  # noqa: F401  registers its handlers
     ctc,
+    ddp,
     modules,
     operators,  # noqa: F401  registers its handlers
     pinned,
@@ -26,6 +27,7 @@ from . import (
     rnn,
     storage,
     streams,
+    sync_batch_norm,  # noqa: F401  registers its handlers
     unsupported,
 )
 from .dispatch import check_device, dispatch
@@ -218,7 +220,7 @@ def enable(card: str | Card | None = None) -> torch.device:
         backend_registration._setup_privateuseone_for_python_backend(
             NAME, backend_module=DeviceModule(), device_guard=backward_errors.DeviceGuard())
         backward_errors.install()
-        for part in (accelerator, streams, random_numbers, pinned, modules, processes, process_groups, storage):
+        for part in (accelerator, streams, random_numbers, pinned, modules, processes, process_groups, ddp, storage):
             part.install()
         everything = torch.library.Library("_", "IMPL")
         everything.fallback(_call, "PrivateUse1")

@@ -62,6 +62,10 @@ _KINDS = {"barrier": "barrier", "allgather_": "all_gather", "_allgather_base_": 
           "reduce_scatter_tensor_coalesced_": "reduce_scatter_tensor_coalesced", "alltoall_": "all_to_all",
           "alltoall_base_": "all_to_allv", "send": "send", "recv_": "recv", "recv_any_source_": "recv_any_source"}
 
+# One tensor for all ranks, in their order: NCCL asks for its elements only, Gloo also for its first dimension.
+_BY_RANK = ("_allgather_base_", "_reduce_scatter_base_", "allgather_into_tensor_coalesced_",
+            "reduce_scatter_tensor_coalesced_")
+
 # What a process does not stay in: the work of these is Gloo's.
 _NOT_AT_ONCE = ("barrier", "send", "recv_", "recv_any_source_")
 
@@ -189,6 +193,8 @@ def _run(operator, args, kwargs, place: int) -> dist.Work:
     arguments, tensors = operator.func._schema.arguments, args[:place]
     reduces = len(arguments) > place + 1 and arguments[place + 1].name == "reduce_op"
     taken = [_each(_wider if reduces else _as_bytes, value) for value in tensors]
+    if operator.name in _BY_RANK:
+        taken = [_each(lambda inner: inner.view(-1), value) for value in taken]
     made = compute(operator, (*taken, *args[place:]), kwargs)[0]
     work = dist.Work.unbox(made[-1] if isinstance(made, tuple) else made)
     if operator.name not in _NOT_AT_ONCE:
@@ -233,7 +239,15 @@ if dist.is_available():
         inner_args, inner_kwargs, _ = unwrap(operator, args, kwargs)
         return operator.func(*inner_args, **inner_kwargs)
 
-    @handles(*(name for name in torch._C._dispatch_get_all_op_names() if name.startswith("_c10d_functional::")))
+    _BY_PYTORCH = torch._C.DispatchKey.CompositeExplicitAutograd
+    _FUNCTIONAL = [name for name in torch._C._dispatch_get_all_op_names() if name.startswith("_c10d_functional::")]
+
+    @handles(*_FUNCTIONAL, "_dtensor::shard_dim_alltoall")
     def functional(operator, args, kwargs):
-        """A functional collective: PyTorch's own kernel, which calls the operators of ``c10d``."""
-        return operator.func._op_dk(torch._C.DispatchKey.CompositeExplicitAutograd, *args, **kwargs)
+        """A functional collective: PyTorch's own kernel, which calls the operators of ``c10d``. It is done then: what PyTorch
+        keeps for ``wait_tensor`` it finds by a tensor's storage, which a view here does not share."""
+        out = operator.func._op_dk(_BY_PYTORCH, *args, **kwargs)
+        if operator.name != "wait_tensor":
+            for tensor in costs.tensors(out):
+                torch.ops._c10d_functional.wait_tensor.default._op_dk(_BY_PYTORCH, tensor)
+        return out
