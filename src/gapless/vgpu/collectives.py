@@ -179,7 +179,7 @@ def _each(function, value):
 def _as_bytes(inner: torch.Tensor) -> torch.Tensor:
     if inner.dtype in _GLOO:
         return inner
-    return (torch.view_as_real(inner) if inner.is_complex() else inner).view(torch.uint8)
+    return inner.unsqueeze(-1).view(torch.uint8)  # the first dimension stays as it is
 
 
 def _wider(inner: torch.Tensor) -> torch.Tensor:
@@ -201,8 +201,8 @@ def _run(operator, args, kwargs, place: int) -> dist.Work:
         work.wait()
         if reduces:
             for inner, wide in zip(costs.tensors(tensors[0]), costs.tensors(taken[0])):
-                if wide is not inner:
-                    inner.copy_(wide)
+                if wide.dtype is not inner.dtype:
+                    inner.copy_(wide.view(inner.shape))
     return work
 
 
