@@ -103,7 +103,9 @@ ELSEWHERE = {
     "vgpu/backward_streams": "vgpu/test_race_detector",
     "vgpu/ctc": "vgpu/test_networks",
     "vgpu/eager": "vgpu/test_networks",
+    "vgpu/forks": "vgpu/test_processes",
     "vgpu/hardware/engine": "vgpu/test_engine",
+    "vgpu/identity": "vgpu/test_objects",
     "vgpu/inputs": "measure/test_profiler",
     "vgpu/kineto": "measure/test_profile",
     "vgpu/modules": "vgpu/test_objects",
@@ -123,7 +125,7 @@ ACROSS = {
     "grading/attempts/test_clock", "grading/attempts/test_honest", "grading/attempts/test_process", "grading/attempts/test_values",
     "learner/test_notebook_in_kernel",
     "lessons/test_exercises",
-    "vgpu/test_autograd", "vgpu/test_engine", "vgpu/test_networks", "vgpu/test_objects", "vgpu/test_optimizers", "vgpu/test_training",
+    "vgpu/test_autograd", "vgpu/test_engine", "vgpu/test_networks", "vgpu/test_no_crash", "vgpu/test_objects", "vgpu/test_optimizers", "vgpu/test_training",
 }
 
 

@@ -141,7 +141,31 @@ def overwrites(device):
     return there.sum().item()
 
 
-PROGRAMS = {each.__name__: each for each in (trains, attends, recurs, views_and_masks, parameters_change, reads_early, streams,
+def storages(device):
+    x = torch.arange(6.0, device=device)
+    storage, view = x.untyped_storage(), x[2:]
+    found = [storage.nbytes(), storage.tolist(), x.data_ptr() == storage.data_ptr() == view.data_ptr() - 8, str(storage.device)]
+    before = torch.vgpu.memory_allocated()
+    storage.resize_(0)
+    found += [torch.vgpu.memory_allocated() - before, x.data_ptr()]
+    try:
+        x + 1
+    except RuntimeError as error:
+        found.append(str(error))
+    storage.resize_(24)
+    x.copy_(torch.ones(6))
+    placed = torch.empty(0, device=device).set_(storage, 1, (2, 2), (2, 1))
+    placed.zero_()
+    file = io.BytesIO()
+    torch.save([x, view], file)
+    file.seek(0)
+    whole, part = torch.load(file)
+    whole[3] = 7
+    made = torch.UntypedStorage([1, 2, 3], device=device)
+    return [*found, x.tolist(), part.tolist(), made.clone().tolist(), torch.UntypedStorage(3).copy_(made).tolist()]
+
+
+PROGRAMS = {each.__name__: each for each in (trains, attends, recurs, views_and_masks, parameters_change, reads_early, storages, streams,
                                              random_numbers, errors, lower_precision, checkpoints, overwrites)}
 
 

@@ -84,9 +84,46 @@ def test_a_parameter_that_somebody_watches_still_moves(device):
     import weakref
 
     module = nn.Linear(3, 3)
-    watcher = weakref.ref(module.weight)
-    assert module.to(device).weight.device == device
-    assert watcher() is None or watcher().device.type == "cpu"
+    watched, watcher = module.weight, weakref.ref(module.weight)
+    for where in (device, torch.device("cpu"), device):
+        assert module.to(where).weight is watched is watcher()
+        assert watched.device == where and isinstance(watched, nn.Parameter)
+
+
+def test_data_may_come_from_the_other_side(device):
+    module = nn.Linear(3, 3)
+    weight = module.weight
+    module(X).sum().backward()
+    gradient = weight.grad.clone()
+    for where in (device, torch.device("cpu")):
+        for parameter in module.parameters():
+            parameter.data = parameter.data.to(where)
+            if parameter.grad is not None:
+                parameter.grad.data = parameter.grad.data.to(where)
+        assert module.weight is weight and weight.requires_grad and weight.grad.device == weight.device == where
+        torch.testing.assert_close(weight.grad.cpu(), gradient)
+        torch.optim.SGD(module.parameters(), lr=0.1).step()
+    x = torch.ones(2, device=device)
+    torch.Tensor.data.__set__(x, torch.zeros(3, device=device))
+    assert (x + 1).tolist() == [1, 1, 1]
+    with pytest.raises(RuntimeError, match="detach"):
+        (torch.ones(3, requires_grad=True) * 2).data = x
+
+
+def test_script_modules_move_and_load(device):
+    module = torch.jit.script(nn.Sequential(nn.Linear(3, 2), nn.BatchNorm1d(2)))
+    expected = module(X)
+    file = io.BytesIO()
+    torch.jit.save(module, file)
+    file.seek(0)
+    for moved in (torch.jit.load(file, map_location=device), module.to(device)):
+        moved.eval()
+        assert {t.device for t in moved.state_dict().values()} == {device}
+        moved.train()
+        torch.testing.assert_close(moved(X.to(device)).cpu(), expected)
+        moved(X.to(device)).sum().backward()
+        assert next(moved.parameters()).grad.device == device
+    assert next(module.cpu().parameters()).device.type == "cpu"
 
 
 def test_empty_modules_get_memory(device):
@@ -193,6 +230,47 @@ def test_whole_modules(device):
     for found in (torch.load(saved(module), weights_only=False), pickle.loads(pickle.dumps(module))):
         assert found[0].weight is found[2].weight
         assert torch.equal(found(X.to(device)), module(X.to(device)))
+
+
+@pytest.mark.parametrize("zipped", [True, False])
+@pytest.mark.parametrize("weights_only", [True, False])
+@pytest.mark.parametrize("target", [None, "cpu", "vgpu", {"vgpu:0": "cpu"}, lambda storage, place: storage,
+                                    lambda storage, place: storage.to(device="vgpu:0")])
+def test_views_stay_views_in_a_file(target, weights_only, zipped, device):
+    x = torch.arange(6.0, device=device)
+    file = saved([x, x[2:], x.view(2, 3).t()], _use_new_zipfile_serialization=zipped)
+    whole, tail, turned = torch.load(file, map_location=target, weights_only=weights_only)
+    whole[3] = 9
+    assert tail.tolist() == [2, 9, 4, 5] and turned.tolist() == [[0, 9], [1, 4], [2, 5]]
+    assert turned.stride() == (1, 3)
+
+
+def test_views_stay_views_in_a_deep_copy(device):
+    x = torch.arange(6.0, device=device)
+    before = torch.vgpu.memory_allocated()
+    whole, tail, again = copy.deepcopy([x, x[2:], x])
+    assert again is whole and torch.vgpu.memory_allocated() == before + 512
+    whole[3] = 9
+    assert tail.tolist() == [2, 9, 4, 5] and x[3].item() == 3
+
+
+def test_what_a_program_hangs_on_a_parameter(device):
+    parameter = nn.Parameter(torch.ones(2, device=device))
+    parameter.group = "slow"
+    for found in (copy.deepcopy(parameter), torch.load(saved(parameter), weights_only=False)):
+        assert found.group == "slow" and isinstance(found, nn.Parameter)
+
+
+def test_a_file_mapped_into_memory(device, tmp_path):
+    torch.save(nn.Linear(3, 3).to(device).state_dict(), tmp_path / "weights.pt")
+    for where, kind in ((device, "vgpu"), ("cpu", "cpu"), (None, "vgpu")):
+        assert torch.load(tmp_path / "weights.pt", mmap=True, map_location=where)["weight"].device.type == kind
+
+
+def test_a_file_loads_without_values(device):
+    file = saved(torch.ones(2))
+    with vgpu.shape_only():
+        assert torch.load(file, map_location=device).shape == (2,)
 
 
 # -- printing, NumPy --------------------------------------------------------------------------------

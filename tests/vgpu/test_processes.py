@@ -45,24 +45,23 @@ def in_child(function):
     return receive.recv()
 
 
+REFUSED = r"Cannot re-initialize vgpu in forked subprocess. To use vgpu with multiprocessing, you must use the 'spawn' start method"
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
 @pytest.mark.parametrize("use", USES)
 def test_a_tensor_of_the_parent_is_refused(use, device):
     x = torch.ones(2, device=device)
     found = in_child(lambda: str(USES[use](x)))
-    assert found.startswith("RuntimeError: a tensor on vgpu:0 made in the parent of this forked process cannot be used here"), found
+    assert found.startswith(f"RuntimeError: {REFUSED}"), found
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
-def test_a_forked_process_may_make_its_own(device):
-    held = torch.ones(1000, device=device)
-
-    def child():
-        before = vgpu.memory().allocated_bytes
-        return before, (torch.ones(3, device=device) * 2).tolist()
-
-    assert in_child(child) == (0, [2, 2, 2])
-    assert held.sum().item() == 1000
+@pytest.mark.parametrize("use", [lambda: torch.ones(3, device="vgpu:0"), vgpu.enable, lambda: torch.vgpu.synchronize(),
+                                 lambda: torch.UntypedStorage(8, device="vgpu:0")])
+def test_so_is_the_device(use, device):
+    assert in_child(lambda: str(use())).startswith(f"RuntimeError: {REFUSED}")
+    assert in_child(lambda: (torch.manual_seed(0), torch.ones(3).tolist())[1]) == [1, 1, 1]
 
 
 class Held(torch.utils.data.Dataset):
@@ -79,8 +78,40 @@ class Held(torch.utils.data.Dataset):
 def test_a_loaders_worker_refuses_the_parents_tensors(device):
     data = Held(torch.ones(4, device=device))
     loader = torch.utils.data.DataLoader(data, num_workers=1, multiprocessing_context="fork")
-    with pytest.raises(RuntimeError, match="made in the parent of this forked process"):
+    with pytest.raises(RuntimeError, match=REFUSED):
         next(iter(loader))
+
+
+LOADER = """
+    import sys
+    import torch
+    from torch.utils.data import DataLoader, Dataset
+    from gapless import vgpu
+
+    device = vgpu.enable()
+
+    class Made(Dataset):
+        def __len__(self):
+            return 4
+
+        def __getitem__(self, i):
+            return torch.ones(2, device=device) * i
+
+    if __name__ == "__main__":
+        for method in ("fork", "spawn"):
+            try:
+                batches = list(DataLoader(Made(), batch_size=2, num_workers=1, multiprocessing_context=method))
+                print([(str(batch.device), batch.tolist()) for batch in batches])
+            except RuntimeError as error:
+                print(next(line for line in str(error).splitlines() if line.startswith("RuntimeError")))
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
+def test_a_loaders_worker_makes_tensors_of_the_device_where_it_is_spawned(tmp_path):
+    forked, spawned = program(LOADER, tmp_path).splitlines()
+    assert forked.startswith(f"RuntimeError: {REFUSED}")
+    assert spawned == "[('vgpu:0', [[0.0, 0.0], [1.0, 1.0]]), ('vgpu:0', [[2.0, 2.0], [3.0, 3.0]])]"
 
 
 # -- sending ----------------------------------------------------------------------------------------
@@ -95,7 +126,9 @@ SENT = """
             vgpu.enable()
         try:
             tensors = queue.get()
-            back.put([(str(t.device), t.tolist(), t.requires_grad, isinstance(t, torch.nn.Parameter)) for t in tensors])
+            storage = tensors.pop()
+            back.put([(str(t.device), t.tolist(), t.requires_grad, isinstance(t, torch.nn.Parameter)) for t in tensors]
+                     + [(str(storage.device), storage.nbytes())])
         except RuntimeError as error:
             back.put(str(error))
 
@@ -106,7 +139,8 @@ SENT = """
             queue, back = context.Queue(), context.Queue()
             process = context.Process(target=child, args=(queue, back, enabled))
             process.start()
-            queue.put([torch.arange(3, device=device), torch.nn.Parameter(torch.ones(1, device=device))])
+            storage = torch.ones(2, device=device).untyped_storage() if enabled else torch.ones(2)
+            queue.put([torch.arange(3, device=device), torch.nn.Parameter(torch.ones(1, device=device)), storage])
             print(back.get(timeout=60))
             process.join()
 """
@@ -114,7 +148,7 @@ SENT = """
 
 def test_tensors_are_sent_by_value_to_a_process_that_has_the_device(tmp_path):
     received, refused = program(SENT, tmp_path).splitlines()
-    assert received == "[('vgpu:0', [0, 1, 2], False, False), ('vgpu:0', [1.0], True, True)]"
+    assert received == "[('vgpu:0', [0, 1, 2], False, False), ('vgpu:0', [1.0], True, True), ('vgpu:0', 8)]"
     assert "came to a process without that device: call gapless.vgpu.enable() there first" in refused
 
 

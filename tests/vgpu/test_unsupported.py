@@ -1,5 +1,6 @@
 """Each entry of the table of what is not supported fails as it says, with words that help."""
 
+import io
 import multiprocessing
 import os
 
@@ -39,6 +40,12 @@ def other_card_while_recording(device):
         vgpu.timeline().recording = None
 
 
+def use_freed(device):
+    x = ones(device)
+    x.untyped_storage().resize_(0)
+    x + 1
+
+
 def rnn_twice(device):
     x = torch.ones(4, 1, 2, device=device, requires_grad=True)
     gradient, = torch.autograd.grad(nn.GRU(2, 3).to(device)(x)[0].sum(), x, create_graph=True)
@@ -72,12 +79,17 @@ WAYS = {
         (lambda d: nn.GRU(2, 3).to(d).eval()(ones(d))[0].sum().backward(), "in training mode")],
     "second derivatives of cuDNN's RNN": [(rnn_twice, "cudnn.flags(enabled=False)")],
     "a CPU generator for values of the device": [(lambda d: torch.rand(2, device=d, generator=torch.Generator()), "torch.Generator(device=")],
+    "memory shared between processes": [(lambda d: ones(d).untyped_storage()._share_fd_cpu_(), "send a tensor"),
+                                        (lambda d: ones(d).untyped_storage()._share_cuda_(), "send a tensor")],
+    "saving TorchScript modules of the device": [
+        (lambda d: torch.jit.save(torch.jit.script(nn.Linear(2, 2).to(d)), io.BytesIO()), "give it .cpu()")],
+    "memory that untyped_storage().resize_() has taken away": [(use_freed, "give it its bytes back first")],
     "pinning what is on the device": [(lambda d: torch.ones(2, device=d, pin_memory=True), "only dense CPU tensors")],
 }
 if hasattr(os, "fork"):
-    WAYS["tensors of a parent process"] = [(forked_use, "send its .cpu()")]
+    WAYS["the device in a forked process"] = [(forked_use, "use the 'spawn' start method")]
 
-ELSEWHERE = {"a second PrivateUse1 backend"} | ({"tensors of a parent process"} - set(WAYS))  # tried in processes of their own
+ELSEWHERE = {"a second PrivateUse1 backend"} | ({"the device in a forked process"} - set(WAYS))  # tried in processes of their own
 
 
 def test_every_entry_is_tried():

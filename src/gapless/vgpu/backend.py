@@ -18,6 +18,8 @@ from . import (
     collectives,  # noqa: F401  registers its handlers
     ctc,
     ddp,
+    forks,
+    identity,
     modules,
     operators,  # noqa: F401  registers its handlers
     pinned,
@@ -25,6 +27,7 @@ from . import (
     processes,
     random_numbers,
     rnn,
+    safetensors_files,
     storage,
     streams,
     sync_batch_norm,  # noqa: F401  registers its handlers
@@ -51,7 +54,7 @@ class DeviceModule(backend_registration._DummyBackendModule):
     def synchronize(self, device=None) -> None:
         """The host waits for all work of the device."""
         if state.forked:
-            processes.refuse()
+            forks.refuse()
         state.timeline.synchronize_device()
 
     def current_stream(self, device=None) -> Stream:
@@ -206,7 +209,7 @@ def enable(card: str | Card | None = None) -> torch.device:
     """
     global _library
     if state.forked:
-        processes.refuse()
+        forks.refuse()
     if card is not None:
         found = card if isinstance(card, Card) else find_card(card)
         if found is not state.card:
@@ -220,7 +223,8 @@ def enable(card: str | Card | None = None) -> torch.device:
         backend_registration._setup_privateuseone_for_python_backend(
             NAME, backend_module=DeviceModule(), device_guard=backward_errors.DeviceGuard())
         backward_errors.install()
-        for part in (accelerator, streams, random_numbers, pinned, modules, processes, process_groups, ddp, storage):
+        for part in (accelerator, streams, random_numbers, pinned, forks, identity, modules, processes, process_groups, ddp,
+                     storage, safetensors_files):
             part.install()
         everything = torch.library.Library("_", "IMPL")
         everything.fallback(_call, "PrivateUse1")

@@ -13,8 +13,8 @@ from . import (
     backward_streams,
     custom_operators,
     data_dependence,
+    forks,
     inputs,
-    processes,
     race_detector,
     random_numbers,
     shapes,
@@ -134,7 +134,7 @@ def _dispatch(operator: Operator, args, kwargs):
     func = operator.func
     args, kwargs = data_dependence.read_numbers(operator.numbers, args, kwargs)
     if state.forked:
-        processes.refuse()
+        forks.refuse()
     if state.shrunk and operator.reads:
         shrunk.check(operator, args, kwargs)
     if state.link is not None:
@@ -179,7 +179,7 @@ def cost_ns(operator: Operator, host: Host) -> int:
 def begin(name: str) -> None:
     """The operator ``name`` begins, which is caught where autograd begins and does not come through :func:`dispatch`."""
     if state.forked:
-        processes.refuse()
+        forks.refuse()
     if state.watched:
         backward_streams.follow()
     state.timeline.begin_op(name)

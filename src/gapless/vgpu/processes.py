@@ -1,30 +1,13 @@
-"""Tensors of one process in another: a clear error where CUDA has one, a copy where there is a way.
-
-After a fork the child has the parent's Python objects; on CUDA they are of no use there, nor is a device that the parent
-has begun with, and PyTorch refuses. Here values would be read and made as if nothing had happened, so the child refuses too. A
-tensor that is sent (a queue, a pipe, ``torch.multiprocessing``) goes as its values.
-"""
+"""A tensor of the device that is sent to another process (a queue, a pipe, ``torch.multiprocessing``) goes as its values."""
 
 from __future__ import annotations
 
-import os
 from multiprocessing.reduction import ForkingPickler
 
 import torch
 
-from .state import state
+from .storage import VirtualStorage
 from .tensor import DEVICE, NAME, VirtualTensor
-
-
-def _after_fork() -> None:
-    state.forked = True  # the device was enabled before, or nobody would have come here
-    state.timeline.forget_due()
-
-
-def refuse() -> None:
-    """Raise RuntimeError: the device was enabled before this process was forked (torch/cuda/__init__.py, ``_lazy_init``)."""
-    raise RuntimeError(f"Cannot re-initialize {NAME} in forked subprocess. To use {NAME} with multiprocessing, you must use the "
-                       "'spawn' start method (for a DataLoader: multiprocessing_context='spawn')")
 
 
 def _receive(values: torch.Tensor, requires_grad: bool, is_parameter: bool) -> torch.Tensor:
@@ -43,8 +26,15 @@ def _send(tensor: VirtualTensor):
     return _receive, (tensor.detach().cpu(), tensor.requires_grad, isinstance(tensor, torch.nn.Parameter))
 
 
+def _receive_storage(values: torch.Tensor) -> VirtualStorage:
+    return _receive(values, False, False).untyped_storage()
+
+
+def _send_storage(storage: VirtualStorage):
+    return _receive_storage, (storage.bytes.cpu(),)
+
+
 def install() -> None:
-    """Watch for forks, and say how tensors are sent."""
-    if hasattr(os, "register_at_fork"):
-        os.register_at_fork(after_in_child=_after_fork)
+    """Say how tensors and their memory are sent."""
     ForkingPickler.register(VirtualTensor, _send)
+    ForkingPickler.register(VirtualStorage, _send_storage)

@@ -142,6 +142,9 @@ class VirtualStorage(torch.UntypedStorage):
     def __setitem__(self, index, value):
         self.bytes[index] = value
 
+    def __delitem__(self, index):
+        raise TypeError("a storage's bytes cannot be deleted: slice it, or resize_() it")
+
     def __repr__(self):
         values = "".join(f" {value}\n" for value in self)
         return f"{values}[torch.storage.UntypedStorage(device={DEVICE}) of size {len(self)}]"
@@ -240,6 +243,8 @@ def take(target: VirtualTensor, storage: VirtualStorage, offset: int = 0, size=N
 def of_the_card(storage: torch.UntypedStorage) -> VirtualStorage:
     """``storage``. Raises RuntimeError where it is another device's."""
     if not isinstance(storage, VirtualStorage):
+        if storage.device.type == DEVICE.type:
+            raise NotImplementedError(f"C++ cannot read the memory of a tensor on {DEVICE}: give it .cpu()")
         raise RuntimeError(f'Attempted to set the storage of a tensor on device "{DEVICE}" to a storage on different device '
                            f'"{storage.device}"')
     return storage

@@ -16,6 +16,8 @@ from .state import state
 NAME = "vgpu"
 DEVICE = torch.device("privateuseone", 0)  # shown as vgpu:0 once the backend is registered
 
+_get_data, _set_data = torch._C.TensorBase.data.__get__, torch._C.TensorBase.data.__set__
+
 # Storage address → its allocation on the card, for as long as a tensor uses it.
 _allocations: weakref.WeakValueDictionary = weakref.WeakValueDictionary()
 
@@ -90,11 +92,15 @@ class VirtualTensor(torch.Tensor):
     @property
     def data(self) -> torch.Tensor:
         """The tensor outside autograd; assigning gives this tensor the other's values, shape and dtype."""
-        return torch.Tensor.data.__get__(self)
+        return _get_data(self)
 
     @data.setter
     def data(self, other: torch.Tensor) -> None:
-        torch.Tensor.data.__set__(self, other)
+        if not isinstance(other, VirtualTensor) and isinstance(other, torch.Tensor):
+            from .identity import assign  # here, as the two need each other
+
+            return assign(self, other)
+        _set_data(self, other)
         self.inner, self.allocation, self.density = other.inner, other.allocation, other.density
 
     def follow(self, memory) -> None:

@@ -25,8 +25,14 @@ UNSUPPORTED: dict[str, str] = {
         "PyTorch allows one a process: start a new process",
     "another card while a profile records":
         "the clocks would start anew: change the card before or after it",
-    "tensors of a parent process":
-        "after a fork they are refused, as on CUDA: make them in the process, or send .cpu()",
+    "the device in a forked process":
+        "an error on CUDA too: the 'spawn' start method (DataLoader: multiprocessing_context='spawn'), or CPU tensors there",
+    "memory shared between processes":
+        "there is none to share: a tensor or storage that is sent goes as its values, and changes there are not seen here",
+    "saving TorchScript modules of the device":
+        "C++ would read memory that is not there: .cpu() first. torch.jit.load(map_location=\"vgpu\") works",
+    "memory that untyped_storage().resize_() has taken away":
+        "an illegal access on CUDA: give the storage its bytes back before the next use",
     "events of another process":
         "the clocks are a process's own",
     "fullgraph=True of torch.compile":
@@ -55,11 +61,11 @@ def _refusing(kind: str):
 
 
 def _to_dlpack(original):
-    def to_dlpack(tensor):
+    def to_dlpack(tensor, *args, **kwargs):
         """A DLPack capsule of ``tensor``."""
         if tensor.device.type == DEVICE.type:
             tensor.__dlpack__()  # raises
-        return original(tensor)
+        return original(tensor, *args, **kwargs)
 
     return to_dlpack
 
@@ -69,5 +75,8 @@ def install() -> list[torch.library.Library]:
     everything = torch.library.Library("_", "IMPL")
     for key, kind in _NOT_DENSE.items():
         everything.fallback(_refusing(kind), key)
+    for name in ("_to_dlpack", "_to_dlpack_versioned"):  # which the methods call
+        if hasattr(torch._C, name):
+            setattr(torch._C, name, _to_dlpack(getattr(torch._C, name)))
     torch.to_dlpack = torch.utils.dlpack.to_dlpack = _to_dlpack(torch.utils.dlpack.to_dlpack)
     return [everything]
