@@ -45,7 +45,7 @@ def once(program, rank, device, backend, store):
                             timeout=datetime.timedelta(seconds=30))
     torch.manual_seed(0)
     try:
-        return program(rank, device)
+        return plain(program(rank, device))
     except Exception as error:
         return f"{type(error).__name__}: {error}"
     finally:
@@ -59,13 +59,13 @@ def child(rank, module, folder):
     device, found = vgpu.enable("a100"), {}
     for number, (name, program) in enumerate(importlib.import_module(module).PROGRAMS.items()):
         waits = []
-        expected = plain(once(program, rank, torch.device("cpu"), "gloo", f"{folder}/{number}-cpu"))
+        expected = once(program, rank, torch.device("cpu"), "gloo", f"{folder}/{number}-cpu")
         vgpu.timeline().wait_hooks.append(waits.append)
 
         def watched(rank, device, program=program, waits=waits):
             out = program(rank, device)
             vgpu.timeline().wait_hooks.remove(waits.append)
-            return plain(out)
+            return out
 
         seen = once(watched, rank, device, None, f"{folder}/{number}-vgpu")
         vgpu.timeline().wait_hooks.clear()
