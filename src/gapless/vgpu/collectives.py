@@ -166,7 +166,8 @@ def together(works: list[dist.Work]) -> dist.Work:
 
 # Dtypes that Gloo computes with. The bytes of others are moved as they are, and reduced in a dtype that holds their values:
 # "for bool tensors, map sum to max, which both represent a bitwise or" (ProcessGroupNCCL.cpp, ``getNcclReduceOp``).
-_GLOO = frozenset({torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int8, torch.uint8, torch.int32, torch.int64})
+_GLOO = frozenset({torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int8, torch.uint8, torch.int32,
+                   torch.int64})
 
 
 def _each(function, value):
@@ -244,7 +245,7 @@ if dist.is_available():
 
     @handles(*_FUNCTIONAL, "_dtensor::shard_dim_alltoall")
     def functional(operator, args, kwargs):
-        """A functional collective: PyTorch's own kernel, which calls the operators of ``c10d``. It is done then: what PyTorch
+        """A functional collective: PyTorch's own kernel, which calls the operators of ``c10d``. It is done then: what it
         keeps for ``wait_tensor`` it finds by a tensor's storage, which a view here does not share."""
         out = operator.func._op_dk(_BY_PYTORCH, *args, **kwargs)
         if operator.name != "wait_tensor":

@@ -1,6 +1,7 @@
 """The operators of ``SyncBatchNorm``, which the CPU lacks: a batch norm in parts, with a collective between them.
 
-What each computes: ATen, native/cuda/Normalization.cu. A dimension 1 of channels; statistics in float32 for half precision. Each is one kernel.
+What each computes: ATen, native/cuda/Normalization.cu. Dimension 1 is the channels'; statistics of half precision are in
+float32. Each is one kernel.
 """
 
 from __future__ import annotations
