@@ -40,6 +40,10 @@ def other_card_while_recording(device):
         vgpu.timeline().recording = None
 
 
+class Own(torch.Tensor):
+    pass
+
+
 def use_freed(device):
     x = ones(device)
     x.untyped_storage().resize_(0)
@@ -81,6 +85,8 @@ WAYS = {
     "a CPU generator for values of the device": [(lambda d: torch.rand(2, device=d, generator=torch.Generator()), "torch.Generator(device=")],
     "memory shared between processes": [(lambda d: ones(d).untyped_storage()._share_fd_cpu_(), "send a tensor"),
                                         (lambda d: ones(d).untyped_storage()._share_cuda_(), "send a tensor")],
+    "tensors of a program's own class": [(lambda d: ones("cpu").as_subclass(Own).to(d), "move x.as_subclass(torch.Tensor)"),
+                                         (lambda d: ones(d).as_subclass(Own), "move x.as_subclass(torch.Tensor)")],
     "saving TorchScript modules of the device": [
         (lambda d: torch.jit.save(torch.jit.script(nn.Linear(2, 2).to(d)), io.BytesIO()), "give it .cpu()")],
     "memory that untyped_storage().resize_() has taken away": [(use_freed, "give it its bytes back first")],

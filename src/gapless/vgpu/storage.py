@@ -7,6 +7,7 @@ All that a program can ask of it is done here, by operators of the device on a t
 from __future__ import annotations
 
 import functools
+import weakref
 
 import torch
 
@@ -22,6 +23,10 @@ _allocate = torch.UntypedStorage.__new__
 _copy = torch.UntypedStorage.copy_
 
 
+# Where the device is in another process: address → who stands for that memory here, so that it is told from other memory.
+_linked: weakref.WeakValueDictionary = weakref.WeakValueDictionary()
+
+
 class VirtualStorage(torch.UntypedStorage):
     """Memory of the device. ``_any``: some tensor that lies in it."""
 
@@ -30,8 +35,15 @@ class VirtualStorage(torch.UntypedStorage):
     @classmethod
     def of(cls, tensor: VirtualTensor) -> VirtualStorage:
         """The memory of ``tensor``."""
+        address = 0
+        if state.link is not None:
+            address = state.link.ask("bytes", tensor.inner.number).data_ptr()
+            if address and address in _linked:
+                return _linked[address]
         self = _allocate(cls, 0, device="meta")
         self._any = VirtualTensor(tensor.inner, tensor.allocation)
+        if address:
+            _linked[address] = self
         return self
 
     @classmethod
@@ -97,6 +109,8 @@ class VirtualStorage(torch.UntypedStorage):
             raise RuntimeError(f"a storage cannot have {nbytes} bytes")
         if state.link is not None:
             state.link.ask("resize_storage", self._any.inner.number, int(nbytes))
+            if nbytes:
+                _linked[self.data_ptr()] = self
         else:
             resize(self._any, int(nbytes))
         return self
@@ -113,6 +127,12 @@ class VirtualStorage(torch.UntypedStorage):
     def new(self) -> VirtualStorage:
         """An empty one."""
         return VirtualStorage.holding(0)
+
+    def __deepcopy__(self, memo):
+        known, address = memo.setdefault("torch", {}), self.data_ptr()
+        if not address or address not in known:  # no bytes are nobody's
+            known[address] = self.clone()
+        return known[address]
 
     def clone(self) -> VirtualStorage:
         """A copy on the device."""

@@ -154,6 +154,13 @@ class VirtualTensor(torch.Tensor):
     def __dlpack_device__(self):
         return self.__dlpack__()
 
+    def as_subclass(self, cls):
+        """The tensor itself, seen anew, for ``torch.Tensor``. Raises NotImplementedError for another class."""
+        if issubclass(VirtualTensor, cls):
+            return torch.ops.aten.alias(self)
+        raise NotImplementedError(f"a tensor on {DEVICE} cannot be of the class {cls.__name__} too: use it on the CPU, and "
+                                  "move x.as_subclass(torch.Tensor)")
+
     # -- copies of the object -------------------------------------------------------------------
 
     def __reduce_ex__(self, protocol):

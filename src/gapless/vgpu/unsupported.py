@@ -27,6 +27,9 @@ UNSUPPORTED: dict[str, str] = {
         "the clocks would start anew: change the card before or after it",
     "the device in a forked process":
         "an error on CUDA too: the 'spawn' start method (DataLoader: multiprocessing_context='spawn'), or CPU tensors there",
+    "tensors of a program's own class":
+        "the device's tensors have a class of their own (torchvision's tv_tensors too): use them on the CPU, and move "
+        "x.as_subclass(torch.Tensor)",
     "memory shared between processes":
         "there is none to share: a tensor or storage that is sent goes as its values, and changes there are not seen here",
     "saving TorchScript modules of the device":
