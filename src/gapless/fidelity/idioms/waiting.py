@@ -251,10 +251,10 @@ WAITING: tuple[Idiom, ...] = (
         "collectives",
         ("dist.barrier()", 1, lambda t: _in_group(dist.barrier), "the host waits for the current stream", NCCL_WAIT, True),
         ("work.wait(timeout)", 1, lambda t: _in_group(
-            lambda: dist.all_reduce(t.x, async_op=True).wait(timedelta(seconds=60))), "the host waits for the work; without a "
-         "timeout only the stream does", NCCL_WAIT, True),
-        ("all_gather_object", 4, lambda t: _in_group(lambda: dist.all_gather_object([None], 1)), "bytes and their number go to "
-         "the device and come back", "torch/distributed/distributed_c10d.py, all_gather_object", True),
+            lambda: dist.all_reduce(t.x, async_op=True).wait(timedelta(seconds=60))), "the host waits for the work; without "
+         "a timeout only the stream does", NCCL_WAIT, True),
+        ("all_gather_object", 4, lambda t: _in_group(lambda: dist.all_gather_object([None], 1)), "bytes and their number "
+         "go to the device and come back", "torch/distributed/distributed_c10d.py, all_gather_object", True),
     ),
 )
 
