@@ -15,6 +15,7 @@ from . import (
     data_dependence,
     forks,
     inputs,
+    operands,
     race_detector,
     random_numbers,
     shapes,
@@ -32,6 +33,9 @@ HANDLERS: dict[str, callable] = {}
 
 # Operators that PyTorch makes of others and CUDA has a kernel of its own for, with an entry in HANDLERS.
 COMPOSITE_HANDLED: set[str] = {"silu_backward", "mish_backward"}
+
+# Overload → what makes it of others as CUDA does, or answers NotImplemented where it is one operator.
+COMPOSITES: dict[torch._ops.OpOverload, callable] = {}
 
 
 def handles(*names: str):
@@ -60,7 +64,8 @@ class Operator:
     """What dispatch needs to know of an ``OpOverload``, worked out once."""
 
     __slots__ = ("func", "name", "full_name", "is_view", "mutates", "reshapes", "handler", "multi_tensor", "composite",
-                 "is_custom", "is_empty", "is_doubtful", "numbers", "makes_new", "written", "is_library", "reads")
+                 "is_custom", "is_empty", "is_doubtful", "numbers", "makes_new", "written", "is_library",
+                 "wants_host", "reads")
     known: dict = {}
 
     def __init__(self, func):
@@ -77,14 +82,17 @@ class Operator:
         self.reshapes = in_place_view or any(a.is_out for a in schema.arguments)
         self.handler = HANDLERS.get(self.full_name) or HANDLERS.get(self.name)
         self.is_library = self.name in LIBRARY_OPERATORS
+        self.wants_host = func in operands.WANTED
         self.is_empty = self.name.startswith(("empty", "new_empty"))
         self.makes_new = self.name.startswith("new_") or self.name.endswith("_like")  # of a shape, not of values
         # Whether it looks at values, or writes them, in memory that is there before.
         self.reads = not (self.is_view and self.handler is None or self.is_empty or self.makes_new or self.name == "set_")
-        self.multi_tensor = self.name.startswith(("_foreach_", "_fused_")) and "attention" not in self.name
+        self.multi_tensor = (self.name.startswith(("_foreach_", "_fused_"))
+                             and str(schema.arguments[0].type) == "List[Tensor]")
         # Autograd takes these apart before they get here; in inference mode there is no autograd to do it.
-        self.composite = self.name not in COMPOSITE_HANDLED and torch._C._dispatch_has_kernel_for_dispatch_key(
+        is_composite = self.name not in COMPOSITE_HANDLED and torch._C._dispatch_has_kernel_for_dispatch_key(
             func.name(), "CompositeImplicitAutograd")
+        self.composite = COMPOSITES.get(func, func.decompose if is_composite else None)
         self.is_custom = custom_operators.is_custom(func)
         self.numbers = data_dependence.number_places(schema)
         self.is_doubtful = (not self.is_view and not self.multi_tensor and self.handler is None
@@ -98,8 +106,10 @@ def dispatch(func, args, kwargs):
     operator = Operator.known.get(func)
     if operator is None:
         operator = Operator.known[func] = Operator(func)
-    if operator.composite:
-        return func.decompose(*args, **kwargs)
+    if operator.composite is not None:
+        out = operator.composite(*args, **kwargs)
+        if out is not NotImplemented:
+            return out
     if operator.is_custom:
         return custom_operators.run(func, args, kwargs)
     return _dispatch(operator, args, kwargs) if state.counting is None else aside(_dispatch, operator, args, kwargs)
@@ -196,6 +206,8 @@ def run(operator: Operator, args, kwargs, launch=None):
 
     ``launch``: in place of the operator's own kernels, a function of (args, kwargs, out).
     """
+    if operator.wants_host:
+        operands.check_wanted(operator.func, args)
     inner_args, inner_kwargs, seen = unwrap(operator, args, kwargs)
     out, key = compute(operator, inner_args, inner_kwargs)
     if operator.reshapes:
@@ -248,11 +260,8 @@ def unwrap(operator: Operator, args, kwargs):
 
     inner_args = tuple([_unwrap(value, seen, host) for value in args])
     inner_kwargs = {name: _unwrap(value, seen, host) for name, value in kwargs.items() if name != "pin_memory"}
-    if host and (seen or operator.mutates):
-        raise RuntimeError(
-            f"Expected all tensors to be on the same device, but found at least two devices, {DEVICE} and cpu! "
-            f"(in {operator.full_name}: move the CPU tensor with .to({str(DEVICE)!r}))"
-        )
+    if host:
+        operands.check(operator, args, kwargs, host, bool(seen))
     if seen and len({inner.is_meta for inner in inner_args if isinstance(inner, torch.Tensor) and inner.dim()}) > 1:
         raise RuntimeError(
             f"{operator.full_name} mixes a tensor made inside vgpu.shape_only() with one made outside it: make both "
@@ -276,8 +285,8 @@ def _unwrap(value, seen: dict[int, VirtualTensor], host: list[torch.Tensor]):
         if torch._C._dispatch_keys(value).has(torch._C.DispatchKey.PrivateUse1):
             # PyTorch traces with tensors of its own, which only say that they are here.
             raise NotImplementedError(f"a tensor that only says it is on {DEVICE} has no values")
+        host.append(value)
         if value.dim() > 0:
-            host.append(value)
             return value
         if state.timeline.due:
             arrivals.host_reads(value)
