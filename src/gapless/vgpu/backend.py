@@ -17,6 +17,7 @@ from . import (
     backward_errors,
     collectives,  # noqa: F401  registers its handlers
     ctc,
+    ddp,
     fft,
     forks,
     formulas,
@@ -30,6 +31,7 @@ from . import (
     out_arguments,
     packing,  # noqa: F401  registers its handlers
     pinned,
+    process_groups,
     processes,
     random_numbers,
     rnn,
@@ -37,6 +39,7 @@ from . import (
     sparse,
     storage,
     streams,
+    sync_batch_norm,  # noqa: F401  registers its handlers
     tracing,
     unsupported,
 )
@@ -233,8 +236,8 @@ def enable(card: str | Card | None = None) -> torch.device:
         backend_registration._setup_privateuseone_for_python_backend(
             NAME, backend_module=DeviceModule(), device_guard=backward_errors.DeviceGuard())
         backward_errors.install()
-        for part in (accelerator, streams, random_numbers, pinned, forks, identity, modules, processes, storage,
-                     safetensors_files, tracing, higher_order, nested):
+        for part in (accelerator, streams, random_numbers, pinned, forks, identity, modules, processes, process_groups, ddp,
+                     storage, safetensors_files, tracing, higher_order, nested):
             part.install()
         everything = torch.library.Library("_", "IMPL")
         everything.fallback(_call, "PrivateUse1")

@@ -60,9 +60,8 @@ class VirtualTensor(torch.Tensor):
     def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
         from .dispatch import dispatch  # here, as the two need each other: what it returns are tensors of this class
 
-        for kind in types:
-            if kind is not VirtualTensor and not issubclass(kind, VirtualTensor):
-                return NotImplemented  # somebody's wrapper, with tensors of the device in it
+        if len(types) > 1 and not all(issubclass(kind, VirtualTensor) for kind in types):
+            return NotImplemented  # a tensor made of others, such as DTensor, knows what to do with them
         return dispatch(func, args, kwargs or {})
 
     def __repr__(self, *, tensor_contents=None):
