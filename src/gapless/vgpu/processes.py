@@ -12,17 +12,16 @@ from multiprocessing.reduction import ForkingPickler
 
 import torch
 
-from . import tensor as tensors
 from .hardware import costs
 from .hardware.memory import Memory
 from .state import state
-from .tensor import DEVICE, NAME, VirtualTensor
+from .tensor import DEVICE, NAME, VirtualTensor, allocations
 
 
 def _after_fork() -> None:
     # Whatever lives now is the parent's. What it took of the card is not the child's either.
-    state.foreign = frozenset(id(allocation) for allocation in tensors._allocations.values())
-    state.kept = list(tensors._allocations.values())  # so that no id is given to another
+    state.kept = allocations()  # so that no id is given to another
+    state.foreign = frozenset(map(id, state.kept))
     state.memory = Memory(state.card.memory_bytes)
     state.timeline.forget_due()
 

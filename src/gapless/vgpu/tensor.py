@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import weakref
 from collections import OrderedDict
 
@@ -9,14 +10,23 @@ import torch
 from torch import _tensor_str
 
 from . import old_format, race_detector
-from .eager import eager
 from .state import state
 
 NAME = "vgpu"
 DEVICE = torch.device("privateuseone", 0)  # shown as vgpu:0 once the backend is registered
 
-# Storage address → its allocation on the card, for as long as a tensor uses it.
-_allocations: weakref.WeakValueDictionary = weakref.WeakValueDictionary()
+# Storage address → its allocation on the card, for as long as a tensor uses it. (As a WeakValueDictionary, with less Python.)
+_allocations: dict[int, weakref.ref] = {}
+
+
+def _forget(address: int, reference: weakref.ref) -> None:
+    if _allocations.get(address) is reference:
+        del _allocations[address]
+
+
+def allocations() -> list:
+    """The allocations of all tensors."""
+    return [found for reference in list(_allocations.values()) if (found := reference()) is not None]
 
 
 class VirtualTensor(torch.Tensor):
@@ -27,7 +37,7 @@ class VirtualTensor(torch.Tensor):
     """
 
     inner: torch.Tensor
-    density: float | None
+    density: float | None = None
 
     @staticmethod
     def __new__(cls, inner: torch.Tensor, allocation, density: float | None = None):
@@ -42,17 +52,12 @@ class VirtualTensor(torch.Tensor):
         )
         self.inner = inner
         self.allocation = allocation
-        self.density = density
+        if density is not None:
+            self.density = density
         return self
 
     __torch_function__ = torch._C._disabled_torch_function_impl
-
-    @classmethod
-    @eager
-    def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
-        from .dispatch import dispatch  # here, as the two need each other: what it returns are tensors of this class
-
-        return dispatch(func, args, kwargs or {})
+    # __torch_dispatch__: given by .dispatch, as the two need each other.
 
     def __repr__(self, *, tensor_contents=None):
         host = self.detach().cpu()  # a read-back, as printing a CUDA tensor is one
@@ -172,10 +177,11 @@ def wrap(inner: torch.Tensor, memory, density: float | None = None) -> VirtualTe
         raise NotImplementedError(f"{kind} tensors are not supported on {DEVICE}: use a dense one{hint}")
     storage = inner.untyped_storage()
     address, nbytes = storage._cdata, storage.nbytes()
-    allocation = _allocations.get(address)
+    reference = _allocations.get(address)
+    allocation = None if reference is None else reference()
     if allocation is None or allocation.nbytes < nbytes:
         allocation = memory.allocate(nbytes)
-        _allocations[address] = allocation
+        _allocations[address] = weakref.ref(allocation, functools.partial(_forget, address))
         stream = state.timeline.current
         allocation.stream, allocation.made = stream.number, (stream.number, stream.count)
         if memory.freed:
