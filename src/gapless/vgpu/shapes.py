@@ -56,8 +56,8 @@ def remembered(func, args: tuple, kwargs: dict):
 
 
 def kernels(key: tuple | None, name: str, args: tuple, kwargs: dict, out) -> list[costs.Kernel]:
-    """The kernels of the operator ``name``; worked out once for calls alike (``key``: this one's, of :func:`remembered`; with
-    None it is made of the arguments and the result)."""
+    """The kernels of the operator ``name``; worked out once for calls alike (``key``: this one's, of :func:`remembered`;
+    None: it is made here, of the arguments and the result)."""
     if key is None:
         if name in costs.BY_VALUES:
             return costs.kernels(name, args, kwargs, out)

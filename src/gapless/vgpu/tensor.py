@@ -15,7 +15,7 @@ from .state import state
 NAME = "vgpu"
 DEVICE = torch.device("privateuseone", 0)  # shown as vgpu:0 once the backend is registered
 
-# Storage address → its allocation on the card, for as long as a tensor uses it. (As a WeakValueDictionary, with less Python.)
+# Storage address → its allocation on the card, for as long as a tensor uses it (a WeakValueDictionary by hand).
 _allocations: dict[int, weakref.ref] = {}
 
 
@@ -27,6 +27,9 @@ def _forget(address: int, reference: weakref.ref) -> None:
 def allocations() -> list:
     """The allocations of all tensors."""
     return [found for reference in list(_allocations.values()) if (found := reference()) is not None]
+
+
+_make_wrapper = torch.Tensor._make_wrapper_subclass
 
 
 class VirtualTensor(torch.Tensor):
@@ -41,15 +44,7 @@ class VirtualTensor(torch.Tensor):
 
     @staticmethod
     def __new__(cls, inner: torch.Tensor, allocation, density: float | None = None):
-        self = torch.Tensor._make_wrapper_subclass(
-            cls,
-            inner.shape,
-            strides=inner.stride(),
-            storage_offset=inner.storage_offset(),
-            dtype=inner.dtype,
-            layout=inner.layout,
-            device=DEVICE,
-        )
+        self = _make_wrapper(cls, inner.shape, inner.stride(), inner.storage_offset(), None, inner.dtype, inner.layout, DEVICE)
         self.inner = inner
         self.allocation = allocation
         if density is not None:
@@ -186,4 +181,4 @@ def wrap(inner: torch.Tensor, memory, density: float | None = None) -> VirtualTe
         allocation.stream, allocation.made = stream.number, (stream.number, stream.count)
         if memory.freed:
             race_detector.reused(allocation)
-    return VirtualTensor(inner, allocation, density)
+    return VirtualTensor.__new__(VirtualTensor, inner, allocation, density)  # __init__ has nothing to do

@@ -6,8 +6,8 @@ from contextlib import contextmanager
 
 import torch
 
-# What the program says of whether float32 may be TF32, of ("cuda", kind): torch.backends.cuda.matmul.fp32_precision asks this
-# (the older ``allow_tf32`` flags set the same).
+# Whether float32 may be TF32, of ("cuda", kind): torch.backends.cuda.matmul.fp32_precision asks this (the older
+# ``allow_tf32`` flags set the same).
 _precision = torch._C._get_fp32_precision_getter
 # PyTorch's defaults.
 _DEFAULTS = {"matmul": "none", "conv": "tf32", "rnn": "tf32"}
