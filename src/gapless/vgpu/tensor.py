@@ -44,7 +44,8 @@ class VirtualTensor(torch.Tensor):
 
     @staticmethod
     def __new__(cls, inner: torch.Tensor, allocation, density: float | None = None):
-        self = _make_wrapper(cls, inner.shape, inner.stride(), inner.storage_offset(), None, inner.dtype, inner.layout, DEVICE)
+        self = _make_wrapper(cls, inner.shape, inner.stride(), inner.storage_offset(), None, inner.dtype, inner.layout,
+                             DEVICE)  # by place: names would take as long again
         self.inner = inner
         self.allocation = allocation
         if density is not None:
