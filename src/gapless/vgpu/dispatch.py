@@ -234,8 +234,8 @@ def launch_all(kernels: list[costs.Kernel], args: tuple = (), out=None) -> None:
         elif timeline.recording is None:
             timeline.launch(kernel.name, duration_ns, share=share)
         else:
-            work = geometry.work_of(kernel.kind, kernel.work, kernel.bytes, args, out)
-            timeline.launch(kernel.name, duration_ns, args={"work": (kernel.kind, work)}, share=share)
+            work = kernel.kind, geometry.work_of(kernel.kind, kernel.work, kernel.bytes, args, out)
+            timeline.launch(kernel.name, duration_ns, args={"work": timeline.recording.number_of(work)}, share=share)
 
 
 def read_back(nbytes: int = 8) -> None:
