@@ -2,11 +2,14 @@
 
 import os
 import sys
+import warnings
 
+from nbconvert.preprocessors import CSSHTMLHeaderPreprocessor
 from nbgrader.preprocessors import (
                                     CheckCellMetadata,
                                     ClearOutput,
                                     DeduplicateIds,
+                                    GetGrades,
                                     OverwriteCells,
                                     OverwriteKernelspec,
 )
@@ -15,7 +18,7 @@ from gapless.course.stub import YOUR_VERSION
 from gapless.grading.autograde import use_keeping_autograde
 from gapless.grading.exchange import CarefulCollect, CarefulReleaseFeedback
 from gapless.grading.export import TrueCsv
-from gapless.grading.preprocessors import GradeWithPapermill, RestoreLesson
+from gapless.grading.preprocessors import GradeWithPapermill, ReadableText, RestoreLesson
 
 c = get_config()  # noqa: F821 - nbgrader provides it
 
@@ -32,9 +35,13 @@ c.Autograde.sanitize_preprocessors = [RestoreLesson, ClearOutput, DeduplicateIds
                                       CheckCellMetadata]
 c.Autograde.autograde_preprocessors = [GradeWithPapermill, CheckCellMetadata]
 use_keeping_autograde()
+c.GenerateFeedback.preprocessors = [GetGrades, ReadableText, CSSHTMLHeaderPreprocessor]
 # One folder that cannot be copied stops nobody else's.
 c.ExchangeFactory.collect = CarefulCollect
 c.ExchangeFactory.release_feedback = CarefulReleaseFeedback
+
+# How nbgrader uses its database is nothing that an instructor can mend.
+warnings.filterwarnings("ignore", message="Object of type <Submitted")
 
 # A missing score is no 0.
 c.ExportApp.plugin_class = TrueCsv

@@ -12,6 +12,8 @@ from .toycourse import CHECKS, LESSON, Course
 
 pytest.importorskip("nbgrader")
 
+DOT = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+
 
 @pytest.fixture(scope="module")
 def released_course(tmp_path_factory):
@@ -26,7 +28,10 @@ def graded_course(released_course):
     course = released_course
     release = json.loads(course.released().read_text())
     course.submit("ann", _solved(release))
-    course.submit("bob", release)
+    noted = json.loads(json.dumps(release))
+    noted["cells"] += [markdown("![mine](attachment:gone.png) See `double`."),
+                       {**markdown("![mine](attachment:dot.png)"), "attachments": {"dot.png": {"image/png": DOT}}}]
+    course.submit("bob", noted)
     # Colab: no metadata at all, the first exercise twice, the second gone, both checks gone.
     course.submit("cleo", notebook("import torch", SLOW_DOUBLE, "print('<b>&')", GOOD_DOUBLE))
     course.submit("dan", "this is no notebook")
@@ -88,6 +93,14 @@ def test_feedback_helps_and_hides_what_is_hidden(graded_course):
     # What the instructor keeps does hold the seed: it must lie elsewhere.
     assert "seed" in (course.root / "results" / "cleo" / LESSON / f"{LESSON}.ipynb").read_text()
     assert {path.suffix for path in (course.root / "feedback").rglob("*") if path.is_file()} == {".html"}
+
+
+def test_feedback_shows_pictures_and_a_text_whose_picture_is_missing_as_it_was_written(graded_course):
+    course, _ = graded_course
+    done = course.nbgrader("generate_feedback", LESSON, "--force", "--student", "bob")
+    page = course.page("bob")
+    assert f"data:image/png;base64,{DOT}" in page
+    assert "![mine](attachment:gone.png)" in page and "missing attachment: gone.png" in done.stderr
 
 
 def test_feedbacks_contents_name_the_exercises_and_lead_to_them(graded_course):

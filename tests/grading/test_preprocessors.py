@@ -7,6 +7,9 @@ import sys
 import nbformat
 import pytest
 
+from gapless.lessons import LESSONS
+
+from .. import ROOT
 from .toy import GOOD_DOUBLE, GOOD_SQUARE, notebook, write
 from .toycourse import LESSON, Course
 
@@ -14,7 +17,7 @@ pytest.importorskip("nbgrader")
 from nbgrader.api import Gradebook
 
 from gapless.grading.confine import GradingError
-from gapless.grading.preprocessors import GradeWithPapermill, RestoreLesson
+from gapless.grading.preprocessors import GradeWithPapermill, ReadableText, RestoreLesson
 from gapless.grading.submission import plain_notebook
 
 
@@ -41,6 +44,16 @@ def restored(resources):
         return RestoreLesson().preprocess(nbformat.from_dict(plain_notebook(json.loads(json.dumps(content)))), resources)[0]
 
     return restore
+
+
+@pytest.mark.parametrize("lesson", LESSONS)
+def test_a_page_shows_every_text_of_a_lesson_with_its_pictures(lesson):
+    content = json.loads((ROOT / "notebooks" / lesson / f"{lesson}.ipynb").read_text())
+    nb = nbformat.from_dict(plain_notebook(content))
+    before = [cell.source for cell in nb.cells]
+    shown, _ = ReadableText().preprocess(nb, {})
+    assert [cell.source for cell in shown.cells] == before
+    assert [cell.get("attachments") for cell in nb.cells] == [cell.get("attachments") for cell in content["cells"]]
 
 
 def ids(nb):

@@ -139,6 +139,18 @@ def test_a_plain_notebook_can_be_written_and_keeps_what_is_graded(tmp_path):
     assert plain["cells"][1]["metadata"] == {"nbgrader": {"grade_id": "check"}}
 
 
+def test_of_what_is_attached_to_a_text_pictures_are_kept():
+    nbformat = pytest.importorskip("nbformat")
+    picture = {"image/png": "iVBO\nRw0KGgo="}
+    text = {**markdown("![one](attachment:a.png)"), "attachments": {
+        "a.png": {**picture, "text/html": "<b>"}, "page": {"text/html": "<b>"}, "broken": {"image/png": "a?b="},
+        "empty": {"image/png": ""}, "number": {"image/png": 3}, "list": [], "\ud83d": picture}}
+    plain = plain_notebook(notebook(GOOD_DOUBLE, text, {**markdown("y"), "attachments": ["a.png"]}))
+    nbformat.validate(plain)
+    assert plain["cells"][1]["attachments"] == {"a.png": picture, "?": picture}
+    assert "attachments" not in plain["cells"][2]
+
+
 def test_a_hundred_thousand_cells_are_read(tmp_path):
     content = {"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": [code("1")] * 100_000 + [code(GOOD_DOUBLE)]}
     write(content, tmp_path / "77_toy.ipynb")

@@ -141,8 +141,30 @@ def overwrites(device):
     return there.sum().item()
 
 
+def on_the_host(device):
+    """Operands that lie there, and formulas that ask it."""
+    x = torch.arange(24.0).reshape(2, 3, 4).sin().to(device).requires_grad_()
+    packed = nn.utils.rnn.pack_padded_sequence(x, torch.tensor([2, 3]), batch_first=True, enforce_sorted=False)
+    padded, lengths = nn.utils.rnn.pad_packed_sequence(packed, batch_first=True)
+    value = torch.tensor(0.5, device=device, requires_grad=True)
+    loss = padded.sum() + x.prod(2).sum() + x.prod() + x[0].cumprod(0).sum() + x.masked_fill(x.detach() > 0, value).sum()
+    loss = loss + F.ctc_loss(x.transpose(0, 1).log_softmax(2), torch.tensor([1, 2], dtype=torch.int32), (3, 3), (1, 1))
+    loss = loss + F.ctc_loss(x.transpose(0, 1).log_softmax(2), torch.tensor([[1], [2]], device=device), (3, 3), (1, 1))
+    loss.backward()
+    kept = [torch.ones(4, device=device)]
+    torch._foreach_addcdiv_(kept, [x[0, 0].detach()], [x[0, 1].detach() + 2], torch.tensor([0.5]))
+    host = [torch.zeros(4)]
+    torch._foreach_copy_(host, kept)
+    total = torch.tensor(0.0)
+    try:
+        total += loss.detach()
+    except RuntimeError as error:
+        return [x.grad.flatten().tolist(), value.grad.item(), host[0].tolist(), lengths.tolist(), total.item(), str(error)[:60]]
+
+
 PROGRAMS = {each.__name__: each for each in (trains, attends, recurs, views_and_masks, parameters_change, reads_early, streams,
-                                             random_numbers, errors, lower_precision, checkpoints, overwrites)}
+                                             random_numbers, errors, lower_precision, checkpoints, overwrites,
+                                             on_the_host)}
 
 
 def group_of_one(device):

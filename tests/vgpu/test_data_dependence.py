@@ -90,3 +90,8 @@ def test_asking_again_and_again_is_noted_once_an_event(device):
     for _ in range(timeline.POLLED_WITHIN):
         x + 1
     assert not event.query() and timeline.polls == 2 and y.shape == x.shape
+
+
+def test_operators_that_cuda_has_not_are_refused(device):
+    with pytest.raises(NotImplementedError, match="histogram.* is for the CPU"):
+        torch.histogram(torch.ones(3, device=device), 2)

@@ -102,7 +102,29 @@ def test_padding_in_eval_mode_without_nested_tensors(device):
 # -- a loss that the host takes part in -----------------------------------------------------------------
 
 
-@pytest.mark.parametrize("where, waits_expected", [("list", 1), ("cpu", 1), ("vgpu", 3)])
+def test_ctc_loss_of_one_sequence(device):
+    scores, targets = torch.linspace(-1, 1, 32).view(8, 4).log_softmax(1), torch.tensor([1, 2])
+    lengths = torch.tensor(8), torch.tensor(2)
+    expected = nn.CTCLoss()(scores, targets, *lengths)
+    assert nn.CTCLoss()(scores.to(device), targets.to(device), *lengths).item() == expected.item()
+
+
+@pytest.mark.parametrize("reduction, waits_expected", [("mean", 1), ("sum", 0), ("none", 0)])
+def test_ctc_loss_of_cudnn(device, waits, reduction, waits_expected):
+    """Targets of 32 bits on the CPU, and all of the input: CUDA gives them to cuDNN."""
+    targets, lengths = torch.tensor([1, 2, 1, 2, 1], dtype=torch.int32), ([8, 8], [3, 2])
+    x = torch.linspace(-1, 1, 2 * 8 * 4).view(8, 2, 4)
+    found = []
+    for where in ("cpu", device):
+        leaf = x.clone().to(where).requires_grad_()
+        with waits() as waited:
+            F.ctc_loss(leaf.log_softmax(2), targets, *lengths, reduction=reduction).sum().backward()
+        found.append(leaf.grad.cpu())
+    torch.testing.assert_close(*found)
+    assert len(waited) == waits_expected
+
+
+@pytest.mark.parametrize("where, waits_expected", [("list", 4), ("cpu", 4), ("vgpu", 6)])
 def test_ctc_loss(where, waits_expected, device, waits):
     def lengths(values):
         return values if where == "list" else torch.tensor(values, device=where)
@@ -118,7 +140,7 @@ def test_ctc_loss(where, waits_expected, device, waits):
         with waits() as waited:
             loss = F.ctc_loss(scores, labels, *sizes)
         if device_of_x == device:
-            assert len(waited) == waits_expected  # the lengths, if they are there, and those of the mean going over
+            assert len(waited) == waits_expected  # the lengths, if they are there; the kernel's going over; those of the mean
         loss.backward()
         found.append((loss.detach().cpu(), leaf.grad.cpu()))
     torch.testing.assert_close(*found)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import secrets
 
 import nbformat
+from nbconvert.exporters import HTMLExporter
 from nbgrader.api import Gradebook
 from nbgrader.preprocessors import NbGraderPreprocessor
 from nbgrader.utils import determine_grade
@@ -93,6 +94,23 @@ class RestoreLesson(NbGraderPreprocessor):
     def _cell(self, name, source):
         new = nbformat.v4.new_code_cell if self._known[name]["cell_type"] == "code" else nbformat.v4.new_markdown_cell
         return new(source, metadata={"nbgrader": dict(self._known[name])})
+
+
+class ReadableText(NbGraderPreprocessor):
+    """For feedback's pages: text that nbconvert cannot show, such as one with a picture that is not attached, becomes its
+    source, so that nobody goes without a page."""
+
+    def preprocess_cell(self, cell, resources, index):
+        if cell.cell_type == "markdown":
+            try:
+                HTMLExporter().markdown2html({"cell": cell}, cell.source)
+            except Exception as error:  # whatever a learner's text brings about
+                self.log.warning("cell %d is shown as it was written: %s", index, error)
+                cell.source = f"{_FENCE}text\n{cell.source}\n{_FENCE}"
+        return cell, resources
+
+
+_FENCE = "`" * 40  # no text has such
 
 
 class GradeWithPapermill(NbGraderPreprocessor):

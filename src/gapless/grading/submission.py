@@ -5,6 +5,7 @@ Needs the standard library only, so that a notebook can be read wherever it was 
 
 from __future__ import annotations
 
+import base64
 import errno
 import json
 import os
@@ -205,8 +206,9 @@ def find_handed_in(folder: str | os.PathLike, lesson_id: str, exercises: Iterabl
 
 
 def plain_notebook(notebook: dict) -> dict:
-    """``notebook``, as :func:`parse_notebook` gives it, in notebook format 4.5 with its cells' types and sources and the ids
-    that nbgrader gave them: no outputs, no other metadata, no text that cannot be written to a file."""
+    """``notebook``, as :func:`parse_notebook` gives it, in notebook format 4.5 with its cells' types and sources, the
+    pictures attached to its text and the ids that nbgrader gave them: no outputs, no other metadata, no text that cannot be
+    written to a file."""
     def text(value: str) -> str:
         return value.encode("utf-8", "replace").decode("utf-8")
 
@@ -220,8 +222,31 @@ def plain_notebook(notebook: dict) -> dict:
             pass
         if kind == "code":
             plain |= {"outputs": [], "execution_count": None}
+        elif attached := _pictures(cell.get("attachments")):
+            plain["attachments"] = attached
         cells.append(plain)
     return {"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": cells}
+
+
+_PICTURES = {"image/png", "image/jpeg", "image/gif"}
+
+
+def _pictures(attachments) -> dict[str, dict[str, str]]:
+    """Those attachments of a cell that are pictures: name → MIME type → base64."""
+    found = {}
+    for name, kinds in attachments.items() if isinstance(attachments, dict) else ():
+        if isinstance(kinds, dict):
+            kept = {kind: data for kind, data in kinds.items() if kind in _PICTURES and _is_base64(data)}
+            if kept:
+                found[name.encode("utf-8", "replace").decode("utf-8")] = kept
+    return found
+
+
+def _is_base64(data) -> bool:
+    try:
+        return bool(base64.b64decode("".join(data.split()), validate=True))
+    except (ValueError, AttributeError):
+        return False
 
 
 def _read_named(path: Path) -> tuple[bytes, dict]:

@@ -17,9 +17,13 @@ from . import (
     backward_errors,
     collectives,  # noqa: F401  registers its handlers
     ctc,
+    formulas,
+    linear_algebra,  # noqa: F401  registers its handlers
     modules,
+    multi_tensor,  # noqa: F401  registers what it makes of others
     old_format,
     operators,  # noqa: F401  registers its handlers
+    packing,  # noqa: F401  registers its handlers
     pinned,
     processes,
     random_numbers,
@@ -182,6 +186,9 @@ class DeviceModule(backend_registration._DummyBackendModule):
 # for an operator with a tensor argument; an entry of its own is.
 _WITHOUT_PYTHON_KEY = ("copy_", "_to_copy", "_local_scalar_dense", "clone", "fill_", "zero_")
 
+# Factories whose own kernels look for one of the device's, and crash.
+_FACTORIES = ("kaiser_window",)
+
 _library = None
 
 
@@ -220,9 +227,14 @@ def enable(card: str | Card | None = None) -> torch.device:
                 if overload in ("default", "Scalar", "Tensor"):
                     func = getattr(getattr(torch.ops.aten, name), overload)
                     aten.impl(func, functools.partial(_call, func), "PrivateUse1")
+        for name in _FACTORIES:
+            for overload in getattr(torch.ops.aten, name).overloads():
+                func = getattr(getattr(torch.ops.aten, name), overload)
+                aten.impl(func, functools.partial(_call, func), "PrivateUse1")
         attention.install(aten)
         rnn.install(aten)
         ctc.install(aten)
+        formulas.install(aten)
         for name in ("silu_backward", "mish_backward"):  # one kernel on CUDA; PyTorch's autograd would take it apart
             aten.impl(name, torch.library.fallthrough_kernel, "AutogradPrivateUse1")
         aten.impl("_pin_memory", lambda self, device=None: pinned.pin(self), "CPU")

@@ -19,11 +19,17 @@ _OF_FORM = frozenset({"_dimI", "_dimV", "_fused_sdp_choice", "_has_same_storage_
                       "dense_dim", "is_coalesced", "is_pinned", "is_same_size", "is_set_to", "q_per_channel_axis", "qscheme",
                       "sparse_dim"})
 # Their sizes are a matter of form, whatever PyTorch's tags and shape-only kernels say: ATen, cuda/EmbeddingBag.cu; and
-# cuda/LossCTC.cu, where the lengths are lists of the host's.
-_KNOWN = frozenset({"_embedding_bag", "_embedding_bag_forward_only", "_ctc_loss"})
+# quantized/FakeQuantPerTensorAffine.cpp, where scale, zero point and whether to quantise at all stay on the device.
+# The others of an inner kind have no shape-only kernels; their results are shaped as their arguments.
+_KNOWN = frozenset("""
+    _embedding_bag _embedding_bag_forward_only _fake_quantize_per_tensor_affine_cachemask_tensor_qparams _aminmax
+    _compute_linear_combination _dirichlet_grad _sample_dirichlet _standard_gamma_grad _logcumsumexp _masked_softmax
+    _masked_softmax_backward _transform_bias_rescale_qkv _slow_conv2d_forward
+""".split())
 _TAGS = (torch.Tag.dynamic_output_shape, torch.Tag.data_dependent_output)
-# Not on CUDA: for the CPU alone, by their names.
-_CPU_ONLY = re.compile(r"(^|_)(mkldnn|fbgemm|nnpack|xnnpack|qnnpack|onednn)(_|$)|_for_cpu(_|$)|_cpu$")
+# Not on CUDA: for the CPU alone, by their names, or by their entries in native_functions.yaml.
+_CPU_ONLY = re.compile(r"(^|_)(mkldnn|fbgemm|nnpack|xnnpack|qnnpack|onednn)(_|$)|_for_cpu(_|$)|_cpu$|_?histogram(dd)?(_|$)"
+                       r"|_spdiags$|_add_relu_?$|_dyn_quant_")
 
 
 def is_cpu_only(name: str) -> bool:

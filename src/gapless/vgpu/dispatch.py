@@ -14,6 +14,7 @@ from . import (
     custom_operators,
     data_dependence,
     inputs,
+    operands,
     processes,
     race_detector,
     random_numbers,
@@ -31,6 +32,9 @@ HANDLERS: dict[str, callable] = {}
 
 # Operators that PyTorch makes of others and CUDA has a kernel of its own for, with an entry in HANDLERS.
 COMPOSITE_HANDLED: set[str] = {"silu_backward", "mish_backward"}
+
+# Overload → what makes it of others as CUDA does, or answers NotImplemented where it is one operator.
+COMPOSITES: dict[torch._ops.OpOverload, callable] = {}
 
 
 def handles(*names: str):
@@ -60,7 +64,7 @@ class Operator:
 
     __slots__ = ("func", "name", "full_name", "is_view", "mutates", "reshapes", "handler", "multi_tensor", "composite",
                  "is_custom", "is_empty", "is_doubtful", "numbers", "makes_new", "written", "is_library",
-                 "call", "unknown_size", "may_read_back", "draws_by_value")
+                 "wants_host", "call", "unknown_size", "may_read_back", "draws_by_value")
     known: dict = {}
 
     def __init__(self, func):
@@ -80,12 +84,15 @@ class Operator:
         self.draws_by_value = self.name in random_numbers.DRAW_BY_VALUE
         self.may_read_back = syncs.is_known(self.name)
         self.is_library = self.name in LIBRARY_OPERATORS
+        self.wants_host = func in operands.WANTED
         self.is_empty = self.name.startswith(("empty", "new_empty"))
         self.makes_new = self.name.startswith("new_") or self.name.endswith("_like")  # of a shape, not of values
-        self.multi_tensor = self.name.startswith(("_foreach_", "_fused_")) and "attention" not in self.name
+        self.multi_tensor = (self.name.startswith(("_foreach_", "_fused_"))
+                             and str(schema.arguments[0].type) == "List[Tensor]")
         # Autograd takes these apart before they get here; in inference mode there is no autograd to do it.
-        self.composite = self.name not in COMPOSITE_HANDLED and torch._C._dispatch_has_kernel_for_dispatch_key(
+        is_composite = self.name not in COMPOSITE_HANDLED and torch._C._dispatch_has_kernel_for_dispatch_key(
             func.name(), "CompositeImplicitAutograd")
+        self.composite = COMPOSITES.get(func, func.decompose if is_composite else None)
         self.is_custom = custom_operators.is_custom(func)
         self.numbers = data_dependence.number_places(schema)
         self.is_doubtful = (not self.is_view and not self.multi_tensor and self.handler is None
@@ -99,8 +106,10 @@ def dispatch(func, args, kwargs):
     operator = Operator.known.get(func)
     if operator is None:
         operator = Operator.known[func] = Operator(func)
-    if operator.composite:
-        return func.decompose(*args, **kwargs)
+    if operator.composite is not None:
+        out = operator.composite(*args, **kwargs)
+        if out is not NotImplemented:
+            return out
     if operator.is_custom:
         return custom_operators.run(func, args, kwargs)
     return _dispatch(operator, args, kwargs) if state.counting is None else aside(_dispatch, operator, args, kwargs)
@@ -201,6 +210,8 @@ def run(operator: Operator, args, kwargs, launch=None):
 
     ``launch``: in place of the operator's own kernels, a function of (args, kwargs, out).
     """
+    if operator.wants_host:
+        operands.check_wanted(operator.func, args)
     inner_args, inner_kwargs, seen = unwrap(operator, args, kwargs)
     out, key = compute(operator, inner_args, inner_kwargs)
     if operator.reshapes:
@@ -256,12 +267,10 @@ def unwrap(operator: Operator, args, kwargs):
 
     inner_args = tuple([_unwrap(value, seen, host) for value in args])
     inner_kwargs = kwargs and {name: _unwrap(value, seen, host) for name, value in kwargs.items() if name != "pin_memory"}
-    if host and (seen or operator.mutates):
-        raise RuntimeError(
-            f"Expected all tensors to be on the same device, but found at least two devices, {DEVICE} and cpu! "
-            f"(in {operator.full_name}: move the CPU tensor with .to({str(DEVICE)!r}))"
-        )
-    if len(seen) > 1 and len({inner.is_meta for inner in inner_args if isinstance(inner, torch.Tensor) and inner.dim()}) > 1:
+    if host:
+        operands.check(operator, args, kwargs, host, bool(seen))
+    if len(seen) + len(host) > 1 and seen and len({inner.is_meta for inner in inner_args
+                                                   if isinstance(inner, torch.Tensor) and inner.dim()}) > 1:
         raise RuntimeError(
             f"{operator.full_name} mixes a tensor made inside vgpu.shape_only() with one made outside it: make both "
             "in the same mode"
@@ -287,8 +296,8 @@ def _unwrap(value, seen: dict[int, VirtualTensor], host: list[torch.Tensor]):
         if torch._C._dispatch_keys(value).has(torch._C.DispatchKey.PrivateUse1):
             # PyTorch traces with tensors of its own, which only say that they are here.
             raise NotImplementedError(f"a tensor that only says it is on {DEVICE} has no values")
+        host.append(value)
         if value.dim() > 0:
-            host.append(value)
             return value
         if state.timeline.due:
             arrivals.host_reads(value)

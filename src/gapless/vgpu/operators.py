@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from . import arrivals
-from .dispatch import UNKNOWN_SIZES, Operator, check_device, handles, launch_all, read_back, run, unwrap
+from .dispatch import COMPOSITES, UNKNOWN_SIZES, Operator, check_device, handles, launch_all, read_back, run, unwrap
 from .hardware import costs, indexing
 from .pinned import is_pinned, pin, without_values
 from .state import state
@@ -137,6 +137,14 @@ def _same_memory(left: torch.Tensor, right: torch.Tensor) -> bool:
             and left.storage_offset() == right.storage_offset() and left.stride() == right.stride())
 
 
+def _resize_as(target, template, memory_format=None):
+    """Only the template's shape is asked for: it may lie anywhere (ATen, Resize.cpp, ``resize_as_``)."""
+    return target.resize_(template.shape, memory_format=memory_format or torch.contiguous_format)
+
+
+COMPOSITES[aten.resize_as_.default] = _resize_as
+
+
 # -- data-dependent sizes -------------------------------------------------------------------------
 
 
@@ -204,6 +212,7 @@ def _repeat_interleave_shape(args, kwargs):
 
 @handles("masked_select")
 def _masked_select(operator, args, kwargs):
+    unwrap(operator, args, kwargs)  # refuses a mask on the host, which an index may be
     x, mask = args
     expanded_x, expanded_mask = torch.broadcast_tensors(x, mask)
     if expanded_x.dim() == 0:  # the result has one dimension all the same
@@ -215,6 +224,11 @@ def _masked_select(operator, args, kwargs):
 def _bincount_shape(args, kwargs):
     distinct = state.shape_only.distinct if state.shape_only is not None else 1
     return args[0].new_empty((max(distinct, kwargs.get("minlength", 0), *args[2:3]),))
+
+
+@_unknown_size("nms")
+def _nms_shape(args, kwargs):
+    return args[0].new_empty((round(args[0].shape[0] * state.shape_only.density),), dtype=torch.int64)
 
 
 # -- indexing with masks --------------------------------------------------------------------------

@@ -6,9 +6,10 @@
 
 from .bag import Bag, Idiom
 from .free import FREE
+from .vision import VISION
 from .waiting import WAITING
 
 __all__ = ["IDIOMS", "Bag", "Idiom"]
 
-IDIOMS: dict[str, Idiom] = {idiom.name: idiom for idiom in (*WAITING, *FREE)}
-assert len(IDIOMS) == len(WAITING) + len(FREE), "two idioms have one name"
+IDIOMS: dict[str, Idiom] = {idiom.name: idiom for idiom in (*WAITING, *FREE, *VISION)}
+assert len(IDIOMS) == len(WAITING) + len(FREE) + len(VISION), "two idioms have one name"

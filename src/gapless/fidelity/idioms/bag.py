@@ -58,6 +58,7 @@ class Bag:
             torch.nn.TransformerEncoderLayer(4, 2, 8, 0.0, batch_first=True), 1, enable_nested_tensor=False).to(device)
         self.sequence = torch.zeros(2, 3, 4).to(device)
         self.causal = torch.triu(torch.full((3, 3), float("-inf")), 1).to(device)
+        self.boxes = torch.tensor([[0.0, 0.0, 4.0, 4.0], [0.0, 0.0, 4.0, 3.0]]).to(device)
         self.event = self.module.Event()
         self.event.record()
 

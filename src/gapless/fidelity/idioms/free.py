@@ -16,6 +16,7 @@ ON_DEVICE = "ATen, TensorFactories.cpp: a kernel writes it"
 PINNED = "CUDA driver API, API synchronization behavior: pinned memory"
 KERNELS = "only kernels"
 ASYNC_TEST = "test/test_torch.py, test_sync_warning"
+NOTHING = "ATen, Copy.cpp, copy_impl: without elements it returns at once"
 
 FREE: tuple[Idiom, ...] = (
     *group(
@@ -94,6 +95,26 @@ FREE: tuple[Idiom, ...] = (
          "cuda/TensorCompare.cu, _assert_async_cuda"),
     ),
     *group(
+        "copies of nothing",
+        ("tensor of an empty list", 0, lambda t: torch.tensor([], device=t.device), "nothing is copied", NOTHING),
+        ("new_tensor of an empty list", 0, lambda t: t.x.new_tensor([]), "nothing is copied", NOTHING),
+        ("an empty tensor to the device", 0, lambda t: torch.empty(0, 3).to(t.device), "nothing is copied", NOTHING),
+        ("an empty tensor to the host", 0, lambda t: t.x[:0].cpu(), "nothing is copied", NOTHING),
+        ("tolist of an empty tensor", 0, lambda t: t.x[:0].tolist(), "nothing is copied", NOTHING),
+        ("x[[]]", 0, lambda t: t.x[[]], "an index of nothing is not copied", NOTHING),
+        ("cat with an empty tensor of the device", 0, lambda t: torch.cat([torch.tensor([], device=t.device), t.x[0]]),
+         "nothing is copied", NOTHING),
+    ),
+    *group(
+        "sequences of several lengths",
+        ("pack_padded_sequence, sorted", 0, lambda t: _pack(t, [3, 2]), "lengths and sizes of steps are the host's",
+         "ATen, PackedSequence.cpp, _pack_padded_sequence"),
+        ("pad_packed_sequence, sorted", 0, lambda t: torch.nn.utils.rnn.pad_packed_sequence(_pack(t, [3, 2])),
+         "lengths and sizes of steps are the host's", "ATen, PackedSequence.cpp, _pad_packed_sequence"),
+        ("pack_sequence", 0, lambda t: torch.nn.utils.rnn.pack_sequence([t.x.t(), t.x.t()[:2]]),
+         "lengths come from shapes", "torch/nn/utils/rnn.py, pack_sequence"),
+    ),
+    *group(
         "sizes that the program knows",
         ("repeat_interleave with output_size", 0, lambda t: torch.repeat_interleave(t.x, t.labels, dim=0,
          output_size=1),
@@ -132,6 +153,21 @@ FREE: tuple[Idiom, ...] = (
         ("diff, trapezoid", 0, lambda t: (t.x.diff(), torch.trapezoid(t.x)), KERNELS,
          "ATen, ReduceOps.cpp, Integration.cpp"),
         ("cdist", 0, lambda t: torch.cdist(t.x, t.x), KERNELS, "ATen, cuda/DistanceKernel.cu"),
+        ("segment_reduce by offsets", 0, lambda t: torch.segment_reduce(t.x[0], "sum", offsets=t.labels * 3), KERNELS,
+         "ATen, SegmentReduce.cpp, segment_reduce_kernel"),
+        ("segment_reduce by lengths, unsafe", 0, lambda t: torch.segment_reduce(
+            t.x[0], "sum", lengths=t.labels + 1, unsafe=True), "asked not to check",
+         "ATen, SegmentReduce.cpp, segment_reduce_kernel"),
+        ("fake_quantize_per_tensor_affine", 0, lambda t: torch.fake_quantize_per_tensor_affine(
+            t.x, t.number, t.labels[:1].int(), 0, 255), "scale and zero point stay on the device",
+         "ATen, quantized/FakeQuantPerTensorAffine.cpp"),
+        ("fake_quantize_per_channel_affine, zero points in floats", 0, lambda t: torch.fake_quantize_per_channel_affine(
+            t.x, t.number.expand(2), t.labels.float(), 0, 0, 255), "only integers are checked",
+         "ATen, quantized/FakeQuantPerChannelAffine.cpp"),
+        ("mode of short rows", 0, lambda t: t.x.mode(), "a block of threads for each row",
+         "ATen, cuda/TensorModeKernel.cpp, mode_kernel_impl"),
+        ("cross_entropy with smoothed labels", 0, lambda t: F.cross_entropy(t.x, t.labels, label_smoothing=0.1), KERNELS,
+         "ATen, LossNLL.cpp, cross_entropy_loss_label_smoothing"),
         ("norm", 0, lambda t: torch.linalg.norm(t.x), "the norm stays on the device", "ATen, LinearAlgebra.cpp"),
         ("dot", 0, lambda t: torch.dot(t.x[0], t.x[1]), "cuBLAS writes to the device", "ATen, cuda/Blas.cpp, dot_cuda"),
         ("fft", 0, lambda t: torch.fft.fft(t.signal), KERNELS, "ATen, cuda/SpectralOps.cpp"),
@@ -190,6 +226,11 @@ FREE: tuple[Idiom, ...] = (
          "torch/utils/checkpoint.py, get_device_states"),
         ("deepcopy", 0, lambda t: copy.deepcopy(t.x), "a copy on the device", "torch/_tensor.py, __deepcopy__"),
         ("state_dict", 0, lambda t: t.layer.state_dict(), "references", "torch/nn/modules/module.py"),
+        ("distributions.Gamma and Dirichlet, unchecked", 0, lambda t: (
+            torch.distributions.Gamma(t.x + 1, t.x + 1, validate_args=False).rsample(),
+            torch.distributions.Dirichlet(t.x + 1, validate_args=False).rsample()), KERNELS, "ATen, cuda/Distributions.cpp"),
+        ("kaiser_window", 0, lambda t: torch.kaiser_window(8, device=t.device), "a kernel writes it",
+         "ATen, TensorFactories.cpp, kaiser_window"),
         ("distributions.Normal, unchecked", 0, lambda t: torch.distributions.Normal(
             t.x, t.x + 1, validate_args=False).rsample(), "no checks", "torch/distributions/normal.py"),
     ),
@@ -244,3 +285,7 @@ FREE: tuple[Idiom, ...] = (
          "the host's", "ATen, cuda/CUDAGeneratorImpl.cpp"),
     ),
 )
+
+
+def _pack(t, lengths: list[int]) -> torch.nn.utils.rnn.PackedSequence:
+    return torch.nn.utils.rnn.pack_padded_sequence(t.sequence, torch.tensor(lengths), batch_first=True)

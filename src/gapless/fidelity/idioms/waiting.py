@@ -113,6 +113,8 @@ WAITING: tuple[Idiom, ...] = (
         ("bincount", 2, lambda t: torch.bincount(t.labels), "smallest value, then largest", "ATen, cuda/SummaryOps.cu"),
         ("bincount with minlength", 2, lambda t: torch.bincount(t.labels, minlength=10), "smallest value, then largest",
          "ATen, cuda/SummaryOps.cu, _bincount_cuda_template"),
+        ("bincount of bytes", 1, lambda t: torch.bincount(t.labels.byte()), "largest value: none is negative",
+         "ATen, cuda/SummaryOps.cu, _bincount_cuda_template"),
         ("histc without limits", 2, lambda t: torch.histc(t.x), "smallest and largest value",
          "ATen, cuda/SummaryOps.cu, _histc_cuda_template"),
         ("repeat_interleave", 2, lambda t: torch.repeat_interleave(t.x, t.labels, dim=0), "the sum of the repeats, and "
@@ -226,25 +228,84 @@ WAITING: tuple[Idiom, ...] = (
         ("cov", 1, lambda t: torch.cov(t.x), "asks whether the divisor is positive", "ATen, Correlation.cpp, cov"),
         ("istft", 1, lambda t: torch.istft(_stft(t), 64, window=t.window), "asks whether the windows overlap",
          "ATen, SpectralOps.cpp, istft"),
-        ("ctc_loss with lengths on the device", 2, lambda t: F.ctc_loss(
+        ("ctc_loss with lengths on the host", 4, lambda t: F.ctc_loss(
+            t.signal[:40].view(5, 2, 4), t.labels.expand(2, 2) + 1, (4, 5), (1, 2)),
+         "both lengths and the targets' places are copied over, and lengths again for the mean",
+         "ATen, cuda/LossCTC.cu, ctc_loss_gpu_template; LossCTC.cpp, ctc_loss_impl"),
+        ("ctc_loss, forward and backward", 6, lambda t: F.ctc_loss(
+            t.signal[:40].view(5, 2, 4).clone().requires_grad_(), t.labels.expand(2, 2) + 1, (4, 5), (1, 2), reduction="sum")
+         .backward(), "both lengths and the targets' places are copied over, twice",
+         "ATen, cuda/LossCTC.cu, ctc_loss_backward_gpu_template"),
+        ("ctc_loss with lengths on the device", 6, lambda t: F.ctc_loss(
             t.signal[:40].view(5, 2, 4), t.labels.expand(2, 2) + 1, t.labels + 4, t.labels + 1),
-         "lengths go to the host",
-         "ATen, LossCTC.cpp, ctc_loss_tensor", True),
+         "lengths go to the host, and back",
+         "ATen, LossCTC.cpp, ctc_loss_tensor; cuda/LossCTC.cu, ctc_loss_gpu_template"),
+        ("_foreach_copy_ from the host", 2, lambda t: torch._foreach_copy_([t.x, t.number], [t.host, torch.tensor(1.0)]),
+         "one copy each", "ATen, cuda/ForeachBinaryOpList.cu, foreach_tensor_copy_list_kernel_cuda_"),
+        ("ctc_loss of cuDNN", 1, lambda t: F.ctc_loss(t.signal[:40].view(5, 2, 4), torch.ones(4, dtype=torch.int32), (5, 5),
+         (2, 2)), "targets are on the host; lengths go over for the mean", "ATen, cudnn/LossCTC.cpp, _use_cudnn_ctc_loss"),
+        ("mode of a long row", 5, lambda t: t.big_x[:5000].mode(), "Thrust tells the host where and how many",
+         "ATen, cuda/TensorModeKernel.cu, calculate_mode", True),
+        ("pack_padded_sequence, to be sorted", 1, lambda t: _pack(t), "the order is found on the host and copied over",
+         "torch/nn/utils/rnn.py, pack_padded_sequence"),
+        ("pad_packed_sequence, sorted back", 2, lambda t: torch.nn.utils.rnn.pad_packed_sequence(_pack(t)),
+         "packing is one; the other reads the order back for the lengths", "torch/nn/utils/rnn.py, pad_packed_sequence"),
+    ),
+    *group(
+        "backward passes",
+        ("prod, backward", 1, lambda t: _leaf(t).prod().backward(), "where the zeros are",
+         "torch/csrc/autograd/FunctionsManual.cpp, prod_backward"),
+        ("prod along a dimension, backward", 1, lambda t: _leaf(t).prod(0).sum().backward(), "how many zeros there are",
+         "torch/csrc/autograd/FunctionsManual.cpp, prod_backward"),
+        ("cumprod, backward", 1, lambda t: (_leaf(t) + 1).cumprod(0).sum().backward(), "whether there is a zero",
+         "ATen, ReduceOps.cpp, cumprod_backward"),
+        ("cumprod with zeros, backward", 3, lambda t: _leaf(t).cumprod(0).sum().backward(),
+         "whether there is a zero, and two masked_selects", "ATen, ReduceOps.cpp, cumprod_backward"),
+        ("masked_scatter, backward", 1, lambda t: t.x.masked_scatter(t.mask, _leaf(t)).sum().backward(),
+         "a masked_select of the gradient", "ATen, TensorAdvancedIndexing.cpp, masked_scatter_backward"),
+        ("masked_fill with a value that learns", 2, lambda t: t.x.masked_fill(t.mask, t.number.clone().requires_grad_())
+         .sum().backward(), "the value is read; its gradient is a masked_select",
+         "ATen, cuda/Indexing.cu, masked_fill__cuda; torch/csrc/autograd/FunctionsManual.cpp, masked_fill_backward"),
+    ),
+    *group(
+        "checks of arguments",
+        ("searchsorted with a sorter", 2, lambda t: torch.searchsorted(t.x[0], t.x[0], sorter=t.x[0].argsort()),
+         "smallest and largest index", "ATen, BucketizationUtils.h, searchsorted_pre_check"),
+        ("segment_reduce by lengths", 2, lambda t: torch.segment_reduce(t.x[0], "sum", lengths=t.labels + 1),
+         "whether one is negative, and whether they add up", "ATen, SegmentReduce.cpp, segment_reduce_kernel"),
+        ("fake_quantize_per_channel_affine", 2, lambda t: torch.fake_quantize_per_channel_affine(
+            t.x, t.number.expand(2), t.labels.int(), 0, 0, 255), "smallest and largest zero point",
+         "ATen, quantized/FakeQuantPerChannelAffine.cpp, fake_quantize_per_channel_affine_cachemask"),
+        ("cross_entropy with weights and smoothed labels", 1, lambda t: F.cross_entropy(
+            t.x, t.labels, weight=t.x[0], label_smoothing=0.1), "a masked_select of the labels that count",
+         "ATen, LossNLL.cpp, cross_entropy_loss_label_smoothing"),
     ),
     *group(
         "linear algebra",
+        ("linalg.lstsq", 1, lambda t: torch.linalg.lstsq(t.matrix, t.matrix), "whether it failed",
+         "ATen, BatchLinearAlgebra.cpp, linalg_lstsq_out", True),
         ("linalg.inv", 1, lambda t: torch.linalg.inv(t.matrix), "whether it failed", LINALG),
         ("linalg.solve", 1, lambda t: torch.linalg.solve(t.matrix, t.matrix), "whether it failed", LINALG),
         ("linalg.cholesky", 1, lambda t: torch.linalg.cholesky(t.matrix), "whether it failed", LINALG),
         ("linalg.lu_factor", 1, lambda t: torch.linalg.lu_factor(t.matrix), "whether it failed", LINALG),
         ("linalg.eigh", 1, lambda t: torch.linalg.eigh(t.matrix), "whether it failed", LINALG, True),
         ("linalg.svd", 1, lambda t: torch.linalg.svd(t.matrix), "whether it converged", LINALG, True),
+        ("linalg.eig", 2, lambda t: torch.linalg.eig(t.matrix), "whether all numbers are finite, and whether it failed",
+         "ATen, BatchLinearAlgebra.cpp, linalg_eig_out", True),
         ("linalg.pinv", 1, lambda t: torch.linalg.pinv(t.matrix), "of an svd", LINALG, True),
         ("linalg.matrix_rank", 1, lambda t: torch.linalg.matrix_rank(t.matrix), "of an svd", LINALG, True),
         ("linalg.matrix_exp", 6, lambda t: torch.linalg.matrix_exp(t.matrix), "a nonzero for each degree",
          "ATen, LinearAlgebra.cpp, mexp_impl", True),
     ),
 )
+
+
+def _leaf(t) -> torch.Tensor:
+    return t.x.clone().requires_grad_()
+
+
+def _pack(t) -> torch.nn.utils.rnn.PackedSequence:
+    return torch.nn.utils.rnn.pack_padded_sequence(t.sequence, torch.tensor([2, 3]), batch_first=True, enforce_sorted=False)
 
 
 def _assert(condition) -> None:

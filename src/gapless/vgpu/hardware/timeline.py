@@ -281,8 +281,11 @@ class Timeline:
 
         ``direction``: "HtoD" or "DtoH". A blocking copy waits for the stream. So does a pageable one
         that was asked not to block: the driver stages it through its own pinned buffer (CUDA driver API,
-        "API synchronization behavior"), unless it is small and goes to the device.
+        "API synchronization behavior"), unless it is small and goes to the device. Nothing is copied without a call
+        (ATen, cuda/Copy.cu, ``copy_kernel_cuda``; Copy.cpp, ``copy_impl``).
         """
+        if not nbytes:
+            return self.host_ns
         share = self.host.pinned_share if pinned else self.host.pageable_share
         duration_ns = self.COPY_NS + round(nbytes / (self.card.pcie_bytes_per_s * share) * 1e9)
         memory = "Pinned" if pinned else "Pageable"
