@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import functools
+import gc
+from contextlib import contextmanager
 
 import torch
 
@@ -43,9 +45,8 @@ class Recorder:
         if before is None:
             self._attach(vgpu.Recording())
         else:
-            self._timeline.recording = self._recording = vgpu.Recording()
-            self._recording.records += [record for record in before.records
-                                        if record.row != "host" and record.start_ns >= self._timeline.host_ns]
+            before.keep(lambda record: record.row != "host" and record.start_ns >= self._timeline.host_ns)
+            before.waits.clear()
         self._recording.lines, self._recording.shapes = self.lines, self.shapes
         if self.memory:
             self._addresses = {}  # numbered as they come, so that the same program leaves the same trace
@@ -74,7 +75,8 @@ class Recorder:
         finally:
             timeline.locate = locate
             timeline.recording = self._card_memory.on_change = self._recording = None
-        recording.records = [record for record in recording.records if record.category not in self._dropped]
+        if self._dropped:
+            recording.keep(lambda record: record.category not in self._dropped)
         return recording, timeline.card
 
     def _attach(self, recording: vgpu.Recording) -> None:
@@ -91,22 +93,37 @@ class Recorder:
         # An operator's results are made when its time is over: a moment earlier they are inside it, and its own. What is
         # freed between two operators comes a moment after the first; kineto lets the second begin another moment later.
         now_ns = timeline.host_ns + (-1 if timeline.in_operator else 1)
-        self._recording.records.append(
-            vgpu.Record("memory", "[memory]", now_ns, 0, "host",
-                        {"Device Type": 1, "Device Id": 0,
-                         "Addr": self._addresses.setdefault(address, len(self._addresses)), "Bytes": nbytes,
-                         # The cache of freed blocks is not modelled.
-                         "Total Allocated": allocated, "Total Reserved": allocated}))
+        self._recording.fields += (
+            "memory", "[memory]", now_ns, 0, "host",
+            {"Device Type": 1, "Device Id": 0,
+             "Addr": self._addresses.setdefault(address, len(self._addresses)), "Bytes": nbytes,
+             # The cache of freed blocks is not modelled.
+             "Total Allocated": allocated, "Total Reserved": allocated})
 
 
 def as_trace(recording: vgpu.Recording, card: vgpu.Card, metadata: dict[str, object]) -> Trace:
     """The trace of a recording of ``card``, with further ``metadata`` of the file."""
-    return Trace(kineto.trace_events(recording, card), {
+    with _no_collection():
+        events = kineto.trace_events(recording, card)
+    return Trace(events, {
         "schemaVersion": 1,
         "deviceProperties": kineto.device_properties(card),
         **metadata,
         "gapless": {"simulated": True, "card": card.key},
     })
+
+
+@contextmanager
+def _no_collection():
+    """Inside, Python looks for no garbage: it would look through all objects of PyTorch again and again, as thousands of
+    events are made, of which none is garbage."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
 
 
 def distributed_info() -> dict:

@@ -17,6 +17,7 @@ from .dispatch import COMPOSITE_HANDLED, begin, handles, launch_all, of_the_devi
 from .eager import eager
 from .hardware import costs, geometry, precision, tensor_cores
 from .hardware.costs import Kernel
+from .inner_autograd import Graph
 from .state import state
 from .tensor import VirtualTensor, wrap
 
@@ -50,6 +51,12 @@ def kernels(query, key, value, mask, causal: bool) -> tuple[list[Kernel], list[K
              kernel("fmha_backward_kernel", BACKWARD_PRODUCTS, read + 2 * out_bytes + 2 * sums + gradients)])
 
 
+def _values(query, key, value, mask, dropout, causal, scale, grouped):
+    # The program's choice of kernels (``sdpa_kernel``) is for the card: the CPU has not all of them.
+    with sdpa_kernel([SDPBackend.FLASH_ATTENTION, SDPBackend.MATH]):
+        return _func(query, key, value, mask, dropout, causal, scale=scale, enable_gqa=grouped)
+
+
 class _Attention(torch.autograd.Function):
     """Fused attention. What it keeps besides its operands: the output and a sum for each row."""
 
@@ -61,15 +68,14 @@ class _Attention(torch.autograd.Function):
         begin("aten::_scaled_dot_product_attention")
         try:
             leaves = [t.inner.detach().requires_grad_(want) for t, want in zip((query, key, value), wanted)]
-            # The program's choice of kernels (``sdpa_kernel``) is for the card: the CPU has not all of them.
-            with torch.set_grad_enabled(any(wanted)), sdpa_kernel([SDPBackend.FLASH_ATTENTION, SDPBackend.MATH]):
-                inner = _func(*leaves, inner_mask, dropout, causal, scale=scale, enable_gqa=grouped)
+            graph = Graph(_values, (*leaves, inner_mask, dropout, causal, scale, grouped), leaves)
+            inner = graph.out
             forward, ctx.backward_kernels = kernels(*leaves, inner_mask, causal)
             launch_all(forward)
             out = wrap(inner.detach(), state.memory)
             used((query, key, value, mask), out)
             if any(wanted):
-                ctx.leaves, ctx.inner = leaves, inner
+                ctx.graph = graph
                 ctx.sums = state.memory.allocate(4 * inner.numel() // max(inner.shape[-1], 1))
                 ctx.save_for_backward(query, key, value, out)  # for their bytes: freed when CUDA's would be
             return out
@@ -86,14 +92,13 @@ class _Attention(torch.autograd.Function):
         saved = ctx.saved_tensors  # raises PyTorch's own error where the graph is gone
         begin("aten::_scaled_dot_product_attention_backward")
         try:
-            wanted = [leaf for leaf in ctx.leaves if leaf.requires_grad]
             keep = torch._C._autograd._get_current_graph_task_keep_graph()
-            found = iter(torch.autograd.grad(ctx.inner, wanted, grad.inner, retain_graph=keep))
+            found = ctx.graph.gradients((grad.inner,), keep)
             launch_all(ctx.backward_kernels)
-            results = [wrap(next(found), state.memory) if leaf.requires_grad else None for leaf in ctx.leaves]
+            results = [None if each is None else wrap(each, state.memory) for each in found]
             used((saved, grad), results)
             if not keep:
-                ctx.leaves = ctx.inner = ctx.sums = None
+                ctx.graph = ctx.sums = None
             return (*results, None, None, None, None, None)
         finally:
             state.timeline.end_op()

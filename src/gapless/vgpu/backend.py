@@ -19,6 +19,7 @@ from . import (
     compiling,
     ctc,
     cuda_face,
+    ddp,
     fft,
     forks,
     formulas,
@@ -33,6 +34,7 @@ from . import (
     out_arguments,
     packing,  # noqa: F401  registers its handlers
     pinned,
+    process_groups,
     processes,
     random_numbers,
     rnn,
@@ -40,6 +42,7 @@ from . import (
     sparse,
     storage,
     streams,
+    sync_batch_norm,  # noqa: F401  registers its handlers
     sync_debug,
     tracing,
     unsupported,
@@ -239,8 +242,8 @@ def enable(card: str | Card | None = None) -> torch.device:
         backend_registration._setup_privateuseone_for_python_backend(
             NAME, backend_module=DeviceModule(), device_guard=backward_errors.DeviceGuard())
         backward_errors.install()
-        for part in (accelerator, streams, random_numbers, pinned, forks, identity, modules, processes, storage,
-                     safetensors_files, tracing, higher_order, nested, libraries, compiling):
+        for part in (accelerator, streams, random_numbers, pinned, forks, identity, modules, processes, process_groups, ddp,
+                     storage, safetensors_files, tracing, higher_order, nested, libraries, compiling):
             part.install()
         everything = torch.library.Library("_", "IMPL")
         everything.fallback(_call, "PrivateUse1")

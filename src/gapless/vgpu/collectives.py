@@ -1,40 +1,98 @@
 """Collectives on tensors of the virtual GPU: done on their values, by the backend that the group has for ``vgpu``.
 
-``torch.distributed.init_process_group("vgpu:gloo")`` makes a group that serves the virtual GPU and not the CPU, as NCCL's
-serves CUDA alone; ``"gloo"`` or ``"cpu:gloo,vgpu:gloo"`` one that serves both. A group that serves CUDA serves the virtual
-GPU too. Values are real. No time passes on the modelled card: communication is not modelled.
+A group that serves CUDA serves the virtual GPU too; which groups there are is in :mod:`gapless.vgpu.process_groups`. Values
+are real, and the host waits as it does with NCCL: for ``barrier()``, and for no other collective
+(c10d, ProcessGroupNCCL.cpp: ``WorkNCCL::wait`` lets the current stream wait). In real time a process stays in a collective
+until its values are there, ``async_op=True`` or not, so that a program's values do not depend on chance; what goes between
+two processes (``isend``, ``irecv``) is there after ``wait()``.
+
+Every collective passes through :func:`begins`. No time passes on the modelled card: communication is not modelled.
+Tensors without values (:func:`gapless.vgpu.shape_only`) are not sent: such a collective is done at once.
 """
 
 from __future__ import annotations
 
 import weakref
+from dataclasses import dataclass
 
 import torch
 import torch.distributed as dist
 
-from .dispatch import compute, handles, unwrap, wrap_results
+from .dispatch import compute, handles, unwrap
+from .hardware import costs
+from .state import state
 from .tensor import DEVICE, VirtualTensor
 
-_DONE_ON_VALUES = ("barrier", "allgather_", "_allgather_base_", "allreduce_", "broadcast_", "gather_", "scatter_", "reduce_",
-                   "reduce_scatter_", "_reduce_scatter_base_", "alltoall_", "alltoall_base_")
+
+@dataclass(frozen=True, slots=True)
+class Collective:
+    """One collective of this process. ``kind``: such as "allreduce", "send"; ``given`` and ``taken``: the bytes that go in
+    and come out here; ``ranks``: of the ``group``, numbered as in the whole world; ``stream``: the number of the stream
+    that it comes behind."""
+
+    kind: str
+    given: int
+    taken: int
+    dtype: torch.dtype | None
+    group: str
+    ranks: tuple[int, ...]
+    stream: int
+
+
+def begins(collective: Collective) -> None:
+    """A collective is called: a trace gets what Kineto writes of it (c10d, ParamCommsUtils.hpp)."""
+    timeline = state.timeline
+    if timeline.recording is None:
+        return
+    size = collective.dtype.itemsize if collective.dtype is not None else 1
+    timeline.begin_op("record_param_comms", 0)
+    timeline.note_inputs({"Collective name": collective.kind, "In msg nelems": collective.given // size,
+                          "Out msg nelems": collective.taken // size, "dtype": str(collective.dtype).removeprefix("torch."),
+                          "Group size": len(collective.ranks), "Process Group Name": collective.group,
+                          "Process Group Ranks": str(list(collective.ranks))})
+    timeline.end_op()
+
+
+# Operator of c10d → its name in a trace.
+_KINDS = {"barrier": "barrier", "allgather_": "all_gather", "_allgather_base_": "_allgather_base",
+          "allgather_coalesced_": "all_gather", "allgather_into_tensor_coalesced_": "allgather_into_tensor_coalesced",
+          "allreduce_": "allreduce", "allreduce_coalesced_": "allreduce_coalesced", "broadcast_": "broadcast",
+          "gather_": "gather", "gather_into_tensor_": "gather", "scatter_": "scatter", "reduce_": "reduce",
+          "reduce_scatter_": "reduce_scatter", "_reduce_scatter_base_": "_reduce_scatter_base",
+          "reduce_scatter_tensor_coalesced_": "reduce_scatter_tensor_coalesced", "alltoall_": "all_to_all",
+          "alltoall_base_": "all_to_allv", "send": "send", "recv_": "recv", "recv_any_source_": "recv_any_source"}
+
+# One tensor for all ranks, in their order: NCCL asks for its elements only, Gloo also for its first dimension.
+_BY_RANK = ("_allgather_base_", "_reduce_scatter_base_", "allgather_into_tensor_coalesced_",
+            "reduce_scatter_tensor_coalesced_")
+
+# What a process does not stay in: the work of these is Gloo's.
+_NOT_AT_ONCE = ("barrier", "send", "recv_", "recv_any_source_")
 
 # Group → the same members, with the virtual GPU's backend in the CPU's place.
 _on_values: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
+
+# Group → what has begun since ``_start_coalescing``.
+coalescing: dict[dist.ProcessGroup, list] = {}
+
+
+def backend_of(group: dist.ProcessGroup):
+    """The backend that serves the virtual GPU in ``group``. Raises RuntimeError where none does."""
+    try:
+        return group._get_backend(DEVICE)
+    except RuntimeError as error:
+        try:
+            return group._get_backend(torch.device("cuda"))  # as init_process_group("gloo") has
+        except RuntimeError:
+            raise error from None
 
 
 def _with_values(group: dist.ProcessGroup) -> dist.ProcessGroup:
     """Raises RuntimeError where the group serves no virtual GPU."""
     known = _on_values.get(group)
     if known is None:
-        try:
-            backend = group._get_backend(DEVICE)
-        except RuntimeError as error:
-            try:
-                backend = group._get_backend(torch.device("cuda"))  # as init_process_group("gloo") has
-            except RuntimeError:
-                raise error from None
         known = dist.ProcessGroup(dist.HashStore(), group.rank(), group.size())
-        known._register_backend(torch.device("cpu"), dist.ProcessGroup.BackendType.UNDEFINED, backend)
+        known._register_backend(torch.device("cpu"), dist.ProcessGroup.BackendType.UNDEFINED, backend_of(group))
         _on_values[group] = known
     return known
 
@@ -68,12 +126,129 @@ def with_handles(link, func, args, kwargs):
     return args[0], done[-1]
 
 
+def _done(result: list) -> dist.Work:
+    """A work that is done. ``result``: the value of its future. Waiting with a timeout is a wait of the host, as with NCCL
+    (ProcessGroupNCCL.cpp, ``WorkNCCL::wait``); without one the stream waits."""
+
+    def wait(timeout) -> bool:
+        if timeout:
+            state.timeline.synchronize_stream()
+        return True
+
+    if torch._C._current_graph_task_id() != -1 and result:
+        # A hook of DDP, which may be C++ and want tensors where Python has put objects.
+        return torch._C._distributed_c10d._create_work_from_future(torch.jit.fork(lambda: result))
+    work = torch._C._distributed_c10d.PythonCallbackWork(wait)
+    work.get_future().set_result(result)
+    work.wait()
+    return work
+
+
+def _barrier(work: dist.Work) -> dist.Work:
+    """The host waits for the current stream (ProcessGroupNCCL.cpp, ``WorkNCCL::wait`` of a barrier)."""
+
+    def wait(timeout) -> bool:
+        work.wait(timeout)
+        state.timeline.synchronize_stream()
+        return True
+
+    return torch._C._distributed_c10d.PythonCallbackWork(wait)
+
+
+def together(works: list[dist.Work]) -> dist.Work:
+    """The work of all ``works``."""
+
+    def wait(timeout) -> bool:
+        return all(work.wait(timeout) for work in works)
+
+    return torch._C._distributed_c10d.PythonCallbackWork(wait)
+
+
+# Dtypes that Gloo computes with. The bytes of others are moved as they are, and reduced in a dtype that holds their values:
+# "for bool tensors, map sum to max, which both represent a bitwise or" (ProcessGroupNCCL.cpp, ``getNcclReduceOp``).
+_GLOO = frozenset({torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int8, torch.uint8, torch.int32,
+                   torch.int64})
+
+
+def _each(function, value):
+    """``value`` with ``function`` applied to all tensors in it."""
+    if isinstance(value, torch.Tensor):
+        return function(value)
+    return type(value)([_each(function, item) for item in value]) if isinstance(value, (list, tuple)) else value
+
+
+def _as_bytes(inner: torch.Tensor) -> torch.Tensor:
+    if inner.dtype in _GLOO:
+        return inner
+    return inner.unsqueeze(-1).view(torch.uint8)  # the first dimension stays as it is
+
+
+def _wider(inner: torch.Tensor) -> torch.Tensor:
+    if inner.dtype in _GLOO:
+        return inner
+    return inner.to(torch.float32 if inner.is_floating_point() else torch.int64)
+
+
+def _run(operator, args, kwargs, place: int) -> dist.Work:
+    """The operator on values. ``place``: of the group among the arguments."""
+    arguments, tensors = operator.func._schema.arguments, args[:place]
+    reduces = len(arguments) > place + 1 and arguments[place + 1].name == "reduce_op"
+    taken = [_each(_wider if reduces else _as_bytes, value) for value in tensors]
+    if operator.name in _BY_RANK:
+        taken = [_each(lambda inner: inner.view(-1), value) for value in taken]
+    made = compute(operator, (*taken, *args[place:]), kwargs)[0]
+    work = dist.Work.unbox(made[-1] if isinstance(made, tuple) else made)
+    if operator.name not in _NOT_AT_ONCE:
+        work.wait()
+        if reduces:
+            for inner, wide in zip(costs.tensors(tensors[0]), costs.tensors(taken[0])):
+                if wide.dtype is not inner.dtype:
+                    inner.copy_(wide.view(inner.shape))
+    return work
+
+
 if dist.is_available():
 
-    @handles(*(f"c10d::{name}" for name in _DONE_ON_VALUES))  # aten has a scatter_ too
+    @handles(*(f"c10d::{name}" for name in _KINDS))  # aten has a scatter_ too
     def collective(operator, args, kwargs):
         """One operator of ``c10d`` on the values of its tensors."""
-        inner_args, inner_kwargs, seen = unwrap(operator, args, kwargs)
-        inner_args = [_with_values(dist.ProcessGroup.unbox(value)).boxed() if _is_group(value) else value
-                      for value in inner_args]
-        return wrap_results(operator, compute(operator, inner_args, inner_kwargs)[0], seen, args)
+        place = next(place for place, value in enumerate(args) if _is_group(value))
+        group = dist.ProcessGroup.unbox(args[place])
+        results, given = costs.tensors(args[0]), costs.tensors(args[place - 1])
+        begins(Collective(_KINDS[operator.name], sum(map(costs.nbytes, given)), sum(map(costs.nbytes, results)),
+                          given[0].dtype if given else None, group.group_name,
+                          tuple(dist.get_process_group_ranks(group)), state.timeline.current.number))
+        value = [args[0]] if isinstance(args[0], torch.Tensor) else args[0]
+        inner_args, inner_kwargs, _ = unwrap(operator, args, kwargs)
+        inner_args = list(inner_args)
+        inner_args[place] = _with_values(group).boxed()
+        if any(tensor.inner.is_meta for tensor in (*results, *given)):
+            work = _done(value)
+        else:
+            work = _run(operator, inner_args, inner_kwargs, place)
+            if operator.name not in _NOT_AT_ONCE:
+                work = _done(value)
+            elif operator.name == "barrier":
+                work = _barrier(work)
+        if group in coalescing:
+            coalescing[group].append(work)
+        return work.boxed() if len(operator.func._schema.returns) == 1 else (args[0], work.boxed())
+
+    @handles("c10d::check_for_nan")
+    def check_for_nan(operator, args, kwargs):
+        """``TORCH_DIST_NAN_CHECK``: an error where a tensor that is sent has a NaN."""
+        inner_args, inner_kwargs, _ = unwrap(operator, args, kwargs)
+        return operator.func(*inner_args, **inner_kwargs)
+
+    _BY_PYTORCH = torch._C.DispatchKey.CompositeExplicitAutograd
+    _FUNCTIONAL = [name for name in torch._C._dispatch_get_all_op_names() if name.startswith("_c10d_functional::")]
+
+    @handles(*_FUNCTIONAL, "_dtensor::shard_dim_alltoall")
+    def functional(operator, args, kwargs):
+        """A functional collective: PyTorch's own kernel, which calls the operators of ``c10d``. It is done then: what it
+        keeps for ``wait_tensor`` it finds by a tensor's storage, which a view here does not share."""
+        out = operator.func._op_dk(_BY_PYTORCH, *args, **kwargs)
+        if operator.name != "wait_tensor":
+            for tensor in costs.tensors(out):
+                torch.ops._c10d_functional.wait_tensor.default._op_dk(_BY_PYTORCH, tensor)
+        return out

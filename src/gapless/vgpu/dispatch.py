@@ -76,12 +76,13 @@ class Operator:
 
     __slots__ = ("func", "name", "full_name", "is_view", "mutates", "reshapes", "handler", "multi_tensor", "composite",
                  "is_custom", "is_empty", "is_doubtful", "numbers", "makes_new", "written", "is_library",
-                 "wants_host", "reads", "wider", "draws", "spoils", "proven", "refused")
+                 "wants_host", "reads", "wider", "draws", "spoils", "proven", "refused", "call", "unknown_size",
+                 "may_read_back", "draws_by_value")
     known: dict = {}
 
     def __init__(self, func):
         schema = func._schema
-        self.func = func
+        self.func, self.call = func, func._op  # the latter without a step in Python
         self.full_name = schema.name
         self.name = schema.name.split("::", 1)[1]
         self.mutates = schema.is_mutable
@@ -101,6 +102,9 @@ class Operator:
         self.handler = HANDLERS.get(self.full_name) or HANDLERS.get(self.name)
         if self.handler is not None and self.name not in _HANDLED_WITH_OUT and out_arguments.names(func):
             self.handler = out_arguments.filled(self.handler, Operator(out_arguments.without(func)))
+        self.unknown_size = UNKNOWN_SIZES.get(self.name)
+        self.draws_by_value = self.name in random_numbers.DRAW_BY_VALUE
+        self.may_read_back = syncs.is_known(self.name)
         self.is_library = self.name in LIBRARY_OPERATORS
         self.wants_host = func in operands.WANTED
         self.is_empty = self.name.startswith(("empty", "new_empty"))
@@ -133,6 +137,16 @@ def dispatch(func, args, kwargs):
     if operator.is_custom:
         return custom_operators.run(func, args, kwargs)
     return _dispatch(operator, args, kwargs) if state.counting is None else aside(_dispatch, operator, args, kwargs)
+
+
+@eager
+def _torch_dispatch(cls, func, types, args=(), kwargs=None):
+    if len(types) > 1 and not all(issubclass(kind, VirtualTensor) for kind in types):
+        return NotImplemented  # a tensor made of others, such as DTensor, knows what to do with them
+    return dispatch(func, args, {} if kwargs is None else kwargs)
+
+
+VirtualTensor.__torch_dispatch__ = classmethod(_torch_dispatch)
 
 
 def aside(function, *args, **kwargs):
@@ -243,7 +257,7 @@ def run(operator: Operator, args, kwargs, launch=None):
             launch_all(costs.multi_tensor(operator.name, inner_args, inner_kwargs, out), inner_args, out)
         else:
             launch_all(shapes.kernels(key, operator.name, inner_args, inner_kwargs, out), inner_args, out)
-        known = syncs.read_backs(operator.name, inner_args, inner_kwargs)
+        known = syncs.read_backs(operator.name, inner_args, inner_kwargs) if operator.may_read_back else 0
         if not known and operator.is_doubtful and not shapes.has_no_values(inner_args):
             known = int(data_dependence.tells_values(operator, inner_args, inner_kwargs, out))
         for _ in range(known):
@@ -264,8 +278,8 @@ def launch_all(kernels: list[costs.Kernel], args: tuple = (), out=None) -> None:
         elif timeline.recording is None:
             timeline.launch(kernel.name, duration_ns, share=share)
         else:
-            work = geometry.work_of(kernel.kind, kernel.work, kernel.bytes, args, out)
-            timeline.launch(kernel.name, duration_ns, args={"work": (kernel.kind, work)}, share=share)
+            work = kernel.kind, geometry.work_of(kernel.kind, kernel.work, kernel.bytes, args, out)
+            timeline.launch(kernel.name, duration_ns, args={"work": timeline.recording.number_of(work)}, share=share)
 
 
 def read_back(nbytes: int = 8) -> None:
@@ -276,21 +290,25 @@ def read_back(nbytes: int = 8) -> None:
 # -- values ---------------------------------------------------------------------------------------
 
 
+_AS_THEY_ARE = frozenset({bool, int, float, type(None), torch.dtype})
+
+
 def unwrap(operator: Operator, args, kwargs):
     """Arguments for the CPU (or meta) operator, and the wrappers by the ``id`` of their inner tensor."""
     seen: dict[int, VirtualTensor] = {}
     host: list[torch.Tensor] = []
 
     inner_args = tuple([_unwrap(value, seen, host) for value in args])
-    inner_kwargs = {name: _unwrap(value, seen, host) for name, value in kwargs.items() if name != "pin_memory"}
+    inner_kwargs = kwargs and {name: _unwrap(value, seen, host) for name, value in kwargs.items() if name != "pin_memory"}
     if host:
         operands.check(operator, args, kwargs, host, bool(seen))
-    if seen and len({inner.is_meta for inner in inner_args if isinstance(inner, torch.Tensor) and inner.dim()}) > 1:
+    if len(seen) + len(host) > 1 and seen and len({inner.is_meta for inner in inner_args
+                                                   if isinstance(inner, torch.Tensor) and inner.dim()}) > 1:
         raise RuntimeError(
             f"{operator.full_name} mixes a tensor made inside vgpu.shape_only() with one made outside it: make both "
             "in the same mode"
         )
-    if inner_kwargs.get("generator") is not None:
+    if inner_kwargs and inner_kwargs.get("generator") is not None:
         random_numbers.check(inner_kwargs["generator"])
         if state.shape_only is not None:
             inner_kwargs["generator"] = None
@@ -300,10 +318,13 @@ def unwrap(operator: Operator, args, kwargs):
 def _unwrap(value, seen: dict[int, VirtualTensor], host: list[torch.Tensor]):
     # Not a closure: one that calls itself is a reference cycle and would keep the tensors alive.
     if isinstance(value, VirtualTensor):
-        seen[id(value.inner)] = value
+        inner = value.inner
+        seen[id(inner)] = value
         if state.unused:
             state.unused.discard(id(value.allocation))
-        return value.inner
+        return inner
+    if type(value) in _AS_THEY_ARE:
+        return value
     if isinstance(value, torch.Tensor):
         if torch._C._dispatch_keys(value).has(torch._C.DispatchKey.PrivateUse1):
             # PyTorch traces with tensors of its own, which only say that they are here.
@@ -337,9 +358,8 @@ UNKNOWN_SIZES: dict[str, callable] = {}
 
 def compute(operator: Operator, args, kwargs):
     """The operator's result on inner tensors, and the key under which :mod:`.shapes` remembers it, or None."""
-    rule = UNKNOWN_SIZES.get(operator.name)
-    if rule is not None and any(isinstance(a, torch.Tensor) and a.is_meta for a in args):
-        return rule(args, kwargs), None
+    if operator.unknown_size is not None and any(isinstance(a, torch.Tensor) and a.is_meta for a in args):
+        return operator.unknown_size(args, kwargs), None
     try:
         if ((state.shape_only is not None or shapes.has_no_values(args)) and not operator.is_view
                 and not operator.reshapes):
@@ -367,10 +387,10 @@ def compute(operator: Operator, args, kwargs):
 
 def call(operator: Operator, args, kwargs):
     """The values, from the CPU's kernel."""
-    if operator.name not in random_numbers.DRAW_BY_VALUE:
-        return operator.func(*args, **kwargs)
+    if not operator.draws_by_value:
+        return operator.call(*args, **kwargs)
     with random_numbers.moved_on_by_form(random_numbers.of(args, kwargs), args[0].numel()):
-        return operator.func(*args, **kwargs)
+        return operator.call(*args, **kwargs)
 
 
 def note_error(operator: Operator, error: Exception) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from .hardware import geometry
 from .hardware.specs import Card
-from .hardware.timeline import Record, Recording
+from .hardware.timeline import Recording
 
 HOST_PROCESS = 1
 HOST_THREAD = 1
@@ -25,26 +25,26 @@ def trace_events(recording: Recording, card: Card) -> list[dict]:
 
     An operator, the calls it makes and the work these launch share an ``External id``; 0 is no operator's.
     """
-    records = recording.records
-    streams = sorted({record.row for record in records if isinstance(record.row, int)})
+    rows, works = list(recording.rows()), list(recording.works)
+    streams = sorted({row for *_, row, _ in rows if isinstance(row, int)})
     events = [
         *_process(HOST_PROCESS, "CPU"),
         *_process(0, f"GPU 0: simulated {card.name}"),
         *_thread(HOST_PROCESS, HOST_THREAD, "thread 1 (python)"),
         *(event for stream in streams for event in _thread(0, stream, f"stream {stream}")),
     ]
-    owners = _owners(records)
-    launched = {record.args["correlation"] for record in records if isinstance(record.row, int)}
-    changed_ns = {record.start_ns for record in records if record.category == "memory"}
-    line = None
-    for index, record in enumerate(records):
-        if record.category == "memory":
+    owners = _owners(rows)
+    launched = {args["correlation"] for *_, row, args in rows if isinstance(row, int)}
+    changed_ns = {start_ns for category, _, start_ns, *_ in rows if category == "memory"}
+    line = line_ns = None
+    for index, (category, name, start_ns, dur_ns, row, args) in enumerate(rows):
+        if category == "memory":
             events.append({"ph": "i", "s": "t", "cat": "cpu_instant_event", "name": "[memory]", "pid": HOST_PROCESS,
-                           "tid": HOST_THREAD, "ts": record.start_ns / 1e3, "args": record.args})
+                           "tid": HOST_THREAD, "ts": start_ns / 1e3, "args": args})
             continue
-        on_host = record.row == "host"
-        pid, tid = (HOST_PROCESS, HOST_THREAD) if on_host else (0, record.row)
-        args = {**record.args}
+        on_host = row == "host"
+        pid, tid = (HOST_PROCESS, HOST_THREAD) if on_host else (0, row)
+        args = {**args}
         number = args.get("correlation")
         if number is not None:
             args["External id"] = owners.get(number, 0)
@@ -52,34 +52,34 @@ def trace_events(recording: Recording, card: Card) -> list[dict]:
             if on_host:
                 args.pop("stream", None)  # only the device's work has one: readers tell it by that
             elif "work" in args:
-                args |= geometry.event_args(*args.pop("work"), card)
-            elif "bytes" in args and record.dur_ns:
-                args["memory bandwidth (GB/s)"] = args["bytes"] / record.dur_ns
-        elif record.category != "python_function":
+                args |= geometry.event_args(*works[args.pop("work")], card)
+            elif "bytes" in args and dur_ns:
+                args["memory bandwidth (GB/s)"] = args["bytes"] / dur_ns
+        elif category != "python_function":
             args |= {"External id": index + 1, "Ev Idx": index}
-        if record.category == "python_function":
-            line = record
-        elif record.category == "cpu_op" and line is not None and line.start_ns == record.start_ns:
-            args["Call stack"] = line.name
+        if category == "python_function":
+            line, line_ns = name, start_ns
+        elif category == "cpu_op" and line_ns == start_ns:
+            args["Call stack"] = line
         # Memory that Python frees between two operators, a moment after the first, is neither's: the second begins later.
-        later_ns = 2 if record.category == "cpu_op" and record.start_ns + 1 in changed_ns else 0
-        events.append({"ph": "X", "cat": record.category, "name": record.name, "pid": pid, "tid": tid,
-                       "ts": (record.start_ns + later_ns) / 1e3, "dur": (record.dur_ns - later_ns) / 1e3, "args": args})
+        later_ns = 2 if category == "cpu_op" and start_ns + 1 in changed_ns else 0
+        events.append({"ph": "X", "cat": category, "name": name, "pid": pid, "tid": tid,
+                       "ts": (start_ns + later_ns) / 1e3, "dur": (dur_ns - later_ns) / 1e3, "args": args})
         if number in launched:
             events.append({"ph": "s" if on_host else "f", "id": args["correlation"], "cat": "ac2g", "name": "ac2g",
-                           "pid": pid, "tid": tid, "ts": record.start_ns / 1e3, **({} if on_host else {"bp": "e"})})
+                           "pid": pid, "tid": tid, "ts": start_ns / 1e3, **({} if on_host else {"bp": "e"})})
     return events
 
 
-def _owners(records: list[Record]) -> dict[int, int]:
+def _owners(rows: list[tuple]) -> dict[int, int]:
     """Correlation of a call → External id of the innermost operator around it, for those that have one."""
     owners: dict[int, int] = {}
     calls: list[tuple[int, int]] = []  # (start, correlation) of calls whose operator has not ended yet
-    for index, record in enumerate(records):
-        if record.category == "cuda_runtime":
-            calls.append((record.start_ns, record.args["correlation"]))
-        elif record.category == "cpu_op":  # recorded when it ends: what it has called is the end of the list
-            while calls and calls[-1][0] >= record.start_ns:
+    for index, (category, _, start_ns, _, _, args) in enumerate(rows):
+        if category == "cuda_runtime":
+            calls.append((start_ns, args["correlation"]))
+        elif category == "cpu_op":  # recorded when it ends: what it has called is the end of the list
+            while calls and calls[-1][0] >= start_ns:
                 owners[calls.pop()[1]] = index + 1
     return owners
 

@@ -10,13 +10,16 @@ The cells (``LSTMCell``, ``GRUCell``) are products and one fused pointwise kerne
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 
-from . import autocast
+from . import autocast, shapes
 from .dispatch import COMPOSITE_HANDLED, Operator, begin, handles, launch_all, of_the_device, unwrap, used, wrap_results
 from .eager import eager
 from .hardware import costs, precision
 from .hardware.costs import Kernel
+from .inner_autograd import Graph
 from .state import state
 from .tensor import VirtualTensor, wrap
 
@@ -130,14 +133,13 @@ class _Rnn(torch.autograd.Function):
         begin("aten::_cudnn_rnn")
         try:
             inner_args = _inner(args, leaves, wanted)
-            with torch.set_grad_enabled(any(wanted)):
-                inner = func(*inner_args)
+            graph = Graph(func, inner_args, leaves)
             launch_all(forward_kernels(func, inner_args))
             if any(wanted):
-                ctx.func, ctx.args, ctx.leaves, ctx.inner = func, inner_args, leaves, inner
+                ctx.graph = graph
                 ctx.save_for_backward(*tensors)
                 ctx.kept = state.memory.allocate(_kept_bytes(func, inner_args))
-            results = tuple(wrap(out.detach(), state.memory) for out in inner)
+            results = tuple(wrap(out.detach(), state.memory) for out in graph.out)
             used(tensors, results)
             return results
         finally:
@@ -147,20 +149,17 @@ class _Rnn(torch.autograd.Function):
     @eager
     @of_the_device
     def backward(ctx, *grads):
-        func = ctx.func
-        if not ctx.args[_place(func, "train")]:
+        func, args = ctx.graph.function, ctx.graph.args
+        if not args[_place(func, "train")]:
             raise RuntimeError("cudnn RNN backward can only be called in training mode")
         begin("aten::_cudnn_rnn_backward")
         try:
-            present = [(out, grad.inner) for out, grad in zip(ctx.inner, grads) if grad is not None]
-            wanted = [leaf for leaf in ctx.leaves if leaf.requires_grad]
-            keep = torch._C._autograd._get_current_graph_task_keep_graph()
-            found = iter(torch.autograd.grad([out for out, _ in present], wanted, [grad for _, grad in present],
-                                             retain_graph=keep, allow_unused=True))
-            launch_all(backward_kernels(func, ctx.args))
-            results = [next(found) if leaf.requires_grad else None for leaf in ctx.leaves]
-            results = [None if grad is None else wrap(grad, state.memory) for grad in results]
-            used((grads, ctx.saved_tensors), results)
+            saved = ctx.saved_tensors  # raises PyTorch's own error where the graph is gone
+            found = ctx.graph.gradients(tuple(None if grad is None else grad.inner for grad in grads),
+                                        torch._C._autograd._get_current_graph_task_keep_graph())
+            launch_all(backward_kernels(func, args))
+            results = [None if grad is None else wrap(grad, state.memory) for grad in found]
+            used((grads, saved), results)
         finally:
             state.timeline.end_op()
         if torch.is_grad_enabled():  # create_graph=True
@@ -224,10 +223,27 @@ def _without_autograd(operator, args, kwargs):
 
 # -- cells ----------------------------------------------------------------------------------------
 
+_CELLS: dict[str, Callable] = {}  # operator → its values
 
-def _cell(operator: Operator, args, kwargs, values):
+
+def _cell(name: str):
+    """Decorator: the function gives the values of the operator ``name``, one pointwise kernel on CUDA."""
+
+    def register(values):
+        _CELLS[name] = values
+        handles(name)(_fused)
+        return values
+
+    return register
+
+
+def _fused(operator: Operator, args, kwargs):
+    values = _CELLS[operator.name]
     inner_args, inner_kwargs, seen = unwrap(operator, args, kwargs)
-    out = values(*inner_args, **inner_kwargs)
+    if state.shape_only is not None or shapes.has_no_values(inner_args):
+        out, _ = shapes.remembered(values, inner_args, inner_kwargs)
+    else:
+        out = values(*inner_args, **inner_kwargs)
     launch_all([Kernel(f"{operator.name.strip('_')}_kernel", "pointwise", costs.traffic(inner_args, inner_kwargs, out))],
                inner_args, out)
     return wrap_results(operator, out, seen, args)
@@ -241,53 +257,41 @@ def _sum(*terms):
     return total
 
 
-@handles("_thnn_fused_lstm_cell")
-def _lstm_cell(operator, args, kwargs):
-    def values(from_input, from_hidden, cx, bias_input=None, bias_hidden=None):
-        i, f, g, o = _sum(from_input, from_hidden, bias_input, bias_hidden).chunk(4, 1)
-        i, f, g, o = i.sigmoid(), f.sigmoid(), g.tanh(), o.sigmoid()
-        cy = f * cx + i * g
-        return o * cy.tanh(), cy, torch.cat([i, f, g, o], 1)
-
-    return _cell(operator, args, kwargs, values)
+@_cell("_thnn_fused_lstm_cell")
+def _lstm_cell(from_input, from_hidden, cx, bias_input=None, bias_hidden=None):
+    i, f, g, o = _sum(from_input, from_hidden, bias_input, bias_hidden).chunk(4, 1)
+    i, f, g, o = i.sigmoid(), f.sigmoid(), g.tanh(), o.sigmoid()
+    cy = f * cx + i * g
+    return o * cy.tanh(), cy, torch.cat([i, f, g, o], 1)
 
 
-@handles("_thnn_fused_lstm_cell_backward_impl")
-def _lstm_cell_backward(operator, args, kwargs):
-    def values(grad_hy, grad_cy, cx, cy, workspace, has_bias):
-        i, f, g, o = workspace.chunk(4, 1)
-        t = cy.tanh()
-        grad_hy = torch.zeros_like(cy) if grad_hy is None else grad_hy
-        grad_c = _sum(grad_hy * o * (1 - t * t), grad_cy)
-        gates = torch.cat([grad_c * g * i * (1 - i), grad_c * cx * f * (1 - f), grad_c * i * (1 - g * g),
-                           grad_hy * t * o * (1 - o)], 1)
-        return gates, grad_c * f, gates.sum(0) if has_bias else None
-
-    return _cell(operator, args, kwargs, values)
+@_cell("_thnn_fused_lstm_cell_backward_impl")
+def _lstm_cell_backward(grad_hy, grad_cy, cx, cy, workspace, has_bias):
+    i, f, g, o = workspace.chunk(4, 1)
+    t = cy.tanh()
+    grad_hy = torch.zeros_like(cy) if grad_hy is None else grad_hy
+    grad_c = _sum(grad_hy * o * (1 - t * t), grad_cy)
+    gates = torch.cat([grad_c * g * i * (1 - i), grad_c * cx * f * (1 - f), grad_c * i * (1 - g * g),
+                       grad_hy * t * o * (1 - o)], 1)
+    return gates, grad_c * f, gates.sum(0) if has_bias else None
 
 
-@handles("_thnn_fused_gru_cell")
-def _gru_cell(operator, args, kwargs):
-    def values(from_input, from_hidden, hx, bias_input=None, bias_hidden=None):
-        ir, iz, i_new = _sum(from_input, bias_input).chunk(3, 1)
-        hr, hz, h_new = _sum(from_hidden, bias_hidden).chunk(3, 1)
-        r, z = (ir + hr).sigmoid(), (iz + hz).sigmoid()
-        new = (i_new + r * h_new).tanh()
-        return new + z * (hx - new), torch.cat([r, z, new, hx, h_new], 1)
-
-    return _cell(operator, args, kwargs, values)
+@_cell("_thnn_fused_gru_cell")
+def _gru_cell(from_input, from_hidden, hx, bias_input=None, bias_hidden=None):
+    ir, iz, i_new = _sum(from_input, bias_input).chunk(3, 1)
+    hr, hz, h_new = _sum(from_hidden, bias_hidden).chunk(3, 1)
+    r, z = (ir + hr).sigmoid(), (iz + hz).sigmoid()
+    new = (i_new + r * h_new).tanh()
+    return new + z * (hx - new), torch.cat([r, z, new, hx, h_new], 1)
 
 
-@handles("_thnn_fused_gru_cell_backward")
-def _gru_cell_backward(operator, args, kwargs):
-    def values(grad_hy, workspace, has_bias):
-        r, z, new, hx, h_new = workspace.chunk(5, 1)
-        grad_new = grad_hy * (1 - z) * (1 - new * new)
-        grad_r = grad_new * h_new * r * (1 - r)
-        grad_z = grad_hy * (hx - new) * z * (1 - z)
-        to_input = torch.cat([grad_r, grad_z, grad_new], 1)
-        to_hidden = torch.cat([grad_r, grad_z, grad_new * r], 1)
-        biases = (to_input.sum(0), to_hidden.sum(0)) if has_bias else (None, None)
-        return to_input, to_hidden, grad_hy * z, *biases
-
-    return _cell(operator, args, kwargs, values)
+@_cell("_thnn_fused_gru_cell_backward")
+def _gru_cell_backward(grad_hy, workspace, has_bias):
+    r, z, new, hx, h_new = workspace.chunk(5, 1)
+    grad_new = grad_hy * (1 - z) * (1 - new * new)
+    grad_r = grad_new * h_new * r * (1 - r)
+    grad_z = grad_hy * (hx - new) * z * (1 - z)
+    to_input = torch.cat([grad_r, grad_z, grad_new], 1)
+    to_hidden = torch.cat([grad_r, grad_z, grad_new * r], 1)
+    biases = (to_input.sum(0), to_hidden.sum(0)) if has_bias else (None, None)
+    return to_input, to_hidden, grad_hy * z, *biases

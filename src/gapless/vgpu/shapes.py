@@ -35,14 +35,14 @@ def remembered(func, args: tuple, kwargs: dict):
     """
     try:
         # A factory without a dtype takes the default one.
-        key = (func, torch.get_default_dtype(), _key(args), _key(tuple(kwargs.items())))
+        key = (func, torch.get_default_dtype(), _key(args, _meta), _key(tuple(kwargs.items()), _meta))
     except _Unknown:
         return func(*args, **kwargs), None
     recipe = _recipes.get(key)
     if recipe is not None:
         return _made(recipe, args), key
     out = _as_cudnn_lays_out(func, args, func(*args, **kwargs))
-    if _key(args) != key[2]:  # it has given an argument another shape, and must do so again
+    if _key(args, _meta) != key[2]:  # it has given an argument another shape, and must do so again
         return out, None
     try:
         recipe = _recipe(out, args, _memories((args, tuple(kwargs.values()))))
@@ -72,12 +72,20 @@ def _without_values(value):
 
 
 def kernels(key: tuple | None, name: str, args: tuple, kwargs: dict, out) -> list[costs.Kernel]:
-    """The kernels of the operator ``name``; worked out once for calls alike (``key``: this one's, of :func:`remembered`)."""
+    """The kernels of the operator ``name``; worked out once for calls alike (``key``: this one's, of :func:`remembered`;
+    None: it is made here, of the arguments and the result)."""
     if key is None:
-        return costs.kernels(name, args, kwargs, out)
+        if name in costs.BY_VALUES:
+            return costs.kernels(name, args, kwargs, out)
+        try:
+            key = (name, _key(args, _form), _key(out, _form), _key(tuple(kwargs.items()), _form) if kwargs else ())
+        except (_Unknown, RuntimeError):  # a tensor that is not dense has no strides
+            return costs.kernels(name, args, kwargs, out)
     key = (key, precision.switches())
     found = _kernels.get(key)
     if found is None:
+        if len(_kernels) >= _MOST_RECIPES:
+            _kernels.clear()
         found = _kernels[key] = costs.kernels(name, args, kwargs, out)
     return found
 
@@ -107,18 +115,26 @@ def has_no_values(args: tuple) -> bool:
     return isinstance(first, torch.Tensor) and first.is_meta
 
 
-def _key(value):
-    """What of ``value`` a result may depend on."""
+def _key(value, of_tensor):
+    """What of ``value`` a result may depend on, of a tensor what ``of_tensor`` says."""
     kind = type(value)
     if kind is torch.Tensor:
-        if not value.is_meta or value.is_neg() or value.is_conj():
-            raise _Unknown
-        return value.shape, value.stride(), value.dtype, value.storage_offset()
+        return of_tensor(value)
     if kind is tuple or kind is list or kind is torch.Size:
-        return tuple([_key(item) for item in value])
+        return tuple([_key(item, of_tensor) for item in value])
     if kind in _PLAIN:
         return kind, value  # the kind too: 1 == 1.0 == True
     raise _Unknown
+
+
+def _meta(tensor: torch.Tensor) -> tuple:
+    if not tensor.is_meta or tensor.is_neg() or tensor.is_conj():
+        raise _Unknown
+    return tensor.shape, tensor.stride(), tensor.dtype, tensor.storage_offset()
+
+
+def _form(tensor: torch.Tensor) -> tuple:
+    return tensor.shape, tensor.stride(), tensor.dtype
 
 
 def _memories(value) -> set[int]:

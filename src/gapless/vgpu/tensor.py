@@ -11,7 +11,6 @@ import torch
 from torch import _tensor_str
 
 from . import race_detector
-from .eager import eager
 from .state import state
 
 NAME = "vgpu"
@@ -22,8 +21,16 @@ _get_data, _set_data = torch._C.TensorBase.data.__get__, torch._C.TensorBase.dat
 # Layout that is not dense → the class of its tensors, called with the inner one.
 KINDS: dict[torch.layout, type] = {}
 
-# Storage address → its allocation on the card, for as long as a tensor uses it.
-_allocations: weakref.WeakValueDictionary = weakref.WeakValueDictionary()
+# Storage address → its allocation on the card, for as long as a tensor uses it (a WeakValueDictionary by hand).
+_allocations: dict[int, weakref.ref] = {}
+
+
+def _forget(address: int, reference: weakref.ref) -> None:
+    if _allocations.get(address) is reference:
+        del _allocations[address]
+
+
+_make_wrapper = torch.Tensor._make_wrapper_subclass
 
 
 class VirtualTensor(torch.Tensor):
@@ -34,36 +41,20 @@ class VirtualTensor(torch.Tensor):
     """
 
     inner: torch.Tensor
-    density: float | None
+    density: float | None = None
 
     @staticmethod
     def __new__(cls, inner: torch.Tensor, allocation, density: float | None = None, **keys):
-        self = torch.Tensor._make_wrapper_subclass(
-            cls,
-            inner.shape,
-            strides=inner.stride(),
-            storage_offset=inner.storage_offset(),
-            dtype=inner.dtype,
-            layout=inner.layout,
-            device=DEVICE,
-            **keys,
-        )
+        self = _make_wrapper(cls, inner.shape, inner.stride(), inner.storage_offset(), None, inner.dtype, inner.layout,
+                             DEVICE, **keys)  # by place: names would take as long again
         self.inner = inner
         self.allocation = allocation
-        self.density = density
+        if density is not None:
+            self.density = density
         return self
 
     __torch_function__ = torch._C._disabled_torch_function_impl
-
-    @classmethod
-    @eager
-    def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
-        from .dispatch import dispatch  # here, as the two need each other: what it returns are tensors of this class
-
-        for kind in types:
-            if kind is not VirtualTensor and not issubclass(kind, VirtualTensor):
-                return NotImplemented  # somebody's wrapper, with tensors of the device in it
-        return dispatch(func, args, kwargs or {})
+    # __torch_dispatch__: given by .dispatch, as the two need each other.
 
     def __repr__(self, *, tensor_contents=None):
         host = self.detach().cpu()  # a read-back, as printing a CUDA tensor is one
@@ -245,17 +236,18 @@ def wrap(inner: torch.Tensor, memory, density: float | None = None) -> VirtualTe
         raise NotImplementedError(f"{kind} tensors are not supported on {DEVICE}: use a dense one{hint}")
     storage = inner.untyped_storage()
     address, nbytes = storage._cdata, storage.nbytes()
-    allocation = _allocations.get(address)
+    reference = _allocations.get(address)
+    allocation = None if reference is None else reference()
     if allocation is not None and allocation.nbytes < nbytes:
         allocation.resize(nbytes)  # an operator has made the memory larger under all its tensors (resize_)
     elif allocation is None:
         allocation = memory.allocate(nbytes)
-        _allocations[address] = allocation
+        _allocations[address] = weakref.ref(allocation, functools.partial(_forget, address))
         stream = state.timeline.current
         allocation.stream, allocation.made = stream.number, (stream.number, stream.count)
         if memory.freed:
             race_detector.reused(allocation)
-    return VirtualTensor(inner, allocation, density)
+    return VirtualTensor.__new__(VirtualTensor, inner, allocation, density)  # __init__ has nothing to do
 
 
 def as_zero(tensor: VirtualTensor) -> VirtualTensor:

@@ -32,7 +32,7 @@ def test_float32_products_are_tf32_only_where_allowed(switch):
 
 
 def test_default_precision_obeys_no_switch_and_is_pytorchs(switch):
-    assert {kind: each.fp32_precision for kind, each in precision._SWITCHES.items()} == precision._DEFAULTS
+    assert {kind: precision._precision("cuda", kind) for kind in precision._DEFAULTS} == precision._DEFAULTS
     x = meta(4096, 4096)
     before = kernels("mm", x, x, out=x)
     torch.backends.cuda.matmul.fp32_precision = "tf32"

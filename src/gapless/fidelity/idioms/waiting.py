@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import io
 import warnings
+from datetime import timedelta
 
 import numpy as np
 import torch
+import torch.distributed as dist
 import torch.nn.functional as F
 
 from .bag import Bag, Idiom, assign, group
@@ -19,6 +21,7 @@ ARGUMENT = "torch/csrc/utils/python_arg_parser.h, a Scalar or int argument"
 FACTORY = "torch/csrc/utils/tensor_new.cpp, internal_new_from_data"
 RUNTIME = "CUDA runtime API, stream, event and device management"
 STAGED = "CUDA driver API, API synchronization behavior: pageable memory is staged"
+NCCL_WAIT = "c10d, ProcessGroupNCCL.cpp, WorkNCCL::wait"
 LINALG = "ATen, BatchLinearAlgebra.cpp, _linalg_check_errors; documentation of torch.linalg"
 
 NUMBER = "the host needs the number"
@@ -327,7 +330,25 @@ WAITING: tuple[Idiom, ...] = (
         ("torch.cond", 1, lambda t: torch.cond(t.flag, torch.sin, torch.cos, (t.x,)), "which branch",
          "torch/_higher_order_ops/cond.py, cond_op_dense"),
     ),
+    *group(  # NCCL's first collective in a group may wait for more
+        "collectives",
+        ("dist.barrier()", 1, lambda t: _in_group(dist.barrier), "the host waits for the current stream", NCCL_WAIT, True),
+        ("work.wait(timeout)", 1, lambda t: _in_group(
+            lambda: dist.all_reduce(t.x, async_op=True).wait(timedelta(seconds=60))), "the host waits for the work; without "
+         "a timeout only the stream does", NCCL_WAIT, True),
+        ("all_gather_object", 4, lambda t: _in_group(lambda: dist.all_gather_object([None], 1)), "bytes and their number "
+         "go to the device and come back", "torch/distributed/distributed_c10d.py, all_gather_object", True),
+    ),
 )
+
+
+def _in_group(use) -> None:
+    """``use`` in a process group of this process alone, for the accelerator."""
+    dist.init_process_group(store=dist.HashStore(), rank=0, world_size=1)
+    try:
+        use()
+    finally:
+        dist.destroy_process_group()
 
 
 def _leaf(t) -> torch.Tensor:

@@ -270,7 +270,8 @@ class Program:
         self.timeline.host_work(self.python_ns)
         self.timeline.begin_op(name)
         for kernel in kernels:
-            self.timeline.launch(kernel.name, kernel.duration_ns(self.card), args={"work": (kernel.kind, kernel.work)})
+            work = self.timeline.recording.number_of((kernel.kind, kernel.work))
+            self.timeline.launch(kernel.name, kernel.duration_ns(self.card), args={"work": work})
         self.timeline.end_op()
 
     def matmul(self, rows: int, columns: int, depth: int, name: str = "aten::addmm") -> None:
@@ -348,7 +349,7 @@ def idle_program(rng: np.random.Generator, cause: str, card: str, *, labelled=Fa
         if number == 0:  # a warm-up: how long a step takes, and no queue when recording begins
             program.wait()
             step_ns = timeline.host_ns - loaded
-            timeline.recording.records.clear()
+            timeline.recording.fields.clear()
         else:
             program.block(f"ProfilerStep#{number}", begin)
     program.wait()

@@ -92,17 +92,21 @@ def _rounded(start_s: float, busy_s: float, card: Card) -> tuple[int, int]:
 
 KernelRule = Callable[[tuple, dict, object], list[Kernel]]
 RULES: dict[str, KernelRule] = {}
+BY_VALUES: set[str] = set()  # operators whose rules look at more than shapes, strides and dtypes
 
 
-def kernels_of(*names: str):
+def kernels_of(*names: str, by_values: bool = False):
     """Decorator: the function gives the kernels of these operators (names without ``aten::``).
 
-    It gets the operator's arguments and result as tensors of the shapes and dtypes concerned.
+    It gets the operator's arguments and result as tensors of the shapes and dtypes concerned. ``by_values``: it looks at the
+    values of tensors, or at what was noted of them, too; else its kernels are kept for the next call alike.
     """
 
     def register(rule: KernelRule) -> KernelRule:
         for name in names:
             RULES[name] = rule
+        if by_values:
+            BY_VALUES.update(names)
         return rule
 
     return register

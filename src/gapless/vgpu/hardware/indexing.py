@@ -114,7 +114,7 @@ def _gathered(source, indices, out, row) -> list[Kernel]:
     return [Kernel("index_kernel(gather)", "pointwise" if in_order else "gather", moved)]
 
 
-@kernels_of("index", "_unsafe_index")
+@kernels_of("index", "_unsafe_index", by_values=True)
 def _index(args, kwargs, out):
     source, indices = args[:2]
     last = max((place for place, index in enumerate(indices) if index is not None), default=-1)
@@ -144,7 +144,7 @@ def _written_bytes(target: torch.Tensor, elements: int, row: int, in_order: bool
     return elements // row * sector_bytes(row_bytes) * (1 if whole else 2)
 
 
-@kernels_of("index_put_", "index_put", "_index_put_impl_", "_unsafe_index_put")
+@kernels_of("index_put_", "index_put", "_index_put_impl_", "_unsafe_index_put", by_values=True)
 def _index_put(args, kwargs, out):
     target, indices, values = args[:3]
     accumulate = args[3] if len(args) > 3 else kwargs.get("accumulate", False)

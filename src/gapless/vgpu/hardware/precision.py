@@ -6,8 +6,10 @@ from contextlib import contextmanager
 
 import torch
 
-# Where the program says whether float32 may be TF32 (the older ``allow_tf32`` flags set the same), and PyTorch's defaults.
-_SWITCHES = {"matmul": torch.backends.cuda.matmul, "conv": torch.backends.cudnn.conv, "rnn": torch.backends.cudnn.rnn}
+# Whether float32 may be TF32, of ("cuda", kind): torch.backends.cuda.matmul.fp32_precision asks this (the older
+# ``allow_tf32`` flags set the same).
+_precision = torch._C._get_fp32_precision_getter
+# PyTorch's defaults.
 _DEFAULTS = {"matmul": "none", "conv": "tf32", "rnn": "tf32"}
 _obeyed = True  # the switches
 
@@ -25,11 +27,11 @@ def default_precision():
 
 def switches() -> tuple:
     """All that a program can switch and that kernels depend on, beside the operator's arguments."""
-    return (_obeyed, _SWITCHES["matmul"].fp32_precision, _SWITCHES["conv"].fp32_precision, _SWITCHES["rnn"].fp32_precision)
+    return _obeyed, _precision("cuda", "matmul"), _precision("cuda", "conv"), _precision("cuda", "rnn")
 
 
 def math_dtype(tensor: torch.Tensor, kind: str) -> str:
     """What a kernel of the ``kind`` matmul, conv or rnn computes in."""
     if tensor.dtype == torch.float32:
-        return "tf32" if (_SWITCHES[kind].fp32_precision if _obeyed else _DEFAULTS[kind]) == "tf32" else "float32"
+        return "tf32" if (_precision("cuda", kind) if _obeyed else _DEFAULTS[kind]) == "tf32" else "float32"
     return str(tensor.dtype).removeprefix("torch.")

@@ -15,7 +15,7 @@ import heapq
 import threading
 import weakref
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from .engine import WHOLE, Engine
@@ -75,12 +75,35 @@ class Mark:
 @dataclass
 class Recording:
     """What a profile collects while it is attached to a timeline. ``lines``: also the user's line of each operator;
-    ``shapes``: also what each operator was given (:meth:`Timeline.note_inputs`)."""
+    ``shapes``: also what each operator was given (:meth:`Timeline.note_inputs`). ``works``: what kernels work on, numbered;
+    an event has the number.
 
-    records: list[Record] = field(default_factory=list)
+    The fields of all records are one list, and dictionaries in it hold numbers and texts: Python's garbage collector would
+    look through any other objects, and, since they are many, then through all of PyTorch's."""
+
+    fields: list = field(default_factory=list)
+    works: dict[tuple, int] = field(default_factory=dict)
     waits: list[Wait] = field(default_factory=list)
     lines: bool = True
     shapes: bool = False
+
+    def rows(self) -> Iterator[tuple]:
+        """The fields of each record: category, name, start_ns, dur_ns, row, args."""
+        fields = iter(self.fields)
+        return zip(fields, fields, fields, fields, fields, fields)
+
+    @property
+    def records(self) -> list[Record]:
+        """What was recorded so far."""
+        return [Record(*row) for row in self.rows()]
+
+    def keep(self, wanted: Callable[[Record], bool]) -> None:
+        """Forget the records that are not ``wanted``."""
+        self.fields = [each for row in self.rows() if wanted(Record(*row)) for each in row]
+
+    def number_of(self, work: tuple) -> int:
+        """The number of ``work`` in ``works``."""
+        return self.works.setdefault(work, len(self.works))
 
 
 class Timeline:
@@ -410,7 +433,7 @@ class Timeline:
         return number == stream.number or stream.knows.get(number, 0) >= count or self.host_has_waited_for(number, count)
 
     def _record(self, category, name, start_ns, dur_ns, row, args) -> None:
-        self.recording.records.append(Record(category, name, start_ns, dur_ns, row, args))
+        self.recording.fields += (category, name, start_ns, dur_ns, row, args)
 
 
 def _learn(known: dict[int, int], more: dict[int, int]) -> None:

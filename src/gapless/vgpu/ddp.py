@@ -1,0 +1,76 @@
+"""``DistributedDataParallel`` with ``find_unused_parameters=True`` or ``static_graph=True``: the map of used parameters.
+
+DDP's reducer keeps, for each parameter, whether this process has used it: a map in the host's memory, and one on the device
+that is summed over all processes. In between it makes a pinned copy (c10d, reducer.cpp, ``all_reduce_local_used_map``), for
+which C++ asks the device's C++ hooks: a backend in Python has none. Here the reducer gets as its second map one that C++
+takes for a tensor on the CPU and that does what the device's would: a copy from pinned memory that does not block, a
+collective, a copy back that does.
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.distributed as dist
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_map_only
+
+from . import pinned
+from .tensor import VirtualTensor
+
+aten = torch.ops.aten
+
+
+class UsedMap(torch.Tensor):
+    """The map on the device, ``on_device``: int32 [parameters]."""
+
+    on_device: VirtualTensor
+
+    @staticmethod
+    def __new__(cls, on_device: VirtualTensor):
+        self = torch.Tensor._make_wrapper_subclass(cls, on_device.shape, dtype=on_device.dtype, device="cpu")
+        self.on_device = on_device
+        return self
+
+    __torch_function__ = torch._C._disabled_torch_function_impl
+
+    @classmethod
+    def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+        if func is not aten.copy_.default:
+            return func(*tree_map_only(cls, lambda each: each.on_device, args), **(kwargs or {}))
+        target, source, *_ = args
+        if isinstance(target, cls):
+            target.on_device.copy_(pinned.pin(source), non_blocking=True)
+            return target
+        used = source.on_device.cpu()
+        # Without values: what this process has used all have used.
+        return target if source.on_device.inner.is_meta else target.copy_(used)
+
+
+class _Maps(TorchDispatchMode):
+    """While a reducer is made: of all that it makes on the device only the map holds integers."""
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        made = func(*args, **(kwargs or {}))
+        is_map = func is aten.empty.memory_format and isinstance(made, VirtualTensor) and made.dtype is torch.int32
+        return UsedMap(made) if is_map else made
+
+
+def _with_maps(original):
+    class Reducer(original):
+        """DDP's reducer, which makes its maps anew where the graph is said to be static."""
+
+        def __init__(self, *args, **kwargs):
+            with _Maps():
+                super().__init__(*args, **kwargs)
+
+        def _set_static_graph(self) -> None:
+            with _Maps():
+                super()._set_static_graph()
+
+    return Reducer
+
+
+def install() -> None:
+    """Let DDP's reducers have such maps."""
+    if dist.is_available():
+        dist.Reducer = _with_maps(dist.Reducer)

@@ -1,0 +1,60 @@
+"""Process groups on the virtual GPU: the backend ``vccl``, which stands for NCCL.
+
+``init_process_group()`` without a backend, or with ``"vccl"``, makes a group that serves the virtual GPU and not the CPU, as
+NCCL's serves CUDA alone; ``"cpu:gloo,vgpu:vccl"`` one that serves both. Where PyTorch finds no CUDA device, ``"nccl"``
+is that backend too, so that a program runs as it was written; where it finds one, ``"nccl"`` is NCCL and serves that.
+``"gloo"`` serves the CPU and the virtual GPU. Each process has a virtual GPU of its own, ``vgpu:0``.
+
+Gloo moves the values. What NCCL has and Gloo lacks, coalescing, is here.
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.distributed as dist
+
+from .collectives import backend_of, coalescing, together
+from .tensor import NAME
+
+BACKEND = "vccl"
+
+
+def _create(options, backend_options=None):
+    """The backend of one group. ``backend_options``, such as NCCL's, say nothing here."""
+    return dist.ProcessGroupGloo(options.store, options.group_rank, options.group_size, timeout=options.timeout)
+
+
+def _start_coalescing(original):
+    def _start_coalescing(group, device):
+        """What is called from here on is one work."""
+        if device.type != NAME:
+            return original(group, device)
+        backend_of(group)
+        coalescing[group] = []
+
+    return _start_coalescing
+
+
+def _end_coalescing(original):
+    def _end_coalescing(group, device):
+        """The work of all that was called since."""
+        if device.type != NAME:
+            return original(group, device)
+        return together(coalescing.pop(group))
+
+    return _end_coalescing
+
+
+def install() -> None:
+    """Tell PyTorch of the backend."""
+    if not dist.is_available() or not dist.is_gloo_available():
+        return
+    backends = dist.Backend
+    backends.register_backend(BACKEND, _create, extended_api=True, devices=[NAME])
+    if not torch.cuda.is_available():
+        backends._plugins["NCCL"] = backends._BackendPlugin(_create, True)
+        backends.backend_capability["nccl"] = [NAME]
+    backends.backend_capability["gloo"] = [*backends.backend_capability["gloo"], NAME]
+    group = dist.ProcessGroup
+    group._start_coalescing = _start_coalescing(group._start_coalescing)
+    group._end_coalescing = _end_coalescing(group._end_coalescing)

@@ -1,0 +1,166 @@
+"""Data parallel training of two processes: the CPU's parameters and gradients, and NCCL's waits."""
+
+import pytest
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.distributed.algorithms.ddp_comm_hooks import default_hooks, powerSGD_hook
+from torch.distributed.algorithms.join import Join
+from torch.distributed.optim import ZeroRedundancyOptimizer
+from torch.nn.parallel import DistributedDataParallel
+
+from . import together
+
+
+def network(device, norm=False):
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8) if norm else nn.Identity(), nn.ReLU(), nn.Linear(8, 2)).to(device)
+
+
+def batches(rank, device, steps=3):
+    generator = torch.Generator().manual_seed(1)
+    return [each.to(device) for each in torch.randn(steps, 2, 6, 4, generator=generator)[:, rank]]
+
+
+def state(module):
+    return [list(module.parameters()), [p.grad for p in module.parameters()], list(module.buffers())]
+
+
+def train(module, given, optimizer=None):
+    optimizer = optimizer or torch.optim.SGD(module.parameters(), lr=0.1, momentum=0.9)
+    for x in given:
+        optimizer.zero_grad()
+        module(x).pow(2).mean().backward()
+        optimizer.step()
+    return state(module)
+
+
+def trained(**options):
+    norm = options.pop("norm", False)
+    return lambda rank, device: train(DistributedDataParallel(network(device, norm), **options), batches(rank, device))
+
+
+class Branches(nn.Module):
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.first, self.second, self.third = (nn.Linear(4, 4) for _ in range(3))
+
+    def forward(self, x, which):
+        return (self.second if which else self.third)(self.first(x))
+
+
+def branches(**options):
+    def program(rank, device):
+        module = DistributedDataParallel(Branches().to(device), **options)
+        optimizer = torch.optim.SGD(module.parameters(), lr=0.1)
+        for number, x in enumerate(batches(rank, device)):
+            optimizer.zero_grad()
+            module(x, 0 if options.get("static_graph") else (number + rank) % 2).pow(2).mean().backward()
+            optimizer.step()
+        return state(module)
+
+    return program
+
+
+def hooked(name, make):
+    def program(rank, device):
+        module = DistributedDataParallel(network(device))
+        make(module)
+        return train(module, batches(rank, device, 4))
+
+    return program
+
+
+def power_sgd(module):
+    options = {"matrix_approximation_rank": 1, "start_powerSGD_iter": 2, "min_compression_rate": 0.1}
+    module.register_comm_hook(powerSGD_hook.PowerSGDState(None, **options), powerSGD_hook.powerSGD_hook)
+
+
+def of_its_own(module):
+    def hook(nothing, bucket):
+        work = dist.all_reduce(bucket.buffer().div_(2), async_op=True)
+        return work.get_future().then(lambda future: future.value()[0])
+
+    module.register_comm_hook(None, hook)
+
+
+HOOKS = {"fp16": lambda module: module.register_comm_hook(None, default_hooks.fp16_compress_hook),
+         "all reduce": lambda module: module.register_comm_hook(None, default_hooks.allreduce_hook),
+         "in C++": lambda module: module._register_builtin_comm_hook(dist.BuiltinCommHookType.FP16_COMPRESS),
+         "PowerSGD": power_sgd, "its own": of_its_own}
+
+
+def accumulated(**options):
+    def program(rank, device):
+        module = DistributedDataParallel(network(device), **options)
+        optimizer = torch.optim.SGD(module.parameters(), lr=0.1)
+        for number, x in enumerate(batches(rank, device, 5)):
+            if number % 2 == 0:
+                with module.no_sync():
+                    module(x).pow(2).mean().backward()
+            else:
+                module(x).pow(2).mean().backward()
+                optimizer.step()
+                optimizer.zero_grad(set_to_none=False)
+        return state(module)
+
+    return program
+
+
+def joined(rank, device):
+    module = DistributedDataParallel(network(device))
+    optimizer = ZeroRedundancyOptimizer(module.parameters(), torch.optim.Adam, lr=0.1)
+    with Join([module, optimizer]):
+        return train(module, batches(rank, device, 3 + rank), optimizer)
+
+
+def sharded_optimizer(rank, device):
+    module = DistributedDataParallel(network(device))
+    optimizer = ZeroRedundancyOptimizer(module.parameters(), torch.optim.Adam, lr=0.1)
+    train(module, batches(rank, device), optimizer)
+    optimizer.consolidate_state_dict(0)
+    return [state(module), optimizer.state_dict()["state"] if rank == 0 else None]
+
+
+def one_step(rank, device):
+    """Of the waits only those of a step."""
+    module = DistributedDataParallel(network(device))
+    optimizer = torch.optim.SGD(module.parameters(), lr=0.1)
+    given = batches(rank, device, 4)
+    train(module, given[:3], optimizer)
+    if device.type == "vgpu":
+        from gapless import vgpu
+
+        vgpu.timeline().wait_hooks[-1].__self__.clear()
+    return train(module, given[3:], optimizer)
+
+
+def together_normalised(rank, device):
+    if device.type == "cpu":  # where there is no SyncBatchNorm: one process with both batches
+        return train(network(device, True), [torch.cat(pair) for pair in zip(batches(0, device), batches(1, device))])
+    return train(DistributedDataParallel(nn.SyncBatchNorm.convert_sync_batchnorm(network(device, True))), batches(rank, device))
+
+
+PROGRAMS = {
+    "plain": trained(), "buffers": trained(norm=True), "one step": one_step,
+    "unused parameters": trained(find_unused_parameters=True), "a static graph": trained(static_graph=True),
+    "branches": branches(find_unused_parameters=True), "branches in views": branches(find_unused_parameters=True,
+                                                                                   gradient_as_bucket_view=True),
+    "a static branch": branches(static_graph=True), "views": trained(gradient_as_bucket_view=True),
+    "small buckets": trained(bucket_cap_mb=1e-5), "accumulation": accumulated(),
+    "accumulation in views": accumulated(gradient_as_bucket_view=True), "join": joined, "ZeRO": sharded_optimizer,
+    "SyncBatchNorm": together_normalised, **{f"hook: {name}": hooked(name, make) for name, make in HOOKS.items()},
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_two_processes_have_the_cpus_values(name):
+    for found in together.outcomes(__name__):
+        assert not isinstance(found[name]["cpu"], str), found[name]["cpu"]
+        torch.testing.assert_close(found[name]["vgpu"], found[name]["cpu"])
+
+
+def test_a_step_waits_for_nothing():
+    for found in together.outcomes(__name__):
+        assert found["one step"]["waits"] == []
