@@ -5,11 +5,14 @@ import socket
 import sys
 
 import torch
+import torch._dynamo.mutation_guard
 import torch.nn.functional as F
 from torch import nn
 
 
 def trains(device):
+    # As after any torch.compile of the process, which makes modules more of Python's work: alike in both processes.
+    torch._dynamo.mutation_guard.install_generation_tagging_init()
     torch.manual_seed(0)
     network = nn.Sequential(nn.Conv2d(3, 4, 3, padding=1), nn.BatchNorm2d(4), nn.ReLU(), nn.Flatten(), nn.Linear(256, 5)).to(device)
     optimizer = torch.optim.SGD(network.parameters(), lr=0.1, momentum=0.9)
