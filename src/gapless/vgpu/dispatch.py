@@ -65,7 +65,7 @@ _HIDDEN_VIEWS = ("_unsafe_view", "unsafe_split", "unsafe_split_with_sizes", "lif
 
 # Operators that resize an argument though their schema does not say so: ranges and scales of channels, empty at first
 # (ATen, quantized/cuda/FusedObsFakeQuant.cu).
-_RESIZE = ("fused_moving_avg_obs_fake_quant", "_fused_moving_avg_obs_fq_helper", "_fused_moving_avg_obs_fq_helper_functional")
+_RESIZE = ("fused_moving_avg_obs_fake_quant", "_fused_moving_avg_obs_fq_helper")
 
 # Operators that find their kernel through cuBLAS or cuDNN, which takes the host longer.
 LIBRARY_OPERATORS = frozenset({
