@@ -63,6 +63,10 @@ def handles(*names: str, out: bool = False):
 # Operators that make a view though their schema does not say so, lest autograd take it for one.
 _HIDDEN_VIEWS = ("_unsafe_view", "unsafe_split", "unsafe_split_with_sizes", "lift", "lift_fresh")
 
+# Operators that resize an argument though their schema does not say so: ranges and scales of channels, empty at first
+# (ATen, quantized/cuda/FusedObsFakeQuant.cu).
+_RESIZE = ("fused_moving_avg_obs_fake_quant", "_fused_moving_avg_obs_fq_helper")
+
 # Operators that find their kernel through cuBLAS or cuDNN, which takes the host longer.
 LIBRARY_OPERATORS = frozenset({
     "mm", "addmm", "bmm", "baddbmm", "addbmm", "addmv", "mv", "dot", "_addmm_activation", "convolution",
@@ -98,7 +102,7 @@ class Operator:
         in_place_view = torch.Tag.inplace_view in func.tags  # squeeze_, t_, resize_, …
         self.is_view = in_place_view or self.name in _HIDDEN_VIEWS or (
             not self.mutates and any(r.alias_info is not None for r in schema.returns))
-        self.reshapes = in_place_view or any(a.is_out for a in schema.arguments)
+        self.reshapes = in_place_view or self.name in _RESIZE or any(a.is_out for a in schema.arguments)
         self.handler = HANDLERS.get(self.full_name) or HANDLERS.get(self.name)
         if self.handler is not None and self.name not in _HANDLED_WITH_OUT and out_arguments.names(func):
             self.handler = out_arguments.filled(self.handler, Operator(out_arguments.without(func)))

@@ -21,6 +21,8 @@ from .hardware.specs import Host
 from .state import state
 from .tensor import VirtualTensor
 
+_modes_below = torch._C._len_torch_dispatch_stack  # in a mode's method: that mode is not among them
+
 GRAIN = 32_768  # at::internal::GRAIN_SIZE (ATen/Parallel.h): elements for which another thread is worth while
 
 
@@ -48,7 +50,7 @@ def _flops() -> dict:
 
 class HostOperators(TorchDispatchMode):
     """While it is entered, each operator on CPU tensors is added to ``owed_ns``. Those of the device go where they would go
-    without it."""
+    without it: to the device, or to a mode below (PyTorch puts those that trace below any other)."""
 
     supports_higher_order_operators = True
 
@@ -63,10 +65,10 @@ class HostOperators(TorchDispatchMode):
     @eager
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}
-        if VirtualTensor in types and len(types) == 1:
+        if VirtualTensor in types and len(types) == 1 and not _modes_below():
             return dispatch(func, args, kwargs)
-        if any(issubclass(kind, VirtualTensor) for kind in types) or isinstance(func, HigherOrderOperator):
-            return func(*args, **kwargs)  # another class, which takes it; or more than one operator
+        if any(issubclass(kind, VirtualTensor) for kind in types) or not _is_one(func):
+            return func(*args, **kwargs)  # perhaps another class takes it
         if func is torch.ops.aten.mul.Scalar and args[0]._is_zerotensor():
             # In any dispatch mode PyTorch reads the memory that such a tensor has not, and the process ends.
             args = (torch.zeros(args[0].shape, dtype=args[0].dtype), *args[1:])
@@ -77,6 +79,13 @@ class HostOperators(TorchDispatchMode):
             if operator is None or not (operator.is_view or operator.is_empty):
                 self.owed_ns += operator_ns(func, args, kwargs, out, host)
         return out
+
+
+@functools.cache
+def _is_one(func) -> bool:
+    """Whether ``func`` is one operator: not one of higher order, and not what PyTorch asks a tensor's class (its sizes, its
+    device), where an error would end the process."""
+    return not isinstance(func, HigherOrderOperator) and torch._C._dispatch_has_kernel(func.name())
 
 
 def _is_on_cpu(device: torch.device | None, out) -> bool:
