@@ -22,6 +22,7 @@ from . import (
     refused_dtypes,
     shapes,
     shrunk,
+    views,
     wider,
 )
 from .eager import eager
@@ -76,7 +77,7 @@ class Operator:
     __slots__ = ("func", "name", "full_name", "is_view", "mutates", "reshapes", "handler", "multi_tensor", "composite",
                  "is_custom", "is_empty", "is_doubtful", "numbers", "makes_new", "written", "is_library",
                  "wants_host", "reads", "wider", "draws", "spoils", "proven", "refused", "call", "unknown_size",
-                 "may_read_back", "draws_by_value")
+                 "may_read_back", "draws_by_value", "is_plain_view")
     known: dict = {}
 
     def __init__(self, func):
@@ -101,6 +102,7 @@ class Operator:
         self.handler = HANDLERS.get(self.full_name) or HANDLERS.get(self.name)
         if self.handler is not None and self.name not in _HANDLED_WITH_OUT and out_arguments.names(func):
             self.handler = out_arguments.filled(self.handler, Operator(out_arguments.without(func)))
+        self.is_plain_view = views.is_plain(self)
         self.unknown_size = UNKNOWN_SIZES.get(self.name)
         self.draws_by_value = self.name in random_numbers.DRAW_BY_VALUE
         self.may_read_back = syncs.is_known(self.name)
@@ -174,6 +176,10 @@ def of_the_device(function):
 
 
 def _dispatch(operator: Operator, args, kwargs):
+    if operator.is_plain_view:
+        result = views.run(operator, args, kwargs)
+        if result is not NotImplemented:
+            return result
     func = operator.func
     args, kwargs = data_dependence.read_numbers(operator.numbers, args, kwargs)
     if state.forked:
