@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from .state import state
-from .tensor import VirtualTensor
+from .tensor import VirtualTensor, lying_in
 
 _NUMBERS = frozenset({bool, int, float, type(None), torch.dtype})
 
@@ -52,4 +52,4 @@ def run(operator, args: tuple, kwargs: dict):
 
 
 def _of(base: VirtualTensor, inner: torch.Tensor) -> VirtualTensor:
-    return base if inner is base.inner else VirtualTensor.__new__(VirtualTensor, inner, base.allocation)
+    return base if inner is base.inner else lying_in(base.allocation, inner)
