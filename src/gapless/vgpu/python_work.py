@@ -78,18 +78,18 @@ class _Profiled:
 
     # These two run twice an operator; each call that they make is one more for the profile function.
 
-    def pause(self, get=sys.getprofile, put=sys.setprofile) -> bool:
-        if get() is self._count:
-            put(self._theirs)
+    def pause(self) -> bool:
+        if sys.getprofile() is self._count:
+            sys.setprofile(self._theirs)
             return True
         if get_ident() != self.thread:
             return False
         self._lost = True
         return True
 
-    def resume(self, put=sys.setprofile) -> None:
+    def resume(self) -> None:
         if not self._lost:
-            put(self._count)
+            sys.setprofile(self._count)
 
 
 class _Monitored:

@@ -59,9 +59,10 @@ class Allocation:
     """A block of a card's memory, freed with the object. ``address``: a number that no other block of any bytes has, 0 for
     one of none.
 
-    ``stream``: whose it is; ``made``, ``made_on``: the launch that wrote it last before somebody kept ``uses``, None where
-    it holds nothing yet, and the number of its stream; ``uses``: by bytes, stream and kind; ``kept_for``: streams that are waited for before it is used
-    anew (``record_stream``)."""
+    ``key``: what :func:`block` finds it by, None where nobody looks for it; ``stream``: whose it is; ``made``, ``made_on``:
+    the launch that wrote it last before somebody kept ``uses``, None where it holds nothing yet, and the number of its
+    stream; ``uses``: by bytes, stream and kind; ``kept_for``: streams that are waited for before it is used anew
+    (``record_stream``)."""
 
     __slots__ = ("memory", "nbytes", "address", "stream", "made", "made_on", "uses", "kept_for", "key", "__weakref__")
 
