@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
-.PHONY: demo test lab notebooks records cards conformance lint clean
+.PHONY: demo test lab notebooks records cards conformance programs lint clean
 
 demo: $(VENV)/.installed  ## measure lesson 02 and grade it, on the best device there is
 	gapless demo
@@ -28,6 +28,9 @@ cards: $(VENV)/.installed  ## fit the kernel models to the measured times again 
 
 conformance: $(VENV)/.installed  ## PyTorch's whole operator database against the virtual GPU, in every mode (some six minutes)
 	python -m tests.conformance
+
+programs: $(VENV)/.installed  ## programs as others write them, on the virtual GPU against the CPU (some ten minutes; needs '.[programs]')
+	python -m tests.programs --write
 
 lint: $(VENV)/.installed
 	ruff check src tests benchmarks docs

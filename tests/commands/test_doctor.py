@@ -264,3 +264,14 @@ def test_what_keeps_graded_code_in_is_told(monkeypatch, tmp_path):
         assert "not installed" in doctor._confinement() and "--unconfined" in doctor._confinement()
     finally:
         find_confinement.cache_clear()
+
+
+def test_a_library_that_may_take_the_cpu_is_said_with_the_line(site):
+    distribution(site, "lightning", "9.1")
+    found = {"device": "vgpu:0", "libraries": {"lightning": "Trainer(…)"}}
+    requires = ['lightning<3,>=2.6; extra == "programs"', 'lightning<3; extra == "other"', "torch>=2.11"]
+    problem, = doctor._choosing(found, requires)
+    assert "lightning 9.1" in problem.what and "CPU" in problem.what and problem.mend == "Trainer(…)" and not problem.needed
+    assert doctor._choosing({"device": "cuda:0"}, requires) == []
+    distribution(site, "lightning", "2.7")
+    assert [each for each in doctor._choosing(found, requires) if "2.7" in each.what] == []

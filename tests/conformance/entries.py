@@ -30,7 +30,6 @@ FACTORIES = {"arange", "linspace", "logspace"}
 EXCEPTIONS: dict[str, str] = {
     "sparse.mm.reduce": "the virtual GPU has no sparse tensors",
     "sparse.sampled_addmm": "the virtual GPU has no sparse tensors",
-    "to_sparse": "the virtual GPU has no sparse tensors",
     "torch.ops.aten._scaled_dot_product_flash_attention_for_cpu": "for the CPU; the virtual GPU has what CUDA has",
     "tensor_split": "PyTorch wants its tensor of indices on the CPU, on CUDA too; the samples move it to the device",
     "to": "its samples move the tensor to the CPU, where it then is",

@@ -5,11 +5,14 @@ import socket
 import sys
 
 import torch
+import torch._dynamo.mutation_guard
 import torch.nn.functional as F
 from torch import nn
 
 
 def trains(device):
+    # As after any torch.compile of the process, which makes modules more of Python's work: alike in both processes.
+    torch._dynamo.mutation_guard.install_generation_tagging_init()
     torch.manual_seed(0)
     network = nn.Sequential(nn.Conv2d(3, 4, 3, padding=1), nn.BatchNorm2d(4), nn.ReLU(), nn.Flatten(), nn.Linear(256, 5)).to(device)
     optimizer = torch.optim.SGD(network.parameters(), lr=0.1, momentum=0.9)
@@ -28,6 +31,14 @@ def attends(device):
     q = torch.arange(2 * 4 * 8 * 16.0).reshape(2, 4, 8, 16).sin().to(device).requires_grad_()
     F.scaled_dot_product_attention(q, q, q, is_causal=True).square().sum().backward()
     return q.grad.flatten().tolist()
+
+
+def infers(device):
+    rows = torch.arange(12.0).reshape(3, 4).to(device)
+    with torch.inference_mode():
+        halves = rows[:, :2].t() @ rows.chunk(2, -1)[1]
+        rows.view(-1).add_(1)
+    return halves.tolist() + rows.tolist()
 
 
 def recurs(device):
@@ -201,7 +212,7 @@ def other_dtypes_and_tangents(device):
 
 
 PROGRAMS = {each.__name__: each for each in (
-    trains, attends, recurs, views_and_masks, parameters_change, reads_early, storages, streams, random_numbers, errors,
+    trains, attends, infers, recurs, views_and_masks, parameters_change, reads_early, storages, streams, random_numbers, errors,
     lower_precision, checkpoints, overwrites, on_the_host, other_dtypes_and_tangents)}
 
 

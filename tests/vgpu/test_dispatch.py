@@ -438,3 +438,15 @@ def test_without_values_the_host_holds_nothing(device):
         x = torch.empty(2**31, device=device)
         assert x.inner.is_meta
     assert vgpu.memory().allocated_bytes - before == 2**33
+
+
+@pytest.mark.parametrize("view", [lambda x: x[:, :2], lambda x: x.view(-1), lambda x: x.t(), lambda x: x.detach(), lambda x: x.chunk(2, -1)[0]])
+def test_views_in_inference_mode(view, device):
+    """Of a tensor made outside they are no inference tensors, as on any device."""
+    for x in (torch.ones(3, 4), torch.ones(3, 4, device=device), torch.nn.Parameter(torch.ones(3, 4, device=device))):
+        with torch.inference_mode():
+            seen = view(x)
+            seen.add_(1)
+            assert not seen.is_inference() and (seen + 1).is_inference()
+            assert view(torch.ones(3, 4, device=x.device)).is_inference()
+        assert x.sum().item() == 12 + seen.numel()

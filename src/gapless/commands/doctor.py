@@ -199,6 +199,7 @@ def diagnose() -> Diagnosis:
     lessons = probed["gapless"].get("lessons", {})
     problems = [*_installation_problems(own, packages), *(misplaced or _broken(packages, lessons)), *_conflicts(packages),
                 *_hiding_files(Path.cwd()), *_kernel_problems(), *_path_problems()]
+    problems += _choosing(probed["gapless"], own.requires or [] if own else [])
     device, device_problems = _device(probed.get("torch", {"error": "it is not installed"}), probed["gapless"], packages)
     return Diagnosis(version, packages[0].installed, sys.executable, device, packages, _confinement(),
                      [*problems, *device_problems, *_lesson_problems(lessons, packages)], tuple(lessons))
@@ -414,6 +415,21 @@ def _lesson_problems(lessons: dict[str, list[str]], packages: list[Package]) -> 
         elif each and each.state == "wrong version":
             what = f"{need} {name}{wanted}, and {each.installed} is installed"
             problems.append(Problem(what, install(name + wanted), True, stopped))
+    return problems
+
+
+def _choosing(gapless: dict, requires: list[str]) -> list[Problem]:
+    """Libraries that choose the device themselves, in versions that were not tried with the virtual GPU."""
+    if not str(gapless.get("device") or "").startswith("vgpu"):
+        return []
+    problems = []
+    for text in requires:
+        name, specifier, marker = _REQUIREMENT.match(text).groups()
+        line = gapless["libraries"].get(name) if "programs" in (marker or "") else None
+        installed = _version(name)
+        if line and installed and _fits(installed, specifier.strip()) is False:
+            problems.append(Problem(f"{name} {installed} chooses its device itself, and was tried with the virtual GPU in "
+                                    f"versions {specifier.strip()}: it may take the CPU", line))
     return problems
 
 

@@ -86,13 +86,14 @@ def _torch(torch, caught) -> dict:
 def _gapless(gapless, caught) -> dict:
     """The course's device here, and what its lessons import besides."""
     from gapless.lessons import LESSONS, find_lesson
+    from gapless.vgpu.libraries import LINES
 
     lessons = {lesson_id: list(getattr(find_lesson(lesson_id), "packages", ())) for lesson_id in LESSONS}
     try:
         device = gapless.device()
     except gapless.UnknownDevice as error:
         return {"lessons": lessons, "device": None, "device_error": str(error)}
-    return {"lessons": lessons, "device": str(device), "device_name": gapless.device_name(device)}
+    return {"lessons": lessons, "libraries": LINES, "device": str(device), "device_name": gapless.device_name(device)}
 
 
 if __name__ == "__main__":

@@ -16,13 +16,16 @@ from . import (
     autocast,
     backward_errors,
     collectives,  # noqa: F401  registers its handlers
+    compiling,
     ctc,
+    cuda_face,
     ddp,
     fft,
     forks,
     formulas,
     higher_order,
     identity,
+    libraries,
     linear_algebra,  # noqa: F401  registers its handlers
     modules,
     multi_tensor,  # noqa: F401  registers what it makes of others
@@ -40,6 +43,7 @@ from . import (
     storage,
     streams,
     sync_batch_norm,  # noqa: F401  registers its handlers
+    sync_debug,
     tracing,
     unsupported,
 )
@@ -52,7 +56,7 @@ from .streams import Event, Stream
 from .tensor import DEVICE, NAME, VirtualTensor
 
 
-class DeviceModule(backend_registration._DummyBackendModule):
+class DeviceModule(cuda_face.CudaFace, backend_registration._DummyBackendModule):
     """``torch.vgpu``: the part of ``torch.cuda``'s face that training programs use."""
 
     Event = Event
@@ -210,6 +214,7 @@ _library = None
 
 @eager
 def _call(func, *args, **kwargs):
+    compiling.check()  # torch.tensor(..., device=…) comes here in tracing too
     return dispatch(func, args, kwargs)
 
 
@@ -229,6 +234,7 @@ def enable(card: str | Card | None = None) -> torch.device:
             if state.timeline.recording is not None:
                 raise RuntimeError(f"a profile records {state.card.name}: change the card before or after it")
             state.use(found)
+            sync_debug.listen()
     if _library is None:
         name = torch._C._get_privateuse1_backend_name()
         if name not in ("privateuseone", NAME):
@@ -237,7 +243,7 @@ def enable(card: str | Card | None = None) -> torch.device:
             NAME, backend_module=DeviceModule(), device_guard=backward_errors.DeviceGuard())
         backward_errors.install()
         for part in (accelerator, streams, random_numbers, pinned, forks, identity, modules, processes, process_groups, ddp,
-                     storage, safetensors_files, tracing, higher_order, nested):
+                     storage, safetensors_files, tracing, higher_order, nested, libraries, compiling):
             part.install()
         everything = torch.library.Library("_", "IMPL")
         everything.fallback(_call, "PrivateUse1")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
+from contextlib import nullcontext
 
 import torch
 
@@ -204,7 +205,8 @@ def _dispatch(operator: Operator, args, kwargs):
     if operator.refused is not None:
         refused_dtypes.check(operator.refused, args)
     if state.link is not None:
-        return state.link.run(func, args, kwargs)
+        with _as_its_base(operator, args):
+            return state.link.run(func, args, kwargs)
     timeline = state.timeline
     watched = state.watched
     if watched:
@@ -451,10 +453,23 @@ def wrap_results(operator: Operator, out, seen: dict[int, VirtualTensor], args=(
         if known is not None:
             return known
         assumed = state.shape_only is not None and out.dtype == torch.bool
-        return wrap(out, state.memory, density_of(operator, args, out) if assumed else None)
+        density = density_of(operator, args, out) if assumed else None
+        if operator.is_view and torch.is_inference_mode_enabled():
+            with _as_its_base(operator, args):
+                return wrap(out, state.memory, density)
+        return wrap(out, state.memory, density)
     if isinstance(out, (list, tuple)):
         return type(out)(wrap_results(operator, o, seen, args) for o in out)
     return out
+
+
+def _as_its_base(operator: Operator, args):
+    """A view of an ordinary tensor is no inference tensor, in inference mode either: autograd counts its versions with its
+    base's."""
+    ordinary = operator.is_view and args and isinstance(args[0], torch.Tensor) and not args[0].is_inference()
+    if ordinary and torch.is_inference_mode_enabled():
+        return torch.inference_mode(False)
+    return nullcontext()
 
 
 def density_of(operator: Operator, args, out) -> float | None:

@@ -7,6 +7,7 @@ import torch
 from .state import state
 from .tensor import VirtualTensor, lying_in
 
+is_inference_mode_enabled = torch.is_inference_mode_enabled
 _NUMBERS = frozenset({bool, int, float, type(None), torch.dtype})
 
 
@@ -19,10 +20,11 @@ def is_plain(operator) -> bool:
 
 def run(operator, args: tuple, kwargs: dict):
     """One call of a plain view. NotImplemented, with nothing done, where the long way has more to do: another process has
-    the device, somebody watches uses of memory, a tensor stands where a number should, or PyTorch refuses the call."""
+    the device, somebody watches uses of memory, autograd is off for good (a view is then as its base is), a tensor stands
+    where a number should, or PyTorch refuses the call."""
     base, timeline = args[0], state.timeline
     if (type(base) is not VirtualTensor or kwargs or state.link is not None or state.forked or state.unused
-            or timeline.concurrent or state.keeps_lines):
+            or timeline.concurrent or state.keeps_lines or is_inference_mode_enabled()):
         return NotImplemented
     for value in args[1:]:
         if type(value) is list:
