@@ -14,7 +14,7 @@ import torch
 from torch._ops import HigherOrderOperator
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from .dispatch import Operator, cost_ns, dispatch
+from .dispatch import Operator, aside, cost_ns, dispatch
 from .eager import eager
 from .hardware import costs
 from .hardware.specs import Host
@@ -22,6 +22,7 @@ from .state import state
 from .tensor import VirtualTensor
 
 _modes_below = torch._C._len_torch_dispatch_stack  # in a mode's method: that mode is not among them
+_OF_THE_DEVICE = (VirtualTensor,)
 
 GRAIN = 32_768  # at::internal::GRAIN_SIZE (ATen/Parallel.h): elements for which another thread is worth while
 
@@ -65,7 +66,7 @@ class HostOperators(TorchDispatchMode):
     @eager
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}
-        if VirtualTensor in types and len(types) == 1 and not _modes_below():
+        if types == _OF_THE_DEVICE and not _modes_below():
             return dispatch(func, args, kwargs)
         if any(issubclass(kind, VirtualTensor) for kind in types) or not _is_one(func):
             return func(*args, **kwargs)  # perhaps another class takes it
@@ -73,12 +74,17 @@ class HostOperators(TorchDispatchMode):
             # In any dispatch mode PyTorch reads the memory that such a tensor has not, and the process ends.
             args = (torch.zeros(args[0].shape, dtype=args[0].dtype), *args[1:])
         out = func(*args, **kwargs)
-        if not state.timeline.in_operator and _is_on_cpu(kwargs.get("device"), out):
-            operator, host = _known(func), state.card.host
-            self.owed_ns += host.op_ns if operator is None else cost_ns(operator, host)
-            if operator is None or not (operator.is_view or operator.is_empty):
-                self.owed_ns += operator_ns(func, args, kwargs, out, host)
+        if not state.timeline.in_operator:
+            aside(self._add, func, args, kwargs, out)
         return out
+
+    def _add(self, func, args, kwargs, out) -> None:
+        if not _is_on_cpu(kwargs.get("device"), out):
+            return
+        operator, host = _known(func), state.card.host
+        self.owed_ns += host.op_ns if operator is None else cost_ns(operator, host)
+        if operator is None or not (operator.is_view or operator.is_empty):
+            self.owed_ns += operator_ns(func, args, kwargs, out, host)
 
 
 @functools.cache

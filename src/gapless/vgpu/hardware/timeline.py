@@ -235,7 +235,10 @@ class Timeline:
     @property
     def in_operator(self) -> bool:
         """Whether an operator of this thread is running."""
-        return bool(self._op_stack())
+        try:
+            return bool(self._ops.stack)
+        except AttributeError:
+            return False
 
     def annotate(self, name: str, start_ns: int) -> None:
         """Record the block ``name`` from ``start_ns`` until now."""
