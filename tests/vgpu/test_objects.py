@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
+from torch.nn.utils._per_sample_grad import call_for_per_sample_grads
 
 from gapless import vgpu
 
@@ -342,6 +343,13 @@ def test_a_subclass_is_differentiable(device):
     assert x.grad.tolist() == [2, 2, 2]
     assert isinstance(torch.Tensor._make_subclass(Labelled, x), Labelled)
     assert isinstance(Tagged(x.detach()), Tagged)
+
+
+def test_gradients_of_each_sample(device):
+    layer = nn.Linear(2, 1).to(device)
+    x = torch.tensor([[1.0, 2.0], [3.0, 4.0]], device=device)
+    call_for_per_sample_grads(layer)(x).sum().backward()  # its weights are of a class that refuses most functions
+    assert layer.weight.grad_sample.tolist() == [[[1, 2]], [[3, 4]]]
 
 
 def test_a_parameter_keeps_its_class_and_what_hangs_on_it(device):
