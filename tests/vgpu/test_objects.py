@@ -3,6 +3,7 @@
 import copy
 import io
 import pickle
+import warnings
 
 import numpy as np
 import pytest
@@ -292,6 +293,9 @@ def test_tensors_print_as_on_cuda(tensor, text, device):
 def test_parameters_and_results_print_as_on_cuda(device):
     parameter = nn.Parameter(torch.ones(1, device=device))
     assert repr(parameter) == "Parameter containing:\ntensor([1.], device='vgpu:0', requires_grad=True)"
+    with warnings.catch_warnings(action="ignore"):  # torch 2.14 warns of it once
+        quantized = torch.quantize_per_tensor(parameter.detach(), 0.1, 0, torch.qint8)
+    assert repr(quantized) == "tensor([1.], device='vgpu:0', dtype=torch.qint8)"
     assert repr(parameter * 2) == "tensor([2.], device='vgpu:0', grad_fn=<MulBackward0>)"
     with vgpu.shape_only():
         assert repr(torch.ones(2, device=device)) == "tensor([0., 0.], device='vgpu:0', values unknown)"
