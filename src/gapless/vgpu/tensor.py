@@ -49,7 +49,8 @@ class VirtualTensor(torch.Tensor):
 
     def __repr__(self, *, tensor_contents=None):
         host = self.detach().cpu()  # a read-back, as printing a CUDA tensor is one
-        contents = tensor_contents or ("[]" if host.numel() == 0 else _tensor_str._tensor_str(host, len("tensor(")))
+        shown = host.dequantize() if host.is_quantized else host
+        contents = tensor_contents or ("[]" if host.numel() == 0 else _tensor_str._tensor_str(shown, len("tensor(")))
         notes = [f"device='{DEVICE}'"]
         if host.numel() == 0 and host.dim() != 1:
             notes.append(f"size={tuple(host.shape)}")
