@@ -1,5 +1,7 @@
 """Views by the short way are as by the long one: values, memory, clock, trace and errors."""
 
+import gc
+
 import pytest
 import torch
 
@@ -25,6 +27,15 @@ VIEWS = {
     "chunk": lambda x: x.chunk(2),
     "an integer read": lambda x: x.select(0, torch.ones((), dtype=torch.int64, device=x.device)),
 }
+
+
+@pytest.fixture(autouse=True)
+def without_collector():
+    """What other tests have left behind dies before, not meanwhile: it has memory, and Python that runs as it dies."""
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
 
 
 def parts(result):
