@@ -83,7 +83,7 @@ WAYS = {
     "sparse tensors in vgpu.shape_only()": [(lambda d: without_values(lambda: ones("cpu").to_sparse().to(d)), "use a dense one"),
                                             (lambda d: without_values(lambda: ones(d).to_sparse()), "shape_only")],
     "checks of values in vgpu.shape_only()": [
-        (lambda d: without_values(lambda: torch.distributions.Normal(ones(d), ones(d))), "to satisfy the constraint")],
+        (lambda d: without_values(lambda: torch.distributions.Normal(ones(d), ones(d), validate_args=True)), "to satisfy the constraint")],
     "nested tensors of the strided layout": [
         (lambda d: torch.nested.nested_tensor([torch.ones(2)], device=d) + 1, "use layout=torch.jagged"),
         (lambda d: torch.nested.nested_tensor([torch.ones(2)]).to(d), "use layout=torch.jagged"),
@@ -100,8 +100,7 @@ WAYS = {
     "a whole graph for a compiler": [
         (lambda d: torch.compile(nn.Linear(2, 2).to(d), backend="eager", fullgraph=True)(ones(d)), "no compiler makes code"),
         (lambda d: torch.compile(lambda n: torch.ones(n, device=d), backend="eager", fullgraph=True)(2), "no compiler makes code"),
-        (lambda d: torch.export.export(nn.Linear(2, 2).to(d), (ones(d),), strict=True), "no compiler makes code"),
-        (lambda d: torch.compile(torch.compiler.nested_compile_region(lambda x: x.sin()), backend="eager")(ones(d)), "no compiler makes code")],
+        (lambda d: torch.export.export(nn.Linear(2, 2).to(d), (ones(d),), strict=True), "no compiler makes code")],
     "the backward pass of cuDNN's RNN in eval mode": [
         (lambda d: nn.GRU(2, 3).to(d).eval()(ones(d))[0].sum().backward(), "in training mode")],
     "second derivatives of cuDNN's RNN": [(rnn_twice, "cudnn.flags(enabled=False)")],

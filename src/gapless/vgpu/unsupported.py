@@ -48,7 +48,7 @@ UNSUPPORTED: dict[str, str] = {
     "events of another process":
         "the clocks are a process's own",
     "a whole graph for a compiler":
-        "fullgraph=True of torch.compile, strict torch.export and torch.compiler.nested_compile_region ask for one, and no "
+        "fullgraph=True of torch.compile and strict torch.export ask for one, and no "
         "compiler makes code for the device. Without them torch.compile runs the program as it is written, with the same "
         "values and times as uncompiled: no backend's fusion is modelled",
     "the backward pass of cuDNN's RNN in eval mode":
