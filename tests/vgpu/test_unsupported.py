@@ -76,6 +76,7 @@ def ones(device):
 WAYS = {
     "sparse tensors of another layout than COO": [
         (lambda d: ones(d).to_sparse_csr(), "use .to_sparse()"), (lambda d: ones(d).to_sparse().to_sparse_csc(), "use .to_sparse()"),
+        (lambda d: torch.sparse_csr_tensor(torch.tensor([0, 1]).to(d), torch.tensor([0]).to(d), torch.ones(1).to(d)), "use .to_sparse()"),
         (lambda d: ones("cpu").to_sparse_csr().to(d) + 1, "SparseCsr")],
     "operators of sparse tensors that have no rule": [(lambda d: ones(d).to_sparse().clamp(0), "take .to_dense()")],
     "sparse tensors in vgpu.shape_only()": [(lambda d: without_values(lambda: ones("cpu").to_sparse().to(d)), "use a dense one"),
