@@ -2,7 +2,8 @@
 
 PyTorch makes many operators of such a one, on the CPU or the meta device. No dispatch mode is to see them, such as the one
 that counts operators on CPU tensors, and none of the program's hooks what autograd keeps of them: a checkpoint's would drop
-it and compute the program again (``torch.utils.checkpoint`` with ``use_reentrant=False``). Without values only the forms of the results matter, and those are remembered.
+it and compute the program again (``torch.utils.checkpoint`` with ``use_reentrant=False``). Without values only the forms of
+the results matter, and those are remembered.
 """
 
 from __future__ import annotations
