@@ -105,7 +105,8 @@ def _compare(found, wanted, dtype: torch.dtype, what: str) -> None:
         assert a.device.type == "vgpu", f"{what}: the result is on {a.device}"
         if not (b.is_floating_point() or b.is_complex()):
             continue  # positions of equal values, counts of rounded ones
-        a, b = (each.to(torch.complex128 if each.is_complex() else torch.float64) for each in (a.cpu(), b))
+        a, b = (each.to_dense() if each.is_sparse else each for each in (a.cpu(), b))
+        a, b = (each.to(torch.complex128 if each.is_complex() else torch.float64) for each in (a, b))
         told = b.isfinite() & (b.abs() < 3e4)
         if told.any():
             far = (a - b).abs()[told].max() / b.abs()[told].max().clamp(min=1e-3)

@@ -1,5 +1,7 @@
 """Values and gradients are the CPU's, whatever the shapes; what cannot be done says so."""
 
+import copy
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -240,6 +242,25 @@ def test_a_tensor_reshaped_in_place_has_its_new_shape(change, shape, device):
     changed = change(x)
     assert changed is x
     assert x.shape == x.cpu().shape == shape
+
+
+def test_a_buffer_that_an_operator_resizes_has_its_new_shape(device):
+    """The ranges of quantised channels: a copy of the observer has them too."""
+    observer = torch.ao.quantization.get_default_qat_qconfig("fbgemm").weight().to(device)
+    observer(torch.linspace(-1, 1, 12, device=device).reshape(4, 3))
+    for each in (observer, copy.deepcopy(observer)):
+        assert each.activation_post_process.min_val.shape == each.scale.shape == (4,)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("left, right", [((0, 3), (3, 2)), ((2, 0), (0, 3)), ((2, 3), (3, 0)), ((0, 2, 3), (0, 3, 2))])
+def test_products_and_convolutions_of_nothing(left, right, dtype, device):
+    x = torch.ones(left, dtype=dtype, device=device, requires_grad=True)
+    y = x @ torch.ones(right, dtype=dtype, device=device)
+    y.sum().backward()
+    assert y.sum().item() == 0 and x.grad.shape == left
+    assert F.conv2d(torch.ones(0, 3, 5, 5, dtype=dtype, device=device),
+                    torch.ones(2, 3, 3, 3, dtype=dtype, device=device)).shape == (0, 2, 3, 3)
 
 
 def test_reshaping_in_place_launches_nothing(device):

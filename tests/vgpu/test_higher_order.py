@@ -82,3 +82,22 @@ def test_flex_attention_is_attention(causal, device):
     torch.testing.assert_close(found.cpu(), expected.cpu())
     for one, other in zip(gradients, torch.autograd.grad(expected.square().sum(), (q, k, v))):
         torch.testing.assert_close(one.cpu(), other.cpu())
+
+
+def test_control_flow_in_a_compiled_function_and_on_the_cpu_afterwards(device):
+    """Dynamo refuses tensors of the device, and cond, scan and their kin would make an error of it."""
+    torch._dynamo.reset()
+    for name, program in PROGRAMS.items():
+        if name != "map":  # PyTorch cannot do it a second time on the CPU, without the virtual GPU either
+            given = x("cpu").detach()
+            torch.testing.assert_close(torch.compile(program)(given.to(device)).cpu(), program(given), msg=name)
+    torch._dynamo.reset()
+
+
+def test_cond_under_vmap(device):
+    def choose(x):
+        return torch.cond(x.sum() > 0, lambda x: x.sin(), lambda x: x.cos(), (x,))
+
+    given = x("cpu").detach()
+    found = torch.func.vmap(choose)(given.to(device))
+    torch.testing.assert_close(found.cpu(), torch.where(given.sum(1, keepdim=True) > 0, given.sin(), given.cos()))

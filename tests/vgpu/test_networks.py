@@ -124,6 +124,19 @@ def test_ctc_loss_of_cudnn(device, waits, reduction, waits_expected):
     assert len(waited) == waits_expected
 
 
+def test_ctc_loss_without_values_takes_as_long(device, waits):
+    def step():
+        x = torch.ones(8, 2, 4, device=device, requires_grad=True)
+        with waits() as waited:
+            before = vgpu.timeline().host_ns
+            F.ctc_loss(x.log_softmax(2), torch.ones(2, 3, dtype=torch.long, device=device), (8, 8), (3, 2)).backward()
+        return x.grad.shape, vgpu.timeline().host_ns - before, len(waited)
+
+    exact = step()
+    with vgpu.shape_only():
+        assert step() == exact
+
+
 @pytest.mark.parametrize("where, waits_expected", [("list", 4), ("cpu", 4), ("vgpu", 6)])
 def test_ctc_loss(where, waits_expected, device, waits):
     def lengths(values):

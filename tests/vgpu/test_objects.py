@@ -3,11 +3,13 @@
 import copy
 import io
 import pickle
+import warnings
 
 import numpy as np
 import pytest
 import torch
 from torch import nn
+from torch.nn.utils._per_sample_grad import call_for_per_sample_grads
 
 from gapless import vgpu
 
@@ -291,6 +293,9 @@ def test_tensors_print_as_on_cuda(tensor, text, device):
 def test_parameters_and_results_print_as_on_cuda(device):
     parameter = nn.Parameter(torch.ones(1, device=device))
     assert repr(parameter) == "Parameter containing:\ntensor([1.], device='vgpu:0', requires_grad=True)"
+    with warnings.catch_warnings(action="ignore"):  # torch 2.14 warns of it once
+        quantized = torch.quantize_per_tensor(parameter.detach(), 0.1, 0, torch.qint8)
+    assert repr(quantized) == "tensor([1.], device='vgpu:0', dtype=torch.qint8)"
     assert repr(parameter * 2) == "tensor([2.], device='vgpu:0', grad_fn=<MulBackward0>)"
     with vgpu.shape_only():
         assert repr(torch.ones(2, device=device)) == "tensor([0., 0.], device='vgpu:0', values unknown)"
@@ -342,6 +347,13 @@ def test_a_subclass_is_differentiable(device):
     assert x.grad.tolist() == [2, 2, 2]
     assert isinstance(torch.Tensor._make_subclass(Labelled, x), Labelled)
     assert isinstance(Tagged(x.detach()), Tagged)
+
+
+def test_gradients_of_each_sample(device):
+    layer = nn.Linear(2, 1).to(device)
+    x = torch.tensor([[1.0, 2.0], [3.0, 4.0]], device=device)
+    call_for_per_sample_grads(layer)(x).sum().backward()  # its weights are of a class that refuses most functions
+    assert layer.weight.grad_sample.tolist() == [[[1, 2]], [[3, 4]]]
 
 
 def test_a_parameter_keeps_its_class_and_what_hangs_on_it(device):

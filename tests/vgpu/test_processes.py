@@ -171,6 +171,34 @@ SENT = """
 """
 
 
+GIVEN = """
+    import torch
+    import torch.multiprocessing as mp
+    from gapless import vgpu
+
+    device = vgpu.enable()
+
+    def child(tensor, layer, back):
+        back.put((str(tensor.device), tensor.tolist(), str(layer.weight.device), layer.weight.tolist()))
+
+    if __name__ == "__main__":
+        for method in ("spawn", "forkserver"):
+            context = mp.get_context(method)
+            back = context.Queue()
+            layer = torch.nn.Linear(2, 1, bias=False).to(device)
+            torch.nn.init.ones_(layer.weight)
+            process = context.Process(target=child, args=(torch.arange(4, device=device).view(2, 2).t(), layer, back))
+            process.start()
+            process.join()
+            print(process.exitcode, back.get(timeout=60))
+"""
+
+
+def test_tensors_are_arguments_of_a_new_process(tmp_path):
+    given = "0 ('vgpu:0', [[0, 2], [1, 3]], 'vgpu:0', [[1.0, 1.0]])"
+    assert program(GIVEN, tmp_path).splitlines() == [given, given]
+
+
 def test_tensors_are_sent_by_value_to_a_process_that_has_the_device(tmp_path):
     received, refused = program(SENT, tmp_path).splitlines()
     assert received == "[('vgpu:0', [0, 1, 2], False, False), ('vgpu:0', [1.0], True, True), ('vgpu:0', 8)]"

@@ -114,10 +114,23 @@ print(found)
     assert eval(said.stdout) == CALLS
 
 
+def test_another_thread_does_not_pause_the_one_that_counts(counter):
+    said = []
+    counter.start()
+    other = threading.Thread(target=lambda: said.append(counter.pause()))
+    other.start()
+    other.join()
+    counter.take()
+    names["plus"](1)
+    assert said == [False]
+    assert counter.take() == 1
+    counter.stop()
+
+
 def test_what_is_between_a_pause_and_its_end_is_not_counted(counter):
     counter.start()
     names["plus"](1)
-    counter.pause()
+    assert counter.pause()
     names["plus"](1)
     counter.resume()
     names["plus"](1)

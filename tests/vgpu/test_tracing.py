@@ -47,3 +47,16 @@ def test_a_traced_function_uses_what_it_is_given(x):
 def test_a_value_that_decides_is_refused(x):
     with pytest.raises(RuntimeError, match="tracing tensor"):
         make_fx(lambda x: x * x.sum().item())(x)
+
+
+def test_in_a_profile_a_traced_function_uses_what_it_is_given_too(x):
+    """What counts the host's operators stands above PyTorch's tracer, which has to see the device's operators."""
+    def function(x):
+        return x.sin().cumsum(0)
+
+    with gapless.profiler.profile(device=x.device):
+        traced = [make_fx(function, tracing_mode=mode)(x) for mode in ("real", "fake", "symbolic")]
+        _, derivative = torch.func.linearize(function, x)
+    for each in traced:
+        torch.testing.assert_close(each(10 * x), function(10 * x))
+    torch.testing.assert_close(derivative(-x), torch.func.jvp(function, (x,), (-x,))[1])

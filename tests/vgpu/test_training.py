@@ -89,7 +89,8 @@ def test_two_runs_take_the_same_time_and_leave_the_same_trace(device):
 
 def test_a_step_at_full_size_leaves_nothing_behind(device):
     """Host memory and the card's stay as they are however many steps run."""
-    from gapless.vgpu import location, tensor
+    from gapless.vgpu import location
+    from gapless.vgpu.hardware import memory
 
     with vgpu.shape_only():
         layer = torch.nn.Linear(1000, 1000).to(device)
@@ -106,7 +107,7 @@ def test_a_step_at_full_size_leaves_nothing_behind(device):
 
         def sizes():
             timeline = vgpu.timeline()
-            return (vgpu.memory().allocated_bytes, len(tensor._allocations), len(timeline._op_stack()),
+            return (vgpu.memory().allocated_bytes, len(memory._blocks), len(timeline._op_stack()),
                     len(timeline.wait_hooks), len(timeline.current.pending) <= timeline.host.queue_length)
 
         step()

@@ -76,11 +76,14 @@ def ones(device):
 WAYS = {
     "sparse tensors of another layout than COO": [
         (lambda d: ones(d).to_sparse_csr(), "use .to_sparse()"), (lambda d: ones(d).to_sparse().to_sparse_csc(), "use .to_sparse()"),
-        (lambda d: torch.sparse_csr_tensor(torch.tensor([0, 1]).to(d), torch.tensor([0]).to(d), torch.ones(1).to(d)), "use .to_sparse()"),
-        (lambda d: ones("cpu").to_sparse_csr().to(d) + 1, "SparseCsr")],
+        (lambda d: ones("cpu").to_sparse_csr().to(d) + 1, "SparseCsr"),
+        (lambda d: torch.sparse_csr_tensor([0, 1], [0], torch.ones(1, device=d)), "has COO"),
+        (lambda d: torch.sparse_csc_tensor([0, 1], [0], [1.0], (1, 1), device=d), "has COO")],
     "operators of sparse tensors that have no rule": [(lambda d: ones(d).to_sparse().clamp(0), "take .to_dense()")],
     "sparse tensors in vgpu.shape_only()": [(lambda d: without_values(lambda: ones("cpu").to_sparse().to(d)), "use a dense one"),
                                             (lambda d: without_values(lambda: ones(d).to_sparse()), "shape_only")],
+    "checks of values in vgpu.shape_only()": [
+        (lambda d: without_values(lambda: torch.distributions.Normal(ones(d), ones(d))), "to satisfy the constraint")],
     "nested tensors of the strided layout": [
         (lambda d: torch.nested.nested_tensor([torch.ones(2)], device=d) + 1, "use layout=torch.jagged"),
         (lambda d: torch.nested.nested_tensor([torch.ones(2)]).to(d), "use layout=torch.jagged"),
@@ -128,7 +131,7 @@ def test_each_is_an_error_that_helps(entry, way, device):
     if entry == "a whole graph for a compiler":
         torch._dynamo.reset()
     use, text = WAYS[entry][way]
-    with pytest.raises((NotImplementedError, RuntimeError, BufferError, TypeError)) as error:
+    with pytest.raises((NotImplementedError, RuntimeError, BufferError, TypeError, ValueError)) as error:
         use(device)
     assert text in str(error.value)
     assert not isinstance(error.value, RecursionError)

@@ -79,7 +79,7 @@ def test_a_generator_moves_on_as_if_nothing_had_been_tried(device):
     """And what an operator writes before it raises is undone (``rrelu`` writes its noise)."""
     state = []
     for dtype in (torch.float32, torch.float16, torch.float16):
-        Operator.known.pop(torch.ops.aten.rrelu_with_noise.default, None) if not state else None
+        Operator.known.pop(id(torch.ops.aten.rrelu_with_noise.default), None) if not state else None
         torch.manual_seed(3)
         F.rrelu(torch.full((50,), -1.0, dtype=dtype, device=device), training=True)
         state.append(torch.rand(1).item())

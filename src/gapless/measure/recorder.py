@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
-import functools
 import gc
+import itertools
+from collections import defaultdict
 from contextlib import contextmanager
 
 import torch
@@ -12,7 +13,6 @@ import torch
 from .. import vgpu
 from ..evidence.trace import Trace
 from ..vgpu import host_clock, kineto
-from ..vgpu.dispatch import aside
 
 HOST_EVENTS = frozenset({"cpu_op", "user_annotation", "python_function"})
 DEVICE_EVENTS = frozenset({"cuda_runtime", "kernel", "gpu_memcpy", "gpu_memset"})
@@ -32,7 +32,7 @@ class Recorder:
         self._dropped = (HOST_EVENTS | DEVICE_EVENTS) - kept
         self._blocks: _Blocks | None = None
         self._recording: vgpu.Recording | None = None
-        self._addresses: dict[int, int] = {}
+        self._addresses: defaultdict[int, int] = defaultdict(int)
 
     def prepare(self) -> None:
         """Watch the device, so that work queued now and done after :meth:`start` is part of the trace, as on CUDA.
@@ -49,9 +49,9 @@ class Recorder:
             before.waits.clear()
         self._recording.lines, self._recording.shapes = self.lines, self.shapes
         if self.memory:
-            self._addresses = {}  # numbered as they come, so that the same program leaves the same trace
-            # What is freed between two operators is written down while the program's Python is counted.
-            self._card_memory.on_change = functools.partial(aside, self._changed)
+            # Numbered as they come, so that the same program leaves the same trace.
+            self._addresses = defaultdict(itertools.count().__next__)
+            self._card_memory.on_change = self._changed
         try:
             host_clock.clock().begin()
         except RuntimeError:
@@ -87,6 +87,7 @@ class Recorder:
         timeline.recording = self._recording = recording
 
     def _changed(self, nbytes: int, address: int) -> None:
+        # What is freed between two operators is written down while Python's calls are counted: this makes few.
         if not nbytes:
             return  # readers take a change of 0 bytes for a second release
         timeline, allocated = self._timeline, self._card_memory.allocated_bytes
@@ -96,7 +97,7 @@ class Recorder:
         self._recording.fields += (
             "memory", "[memory]", now_ns, 0, "host",
             {"Device Type": 1, "Device Id": 0,
-             "Addr": self._addresses.setdefault(address, len(self._addresses)), "Bytes": nbytes,
+             "Addr": self._addresses[address], "Bytes": nbytes,
              # The cache of freed blocks is not modelled.
              "Total Allocated": allocated, "Total Reserved": allocated})
 

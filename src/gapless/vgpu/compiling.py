@@ -31,6 +31,8 @@ def refuse() -> None:
 
     refusal = Unsupported(WHY)
     refusal.skip_frame = True
+    # Without it cond, scan and their kin make an error of the refusal (higher_order_ops.py, add_hop_context).
+    refusal._hop_name = f"none has code for {NAME}"
     raise refusal
 
 

@@ -90,7 +90,13 @@ handles("_ctc_loss")(_native(slice(2, 4), aten._ctc_loss.default))
 handles("_ctc_loss_backward")(_native(slice(3, 5), aten._ctc_loss_backward.default))
 
 
+def _gradient_without_values(gradient, log_probs, *rest, **options) -> torch.Tensor:
+    """What PyTorch has no shape-only kernel for (ATen, ``cuda/LossCTC.cu``, ``ctc_loss_backward_gpu_template``)."""
+    return torch.empty_like(log_probs, memory_format=torch.contiguous_format)
+
+
 def install(library: torch.library.Library) -> None:
     """Catch the operators where autograd begins."""
+    library.impl(aten._ctc_loss_backward.default, _gradient_without_values, "Meta")
     for func, kernel in ((_tensors, _ctc_loss), (_lists, _with_lists)):
         library.impl(func, kernel, "AutogradPrivateUse1")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import re
 from contextlib import nullcontext
-from threading import get_ident
 
 import torch
 
@@ -23,6 +22,7 @@ from . import (
     refused_dtypes,
     shapes,
     shrunk,
+    views,
     wider,
 )
 from .eager import eager
@@ -63,6 +63,10 @@ def handles(*names: str, out: bool = False):
 # Operators that make a view though their schema does not say so, lest autograd take it for one.
 _HIDDEN_VIEWS = ("_unsafe_view", "unsafe_split", "unsafe_split_with_sizes", "lift", "lift_fresh")
 
+# Operators that resize an argument though their schema does not say so: ranges and scales of channels, empty at first
+# (ATen, quantized/cuda/FusedObsFakeQuant.cu).
+_RESIZE = ("fused_moving_avg_obs_fake_quant", "_fused_moving_avg_obs_fq_helper")
+
 # Operators that find their kernel through cuBLAS or cuDNN, which takes the host longer.
 LIBRARY_OPERATORS = frozenset({
     "mm", "addmm", "bmm", "baddbmm", "addbmm", "addmv", "mv", "dot", "_addmm_activation", "convolution",
@@ -77,8 +81,16 @@ class Operator:
     __slots__ = ("func", "name", "full_name", "is_view", "mutates", "reshapes", "handler", "multi_tensor", "composite",
                  "is_custom", "is_empty", "is_doubtful", "numbers", "makes_new", "written", "is_library",
                  "wants_host", "reads", "wider", "draws", "spoils", "proven", "refused", "call", "unknown_size",
-                 "may_read_back", "draws_by_value")
-    known: dict = {}
+                 "may_read_back", "draws_by_value", "is_plain_view")
+    known: dict[int, Operator] = {}  # by the ``id`` of its ``func``, whose hash PyTorch works out in Python
+
+    @classmethod
+    def of(cls, func) -> Operator:
+        """What is known of ``func``."""
+        found = cls.known.get(id(func))
+        if found is None:
+            found = cls.known[id(func)] = cls(func)
+        return found
 
     def __init__(self, func):
         schema = func._schema
@@ -98,10 +110,11 @@ class Operator:
         in_place_view = torch.Tag.inplace_view in func.tags  # squeeze_, t_, resize_, …
         self.is_view = in_place_view or self.name in _HIDDEN_VIEWS or (
             not self.mutates and any(r.alias_info is not None for r in schema.returns))
-        self.reshapes = in_place_view or any(a.is_out for a in schema.arguments)
+        self.reshapes = in_place_view or self.name in _RESIZE or any(a.is_out for a in schema.arguments)
         self.handler = HANDLERS.get(self.full_name) or HANDLERS.get(self.name)
         if self.handler is not None and self.name not in _HANDLED_WITH_OUT and out_arguments.names(func):
             self.handler = out_arguments.filled(self.handler, Operator(out_arguments.without(func)))
+        self.is_plain_view = views.is_plain(self)
         self.unknown_size = UNKNOWN_SIZES.get(self.name)
         self.draws_by_value = self.name in random_numbers.DRAW_BY_VALUE
         self.may_read_back = syncs.is_known(self.name)
@@ -127,16 +140,25 @@ class Operator:
 
 def dispatch(func, args, kwargs):
     """Run ``func`` on the virtual GPU. The entry for every operator with a tensor or a device argument."""
-    operator = Operator.known.get(func)
-    if operator is None:
-        operator = Operator.known[func] = Operator(func)
+    try:
+        operator = Operator.known[id(func)]
+    except KeyError:
+        operator = Operator.of(func)
     if operator.composite is not None:
         out = operator.composite(*args, **kwargs)
         if out is not NotImplemented:
             return out
     if operator.is_custom:
         return custom_operators.run(func, args, kwargs)
-    return _dispatch(operator, args, kwargs) if state.counting is None else aside(_dispatch, operator, args, kwargs)
+    counting = state.counting
+    if counting is None or not counting.pause():
+        return _dispatch(operator, args, kwargs)
+    state.counting = None  # `aside`, written out: each call more is one more for Python's profile function
+    try:
+        return _dispatch(operator, args, kwargs)
+    finally:
+        state.counting = counting
+        counting.resume()
 
 
 @eager
@@ -152,15 +174,14 @@ VirtualTensor.__torch_dispatch__ = classmethod(_torch_dispatch)
 def aside(function, *args, **kwargs):
     """Call ``function``, which does the device's work: what Python it calls is on no clock (:mod:`.host_clock`)."""
     counting = state.counting
-    if counting is None or counting.thread != get_ident():
+    if counting is None or not counting.pause():
         return function(*args, **kwargs)
     state.counting = None
-    counting.pause()
     try:
         return function(*args, **kwargs)
     finally:
-        counting.resume()
         state.counting = counting
+        counting.resume()
 
 
 def of_the_device(function):
@@ -175,6 +196,10 @@ def of_the_device(function):
 
 
 def _dispatch(operator: Operator, args, kwargs):
+    if operator.is_plain_view:
+        result = views.run(operator, args, kwargs)
+        if result is not NotImplemented:
+            return result
     func = operator.func
     args, kwargs = data_dependence.read_numbers(operator.numbers, args, kwargs)
     if state.forked:
@@ -297,13 +322,23 @@ def unwrap(operator: Operator, args, kwargs):
     """Arguments for the CPU (or meta) operator, and the wrappers by the ``id`` of their inner tensor."""
     seen: dict[int, VirtualTensor] = {}
     host: list[torch.Tensor] = []
-
-    inner_args = tuple([_unwrap(value, seen, host) for value in args])
+    inner_args = []
+    for value in args:
+        kind = type(value)
+        if kind is VirtualTensor:
+            inner = value.inner
+            seen[id(inner)] = value
+            inner_args.append(inner)
+        else:
+            inner_args.append(value if kind in _AS_THEY_ARE else _unwrap(value, seen, host))
+    inner_args = tuple(inner_args)
     inner_kwargs = kwargs and {name: _unwrap(value, seen, host) for name, value in kwargs.items() if name != "pin_memory"}
+    if state.unused:
+        for tensor in seen.values():
+            state.unused.discard(id(tensor.allocation))
     if host:
         operands.check(operator, args, kwargs, host, bool(seen))
-    if len(seen) + len(host) > 1 and seen and len({inner.is_meta for inner in inner_args
-                                                   if isinstance(inner, torch.Tensor) and inner.dim()}) > 1:
+    if len(seen) + len(host) > 1 and seen and _mixes(inner_args):
         raise RuntimeError(
             f"{operator.full_name} mixes a tensor made inside vgpu.shape_only() with one made outside it: make both "
             "in the same mode"
@@ -315,13 +350,25 @@ def unwrap(operator: Operator, args, kwargs):
     return inner_args, inner_kwargs, seen
 
 
+def _mixes(args: tuple) -> bool:
+    """Whether some of ``args`` have values and others have none. Those without dimensions go with both."""
+    found = None
+    for each in args:
+        if isinstance(each, torch.Tensor):
+            is_meta = each.is_meta
+            if found is None or is_meta is not found:
+                if each.dim():
+                    if found is not None:
+                        return True
+                    found = is_meta
+    return False
+
+
 def _unwrap(value, seen: dict[int, VirtualTensor], host: list[torch.Tensor]):
     # Not a closure: one that calls itself is a reference cycle and would keep the tensors alive.
     if isinstance(value, VirtualTensor):
         inner = value.inner
         seen[id(inner)] = value
-        if state.unused:
-            state.unused.discard(id(value.allocation))
         return inner
     if type(value) in _AS_THEY_ARE:
         return value
@@ -409,7 +456,8 @@ def wrap_results(operator: Operator, out, seen: dict[int, VirtualTensor], args=(
         known = seen.get(id(out))
         if known is not None:
             return known
-        density = density_of(operator, args, out) if out.dtype == torch.bool else None
+        assumed = state.shape_only is not None and out.dtype == torch.bool
+        density = density_of(operator, args, out) if assumed else None
         if operator.is_view and torch.is_inference_mode_enabled():
             with _as_its_base(operator, args):
                 return wrap(out, state.memory, density)
@@ -431,7 +479,7 @@ def _as_its_base(operator: Operator, args):
 def density_of(operator: Operator, args, out) -> float | None:
     """The assumed share of ones in a mask without values, else None."""
     assumptions = state.shape_only
-    if assumptions is None or not out.is_meta:
+    if not out.is_meta:
         return None
     source = next((a for a in args if isinstance(a, VirtualTensor)), None)
     known = source.density if source is not None else None

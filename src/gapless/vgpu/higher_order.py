@@ -10,12 +10,14 @@ import functools
 from contextlib import contextmanager
 
 import torch
+from torch._C._functorch import TransformType
 from torch._higher_order_ops import utils
 from torch._ops import _higher_order_ops
 from torch.autograd.graph import register_multi_grad_hook
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import _disable_current_modes
 
+from .eager import eager
 from .late_imports import when_imported
 from .sparse import SparseTensor
 from .tensor import DEVICE, VirtualTensor
@@ -75,15 +77,18 @@ def _kernels() -> dict:
 
 
 def _unless_here(compile):
-    """``torch.compile`` that leaves functions alone which are called with tensors of the device."""
+    """``torch.compile`` that leaves functions alone which are called with tensors of the device: inside another compiled
+    function too, where Dynamo would try, fail, and not compile them for the CPU's tensors any more."""
 
     @functools.wraps(compile)
     def make(function, **options):
         compiled = compile(function, **options)
 
         @functools.wraps(function)
+        @eager
         def call(*args, **kwargs):
-            here = any(isinstance(leaf, VirtualTensor) for leaf in pytree.tree_leaves((args, kwargs)))
+            here = any(isinstance(leaf, torch.Tensor) and leaf.device.type == DEVICE.type
+                       for leaf in pytree.tree_leaves((args, kwargs)))  # vmap's and grad's wrappers, too
             return (function if here else compiled)(*args, **kwargs)
 
         return call
@@ -112,6 +117,8 @@ def install() -> None:
     for name, kernel in _kernels().items():
         for kind in (OURS, VirtualTensor, SparseTensor):
             _higher_order_ops[name].py_impl(kind)(_without_modes(kernel))
+    rules = _higher_order_ops["cond"].functorch_table
+    rules[TransformType.Vmap] = _formed(rules[TransformType.Vmap])
     original = utils.setup_compilation_env
 
     @contextmanager

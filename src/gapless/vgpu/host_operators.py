@@ -14,12 +14,15 @@ import torch
 from torch._ops import HigherOrderOperator
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from .dispatch import Operator, cost_ns, dispatch
+from .dispatch import Operator, aside, cost_ns, dispatch
 from .eager import eager
 from .hardware import costs
 from .hardware.specs import Host
 from .state import state
 from .tensor import VirtualTensor
+
+_modes_below = torch._C._len_torch_dispatch_stack  # in a mode's method: that mode is not among them
+_OF_THE_DEVICE = (VirtualTensor,)
 
 GRAIN = 32_768  # at::internal::GRAIN_SIZE (ATen/Parallel.h): elements for which another thread is worth while
 
@@ -48,7 +51,7 @@ def _flops() -> dict:
 
 class HostOperators(TorchDispatchMode):
     """While it is entered, each operator on CPU tensors is added to ``owed_ns``. Those of the device go where they would go
-    without it."""
+    without it: to the device, or to a mode below (PyTorch puts those that trace below any other)."""
 
     supports_higher_order_operators = True
 
@@ -63,20 +66,32 @@ class HostOperators(TorchDispatchMode):
     @eager
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}
-        if VirtualTensor in types and len(types) == 1:
+        if types == _OF_THE_DEVICE and not _modes_below():
             return dispatch(func, args, kwargs)
-        if any(issubclass(kind, VirtualTensor) for kind in types) or isinstance(func, HigherOrderOperator):
-            return func(*args, **kwargs)  # another class, which takes it; or more than one operator
+        if any(issubclass(kind, VirtualTensor) for kind in types) or not _is_one(func):
+            return func(*args, **kwargs)  # perhaps another class takes it
         if func is torch.ops.aten.mul.Scalar and args[0]._is_zerotensor():
             # In any dispatch mode PyTorch reads the memory that such a tensor has not, and the process ends.
             args = (torch.zeros(args[0].shape, dtype=args[0].dtype), *args[1:])
         out = func(*args, **kwargs)
-        if not state.timeline.in_operator and _is_on_cpu(kwargs.get("device"), out):
-            operator, host = _known(func), state.card.host
-            self.owed_ns += host.op_ns if operator is None else cost_ns(operator, host)
-            if operator is None or not (operator.is_view or operator.is_empty):
-                self.owed_ns += operator_ns(func, args, kwargs, out, host)
+        if not state.timeline.in_operator:
+            aside(self._add, func, args, kwargs, out)
         return out
+
+    def _add(self, func, args, kwargs, out) -> None:
+        if not _is_on_cpu(kwargs.get("device"), out):
+            return
+        operator, host = _known(func), state.card.host
+        self.owed_ns += host.op_ns if operator is None else cost_ns(operator, host)
+        if operator is None or not (operator.is_view or operator.is_empty):
+            self.owed_ns += operator_ns(func, args, kwargs, out, host)
+
+
+@functools.cache
+def _is_one(func) -> bool:
+    """Whether ``func`` is one operator: not one of higher order, and not what PyTorch asks a tensor's class (its sizes, its
+    device), where an error would end the process."""
+    return not isinstance(func, HigherOrderOperator) and torch._C._dispatch_has_kernel(func.name())
 
 
 def _is_on_cpu(device: torch.device | None, out) -> bool:

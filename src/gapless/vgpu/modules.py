@@ -158,9 +158,9 @@ def _subclassed(original):
     def _make_subclass(cls, data, require_grad=False, **options):
         if not isinstance(data, VirtualTensor) or issubclass(VirtualTensor, cls):
             return original(cls, data, require_grad, **options)
-        made = data.detach()
+        made = data.detach().requires_grad_(require_grad)  # before it is one of a class that may refuse this
         made.__class__ = both(cls, type(data))
-        return made.requires_grad_(require_grad)
+        return made
 
     return staticmethod(_make_subclass)
 

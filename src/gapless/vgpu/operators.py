@@ -377,7 +377,7 @@ def _zeros_without_memory(operator, args, kwargs):
 
 @handles("convolution_overrideable")
 def _convolution(operator, args, kwargs):
-    return run(_real(aten.convolution.default), args, kwargs)
+    return run(Operator.of(aten.convolution.default), args, kwargs)
 
 
 @handles("convolution_backward_overrideable")
@@ -385,11 +385,5 @@ def _convolution_backward(operator, args, kwargs):
     grad, x, weight, stride, padding, dilation, transposed, output_padding, groups, mask = args
     channels = weight.shape[1] * groups if transposed else weight.shape[0]
     sizes = [channels] if mask[2] else None
-    return run(_real(aten.convolution_backward.default),
+    return run(Operator.of(aten.convolution_backward.default),
                (grad, x, weight, sizes, stride, padding, dilation, transposed, output_padding, groups, mask), kwargs)
-
-
-def _real(func) -> Operator:
-    if func not in Operator.known:
-        Operator.known[func] = Operator(func)
-    return Operator.known[func]

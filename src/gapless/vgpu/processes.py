@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from multiprocessing.reduction import ForkingPickler
 
 import torch
@@ -10,28 +11,33 @@ from .storage import VirtualStorage
 from .tensor import DEVICE, NAME, VirtualTensor
 
 
-def _receive(values: torch.Tensor, requires_grad: bool, is_parameter: bool) -> torch.Tensor:
+def _receive(values: bytes, requires_grad: bool, is_parameter: bool) -> torch.Tensor:
     if torch._C._get_privateuse1_backend_name() != NAME:
         raise RuntimeError(f"a tensor on {DEVICE} came to a process without that device: call gapless.vgpu.enable() there "
                            "first, or send .cpu()")
-    received = values.to(DEVICE)
+    received = pickle.loads(values).to(DEVICE)
     if is_parameter:
         return torch.nn.Parameter(received, requires_grad)
     return received.requires_grad_(requires_grad)
 
 
+def _pickled(tensor: VirtualTensor) -> bytes:
+    # Not in shared memory: that of a copy would be gone before a process that is being spawned has mapped it.
+    return pickle.dumps(tensor.detach().cpu())
+
+
 def _send(tensor: VirtualTensor):
     if tensor.requires_grad and not tensor.is_leaf:
         raise RuntimeError("only a leaf tensor that requires gradients can go to another process: send .detach()")
-    return _receive, (tensor.detach().cpu(), tensor.requires_grad, isinstance(tensor, torch.nn.Parameter))
+    return _receive, (_pickled(tensor), tensor.requires_grad, isinstance(tensor, torch.nn.Parameter))
 
 
-def _receive_storage(values: torch.Tensor) -> VirtualStorage:
+def _receive_storage(values: bytes) -> VirtualStorage:
     return _receive(values, False, False).untyped_storage()
 
 
 def _send_storage(storage: VirtualStorage):
-    return _receive_storage, (storage.bytes.cpu(),)
+    return _receive_storage, (_pickled(storage.bytes),)
 
 
 def install() -> None:

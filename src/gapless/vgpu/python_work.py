@@ -76,11 +76,16 @@ class _Profiled:
         if self._lost:
             raise RuntimeError(LOST)
 
-    def pause(self) -> None:
+    # These two run twice an operator; each call that they make is one more for the profile function.
+
+    def pause(self) -> bool:
         if sys.getprofile() is self._count:
             sys.setprofile(self._theirs)
-        else:
-            self._lost = True
+            return True
+        if get_ident() != self.thread:
+            return False
+        self._lost = True
+        return True
 
     def resume(self) -> None:
         if not self._lost:
@@ -118,9 +123,12 @@ class _Monitored:
             found, calls = calls, 0
             return found
 
-        def pause() -> None:
+        def pause() -> bool:
             nonlocal paused
+            if get_ident() != thread:
+                return False
             paused = True
+            return True
 
         def resume() -> None:
             nonlocal paused
@@ -171,5 +179,6 @@ class _Monitored:
 def counter(counts: Callable[[str], bool]) -> _Profiled | _Monitored:
     """A counter of the calls of functions in files for which ``counts(file name)``. Between ``start()`` and ``stop()`` it
     counts; ``take()`` gives the calls since it was asked last; between ``pause()`` and ``resume()`` nothing is counted.
+    In another thread than the one that counts ``pause()`` does nothing and says False.
     Raises RuntimeError where another profiler is in the way, in ``stop()`` where one came in between."""
     return (_Monitored if hasattr(sys, "monitoring") else _Profiled)(counts)

@@ -137,11 +137,10 @@ def stamp(operator, args, kwargs, count: int) -> None:
     second stream."""
     stream = state.timeline.current
     if stream.count != count:
-        made = stream.number, stream.count
         for tensor in _written(operator, args, kwargs):
             allocation = getattr(tensor, "allocation", None)
             if allocation is not None:
-                allocation.made = made
+                allocation.made, allocation.made_on = stream.count, stream.number
 
 
 def _written(operator, args, kwargs) -> list[torch.Tensor]:
@@ -166,8 +165,8 @@ def _use(allocation, inner: torch.Tensor, use: Use, writes: bool, stream) -> Non
     if known is None:
         known = allocation.uses = {}
         if allocation.made is not None:
-            number, count = allocation.made
-            known[None, number, True] = Use("an operator", None, number, count)
+            number = allocation.made_on
+            known[None, number, True] = Use("an operator", None, number, allocation.made)
     timeline = state.timeline
     for (other, number, wrote), earlier in list(known.items()):
         if (number != stream.number and (writes or wrote) and not timeline.is_ordered(number, earlier.count, stream)

@@ -78,10 +78,13 @@ def kernels(key: tuple | None, name: str, args: tuple, kwargs: dict, out) -> lis
         if name in costs.BY_VALUES:
             return costs.kernels(name, args, kwargs, out)
         try:
-            key = (name, _key(args, _form), _key(out, _form), _key(tuple(kwargs.items()), _form) if kwargs else ())
+            key = (name, tuple([_form(each) if type(each) is torch.Tensor else _key(each, _form) for each in args]),
+                   _form(out) if type(out) is torch.Tensor else _key(out, _form),
+                   _key(tuple(kwargs.items()), _form) if kwargs else ())
         except (_Unknown, RuntimeError):  # a tensor that is not dense has no strides
             return costs.kernels(name, args, kwargs, out)
-    key = (key, precision.switches())
+    if name in costs.RULES:  # what has none computes nothing that a switch could change
+        key = (key, precision.switches())
     found = _kernels.get(key)
     if found is None:
         if len(_kernels) >= _MOST_RECIPES:

@@ -258,8 +258,7 @@ def _to_sparse(operator, args, kwargs):
     return wrapped(out)
 
 
-@handles("_to_sparse_csr", "_to_sparse_csc", "_to_sparse_bsr", "_to_sparse_bsc", "sparse_compressed_tensor",
-         "_sparse_compressed_tensor_unsafe", "_sparse_compressed_tensor_with_dims")
+@handles("_to_sparse_csr", "_to_sparse_csc", "_to_sparse_bsr", "_to_sparse_bsc", "sparse_compressed_tensor")
 @rule("_to_sparse_csr", "_to_sparse_csc", "_to_sparse_bsr", "_to_sparse_bsc")
 def _to_another_layout(operator, args, kwargs):
     raise NotImplementedError(f"{operator.full_name}: of the sparse layouts {DEVICE} has COO: use .to_sparse()")

@@ -233,7 +233,8 @@ def resize(tensor: VirtualTensor, nbytes: int) -> None:
         allocation.resize(nbytes)
     except OutOfMemory as error:
         raise torch.OutOfMemoryError(str(error)) from None
-    allocation.stream, allocation.made = stream.number, (stream.number, stream.count)
+    allocation.stream = allocation.made_on = stream.number
+    allocation.made = stream.count
     kept = min(before, nbytes)
     if kept:
         kernel = costs.Kernel("Memcpy DtoD (Device -> Device)", "pointwise", 2 * kept)

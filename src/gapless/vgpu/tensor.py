@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import copy
 import functools
-import weakref
 from collections import OrderedDict
 
 import torch
 from torch import _tensor_str
 
 from . import race_detector
+from .hardware.memory import block
 from .state import state
 
 NAME = "vgpu"
@@ -20,15 +20,6 @@ _get_data, _set_data = torch._C.TensorBase.data.__get__, torch._C.TensorBase.dat
 
 # Layout that is not dense → the class of its tensors, called with the inner one.
 KINDS: dict[torch.layout, type] = {}
-
-# Storage address → its allocation on the card, for as long as a tensor uses it (a WeakValueDictionary by hand).
-_allocations: dict[int, weakref.ref] = {}
-
-
-def _forget(address: int, reference: weakref.ref) -> None:
-    if _allocations.get(address) is reference:
-        del _allocations[address]
-
 
 _make_wrapper = torch.Tensor._make_wrapper_subclass
 
@@ -58,7 +49,8 @@ class VirtualTensor(torch.Tensor):
 
     def __repr__(self, *, tensor_contents=None):
         host = self.detach().cpu()  # a read-back, as printing a CUDA tensor is one
-        contents = tensor_contents or ("[]" if host.numel() == 0 else _tensor_str._tensor_str(host, len("tensor(")))
+        shown = host.dequantize() if host.is_quantized else host
+        contents = tensor_contents or ("[]" if host.numel() == 0 else _tensor_str._tensor_str(shown, len("tensor(")))
         notes = [f"device='{DEVICE}'"]
         if host.numel() == 0 and host.dim() != 1:
             notes.append(f"size={tuple(host.shape)}")
@@ -235,19 +227,29 @@ def wrap(inner: torch.Tensor, memory, density: float | None = None) -> VirtualTe
         hint = " (nn.TransformerEncoder: enable_nested_tensor=False)" if inner.is_nested else ""
         raise NotImplementedError(f"{kind} tensors are not supported on {DEVICE}: use a dense one{hint}")
     storage = inner.untyped_storage()
-    address, nbytes = storage._cdata, storage.nbytes()
-    reference = _allocations.get(address)
-    allocation = None if reference is None else reference()
-    if allocation is not None and allocation.nbytes < nbytes:
-        allocation.resize(nbytes)  # an operator has made the memory larger under all its tensors (resize_)
-    elif allocation is None:
-        allocation = memory.allocate(nbytes)
-        _allocations[address] = weakref.ref(allocation, functools.partial(_forget, address))
+    key, nbytes = storage._cdata, storage.nbytes()
+    allocation = block(key)
+    if allocation is None:
+        allocation = memory.allocate(nbytes, key)
         stream = state.timeline.current
-        allocation.stream, allocation.made = stream.number, (stream.number, stream.count)
+        allocation.stream = allocation.made_on = stream.number
+        allocation.made = stream.count
         if memory.freed:
             race_detector.reused(allocation)
-    return VirtualTensor.__new__(VirtualTensor, inner, allocation, density)  # __init__ has nothing to do
+    elif allocation.nbytes < nbytes:
+        allocation.resize(nbytes)  # an operator has made the memory larger under all its tensors (resize_)
+    if density is not None:
+        return VirtualTensor(inner, allocation, density)
+    return lying_in(allocation, inner)
+
+
+def lying_in(allocation, inner: torch.Tensor) -> VirtualTensor:
+    """``VirtualTensor(inner, allocation)`` of a dense ``inner``, in a third less time."""
+    self = _make_wrapper(VirtualTensor, inner.shape, inner.stride(), inner.storage_offset(), None, inner.dtype,
+                         torch.strided, DEVICE)
+    self.inner = inner
+    self.allocation = allocation
+    return self
 
 
 def as_zero(tensor: VirtualTensor) -> VirtualTensor:

@@ -5,6 +5,7 @@ import torch
 
 from gapless import vgpu
 from gapless.vgpu.hardware.memory import Memory, OutOfMemory
+from gapless.vgpu.hardware.memory import block as living
 
 KIB = 1024
 
@@ -34,6 +35,28 @@ def test_sizes_are_rounded_up_to_512_bytes(nbytes, taken):
     block = memory.allocate(nbytes)
     assert memory.allocated_bytes == block.nbytes == taken
     del block
+    assert memory.allocated_bytes == 0
+
+
+def test_a_block_is_found_by_its_key_until_it_dies():
+    memory, key = Memory(2**30), -1  # no address of the host's
+    first = memory.allocate(10, key)
+    assert living(key) is first
+    second = memory.allocate(10, key)
+    del first  # its death forgets nothing but itself
+    assert living(key) is second
+    del second
+    assert living(key) is None
+
+
+def test_a_block_in_a_cycle_is_forgotten_too():
+    memory, key = Memory(2**30), -1
+    block = memory.allocate(10, key)
+    block.uses = {}
+    block.kept_for = [block]
+    del block
+    gc.collect()
+    assert living(key) is None
     assert memory.allocated_bytes == 0
 
 

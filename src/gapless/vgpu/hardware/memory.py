@@ -7,8 +7,20 @@ c10/core/AllocatorConfig.h). Not modelled: fragmentation, the cache itself and w
 
 from __future__ import annotations
 
+import weakref
+
 GRANULE_BYTES = 512
 MOST_FREED = 64  # blocks given back in use by other streams that are remembered
+
+# Key → the block of any card that holds what the caller knows by it, until the block dies. (A WeakValueDictionary takes
+# two more objects for each, which Python's garbage collector would look through.)
+_blocks: dict[int, weakref.ref[Allocation]] = {}
+
+
+def block(key: int) -> Allocation | None:
+    """The living block with this ``key``."""
+    reference = _blocks.get(key)
+    return None if reference is None else reference()
 
 
 class OutOfMemory(MemoryError):
@@ -29,35 +41,34 @@ class Memory:
         self.freed: list[tuple[int, int, list]] = []
         self.on_change = None  # called with the change in bytes and the block's address, while a profile records
 
-    def allocate(self, nbytes: int) -> Allocation:
-        """Take ``nbytes``; they are given back when the returned object dies. Raises OutOfMemory."""
-        return Allocation(self, nbytes)
+    def allocate(self, nbytes: int, key: int | None = None) -> Allocation:
+        """Take ``nbytes``; they are given back when the returned object dies. :func:`block` finds it by its ``key``. Raises
+        OutOfMemory."""
+        taken = Allocation(self, nbytes)
+        if key is not None:
+            taken.key = key
+            _blocks[key] = weakref.ref(taken)
+        return taken
 
     def reserve_briefly(self, nbytes: int) -> None:
         """Let the peak see a workspace that a kernel takes and gives back. Raises OutOfMemory."""
         Allocation(self, nbytes)
-
-    def _change(self, nbytes: int, address: int) -> None:
-        self.allocated_bytes += nbytes
-        if self.allocated_bytes > self.peak_bytes:
-            self.peak_bytes = self.allocated_bytes
-        if self.on_change is not None:
-            self.on_change(nbytes, address)
 
 
 class Allocation:
     """A block of a card's memory, freed with the object. ``address``: a number that no other block of any bytes has, 0 for
     one of none.
 
-    ``stream``: whose it is; ``made``: the stream and the launch that wrote it last before somebody kept ``uses``, None where
-    it holds nothing yet; ``uses``: by bytes, stream and kind; ``kept_for``: streams that are waited for before it is used
-    anew (``record_stream``)."""
+    ``key``: what :func:`block` finds it by, None where nobody looks for it; ``stream``: whose it is; ``made``, ``made_on``:
+    the launch that wrote it last before somebody kept ``uses``, None where it holds nothing yet, and the number of its
+    stream; ``uses``: by bytes, stream and kind; ``kept_for``: streams that are waited for before it is used anew
+    (``record_stream``)."""
 
-    __slots__ = ("memory", "nbytes", "address", "stream", "made", "uses", "kept_for", "__weakref__")
+    __slots__ = ("memory", "nbytes", "address", "stream", "made", "made_on", "uses", "kept_for", "key", "__weakref__")
 
     def __init__(self, memory: Memory, nbytes: int):
         self.nbytes = 0
-        self.stream = self.made = self.uses = None
+        self.key = self.stream = self.made = self.made_on = self.uses = None
         self.kept_for = ()
         self.memory = memory
         rounded = -(-nbytes // GRANULE_BYTES) * GRANULE_BYTES
@@ -72,27 +83,42 @@ class Allocation:
         self.nbytes = rounded
         self.address = Memory._next_address if rounded else 0
         Memory._next_address += rounded
-        memory._change(rounded, self.address)
+        memory.allocated_bytes += rounded
+        if memory.allocated_bytes > memory.peak_bytes:
+            memory.peak_bytes = memory.allocated_bytes
+        if memory.on_change is not None:
+            memory.on_change(rounded, self.address)
 
     def resize(self, nbytes: int) -> None:
         """Another block of ``nbytes`` in place of this one. Both are there for a moment, as what the old one holds is copied
         (ATen, cuda/Resize.cpp, ``resize_bytes_cuda``). Raises OutOfMemory, and keeps the old one."""
         old = Allocation(self.memory, nbytes)  # until the two change places
-        old.stream, old.made = self.stream, self.made
+        old.stream, old.made, old.made_on = self.stream, self.made, self.made_on
         for name in ("nbytes", "address", "uses", "kept_for"):
             mine = getattr(self, name)
             setattr(self, name, getattr(old, name))
             setattr(old, name, mine)
 
     def __del__(self):
-        # An object made without __init__ (torch.compile probes classes so) has no attributes.
-        if getattr(self, "nbytes", 0):
+        # In as few calls as can be: while a profile counts Python's calls, this runs among the program's.
+        try:
+            key, nbytes = self.key, self.nbytes
+        except AttributeError:
+            return  # made without __init__: torch.compile probes classes so
+        if key is not None and key in _blocks:
+            known = _blocks[key]()
+            if known is None or known is self:  # None where it was part of a cycle: references die first
+                del _blocks[key]
+        if nbytes:
+            memory = self.memory
             if self.uses:
                 others = [use for use in self.uses.values() if use.stream not in (self.stream, *self.kept_for)]
                 if others:
-                    self.memory.freed.append((self.stream, self.nbytes, others))
-                    del self.memory.freed[:-MOST_FREED]
-            self.memory._change(-self.nbytes, self.address)
+                    memory.freed.append((self.stream, nbytes, others))
+                    del memory.freed[:-MOST_FREED]
+            memory.allocated_bytes -= nbytes
+            if memory.on_change is not None:
+                memory.on_change(-nbytes, self.address)
 
 
 def _binary(nbytes: int) -> str:

@@ -87,6 +87,8 @@ def sustained_share(card: Card, known: dict) -> float:
 
 def _found(work: Work, card: Card, dtype: str) -> tuple[float, float]:
     known = constants("tensor_cores", card.fit_key)
+    if not work.flops:  # some size is zero: an edge, perhaps
+        work = work._replace(edges=())
     return known["start_s"], busy_s(work, card, dtype, known)
 
 

@@ -149,7 +149,7 @@ class Timeline:
         self.current = self.streams[self.DEFAULT_STREAM]
         held = weakref.WeakValueDictionary(self.streams)
         self.streams.clear()
-        self.streams.update(held)
+        self.streams.update(held.items())  # not `held` itself, whose keys may go meanwhile
         for stream in self.streams.values():
             stream.clear()
         self.concurrent = len(self.streams) > 1
@@ -235,7 +235,10 @@ class Timeline:
     @property
     def in_operator(self) -> bool:
         """Whether an operator of this thread is running."""
-        return bool(self._op_stack())
+        try:
+            return bool(self._ops.stack)
+        except AttributeError:
+            return False
 
     def annotate(self, name: str, start_ns: int) -> None:
         """Record the block ``name`` from ``start_ns`` until now."""

@@ -43,9 +43,9 @@ def after_import(name: str, function) -> None:
 
 
 def replace(module, name: str, new) -> None:
-    """Put ``new`` in the place of ``module.name``, and of the same object under that name in modules that have imported it: in
-    those of the same library, and in any if the library itself has made the object. Raises AttributeError where the module
-    has no such name."""
+    """Put ``new`` in the place of ``module.name``, and of the same object under that name in modules that have imported it:
+    in those of the same library, and in any if the library itself has made the object. Raises AttributeError where the
+    module has no such name."""
     old = getattr(module, name)
     library = module.__name__.partition(".")[0]
     its_own = (getattr(old, "__module__", None) or "").partition(".")[0] == library
