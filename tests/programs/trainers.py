@@ -132,6 +132,8 @@ class Sentences(Dataset):
         return 16
 
     def __getitem__(self, index):
+        if index >= len(self):  # where it ends for who iterates over it, as group_by_length does
+            raise IndexError(index)
         generator = torch.Generator().manual_seed(index)
         tokens = torch.randint(0, 50, (8,), generator=generator)
         return {"input_ids": tokens, "attention_mask": (torch.arange(8) < 8 - index % 3).long(), "labels": torch.tensor(index % 2)}
@@ -163,7 +165,9 @@ def _trainer(**arguments):
 
 # Adam's first steps tell the sign of gradients that are nought but rounding (a key's bias): parameters are compared with SGD.
 for name, arguments in {"SGD": {"optim": "sgd"}, "AdamW": {}, "bf16": {"bf16": True}, "gradient_checkpointing": {"gradient_checkpointing": True},
-                        "fused AdamW": {"optim": "adamw_torch_fused"}, "saving": {"save_strategy": "epoch"}}.items():
+                        "fused AdamW": {"optim": "adamw_torch_fused"}, "saving": {"save_strategy": "epoch"}, "group_by_length": {"group_by_length": True},
+                        "checkpointing that is not reentrant": {"gradient_checkpointing": True,
+                                                                "gradient_checkpointing_kwargs": {"use_reentrant": False}}}.items():
     add(GROUP, f"transformers.Trainer {name}", _trainer(**arguments), "transformers", "accelerate", mixed="bf16" in arguments)
 
 

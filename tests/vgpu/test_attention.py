@@ -4,6 +4,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils.checkpoint import checkpoint
 
 import gapless
 from gapless import vgpu
@@ -97,6 +98,18 @@ def test_what_cuda_takes_apart_is_taken_apart(device, change):
     names = kernel_names(step)
     assert not any("fmha" in name for name in names)
     assert sum("bmm" in name for name in names) == 2
+
+
+@pytest.mark.parametrize("early", [True, False])
+def test_a_checkpoint_computes_it_again(device, early):
+    results = []
+    for where in ("cpu", device):
+        parts = operands(where)
+        out = checkpoint(lambda *given: F.scaled_dot_product_attention(*given).transpose(1, 2).exp(), *parts, use_reentrant=False,
+                         early_stop=early)
+        out.sum().backward()
+        results.append([part.grad.cpu() for part in parts])
+    torch.testing.assert_close(results[1], results[0])
 
 
 @pytest.mark.parametrize("context", [torch.no_grad, torch.inference_mode])

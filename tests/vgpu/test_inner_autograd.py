@@ -58,3 +58,13 @@ def test_no_dispatch_mode_sees_what_it_is_made_of():
     with Mode() as mode:
         Graph(function, (x, [weight]), made).gradients(grads, False)
     assert mode.seen == 0
+
+
+def test_no_hook_of_the_program_sees_what_autograd_keeps_of_it():
+    x, weight = made = leaves()
+    seen = []
+    with torch.autograd.graph.saved_tensors_hooks(lambda kept: seen.append(kept) or kept, lambda kept: kept):
+        Graph(function, (x, [weight.requires_grad_()]), made).gradients((torch.ones(3, 5), torch.ones(4)), False)
+        assert not seen
+        function(x, [weight])
+    assert seen

@@ -59,6 +59,10 @@ def test_a_name_is_replaced_where_it_was_imported():
     try:
         imports.replace(first, "choose", lambda: "vgpu")
         assert (first.choose(), second.choose(), other.choose()) == ("vgpu", "vgpu", "cpu")
+        first.choose.__module__ = "chooser.deep"  # the library's own: who has it has it from there
+        other.choose = first.choose
+        imports.replace(first, "choose", lambda: "other")
+        assert (first.choose(), second.choose(), other.choose()) == ("other", "other", "other")
     finally:
         for name in ("chooser", "chooser.user", "stranger"):
             del sys.modules[name]

@@ -1,17 +1,32 @@
 """Values and gradients, on inner tensors, of an operator that is caught where autograd begins.
 
 PyTorch makes many operators of such a one, on the CPU or the meta device. No dispatch mode is to see them, such as the one
-that counts operators on CPU tensors. Without values only the forms of the results matter, and those are remembered.
+that counts operators on CPU tensors, and none of the program's hooks what autograd keeps of them: a checkpoint's would drop
+it and compute the program again (``torch.utils.checkpoint`` with ``use_reentrant=False``). Without values only the forms of
+the results matter, and those are remembered.
 """
 
 from __future__ import annotations
 
+import contextlib
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import torch
 
 from . import shapes
+
+
+@contextlib.contextmanager
+def _apart() -> Iterator[None]:
+    """Neither dispatch modes nor hooks on what autograd keeps. The flag is the one that has them deferred while a program is
+    traced (PyTorch, ``aten/src/ATen/SavedTensorHooks.cpp``); hooks that are there cannot be switched off otherwise."""
+    before = torch._C._autograd._saved_tensors_hooks_set_tracing(True)
+    try:
+        with torch._C._DisableTorchDispatch():
+            yield
+    finally:
+        torch._C._autograd._saved_tensors_hooks_set_tracing(before)
 
 
 class Graph:
@@ -21,13 +36,13 @@ class Graph:
     def __init__(self, function: Callable, args: tuple, leaves: list[torch.Tensor]):
         self.function, self.args, self.leaves = function, args, leaves
         self._has_values = not shapes.has_no_values(args)
-        with torch._C._DisableTorchDispatch(), torch.set_grad_enabled(any(leaf.requires_grad for leaf in leaves)):
+        with _apart(), torch.set_grad_enabled(any(leaf.requires_grad for leaf in leaves)):
             self.out = function(*args) if self._has_values else shapes.remembered(function, args, {})[0]
 
     def gradients(self, grads: tuple, keep: bool) -> list[torch.Tensor | None]:
         """The gradients by the leaves, from those of the results: None by one that requires none or plays no part. ``keep``:
         they will be asked for again."""
-        with torch._C._DisableTorchDispatch():
+        with _apart():
             if self._has_values:
                 return _gradients(self.out, self.leaves, grads, keep)
             wanted = tuple(leaf.requires_grad for leaf in self.leaves)

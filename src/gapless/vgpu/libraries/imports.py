@@ -43,13 +43,15 @@ def after_import(name: str, function) -> None:
 
 
 def replace(module, name: str, new) -> None:
-    """Put ``new`` in the place of ``module.name``, and of the same object under that name in modules of the same library
-    that have imported it. Raises AttributeError where the module has no such name."""
+    """Put ``new`` in the place of ``module.name``, and of the same object under that name in modules that have imported it:
+    in those of the same library, and in any if the library itself has made the object. Raises AttributeError where the
+    module has no such name."""
     old = getattr(module, name)
     library = module.__name__.partition(".")[0]
+    its_own = (getattr(old, "__module__", None) or "").partition(".")[0] == library
     setattr(module, name, new)
     for other_name, other in list(sys.modules.items()):
-        if other_name.partition(".")[0] == library and vars(other).get(name) is old:
+        if (its_own or other_name.partition(".")[0] == library) and getattr(other, "__dict__", {}).get(name) is old:
             setattr(other, name, new)
 
 
