@@ -8,8 +8,22 @@ from torch.distributed.algorithms.ddp_comm_hooks import default_hooks, powerSGD_
 from torch.distributed.algorithms.join import Join
 from torch.distributed.optim import ZeroRedundancyOptimizer
 from torch.nn.parallel import DistributedDataParallel
+from torch.nn.parallel.distributed import _MixedPrecision
+
+from gapless import vgpu
 
 from . import together
+
+
+def without_values(rank, device):
+    """Steps of two processes in shape-only mode: the map, the verification and the collectives have nothing to send."""
+    if device.type == "cpu":
+        return [0.0] * 4
+    with vgpu.shape_only():
+        module = DistributedDataParallel(network(device))
+        for _ in range(2):
+            module(torch.ones(6, 4, device=device)).sum().backward()
+        return [parameter.grad.sum().item() for parameter in module.parameters()]
 
 
 def network(device, norm=False):
@@ -143,6 +157,7 @@ def together_normalised(rank, device):
 
 
 PROGRAMS = {
+    "without values": without_values,
     "plain": trained(), "buffers": trained(norm=True), "one step": one_step,
     "unused parameters": trained(find_unused_parameters=True), "a static graph": trained(static_graph=True),
     "branches": branches(find_unused_parameters=True), "branches in views": branches(find_unused_parameters=True,
@@ -164,3 +179,18 @@ def test_two_processes_have_the_cpus_values(name):
 def test_a_step_waits_for_nothing():
     for found in together.outcomes(__name__):
         assert found["one step"]["waits"] == []
+
+
+def test_its_own_mixed_precision_is_right_from_the_second_step_on(device):
+    dist.init_process_group(store=dist.HashStore(), rank=0, world_size=1)
+    try:
+        module = nn.Linear(4, 2).to(device)
+        config = _MixedPrecision(param_dtype=torch.bfloat16, reduce_dtype=torch.bfloat16)
+        with pytest.warns(UserWarning, match="drop that pass's gradients"):
+            whole = DistributedDataParallel(module, mixed_precision=config)
+        for _ in range(2):
+            module.zero_grad()
+            whole(torch.ones(3, 4, device=device)).sum().backward()
+        assert module.weight.grad.tolist() == [[3.0] * 4] * 2 and module.weight.grad.dtype == torch.float32
+    finally:
+        dist.destroy_process_group()

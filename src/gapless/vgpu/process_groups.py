@@ -49,8 +49,8 @@ def _end_coalescing(original):
 
 
 # Methods of a group that take the options of a reduction. An operator sees of a ReduceOp neither its kind nor its factor.
-_REDUCTIONS = ("allreduce", "allreduce_coalesced", "reduce", "reduce_scatter", "reduce_scatter_single", "_reduce_scatter_base",
-               "reduce_scatter_tensor_coalesced")
+_REDUCTIONS = ("allreduce", "allreduce_coalesced", "reduce", "reduce_scatter", "reduce_scatter_single",
+               "_reduce_scatter_base", "reduce_scatter_tensor_coalesced")
 
 
 def _premultiplied(original):

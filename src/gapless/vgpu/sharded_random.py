@@ -1,8 +1,9 @@
 """Random operators on a DTensor: each shard draws numbers of its own, and all ranks go on from one state.
 
 On CUDA a state is 16 bytes, a seed and an offset, and a shard begins at an offset of its own
-(torch.distributed.tensor._random, ``OffsetBasedRNGTracker``). The generator here is the CPU's, which has no offset: a shard's
-numbers come from a seed that the common state and the shard's place give. So, as on CUDA, the values depend on the seed and on how the tensor is cut.
+(torch.distributed.tensor._random, ``OffsetBasedRNGTracker``). The generator here is the CPU's, which has no offset: a
+shard's numbers come from a seed that the common state and the shard's place give. So, as on CUDA, the values depend on the
+seed and on how the tensor is cut.
 """
 
 from __future__ import annotations
