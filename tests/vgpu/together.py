@@ -39,11 +39,17 @@ def plain(value):
     return {name: plain(each) for name, each in value.items()} if isinstance(value, dict) else value
 
 
+# Groups, to the process's end: else the future of a hook may drop the last reference in a thread of Gloo's, which then waits
+# for itself ("Resource deadlock avoided"; seen on the CPU, with PyTorch's own Gloo).
+_kept: list = []
+
+
 def once(program, rank, device, backend, store):
     """What ``program`` returns in a group of its own."""
     dist.init_process_group(backend, init_method=f"file://{store}", rank=rank, world_size=2,
                             timeout=datetime.timedelta(seconds=30))
     torch.manual_seed(0)
+    _kept.append(dist.group.WORLD)
     try:
         return plain(program(rank, device))
     except Exception as error:

@@ -149,7 +149,7 @@ class Timeline:
         self.current = self.streams[self.DEFAULT_STREAM]
         held = weakref.WeakValueDictionary(self.streams)
         self.streams.clear()
-        self.streams.update(held)
+        self.streams.update(held.items())  # not `held` itself, whose keys may go meanwhile
         for stream in self.streams.values():
             stream.clear()
         self.concurrent = len(self.streams) > 1
