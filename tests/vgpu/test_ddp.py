@@ -10,20 +10,7 @@ from torch.distributed.optim import ZeroRedundancyOptimizer
 from torch.nn.parallel import DistributedDataParallel
 from torch.nn.parallel.distributed import _MixedPrecision
 
-from gapless import vgpu
-
 from . import together
-
-
-def without_values(rank, device):
-    """Steps of two processes in shape-only mode: the map, the verification and the collectives have nothing to send."""
-    if device.type == "cpu":
-        return [0.0] * 4
-    with vgpu.shape_only():
-        module = DistributedDataParallel(network(device))
-        for _ in range(2):
-            module(torch.ones(6, 4, device=device)).sum().backward()
-        return [parameter.grad.sum().item() for parameter in module.parameters()]
 
 
 def network(device, norm=False):
@@ -144,9 +131,7 @@ def one_step(rank, device):
     given = batches(rank, device, 4)
     train(module, given[:3], optimizer)
     if device.type == "vgpu":
-        from gapless import vgpu
-
-        vgpu.timeline().wait_hooks[-1].__self__.clear()
+                vgpu.timeline().wait_hooks[-1].__self__.clear()
     return train(module, given[3:], optimizer)
 
 
@@ -157,7 +142,6 @@ def together_normalised(rank, device):
 
 
 PROGRAMS = {
-    "without values": without_values,
     "plain": trained(), "buffers": trained(norm=True), "one step": one_step,
     "unused parameters": trained(find_unused_parameters=True), "a static graph": trained(static_graph=True),
     "branches": branches(find_unused_parameters=True), "branches in views": branches(find_unused_parameters=True,

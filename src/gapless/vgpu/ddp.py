@@ -82,17 +82,7 @@ def _with_maps(original):
     return Reducer
 
 
-def _verified(original):
-    def verify(process_group, tensors, logger=None):
-        """Raise RuntimeError where processes have models of different shapes, which is sent as values: not without any."""
-        if not any(isinstance(tensor, VirtualTensor) and tensor.inner.is_meta for tensor in tensors):
-            original(process_group, tensors, logger)
-
-    return verify
-
-
 def install() -> None:
     """Let DDP's reducers have such maps."""
     if dist.is_available():
-        dist._verify_params_across_processes = _verified(dist._verify_params_across_processes)
         dist.Reducer = _with_maps(dist.Reducer)
