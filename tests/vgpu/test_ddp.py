@@ -133,7 +133,7 @@ def one_step(rank, device):
     given = batches(rank, device, 4)
     train(module, given[:3], optimizer)
     if device.type == "vgpu":
-                vgpu.timeline().wait_hooks[-1].__self__.clear()
+        vgpu.timeline().wait_hooks[-1].__self__.clear()
     return train(module, given[3:], optimizer)
 
 
