@@ -8,6 +8,9 @@ from torch.distributed.algorithms.ddp_comm_hooks import default_hooks, powerSGD_
 from torch.distributed.algorithms.join import Join
 from torch.distributed.optim import ZeroRedundancyOptimizer
 from torch.nn.parallel import DistributedDataParallel
+from torch.nn.parallel.distributed import _MixedPrecision
+
+from gapless import vgpu
 
 from . import together
 
@@ -130,8 +133,6 @@ def one_step(rank, device):
     given = batches(rank, device, 4)
     train(module, given[:3], optimizer)
     if device.type == "vgpu":
-        from gapless import vgpu
-
         vgpu.timeline().wait_hooks[-1].__self__.clear()
     return train(module, given[3:], optimizer)
 
@@ -164,3 +165,18 @@ def test_two_processes_have_the_cpus_values(name):
 def test_a_step_waits_for_nothing():
     for found in together.outcomes(__name__):
         assert found["one step"]["waits"] == []
+
+
+def test_its_own_mixed_precision_is_right_from_the_second_step_on(device):
+    dist.init_process_group(store=dist.HashStore(), rank=0, world_size=1)
+    try:
+        module = nn.Linear(4, 2).to(device)
+        config = _MixedPrecision(param_dtype=torch.bfloat16, reduce_dtype=torch.bfloat16)
+        with pytest.warns(UserWarning, match="drop that pass's gradients"):
+            whole = DistributedDataParallel(module, mixed_precision=config)
+        for _ in range(2):
+            module.zero_grad()
+            whole(torch.ones(3, 4, device=device)).sum().backward()
+        assert module.weight.grad.tolist() == [[3.0] * 4] * 2 and module.weight.grad.dtype == torch.float32
+    finally:
+        dist.destroy_process_group()

@@ -26,6 +26,32 @@ def reduced(op="SUM", dtype=torch.float32):
     return program
 
 
+def premultiplied(rank, device):
+    """Each process's values times its factor, summed: NCCL can, Gloo cannot."""
+    factor, x, whole = 0.5 * (rank + 1), numbers(rank, device), torch.empty(2, device=device)
+    if device.type == "cpu":
+        given = x * factor
+        dist.all_reduce(given)
+        return [given, given[2 * rank:][:2], x]
+    summed, op = x.clone(), dist._make_nccl_premul_sum(factor)
+    dist.all_reduce(summed, op)
+    dist.reduce_scatter_tensor(whole, x, dist._make_nccl_premul_sum(torch.tensor(factor, device=device)))
+    assert op == dist.ReduceOp.PREMUL_SUM
+    return [summed, whole, x]
+
+
+def of_several_sizes(rank, device):
+    """What each process gives has a size of its own: NCCL can, Gloo cannot."""
+    every = [[numbers(each, device, count=6, dtype=dtype).reshape(2, 3).t()[:each + 1] for each in range(2)]
+             for dtype in (torch.float32, torch.bool)]
+    if device.type == "cpu":
+        return every
+    gathered = [[torch.zeros_like(each) for each in some] for some in every]
+    for outputs, some in zip(gathered, every):
+        dist.all_gather(outputs, some[rank], async_op=True).wait()
+    return gathered
+
+
 def moved(dtype):
     def program(rank, device):
         x = numbers(rank, device, dtype=dtype)
@@ -167,6 +193,7 @@ PROGRAMS = {
     **{f"all_reduce {op}": reduced(op) for op in ("SUM", "AVG", "PRODUCT", "MIN", "MAX")},
     **{f"all_reduce of {dtype}": reduced(dtype=dtype) for dtype in (torch.bfloat16, torch.int64, torch.bool, torch.complex64)},
     **{f"moved {dtype}": moved(dtype) for dtype in (torch.float32, torch.float16, torch.bool, torch.complex64, torch.uint8)},
+    "premultiplied": premultiplied, "of several sizes": of_several_sizes,
     "lists": lists, "of two dimensions": of_two_dimensions, "between two": between_two, "coalesced": coalesced, "works": works,
     "objects": objects, "subgroups": subgroups, "functions": functions, "gradients": gradients, "waits": waits_of,
 }

@@ -7,9 +7,11 @@ import os
 import numpy as np
 import pytest
 import torch
+import torch.distributed as dist
 from torch import nn
 
 from gapless import vgpu
+from gapless.vgpu import collectives
 
 
 def forked_use(device):
@@ -30,6 +32,18 @@ def padded_encoder(device):
     encoder = nn.TransformerEncoder(nn.TransformerEncoderLayer(8, 2, 16, batch_first=True), 1).to(device).eval()
     with torch.no_grad():
         encoder(torch.ones(2, 5, 8, device=device), src_key_padding_mask=torch.tensor([[False] * 5, [True] * 5], device=device))
+
+
+def move_what_is_held(device):
+    parameter = nn.Parameter(torch.ones(2, device=device))
+    held = [parameter * 2, parameter.view(2, 1), parameter.expand(3, 2)]
+    parameter.data = parameter.data.cpu()
+    return held
+
+
+def two_across_a_link(device):
+    two = dist.ProcessGroup(dist.HashStore(), 0, 2).boxed()
+    collectives.with_handles(None, torch.ops.c10d.allreduce_.default, ([torch.ones(2, device=device)], two), {})
 
 
 class Dispatching(torch.Tensor):
@@ -93,6 +107,8 @@ WAYS = {
     "DLPack": [(lambda d: torch.from_dlpack(ones(d)), "call .cpu"), (lambda d: torch.to_dlpack(ones(d)), "call .cpu"),
                (lambda d: torch.utils.dlpack.to_dlpack(ones(d)), "call .cpu"), (lambda d: np.from_dlpack(ones(d)), "call .cpu")],
     "NumPy without a copy": [(lambda d: ones(d).numpy(), "Use Tensor.cpu()")],
+    "moving the data of a tensor that a graph or other tensors hold": [(move_what_is_held, "CPUOffloadPolicy")],
+    "groups of several processes where the device is at the other end of a link": [(two_across_a_link, "among 2 processes")],
     "a second device": [(lambda d: torch.ones(2, device="vgpu:1"), "there is one virtual GPU"),
                         (lambda d: torch.ones(2).vgpu(1), "there is one virtual GPU")],
     "another card while a profile records": [(other_card_while_recording, "before or after")],
@@ -115,7 +131,8 @@ WAYS = {
 if hasattr(os, "fork"):
     WAYS["the device in a forked process"] = [(forked_use, "use the 'spawn' start method")]
 
-ELSEWHERE = {"a second PrivateUse1 backend", "sparse tensors on a device in another process", "a conjugate as a view"} | (
+ELSEWHERE = {"a second PrivateUse1 backend", "sparse tensors on a device in another process", "a conjugate as a view",
+             "DistributedDataParallel(mixed_precision=…)"} | (
     {"the device in a forked process"} - set(WAYS))  # tried in processes of their own, and no error
 
 

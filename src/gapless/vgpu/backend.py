@@ -39,6 +39,7 @@ from . import (
     random_numbers,
     rnn,
     safetensors_files,
+    sharded_random,
     sparse,
     storage,
     streams,
@@ -243,7 +244,7 @@ def enable(card: str | Card | None = None) -> torch.device:
             NAME, backend_module=DeviceModule(), device_guard=backward_errors.DeviceGuard())
         backward_errors.install()
         for part in (accelerator, streams, random_numbers, pinned, forks, identity, modules, processes, process_groups, ddp,
-                     storage, safetensors_files, tracing, higher_order, nested, libraries, compiling):
+                     sharded_random, storage, safetensors_files, tracing, higher_order, nested, libraries, compiling):
             part.install()
         everything = torch.library.Library("_", "IMPL")
         everything.fallback(_call, "PrivateUse1")

@@ -75,6 +75,9 @@ _on_values: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
 # Group → what has begun since ``_start_coalescing``.
 coalescing: dict[dist.ProcessGroup, list] = {}
 
+# What each process multiplies its values by in the reduction that is called (``ReduceOp.PREMUL_SUM``).
+premultiplied: list[float | torch.Tensor] = []
+
 
 def backend_of(group: dist.ProcessGroup):
     """The backend that serves the virtual GPU in ``group``. Raises RuntimeError where none does."""
@@ -189,21 +192,41 @@ def _wider(inner: torch.Tensor) -> torch.Tensor:
     return inner.to(torch.float32 if inner.is_floating_point() else torch.int64)
 
 
+def _of_several_sizes(args, place: int) -> dist.Work:
+    """``all_gather`` of tensors of different sizes: a broadcast from each rank (ProcessGroupNCCL.cpp, ``allgather``)."""
+    (outputs,), (given,), group = *args[:place], args[place]
+    own = outputs[dist.ProcessGroup.unbox(group).rank()]
+    if own.shape != given.shape:
+        raise ValueError(f"all_gather: this process gives {tuple(given.shape)} and has room for {tuple(own.shape)}")
+    own.copy_(given)
+    for rank, output in enumerate(outputs):
+        dense = output.contiguous()
+        work = dist.Work.unbox(torch.ops.c10d.broadcast_.default([_as_bytes(dense)], group, rank, 0)[1])
+        work.wait()
+        if dense is not output:
+            output.copy_(dense)
+    return work
+
+
 def _run(operator, args, kwargs, place: int) -> dist.Work:
     """The operator on values. ``place``: of the group among the arguments."""
     arguments, tensors = operator.func._schema.arguments, args[:place]
+    if operator.name == "allgather_" and len({output.shape for output in tensors[0][0]}) > 1:
+        return _of_several_sizes(args, place)
     reduces = len(arguments) > place + 1 and arguments[place + 1].name == "reduce_op"
     taken = [_each(_wider if reduces else _as_bytes, value) for value in tensors]
     if operator.name in _BY_RANK:
         taken = [_each(lambda inner: inner.view(-1), value) for value in taken]
+    if premultiplied:
+        taken[-1] = _each(lambda inner: inner * premultiplied[-1], taken[-1])
     made = compute(operator, (*taken, *args[place:]), kwargs)[0]
     work = dist.Work.unbox(made[-1] if isinstance(made, tuple) else made)
     if operator.name not in _NOT_AT_ONCE:
         work.wait()
         if reduces:
-            for inner, wide in zip(costs.tensors(tensors[0]), costs.tensors(taken[0])):
-                if wide.dtype is not inner.dtype:
-                    inner.copy_(wide.view(inner.shape))
+            for inner, done in zip(costs.tensors(tensors[0]), costs.tensors(taken[0])):
+                if done.data_ptr() != inner.data_ptr():
+                    inner.copy_(done.view(inner.shape))
     return work
 
 

@@ -5,9 +5,15 @@ that is summed over all processes. In between it makes a pinned copy (c10d, redu
 which C++ asks the device's C++ hooks: a backend in Python has none. Here the reducer gets as its second map one that C++
 takes for a tensor on the CPU and that does what the device's would: a copy from pinned memory that does not block, a
 collective, a copy back that does.
+
+DDP's own mixed precision gives each bucket new memory before the first step, and leaves the views of it that gradients are
+copied to in the old (reducer.cpp, ``set_mixed_precision_param_dtype``); after that step the buckets are made anew. It is the
+same here, and a warning says so.
 """
 
 from __future__ import annotations
+
+import warnings
 
 import torch
 import torch.distributed as dist
@@ -66,6 +72,12 @@ def _with_maps(original):
         def _set_static_graph(self) -> None:
             with _Maps():
                 super()._set_static_graph()
+
+        def _set_mixed_precision_param_dtype(self, dtype: torch.dtype) -> None:
+            super()._set_mixed_precision_param_dtype(dtype)
+            warnings.warn("DistributedDataParallel(mixed_precision=…): PyTorch reduces memory that nobody has written in "
+                          "the first backward pass, on CUDA too: drop that pass's gradients, or use torch.autocast",
+                          stacklevel=4)
 
     return Reducer
 

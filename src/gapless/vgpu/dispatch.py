@@ -395,7 +395,8 @@ def _unwrap(value, seen: dict[int, VirtualTensor], host: list[torch.Tensor]):
 def check_device(device: torch.device) -> None:
     """Raise RuntimeError for a second virtual GPU: there is one."""
     if device.type == DEVICE.type and device.index not in (None, DEVICE.index):
-        raise RuntimeError(f"invalid device ordinal: {device}; there is one virtual GPU, {DEVICE}")
+        raise RuntimeError(f"invalid device ordinal: {device}; there is one virtual GPU, {DEVICE}; each process has its "
+                           f"own, so on every rank: torch.device('vgpu', 0), set_device_index(0), device_ids=[0]")
 
 
 

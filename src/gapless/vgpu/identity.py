@@ -38,7 +38,12 @@ def assign(tensor: torch.Tensor, other: torch.Tensor) -> None:
             moved = torch.nn.Parameter(moved, requires_grad)
         elif moved.is_floating_point() or moved.is_complex():
             moved.requires_grad_(requires_grad)
-    exchange(tensor, moved)
+    try:
+        exchange(tensor, moved)
+    except RuntimeError as error:
+        raise RuntimeError(f"the data of a tensor that a graph or other tensors hold cannot move between {tensor.device} "
+                           f"and {other.device}: use .to(); in place of FullyShardedDataParallel's offloading to the CPU "
+                           "fully_shard's (CPUOffloadPolicy, get_model_state_dict)") from error
     if grad is not None and grad.shape == tensor.shape:
         tensor.grad = grad.to(tensor.device, tensor.dtype)
 

@@ -5,16 +5,19 @@ NCCL's serves CUDA alone; ``"cpu:gloo,vgpu:vccl"`` one that serves both. Where P
 is that backend too, so that a program runs as it was written; where it finds one, ``"nccl"`` is NCCL and serves that.
 ``"gloo"`` serves the CPU and the virtual GPU. Each process has a virtual GPU of its own, ``vgpu:0``.
 
-Gloo moves the values. What NCCL has and Gloo lacks, coalescing, is here.
+Gloo moves the values. What NCCL has and Gloo lacks, coalescing and ``ReduceOp.PREMUL_SUM``, is here.
 """
 
 from __future__ import annotations
 
+import functools
+
 import torch
 import torch.distributed as dist
 
-from .collectives import backend_of, coalescing, together
-from .tensor import NAME
+from .collectives import backend_of, coalescing, premultiplied, together
+from .hardware import costs
+from .tensor import NAME, VirtualTensor
 
 BACKEND = "vccl"
 
@@ -45,6 +48,31 @@ def _end_coalescing(original):
     return _end_coalescing
 
 
+# Methods of a group that take the options of a reduction. An operator sees of a ReduceOp neither its kind nor its factor.
+_REDUCTIONS = ("allreduce", "allreduce_coalesced", "reduce", "reduce_scatter", "reduce_scatter_single",
+               "_reduce_scatter_base", "reduce_scatter_tensor_coalesced")
+
+
+def _premultiplied(original):
+    @functools.wraps(original)
+    def reduction(group, *args, **kwargs):
+        options = next((each for each in (*args, *kwargs.values()) if hasattr(each, "reduceOp")), None)
+        if options is None or options.reduceOp != dist.ReduceOp.PREMUL_SUM:
+            return original(group, *args, **kwargs)
+        if not any(isinstance(tensor, VirtualTensor) for tensor in costs.tensors(args)):
+            return original(group, *args, **kwargs)  # another backend's
+        whole, factor = options.reduceOp, options.reduceOp.__getstate__()[1]
+        premultiplied.append(factor.inner if isinstance(factor, VirtualTensor) else factor)
+        options.reduceOp = dist.ReduceOp.SUM
+        try:
+            return original(group, *args, **kwargs)
+        finally:
+            premultiplied.pop()
+            options.reduceOp = whole
+
+    return reduction
+
+
 def install() -> None:
     """Tell PyTorch of the backend."""
     if not dist.is_available() or not dist.is_gloo_available():
@@ -58,3 +86,6 @@ def install() -> None:
     group = dist.ProcessGroup
     group._start_coalescing = _start_coalescing(group._start_coalescing)
     group._end_coalescing = _end_coalescing(group._end_coalescing)
+    for name in _REDUCTIONS:
+        if hasattr(group, name):
+            setattr(group, name, _premultiplied(getattr(group, name)))

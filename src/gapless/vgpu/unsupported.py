@@ -32,7 +32,15 @@ UNSUPPORTED: dict[str, str] = {
     "NumPy without a copy":
         "the same, as on CUDA: .cpu() first, or .numpy(force=True)",
     "a second device":
-        "one card is modelled: vgpu:0",
+        "each process has one card, vgpu:0 on every rank: torch.device(\"vgpu\", 0), device_ids=[0]",
+    "moving the data of a tensor that a graph or other tensors hold":
+        "tensor.data = tensor.data.cpu() moves none of the others, nor FullyShardedDataParallel what it offloads to the "
+        "CPU: .to(), or fully_shard(…, offload_policy=CPUOffloadPolicy()) and get_model_state_dict",
+    "groups of several processes where the device is at the other end of a link":
+        "only a group of one process is its own: several processes outside a graded cell",
+    "DistributedDataParallel(mixed_precision=…)":
+        "no error but a warning: in the first backward pass PyTorch sums memory that nobody has written, on CUDA too: drop "
+        "that pass's gradients, or torch.autocast",
     "a second PrivateUse1 backend":
         "PyTorch allows one a process: start a new process",
     "another card while a profile records":
