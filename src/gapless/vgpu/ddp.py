@@ -82,7 +82,19 @@ def _with_maps(original):
     return Reducer
 
 
+def _with_values(original):
+    def _verify_params_across_processes(group, parameters, logger=None):
+        """Raises NotImplementedError for parameters without values, whose shapes the reducer could not compare."""
+        if any(isinstance(each, VirtualTensor) and each.inner.is_meta for each in parameters):
+            raise NotImplementedError("DistributedDataParallel is not supported in vgpu.shape_only(): its reducer compares "
+                                      "and sums values. Use small sizes with values")
+        return original(group, parameters, logger)
+
+    return _verify_params_across_processes
+
+
 def install() -> None:
     """Let DDP's reducers have such maps."""
     if dist.is_available():
         dist.Reducer = _with_maps(dist.Reducer)
+        dist._verify_params_across_processes = _with_values(dist._verify_params_across_processes)
