@@ -410,3 +410,12 @@ def test_lazy_modules_learn_their_sizes_on_the_device(place, device):
     network(torch.ones(2, 4, device=device)).sum().backward()
     assert network[0].weight is weight and weight.shape == (3, 4) and weight.device == weight.grad.device == device
     assert network[1].running_mean.device == device
+
+
+def test_a_parameters_class_makes_parameters(device):
+    """As libraries that offload do: ``type(parameter)(values, requires_grad=…)``."""
+    kind = type(nn.Parameter(torch.ones(2, device=device)))
+    for made, wanted in ((kind(torch.zeros(2)), ("cpu", True)), (kind(torch.zeros(2), requires_grad=False), ("cpu", False)),
+                         (kind(torch.zeros(2, device=device), False), ("vgpu", False)),
+                         (kind(torch.zeros(2, device="meta"), True), ("meta", True))):
+        assert isinstance(made, nn.Parameter) and (made.device.type, made.requires_grad) == wanted

@@ -35,7 +35,9 @@ class VirtualTensor(torch.Tensor):
     density: float | None = None
 
     @staticmethod
-    def __new__(cls, inner: torch.Tensor, allocation, density: float | None = None, **keys):
+    def __new__(cls, inner: torch.Tensor, allocation=True, density: float | None = None, **keys):
+        if isinstance(allocation, bool):  # a program's type(parameter)(data, requires_grad), which is nn.Parameter elsewhere
+            return torch.nn.Parameter(inner, keys.get("requires_grad", allocation))
         self = _make_wrapper(cls, inner.shape, inner.stride(), inner.storage_offset(), None, inner.dtype, inner.layout,
                              DEVICE, **keys)  # by place: names would take as long again
         self.inner = inner
