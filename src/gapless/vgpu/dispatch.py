@@ -22,7 +22,7 @@ from . import (
     refused_dtypes,
     shapes,
     shrunk,
-    views,
+    view_operators,
     wider,
 )
 from .eager import eager
@@ -114,7 +114,7 @@ class Operator:
         self.handler = HANDLERS.get(self.full_name) or HANDLERS.get(self.name)
         if self.handler is not None and self.name not in _HANDLED_WITH_OUT and out_arguments.names(func):
             self.handler = out_arguments.filled(self.handler, Operator(out_arguments.without(func)))
-        self.is_plain_view = views.is_plain(self)
+        self.is_plain_view = view_operators.is_plain(self)
         self.unknown_size = UNKNOWN_SIZES.get(self.name)
         self.draws_by_value = self.name in random_numbers.DRAW_BY_VALUE
         self.may_read_back = syncs.is_known(self.name)
@@ -197,7 +197,7 @@ def of_the_device(function):
 
 def _dispatch(operator: Operator, args, kwargs):
     if operator.is_plain_view:
-        result = views.run(operator, args, kwargs)
+        result = view_operators.run(operator, args, kwargs)
         if result is not NotImplemented:
             return result
     func = operator.func

@@ -7,7 +7,7 @@ import torch
 
 from gapless import vgpu
 from gapless.measure.profile import profile
-from gapless.vgpu import views
+from gapless.vgpu import view_operators
 from gapless.vgpu.dispatch import Operator
 
 aten = torch.ops.aten
@@ -72,7 +72,7 @@ def test_the_long_way_takes_as_long_and_leaves_the_same_trace(name, shape_only, 
         recorded()  # what PyTorch does once in a process
         short = recorded()
         with monkeypatch.context() as patch:
-            patch.setattr(views, "run", lambda operator, args, kwargs: NotImplemented)
+            patch.setattr(view_operators, "run", lambda operator, args, kwargs: NotImplemented)
             return short, recorded()
 
     if shape_only:
