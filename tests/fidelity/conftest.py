@@ -12,6 +12,13 @@ from gapless.fidelity import experiments
 from .made_up import exact_measurements
 
 
+@pytest.fixture(autouse=True)
+def an_ordinary_card_afterwards():
+    """Predictions are made on cards whose host costs nothing: the next test's is another."""
+    yield
+    vgpu.enable("a10g")
+
+
 @pytest.fixture(scope="module")
 def planned():
     return experiments.experiments()

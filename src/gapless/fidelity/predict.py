@@ -91,7 +91,7 @@ def operator_ms(rows: Iterable[Operator]) -> Iterator[float]:
 def card_of(key: str, **changes) -> Card:
     """The card with that key, with memory for anything: a measured card's may be another than the sheet's, and what was
     measured did fit."""
-    return dataclasses.replace(vgpu.find_card(key), memory_bytes=2**50, **changes)
+    return dataclasses.replace(vgpu.find_card(key), memory_bytes=2**43, **changes)
 
 
 def kernel_ms(rows: Iterable[Operator]) -> Iterator[float]:
