@@ -1,6 +1,8 @@
 """The lessons: their workloads, exercises, checks and points."""
 
 from ..course.exercise import Exercise, Lesson, full_size
+from .convolutions.lesson import LESSON as _CONVOLUTIONS
+from .data_loading.lesson import LESSON as _DATA_LOADING
 from .masked_loss.lesson import LESSON as _MASKED_LOSS
 from .metric_collection.lesson import LESSON as _METRIC_COLLECTION
 from .profiler_tour.lesson import LESSON as _PROFILER_TOUR
@@ -8,6 +10,8 @@ from .two_clocks.lesson import LESSON as _TWO_CLOCKS
 
 # `gapless new-lesson` adds a line here, and one to the imports above.
 _ALL = (
+    _CONVOLUTIONS,
+    _DATA_LOADING,
     _MASKED_LOSS,
     _METRIC_COLLECTION,
     _PROFILER_TOUR,
