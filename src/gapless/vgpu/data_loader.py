@@ -208,6 +208,9 @@ def _end_workers(self) -> None:
     until = time.monotonic() + _PATIENCE_SECONDS
     for worker in self._workers:
         worker.join(max(0, until - time.monotonic()))
+    if self._worker_pids_set:  # what ends now is no worker that died
+        _utils.signal_handling._remove_worker_pids(id(self))
+        self._worker_pids_set = False
     for worker in self._workers:
         if worker.is_alive():
             worker.terminate()
