@@ -25,18 +25,21 @@ from . import ROOT
 
 # PyTorch imports the second at the first operator on a tensor subclass.
 COURSE = ("gapless", "torch.distributed.tensor", "gapless.commands.cli")
+NBGRADER = ("gapless.grading.autograde", "gapless.grading.preprocessors", "nbgrader.apps")
 
 
-def run(*arguments, imports=COURSE, cwd=None, env=None, timeout=300) -> subprocess.CompletedProcess:
+def run(*arguments, imports=COURSE, cwd=None, env=None, input="", timeout=300) -> subprocess.CompletedProcess:
     """What ``subprocess.run([sys.executable, *arguments], capture_output=True, text=True, …)`` gives, where the arguments are
     ``-c`` and a program, ``-m`` and a module, or a file; then those of the program. ``imports``: what is imported already."""
     arguments = [str(each) for each in arguments]
     if not hasattr(os, "fork"):
-        return subprocess.run([sys.executable, *arguments], capture_output=True, text=True, cwd=cwd, env=env, timeout=timeout)
+        return subprocess.run([sys.executable, *arguments], input=input, capture_output=True, text=True, cwd=cwd, env=env,
+                              timeout=timeout)
     with tempfile.TemporaryDirectory() as folder:
-        out, err = (Path(folder) / name for name in ("out", "err"))
+        given, out, err = (Path(folder) / name for name in ("in", "out", "err"))
+        given.write_text(input)
         order = {"arguments": arguments, "cwd": str(cwd or os.getcwd()), "env": dict(os.environ if env is None else env),
-                 "out": str(out), "err": str(err), "timeout": timeout}
+                 "streams": [str(given), str(out), str(err)], "timeout": timeout}
         server = _server(imports)
         print(json.dumps(order), file=server.stdin, flush=True)
         status = json.loads(server.stdout.readline())
@@ -79,8 +82,9 @@ def _ending(child: int, seconds: float) -> int | None:
 
 def _become(order: dict) -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    for number, path in enumerate((os.devnull, order["out"], order["err"])):
+    for number, path in enumerate(order["streams"]):
         os.dup2(os.open(path, os.O_RDWR | os.O_CREAT), number)
+    sys.stdin = open(0, encoding="utf-8", closefd=False)  # the old one has read ahead
     os.environ.clear()
     os.environ.update(order["env"])
     tempfile.tempdir = None
