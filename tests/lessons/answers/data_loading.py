@@ -106,8 +106,9 @@ def on_the_device(images, mean, std):
 
 
 def one_factor(images, mean, std):
-    x = images.cuda_or(mean) if hasattr(images, "cuda_or") else images.to(mean.device, non_blocking=True)
-    scale, shift = 1 / (255 * std), -mean / std
+    x = images.to(mean.device, non_blocking=True)
+    wide = torch.promote_types(torch.float32, mean.dtype)
+    scale, shift = 1 / (255 * std.to(wide)), -mean.to(wide) / std
     return x * scale.view(1, -1, 1, 1) + shift.view(1, -1, 1, 1)
 
 
@@ -254,9 +255,9 @@ WRONG = [
     ("prepare", lambda images, mean, std: on_the_device(images, mean, std).half(), "dtype"),
     ("prepare", lambda images, mean, std: images.to(mean.device, non_blocking=True) / 255, "The mean and `std` are not used"),
     ("prepare", lambda images, mean, std: (images.to(mean.device, non_blocking=True) - mean.view(-1, 1, 1)) / std.view(-1, 1, 1), "divide by 255 first"),
-    ("prepare", lambda images, mean, std: (images.to(mean.device) / 255 - mean) / std, "is wrong"),
+    ("prepare", lambda images, mean, std: (images.to(mean.device) / 255 - mean) / std, "needs dimensions of 1 behind its own"),
     ("prepare", lambda images, mean, std: on_the_device(images, mean.mean().expand(len(mean)), std), "is wrong"),
     ("prepare", lambda images, mean, std: on_the_device(images // 2 * 2, mean, std), "elements differ"),
     ("prepare", lambda images, mean, std: on_the_device(images.permute(0, 2, 3, 1).permute(0, 3, 1, 2)[:, :3], mean, std), "must match"),
-    ("prepare", lambda images, mean, std: on_the_device(images, mean, std)[0], "raised"),
+    ("prepare", lambda images, mean, std: on_the_device(images, mean, std)[0], "the shape (2, 3, 5, 7) is wanted"),
 ]

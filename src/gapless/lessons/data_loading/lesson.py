@@ -6,8 +6,8 @@ from ...course.exercise import Exercise, Lesson
 from . import cases, functions, mistaken_bounds, mistakes, right, stage
 from .quick import QUICK
 
-_COPY = ("a copy waits for all that was queued before it, and for itself, unless it is told not to (`non_blocking=True`) *and* "
-         "the host's memory is pinned: from pageable memory the driver has to take the bytes while the host stands by")
+_COPY = ("a copy waits for all that was queued before it, and for itself, unless it is told not to (`non_blocking=True`) "
+         "*and* the host's memory is pinned: from pageable memory the driver has to take the bytes while the host stands by")
 
 EXERCISES = (
     Exercise(
@@ -19,10 +19,10 @@ EXERCISES = (
         mistakes=mistaken_bounds.BOUNDS,
         points={"values": 4},
         hints=(
-            "The host spends time in the loader. When does that cost the GPU anything, and what does the GPU do in the other "
-            "moments?",
-            "Two sets of moments: those inside a loader's block, on the steps' thread, and those in which a kernel, a copy or a "
-            "memset runs. Wanted are those in the first and not in the second. The union of intervals is lesson 01's.",
+            "The host spends time in the loader. When does that cost the GPU anything, and what does the GPU do in the "
+            "other moments?",
+            "Two sets of moments: those inside a loader's block, on the steps' thread, and those in which a kernel, a copy "
+            "or a memset runs. Wanted are those in the first and not in the second. The union of intervals is lesson 01's.",
             "Write `covered(spans)`: the time that at least one span covers, cut off at the steps' start and end. Then "
             "`covered(work + blocks) - covered(work)` is what the blocks cover beyond the work; divide by the steps' time.",
         ),
@@ -42,13 +42,13 @@ EXERCISES = (
         advice={"to": _COPY, "_to_copy": _COPY, "copy_": _COPY},
         step_is="a call for each of two batches",
         hints=(
-            "Two things have to hold before a copy can go on by itself: one is asked of the copy, one of the memory. Which of "
-            "them has the function as handed out?",
+            "Two things have to hold before a copy can go on by itself: one is asked of the copy, one of the memory. Which "
+            "of them has the function as handed out?",
             "The memory has to be pinned (page-locked), or `non_blocking=True` changes nothing. A batch of a loader with "
             "`pin_memory=True` is pinned already; another can be pinned here. Let each batch have pinned memory of its own: "
             "when the function returns, the copy has not even begun.",
-            "`batch.pin_memory().to(device, non_blocking=True)` for each tensor. `pin_memory()` returns a pinned tensor itself, "
-            "and PyTorch keeps the memory of a new one until its copy is done.",
+            "`batch.pin_memory().to(device, non_blocking=True)` for each tensor. `pin_memory()` returns a pinned tensor "
+            "itself, and PyTorch keeps the memory of a new one until its copy is done.",
         ),
     ),
     Exercise(
@@ -60,15 +60,16 @@ EXERCISES = (
         trial=cases.IMAGE_TRIAL,
         points={"values": 2, "bus_bytes": 2, "syncs": 1, "host_time": 1},
         max_bytes_ratio=0.3,
-        max_time_ratio={"host_time": 0.5},
+        max_time_ratio={"host_time": 0.25},
         advice={"to": _COPY, "_to_copy": _COPY, "copy_": _COPY},
         step_is="a call",
         hints=(
-            "How many bytes has an image on the disk, how many when it crosses the bus, and at which line do they become more?",
+            "How many bytes has an image as it is given, how many when it crosses the bus, and at which line do they become "
+            "more?",
             "A float32 has four bytes and says no more than the byte that it was made of. The GPU makes floats of a million "
             "bytes in microseconds: change the order of the lines.",
-            "`images.to(mean.device, non_blocking=True)` first, and only then `.float() / 255`. `images` lies in pinned memory; "
-            "what you compute from it on the host does not.",
+            "`images.to(mean.device, non_blocking=True)` first, and only then `.float() / 255`. `images` lies in pinned "
+            "memory; what you compute from it on the host does not.",
         ),
     ),
 )

@@ -19,9 +19,9 @@ def loading_trace(rng: np.random.Generator, *, load=(100, 260), queue=1.0, kerne
                   nested=False, elsewhere=False, waits=False, copies=True, mirrored=False, name=SINGLE, steps=3) -> Events:
     """Steps that fetch a batch for ``load`` µs and then launch ``kernels``. ``queue``: how long a kernel is beside its
     launch, so that more of them are left when the next batch is fetched; ``streams``: kernels and copies at once;
-    ``beside``: a copy on another stream during the fetch; ``nested``: a loader around the loader; ``elsewhere``: another thread fetches too;
-    ``waits``: the host waits for the GPU before the step ends; ``mirrored``: the profiler repeats the blocks on the GPU's
-    row."""
+    ``beside``: a copy on another stream during the fetch; ``nested``: a loader around the loader; ``elsewhere``: another
+    thread fetches too; ``waits``: the host waits for the GPU before the step ends; ``mirrored``: the profiler repeats the
+    blocks on the GPU's row."""
     sketch, now, ready = Sketch(), 1000 + rng.uniform(0, 500), {}
 
     def put(kind: str, length: float, stream: int, category="kernel") -> None:

@@ -17,14 +17,12 @@ def _asynchronous(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
 
 
 def _moved(batch, device, *, tensor: Callable = _asynchronous, dict_: Callable | None = None, named: Callable | None = None,
-           sequence: Callable | None = None, other: Callable = lambda value: value, deep=True):
+           sequence: Callable | None = None, other: Callable = lambda value: value):
     """Right as it stands. ``dict_``, ``named`` and ``sequence`` make a dict, a named tuple, a list or tuple of what was
     moved: (the old one, the new parts)."""
 
     def part(value):
-        if not deep and not isinstance(value, torch.Tensor):
-            return value
-        return _moved(value, device, tensor=tensor, dict_=dict_, named=named, sequence=sequence, other=other, deep=deep)
+        return _moved(value, device, tensor=tensor, dict_=dict_, named=named, sequence=sequence, other=other)
 
     if isinstance(batch, torch.Tensor):
         return tensor(batch, device)
@@ -50,8 +48,6 @@ def _of_values(batch, device):
 
 _TYPE = "comes back as another type: keep it, as code that reads the batch goes by it (`batch.label`, `batch[\"label\"]`)."
 BATCH_MISTAKES = (
-    Mistake(_version(deep=False), "Only the outermost container was looked into: batches nest, so call yourself for each "
-                                  "part."),
     Mistake(_version(sequence=lambda old, new: list(new)), f"A tuple {_TYPE}"),
     Mistake(_version(sequence=lambda old, new: tuple(new)), f"A list {_TYPE}"),
     Mistake(_version(named=lambda old, new: tuple(new)), f"A named tuple {_TYPE} It takes its parts one by one: "
@@ -70,7 +66,6 @@ BATCH_MISTAKES = (
             "What counts as false (an empty list, None, a zero) has gone from a dict: keep it."),
     Mistake(_version(other=lambda value: None), "What is no tensor became None: leave it as it is."),
     Mistake(_version(other=str), "What is no tensor became text: leave it as it is."),
-    Mistake(_version(other=lambda value: _as_tensor(value)), "A number became a tensor: what is none stays as it is."),
     Mistake(_version(tensor=lambda t, d: _asynchronous(t, d).float()), "Every tensor became float32: a copy changes "
                                                                        "no dtype."),
     Mistake(_version(tensor=lambda t, d: _asynchronous(t, d).float() if t.is_floating_point() else _asynchronous(t, d)),
@@ -80,15 +75,9 @@ BATCH_MISTAKES = (
     Mistake(_version(tensor=lambda t, d: _asynchronous(t.reshape(-1), d)), "A tensor has lost its shape."),
     Mistake(_version(tensor=lambda t, d: _asynchronous(t.unsqueeze(0) if t.dim() == 0 else t, d)),
             "A tensor of no dimensions got one."),
-    Mistake(_version(tensor=lambda t, d: torch.empty_like(t, device=d)), "The memory on the device was made, and nothing "
-                                                                         "copied into it."),
     Mistake(_version(tensor=lambda t, d: torch.zeros_like(t, device=d)), "The memory on the device was made, and nothing "
                                                                          "copied into it."),
 )
-
-
-def _as_tensor(value):
-    return torch.as_tensor(value) if isinstance(value, (int, float)) else value
 
 
 # -- prepare ------------------------------------------------------------------------------------------
@@ -134,22 +123,13 @@ IMAGE_MISTAKES = (
                                                                            "it is."),
     Mistake(_image(normal=lambda x, mean, std: (x - std) / mean), "`mean` and `std` have changed places."),
     Mistake(_image(normal=lambda x, mean, std: (255 * x - mean) / std), f"{_BYTES}divide before the mean is subtracted."),
-    Mistake(_image(place=lambda t: t), "A mean without further dimensions is taken for that of the last one, the width: put "
-                                       "two behind it, `mean.view(-1, 1, 1)`."),
-    Mistake(_image(place=lambda t: t.view(-1, 1)), "The mean is taken for that of the rows: channels are the third "
-                                                   "dimension "
-                                                   "from the end, `mean.view(-1, 1, 1)`."),
-    Mistake(_image(place=lambda t: t.view(-1, 1, 1, 1)), "The mean is taken for that of the images in the batch: "
-                                                         "channels are "
-                                                         "the second dimension, `mean.view(-1, 1, 1)`."),
     Mistake(_image(place=lambda t: t.mean()), "One mean was used for all channels: each has its own."),
     Mistake(_image(place=lambda t: t[:1].view(-1, 1, 1)), "The first channel's mean was used for all: each has its own."),
     Mistake(_image(place=lambda t: t.flip(0).view(-1, 1, 1)), "The channels' order is turned round (BGR?): the first "
                                                               "mean is "
                                                               "the first channel's."),
     Mistake(_image(result=lambda x: x.clamp(-1, 1)), "The result was cut off at −1 and 1."),
-    Mistake(_image(result=lambda x: x.permute(0, 2, 3, 1)), "The channels became the last dimension."),
     Mistake(lambda images, mean, std: _prepared(images, images.float().mean((0, 2, 3)).to(mean) / 255,
-                                                images.float().std((0, 2, 3)).to(std) / 255),
+                                                images.float().var((0, 2, 3), correction=0).sqrt().to(std) / 255),
             "The batch's own mean and deviation were used: those that were given are the data set's."),
 )

@@ -54,7 +54,8 @@ def described(batch, tensors: list, device: torch.device, where: str = "the batc
     """The batch's structure in words; its tensors are added to ``tensors``. Raises Unusable where one is elsewhere."""
     if isinstance(batch, torch.Tensor):
         if batch.device.type != device.type:
-            raise Unusable(f"{where} is a tensor on the {batch.device.type} still.")
+            raise Unusable(f"{where} is a tensor on the {batch.device.type} still: each tensor goes to the device, however "
+                           "deep it lies in lists, tuples and dicts.")
         tensors.append(batch)
         return f"{str(batch.dtype).removeprefix('torch.')} {'×'.join(map(str, batch.shape)) or 'scalar'}"
     if isinstance(batch, dict):
