@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...course.exercise import Exercise, Lesson
-from . import cases, functions, mistaken_bounds, mistakes, right, stage
+from . import bound, cases, functions, mistaken_bounds, mistakes, stage
 from .quick import QUICK
 
 _COPY = ("a copy waits for all that was queued before it, and for itself, unless it is told not to (`non_blocking=True`) "
@@ -13,7 +13,7 @@ EXERCISES = (
     Exercise(
         name="input_bound",
         slow=functions.input_bound,
-        right=right.right_input_bound,
+        right=bound.right_input_bound,
         cases=cases.input_bound_cases,
         ask=stage.ask_input_bound,
         mistakes=mistaken_bounds.BOUNDS,

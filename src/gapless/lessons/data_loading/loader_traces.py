@@ -8,7 +8,7 @@ from ...evidence.trace import Trace
 from ..profiler_tour.disturbances import Events
 from ..profiler_tour.real import real_step
 from ..profiler_tour.traces import GPU, LOADER, Program, Sketch
-from .right import blocks_of, covered_us, steps_of, steps_time, work_of
+from .bound import blocks_of, covered_us, steps_of, steps_time, work_of
 
 SINGLE = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
 SEVERAL = "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__"

@@ -9,7 +9,7 @@ from ...evidence.steps import DEVICE_WORK
 from ...evidence.trace import Span, Trace
 from ..profiler_tour.mistaken import Way, versions
 from . import functions
-from .right import LOADER, blocks_of, covered_us, steps_of, steps_time, work_of
+from .bound import LOADER, blocks_of, covered_us, steps_of, steps_time, work_of
 
 _SINGLE, _SEVERAL = f"{LOADER}_Single", f"{LOADER}_Multi"
 

@@ -1,4 +1,4 @@
-"""Lesson 04: what is right where the function as handed out is not."""
+"""``input_bound``, right, and the parts that it is made of."""
 
 from __future__ import annotations
 
