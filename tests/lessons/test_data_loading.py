@@ -6,8 +6,8 @@ import torch
 from gapless.evidence.trace import Trace
 from gapless.lessons import find_lesson
 from gapless.lessons.data_loading import cases
-from gapless.lessons.data_loading.functions import input_bound, prepare
 from gapless.lessons.data_loading.bound import blocks_of, right_input_bound, steps_time, work_of
+from gapless.lessons.data_loading.functions import input_bound, prepare
 
 TRACES = {case.name: Trace(case.options["events"]) for case in cases.input_bound_cases(5)}
 

@@ -4,7 +4,7 @@ them."""
 import copy
 
 import torch
-from torch.utils._pytree import tree_map
+from torch.utils._pytree import tree_flatten, tree_map, tree_unflatten
 
 # -- input_bound --------------------------------------------------------------------------------------
 
@@ -66,15 +66,21 @@ def gaps_of_the_device(trace):
 
 def by_tree_map(batch, device):
     def move(value):
-        return value.pin_memory().to(device, non_blocking=True) if isinstance(value, torch.Tensor) else value
+        return pinned(value).to(device, non_blocking=True) if isinstance(value, torch.Tensor) else value
 
     return tree_map(move, batch)
 
 
+def pinned(tensor):
+    return tensor.pin_memory() if tensor.device.type == "cpu" else tensor
+
+
 def with_an_empty_one(batch, device):
     if isinstance(batch, torch.Tensor):
-        pinned = batch if batch.is_pinned() else torch.empty_like(batch, pin_memory=True).copy_(batch)
-        return torch.empty_like(batch, device=device).copy_(pinned, non_blocking=True)
+        if batch.device.type == device.type:
+            return batch
+        source = batch if batch.is_pinned() else torch.empty_like(batch, pin_memory=True).copy_(batch)
+        return torch.empty_like(batch, device=device).copy_(source, non_blocking=True)
     return other_parts(with_an_empty_one, batch, device)
 
 
@@ -91,11 +97,10 @@ def other_parts(move, batch, device):
     return batch
 
 
-def by_a_stack(batch, device):
-    """Without recursion into functions of its own: torch's own pinning, then the copies."""
-    from torch.utils.data._utils.pin_memory import pin_memory
-
-    return tree_map(lambda v: v.to(device, non_blocking=True) if isinstance(v, torch.Tensor) else v, pin_memory(batch))
+def flat(batch, device):
+    leaves, form = tree_flatten(batch)
+    return tree_unflatten([pinned(leaf).to(device=device, non_blocking=True) if torch.is_tensor(leaf) else leaf
+                           for leaf in leaves], form)
 
 
 # -- prepare ------------------------------------------------------------------------------------------
@@ -120,7 +125,7 @@ def in_place(images, mean, std):
 
 OTHER_ROUTES = {
     "input_bound": [by_cuts, by_counting, gaps_of_the_device],
-    "to_device": [by_tree_map, with_an_empty_one, by_a_stack],
+    "to_device": [by_tree_map, with_an_empty_one, flat],
     "prepare": [on_the_device, one_factor, in_place],
 }
 
@@ -180,7 +185,7 @@ def waits_in_the_end(batch, device):
 
 def a_list_for_a_tuple(batch, device):
     if isinstance(batch, torch.Tensor):
-        return batch.pin_memory().to(device, non_blocking=True)
+        return pinned(batch).to(device, non_blocking=True)
     if isinstance(batch, dict):
         return type(batch)((key, a_list_for_a_tuple(value, device)) for key, value in batch.items())
     if isinstance(batch, (list, tuple)):
@@ -190,7 +195,7 @@ def a_list_for_a_tuple(batch, device):
 
 def a_named_tuple_of_one(batch, device):
     if isinstance(batch, torch.Tensor):
-        return batch.pin_memory().to(device, non_blocking=True)
+        return pinned(batch).to(device, non_blocking=True)
     if isinstance(batch, dict):
         return type(batch)((key, a_named_tuple_of_one(value, device)) for key, value in batch.items())
     if isinstance(batch, (list, tuple)):
@@ -207,7 +212,7 @@ def into_the_batch(batch, device):
         batch[:] = [into_the_batch(value, device) for value in batch]
         return batch
     return other_parts(into_the_batch, batch, device) if not isinstance(batch, torch.Tensor) else (
-        batch.pin_memory().to(device, non_blocking=True))
+        pinned(batch).to(device, non_blocking=True))
 
 
 def one_buffer(batch, device, buffers={}):
@@ -246,7 +251,8 @@ WRONG = [
     ("to_device", lambda batch, device: batch.pin_memory().to(device, non_blocking=True), "AttributeError"),
     ("to_device", a_list_for_a_tuple, "A tuple comes back as another type"),
     ("to_device", a_named_tuple_of_one, "TypeError"),
-    ("to_device", into_the_batch, "which the function was given"),
+    ("to_device", into_the_batch, "holds something else now"),
+    ("to_device", lambda batch, device: tree_map(lambda v: v.pin_memory().to(device, non_blocking=True) if torch.is_tensor(v) else v, batch), "raised"),
     ("to_device", one_buffer, "A race"),
     ("to_device", on_another_stream, "A race"),
     ("to_device", lambda batch, device: tree_map(lambda v: torch.as_tensor(v).to(device) if not isinstance(v, str) else v, by_tree_map(batch, device)), "raised"),

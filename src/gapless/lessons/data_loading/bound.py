@@ -47,3 +47,9 @@ def right_input_bound(trace):
     work, blocks = work_of(trace), blocks_of(trace)
     both_us, work_us = covered_us([*work, *blocks], start_us, end_us), covered_us(work, start_us, end_us)
     return (both_us - work_us) / (end_us - start_us)
+
+
+def idle_share(trace: Trace) -> float:
+    """Of the steps' time, that in which nothing runs on the GPU, whatever the host does meanwhile."""
+    start, end = steps_time(trace)
+    return 1 - covered_us(work_of(trace), start, end) / (end - start)

@@ -91,6 +91,7 @@ FORMS = {
     "only what is no tensor": ["list", ["as it is", 7], ["as it is", "text"], ["as it is", True]],
     "empty containers": ["dict", ["none", ["list"]], ["nothing", ["tuple"]], ["image", TENSOR], ["empty", ["dict"]]],
     "keys that are numbers": ["dict", [1, TENSOR], [0, TENSOR]],
+    "a part that is on the device already": ["tuple", TENSOR, ["there", 5]],
 }
 
 
@@ -114,10 +115,10 @@ def batch_cases(seed: int) -> list[Case]:
     for pick in covering(rng, form=list(FORMS), memory=("pageable", "pinned"), batches=(1, 3, 2),
                          layout=(CONTIGUOUS, "transposed")):
         form, tensors = FORMS[pick["form"]], []
+        # Batches in a row are alike in shape, as those of a loader are. The first case of all is a plain one.
+        kinds = [(_SHAPES[rng.integers(len(_SHAPES))], str(rng.choice(_DTYPES))) for _ in range(_count(form))]
+        kinds = kinds if cases else [(_SHAPES[0], "float32")]
         for _ in range(pick["batches"]):
-            # In a row they are alike in shape, as those of a loader are.
-            kinds = tensors[:_count(form)] and [(t.shape, str(t.dtype)) for t in tensors[:_count(form)]] or [
-                (_SHAPES[rng.integers(len(_SHAPES))], str(rng.choice(_DTYPES))) for _ in range(_count(form))]
             tensors += [_array(rng, shape, dtype) for shape, dtype in kinds]
         words = f"{pick['form']}, {pick['memory']}" + (f", {pick['batches']} in a row" if pick["batches"] > 1 else "")
         layouts = {} if pick["layout"] == CONTIGUOUS else {"tensors": pick["layout"]}

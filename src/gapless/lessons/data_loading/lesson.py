@@ -51,8 +51,9 @@ EXERCISES = (
             "The memory has to be pinned (page-locked), or `non_blocking=True` changes nothing. A batch of a loader with "
             "`pin_memory=True` is pinned already; another can be pinned here. Let each batch have pinned memory of its own: "
             "when the function returns, the copy has not even begun.",
-            "`batch.pin_memory().to(device, non_blocking=True)` for each tensor. `pin_memory()` returns a pinned tensor "
-            "itself, and PyTorch keeps the memory of a new one until its copy is done.",
+            "`batch.pin_memory().to(device, non_blocking=True)` for each tensor of the host's. `pin_memory()` returns a "
+            "pinned tensor itself, and PyTorch keeps the memory of a new one until its copy is done. A tensor that is on "
+            "the device already cannot be pinned.",
         ),
     ),
     Exercise(
@@ -95,7 +96,7 @@ def programs(fixed: dict[str, Callable]) -> list[Program]:
         program("pinned memory, copies that do not block", **workers, **own),
         program("bytes to the device", **as_bytes, **own),
         program("the next batch's copy on a stream of its own", **as_bytes, prefetch=fixed["prefetch"]),
-    ]
+    ] if "prefetch" in fixed else []
 
 
 def size_in_words(device: torch.device) -> str:

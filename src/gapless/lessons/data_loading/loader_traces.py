@@ -8,7 +8,7 @@ from ...evidence.trace import Trace
 from ..profiler_tour.disturbances import Events
 from ..profiler_tour.real import real_step
 from ..profiler_tour.traces import GPU, LOADER, Program, Sketch
-from .bound import blocks_of, covered_us, steps_of, steps_time, work_of
+from .bound import blocks_of, steps_of, steps_time
 
 SINGLE = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
 SEVERAL = "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__"
@@ -136,11 +136,3 @@ def of_an_older_profiler(events: Events) -> Events:
     names = {"cpu_op": "Operator", "user_annotation": "Operator", "cuda_runtime": "Runtime", "kernel": "Kernel",
              "gpu_memcpy": "Memcpy", "gpu_memset": "Memset"}
     return [{**event, "cat": names.get(event["cat"], event["cat"])} if "cat" in event else event for event in events]
-
-
-def idle_share(trace: Trace) -> float:
-    """Of the steps' time, that in which nothing runs on the GPU, whatever the host does meanwhile."""
-    start, end = steps_time(trace)
-    return 1 - covered_us(work_of(trace), start, end) / (end - start)
-
-

@@ -13,7 +13,8 @@ from ...course.mistakes import Mistake
 
 
 def _asynchronous(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
-    return (tensor if device.type == "cpu" else tensor.pin_memory()).to(device, non_blocking=True)
+    on_host = tensor.device.type == "cpu" and device.type != "cpu"
+    return (tensor.pin_memory() if on_host else tensor).to(device, non_blocking=True)
 
 
 def _moved(batch, device, *, tensor: Callable = _asynchronous, dict_: Callable | None = None, named: Callable | None = None,
@@ -62,7 +63,8 @@ BATCH_MISTAKES = (
             "A dict keeps the order of its keys: here they come back sorted."),
     Mistake(_version(dict_=lambda old, new: type(old)((k, v) for k, v in new.items() if isinstance(v, torch.Tensor))),
             "What is no tensor has gone: names, numbers and None belong to the batch, and so do containers."),
-    Mistake(_version(dict_=lambda old, new: type(old)((k, v) for k, v in new.items() if v)),
+    Mistake(_version(dict_=lambda old, new: type(old)((k, v) for k, v in new.items()
+                                                       if isinstance(v, torch.Tensor) or v)),
             "What counts as false (an empty list, None, a zero) has gone from a dict: keep it."),
     Mistake(_version(other=lambda value: None), "What is no tensor became None: leave it as it is."),
     Mistake(_version(other=str), "What is no tensor became text: leave it as it is."),
@@ -130,6 +132,7 @@ IMAGE_MISTAKES = (
                                                               "the first channel's."),
     Mistake(_image(result=lambda x: x.clamp(-1, 1)), "The result was cut off at −1 and 1."),
     Mistake(lambda images, mean, std: _prepared(images, images.float().mean((0, 2, 3)).to(mean) / 255,
-                                                images.float().var((0, 2, 3), correction=0).sqrt().to(std) / 255),
+                                                images.float().var((0, 2, 3), correction=0).sqrt().to(std) / 255)
+            if images.numel() else images.to(mean) / 255,
             "The batch's own mean and deviation were used: those that were given are the data set's."),
 )

@@ -12,15 +12,16 @@ TALK_S = {1: 6.7, 4: 4.1, 8: 4.5}
 
 
 def draw_epochs(epochs: Mapping[int, Epoch], title: str):
-    """A bar for each number of workers, the part before the first batch hatched; a diamond where the talk has a figure, drawn
-    so that its epoch with one worker is as long as ours.
+    """A bar for each number of workers, the part before the first batch hatched; a diamond where the talk has a figure,
+    drawn so that its epoch with one worker is as long as ours.
 
     Returns the figure, which a notebook displays with an alternative text. Raises ImportError without matplotlib.
     """
     words = ", ".join(f"{workers}: {each.ms:.0f} ms ({each.first_ms:.0f} before the first batch)"
                       for workers, each in epochs.items())
     talk = ", ".join(f"{workers}: {seconds} s" for workers, seconds in TALK_S.items())
-    figure = new_figure(9.0, 3.6, f"Bar chart, {title}. Workers and time: {words}. The talk's MNIST example, pinned: {talk}.")
+    alt = f"Bar chart, {title}. Workers and time: {words}. The talk's MNIST example, pinned: {talk}."
+    figure = new_figure(9.0, 3.6, alt)
     axes = figure.subplots()
     places = {workers: place for place, workers in enumerate(epochs)}
     axes.bar(list(places.values()), [each.first_ms for each in epochs.values()], facecolor="none", edgecolor="#d9541e",

@@ -21,12 +21,14 @@ QUICK = QuickQuestions(
               "The memory is pageable: the driver has to take the bytes out of it while the host stands by. Asking nicely "
               "does not help."),
         Quick("x = pinned.to(device)", "The memory would allow it, but nobody asked: a copy blocks unless told not to."),
-        Quick("x = pinned.to(device, non_blocking=True)", "Pinned *and* told not to block: the copy is queued like a kernel."),
+        Quick("x = pinned.to(device, non_blocking=True)",
+              "Pinned *and* told not to block: the copy is queued like a kernel."),
         Quick("x = batch.pin_memory()",
               "That is a copy from memory of the host to memory of the host: work for the host, which asks nothing of the "
               "device."),
         Quick("y.copy_(pinned[:128].repeat(2, 1), non_blocking=True)",
-              "`repeat` makes a new tensor, and a new tensor is pageable: what is computed from pinned memory is not pinned."),
+              "`repeat` makes a new tensor, and a new tensor is pageable: what is computed from pinned memory is not "
+              "pinned."),
         Quick("x = pinned[:128].to(device, non_blocking=True)",
               "The first rows lie in the same pinned memory, one after another."),
         Quick("x = pinned.t()[:128].to(device, non_blocking=True)",

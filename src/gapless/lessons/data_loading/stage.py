@@ -35,18 +35,20 @@ Sample = namedtuple("Sample", "image label")
 TENSOR = "tensor"  # in a form: the next of the case's tensors
 
 
-def build(form, tensors):
+def build(form, tensors, device: torch.device):
     """A batch in its ``form``, plain JSON: ``"tensor"`` is the next of the iterator ``tensors``, ``["list", …]``,
     ``["tuple", …]``, ``["Sample", …]``, ``["dict", [key, value], …]`` and ``["OrderedDict", …]`` hold parts, ``["as it is",
-    value]`` is a value, ``["on device"]`` a tensor that is there already."""
+    value]`` is a value, ``["there", size]`` a tensor that is on the device already."""
     if form == TENSOR:
         return next(tensors)
     kind, *parts = form
     if kind == "as it is":
         return parts[0]
+    if kind == "there":
+        return torch.arange(parts[0], device=device)
     if kind in ("dict", "OrderedDict"):
-        return {"dict": dict, "OrderedDict": OrderedDict}[kind]((key, build(part, tensors)) for key, part in parts)
-    built = [build(part, tensors) for part in parts]
+        return {"dict": dict, "OrderedDict": OrderedDict}[kind]((key, build(part, tensors, device)) for key, part in parts)
+    built = [build(part, tensors, device) for part in parts]
     return Sample(*built) if kind == "Sample" else {"list": list, "tuple": tuple}[kind](built)
 
 
@@ -68,17 +70,24 @@ def described(batch, tensors: list, device: torch.device, where: str = "the batc
     return f"{type(batch).__name__}({', '.join(parts)})"
 
 
+def parts_of(batch) -> list:
+    """What a batch holds, in order, containers too."""
+    inner = batch.values() if isinstance(batch, dict) else batch if isinstance(batch, (list, tuple)) else ()
+    return [batch, *(each for part in inner for each in parts_of(part))]
+
+
 def ask_to_device(function, given, device):
     """Batches one after another, none of them waited for; then each is read on the device, as a step would."""
     tensors, forms = iter(given.inputs["tensors"]), given.options["forms"]
-    batches = [build(form, tensors) for form in forms]
+    batches = [build(form, tensors, device) for form in forms]
+    before = [parts_of(batch) for batch in batches]
     yield
     found: list[torch.Tensor] = []
     texts = [described(function(batch, device), found, device) for batch in batches]
     read = [tensor.clone() for tensor in found]
     yield
-    kept: list[torch.Tensor] = []
-    cpu = torch.device("cpu")
-    for number, batch in enumerate(batches):
-        described(batch, kept, cpu, f"batch {number}, which the function was given,")
+    after = [parts_of(batch) for batch in batches]
+    if [[id(part) for part in parts] for parts in before] != [[id(part) for part in parts] for parts in after]:
+        raise Unusable("the batch that the function was given holds something else now: whoever has it may still want what "
+                       "was in it. Make new lists and dicts.")
     return {"batches": texts, "tensors": read}
