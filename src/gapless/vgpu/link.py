@@ -272,9 +272,9 @@ class Link:
         return Encoder(lambda tensor, encoder: {"tensor": tensor.inner.number} if isinstance(tensor, VirtualTensor)
                        else encoder.host(tensor))
 
-    def tensor(self, spec) -> VirtualTensor:
-        """The tensor that the device has told of."""
-        return self._tensor(spec)
+    def values(self, sent, blob: bytes):
+        """The tensors that the device has sent along with a message."""
+        return self._decoder({}, blob)(sent)
 
     def _tensor(self, spec) -> VirtualTensor:
         number, shape, strides, offset, dtype, is_meta = spec
