@@ -18,6 +18,7 @@ import functools
 import inspect
 import itertools
 import os
+import threading
 import time
 import warnings
 import weakref
@@ -36,7 +37,6 @@ from .state import state
 
 _Iterator = dataloader._MultiProcessingDataLoaderIter
 _get_data = _Iterator._get_data
-_PATIENCE_SECONDS = 0.5
 
 
 class NotModelledWarning(UserWarning):
@@ -197,28 +197,27 @@ def _get_next(original, self):
 def _del(original, self):
     if self._loading.process == os.getpid():  # a worker that was forked later has it too, and nobody to end
         with host_clock.silent():  # whenever Python comes to it
-            with suppress(AttributeError, ValueError):  # it was never whole, or is in pieces
+            with suppress(AttributeError, IndexError):  # it was never whole
                 _end_workers(self)
             original(self)
 
 
 def _end_workers(self) -> None:
-    """End those that PyTorch would wait for, five seconds each: where an iterator is garbage (an error that came out of it
-    refers to it), its queues were taken apart before it, and reach no worker any more."""
-    if self._shutdown or _utils.python_exit_status is not False:
+    """End workers that PyTorch would wait for, five seconds each: where an iterator is garbage (an error that came out of it
+    refers to it), its queues of indices were taken apart before it, and nothing that it says reaches a worker."""
+    if self._shutdown or _utils.python_exit_status is not False or self._index_queues[0]._close.still_active():
         return
-    self._workers_done_event.set()
-    for queue in self._index_queues:
-        queue.put(None)
-    until = time.monotonic() + _PATIENCE_SECONDS
-    for worker in self._workers:
-        worker.join(max(0, until - time.monotonic()))
+    if self._pin_memory:  # first, as it reads from the workers
+        if self._pin_memory_thread is threading.current_thread():
+            return
+        self._pin_memory_thread_done_event.set()
+        self._worker_result_queue.put((None, None))
+        self._pin_memory_thread.join()
     if self._worker_pids_set:  # what ends now is no worker that died
         _utils.signal_handling._remove_worker_pids(id(self))
         self._worker_pids_set = False
     for worker in self._workers:
-        if worker.is_alive():
-            worker.terminate()
+        worker.terminate()
 
 
 _METHODS = {"_reset": _reset, "_next_data": _next_data, "_next_index": _next_index, "_try_put_index": _try_put_index,
