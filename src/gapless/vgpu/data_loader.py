@@ -32,7 +32,7 @@ from torch.utils.data import _utils, dataloader
 from . import host_clock
 from .hardware import workers
 from .hardware.workers import Cost, Workers
-from .loader_worker import ARGUMENTS, Loop
+from .loader_worker import ARGUMENTS, PYTORCHS_LOOP, Loop
 from .state import state
 
 _Iterator = dataloader._MultiProcessingDataLoaderIter
@@ -246,7 +246,7 @@ def _check_worker_number(self) -> None:
 
 def _difference() -> str | None:
     """What this PyTorch's loader has that is not as in those that were tried (2.11 to 2.14); None: nothing."""
-    arguments = tuple(inspect.signature(_utils.worker._worker_loop).parameters)
+    arguments = tuple(inspect.signature(PYTORCHS_LOOP).parameters)
     if any(arguments[place:place + 1] != (name,) for place, name in ARGUMENTS.items()):
         return "_worker_loop"
     return next((name for name in _METHODS if not hasattr(_Iterator, name)), None)
