@@ -1,14 +1,13 @@
 """Promises of the project as a whole: one place for versions, a light core."""
 
 import ast
-import subprocess
 import sys
 import tomllib
 
 import pytest
 import yaml
 
-from . import ROOT
+from . import ROOT, forked
 
 SOURCE = ROOT / "src" / "gapless"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -27,7 +26,8 @@ def test_environment_yml_installs_what_pyproject_says():
 def test_core_needs_torch_and_numpy_only():
     assert sorted(d.split(">")[0] for d in PROJECT["dependencies"]) == ["numpy", "torch"]
     code = "import sys, torch; before = set(sys.modules); import gapless; print(sorted(set(sys.modules) - before))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    done = forked.run("-c", code, imports=forked.PYTORCH)
+    done.check_returncode()
     top = {name.partition(".")[0] for name in ast.literal_eval(done.stdout) if not name.startswith("_")}
     # triton comes with torch.
     assert not top - set(sys.stdlib_module_names) - {"gapless", "torch", "numpy", "triton"}
@@ -38,7 +38,7 @@ def test_core_needs_torch_and_numpy_only():
     "import gapless.views; assert gapless.views is gapless.evidence.views",
 ])
 def test_public_modules_are_imported_by_their_public_names(code):
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    done = forked.run("-c", code, imports=forked.PYTORCH)
     assert done.returncode == 0, done.stderr
 
 

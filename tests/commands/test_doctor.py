@@ -1,5 +1,6 @@
 """``gapless doctor``: what it finds here, and the traps that it knows."""
 
+import functools
 import json
 import os
 import sys
@@ -10,6 +11,7 @@ import pytest
 
 from gapless.commands import doctor
 from gapless.commands.doctor import Package
+from gapless.commands.probe import probe
 from gapless.grading.confine import find_confinement
 
 TORCH = {"error": None, "file": "", "cuda_build": "13.0", "cuda": False, "why": "Found no NVIDIA driver on your system", "gpus": []}
@@ -41,9 +43,20 @@ def no_choice(monkeypatch):
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
 
 
-def test_here_the_lessons_can_run(tmp_path, monkeypatch, gapless):
-    monkeypatch.chdir(tmp_path)
+@functools.cache
+def probed(names):
+    return probe(list(names))
+
+
+@pytest.fixture
+def once(monkeypatch):
+    """What can be imported here, and that with the virtual T4, is found out once: it takes ten seconds."""
     monkeypatch.setenv("GAPLESS_DEVICE", "vgpu:t4")
+    monkeypatch.setattr(doctor, "probe", lambda names: probed(tuple(names)))
+
+
+def test_here_the_lessons_can_run(tmp_path, monkeypatch, gapless, once):
+    monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("JUPYTER_DATA_DIR", str(tmp_path))  # whichever kernels its owner has
     monkeypatch.setenv("SOME_TOKEN", "a secret")
     monkeypatch.setenv("PATH", os.path.dirname(sys.executable) + os.pathsep + os.environ["PATH"])
@@ -56,7 +69,7 @@ def test_here_the_lessons_can_run(tmp_path, monkeypatch, gapless):
     assert "<2.16" in packages["torch"]["wanted"] and "secret" not in out and "SOME_TOKEN" not in out
 
 
-def test_in_short_it_is_a_line_here(tmp_path, monkeypatch, gapless):
+def test_in_short_it_is_a_line_here(tmp_path, monkeypatch, gapless, once):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("JUPYTER_DATA_DIR", str(tmp_path))
     monkeypatch.setenv("PATH", os.path.dirname(sys.executable) + os.pathsep + os.environ["PATH"])

@@ -6,6 +6,7 @@ from gapless.grading.confine import Limits
 from gapless.grading.grade import grade
 
 from .toy import PACKAGE, notebook, write
+from .toycourse import LESSON, Course
 
 
 @pytest.fixture
@@ -29,3 +30,11 @@ def grade_double(grade_cells):
         return {v.id.split(".")[1]: v for v in result.verdicts if v.exercise == "double"}, result
 
     return run
+
+
+@pytest.fixture(scope="session")
+def released(tmp_path_factory):
+    """The folder of a course with its gradebook, whose assignment is generated."""
+    course = Course(tmp_path_factory.mktemp("released"), quick=True)
+    course.nbgrader("generate_assignment", LESSON)
+    return course.root

@@ -6,7 +6,6 @@ import os
 import signal
 import socket
 import subprocess
-import sys
 import time
 
 import pytest
@@ -14,6 +13,7 @@ import pytest
 from gapless.files import locked
 from gapless.grading.grade import grade
 
+from .. import forked
 from .toy import GOOD_DOUBLE, GOOD_SQUARE, PACKAGE, SLOW_DOUBLE, SLOW_SQUARE, code, notebook, write
 from .toycourse import LESSON, Course, quick_test_notebook
 
@@ -26,10 +26,8 @@ LITTLE = {"check_double": (1, False), "check_square": (1, False)}
 
 
 @pytest.fixture
-def course(tmp_path):
-    course = Course(tmp_path, quick=True)
-    course.nbgrader("generate_assignment", LESSON)
-    return course
+def course(tmp_path, released):
+    return Course(tmp_path, quick=True, like=released)
 
 
 # -- what is handed in ----------------------------------------------------------------------------
@@ -56,10 +54,9 @@ HANDED_IN = {  # student → the state, and words of the reason
 
 
 @pytest.fixture(scope="module")
-def odd_class(tmp_path_factory):
+def odd_class(tmp_path_factory, released):
     """(the course, what the first autograde said, feedback's exit status)."""
-    course = Course(tmp_path_factory.mktemp("class"), quick=True)
-    course.nbgrader("generate_assignment", LESSON)
+    course = Course(tmp_path_factory.mktemp("class"), quick=True, like=released)
     course.nbgrader("db", "student", "add", "pia")
 
     def folder(student):
@@ -339,8 +336,7 @@ def test_ended_at_any_step_nothing_is_lost_and_the_next_run_mends_it(course):
     write(GOOD, course.root / "good.json")
     (course.root / "submitted" / "ann" / LESSON).mkdir(parents=True)
     command = course.command()
-    done = subprocess.run([sys.executable, "-c", ENDINGS, "4"], cwd=command["cwd"], env=command["env"], text=True,
-                          capture_output=True)  # every fourth step, as each takes some seconds
+    done = forked.run("-c", ENDINGS, "4", imports=forked.NBGRADER, cwd=command["cwd"], env=command["env"])  # every fourth step
     assert done.returncode == 0, done.stdout + done.stderr
     steps, unfinished = json.loads(done.stdout.splitlines()[-1])
     assert steps > 20 and unfinished > 3
@@ -374,10 +370,9 @@ def test_a_gradebook_that_cannot_be_written_is_found_out_before_grading(course):
 
 # -- the seed -------------------------------------------------------------------------------------
 
-def test_a_score_is_repeated_from_the_seed_in_the_results(tmp_path):
+def test_a_score_is_repeated_from_the_seed_in_the_results(tmp_path, released):
     """The cell tells its inputs: the same seed gives the same, another one others."""
-    course = Course(tmp_path)
-    course.nbgrader("generate_assignment", LESSON)
+    course = Course(tmp_path, like=released)
     cell = "# exercise: double\ndef double(x):\n    raise ValueError(str(x.tolist()))\n"
     path = course.submit("ann", notebook(cell, GOOD_SQUARE))
     course.nbgrader("autograde", LESSON)

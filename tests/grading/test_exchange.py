@@ -13,13 +13,12 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="nbgrader has 
 TIME = "2027-01-01 12:00:00 UTC"
 
 
-def test_one_learners_folder_stops_nobody_elses(tmp_path):
+def test_one_learners_folder_stops_nobody_elses(tmp_path, released):
     exchange = tmp_path / "exchange"
     (tmp_path / "class").mkdir()
-    course = Course(tmp_path / "class", quick=True)
+    course = Course(tmp_path / "class", quick=True, like=released)
     with open(course.root / "nbgrader_config.py", "a") as config:
         config.write(f"\nc.Exchange.root = {str(exchange)!r}\nc.CourseDirectory.max_dir_size = 100\n")
-    course.nbgrader("generate_assignment", LESSON)
     for student in ("ann", "bob", "cleo"):
         folder = exchange / "gapless" / "inbound" / f"{student}+{LESSON}+{TIME}"
         write(notebook(GOOD_DOUBLE, GOOD_SQUARE), folder / f"{LESSON}.ipynb")
@@ -39,15 +38,14 @@ def test_one_learners_folder_stops_nobody_elses(tmp_path):
     assert {student: row["state"] for student, row in course.summary().items()} == {"ann": "graded", "bob": "failed", "cleo": "graded"}
 
 
-def test_who_handed_in_by_other_ways_stops_nobody_elses_page(tmp_path):
+def test_who_handed_in_by_other_ways_stops_nobody_elses_page(tmp_path, released):
     exchange = tmp_path / "exchange"
     exchange.mkdir(mode=0o777)
     exchange.chmod(0o777)
     (tmp_path / "class").mkdir()
-    course = Course(tmp_path / "class", quick=True)
+    course = Course(tmp_path / "class", quick=True, like=released)
     with open(course.root / "nbgrader_config.py", "a") as config:
         config.write(f"\nc.Exchange.root = {str(exchange)!r}\n")
-    course.nbgrader("generate_assignment", LESSON)
     for student in ("ann", "bob", "cleo"):
         folder = course.root / "submitted" / student / LESSON
         write(notebook(GOOD_DOUBLE, GOOD_SQUARE), folder / f"{LESSON}.ipynb")

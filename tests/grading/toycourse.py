@@ -1,19 +1,15 @@
 """A real nbgrader course in a folder: the toy lesson, the repository's own configuration."""
 
 import csv
-import functools
-import json
 import os
 import shutil
 import sqlite3
-import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
 from gapless.grading.confine import UNCONFINED
 
-from .. import ROOT
+from .. import ROOT, forked
 from .toy import PACKAGE, SLOW_DOUBLE, SLOW_SQUARE, code, markdown, notebook, write
 
 LESSON = "77_toy"
@@ -72,56 +68,13 @@ def quick_test_notebook(before=""):
                     kernelspec={"name": "python3", "display_name": "Python 3", "language": "python"})
 
 
-_FORKS = """
-import json, os, sys, tempfile
-import gapless.grading.autograde, gapless.grading.preprocessors
-from nbgrader.apps import NbGraderApp
-
-for line in sys.stdin:
-    order = json.loads(line)
-    if (child := os.fork()) == 0:
-        status = 1
-        try:
-            for number, path in ((1, order["out"]), (2, order["err"])):
-                os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT), number)
-            os.chdir(order["cwd"])
-            os.environ.clear()
-            os.environ.update(order["env"])
-            tempfile.tempdir = None
-            NbGraderApp.launch_instance(order["arguments"])
-            status = 0
-        except SystemExit as end:
-            status = end.code or 0
-        except BaseException:
-            import traceback
-            traceback.print_exc()
-        finally:
-            sys.stdout.flush()
-            os._exit(status)
-    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
-"""
-
-
-@functools.cache
-def _forks():
-    return subprocess.Popen([sys.executable, "-c", _FORKS], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-
-
-def _run_quickly(arguments, command):
-    """As subprocess.run, in a fork of a process that has the imports done."""
-    with tempfile.TemporaryDirectory() as folder:
-        out, err = Path(folder) / "out", Path(folder) / "err"
-        order = {"arguments": arguments, "cwd": str(command["cwd"]), "env": command["env"], "out": str(out), "err": str(err)}
-        print(json.dumps(order), file=_forks().stdin, flush=True)
-        return subprocess.CompletedProcess(arguments, int(_forks().stdout.readline()), out.read_text(), err.read_text())
-
-
 class Course:
-    """A course in ``root``: run nbgrader in it and look at what it leaves. ``quick``: graded by a look at the text, by
-    processes that have imported nbgrader already."""
+    """A course in ``root``: run nbgrader in it and look at what it leaves. ``quick``: graded by a look at the text."""
 
-    def __init__(self, root: Path, quick=False):
-        self.root, self.quick = root, quick
+    def __init__(self, root: Path, quick=False, like: Path | None = None):
+        self.root = root
+        if like is not None:  # a course that is made already: making a gradebook takes nbgrader seconds
+            shutil.copytree(like, root, dirs_exist_ok=True)
         shutil.copy(ROOT / "nbgrader_config.py", root)
         write(source_notebook(), root / "solutions" / LESSON / f"{LESSON}.ipynb")
         self.grade_by(quick_test_notebook() if quick else test_notebook())
@@ -138,8 +91,7 @@ class Course:
 
     def nbgrader(self, *arguments, check=True, **variables):
         command = self.command(*arguments)
-        command["env"] |= variables
-        done = _run_quickly(arguments, command) if self.quick else subprocess.run(**command, capture_output=True, check=False)
+        done = forked.run("-m", "nbgrader", *arguments, imports=forked.NBGRADER, cwd=command["cwd"], env={**command["env"], **variables})
         if check and done.returncode:
             raise AssertionError(done.stdout + done.stderr)
         return done

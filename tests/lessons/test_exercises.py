@@ -24,23 +24,25 @@ OTHER_ROUTES = [(lesson_id, name, function) for lesson_id, answers in ANSWERS.it
 WRONG = [(lesson_id, *wrong) for lesson_id, answers in ANSWERS.items() for wrong in answers.WRONG]
 
 
-def grade(lesson_id, name, function, seed=3, device="vgpu:a10g"):
-    exercise = LESSONS[lesson_id].exercises[name]
-    plan, where = exercise.plan(seed), choose_device(device)
-    verdicts = judge(exercise, plan, gather(exercise, LocalStage(function, where, exercise.ask), plan, where, name=device))
-    return {v.id.partition(".")[2]: v for v in verdicts}
-
-
 @functools.cache
-def small_inputs(lesson_id, name, seed=3):
-    """The exercise with nothing to check but its small inputs, those, and what is right on them."""
-    exercise = dataclasses.replace(LESSONS[lesson_id].exercises[name], full=None, trial=None, points={"values": 1})
-    return exercise, exercise.plan(seed), Truth(exercise, "vgpu:a10g")
+def inputs(lesson_id, name, seed=3, device="vgpu:a10g"):
+    """The exercise's inputs, and what is right on them, once for all that is tried."""
+    exercise = LESSONS[lesson_id].exercises[name]
+    return exercise.plan(seed), Truth(exercise, device)
+
+
+def grade(lesson_id, name, function, seed=3, device="vgpu:a10g"):
+    exercise, where = LESSONS[lesson_id].exercises[name], choose_device(device)
+    plan, truth = inputs(lesson_id, name, seed, device)
+    seen = gather(exercise, LocalStage(function, where, exercise.ask), plan, where, name=device)
+    verdicts = judge(exercise, plan, seen, truth)
+    return {v.id.partition(".")[2]: v for v in verdicts}
 
 
 def values(lesson_id, name, function, first=41):
     """The verdict on the values: on the ``first`` of the small inputs, on all of them, and on the larger ones too."""
-    exercise, plan, truth = small_inputs(lesson_id, name)
+    exercise = dataclasses.replace(LESSONS[lesson_id].exercises[name], full=None, trial=None, points={"values": 1})
+    plan, truth = inputs(lesson_id, name)
     where = choose_device("vgpu:a10g")
     for count in (first, len(plan.cases)):  # most are found out early
         some = Plan(plan.cases[:count])

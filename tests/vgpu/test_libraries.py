@@ -1,7 +1,6 @@
 """Libraries that choose the device themselves choose the virtual GPU."""
 
 import gc
-import subprocess
 import sys
 import types
 import warnings
@@ -13,6 +12,8 @@ from torch import nn
 from gapless import vgpu
 from gapless.vgpu import libraries
 from gapless.vgpu.libraries import imports
+
+from .. import forked
 
 
 @pytest.fixture(autouse=True)
@@ -73,7 +74,8 @@ def test_a_name_is_replaced_where_it_was_imported():
 def test_nothing_is_imported_that_the_program_does_not_import():
     program = ("import sys, gapless\ngapless.device('vgpu:a100')\n"
                f"print([name for name in {sorted(libraries.LINES)} if name in sys.modules])")
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    done = forked.run("-c", program, imports=forked.PYTORCH)
+    done.check_returncode()
     assert done.stdout.strip() == "[]"
 
 

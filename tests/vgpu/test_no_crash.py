@@ -128,5 +128,5 @@ CASES = {
 def test_the_process_lives(name, tmp_path):
     file = tmp_path / "cases.py"
     file.write_text(textwrap.dedent(BEFORE) + textwrap.dedent(CASES[name]))
-    done = forked.run(file)
+    done = forked.run(file, dies=True)
     assert done.returncode == 0, done.stderr

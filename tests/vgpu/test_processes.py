@@ -2,8 +2,6 @@
 
 import multiprocessing
 import os
-import subprocess
-import sys
 import textwrap
 
 import pytest
@@ -14,11 +12,11 @@ from gapless import vgpu
 from .. import forked
 
 
-def program(text, tmp_path, run=forked.run):
+def program(text, tmp_path, imports=forked.COURSE):
     """The output of a Python program in a file of its own, which a spawned process can import."""
     file = tmp_path / "program.py"
     file.write_text(textwrap.dedent(text))
-    done = run(file)
+    done = forked.run(file, imports=imports)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -219,7 +217,7 @@ def test_another_backend_in_the_process(tmp_path):
                 vgpu.enable()
             except RuntimeError as error:
                 print(error)
-    """, tmp_path, lambda file: subprocess.run([sys.executable, file], capture_output=True, text=True, timeout=120))
+    """, tmp_path, imports=forked.PYTORCH)
     assert out == 2 * "PyTorch allows one extra backend a process and 'other' is it: start a new process\n"
 
 
