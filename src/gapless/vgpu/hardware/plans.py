@@ -27,7 +27,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from . import tensor_cores
-from .convolutions import INPUT_GRADIENT, Algorithm, Convolution, Turned, engines
+from .convolutions import Algorithm, Convolution, Turned, engines, turning_s
 from .fitted import constants
 from .specs import Card
 
@@ -85,8 +85,8 @@ def _mistrusted(shape: Convolution, plan: Plan) -> bool:
 
 
 def _in_float32(shape: Convolution, one: Algorithm, card: Card, dtype: str) -> Plan:
-    plan = _plain(one, dtype)
-    return _turning(plan, shape.turned, [each.busy_s(card) for each in shape.turned]) if shape.channels_last else plan
+    turned = shape.turned() if shape.channels_last else []
+    return _between(_plain(one, dtype), [(each, turning_s(each, card)) for each in turned])
 
 
 def _plain(one: Algorithm, dtype: str) -> Plan:
@@ -94,34 +94,26 @@ def _plain(one: Algorithm, dtype: str) -> Plan:
     return Plan(one.name, dtype, (Part(one.name, one.start_s, one.seconds - one.start_s),), one.workspace_bytes)
 
 
-def _turning(plan: Plan, turned: list[Turned], seconds: list[float]) -> Plan:
-    """``plan`` between kernels that turn the images, each so long."""
-    (main,) = plan.parts
-    around = [Part(each.name, 0.0, busy_s, each.size) for each, busy_s in zip(turned, seconds)]
-    before = turned[0].to_channels_last if turned else True
-    first = [part for part, each in zip(around, turned) if each.to_channels_last == before]
-    last = [part for part, each in zip(around, turned) if each.to_channels_last != before]
-    return plan._replace(parts=(*first, main, *last),
-                         workspace_bytes=plan.workspace_bytes + sum(each.size for each in turned))
+def _between(plan: Plan, rewritten: list[tuple[Turned, float]]) -> Plan:
+    """``plan`` between kernels that rewrite its images, each so many seconds."""
+    before, after = ([Part(each.name, 0.0, busy_s, each.size) for each, busy_s in rewritten if each.before is first]
+                     for first in (True, False))
+    return plan._replace(parts=(*before, *plan.parts, *after),
+                         workspace_bytes=plan.workspace_bytes + sum(each.size for each, _ in rewritten))
 
 
 def _on_tensor_cores(problem: tensor_cores.Pass, card: Card, dtype: str) -> list[Plan]:
     known = constants("tensor_cores", card.fit_key)
-    work = problem.work(card)
+    bandwidth = card.bandwidth_bytes_per_s * known["bandwidth"]
+    work = problem.work(card)._replace(layout=())
     if not work.flops:
         work = work._replace(edges=())
-    layout_s = {name: known[name] * size / (card.bandwidth_bytes_per_s * known["bandwidth"]) for name, size in work.layout}
-    work = work._replace(layout=())
-    shape, found = problem.of, []
-    best = tensor_cores.busy_s(work, card, dtype, known)
+    rewritten = [(turned, known[name] * size / bandwidth) for name, size, turned in problem.rewritten()]
+    found = []
     for tile, lost in _losses(problem, card, work.on_tensor_cores):
-        busy = best if lost == 1 else tensor_cores.busy_s(
-            work._replace(flops=work.flops * lost, least_flops=work.least_flops * lost), card, dtype, known)
-        plan = Plan(tile, dtype, (Part(tile, known["start_s"], busy),), 0)
-        if layout_s:
-            seconds = list(layout_s.values())  # of x and of y
-            plan = _turning(plan, shape.turned, seconds[::-1] if shape.direction == INPUT_GRADIENT else seconds)
-        found.append(plan)
+        busy = tensor_cores.busy_s(work._replace(flops=work.flops * lost, least_flops=work.least_flops * lost), card, dtype,
+                                   known)
+        found.append(_between(Plan(tile, dtype, (Part(tile, known["start_s"], busy),), 0), rewritten))
     return found
 
 
