@@ -85,6 +85,30 @@ def test_in_float32_it_is_the_other_way_round():
     assert last.seconds == pytest.approx(plain.seconds + 2 * last.parts[0].busy_s)
 
 
+@pytest.mark.parametrize("channels, padded", [(64, []), (63, ["nhwcAddPaddingKernel"]), (3, ["nhwcAddPaddingKernel"])])
+def test_in_channels_last_order_odd_channels_are_padded(channels, padded):
+    problem = half(channels_in=channels, channels_last=True)
+    plan = plans(problem, CARDS["a100"], "float16")[0]
+    assert [part.name for part in plan.parts if part.turns] == padded
+    assert plan.workspace_bytes == (2 * 32 * 64 * 64 * (-(-channels // 8) * 8) if padded else 0)
+    aligned = plans(half(channels_in=-(-channels // 8) * 8, channels_last=True), CARDS["a100"], "float16")[0]
+    assert (plan.seconds > aligned.seconds) == bool(padded)
+
+
+def test_tf32_aligns_four_channels_and_contiguous_images_are_padded_as_they_are_turned():
+    four = Pass(replace(NARROW, channels_in=4, channels_last=True))
+    assert len(plans(four, CARDS["a100"], "tf32")[0].parts) == 1
+    assert {part.name for part in plans(half(channels_in=63), CARDS["a100"], "float16")[0].parts if part.turns} == {
+        "nchwToNhwcKernel", "nhwcToNchwKernel"}
+
+
+def test_a_result_with_odd_channels_is_padded_while_it_is_computed():
+    found = plans(half(channels_out=65, channels_last=True), CARDS["a100"], "float16")[0].parts
+    assert [part.name for part in found][1:] == ["nhwcRemovePaddingKernel"]
+    of_weight = plans(half(direction=WEIGHT_GRADIENT, channels_out=65, channels_last=True), CARDS["a100"], "float16")[0].parts
+    assert [part.name for part in of_weight][:-1] == ["nhwcAddPaddingKernel"]
+
+
 def test_other_tiles_take_longer_by_what_they_compute_in_vain():
     few = half(batch=1, size_in=(16, 16), size_out=(16, 16), channels_last=True)
     found = {plan.engine: plan.seconds for plan in plans(few, CARDS["a100"], "float16")}
