@@ -49,7 +49,9 @@ def test_the_fastest_plan_takes_what_the_fit_says(problem, dtype, direction):
     problem = shape if isinstance(problem, Convolution) else Pass(shape)
     for card in CARDS.values():
         best = min(plans(problem, card, dtype), key=lambda plan: plan.seconds)
-        assert best.seconds == pytest.approx(sum(problem.start_and_busy_s(card, dtype)))
+        fitted_s = sum(problem.start_and_busy_s(card, dtype))
+        floor_s = card.kernel_floor_ns / 1e9 * (len(best.parts) - 1)  # kernels around it take at least that
+        assert fitted_s <= best.seconds * (1 + 1e-9) <= fitted_s + floor_s + 1e-12 or best.seconds == pytest.approx(fitted_s)
 
 
 def test_at_most_ten_plans_so_that_pytorchs_limit_leaves_none_out():

@@ -86,7 +86,7 @@ def _mistrusted(shape: Convolution, plan: Plan) -> bool:
 
 def _in_float32(shape: Convolution, one: Algorithm, card: Card, dtype: str) -> Plan:
     turned = shape.turned() if shape.channels_last else []
-    return _between(_plain(one, dtype), [(each, turning_s(each, card)) for each in turned])
+    return _between(_plain(one, dtype), [(each, turning_s(each, card)) for each in turned], card)
 
 
 def _plain(one: Algorithm, dtype: str) -> Plan:
@@ -94,10 +94,11 @@ def _plain(one: Algorithm, dtype: str) -> Plan:
     return Plan(one.name, dtype, (Part(one.name, one.start_s, one.seconds - one.start_s),), one.workspace_bytes)
 
 
-def _between(plan: Plan, rewritten: list[tuple[Turned, float]]) -> Plan:
-    """``plan`` between kernels that rewrite its images, each so many seconds."""
-    before, after = ([Part(each.name, 0.0, busy_s, each.size) for each, busy_s in rewritten if each.before is first]
-                     for first in (True, False))
+def _between(plan: Plan, rewritten: list[tuple[Turned, float]], card: Card) -> Plan:
+    """``plan`` between kernels that rewrite its images, each so many seconds or as long as the shortest kernel."""
+    least_s = card.kernel_floor_ns / 1e9
+    before, after = ([Part(each.name, 0.0, max(busy_s, least_s), each.size)
+                      for each, busy_s in rewritten if each.before is first] for first in (True, False))
     return plan._replace(parts=(*before, *plan.parts, *after),
                          workspace_bytes=plan.workspace_bytes + sum(each.size for each, _ in rewritten))
 
@@ -113,7 +114,7 @@ def _on_tensor_cores(problem: tensor_cores.Pass, card: Card, dtype: str) -> list
     for tile, lost in _losses(problem, card, work.on_tensor_cores):
         busy = tensor_cores.busy_s(work._replace(flops=work.flops * lost, least_flops=work.least_flops * lost), card, dtype,
                                    known)
-        found.append(_between(Plan(tile, dtype, (Part(tile, known["start_s"], busy),), 0), rewritten))
+        found.append(_between(Plan(tile, dtype, (Part(tile, known["start_s"], busy),), 0), rewritten, card))
     return found
 
 
