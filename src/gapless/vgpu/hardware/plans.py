@@ -5,13 +5,13 @@ the first runs whose workspace fits, with it the fastest of the first ``benchmar
 
 **The heuristic is an assumption**: NVIDIA publishes none, and the times that this model was fitted to are the autotuner's.
 Assumed: it knows how fast each plan is, except that it does not trust fused Winograd where layers are narrow, and takes it
-there for the slowest. So much is seen from outside: cuDNN 5 took the precomputed GEMM for 3×3 convolutions of less than 48
-channels where Winograd was faster (github.com/nagadomi/waifu2x, issue 122); and NVIDIA's own example of a gain, 64 filters
-of 3×3 on 32×64×64×64, is such a layer: forward 1430 → 840 µs, "gains mostly forward" (Szymon Migacz, *PyTorch performance
-tuning guide*, ECCV 2020). The model gives 1.4 to 1.5 there forward, as much for the input's gradient and 1 for the weight's.
-Today's cuDNN ranks its engines by mode A, which is fast, or B, which is more accurate and takes the host longer (NVIDIA,
-*cuDNN developer guide*, "Heuristics"); PyTorch asks for A. What these choose otherwise than cuDNN 7 nobody has measured
-here. On tensor cores the heuristic is taken to be right.
+there for no faster than the implicit GEMM. So much is seen from outside: cuDNN 5 took the precomputed GEMM for 3×3
+convolutions of less than 48 channels where Winograd was faster (github.com/nagadomi/waifu2x, issue 122); and NVIDIA's own
+example of a gain, 64 filters of 3×3 on 32×64×64×64, is such a layer: forward 1430 → 840 µs, "gains mostly forward" (Szymon
+Migacz, *PyTorch performance tuning guide*, ECCV 2020). The model gives 1.4 to 1.5 there forward, as much for the input's
+gradient and 1 for the weight's. Today's cuDNN ranks its engines by mode A, which is fast, or B, which is more accurate and
+takes the host longer (NVIDIA, *cuDNN developer guide*, "Heuristics"); PyTorch asks for A. What these choose otherwise than
+cuDNN 7 has not been measured here. On tensor cores the heuristic is taken to be right.
 
 **On tensor cores** the fitted time is the fastest tile's. Other tiles, which trial runs try too, take as much longer as they
 compute in vain: at the edges of the result, and in a last wave that leaves SMs idle. Assumed.
@@ -67,10 +67,15 @@ def plans(problem: Convolution | tensor_cores.Pass, card: Card, dtype: str) -> l
     shape = problem if isinstance(problem, Convolution) else problem.of
     found = []
     if shape is not problem and tensor_cores.has(card, dtype):
-        found += _on_tensor_cores(problem, card, dtype)
+        found = _on_tensor_cores(problem, card, dtype)
     if not found or dtype == "tf32":  # a program that allows it allows the library its float32 kernels still
-        found += [_in_float32(shape, one, card, dtype) for one in engines(shape, card)]
-    return sorted(found, key=lambda plan: (_mistrusted(shape, plan), plan.seconds))
+        in_float32 = [_in_float32(shape, one, card, dtype) for one in engines(shape, card)]
+        found += in_float32
+        if min(shape.channels_in, shape.channels_out) < WIDE:
+            plain_s = min((plan.seconds for plan in in_float32 if plan.engine.startswith("implicit_gemm")), default=0.0)
+            return sorted(found, key=lambda plan: (max(plan.seconds, plain_s), True) if plan.engine.startswith("winograd ")
+                          else (plan.seconds, False))
+    return sorted(found, key=lambda plan: plan.seconds)
 
 
 def without_workspace(problem: Convolution | tensor_cores.Pass, card: Card, dtype: str) -> Plan:
@@ -78,10 +83,6 @@ def without_workspace(problem: Convolution | tensor_cores.Pass, card: Card, dtyp
     shape = problem if isinstance(problem, Convolution) else problem.of
     return min((_plain(one, dtype) for one in engines(shape, card) if not one.workspace_bytes),
                key=lambda plan: plan.seconds)
-
-
-def _mistrusted(shape: Convolution, plan: Plan) -> bool:
-    return plan.engine.startswith("winograd ") and min(shape.channels_in, shape.channels_out) < WIDE
 
 
 def _in_float32(shape: Convolution, one: Algorithm, card: Card, dtype: str) -> Plan:
