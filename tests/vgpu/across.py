@@ -140,6 +140,15 @@ def lower_precision(device):
     return [str(out.dtype), torch.vgpu.max_memory_allocated() > 0, torch.vgpu.get_device_name()]
 
 
+def tunes(device):
+    x, layer = torch.ones(2, 3, 8, 8, device=device), nn.Conv2d(3, 4, 3).to(device)
+    torch.backends.cudnn.benchmark = True
+    try:
+        return [layer(x).shape[2], layer(x).shape[3]]
+    finally:
+        torch.backends.cudnn.benchmark = False
+
+
 def checkpoints(device):
     x = torch.arange(4.0, device=device).requires_grad_()
     torch.utils.checkpoint.checkpoint(lambda t: t.sin().square(), x, use_reentrant=False).sum().backward()
@@ -234,7 +243,7 @@ def loads(device):
 
 PROGRAMS = {each.__name__: each for each in (
     trains, attends, infers, recurs, views_and_masks, parameters_change, reads_early, storages, streams, random_numbers, errors,
-    lower_precision, checkpoints, overwrites, on_the_host, other_dtypes_and_tangents, loads)}
+    lower_precision, tunes, checkpoints, overwrites, on_the_host, other_dtypes_and_tangents, loads)}
 
 
 def group_of_one(device):

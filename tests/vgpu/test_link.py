@@ -32,6 +32,7 @@ def served():
 def a10g():
     vgpu.enable("a10g")
     vgpu.timeline().reset()
+    vgpu.forget_plans()
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
@@ -42,6 +43,7 @@ def test_a_program_gives_the_same_in_the_same_time(served, name):
     there_ns = vgpu.timeline().host_ns
     assert "raise" not in said, said
     vgpu.timeline().reset()
+    vgpu.forget_plans()
     here = []
     threads = torch.get_num_threads()
     torch.set_num_threads(1)

@@ -38,8 +38,9 @@ Launch = Callable[[list[Kernel], tuple, object], None]
 
 
 def _benchmark_limit() -> int:
+    """At least 0, which is none."""
     limit = torch.backends.cudnn.benchmark_limit
-    return DEFAULT_LIMIT if limit is None else limit
+    return DEFAULT_LIMIT if limit is None else max(limit, 0)
 
 
 def switches() -> tuple[bool, int, bool]:
