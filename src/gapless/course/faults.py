@@ -27,6 +27,20 @@ ERROR_ADVICE = {
     "out of bounds": "A label lies outside of 0 … classes − 1, such as one that was to be ignored: leave it out first, or "
                      "name it (`ignore_index`)",
     "is not defined": "Each exercise cell is run by itself: put the imports and helpers it needs inside the cell",
+    # GradScaler's own, which say what it has seen and not what was forgotten.
+    "_scale is None": "The scaler has scaled no loss: `scaler.scale(loss).backward()` comes before `unscale_`, `step` and "
+                      "`update`",
+    "unscale_() has already been called": "`unscale_` divides by the scale, and doing it twice would divide twice: once in a "
+                                          "step, after the last backward pass. Or the step before ended without "
+                                          "`scaler.update()`",
+    "unscale_() is being called after step()": "First `unscale_`, then clip, then `scaler.step`",
+    "step() has already been called": "One `scaler.step(optimizer)` in a step, and one `scaler.update()` after it",
+    "No inf checks were recorded for this optimizer": "The optimizer has no gradients: were they set to zero between the "
+                                                      "backward pass and the step?",
+    "No inf checks were recorded prior to update": "`scaler.update()` comes once in a step, after `scaler.step(optimizer)`: "
+                                                   "it is called twice, or the scaler has not seen the step",
+    "Attempting to unscale FP16 gradients": "The network's weights are float16. They stay float32: autocast casts copies of "
+                                            "them, so leave out `.half()`",
 }
 ERROR_ADVICE["not compiled with CUDA"] = ERROR_ADVICE["NVIDIA driver"]
 
