@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import torch
 import torch.nn.functional as F
 from torch import nn
 
@@ -26,3 +27,35 @@ def train_step(model, optimizer, scaler, batches, dtype, max_norm):
     nn.utils.clip_grad_norm_(model.parameters(), max_norm)
     optimizer.step()
     return total
+
+
+def largest_batch(step, most):
+    """The largest multiple of 8, at most ``most``, for which ``step(batch)`` does not run out of memory; 0 if there is none."""
+    found = 0
+    for batch in range(8, most + 1, 8):
+        try:
+            step(batch)
+        except RuntimeError:
+            break
+        found = batch
+    return found
+
+
+def warmup_schedule(optimizer, factor, warmup, total):
+    """A scheduler of the learning rates of ``optimizer`` for a batch ``factor`` times as large, over ``total`` steps."""
+    return torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: factor)
+
+
+@torch.no_grad()
+def lars_step(params, momenta, lr, momentum, weight_decay, trust):
+    """A step of LARS: each parameter at a rate of its own. ``momenta``: a tensor for each parameter, changed in place."""
+    for param, moment in zip(params, momenta):
+        if param.grad is None:
+            continue
+        weight_norm = torch.linalg.vector_norm(param, dtype=torch.float32)
+        grad_norm = torch.linalg.vector_norm(param.grad, dtype=torch.float32)
+        rate = lr
+        if weight_norm > 0 and grad_norm > 0:
+            rate = lr * trust * weight_norm / (grad_norm + weight_decay * weight_norm)
+        moment.mul_(momentum).add_(rate * (param.grad + weight_decay * param))
+        param.sub_(moment)

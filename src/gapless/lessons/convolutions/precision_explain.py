@@ -22,4 +22,6 @@ _SEEN = {
 
 def train_step(case: Case, found: dict, wanted: dict) -> str | None:
     """Of the first thing that the network saw otherwise."""
+    if not found[PASSES]:
+        return "The network was never called: does the function end, or return, before the loop?"
     return next((why for name, why in _SEEN.items() if found[name] != wanted[name]), None)
