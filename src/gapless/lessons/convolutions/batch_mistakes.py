@@ -203,6 +203,9 @@ SCHEDULE_MISTAKES = (
                                                          "the rate grows with the batch."),
     Mistake(_lambda(lambda step, factor, warmup, total: factor * _cosine(min(step / total, 1.0))),
             "There is no warm-up: the full rate from the first step on."),
+    Mistake(_schedule(warm=lambda factor, share: factor), "There is no warm-up: the full rate from the first step on."),
+    Mistake(_lambda(lambda step, factor, warmup, total: min(_line(step, factor, warmup) if warmup else factor, factor) * max(
+        1 - step / total, 0.0)), "It falls in a line, and from the first step on: after the warm-up, half a cosine is wanted."),
 )
 
 # -- lars_step ---------------------------------------------------------------------------------------
@@ -324,6 +327,10 @@ LARS_MISTAKES = (
                                                                    "sum of squares."),
     Mistake(_lars(norm=torch.linalg.vector_norm), "A norm was computed in float16, whose largest number is 65 504: ask for float32 "
                          "(`torch._foreach_norm(tensors, 2, torch.float32)`)."),
+    Mistake(_lars(ratio=lambda w, g, decay, trust: torch.full_like(w, trust)), "`trust` alone is no ratio: it is multiplied by "
+                                                                               "the norm of the weights, and divided."),
+    Mistake(lambda params, momenta, lr, momentum, weight_decay, trust: None, "Nothing has changed: the parameters and `momenta` "
+                                                                             "are to be changed in place."),
     Mistake(_lars(skip=False), "A parameter without a gradient is left alone: its weight decays and its momentum goes on "
                                "otherwise."),
 )
