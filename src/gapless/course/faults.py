@@ -22,6 +22,7 @@ NOISE = 0.1
 ERROR_ADVICE = {
     "NVIDIA driver": "The GPU here is simulated, and `torch.cuda` does not know it. Use the `device` that you are given; in "
                      "this course `synchronize(device)` waits for it",
+    "Tensor list must have at least one": "A list of tensors is empty: look first whether there is anything in it",
     "non-empty TensorList": "The list of tensors was empty: after a loop that reads it now and then, nothing may be left in "
                             "it. Look first whether there is anything",
     "out of bounds": "A label lies outside of 0 … classes − 1, such as one that was to be ignored: leave it out first, or "
@@ -30,8 +31,8 @@ ERROR_ADVICE = {
     # GradScaler's own, which say what it has seen and not what was forgotten.
     "_scale is None": "The scaler has scaled no loss: `scaler.scale(loss).backward()` comes before `unscale_`, `step` and "
                       "`update`",
-    "unscale_() has already been called": "`unscale_` divides by the scale, and doing it twice would divide twice: once in a "
-                                          "step, after the last backward pass. Or the step before ended without "
+    "unscale_() has already been called": "`unscale_` divides by the scale, and doing it twice would divide twice: once in "
+                                          "a step, after the last backward pass. Or the step before ended without "
                                           "`scaler.update()`",
     "unscale_() is being called after step()": "First `unscale_`, then clip, then `scaler.step`",
     "step() has already been called": "One `scaler.step(optimizer)` in a step, and one `scaler.update()` after it",

@@ -83,7 +83,8 @@ def _parameters(rng: np.random.Generator, name: str, shapes=SHAPES, *, steps: in
         tensors["grads"][place][...] = 0
     inputs = {name: [array.astype(dtypes[place % len(dtypes)]) for place, array in enumerate(arrays)]
               for name, arrays in tensors.items()}
-    options = {"steps": steps, "lr": 0.5, "momentum": 0.9, "weight_decay": 0.1, "trust": 0.6, "without_gradient": list(without)}
+    options = {"steps": steps, "lr": 0.5, "momentum": 0.9, "weight_decay": 0.1, "trust": 0.6,
+               "without_gradient": list(without)}
     return Case(name, inputs, options | changed)
 
 

@@ -18,9 +18,9 @@ def largest_batch(case: Case, found: dict, wanted: dict) -> str | None:
     if found[LARGEST] == wanted[LARGEST] and found[CALLS] != FEW:
         return "Whatever fits, smaller sizes fit too: try the middle, and half of what is left is decided."
     if found[HELD]:
-        return ("Something still holds tensors of a trial: what the step returned, or an error, whose traceback holds the frames "
-                "of the failed step.")
+        return ("Something still holds tensors of a trial: what the step returned, or an error, whose traceback holds the "
+                "frames of the failed step.")
     if isinstance(found[LARGEST], int) and found[LARGEST] < wanted[LARGEST]:
-        return ("A larger size fits. Does something hold the memory of an earlier trial (a result, an error and its traceback, "
-                "another trial inside the `except`)? Or does the search end early?")
+        return ("A larger size fits. Does something hold the memory of an earlier trial (a result, an error and its "
+                "traceback, another trial inside the `except`)? Or does the search end early?")
     return None

@@ -108,25 +108,26 @@ _ALL_ERRORS = ("It catches errors that are not of memory, and a step that is bro
 _HOLDS = ("Something still holds the memory of an earlier trial, and the next one has less. ")
 
 LARGEST_MISTAKES = (
-    Mistake(functions.largest_batch, "It tries one size after the other. Whatever fits, smaller sizes fit too: try the middle, "
-                                     "and half of what is left is decided."),
-    Mistake(_from_below(torch.OutOfMemoryError), "It tries one size after the other. Try the middle: half of what is left is "
-                                                 "decided."),
+    Mistake(functions.largest_batch, "It tries one size after the other. Whatever fits, smaller sizes fit too: try the "
+                                     "middle, and half of what is left is decided."),
+    Mistake(_from_below(torch.OutOfMemoryError), "It tries one size after the other. Try the middle: half of what is left "
+                                                 "is decided."),
     Mistake(_from_below(torch.OutOfMemoryError, up=False), "It tries one size after the other, from above. Try the middle: "
                                                            "half of what is left is decided."),
     Mistake(_bisection(RuntimeError), _ALL_ERRORS),
     Mistake(_bisection(keeps=True), _HOLDS + "An error that is kept (`errors.append(error)`, `last = error`) keeps its "
                                              "traceback, that the frames of the step, and those its tensors."),
-    Mistake(_inside_except, _HOLDS + "Inside `except` the error is alive, with the frames and tensors of the failed step: note "
-                                     "there that it failed, leave, and only then try again."),
+    Mistake(_inside_except, _HOLDS + "Inside `except` the error is alive, with the frames and tensors of the failed step: "
+                                     "note there that it failed, leave, and only then try again."),
     Mistake(_keeps_results, _HOLDS + "What a step returned is kept, and with it its tensors: throw it away."),
     Mistake(_halved, "Halving until it fits can end at little more than half of what would fit: go on between the last size "
                      "that fitted and the first that did not."),
-    Mistake(_doubled, "Doubling until it fails leaves up to half of the memory empty: go on between the last size that fitted "
-                      "and the first that did not."),
+    Mistake(_doubled, "Doubling until it fails leaves up to half of the memory empty: go on between the last size that "
+                      "fitted and the first that did not."),
     Mistake(_bisection(unit=1), "That is how many eights fit: return the batch, a multiple of 8."),
     Mistake(_bisection(multiple=1, unit=1), "Sizes that are no multiple of 8 were tried: look among 8, 16, 24, …"),
-    Mistake(_bisection(beyond=0), "The largest size allowed is never tried, and it may fit: `most` itself belongs to the range."),
+    Mistake(_bisection(beyond=0), "The largest size allowed is never tried, and it may fit: `most` itself belongs to the "
+                                  "range."),
     Mistake(_bisection(low=1), "Where not even 8 fits, the answer is 0: nobody has tried 8."),
     Mistake(_bisection(half=True), "It stops at the first size that fits: a larger one may fit too."),
 )
@@ -175,37 +176,38 @@ SCHEDULE_MISTAKES = (
             "The warm-up begins at a fraction of the full rate. It is to begin at the rate that the optimizer has."),
     Mistake(_lambda(lambda step, factor, warmup, total: _line(step + 1, factor, warmup) if step < warmup else
                     factor * _cosine(min((step - warmup) / (total - warmup), 1.0))),
-            "The warm-up is a step too early: at step 0 the rate is the optimizer's own, at step `warmup` it is `factor` times "
-            "that."),
+            "The warm-up is a step too early: at step 0 the rate is the optimizer's own, at step `warmup` it is `factor` "
+            "times that."),
     Mistake(_schedule(warm=lambda factor, share: factor**share), "The warm-up is exponential: a line is wanted, the same "
                                                                  "amount more in each step."),
-    Mistake(_schedule(warm=lambda factor, share: 1.0), "The rate stays low in the warm-up and then jumps: let it grow a little "
-                                                       "in each step."),
-    Mistake(_schedule(after=lambda factor, share: factor), "After the warm-up the rate stays high: half a cosine brings it to "
-                                                           "0 at step `total`."),
-    Mistake(_schedule(after=lambda factor, share: factor * (1 - share)), "After the warm-up it falls in a line: half a cosine "
-                                                                         "is wanted."),
+    Mistake(_schedule(warm=lambda factor, share: 1.0), "The rate stays low in the warm-up and then jumps: let it grow a "
+                                                       "little in each step."),
+    Mistake(_schedule(after=lambda factor, share: factor), "After the warm-up the rate stays high: half a cosine brings it "
+                                                           "to 0 at step `total`."),
+    Mistake(_schedule(after=lambda factor, share: factor * (1 - share)), "After the warm-up it falls in a line: half a "
+                                                                         "cosine is wanted."),
     Mistake(_schedule(after=lambda factor, share: factor * math.cos(math.pi * share / 2)),
             "A quarter of a cosine: `(1 + cos(π · share)) / 2` goes from 1 to 0."),
-    Mistake(_schedule(after=lambda factor, share: _cosine(share)), "After the warm-up the factor is lost: the cosine begins at "
-                                                                   "`factor`."),
+    Mistake(_schedule(after=lambda factor, share: _cosine(share)), "After the warm-up the factor is lost: the cosine "
+                                                                   "begins at `factor`."),
     Mistake(_lambda(lambda step, factor, warmup, total: _line(step, factor, warmup) if step < warmup else
                     factor * _cosine(min(step / total, 1.0))),
-            "The cosine began at step 0 already: its share is `(step - warmup) / (total - warmup)`, or the rate jumps where the "
-            "warm-up ends."),
+            "The cosine began at step 0 already: its share is `(step - warmup) / (total - warmup)`, or the rate jumps "
+            "where the warm-up ends."),
     Mistake(_lambda(lambda step, factor, warmup, total: _line(step, factor, warmup) if step < warmup else
                     factor * _cosine(min((step - warmup) / total, 1.0))),
             "The cosine has `total - warmup` steps: so it is not at 0 when the training ends."),
     Mistake(_lambda(lambda step, factor, warmup, total: _line(step, factor, warmup) if step < warmup else
                     factor * _cosine((step - warmup) / (total - warmup))),
             "After `total` steps the cosine rises again: keep the rate at 0 (`min(share, 1)`)."),
-    Mistake(_schedule(scale=lambda factor: factor**0.5), "The root of the factor is a rule for Adam-like optimizers; for SGD "
-                                                         "the rate grows with the batch."),
+    Mistake(_schedule(scale=lambda factor: factor**0.5), "The root of the factor is a rule for Adam-like optimizers; for "
+                                                         "SGD the rate grows with the batch."),
     Mistake(_lambda(lambda step, factor, warmup, total: factor * _cosine(min(step / total, 1.0))),
             "There is no warm-up: the full rate from the first step on."),
     Mistake(_schedule(warm=lambda factor, share: factor), "There is no warm-up: the full rate from the first step on."),
     Mistake(_lambda(lambda step, factor, warmup, total: min(_line(step, factor, warmup) if warmup else factor, factor) * max(
-        1 - step / total, 0.0)), "It falls in a line, and from the first step on: after the warm-up, half a cosine is wanted."),
+        1 - step / total, 0.0)), "It falls in a line, and from the first step on: after the warm-up, half a cosine is "
+                                 "wanted."),
 )
 
 # -- lars_step ---------------------------------------------------------------------------------------
@@ -221,8 +223,8 @@ def _norm(tensor: torch.Tensor) -> torch.Tensor:
 
 def _lars(ratio: Callable = _ratio, norm: Callable = _norm, update: Callable | None = None, decays: Callable | None = None,
           skip: bool = True):
-    """LARS with parts exchanged. ``update(param, moment, grad, rate, momentum)`` changes the first two; ``decays(grad, param,
-    weight_decay)`` is the gradient with its weight decay."""
+    """LARS with parts exchanged. ``update(param, moment, grad, rate, momentum)`` changes the first two;
+    ``decays(grad, param, weight_decay)`` is the gradient with its weight decay."""
 
     @torch.no_grad()
     def lars_step(params, momenta, lr, momentum, weight_decay, trust):
@@ -285,21 +287,23 @@ def _one_rate(params, momenta, lr, momentum, weight_decay, trust):
 
 
 LARS_MISTAKES = (
-    Mistake(_one_rate, "All parameters have the same rate: the norms are those of each parameter by itself, which is what LARS "
-                       "(“layer-wise adaptive rate scaling”) is about."),
-    Mistake(_lars(ratio=lambda w, g, decay, trust: torch.ones_like(w)), "The trust ratio is missing: that is SGD with momentum."),
+    Mistake(_one_rate, "All parameters have the same rate: the norms are those of each parameter by itself, which is what "
+                       "LARS (“layer-wise adaptive rate scaling”) is about."),
+    Mistake(_lars(ratio=lambda w, g, decay, trust: torch.ones_like(w)), "The trust ratio is missing: that is SGD with "
+                                                                        "momentum."),
     Mistake(_lars(ratio=lambda w, g, decay, trust: torch.where((w > 0) & (g > 0), trust * w / g, 1.0)),
-            "The weight decay is missing below the fraction: `trust * weights / (gradients + weight_decay * weights)`, of norms."),
+            "The weight decay is missing below the fraction: `trust * weights / (gradients + weight_decay * weights)`, of "
+            "norms."),
     Mistake(_lars(ratio=lambda w, g, decay, trust: torch.where((w > 0) & (g > 0), w / (g + decay * w), 1.0)),
             "`trust` is missing in the ratio."),
     Mistake(_lars(ratio=lambda w, g, decay, trust: torch.where((w > 0) & (g > 0), trust * w / (g + decay * w), trust)),
             "Where a norm is 0 the rate is `lr` itself: without `trust`."),
     Mistake(_lars(ratio=lambda w, g, decay, trust: trust * w / (g + decay * w)),
-            "Where a norm is 0 the rate is to be `lr` itself: weights that are all 0 would never leave it, and 0 / 0 is nan. "
-            "Choose with `torch.where`."),
+            "Where a norm is 0 the rate is to be `lr` itself: weights that are all 0 would never leave it, and 0 / 0 is "
+            "nan. Choose with `torch.where`."),
     Mistake(_lars(ratio=lambda w, g, decay, trust: trust * w / (g + decay * w + 1e-8)),
-            "A small number below the fraction avoids nan, and where the weights are all 0 the rate is still 0: there it is to "
-            "be `lr` itself. Choose with `torch.where`."),
+            "A small number below the fraction avoids nan, and where the weights are all 0 the rate is still 0: there it "
+            "is to be `lr` itself. Choose with `torch.where`."),
     Mistake(_lars(ratio=lambda w, g, decay, trust: torch.where(g > 0, trust * w / (g + decay * w), 1.0)),
             "Where the norm of the *weights* is 0 the rate is to be `lr` itself too, or they never leave it."),
     Mistake(_lars(ratio=lambda w, g, decay, trust: torch.where(w > 0, trust * w / (g + decay * w), 1.0)),
@@ -318,19 +322,20 @@ LARS_MISTAKES = (
     Mistake(_lars(update=_nesterov), "That is Nesterov's momentum: the weights are to change by the momentum itself."),
     Mistake(_lars(update=_stale), "The weights change by the momentum of the step before: first bring it up to date."),
     Mistake(_lars(update=_upwards), "The momentum is subtracted from the weights."),
-    Mistake(_lars(update=_without_momentum), "The momenta stay as they are: they are to be kept in the tensors of `momenta`, "
-                                             "changed in place."),
+    Mistake(_lars(update=_without_momentum), "The momenta stay as they are: they are to be kept in the tensors of "
+                                             "`momenta`, changed in place."),
     Mistake(_lars(norm=lambda tensor: _norm(tensor)**2), "Those are squares of norms: the root is missing."),
-    Mistake(_lars(norm=lambda tensor: tensor.abs().sum(dtype=torch.float32)), "Those are sums of absolute values: the norm is "
-                                                                              "the root of the sum of squares."),
-    Mistake(_lars(norm=lambda tensor: tensor.abs().max().float()), "Those are the largest numbers: the norm is the root of the "
-                                                                   "sum of squares."),
-    Mistake(_lars(norm=torch.linalg.vector_norm), "A norm was computed in float16, whose largest number is 65 504: ask for float32 "
-                         "(`torch._foreach_norm(tensors, 2, torch.float32)`)."),
-    Mistake(_lars(ratio=lambda w, g, decay, trust: torch.full_like(w, trust)), "`trust` alone is no ratio: it is multiplied by "
-                                                                               "the norm of the weights, and divided."),
-    Mistake(lambda params, momenta, lr, momentum, weight_decay, trust: None, "Nothing has changed: the parameters and `momenta` "
-                                                                             "are to be changed in place."),
+    Mistake(_lars(norm=lambda tensor: tensor.abs().sum(dtype=torch.float32)), "Those are sums of absolute values: the norm "
+                                                                              "is the root of the sum of squares."),
+    Mistake(_lars(norm=lambda tensor: tensor.abs().max().float()), "Those are the largest numbers: the norm is the root of "
+                                                                   "the sum of squares."),
+    Mistake(_lars(norm=torch.linalg.vector_norm), "A norm was computed in float16, whose largest number is 65 504: ask for "
+                         "float32 (`torch._foreach_norm(tensors, 2, torch.float32)`)."),
+    Mistake(_lars(ratio=lambda w, g, decay, trust: torch.full_like(w, trust)), "`trust` alone is no ratio: it is "
+                                                                               "multiplied by the norm of the weights, and "
+                                                                               "divided."),
+    Mistake(lambda params, momenta, lr, momentum, weight_decay, trust: None, "Nothing has changed: the parameters and "
+                                                                             "`momenta` are to be changed in place."),
     Mistake(_lars(skip=False), "A parameter without a gradient is left alone: its weight decays and its momentum goes on "
                                "otherwise."),
 )

@@ -28,7 +28,8 @@ class _Trials:
     holds its tensors. ``broken``: it raises another error."""
 
     def __init__(self, memory_bytes: int, sample_bytes: int, broken: bool, device: torch.device):
-        self.memory_bytes, self.sample_bytes, self.broken, self.device = memory_bytes, sample_bytes, broken, device
+        self.memory_bytes, self.sample_bytes = memory_bytes, sample_bytes
+        self.broken, self.device = broken, device
         self.held, self.batches = 0, []
 
     def step(self, batch):
@@ -46,8 +47,8 @@ class _Trials:
         size = batch * self.sample_bytes // LAYERS
         if self.held + size > self.memory_bytes:
             raise torch.OutOfMemoryError(
-                f"CUDA out of memory. Tried to allocate {size} bytes. GPU 0 has a total capacity of {self.memory_bytes} bytes "
-                f"of which {self.memory_bytes - self.held} bytes is free.")
+                f"CUDA out of memory. Tried to allocate {size} bytes. GPU 0 has a total capacity of {self.memory_bytes} "
+                f"bytes of which {self.memory_bytes - self.held} bytes is free.")
         block = torch.ones(max(batch, 0), device=self.device)  # stands for the bytes that it counts
         self.held += size
         weakref.finalize(block, self._give_back, size)

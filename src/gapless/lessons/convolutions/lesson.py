@@ -19,10 +19,13 @@ from . import (
     precision_explain,
     precision_mistakes,
     right_batch,
+    size_cases,
+    size_mistakes,
 )
-from .quick import QUICK
-from .right_precision import right_train_step
 from .mixed_training import ask_train_step
+from .quick import QUICK
+from .right_precision import right_sizes, right_train_step
+from .sized_networks import ask_tensor_core_sizes
 from .stage import names
 from .workload import ELEMENTS, training_step
 
@@ -70,6 +73,28 @@ EXERCISES = (
         ),
     ),
     Exercise(
+        name="tensor_core_sizes",
+        slow=functions.tensor_core_sizes,
+        right=right_sizes,
+        cases=size_cases.size_cases,
+        ask=ask_tensor_core_sizes,
+        mistakes=size_mistakes.SIZE_MISTAKES,
+        explain=size_mistakes.explain,
+        points={"values": 5},
+        relative_tolerance=2e-3,  # a sum with zeros in it is added up in another order, and then trained on
+        absolute_tolerance=5e-4,
+        hints=(
+            "Which sizes does a convolution or a linear layer have, as a product of matrices? And what has to stand in the "
+            "places that are new, so that nothing changes, now and after a training step?",
+            "`F.pad` appends zeros: to both dimensions of a weight (of the first convolution's only to the outputs), to "
+            "biases, to the norms' weights, biases and running statistics. A layer takes a new `nn.Parameter` in place of "
+            "its old one. The classes are the first columns of the outputs.",
+            "`-size % 8` zeros are missing at a size. `F.pad` counts from the last dimension: for a weight O×I×3×3 it is "
+            "`F.pad(weight, [0, 0, 0, 0, 0, -I % 8, 0, -O % 8])`. At the end of the Sequential a module whose `forward` "
+            "returns `outputs[:, :classes]`.",
+        ),
+    ),
+    Exercise(
         name="largest_batch",
         slow=functions.largest_batch,
         right=right_batch.right_largest_batch,
@@ -99,8 +124,8 @@ EXERCISES = (
             "At step 0 the rate is the optimizer's own. What is it at step `warmup`, and at step `total`?",
             "`LambdaLR` multiplies each group's own rate by what your function of the step returns: 1 at first, `factor` at "
             "step `warmup`, 0 from step `total` on.",
-            "Before `warmup`: `1 + (factor - 1) * step / warmup`. After: `share = min((step - warmup) / (total - warmup), 1)`, "
-            "and `factor * (1 + math.cos(math.pi * share)) / 2`.",
+            "Before `warmup`: `1 + (factor - 1) * step / warmup`. After: `share = min((step - warmup) / (total - warmup), "
+            "1)`, and `factor * (1 + math.cos(math.pi * share)) / 2`.",
         ),
     ),
     Exercise(
@@ -116,14 +141,14 @@ EXERCISES = (
         relative_tolerance=5e-3,  # float16's: the order of its operators is free
         absolute_tolerance=1e-3,
         hints=(
-            "Two lines of each parameter wait, for a yes or no that only chooses a factor. And a dozen short kernels for each "
-            "parameter: which of them do the same for all?",
+            "Two lines of each parameter wait, for a yes or no that only chooses a factor. And a dozen short kernels for "
+            "each parameter: which of them do the same for all?",
             "`torch._foreach_norm(tensors, 2, torch.float32)` gives all norms, and `torch.stack` makes one tensor of them: "
             "then all rates are computed at once, and `torch.where` chooses. `torch._foreach_add`, `_foreach_mul_` and "
             "`_foreach_sub_` take lists.",
             "Leave out the parameters without a gradient first. `updates = torch._foreach_add(grads, params, "
-            "alpha=weight_decay)`; `torch._foreach_mul_(updates, list(rates.unbind()))`; then `_foreach_mul_(momenta, momentum)`, "
-            "`_foreach_add_(momenta, updates)`, `_foreach_sub_(params, momenta)`.",
+            "alpha=weight_decay)`; `torch._foreach_mul_(updates, list(rates.unbind()))`; then `_foreach_mul_(momenta, "
+            "momentum)`, `_foreach_add_(momenta, updates)`, `_foreach_sub_(params, momenta)`.",
         ),
     ),
 )

@@ -16,8 +16,8 @@ NEVER = 10**6  # no norm is larger; nor does a scale grow after so many steps
 
 
 def _step(rng: np.random.Generator, name: str, *, steps: int = 1, micro_batches: int = 2, rows: int = 3, channels: int = 6,
-          width: int = 10, side: int = 6, dtype: str = "float16", scale: float = 1024.0, growth_interval: int = 1, max_norm: float = 0.25,
-          lr: float = 1.0, **options) -> Case:
+          width: int = 10, side: int = 6, dtype: str = "float16", scale: float = 1024.0, growth_interval: int = 1,
+          max_norm: float = 0.25, lr: float = 1.0, **options) -> Case:
     """``steps`` of ``micro_batches`` of ``rows`` images each."""
     with torch.device("meta"):
         parameters = [(parameter.shape, parameter.dim() > 1) for parameter in make_network(channels, width).parameters()]
@@ -82,5 +82,6 @@ def full_train_step(device: torch.device) -> Callable[[], Given]:
     x = torch.randn(FULL_ROWS, 3, FULL_SIDE, FULL_SIDE, device=device)
     y = torch.randint(0, CLASSES, (FULL_ROWS,), device=device)
     inputs = {"weights": weights, "x": [x], "y": [y]}
-    options = {"micro_batches": 1, "dtype": "float16", "scale": 1024.0, "growth_interval": NEVER, "max_norm": 1.0, "lr": 0.01}
+    options = {"micro_batches": 1, "dtype": "float16", "scale": 1024.0, "growth_interval": NEVER, "max_norm": 1.0,
+               "lr": 0.01}
     return lambda: Given(inputs, dict(options))

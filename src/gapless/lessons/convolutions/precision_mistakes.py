@@ -76,14 +76,15 @@ def _mistake(why: str, make: Callable = _Step, **parts) -> Mistake:
     return Mistake(make(**parts), why)
 
 
-_CLIPPED_SCALED = ("The gradients were clipped while they were still scaled: their norm was the scale times too large, and what "
-                   "is left of them is far too small. `scaler.unscale_(optimizer)` comes first, then the clipping.")
-_BACKWARD_INSIDE = ("The backward pass ran inside autocast. It takes each operator's dtype from the forward pass by itself: end "
-                    "the `with` after the loss. PyTorch's page on `torch.amp` says that it is not recommended otherwise.")
-_NOT_DIVIDED = ("The micro-batches' losses were added up, not averaged: `backward` adds gradients, so each loss has to be divided "
-                "by the number of micro-batches.")
-_PLAIN_STEP = ("`optimizer.step()` was called without the scaler, which skips the step where a gradient is inf or nan: write "
-               "`scaler.step(optimizer)`.")
+_CLIPPED_SCALED = ("The gradients were clipped while they were still scaled: their norm was the scale times too large, and "
+                   "what is left of them is far too small. `scaler.unscale_(optimizer)` comes first, then the clipping.")
+_BACKWARD_INSIDE = ("The backward pass ran inside autocast. It takes each operator's dtype from the forward pass by "
+                    "itself: end the `with` after the loss. PyTorch's page on `torch.amp` says that it is not recommended "
+                    "otherwise.")
+_NOT_DIVIDED = ("The micro-batches' losses were added up, not averaged: `backward` adds gradients, so each loss has to be "
+                "divided by the number of micro-batches.")
+_PLAIN_STEP = ("`optimizer.step()` was called without the scaler, which skips the step where a gradient is inf or nan: "
+               "write `scaler.step(optimizer)`.")
 _NO_UPDATE = ("`scaler.update()` is missing: it halves the scale after a step that was skipped, and doubles it after enough "
               "good ones.")
 
@@ -119,8 +120,8 @@ TRAIN_STEP_MISTAKES = (
              each=("unscale", "clip", "step", "update"), order=()),
     _mistake("Each micro-batch took a step of its own: unscale, clip, step and update come once, after the last one.",
              each=("unscale", "clip", "step", "update", "zero"), order=()),
-    _mistake("The network itself was cast to half precision. Its weights stay float32, or small updates are lost in rounding: "
-             "autocast casts copies.", half=True, autocast=False, scaled=False, order=("clip", "plain step")),
+    _mistake("The network itself was cast to half precision. Its weights stay float32, or small updates are lost in "
+             "rounding: autocast casts copies.", half=True, autocast=False, scaled=False, order=("clip", "plain step")),
     _mistake("Autocast took float16, whatever `dtype` says: pass it on, `torch.autocast(x.device.type, dtype=dtype)`.",
              dtype=torch.float16),
     _mistake("Autocast took bfloat16, whatever `dtype` says: pass it on, `torch.autocast(x.device.type, dtype=dtype)`.",
