@@ -36,7 +36,7 @@ class _Trials:
         if type(batch) is not int:
             raise TypeError(f"step takes a whole number of samples, not a {type(batch).__name__}")
         self.batches.append(batch)
-        activations = []  # a variable of the frame, which a traceback keeps: a list still being made would die with the error
+        activations = []  # a variable of the frame, which a traceback keeps: a comprehension dies with the error
         for _ in range(LAYERS):
             activations.append(self._block(batch))
         if self.broken:
