@@ -92,10 +92,13 @@ class Exercise:
     ``ask`` runs beside the learner's code: it is a function of a module (the lesson's ``stage``) that imports nothing a
     learner should not see.
 
-    ``points``: check name (``values``, ``syncs``, ``host_time``, ``step_time``) → points;
+    ``points``: check name (``values``, ``syncs``, ``host_time``, ``step_time``, ``kernels``) → points;
     only those named are checked. ``max_time_ratio``: check name → the largest time allowed, as a share of
     ``slow``'s. ``max_syncs`` and ``max_read_back_bytes``: how often a step may wait, and what it may copy back to the host.
-    ``advice``: operator (``item``) → why it waits here and what to try, in place of what the judge says of it elsewhere.
+    ``fewer_kernels``: by how many a step has to launch fewer than the slow one. ``unwanted_kernels``: a regular expression
+    for the names of those that no step may launch.
+    ``advice``: operator (``item``) → why it waits here and what to try, in place of what the judge says of it elsewhere;
+    ``kernels`` → what to try where too many are launched.
     ``step_is``: what such a step is called in messages. ``assumptions``: the data-dependent sizes of the full-size inputs,
     for the virtual GPU. ``stub``: the cell as handed out, where it is more than the source of ``slow``.
     """
@@ -123,6 +126,8 @@ class Exercise:
     max_syncs: float = 0
     max_time_ratio: dict[str, float] = field(default_factory=dict)
     max_read_back_bytes: int = 4096
+    fewer_kernels: int = 0
+    unwanted_kernels: str = ""
     advice: dict[str, str] = field(default_factory=dict)
     step_is: str = "a step"
     assumptions: Assumptions = Assumptions()

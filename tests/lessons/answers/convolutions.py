@@ -1,20 +1,7 @@
 """Lesson 05: right and fast answers that are not what the reference solution does, and wrong ones."""
 
-import torch
+from .convolution_biases import BIAS_ROUTES, BIAS_WRONG
 
+OTHER_ROUTES = {"without_bias": BIAS_ROUTES}
 
-def chosen(x, limit):
-    norm = x.norm()
-    return torch.where(norm > limit, x * (limit / norm), x)
-
-
-OTHER_ROUTES = {
-    "scale_down": [chosen, lambda x, limit: x / (x.norm() / limit).clamp(min=1.0)],
-}
-
-WRONG = [
-    ("scale_down", lambda x, limit: x, "elements differ"),
-    ("scale_down", lambda x, limit: x * (limit / x.norm()), "elements differ"),
-    ("scale_down", lambda x, limit: x.mul_((limit / x.norm()).clamp(max=1.0)), "overwritten its input"),
-    ("scale_down", lambda x, limit: (x * (limit / x.norm()).clamp(max=1.0)).cpu(), "stay on the device"),
-]
+WRONG = [*(("without_bias", *wrong) for wrong in BIAS_WRONG)]

@@ -1,46 +1,36 @@
-"""Lesson 05: the inputs on which answers are compared, small and middling, and those at full size."""
+"""Lesson 05: the inputs on which answers are compared, small and middling."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
-import torch
 
 from ...course.evidence import Case
 from ...course.exercise import Trial
-from ...course.stage import Given
-from ...course.variants import CONTIGUOUS, DTYPES, covering, varied
-from .workload import ELEMENTS, LIMIT
+from .norm_models import CHANNELS, NETWORKS
 
-SHAPES = ((67,), (5, 7), (1,), (4, 3), (2, 3, 5))
-SCALES = {"above the limit": 1.0, "below the limit": 0.001, "far above the limit": 100.0, "zeros": 0.0}
-LAYOUTS = (CONTIGUOUS, "transposed", "strided")
+# -- a bias before a norm ----------------------------------------------------------------------------
 
-
-def _case(rng: np.random.Generator, name: str, shape: tuple[int, ...], limit: float, scale: float = 1.0) -> Case:
-    return Case(name, {"x": (scale * rng.normal(size=shape)).astype(np.float32)}, {"limit": limit})
+_SIDES = {"one dimension": (11,), "three dimensions": (5, 6, 4), "transposed, one dimension": (7,),
+          "transposed, three dimensions": (3, 4, 2)}
 
 
-def scaling_cases(seed: int) -> list[Case]:
-    """Every shape, scale, layout and dtype at least once."""
+def _network(rng: np.random.Generator, name: str, batch: int, sides: tuple[int, ...], kind=np.float32) -> Case:
+    images = rng.normal(size=(batch, CHANNELS, *sides)).astype(kind)
+    return Case(name, {"images": images}, {"network": name, "seed": int(rng.integers(2**31))})
+
+
+def bias_cases(seed: int) -> list[Case]:
+    """Every network once, one of them in float64."""
     rng = np.random.default_rng(seed)
-    return [varied(_case(rng, pick["scale"], pick["shape"], 1.0, SCALES[pick["scale"]]), pick["dtype"], pick["layout"])
-            for pick in covering(rng, scale=list(SCALES), shape=SHAPES, layout=LAYOUTS, dtype=DTYPES)]
+    cases = [_network(rng, name, 4, _SIDES.get(name, (8, 8))) for name in NETWORKS if name != "wide"]
+    double = _network(rng, "a residual connection around the norm", 3, (7, 5), np.float64)
+    double.name += ", in float64"
+    return [*cases, double]
 
 
-_TRIAL_ELEMENTS = 50_000  # about
+def _bias_trial(rng: np.random.Generator, count: int) -> list[Case]:
+    sides = int(rng.integers(36, 44)), int(rng.integers(36, 44))
+    return [_network(rng, "wide", 8, sides) for _ in range(count)]
 
 
-def _trial(rng: np.random.Generator, count: int) -> list[Case]:
-    shape = int(rng.integers(180, 220)), int(rng.integers(225, 275))
-    return [_case(rng, "an update", shape, LIMIT) for _ in range(count)]
-
-
-# More than the ratio of the sizes: what is small stays in the L2 cache.
-SCALING_TRIAL = Trial(_trial, slowdown=1.7 * ELEMENTS / _TRIAL_ELEMENTS)
-
-
-def full_scaling(device: torch.device) -> Callable[[], Given]:
-    x = torch.randn(ELEMENTS, device=device)
-    return lambda: Given({"x": x.clone()}, {"limit": LIMIT})
+BIAS_TRIAL = Trial(_bias_trial, slowdown=100.0)

@@ -2,53 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-import torch
-
-from ...course.exercise import Exercise, Lesson, Program
-from . import cases, functions, mistakes
+from ...course.exercise import Exercise, Lesson
+from . import cases, explain, functions, right, stage
+from .bias_mistakes import BIAS
+from .norm_models import WIDE_PAIRS
 from .quick import QUICK
-from .stage import names
-from .workload import ELEMENTS, training_step
 
 EXERCISES = (
     Exercise(
-        name="scale_down",
-        slow=functions.scale_down,
-        cases=cases.scaling_cases,
-        mistakes=mistakes.SCALING_MISTAKES,
-        full=cases.full_scaling,
-        trial=cases.SCALING_TRIAL,
-        busy_ms=100.0,
-        points={"values": 2, "syncs": 2, "host_time": 1},
-        max_time_ratio={"host_time": 0.25},
+        name="without_bias",
+        slow=functions.without_bias,
+        right=right.without_bias,
+        cases=cases.bias_cases,
+        ask=stage.ask_without_bias,
+        trial=cases.BIAS_TRIAL,
+        mistakes=BIAS,
+        explain=explain.without_bias,
+        points={"values": 4, "kernels": 1},
+        fewer_kernels=2 * WIDE_PAIRS,
+        advice={"kernels": "A bias is a kernel of its own forward, which adds it, and one backward, which sums its gradient: where "
+                           "a norm follows, both can go."},
         hints=(
-            "Which line needs to know on the host what only the device knows? Who else could decide?",
-            "A factor of 1 changes nothing. Which factor do the two cases want, and how does one formula give both?",
-            "`(limit / norm).clamp(max=1.0)` is the factor, a tensor: multiply by it, always.",
+            "Which number does the norm subtract from a channel, and what does a bias do to that number? Follow the output of each "
+            "convolution: who takes it?",
+            "Take the flow from a trace: `torch.fx.Tracer().trace(model).nodes` has a node for each call, `node.users` are those "
+            "that take its result, and `dict(model.named_modules(remove_duplicate=False))[node.target]` is the module of a node "
+            "whose `op` is \"call_module\". A bias may go where all users of all calls of its convolution are norms that "
+            "subtract each channel's own mean. Then compare in evaluation mode: which number of the norm has the bias in it?",
+            "`norm.running_mean -= conv.bias.detach()`, once for each norm behind the convolution, then `conv.bias = None`. A norm "
+            "with a running mean must have no other input than that convolution's output. `nn.BatchNorm…` and `nn.InstanceNorm…` "
+            "cancel while `norm.training` holds or where they have no running mean; `nn.GroupNorm` where `num_groups == "
+            "num_channels`.",
         ),
     ),
 )
-
-
-def programs(fixed: dict[str, Callable]) -> list[Program]:
-    """The step with the function as handed out, and with the learner's."""
-    return [Program(name, lambda device, scale=scale: training_step(scale, device), "–")
-            for name, scale in (("as first written", functions.scale_down), ("no `if`", fixed["scale_down"]))]
-
-
-def size_in_words(device: torch.device) -> str:
-    """Such as "an update of 16.8 million numbers"."""
-    return f"an update of {ELEMENTS / 1e6:.1f} million numbers"
-
 
 LESSON = Lesson(
     id="05_convolutions",
     title="Convolutions and precision",
     exercises={exercise.name: exercise for exercise in EXERCISES},
-    names=names,
-    programs=programs,
-    size=size_in_words,
+    names=stage.names,
     quick=QUICK,
 )
