@@ -18,7 +18,8 @@ def kernels_check(exercise: Exercise, measured: Measured) -> tuple[str, str]:
     """The outcome of the check ``kernels``, and what to say."""
     slow, own = kernels_of(measured.before.report), kernels_of(measured.learner.report)
     count, before = own.total(), slow.total()
-    facts = f"{exercise.step_is[:1].upper()}{exercise.step_is[1:]} launches {count:g} kernels, {before:g} in the slow function"
+    step = exercise.step_is[:1].upper() + exercise.step_is[1:]
+    facts = f"{step} launches {count:g} kernels, {before:g} in the slow function"
     if exercise.unwanted_kernels:
         left = {name: number for name, number in own.items() if re.search(exercise.unwanted_kernels, name)}
         if left:

@@ -56,10 +56,11 @@ def _also(*kinds: type):
     return lambda norm: cancels(norm) or isinstance(norm, kinds)
 
 
-ORDER = ("It goes by the order in which the parts are defined, and that is not the order in which they are used. What counts is "
-         "where a convolution's output goes: follow the tensors, in a trace of `forward` (`torch.fx`) or while it runs.")
-FOLD = ("In training the bias is cancelled; in evaluation the norm subtracts its running mean, and that mean has the bias in it. "
-        "When you take the bias from the convolution, take it from the norm's `running_mean` too.")
+ORDER = ("It goes by the order in which the parts are defined, and that is not the order in which they are used. What "
+         "counts is where a convolution's output goes: follow the tensors, in a trace of `forward` (`torch.fx`) or while "
+         "it runs.")
+FOLD = ("In training the bias is cancelled; in evaluation the norm subtracts its running mean, and that mean has the bias "
+        "in it. When you take the bias from the convolution, take it from the norm's `running_mean` too.")
 
 BIAS = (
     Mistake(lambda model, images: drop(model, fold=0.0), FOLD),
@@ -78,14 +79,14 @@ BIAS = (
         "A GroupNorm subtracts the mean of all channels of a group. The channels' biases differ, so they do not go away: "
         "only with one channel a group is it the channel's own mean.")),
     Mistake(lambda model, images: drop(model, cancels=_also(nn.GroupNorm, nn.LayerNorm)), (
-        "LayerNorm over all channels, and GroupNorm over several, subtract a mean of many channels, whose biases differ. Only a "
-        "norm that subtracts each channel's own mean takes the bias out.")),
+        "LayerNorm over all channels, and GroupNorm over several, subtract a mean of many channels, whose biases differ. "
+        "Only a norm that subtracts each channel's own mean takes the bias out.")),
     Mistake(lambda model, images: drop(model, cancels=lambda norm: isinstance(norm, NORMS)), (
-        "Of the norms that cancel, GroupNorm with one channel a group is missing; and one that stays in evaluation mode while "
-        "the model trains subtracts no mean of this batch: its convolution's bias learns.")),
+        "Of the norms that cancel, GroupNorm with one channel a group is missing; and one that stays in evaluation mode "
+        "while the model trains subtracts no mean of this batch: its convolution's bias learns.")),
     Mistake(lambda model, images: drop(model, cancels=lambda norm: cancels(norm) or isinstance(norm, NORMS)), (
-        "A norm that stays in evaluation mode while the model trains (`norm.training` is False) subtracts a constant, no mean of "
-        "this batch: the bias before it has a gradient, and learns.")),
+        "A norm that stays in evaluation mode while the model trains (`norm.training` is False) subtracts a constant, no "
+        "mean of this batch: the bias before it has a gradient, and learns.")),
     Mistake(lambda model, images: drop(model, most_users=any), (
         "The convolution's output goes to a norm, and somewhere else too. There the bias is needed.")),
     Mistake(lambda model, images: drop(model, alone=False), (
@@ -107,8 +108,8 @@ BIAS = (
         cancels(norm) and getattr(norm, "running_mean", None) is not None)), (
         "A norm that keeps no running statistics cancels the bias in both modes; there is nothing to correct.")),
     Mistake(_after_a_pass, (
-        "The model was called in training mode to see where its tensors go, and that has moved the running statistics. Trace it "
-        "without running it (`torch.fx`), or run it in evaluation mode, and put the mode back.")),
+        "The model was called in training mode to see where its tensors go, and that has moved the running statistics. "
+        "Trace it without running it (`torch.fx`), or run it in evaluation mode, and put the mode back.")),
     Mistake(lambda model, images: _in_evaluation(model), (
         "The model comes back in evaluation mode. Put it back into the mode that it was in: `model.train()`.")),
     Mistake(lambda model, images: model, (

@@ -14,7 +14,7 @@ _WHY_NEEDED = {
     "zeros padded between them": "zeros are padded before the norm, and they have no bias",
     "a residual connection around the norm": "the same output is added again behind the norm",
     "the convolution's output returned as well": "the convolution's output is also a result of the model",
-    "a convolution before a norm, and before an activation": "the same convolution is used once more, with no norm behind it",
+    "a convolution before a norm, and before an activation": "the same convolution is used again, with no norm behind it",
     "a norm behind two convolutions": "one norm with one running mean stands behind two convolutions with two biases",
     "a norm behind a convolution, and behind an activation": "the norm's running mean is used for another input too",
     "a frozen norm": "that norm stays in evaluation mode, and subtracts no mean of the batch",
@@ -39,6 +39,6 @@ def without_bias(case, found, wanted) -> str | None:
     if found.get("in training mode") is False:
         return "The model was given in training mode: give it back so."
     if found.get("outputs in evaluation") != wanted["outputs in evaluation"]:
-        return ("The right biases are gone. In evaluation a norm subtracts its running mean, which was made with the bias: is "
-                "it corrected once for each norm, whatever the number of calls?")
+        return ("The right biases are gone. In evaluation a norm subtracts its running mean, which was made with the bias: "
+                "is it corrected once for each norm, whatever the number of calls?")
     return None
