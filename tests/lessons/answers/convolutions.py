@@ -1,7 +1,11 @@
 """Lesson 05: right and fast answers that are not what the reference solution does, and wrong ones."""
 
 from .convolution_biases import BIAS_ROUTES, BIAS_WRONG
+from .convolution_shapes import SHAPE_ROUTES, SHAPE_WRONG
 
-OTHER_ROUTES = {"without_bias": BIAS_ROUTES}
+OTHER_ROUTES = {"batches_of_few_shapes": SHAPE_ROUTES, "without_bias": BIAS_ROUTES}
 
-WRONG = [*(("without_bias", *wrong) for wrong in BIAS_WRONG)]
+WRONG = [
+    *(("batches_of_few_shapes", *wrong) for wrong in SHAPE_WRONG),
+    *(("without_bias", *wrong) for wrong in BIAS_WRONG),
+]

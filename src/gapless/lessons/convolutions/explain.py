@@ -24,6 +24,25 @@ _WHY_NEEDED = {
 }
 
 
+_BATCHES = {
+    "each image": "Every image has to be in one batch, once, under its place in the list that was given.",
+    "its pixels": "An image keeps its pixels, its dtype and its corner: `batch[row, :, :height, :width] = image`.",
+    "everything else": "What is no image's is zero: begin with `new_zeros`.",
+    "the mask": "The mask comes from each image's size, not from its pixels: a pixel of an image may be 0.",
+    "number of batches": "Full batches make the fewest: only the last of each shape may have empty rows.",
+    "rows of a batch": "`batch_size` is the most that a batch may hold.",
+    "different shapes of batches": "B, C, H and W together are the shape that the autotuner goes by: a smaller last batch "
+                                   "is one more.",
+    "pixels of all batches": "Most of what is too much is padding: put images of nearly one size into one group.",
+}
+
+
+def batches(case, found, wanted) -> str | None:
+    if not isinstance(found, dict):
+        return None
+    return next((text for name, text in _BATCHES.items() if found.get(name) != wanted[name]), None)
+
+
 def without_bias(case, found, wanted) -> str | None:
     if not isinstance(found, dict) or not isinstance(found.get("parameters"), dict):
         return None
@@ -42,3 +61,14 @@ def without_bias(case, found, wanted) -> str | None:
         return ("The right biases are gone. In evaluation a norm subtracts its running mean, which was made with the bias: "
                 "is it corrected once for each norm, whatever the number of calls?")
     return None
+
+
+def channels_last(case, found, wanted) -> str | None:
+    if not isinstance(found, dict) or not isinstance(found.get("outputs"), list):
+        return None
+    if len(found["outputs"]) != len(wanted["outputs"]):
+        return "One row of eight numbers an image is wanted: the head's result."
+    if isinstance(found.get("gradients"), dict) and None in found["gradients"].values():
+        return "A parameter gets no gradient: are all parts of the model used, and is nothing detached?"
+    return ("The memory format changes where numbers lie and none of the numbers. `permute` changes the order of "
+            "dimensions, `view` and `reshape` only how they are counted: which was meant?")

@@ -3,12 +3,39 @@
 from __future__ import annotations
 
 from ...course.exercise import Exercise, Lesson
-from . import cases, explain, functions, right, stage
+from . import cases, explain, few_shapes, functions, right, stage
 from .bias_mistakes import BIAS
+from .format_mistakes import FORMATS
 from .norm_models import WIDE_PAIRS
 from .quick import QUICK
+from .shape_mistakes import SHAPES
 
 EXERCISES = (
+    Exercise(
+        name="batches_of_few_shapes",
+        slow=functions.batches_of_few_shapes,
+        right=right.batches_of_few_shapes,
+        cases=cases.shape_cases,
+        ask=stage.ask_batches,
+        see=few_shapes.seen,
+        explain=explain.batches,
+        trial=cases.SHAPE_TRIAL,
+        mistakes=SHAPES,
+        precision=True,
+        points={"values": 3, "step_time": 2},
+        max_time_ratio={"step_time": 0.5},
+        step_is="a pass over all batches",
+        hints=(
+            "The autotuner tries out each layer anew for every shape that it has not met. How many shapes have the "
+            "batches, and which numbers belong to a shape?",
+            "Sort the images by size, so that neighbours are alike, and divide them into at most `max_shapes` groups. "
+            "Every batch of a group gets the height and the width of the group's largest images. And a batch with fewer "
+            "rows than the others?",
+            "`order = sorted(range(len(images)), key=lambda i: images[i].shape[1] * images[i].shape[2])`; "
+            "`group = batch_size * ceil(len(images) / (batch_size * max_shapes))` images have one shape; every batch has "
+            "`batch_size` rows, and those without an image stay zero, with False in the mask and no index.",
+        ),
+    ),
     Exercise(
         name="without_bias",
         slow=functions.without_bias,
@@ -34,6 +61,32 @@ EXERCISES = (
             "None`. A norm with a running mean must have no other input than that convolution's output. `nn.BatchNorm…` and "
             "`nn.InstanceNorm…` cancel while `norm.training` holds or where they have no running mean; `nn.GroupNorm` where "
             "`num_groups == num_channels`.",
+        ),
+    ),
+    Exercise(
+        name="to_channels_last",
+        slow=functions.to_channels_last,
+        cases=cases.format_cases,
+        ask=stage.ask_channels_last,
+        trial=cases.FORMAT_TRIAL,
+        mistakes=FORMATS,
+        explain=explain.channels_last,
+        relative_tolerance=5e-3,
+        absolute_tolerance=1e-3,
+        precision=True,
+        points={"values": 2, "kernels": 2, "step_time": 1},
+        unwanted_kernels=cases.TURNING_KERNELS,
+        max_time_ratio={"step_time": 0.85},
+        advice={"kernels": "These copy a tensor from one memory format into the other. Look in the forward pass for what "
+                           "makes or wants the contiguous one: `.contiguous()`, a new tensor, `view`; in the trace the "
+                           "operator that launches each is named."},
+        hints=(
+            "The model's weights are in channels-last order, and the images come so. Print "
+            "`x.is_contiguous(memory_format=torch.channels_last)` behind each line: at which does it become False?",
+            "`.contiguous()` without an argument means the contiguous format, and a new tensor is made in it. A tensor "
+            "that was permuted from N×H×W×C *is* in channels-last order already: nothing has to be copied.",
+            "`nn.Linear` takes N×H×W×C as it is: `block.mix(x.permute(0, 2, 3, 1)).permute(0, 3, 1, 2)`. Zeros for new "
+            "channels: `F.pad(x, (0, 0, 0, 0, 0, new))` keeps the format. The mean over the pixels: `x.mean((2, 3))`.",
         ),
     ),
 )
