@@ -79,7 +79,7 @@ class Exercise:
     is found on the CPU; with ``truth_on_device`` (for what only a device's clock can tell) on the device. ``valueless``: it
     is asked where tensors have shapes and no values. ``behind``: the cases run on a card so slow that it is behind the host
     all the time, so that nobody gets away with reading early. ``precision``: whether a cell may choose TF32 on the
-    virtual GPU.
+    virtual GPU; ``autotuned``: there convolutions are tuned, whatever a cell chooses.
     ``mistakes``: the known ways to get it wrong, the likeliest first; a wrong answer that one of them gives is explained by
     it. ``explain(case, found, wanted)`` may add why any other is wrong (answers as plain data, or as arrays where the
     exercise has no ``ask``): text or None.
@@ -121,6 +121,7 @@ class Exercise:
     mistakes: tuple[Mistake, ...] = ()
     explain: Callable | None = None
     precision: bool = False
+    autotuned: bool = False
     relative_tolerance: float = 1e-4
     absolute_tolerance: float = 1e-5
     max_syncs: float = 0

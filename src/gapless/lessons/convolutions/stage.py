@@ -135,10 +135,12 @@ def ask_channels_last(function, given, device):
     outputs = outputs_of(images)
     if not isinstance(outputs, torch.Tensor):
         raise Unusable(f"`forward` returned a {type(outputs).__name__}; a tensor of N×8 is wanted.")
-    outputs.float().square().mean().backward()
+    if options["backward"]:
+        outputs.float().square().mean().backward()
     yield
+    gradients = {name: parameter.grad for name, parameter in model.named_parameters()}
     found = {"outputs": outputs.detach(), "gradients": {
-        name: None if parameter.grad is None else parameter.grad.flatten().float() for name, parameter in model.named_parameters()}}
+        name: None if gradient is None else gradient.flatten() for name, gradient in gradients.items()}}
     found["running means"] = {name: buffer for name, buffer in model.named_buffers() if name.endswith("running_mean")}
     model.eval()
     with torch.no_grad():
