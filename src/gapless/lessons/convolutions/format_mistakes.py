@@ -71,8 +71,8 @@ FORMATS = (
         "The new channels of the shortcut are zero; here they repeat the old ones.")),
     Mistake(lambda model: forward_of(model, add=lambda shortcut, x: x), "The shortcut is missing."),
     Mistake(lambda model: forward_of(model, mean=lambda x: x.amax((2, 3))), "The head takes the mean over the pixels."),
-    Mistake(lambda model: forward_of(model, mean=lambda x: x.sum((2, 3))), "The head takes the mean over the pixels, no sum."),
-    Mistake(lambda model: torch.no_grad()(forward_of(model)), "No gradient arrives: leave gradients on in the forward pass."),
+    Mistake(lambda model: forward_of(model, mean=lambda x: x.sum((2, 3))), (
+        "The head takes the mean over the pixels, no sum.")),
     Mistake(lambda model: forward_of(model.eval()), (
         "The model is in evaluation mode: its norms have to see the batch. Leave the mode as it was.")),
 )

@@ -17,8 +17,8 @@ _tuned = False  # convolutions, where they are not
 
 @contextmanager
 def default_precision(tuned: bool = False):
-    """Inside, float32 is TF32 where PyTorch's defaults make it so, and convolutions are ``tuned`` or not, whatever the program
-    has switched."""
+    """Inside, float32 is TF32 where PyTorch's defaults make it so, and convolutions are ``tuned`` or not, whatever the
+    program has switched."""
     global _obeyed, _tuned
     before = _obeyed, _tuned
     _obeyed, _tuned = False, tuned
