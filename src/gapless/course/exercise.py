@@ -178,7 +178,7 @@ class Lesson:
 
     ``programs(fixed)``: the headline's programs, from the slow one to the fixed one, where ``fixed`` holds the
     exercises' functions by name; ``size(device)`` says in words at what size they run there. ``quick``: questions of a line
-    each, to warm up.
+    each, to warm up. ``card``: the one that a notebook simulates where nobody chooses another; "" for the usual one.
     """
 
     id: str
@@ -191,6 +191,7 @@ class Lesson:
     assumptions: Assumptions = Assumptions()
     packages: tuple[str, ...] = ()
     quick: QuickQuestions | None = None
+    card: str = ""
 
     @property
     def max_points(self) -> float:

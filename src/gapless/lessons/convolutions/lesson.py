@@ -133,4 +133,5 @@ LESSON = Lesson(
     size=size_in_words,
     article="NVIDIA's talk, cuDNN 7",
     quick=QUICK,
+    card="v100",
 )
