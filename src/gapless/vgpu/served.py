@@ -14,7 +14,7 @@ from types import SimpleNamespace
 
 import torch
 
-from . import host_clock, pinned
+from . import host_clock, pinned, tuning
 from .dispatch import dispatch
 from .hardware.timeline import Mark, Stream, Timeline
 from .state import state
@@ -423,10 +423,12 @@ def _device(name) -> torch.device:
 
 def _apply(settings) -> None:
     """The program's switches that decide which kernels a card runs."""
-    matmul, conv, rnn, dtype = _list(settings)
-    if not all(each in _PRECISIONS for each in (matmul, conv, rnn)) or dtype not in _DTYPES:
+    matmul, conv, rnn, benchmark, limit, deterministic, dtype = _list(settings)
+    if (not all(each in _PRECISIONS for each in (matmul, conv, rnn)) or dtype not in _DTYPES
+            or not all(type(each) is bool for each in (benchmark, deterministic)) or type(limit) is not int):
         raise WireError("unknown settings")
     backends = torch.backends
     for module, chosen in ((backends.cuda.matmul, matmul), (backends.cudnn.conv, conv), (backends.cudnn.rnn, rnn)):
         module.fp32_precision = chosen
+    tuning.switch(benchmark, limit, deterministic)
     torch.set_default_dtype(getattr(torch, dtype))
