@@ -50,10 +50,11 @@ def _sizes(rng: np.random.Generator, count: int, least: int, most: int) -> list[
 
 
 def _images(rng: np.random.Generator, name: str, sizes: list[tuple[int, int]], batch_size: int, max_shapes: int, *,
-            channels: int = 3, kind=np.float32) -> Case:
+            channels: int = 3, kind=np.float32, dark: float = 0.0) -> Case:
+    """``dark``: the share of pixels that are black."""
     shapes = [(channels, *size) for size in sizes]
     images = [(rng.integers(0, 256, size=shape) if kind is np.uint8 else rng.normal(size=shape)).astype(kind)
-              for shape in shapes]
+              * (rng.random(shape[1:]) >= dark).astype(kind) for shape in shapes]
     pixels = [sum(rows * height * width for _, (rows, height, width) in planned(sizes, batch_size, max_shapes, by))
               for by in (np.prod, max, lambda size: -np.prod(size), lambda size: -max(size))]
     options = {"batch_size": batch_size, "max_shapes": max_shapes, "most_pixels": int(SLACK * max(pixels))}
@@ -81,6 +82,7 @@ def shape_cases(seed: int) -> list[Case]:
         _images(rng, "a single pixel among them", [*sizes(7), (1, 1)], 4, 2),
         _images(rng, "grey images", sizes(9), 3, 2, channels=1),
         _images(rng, "bytes", sizes(9), 3, 2, kind=np.uint8),
+        _images(rng, "dark images", sizes(7), 3, 2, dark=0.7),
         _images(rng, "in float16", sizes(9), 3, 2, kind=np.float16),
         _images(rng, "in float64", sizes(9), 3, 2, kind=np.float64),
     ]
