@@ -9,9 +9,11 @@ import torch
 
 from ...course.exercise import Exercise, Lesson, Program
 from . import cases, explain, few_shapes, functions, right, stage
+from .batch_exercises import BATCHES
 from .bias_mistakes import BIAS
 from .format_mistakes import FORMATS
 from .norm_models import WIDE_PAIRS
+from .precision_exercises import PRECISION
 from .quick import QUICK
 from .shape_mistakes import SHAPES
 from .workload import BATCH, LARGE_BATCH, SIDE, Fixes, training_step
@@ -94,6 +96,8 @@ EXERCISES = (
             "channels: `F.pad(x, (0, 0, 0, 0, 0, new))` keeps the format. The mean over the pixels: `x.mean((2, 3))`.",
         ),
     ),
+    *PRECISION,
+    *BATCHES,
 )
 
 # -- the headline ---------------------------------------------------------------------------------
