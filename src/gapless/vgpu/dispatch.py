@@ -297,7 +297,7 @@ def launch_all(kernels: list[costs.Kernel], args: tuple = (), out=None) -> None:
     timeline, card = state.timeline, state.card
     for kernel in kernels:
         if kernel.planned:
-            launch_all(tuning.chosen(kernel, lambda trial: launch_all(trial, args, out)), args, out)
+            launch_all(tuning.chosen(kernel, launch_all, args, out), args, out)
             continue
         if kernel.workspace_bytes:
             state.memory.reserve_briefly(kernel.workspace_bytes)

@@ -34,7 +34,7 @@ _deterministic, _all_deterministic = torch._C._get_cudnn_deterministic, torch._C
 
 DEFAULT_LIMIT = 10  # PyTorch's; what a PyTorch without CUDA does not know
 
-Launch = Callable[[list[Kernel]], None]
+Launch = Callable[[list[Kernel], tuple, object], None]
 
 
 def _benchmark_limit() -> int:
@@ -58,28 +58,28 @@ def forget() -> None:
     state.plans = {}
 
 
-def chosen(kernel: Kernel, launch: Launch) -> list[Kernel]:
-    """What runs in place of ``kernel``, a pass of a convolution; ``launch`` runs trials. Raises OutOfMemory where not even
-    the operands that were converted for it have room."""
+def chosen(kernel: Kernel, launch: Launch, args: tuple, out) -> list[Kernel]:
+    """What runs in place of ``kernel``, a pass of a convolution with these ``args`` and this result; ``launch`` runs trials.
+    Raises OutOfMemory where not even the operands that were converted for it have room."""
     plans, deterministic = state.plans, _deterministic() or _all_deterministic()
     known = kernel.chosen
     if known is None or known[0] is not plans or known[1] is not deterministic:
-        known = _kept(kernel, plans, deterministic, launch)
+        known = _kept(kernel, plans, deterministic, (launch, args, out))
     needed = kernel.workspace_bytes + known[2].workspace_bytes
     if needed:
         if known[2].workspace_bytes and not _fits(needed):  # its memory is taken by now
-            known = _kept(kernel, plans, deterministic, launch, anew=True)
+            known = _kept(kernel, plans, deterministic, (launch, args, out), anew=True)
             needed = kernel.workspace_bytes + known[2].workspace_bytes
         state.memory.reserve_briefly(needed)
     return known[3]
 
 
-def _kept(kernel: Kernel, plans: dict, deterministic: bool, launch: Launch, anew: bool = False) -> tuple:
+def _kept(kernel: Kernel, plans: dict, deterministic: bool, trial: tuple, anew: bool = False) -> tuple:
     """What ``kernel`` keeps of its plan: the plans that it is one of, whether it is deterministic, itself, its kernels."""
     key = kernel.problem, kernel.dtype, deterministic
     plan = None if anew else plans.get(key)
     if plan is None:
-        plan = plans[key] = _tuned(kernel, launch) if precision.tunes(_benchmark()) else _possible(kernel)[0]
+        plan = plans[key] = _tuned(kernel, *trial) if precision.tunes(_benchmark()) else _possible(kernel)[0]
     kernel.chosen = plans, deterministic, plan, _kernels(kernel, plan)
     return kernel.chosen
 
@@ -97,7 +97,7 @@ def _possible(kernel: Kernel) -> list[Plan]:
     return found or [without_workspace(kernel.problem, state.card, kernel.dtype)]
 
 
-def _tuned(kernel: Kernel, launch: Launch) -> Plan:
+def _tuned(kernel: Kernel, launch: Launch, args: tuple, out) -> Plan:
     found = _possible(kernel)[:_benchmark_limit() or None]
     workspace = kernel.workspace_bytes + max(plan.workspace_bytes for plan in found)
     timeline = state.timeline
@@ -106,9 +106,9 @@ def _tuned(kernel: Kernel, launch: Launch) -> Plan:
         kernels = _kernels(kernel, plan)
         if workspace:
             state.memory.reserve_briefly(workspace)
-        launch(kernels)
+        launch(kernels, args, out)
         timeline.synchronize_device()
-        launch(kernels)
+        launch(kernels, args, out)
         timeline.synchronize_event(timeline.record_event())
     return min(found, key=lambda plan: plan.seconds)
 

@@ -77,8 +77,8 @@ def _counted():
             count(kernel, found[0])
         return found
 
-    def chosen_and_counted(kernel, launch):
-        found = chosen(kernel, launch)
+    def chosen_and_counted(kernel, *trial):
+        found = chosen(kernel, *trial)
         count(kernel, sum(of(part, vgpu.card())[0] for part in found))
         return found
 

@@ -11,10 +11,13 @@ from .workload import TALKS_LAYER
 
 
 def bias_step(device: torch.device, bias: bool) -> Callable[[], None]:
-    """Forward and backward pass of the talk's layer, with a ``bias`` or without, a norm and an activation. On the virtual GPU
-    call it inside ``full_size``."""
+    """Forward and backward pass of the talk's layer, with a ``bias`` or without, a norm and an activation.
+
+    On the virtual GPU call it inside ``full_size``.
+    """
     channels = TALKS_LAYER[1]
-    model = nn.Sequential(nn.Conv2d(channels, channels, 3, padding=1, bias=bias), nn.BatchNorm2d(channels), nn.ReLU()).to(device)
+    conv = nn.Conv2d(channels, channels, 3, padding=1, bias=bias)
+    model = nn.Sequential(conv, nn.BatchNorm2d(channels), nn.ReLU()).to(device)
     x = torch.randn(TALKS_LAYER, device=device)
     gradient = torch.ones_like(x)
 

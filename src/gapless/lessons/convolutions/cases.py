@@ -30,11 +30,11 @@ def bias_cases(seed: int) -> list[Case]:
 
 
 def _bias_trial(rng: np.random.Generator, count: int) -> list[Case]:
-    sides = int(rng.integers(36, 44)), int(rng.integers(36, 44))
-    return [_network(rng, "wide", 8, sides) for _ in range(count)]
+    sides = int(rng.integers(28, 36)), int(rng.integers(28, 36))
+    return [_network(rng, "wide", 4, sides) for _ in range(count)]
 
 
-BIAS_TRIAL = Trial(_bias_trial, slowdown=100.0)
+BIAS_TRIAL = Trial(_bias_trial, slowdown=300.0)
 
 
 # -- batches of few shapes ---------------------------------------------------------------------------
@@ -50,13 +50,14 @@ def _sizes(rng: np.random.Generator, count: int, least: int, most: int) -> list[
 
 
 def _images(rng: np.random.Generator, name: str, sizes: list[tuple[int, int]], batch_size: int, max_shapes: int, *,
-            channels: int = 3, kind=np.float32) -> Case:
+            channels: int = 3, kind=np.float32, dark: float = 0.0, trains: bool = False) -> Case:
+    """``dark``: the share of pixels that are black; ``trains``: whether a network is trained on the batches."""
     shapes = [(channels, *size) for size in sizes]
     images = [(rng.integers(0, 256, size=shape) if kind is np.uint8 else rng.normal(size=shape)).astype(kind)
-              for shape in shapes]
+              * (rng.random(shape[1:]) >= dark).astype(kind) for shape in shapes]
     pixels = [sum(rows * height * width for _, (rows, height, width) in planned(sizes, batch_size, max_shapes, by))
               for by in (np.prod, max, lambda size: -np.prod(size), lambda size: -max(size))]
-    options = {"batch_size": batch_size, "max_shapes": max_shapes, "most_pixels": int(SLACK * max(pixels))}
+    options = {"batch_size": batch_size, "max_shapes": max_shapes, "most_pixels": int(SLACK * max(pixels)), "trains": trains}
     return Case(name, {"images": images}, {**options, "seed": int(rng.integers(2**31))})
 
 
@@ -81,13 +82,14 @@ def shape_cases(seed: int) -> list[Case]:
         _images(rng, "a single pixel among them", [*sizes(7), (1, 1)], 4, 2),
         _images(rng, "grey images", sizes(9), 3, 2, channels=1),
         _images(rng, "bytes", sizes(9), 3, 2, kind=np.uint8),
+        _images(rng, "dark images", sizes(7), 3, 2, dark=0.7),
         _images(rng, "in float16", sizes(9), 3, 2, kind=np.float16),
         _images(rng, "in float64", sizes(9), 3, 2, kind=np.float64),
     ]
 
 
 def _shape_trial(rng: np.random.Generator, count: int) -> list[Case]:
-    return [_images(rng, "photographs", _sizes(rng, 14, 8, 20), 2, 2) for _ in range(count)]
+    return [_images(rng, "photographs", _sizes(rng, 14, 8, 20), 2, 2, trains=True) for _ in range(count)]
 
 
 SHAPE_TRIAL = Trial(_shape_trial, slowdown=20.0)

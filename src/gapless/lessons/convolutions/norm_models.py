@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import nn
 
 CHANNELS, WIDTH = 3, 6  # of the images; of what comes out of a convolution
-WIDE_PAIRS = 4
+WIDE_PAIRS = 3
 
 
 class ByItsOwnForward(nn.Module):

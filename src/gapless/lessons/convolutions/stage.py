@@ -63,14 +63,14 @@ def _joined(outputs) -> torch.Tensor:
 
 
 def ask_batches(function, given, device):
-    """The batches, as they are made, and a training step of a small network over each, convolutions autotuned."""
+    """The batches; where they are timed, also a training step of a small network over each, convolutions autotuned."""
     images, options = given.inputs["images"], given.options
     network = small_network(images[0].shape[0] if images else 1, options["seed"], device)
     yield
     with autotuned():
         batches = _checked(function(list(images), options["batch_size"], options["max_shapes"]))
         for batch, mask, _ in batches:
-            if batch.numel():
+            if options["trains"]:
                 (network(batch.float()) * mask.unsqueeze(1)).square().mean().backward()
     yield
     return [{"shape": list(batch.shape), "images": batch.flatten(), "mask_shape": list(mask.shape), "mask": mask.flatten(),

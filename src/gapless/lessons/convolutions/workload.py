@@ -65,9 +65,12 @@ class Fixes:
 
 
 def training_step(device: torch.device, fixes: Fixes = Fixes()) -> Callable[[], None]:
-    """A step of the program with these ``fixes``: forward and backward pass and SGD, on images that are on the device. On the
-    virtual GPU call it inside ``full_size``."""
+    """A step of the program with these ``fixes``: forward and backward pass and SGD, on images that are on the device.
+
+    On the virtual GPU call it inside ``full_size``; there it begins as in a process of its own, with no plan chosen yet.
+    """
     torch.manual_seed(0)
+    vgpu.forget_plans()
     order = torch.channels_last if fixes.channels_last else torch.contiguous_format
     model = make_network().to(device, memory_format=order)
     images = torch.randn(fixes.batch, 3, SIDE, SIDE, device=device).contiguous(memory_format=order)
