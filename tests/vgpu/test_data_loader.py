@@ -16,6 +16,7 @@ from torch.utils.data import DataLoader, Dataset, IterableDataset, get_worker_in
 
 import gapless
 from gapless import vgpu
+from gapless.vgpu import data_loader
 from gapless.vgpu.hardware import workers
 from gapless.vgpu.hardware.workers import Cost
 from gapless.vgpu.host_clock import counting
@@ -308,8 +309,9 @@ def test_a_timeout_is_of_the_modelled_host(free):
 
 def test_a_timeout_of_the_machine(tmp_path):
     released = tmp_path / "released"
+    iterator = iter(load(Numbers(4, 1, lambda number: wait_for(released)), timeout=0.2))
     with pytest.raises(RuntimeError, match="timed out after 0.2 seconds"):
-        next(iter(load(Numbers(4, 1, lambda number: wait_for(released)), timeout=0.2)))
+        next(iterator)
     released.touch()
 
 
@@ -354,3 +356,23 @@ def test_another_thread_may_iterate():
     assert found == [[0], [1], [2], [3]]
 
 
+
+
+def test_another_pytorchs_loader_is_left_as_it_is_and_that_is_said_once(monkeypatch):
+    """An iterator without the methods that are replaced, as a later PyTorch may have it."""
+
+    class Iterator:
+        def __init__(self, loader):
+            self.loader = loader
+
+    monkeypatch.setattr(data_loader, "_Iterator", Iterator)
+    data_loader.install()
+    with pytest.warns(data_loader.NotModelledWarning, match="take no time on the modelled host"):
+        Iterator(1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert Iterator(2).loader == 2
+
+
+def test_what_is_replaced_is_there_in_this_pytorch():
+    assert data_loader._difference() is None
