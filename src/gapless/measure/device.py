@@ -16,15 +16,15 @@ class UnknownDevice(ValueError):
     """The name is no device that the course can run on; the message lists those it can."""
 
 
-def device(name: str | None = None) -> torch.device:
+def device(name: str | None = None, card: str = "") -> torch.device:
     """The device called ``name``; without a name the one in ``GAPLESS_DEVICE``; else ``cuda`` where there
-    is one, else ``vgpu:0``.
+    is one, else ``vgpu:0``, with that ``card`` if one is named.
 
     Names: ``cuda``, ``cuda:1``, ``vgpu`` (the virtual A10G), ``vgpu:a100`` and so on for the other cards,
     ``vgpu:PATH.json`` for a card file.
     Raises UnknownDevice.
     """
-    name = name or os.environ.get(VARIABLE) or ("cuda" if torch.cuda.is_available() else "vgpu")
+    name = name or os.environ.get(VARIABLE) or ("cuda" if torch.cuda.is_available() else f"vgpu:{card}")
     kind, _, which = name.strip().partition(":")
     kind = kind.lower()
     if kind == "vgpu":

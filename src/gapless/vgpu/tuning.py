@@ -80,7 +80,7 @@ def _kept(kernel: Kernel, plans: dict, deterministic: bool, trial: tuple, anew: 
     key = kernel.problem, kernel.dtype, deterministic
     plan = None if anew else plans.get(key)
     if plan is None:
-        plan = plans[key] = _tuned(kernel, *trial) if precision.obeyed() and _benchmark() else _possible(kernel)[0]
+        plan = plans[key] = _tuned(kernel, *trial) if precision.tunes(_benchmark()) else _possible(kernel)[0]
     kernel.chosen = plans, deterministic, plan, _kernels(kernel, plan)
     return kernel.chosen
 
