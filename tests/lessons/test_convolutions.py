@@ -3,9 +3,17 @@
 import pytest
 import torch
 
+from gapless.course.gather import gather
+from gapless.course.judge import judge
+from gapless.course.stage import LocalStage
+from gapless.lessons import find_lesson
+from gapless.lessons.convolutions.batch_cases import resnet18_shapes
 from gapless.lessons.convolutions.norm_models import CHANNELS, NETWORKS, make_network
 from gapless.lessons.convolutions.right import without_bias
 from gapless.lessons.convolutions.stage import CONVOLUTIONS
+from gapless.measure.device import device as choose_device
+
+from .answers.convolution_batches import lars
 
 CPU = torch.device("cpu")
 
@@ -42,3 +50,18 @@ def test_a_bias_goes_exactly_where_another_one_changes_nothing(name):
             each.eval()
         same = torch.allclose(*same, atol=1e-4) and torch.allclose(outputs(plain, images), outputs(shifted, images), atol=1e-3)
         assert same == (f"{part}.bias" not in kept), part
+
+
+def test_lars_in_a_loop_waits_for_nothing_and_is_still_too_slow():
+    exercise, device = find_lesson("05_convolutions").exercises["lars_step"], choose_device("vgpu:a10g")
+    plan = exercise.plan(3)
+    seen = gather(exercise, LocalStage(lars(), device, exercise.ask), plan, device, name="vgpu:a10g")
+    outcomes = {verdict.id: verdict.outcome for verdict in judge(exercise, plan, seen)}
+    assert outcomes == {"lars_step.values": "pass", "lars_step.syncs": "pass", "lars_step.step_time": "fail"}
+
+
+def test_parameters_of_resnet18_are_torchvisions():
+    models = pytest.importorskip("torchvision.models")
+    with torch.device("meta"):
+        model = models.resnet18()
+    assert resnet18_shapes() == [tuple(parameter.shape) for parameter in model.parameters()]
