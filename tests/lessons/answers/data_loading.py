@@ -2,6 +2,8 @@
 
 import torch
 
+from . import prefetching
+
 
 def chosen(x, limit):
     norm = x.norm()
@@ -18,3 +20,6 @@ WRONG = [
     ("scale_down", lambda x, limit: x.mul_((limit / x.norm()).clamp(max=1.0)), "overwritten its input"),
     ("scale_down", lambda x, limit: (x * (limit / x.norm()).clamp(max=1.0)).cpu(), "stay on the device"),
 ]
+
+OTHER_ROUTES |= prefetching.OTHER_ROUTES
+WRONG += prefetching.WRONG

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import torch
+from torch.utils._pytree import tree_map
+
 
 def scale_down(x, limit):
     """``x`` (any shape, float32), scaled so that its norm is at most ``limit``."""
@@ -9,3 +12,14 @@ def scale_down(x, limit):
     if norm > limit:
         x = x * (limit / norm)
     return x
+
+
+def prefetch(loader, device):
+    """The batches of ``loader`` on the device, one after another. A batch is a tensor, or dicts, lists and tuples of them; what
+    is no tensor stays as it is."""
+
+    def move(value):
+        return value.to(device) if isinstance(value, torch.Tensor) else value
+
+    for batch in loader:
+        yield tree_map(move, batch)

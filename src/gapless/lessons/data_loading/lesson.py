@@ -7,7 +7,9 @@ from collections.abc import Callable
 import torch
 
 from ...course.exercise import Exercise, Lesson, Program
-from . import cases, functions, mistakes
+from . import cases, cases_prefetch, functions, mistakes
+from .explain_prefetch import explain_prefetch
+from .prefetching import BATCHES, ask_prefetch
 from .quick import QUICK
 from .stage import names
 from .workload import ELEMENTS, training_step
@@ -27,6 +29,35 @@ EXERCISES = (
             "Which line needs to know on the host what only the device knows? Who else could decide?",
             "A factor of 1 changes nothing. Which factor do the two cases want, and how does one formula give both?",
             "`(limit / norm).clamp(max=1.0)` is the factor, a tensor: multiply by it, always.",
+        ),
+    ),
+    Exercise(
+        name="prefetch",
+        slow=functions.prefetch,
+        cases=cases_prefetch.prefetch_cases,
+        ask=ask_prefetch,
+        explain=explain_prefetch,
+        full=cases_prefetch.full_prefetch,
+        trial=cases_prefetch.PREFETCH_TRIAL,
+        points={"values": 2, "syncs": 2, "step_time": 2},
+        step_is=f"an epoch of {BATCHES} batches, whose loop reads its loss in every step,",
+        max_syncs=BATCHES,
+        # On the simulated cards it is 0.6 to 0.75; with the copies on the loop's own stream, 1.
+        max_time_ratio={"step_time": 0.83},
+        advice={"to": "a copy to the device waits unless its memory is pinned *and* it is told `non_blocking=True`; a loader pins "
+                      "only what it knows, so look (`is_pinned`)",
+                "step_time": "The copies do not run beside the loop's kernels. They have to be on a stream of their own; the next "
+                             "batch's has to be queued before this batch is yielded; and what the loop's stream waits for is this "
+                             "batch's copy alone, not all that is queued on the other stream"},
+        hints=(
+            "While the device computes with a batch, its copy engine has nothing to do. Which copy could it make meanwhile, and when "
+            "would that have to be queued: before this batch is yielded, or after?",
+            "Queue the copy of batch i + 1 on a stream of your own (`with side:`), from pinned memory and with `non_blocking=True`, "
+            "and only then yield batch i. Before it is yielded the loop's stream has to wait for *its* copy: an event recorded behind "
+            "the copy. After the loop one batch is still in your hands.",
+            "Keep `held = (batch, side.record_event())`. For each batch of the loader: copy it inside `with side:`; then, outside, if "
+            "something is held, `torch.accelerator.current_stream().wait_event(event)`, `tensor.record_stream(…)` for each of its "
+            "tensors, `yield`; then hold the new one. An error of the loader is kept until what is held has been yielded.",
         ),
     ),
 )

@@ -8,8 +8,9 @@ from __future__ import annotations
 import torch
 import torch.nn.functional as F
 from torch import nn
+from torch.utils._pytree import tree_map
 
 
 def names() -> dict:
     """Name → what it stands for."""
-    return {"torch": torch, "nn": nn, "F": F}
+    return {"torch": torch, "nn": nn, "F": F, "tree_map": tree_map}
