@@ -12,7 +12,7 @@ from ...course.exercise import Trial
 from ...course.stage import Given
 from .prefetching import AT_FULL_SIZE, BATCHES, OUTPUTS, PATCH, ROWS, SIDE
 
-_TRIAL_SIDE = 16
+_TRIAL_SIDE = 10
 _IMAGE = ("images",)
 _ALL = ("images", "labels")
 
@@ -53,7 +53,7 @@ def prefetch_cases(seed: int) -> list[Case]:
 
 
 def _trial(rng: np.random.Generator, count: int) -> list[Case]:
-    side = int(rng.integers(_TRIAL_SIDE - 2, _TRIAL_SIDE + 3))
+    side = int(rng.integers(_TRIAL_SIDE - 1, _TRIAL_SIDE + 2))
     found = []
     for _ in range(count):
         inputs = _arrays(rng, [ROWS] * BATCHES, (3, side, side), "uint8")

@@ -13,7 +13,7 @@ import torch
 from ...course.plain import Unusable
 from ...course.stage import Call, Given
 
-BATCHES = 8  # of a measured call
+BATCHES = 6  # of a measured call
 ROWS, SIDE = 256, 224  # images of a batch, and their height and width, at full size
 PATCH, OUTPUTS = 192, 160  # numbers of a patch of an image, and outputs of the layer that each goes through
 MOST_AHEAD = 3  # batches on their way at once: more is memory for nothing
