@@ -370,6 +370,9 @@ class RemoteTimeline:
     def catch_up(self) -> None:
         """Nothing: what the host has done by itself goes with the next message."""
 
+    def forget_due(self) -> None:
+        """Nothing: what is due is known over there."""
+
     def synchronize_device(self) -> None:
         """``cudaDeviceSynchronize``."""
         self._link.ask("synchronize_device")

@@ -43,6 +43,7 @@ class State:
         # Allocations that are smaller than they were (gapless.vgpu.shrunk): id → bytes that they had.
         self.shrunk: dict[int, int] = {}
         self.forked = False  # whether this process was forked from one that had the device
+        self.is_worker = False  # whether this process is a DataLoader's, with a host clock of its own
         self.use(card)
 
     @property
