@@ -2,7 +2,7 @@
 
 import torch
 
-from . import prefetching
+from . import measuring_workers, prefetching
 
 
 def chosen(x, limit):
@@ -21,5 +21,6 @@ WRONG = [
     ("scale_down", lambda x, limit: (x * (limit / x.norm()).clamp(max=1.0)).cpu(), "stay on the device"),
 ]
 
-OTHER_ROUTES |= prefetching.OTHER_ROUTES
-WRONG += prefetching.WRONG
+for answers in (measuring_workers, prefetching):
+    OTHER_ROUTES |= answers.OTHER_ROUTES
+    WRONG += answers.WRONG

@@ -7,8 +7,9 @@ from collections.abc import Callable
 import torch
 
 from ...course.exercise import Exercise, Lesson, Program
-from . import cases, cases_prefetch, functions, mistakes
+from . import cases, cases_prefetch, cases_workers, functions, mistakes, mistakes_workers, right
 from .explain_prefetch import explain_prefetch
+from .measuring_workers import ask_best_workers
 from .prefetching import BATCHES, ask_prefetch
 from .quick import QUICK
 from .stage import names
@@ -29,6 +30,25 @@ EXERCISES = (
             "Which line needs to know on the host what only the device knows? Who else could decide?",
             "A factor of 1 changes nothing. Which factor do the two cases want, and how does one formula give both?",
             "`(limit / norm).clamp(max=1.0)` is the factor, a tensor: multiply by it, always.",
+        ),
+    ),
+    Exercise(
+        name="best_workers",
+        slow=functions.best_workers,
+        right=right.right_best_workers,
+        truth_on_device=True,
+        cases=cases_workers.workers_cases,
+        ask=ask_best_workers,
+        mistakes=mistakes_workers.WORKERS_MISTAKES,
+        explain=mistakes_workers.explain_workers,
+        points={"values": 5},
+        hints=(
+            "What is in the first epoch's time that no later epoch has? And if you measured the same loader twice, how far apart might "
+            "the two figures be?",
+            "For each candidate make the loader, let one epoch pass, then time several whole epochs and take their median. Of the "
+            "candidates whose median is within 5 % of the smallest, return the smallest number.",
+            "`statistics.median` of five times, each `clock_ms(device)` after a `for _ in loader: pass` less the one before it; then "
+            "`min(n for n, ms in times.items() if ms <= 1.05 * min(times.values()))`.",
         ),
     ),
     Exercise(

@@ -10,7 +10,9 @@ import torch.nn.functional as F
 from torch import nn
 from torch.utils._pytree import tree_map
 
+from ...measure.device import clock_ms
+
 
 def names() -> dict:
     """Name → what it stands for."""
-    return {"torch": torch, "nn": nn, "F": F, "tree_map": tree_map}
+    return {"torch": torch, "nn": nn, "F": F, "tree_map": tree_map, "clock_ms": clock_ms}
