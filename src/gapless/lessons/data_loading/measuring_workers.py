@@ -22,14 +22,14 @@ WORKERS = "workers"
 class Decoded(Dataset):
     """Samples that take the host a while each."""
 
-    def __init__(self, samples: int, ms: float):
-        self._samples, self._ms = samples, ms
+    def __init__(self, samples: int, ms: float, device: torch.device):
+        self._samples, self._ms, self._device = samples, ms, device
 
     def __len__(self) -> int:
         return self._samples
 
     def __getitem__(self, place: int) -> int:
-        host_work(self._ms)
+        host_work(self._ms, self._device)
         return place
 
 
@@ -65,7 +65,7 @@ class Maker:
         rows = self._options.get("rows")
         if rows is None:
             return DeclaredLoader(self.times, workers, self._device, self._read)
-        dataset = Decoded(self.times.batches * rows, self.times.work_ms / rows)
+        dataset = Decoded(self.times.batches * rows, self.times.work_ms / rows, self._device)
         return DataLoader(dataset, batch_size=rows, num_workers=workers, persistent_workers=workers > 0)
 
 
