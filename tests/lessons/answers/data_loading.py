@@ -2,7 +2,7 @@
 
 import torch
 
-from . import measuring_workers, prefetching
+from . import augmenting, measuring_workers, prefetching
 
 
 def chosen(x, limit):
@@ -21,6 +21,6 @@ WRONG = [
     ("scale_down", lambda x, limit: (x * (limit / x.norm()).clamp(max=1.0)).cpu(), "stay on the device"),
 ]
 
-for answers in (measuring_workers, prefetching):
+for answers in (measuring_workers, augmenting, prefetching):
     OTHER_ROUTES |= answers.OTHER_ROUTES
     WRONG += answers.WRONG

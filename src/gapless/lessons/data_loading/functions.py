@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 from torch.utils._pytree import tree_map
+from torch.utils.data import DataLoader
 
 from ...measure.device import clock_ms
 
@@ -38,3 +39,9 @@ def best_workers(make_loader, candidates, device):
             pass
         found[workers] = clock_ms(device) - start
     return min(found, key=found.get)
+
+
+def make_loader(dataset, batch_size, workers):
+    """The batches of ``dataset``, all of it in every epoch, each time in another order, made by so many ``workers`` (0 to many) that
+    live on; in pinned memory; and no two samples augmented alike."""
+    return DataLoader(dataset, batch_size, shuffle=True, num_workers=workers)

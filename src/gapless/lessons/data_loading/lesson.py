@@ -7,7 +7,9 @@ from collections.abc import Callable
 import torch
 
 from ...course.exercise import Exercise, Lesson, Program
-from . import cases, cases_prefetch, cases_workers, functions, mistakes, mistakes_workers, right
+from . import cases, cases_augmenting, cases_prefetch, cases_workers, functions, mistakes, mistakes_workers, right
+from .augmenting import ask_make_loader
+from .explain_augmenting import explain_loader
 from .explain_prefetch import explain_prefetch
 from .measuring_workers import ask_best_workers
 from .prefetching import BATCHES, ask_prefetch
@@ -49,6 +51,26 @@ EXERCISES = (
             "candidates whose median is within 5 % of the smallest, return the smallest number.",
             "`statistics.median` of five times, each `clock_ms(device)` after a `for _ in loader: pass` less the one before it; then "
             "`min(n for n, ms in times.items() if ms <= 1.05 * min(times.values()))`.",
+        ),
+    ),
+    Exercise(
+        name="make_loader",
+        slow=functions.make_loader,
+        right=right.right_make_loader,
+        truth_on_device=True,
+        cases=cases_augmenting.loader_cases,
+        ask=ask_make_loader,
+        see=cases_augmenting.see_loader,
+        explain=explain_loader,
+        points={"values": 5},
+        hints=(
+            "Three things are wrong with the loader's settings, and one with what comes out of it. Print the noise of the first pixel of "
+            "all images of an epoch, sorted: what do you see with two workers, and what with none?",
+            "`pin_memory`, `persistent_workers` (not without workers). And each worker has a copy of `dataset.rng` in the same state: "
+            "`worker_init_fn` is called in each worker when it starts, and there `get_worker_info()` knows the worker's `dataset` and a "
+            "`seed` of its own.",
+            "In `worker_init_fn`: `info = get_worker_info()`, then `info.dataset.rng = np.random.default_rng(info.seed)`. The rest: "
+            "`pin_memory=True, persistent_workers=workers > 0`.",
         ),
     ),
     Exercise(
