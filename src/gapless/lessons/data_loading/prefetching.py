@@ -61,7 +61,7 @@ def _batches(given) -> list:
     options, pinned = given.options, given.options["pinned"]
     if "shape" in options:  # at full size: of the values nobody wants to know
         images = torch.empty(options["shape"], dtype=torch.uint8, pin_memory=True)
-        return [(images, torch.zeros(options["shape"][0], dtype=torch.int32))] * BATCHES
+        return [(images, torch.zeros(options["shape"][0], dtype=torch.int32))] * options["batches"]
 
     def on_host(name: str, tensor: torch.Tensor) -> torch.Tensor:
         return tensor.cpu().pin_memory() if name in pinned else tensor.cpu()
@@ -126,14 +126,15 @@ def ask_prefetch(function, given, device):
             "taken ahead": "few" if ahead <= MOST_AHEAD else f"{ahead} batches"}
 
 
-AT_FULL_SIZE = {"kind": "a tuple", "pinned": ["images"], "shape": [ROWS, 3, SIDE, SIDE], "weight": [PATCH, OUTPUTS]}
+AT_FULL_SIZE = {"kind": "a tuple", "pinned": ["images"], "shape": [ROWS, 3, SIDE, SIDE], "weight": [PATCH, OUTPUTS],
+                "batches": BATCHES}
 
 
-def epoch(function, device: torch.device) -> Callable[[], None]:
-    """A step that is an epoch of :data:`BATCHES` batches through ``function(loader, device)``. On the virtual GPU call it inside
+def epoch(function, device: torch.device, batches: int = BATCHES) -> Callable[[], None]:
+    """A step that is an epoch of so many batches through ``function(loader, device)``. On the virtual GPU call it inside
     ``full_size``."""
 
     def step():
-        Call(ask_prefetch(function, Given({}, AT_FULL_SIZE), device)).run()
+        Call(ask_prefetch(function, Given({}, {**AT_FULL_SIZE, "batches": batches}), device)).run()
 
     return step
