@@ -131,7 +131,8 @@ def by_hand(loader, device):
 # -- wrong --------------------------------------------------------------------------------------------
 
 
-def wrong(*, wait=True, record=True, event=True, last=True, first=True, inside=False, errors="kept", all_at_once=False, twice=False,
+def wrong(*, wait=True, record=True, event=True, last=True, first=True, inside=False, errors=""
+                                                                                             "kept", all_at_once=False, twice=False,
           alike=lambda batch: batch, default=False):
     """The reference with some of its parts left out or turned round."""
 

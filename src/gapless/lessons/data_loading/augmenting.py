@@ -43,8 +43,9 @@ def _told(batch) -> dict:
         return {"labels": labels.tolist(), "noise": [image.flatten().tolist() for image in images],
                 "processes": [int(number) for number in processes], "pinned": images.is_pinned()}
     except (AttributeError, TypeError, ValueError):
-        raise Unusable(f"its loader gives {type(batch).__name__}s that do not hold what the dataset's samples hold (an image, a label "
-                       "and a process): a DataLoader puts samples together by itself, leave `collate_fn` alone.") from None
+        raise Unusable(f"its loader gives {type(batch).__name__}s that do not hold what the dataset's samples hold (an "
+                       "image, a label and a process): a DataLoader puts samples together by itself, leave `collate_fn` "
+                       "alone.") from None
 
 
 def ask_make_loader(function, given, device):

@@ -8,7 +8,8 @@ from ...course.evidence import Case
 from ...course.exercise import Note
 from .augmenting import EPOCHS
 
-EACH_ONCE, ANOTHER_ORDER, NO_TWO_ALIKE, PINNED = "each once in every epoch", "another in every epoch", "no two alike", "pinned"
+EACH_ONCE, ANOTHER_ORDER = "each once in every epoch", "another in every epoch"
+NO_TWO_ALIKE, PINNED = "no two alike", "pinned"
 BY_WORKERS, BY_EPOCHS = "the same from several workers", "the same in several epochs"
 LIVE_ON, AGAIN = "live on", "are started again in every epoch"
 TWO_OR_MORE = "two batches or more"
@@ -25,7 +26,8 @@ def loader_cases(seed: int) -> list[Case]:
     return [
         case("two workers", 2, int(rng.integers(4, 7)), size, size),
         case("no workers", 0, 4, int(rng.integers(4, 6)), int(rng.integers(2, 4))),
-        case("three workers, and a smaller last batch", 3, int(rng.integers(4, 7)), int(rng.integers(4, 7)), int(rng.integers(1, 4))),
+        case("three workers, and a smaller last batch", 3, int(rng.integers(4, 7)), int(rng.integers(4, 7)),
+             int(rng.integers(1, 4))),
     ]
 
 

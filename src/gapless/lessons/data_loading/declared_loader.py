@@ -20,12 +20,12 @@ PREFETCHED = 2  # batches that a worker is asked for beforehand: PyTorch's prefe
 
 @dataclass(frozen=True)
 class Times:
-    """What a loader takes. ``batches``: of an epoch; ``work_ms``: one of them, in a worker or without; ``nbytes``: what a worker
-    hands over with it. ``cores``: of the host. ``start_ms``: until all workers are there, for each of them. ``crowding``: by how
-    much a batch takes longer for each worker more than there are cores. ``cold_ms``: what a batch takes longer when nobody has read
-    its file yet. ``luck``: number of workers → how many times as long it happens to take with them. ``slow_every``: in one epoch of
-    so many (0: in none) somebody else uses the host, and it takes ``slow`` times as long; ``slow_first``: number of workers → the
-    first such epoch, counted from the second."""
+    """What a loader takes. ``batches``: of an epoch; ``work_ms``: one of them, in a worker or without; ``nbytes``: what a
+    worker hands over with it. ``cores``: of the host. ``start_ms``: until all workers are there, for each of them.
+    ``crowding``: by how much a batch takes longer for each worker more than there are cores. ``cold_ms``: what a batch
+    takes longer when nobody has read its file yet. ``luck``: number of workers → how many times as long it happens to
+    take with them. ``slow_every``: in one epoch of so many (0: in none) somebody else uses the host, and it takes
+    ``slow`` times as long; ``slow_first``: number of workers → the first such epoch, counted from the second."""
 
     batches: int
     work_ms: float
@@ -54,7 +54,8 @@ class Times:
 
 @cache
 def _arrivals_ms(batches: int, work_ns: int, nbytes: int, workers: int, cores: int) -> tuple[float, ...]:
-    """When each batch is there, in order, for somebody who takes each at once: as the modelled host reckons it for PyTorch's loader."""
+    """When each batch is there, in order, for somebody who takes each at once: as the modelled host reckons it for
+    PyTorch's loader."""
     cost = Cost(work_ns, nbytes, tensors=1 if nbytes else 0)
     model = Workers([0] * workers, 0, cores, lambda worker: cost)
     asked: list[deque[int]] = [deque() for _ in range(workers)]
@@ -81,8 +82,8 @@ def _arrivals_ms(batches: int, work_ns: int, nbytes: int, workers: int, cores: i
 
 
 class DeclaredLoader:
-    """Behaves as a ``DataLoader`` that keeps its workers: ``len``, and batches in order, as often as one likes. Each epoch takes
-    the host what ``times`` says. ``read``: the batches whose files somebody has read."""
+    """Behaves as a ``DataLoader`` that keeps its workers: ``len``, and batches in order, as often as one likes. Each
+    epoch takes the host what ``times`` says. ``read``: the batches whose files somebody has read."""
 
     def __init__(self, times: Times, workers: int, device: torch.device, read: set[int]):
         self.num_workers, self._times, self._device, self._read = workers, times, device, read

@@ -18,8 +18,8 @@ def scale_down(x, limit):
 
 
 def prefetch(loader, device):
-    """The batches of ``loader`` on the device, one after another. A batch is a tensor, or dicts, lists and tuples of them; what
-    is no tensor stays as it is."""
+    """The batches of ``loader`` on the device, one after another. A batch is a tensor, or dicts, lists and tuples of
+    them; what is no tensor stays as it is."""
 
     def move(value):
         return value.to(device) if isinstance(value, torch.Tensor) else value
@@ -29,8 +29,8 @@ def prefetch(loader, device):
 
 
 def best_workers(make_loader, candidates, device):
-    """The number of workers, one of ``candidates``, whose loader is fastest once it runs; of those within 5 % of the fastest the
-    smallest. ``make_loader(workers)`` gives a new loader, whose workers live on from epoch to epoch."""
+    """The number of workers, one of ``candidates``, whose loader is fastest once it runs; of those within 5 % of the
+    fastest the smallest. ``make_loader(workers)`` gives a new loader, whose workers live on from epoch to epoch."""
     found = {}
     for workers in candidates:
         loader = make_loader(workers)
@@ -42,6 +42,6 @@ def best_workers(make_loader, candidates, device):
 
 
 def make_loader(dataset, batch_size, workers):
-    """The batches of ``dataset``, all of it in every epoch, each time in another order, made by so many ``workers`` (0 to many) that
-    live on; in pinned memory; and no two samples augmented alike."""
+    """The batches of ``dataset``, all of it in every epoch, each time in another order, made by so many ``workers`` (0 to
+    many) that live on; in pinned memory; and no two samples augmented alike."""
     return DataLoader(dataset, batch_size, shuffle=True, num_workers=workers)

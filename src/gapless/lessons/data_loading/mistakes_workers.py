@@ -87,12 +87,12 @@ def _but_for_none(make_loader, candidates, device):
     return _choosing(_smallest)(make_loader, [workers for workers in candidates if workers] or candidates, device)
 
 
-_START = ("Your figure holds what happens once: workers that start, files that are read for the first time (which whoever is tried "
-          "first pays for all). A training runs for hours. Let one whole epoch pass before you look at the clock.")
-_ONE = ("One epoch in a few is slow because somebody else uses the host, and it was among those that you count. Time several, and take "
-        "their median: a mean or a single epoch takes what it gets.")
-_TIE = ("It is faster by one per cent, which is no difference: of all within 5 % of the fastest take the *smallest* number. Each "
-        "worker takes memory, and a core from somebody.")
+_START = ("Your figure holds what happens once: workers that start, files that are read for the first time (which whoever "
+          "is tried first pays for all). A training runs for hours. Let one whole epoch pass before you look at the clock.")
+_ONE = ("One epoch in a few is slow because somebody else uses the host, and it was among those that you count. Time "
+        "several, and take their median: a mean or a single epoch takes what it gets.")
+_TIE = ("It is faster by one per cent, which is no difference: of all within 5 % of the fastest take the *smallest* "
+        "number. Each worker takes memory, and a core from somebody.")
 
 WORKERS_MISTAKES = (
     Mistake(best_workers, _START),
@@ -102,29 +102,31 @@ WORKERS_MISTAKES = (
     Mistake(_choosing(_smallest, lambda epochs: epochs[1]), _ONE),
     Mistake(_choosing(_smallest, lambda epochs: statistics.mean(epochs[1:4])), _ONE),
     Mistake(_choosing(lambda times: next(n for n, ms in times.items() if ms <= WITHIN * min(times.values()))), (
-        "That is the first of those within 5 % of the fastest, in the order that the candidates happen to be in. The smallest is "
-        "wanted.")),
+        "That is the first of those within 5 % of the fastest, in the order that the candidates happen to be in. The "
+        "smallest is wanted.")),
     Mistake(_choosing(lambda times: max(n for n, ms in times.items() if ms <= WITHIN * min(times.values()))), (
-        "That is the largest of those within 5 % of the fastest. The smallest is wanted: each worker takes memory, and a core from "
-        "somebody.")),
+        "That is the largest of those within 5 % of the fastest. The smallest is wanted: each worker takes memory, and a "
+        "core from somebody.")),
     Mistake(_choosing(_until_it_gets_worse), (
-        "The search ends where the next number is no faster. One worker can be slower than none, as each batch has to be handed over, "
-        "and four much faster: try all candidates.")),
+        "The search ends where the next number is no faster. One worker can be slower than none, as each batch has to be "
+        "handed over, and four much faster: try all candidates.")),
     Mistake(lambda make_loader, candidates, device: max(candidates), (
-        "That is the largest number. Beyond the host's cores more workers bring nothing, or take each other's time: measure.")),
+        "That is the largest number. Beyond the host's cores more workers bring nothing, or take each other's time: "
+        "measure.")),
     Mistake(lambda make_loader, candidates, device: min(candidates), (
         "That is the smallest number, however slow it is: those within 5 % of the fastest are asked for. (Did your clock "
         "move at all? A simulated GPU's host has a clock of its own: `clock_ms(device)`.)")),
     Mistake(_choosing(lambda times: max(times, key=times.get)), "That is the slowest."),
     Mistake(_in_the_middle, (
-        "That is the time between two batches in the middle of an epoch. Workers bring their batches in bursts, and after its first "
-        "batches a short epoch has nothing left: time whole epochs, and compare what an *epoch* takes.")),
+        "That is the time between two batches in the middle of an epoch. Workers bring their batches in bursts, and after "
+        "its first batches a short epoch has nothing left: time whole epochs, and compare what an *epoch* takes.")),
     Mistake(_a_few_batches, _START),
     Mistake(_but_for_none, (
-        "No worker at all is a candidate too: where there is hardly any work, handing batches over costs more than it saves.")),
+        "No worker at all is a candidate too: where there is hardly any work, handing batches over costs more than it "
+        "saves.")),
     Mistake(_first_batch, (
-        "That is the time until the first batch. It holds the workers' start, and no worker is faster with one batch than another: "
-        "time whole epochs.")),
+        "That is the time until the first batch. It holds the workers' start, and no worker is faster with one batch than "
+        "another: time whole epochs.")),
 )
 
 
@@ -132,6 +134,6 @@ def explain_workers(case: Case, found: dict, wanted: dict) -> str:
     """What is known of the case's loader: an epoch's time for each number."""
     times, candidates = times_of(case.options), sorted(case.options["candidates"])
     told = ", ".join(f"{workers}: {times.epoch_ms(workers)[-1]:.3g}" for workers in candidates)
-    return (f"Once its workers are there, and while nobody disturbs it, an epoch of this loader takes, in ms by the number of workers, "
-            f"{told}. With {wanted[WORKERS]} it is within 5 % of the fastest, with no smaller number. Read the time with "
-            "`clock_ms(device)`; a simulated GPU's host has a clock of its own.")
+    return ("Once its workers are there, and while nobody disturbs it, an epoch of this loader takes, in ms by the number "
+            f"of workers, {told}. With {wanted[WORKERS]} it is within 5 % of the fastest, with no smaller number. Read the "
+            "time with `clock_ms(device)`; a simulated GPU's host has a clock of its own.")

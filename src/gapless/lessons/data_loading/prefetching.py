@@ -25,8 +25,8 @@ class DamagedFile(Exception):
 
 
 class _Loader:
-    """As much of a DataLoader as a loop needs: its batches in order, then the error ``text`` where there is one. Counts those
-    that were ``taken``."""
+    """As much of a DataLoader as a loop needs: its batches in order, then the error ``text`` where there is one. Counts
+    those that were ``taken``."""
 
     def __init__(self, batches: list, text: str | None, endless: bool):
         self._batches, self._text, self._endless = batches, text, endless
@@ -37,8 +37,8 @@ class _Loader:
             for batch in self._batches:
                 self.taken += 1
                 if self.taken > _ENDLESS:
-                    raise Unusable(f"it took {self.taken} batches from the loader and the loop has not asked for them: a loader "
-                                   "may be long, or endless. Hold one batch ready, not all.")
+                    raise Unusable(f"it took {self.taken} batches from the loader and the loop has not asked for them: a "
+                                   "loader may be long, or endless. Hold one batch ready, not all.")
                 yield batch
             if self._text is not None:
                 raise DamagedFile(self._text)
@@ -94,8 +94,8 @@ def _training(given, device: torch.device) -> Callable:
 
 
 def ask_prefetch(function, given, device):
-    """What a loop gets of ``function``: its batches, how many were taken from the loader beforehand, on which stream the loop
-    ran, and what was raised."""
+    """What a loop gets of ``function``: its batches, how many were taken from the loader beforehand, on which stream the
+    loop ran, and what was raised."""
     options = given.options
     loader = _Loader(_batches(given), options.get("raises"), options.get("endless", False))
     keep = _training(given, device) if "weight" in (*options, *given.inputs) else lambda batch: _told(batch, device)

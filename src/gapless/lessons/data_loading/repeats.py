@@ -11,8 +11,9 @@ _NAMES = ["".join(letters) for length in (1, 2) for letters in itertools.product
 
 
 def augmentations(loader, epochs: int = 2) -> str:
-    """A line for each epoch and process: the noise of its images in the order in which they come, a letter for each that is not
-    the same. ``loader`` gives (images, labels, processes), as one of :class:`gapless.lessons.data_loading.augmenting.Augmented`."""
+    """A line for each epoch and process: the noise of its images in the order in which they come, a letter for each that
+    is not the same. ``loader`` gives (images, labels, processes), as one of
+    :class:`gapless.lessons.data_loading.augmenting.Augmented`."""
     known: dict[bytes, str] = {}
     lines = []
     with forking():
