@@ -17,9 +17,11 @@ from __future__ import annotations
 import functools
 import itertools
 import os
+import time
 import warnings
 import weakref
 from collections import deque
+from contextlib import suppress
 
 import torch
 from torch._utils import ExceptionWrapper
@@ -33,6 +35,7 @@ from .state import state
 
 _Iterator = dataloader._MultiProcessingDataLoaderIter
 _get_data = _Iterator._get_data
+_PATIENCE_SECONDS = 0.5
 
 
 class _ErrorHasCome(Exception):
@@ -56,15 +59,16 @@ class _Loading:
     def __init__(self, iterator: _Iterator, loader):
         context = loader.multiprocessing_context or torch.multiprocessing
         method = context.get_start_method()
+        self.method = method if method in workers.CREATE_NS else "fork"
         count = loader.num_workers
         self.process = os.getpid()
         self._iterator = weakref.ref(iterator)
         self._come: list[deque[_Message]] = [deque() for _ in range(count)]  # of each worker: what has come
         self._costed: list[deque[_Message]] = [deque() for _ in range(count)]  # … and the model knows the cost of
         self._timeline, self._seen_ns, self._offset_ns = state.timeline, 0, 0
-        now_ns, each_ns = self.now(), workers.CREATE_NS[method]
+        now_ns, each_ns = self.now(), workers.CREATE_NS[self.method]
         self._pins = loader.pin_memory and torch.accelerator.is_available()
-        self.model = Workers([now_ns + number * each_ns for number in range(1, count + 1)], workers.START_NS[method],
+        self.model = Workers([now_ns + number * each_ns for number in range(1, count + 1)], workers.START_NS[self.method],
                              state.card.host.cores, self._cost_of, pins=self._pins)
         state.timeline.host_work(count * each_ns)
 
@@ -104,12 +108,19 @@ class _Loading:
         """The cost of the next message of ``worker``, for which this really waits. Raises what PyTorch raises where a worker
         has died."""
         while not self._come[worker]:
-            message = _Message(*_get_data(self._iterator()))
+            message = _Message(*self._receive())
             self._come[message.worker].append(message)
             self._look_at(message)
         message = self._come[worker].popleft()
         self._costed[worker].append(message)
         return message.cost
+
+    def _receive(self) -> tuple:
+        try:
+            return _get_data(self._iterator())
+        except (ConnectionError, EOFError):  # a worker dies: in a moment PyTorch can see which, and says so
+            time.sleep(0.2)
+            return _get_data(self._iterator())
 
     def _look_at(self, message: _Message) -> None:
         iterator = self._iterator()
@@ -141,6 +152,16 @@ def _reset(original, self, loader, first_iter=False):
         original(self, loader, first_iter)
 
 
+def _next(original, self):
+    if state.link is None or not state.link.records:  # here `gapless.measure.recorder` sees PyTorch's own block
+        return original(self)
+    start_ns = state.timeline.host_ns
+    try:
+        return original(self)
+    finally:
+        state.timeline.annotate(self._profile_name, start_ns)
+
+
 def _next_data(original, self):
     with host_clock.uncounted() as self._uncounted:
         was_shut = self._shutdown
@@ -148,7 +169,7 @@ def _next_data(original, self):
             return original(self)
         finally:
             if self._shutdown and not was_shut:
-                state.timeline.host_work(self._num_workers * workers.JOIN_NS)
+                state.timeline.host_work(workers.END_NS[self._loading.method] + self._num_workers * workers.JOIN_NS)
 
 
 def _next_index(original, self):
@@ -171,7 +192,28 @@ def _get_next(original, self):
 def _del(original, self):
     if self._loading.process == os.getpid():  # a worker that was forked later has it too, and nobody to end
         with host_clock.silent():  # whenever Python comes to it
+            with suppress(AttributeError, ValueError):  # it was never whole, or is in pieces
+                _end_workers(self)
             original(self)
+
+
+def _end_workers(self) -> None:
+    """End those that PyTorch would wait for, five seconds each: where an iterator is garbage (an error that came out of it
+    refers to it), its queues were taken apart before it, and reach no worker any more."""
+    if self._shutdown or _utils.python_exit_status is not False:
+        return
+    self._workers_done_event.set()
+    for queue in self._index_queues:
+        queue.put(None)
+    until = time.monotonic() + _PATIENCE_SECONDS
+    for worker in self._workers:
+        worker.join(max(0, until - time.monotonic()))
+    if self._worker_pids_set:  # what ends now is no worker that died
+        _utils.signal_handling._remove_worker_pids(id(self))
+        self._worker_pids_set = False
+    for worker in self._workers:
+        if worker.is_alive():
+            worker.terminate()
 
 
 _METHODS = {"_reset": _reset, "_next_data": _next_data, "_next_index": _next_index, "_try_put_index": _try_put_index,
@@ -204,6 +246,8 @@ def install() -> None:
     for name, replacement in _METHODS.items():
         setattr(_Iterator, name, _modelled(replacement, getattr(_Iterator, name)))
     dataloader.DataLoader.check_worker_number_rationality = _check_worker_number
+    plain = dataloader._BaseDataLoaderIter.__next__
+    dataloader._BaseDataLoaderIter.__next__ = functools.wraps(plain)(lambda self: _next(plain, self))
     begin = _Iterator.__init__
 
     @functools.wraps(begin)

@@ -17,18 +17,19 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-# Real times of one process on one core, by `python benchmarks/worker_costs.py`.
-CREATE_NS = {"fork": 8_000_000, "spawn": 12_000_000, "forkserver": 12_000_000}  # the main process makes a worker's process
-START_NS = {"fork": 6_000_000, "spawn": 2_500_000_000, "forkserver": 2_500_000_000}  # what that does before its first batch
-HAND_OVER_NS = 60_000  # a worker puts a batch into the queue
-HAND_OVER_TENSOR_NS = 60_000  # … for each tensor in it: a file in shared memory, whose descriptor is passed on
-RECEIVE_NS = 60_000  # the main process, or the thread that pins, takes a batch out of the queue
-RECEIVE_TENSOR_NS = 60_000  # … for each tensor in it, which is mapped
-SHARE_BYTES_PER_S = 2.5e9  # new pages of shared memory
-PIN_BYTES_PER_S = 5e9  # a copy by one thread
-PIN_TENSOR_NS = 10_000
-ASK_NS = 50_000  # the main process sends a worker the indices of a batch
-JOIN_NS = 5_000_000  # the end of a worker's process
+# Measured by `python benchmarks/worker_costs.py` in November 2026, Python 3.11, torch 2.14.0, on a virtual machine with four
+# Xeon cores that other work kept busy, so the smallest of its medians, rounded. Another host has others.
+CREATE_NS = {"fork": 9_000_000, "forkserver": 4_000_000, "spawn": 3_500_000}  # the main process makes a worker's process
+START_NS = {"fork": 18_000_000, "forkserver": 1_450_000_000, "spawn": 1_450_000_000}  # a worker, before its first batch
+END_NS = {"fork": 5_000_000, "forkserver": 20_000_000, "spawn": 550_000_000}  # all of them end together …
+JOIN_NS = 5_000_000  # … and the main process collects each
+ASK_NS = 30_000  # the main process sends a worker the indices of a batch
+HAND_OVER_NS = 470_000  # a worker puts a batch into the queue
+HAND_OVER_TENSOR_NS = 100_000  # … for each tensor in it: shared memory, whose descriptor is passed on
+SHARE_BYTES_PER_S = 2.4e9  # new pages of shared memory
+RECEIVE_NS = 400_000  # the main process, or the thread that pins, takes a batch out of the queue
+RECEIVE_TENSOR_NS = 150_000  # … for each tensor in it: its descriptor comes over a socket, and is mapped
+PIN_BYTES_PER_S = 3.7e9  # one thread copies out of shared memory that it maps
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,7 @@ class Cost:
     @property
     def pin_ns(self) -> int:
         """Of the thread that pins, beside ``receive_ns``."""
-        return self.tensors * PIN_TENSOR_NS + round(self.nbytes / PIN_BYTES_PER_S * 1e9)
+        return round(self.nbytes / PIN_BYTES_PER_S * 1e9)
 
 
 @dataclass
@@ -159,3 +160,8 @@ class Workers:
         if self._pins:
             ready_ns = self._pinned_ns = max(ready_ns, self._pinned_ns) + task.cost.receive_ns + task.cost.pin_ns
         self._sent.append((ready_ns, number))
+
+
+def least_ns(costs: list[Cost], cores: int) -> int:
+    """No loader is done with all this sooner, however many workers it has: all the work on all the cores."""
+    return -(-sum(cost.work_ns + cost.hand_over_ns for cost in costs) // cores)
