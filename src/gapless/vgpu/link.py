@@ -16,7 +16,7 @@ from collections.abc import Callable
 
 import torch
 
-from . import host_clock, pinned, random_numbers
+from . import host_clock, pinned, random_numbers, tuning
 from .dispatch import of_the_device
 from .location import operator_location
 from .state import Assumptions, state
@@ -272,9 +272,9 @@ class Link:
         return Encoder(lambda tensor, encoder: {"tensor": tensor.inner.number} if isinstance(tensor, VirtualTensor)
                        else encoder.host(tensor))
 
-    def tensor(self, spec) -> VirtualTensor:
-        """The tensor that the device has told of."""
-        return self._tensor(spec)
+    def values(self, sent, blob: bytes):
+        """The tensors that the device has sent along with a message."""
+        return self._decoder({}, blob)(sent)
 
     def _tensor(self, spec) -> VirtualTensor:
         number, shape, strides, offset, dtype, is_meta = spec
@@ -300,7 +300,7 @@ def _settings() -> list:
     """The program's switches that decide which kernels a card runs."""
     # What torch.backends' properties ask too: this is done for each operator, and they take long.
     get = torch._C._get_fp32_precision_getter
-    return [get("cuda", "matmul"), get("cuda", "conv"), get("cuda", "rnn"), torch.get_default_dtype()]
+    return [get("cuda", "matmul"), get("cuda", "conv"), get("cuda", "rnn"), *tuning.switches(), torch.get_default_dtype()]
 
 
 def _wrappers(value) -> list[VirtualTensor]:

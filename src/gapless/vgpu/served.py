@@ -14,7 +14,7 @@ from types import SimpleNamespace
 
 import torch
 
-from . import host_clock, pinned
+from . import host_clock, pinned, tuning
 from .dispatch import dispatch
 from .hardware.timeline import Mark, Stream, Timeline
 from .state import state
@@ -81,19 +81,21 @@ class Served:
         """What tells the program of a tensor; from then on it may use it."""
         return {"tensor": self._spec(tensor)}
 
-    def request(self, message: dict) -> tuple[dict, bytes]:
+    def request(self, message: dict, values: dict | None = None) -> tuple[dict, bytes]:
         """Send ``message`` and do what the program asks for until it answers: its answer, with ``return`` or ``raise``, and
-        the bytes that belong to it. Raises Gone. While something is measured, what the program's host does is on the clock,
-        and not what this side does."""
+        the bytes that belong to it. ``values``: name → a tensor of the device or of the host, or a list or dict of them,
+        sent along. Raises Gone. While something is measured, what the program's host does is on the clock, and not what
+        this side does."""
         with host_clock.uncounted():
-            return self._request(message)
+            return self._request(message, values or {})
 
-    def _request(self, message: dict) -> tuple[dict, bytes]:
+    def _request(self, message: dict, values: dict) -> tuple[dict, bytes]:
         timeline = state.timeline
         locate, timeline.locate = timeline.locate, lambda: self._line
         recording = timeline.recording
         try:
-            encoder = Encoder(self._result)
+            encoder = Encoder(self._value)
+            message = {**message, **{name: encoder(value) for name, value in values.items()}}
             self._channel.send({**message, "valueless": state.shape_only is not None, "stream": timeline.current.number,
                                 "counts": timeline.counted is not None, "records": recording is not None,
                                 "lines": recording is not None and recording.lines or bool(timeline.wait_hooks),
@@ -281,6 +283,11 @@ class Served:
         number = self._given.get(id(tensor))
         return {"tensor": number} if number is not None else self.tell(tensor)
 
+    def _value(self, tensor: torch.Tensor, encoder: Encoder) -> dict:
+        if isinstance(tensor, VirtualTensor):
+            return self.tell(tensor)
+        return encoder.host(tensor, pinned=pinned.is_pinned(tensor), values=state.shape_only is None)
+
     def _spec(self, tensor: VirtualTensor) -> list:
         number = self._keep(tensor)
         form = self._forms[number] = _form(tensor)
@@ -433,10 +440,12 @@ def _device(name) -> torch.device:
 
 def _apply(settings) -> None:
     """The program's switches that decide which kernels a card runs."""
-    matmul, conv, rnn, dtype = _list(settings)
-    if not all(each in _PRECISIONS for each in (matmul, conv, rnn)) or dtype not in _DTYPES:
+    matmul, conv, rnn, benchmark, limit, deterministic, dtype = _list(settings)
+    if (not all(each in _PRECISIONS for each in (matmul, conv, rnn)) or dtype not in _DTYPES
+            or not all(type(each) is bool for each in (benchmark, deterministic)) or type(limit) is not int):
         raise WireError("unknown settings")
     backends = torch.backends
     for module, chosen in ((backends.cuda.matmul, matmul), (backends.cudnn.conv, conv), (backends.cudnn.rnn, rnn)):
         module.fp32_precision = chosen
+    tuning.switch(benchmark, limit, deterministic)
     torch.set_default_dtype(getattr(torch, dtype))
