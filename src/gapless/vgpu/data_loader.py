@@ -15,6 +15,7 @@ its workers in no time.
 from __future__ import annotations
 
 import functools
+import inspect
 import itertools
 import os
 import time
@@ -30,12 +31,16 @@ from torch.utils.data import _utils, dataloader
 from . import host_clock
 from .hardware import workers
 from .hardware.workers import Cost, Workers
-from .loader_worker import Loop
+from .loader_worker import ARGUMENTS, Loop
 from .state import state
 
 _Iterator = dataloader._MultiProcessingDataLoaderIter
 _get_data = _Iterator._get_data
 _PATIENCE_SECONDS = 0.5
+
+
+class NotModelledWarning(UserWarning):
+    """A ``DataLoader`` with workers takes no time on the modelled host."""
 
 
 class _ErrorHasCome(Exception):
@@ -67,9 +72,8 @@ class _Loading:
         self._costed: list[deque[_Message]] = [deque() for _ in range(count)]  # … and the model knows the cost of
         self._timeline, self._seen_ns, self._offset_ns = state.timeline, 0, 0
         now_ns, each_ns = self.now(), workers.CREATE_NS[self.method]
-        self._pins = loader.pin_memory and torch.accelerator.is_available()
         self.model = Workers([now_ns + number * each_ns for number in range(1, count + 1)], workers.START_NS[self.method],
-                             state.card.host.cores, self._cost_of, pins=self._pins)
+                             state.card.host.cores, self._cost_of)
         state.timeline.host_work(count * each_ns)
 
     def now(self) -> int:
@@ -100,7 +104,7 @@ class _Loading:
             (message,) = error.args
             message.passed_on = True
             return message.number, message.data
-        taken_ns = 0 if self._pins else message.cost.receive_ns
+        taken_ns = 0 if self.model.pins else message.cost.receive_ns
         state.timeline.host_work(max(0, ready_ns - now_ns) + taken_ns)
         return message.number, message.data
 
@@ -139,6 +143,7 @@ def _init(original, self, loader):
     with host_clock.uncounted() as self._uncounted:
         self._loading = _Loading(self, loader)
         original(self, loader)
+        self._loading.model.pins = self._pin_memory
 
 
 def _reset(original, self, loader, first_iter=False):
@@ -240,8 +245,34 @@ def _check_worker_number(self) -> None:
                       "(gapless.vgpu.card().host.cores)", stacklevel=3)
 
 
+def _difference() -> str | None:
+    """What this PyTorch's loader has that is not as in those that were tried (2.11 to 2.14); None: nothing."""
+    arguments = tuple(inspect.signature(_utils.worker._worker_loop).parameters)
+    if any(arguments[place:place + 1] != (name,) for place, name in ARGUMENTS.items()):
+        return "_worker_loop"
+    return next((name for name in _METHODS if not hasattr(_Iterator, name)), None)
+
+
+def _plainly(begin, difference: str):
+    """``begin``, which says so once."""
+
+    @functools.wraps(begin)
+    def __init__(self, loader):
+        if _Iterator.__init__ is __init__:
+            _Iterator.__init__ = begin
+            warnings.warn(f"the DataLoader of torch {torch.__version__} is another than those that were tried "
+                          f"({difference}): its workers take no time on the modelled host", NotModelledWarning, stacklevel=4)
+        begin(self, loader)
+
+    return __init__
+
+
 def install() -> None:
     """Put loaders that are iterated from now on onto the modelled host."""
+    difference = _difference()
+    if difference is not None:
+        _Iterator.__init__ = _plainly(_Iterator.__init__, difference)
+        return
     _utils.worker._worker_loop = Loop()
     for name, replacement in _METHODS.items():
         setattr(_Iterator, name, _modelled(replacement, getattr(_Iterator, name)))

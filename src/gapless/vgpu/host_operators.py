@@ -29,10 +29,9 @@ GRAIN = 32_768  # at::internal::GRAIN_SIZE (ATen/Parallel.h): elements for which
 
 
 # JPEG by libjpeg-turbo, one thread: torchvision decoded 712 images of ImageNet's validation set a second on an Intel Xeon
-# Platinum 8581C and 621 on an AMD EPYC 9B14 (github.com/ternaus/imread_benchmark, May 2026; arXiv:2605.08731). The set's mean
-# size is taken to be 0.18 million pixels. Other formats are taken to be as fast: PNG is slower.
+# Platinum 8581C and 621 on an AMD EPYC 9B14 (github.com/ternaus/imread_benchmark, May 2026; arXiv:2605.08731). The set's
+# mean size is taken to be 0.18 million pixels, and other formats to be as fast: PNG is slower.
 DECODED_PIXELS_PER_S = 666 * 0.18e6
-_DECODES = ("image::decode_",)
 
 
 def operator_ns(func, args, kwargs, out, host: Host) -> int:
@@ -40,7 +39,7 @@ def operator_ns(func, args, kwargs, out, host: Host) -> int:
     if func.overloadpacket.__name__ in OF_FORM:
         return 0  # it reads none of the elements
     given, results = costs.tensors(args, kwargs), costs.tensors(out)
-    if func.name().startswith(_DECODES):
+    if func.name().startswith("image::decode_"):
         return round(sum(tensor[..., :1, :, :].numel() for tensor in results) / DECODED_PIXELS_PER_S * 1e9)
     elements = max((tensor.numel() for tensor in (*given, *results)), default=0)
     if not elements:
