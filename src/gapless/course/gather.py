@@ -258,6 +258,7 @@ def _timed(step: Callable[[], object], device: torch.device) -> Run:
     simulated = device.type == "vgpu"
     if simulated:
         vgpu.timeline().reset()
+        vgpu.forget_plans()  # what another function has tuned, or has run untuned
     synchronize(device)
     waits, kernels = [0], []
 

@@ -75,6 +75,7 @@ def measure_programs(lesson: Lesson, device: torch.device, fixed: dict[str, Call
         gc.collect()  # what earlier programs left in cycles would count into this one's peak
         if simulated:
             vgpu.timeline().reset()
+            vgpu.forget_plans()  # each as in a process of its own
         with full_size(device, program.assumptions):
             step = program.make_step(device)
             time = time_step(step, steps=20, blocks=5, device=device)

@@ -20,7 +20,7 @@ import torch.nn.functional as F
 
 from .. import vgpu
 from .measured import MeasuredError, Network
-from .predict import card_of
+from .predict import autotuned, card_of
 
 _FORMATS = {"contiguous": torch.contiguous_format, "channels_last": torch.channels_last}
 
@@ -52,11 +52,12 @@ def predict_ms(card: str, model: str, batch: int, image: int, mode: str, format:
 
 @contextmanager
 def as_measured():
-    """Inside, what PyTorch takes apart of attention stays in half precision, as it did when this was measured."""
+    """Inside, what PyTorch takes apart of attention stays in half precision, as it did when this was measured, and
+    convolutions are tuned."""
     before = torch.backends.cuda.fp16_bf16_reduction_math_sdp_allowed()
     torch.backends.cuda.allow_fp16_bf16_reduction_math_sdp(True)
     try:
-        with vgpu.shape_only():
+        with vgpu.shape_only(), autotuned():
             yield
     finally:
         torch.backends.cuda.allow_fp16_bf16_reduction_math_sdp(before)
@@ -66,8 +67,7 @@ def _simulate(maker: Maker, row: Network) -> float:
     device = vgpu.enable(card_of(row.card))
     with as_measured():
         step = maker.step(row, device)
-        if row.mode == "train":
-            step()  # makes the gradients and the momentum
+        step()  # makes the gradients and the momentum, and tunes
         vgpu.timeline().reset()
         step()
         vgpu.timeline().synchronize_device()

@@ -23,12 +23,13 @@ from .race_detector import RaceError, RaceWarning, Use, races
 from .state import Assumptions, exact, on_card, shape_only, state
 from .streams import Event, Stream
 from .tensor import VirtualTensor, wrap
+from .tuning import forget as forget_plans
 from .unsupported import UNSUPPORTED
 
-__all__ = ["Assumptions", "CARDS", "Card", "CardError", "Event", "Host", "RaceError", "RaceWarning", "Record", "Recording",
-           "Stream", "Timeline", "UNSUPPORTED", "UnknownCard", "Use", "VirtualTensor", "Wait", "card", "default_precision",
-           "enable", "exact", "find_card", "is_shape_only", "memory", "on_card", "races", "shape_only", "tensor_of",
-           "timeline"]
+__all__ = ["Assumptions", "CARDS", "Card", "CardError", "Event", "Host", "RaceError", "RaceWarning", "Record",
+           "Recording", "Stream", "Timeline", "UNSUPPORTED", "UnknownCard", "Use", "VirtualTensor", "Wait", "card",
+           "default_precision", "enable", "exact", "find_card", "forget_plans", "is_shape_only", "memory", "on_card",
+           "races", "shape_only", "tensor_of", "timeline"]
 
 
 def timeline() -> Timeline:

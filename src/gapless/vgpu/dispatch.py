@@ -22,6 +22,7 @@ from . import (
     refused_dtypes,
     shapes,
     shrunk,
+    tuning,
     view_operators,
     wider,
 )
@@ -295,6 +296,9 @@ def launch_all(kernels: list[costs.Kernel], args: tuple = (), out=None) -> None:
     launch geometry."""
     timeline, card = state.timeline, state.card
     for kernel in kernels:
+        if kernel.planned:
+            launch_all(tuning.chosen(kernel, launch_all, args, out), args, out)
+            continue
         if kernel.workspace_bytes:
             state.memory.reserve_briefly(kernel.workspace_bytes)
         duration_ns, share = kernel.duration_and_share(card)

@@ -16,7 +16,7 @@ from collections.abc import Callable
 
 import torch
 
-from . import host_clock, pinned, random_numbers
+from . import host_clock, pinned, random_numbers, tuning
 from .dispatch import of_the_device
 from .location import operator_location
 from .state import Assumptions, state
@@ -95,6 +95,7 @@ class Link:
         self.released: deque[int] = deque()  # numbers that nobody here holds any more; safe to add to from a finaliser
         self._counts = False
         self.lines = False  # whether the other side wants to know the program's line
+        self.records = False  # whether it makes a trace
         self._lock = threading.RLock()
         self._process = os.getpid()
         self._settings: list | None = None
@@ -175,7 +176,7 @@ class Link:
         message, blob = self.channel.receive()
         self._arrive(message, blob)
         state.timeline.back_to(message["stream"])
-        self.lines = message["lines"]
+        self.lines, self.records = message["lines"], bool(message.get("records"))
         self._count(bool(message.get("counts")))
         state.shape_only = Assumptions() if message["valueless"] else None
         return message, blob
@@ -299,7 +300,7 @@ def _settings() -> list:
     """The program's switches that decide which kernels a card runs."""
     # What torch.backends' properties ask too: this is done for each operator, and they take long.
     get = torch._C._get_fp32_precision_getter
-    return [get("cuda", "matmul"), get("cuda", "conv"), get("cuda", "rnn"), torch.get_default_dtype()]
+    return [get("cuda", "matmul"), get("cuda", "conv"), get("cuda", "rnn"), *tuning.switches(), torch.get_default_dtype()]
 
 
 def _wrappers(value) -> list[VirtualTensor]:
@@ -369,6 +370,13 @@ class RemoteTimeline:
 
     def catch_up(self) -> None:
         """Nothing: what the host has done by itself goes with the next message."""
+
+    def annotate(self, name: str, start_ns: int) -> None:
+        """Record the block ``name`` of a ``DataLoader`` from ``start_ns`` until now."""
+        self._link.ask("loader_block", name, start_ns)
+
+    def forget_due(self) -> None:
+        """Nothing: what is due is known over there."""
 
     def synchronize_device(self) -> None:
         """``cudaDeviceSynchronize``."""

@@ -14,7 +14,7 @@ from types import SimpleNamespace
 
 import torch
 
-from . import host_clock, pinned
+from . import host_clock, pinned, tuning
 from .dispatch import dispatch
 from .hardware.timeline import Mark, Stream, Timeline
 from .state import state
@@ -27,6 +27,7 @@ _SPACES = ("aten", "prims")
 _REFUSED = frozenset({"aten::from_file", "aten::set_.source_Storage", "aten::set_.source_Storage_storage_offset"})
 _LINE = re.compile(r"(cell \"\w{1,80}\"|notebook cell|[\w./<>\- ]{1,300})\(\d{1,7}\): [\w<>. ]{1,160}")
 _NAME = re.compile(r"\w{1,80}::\w{1,80}(\.\w{1,80})?")
+_LOADER_BLOCK = re.compile(r"enumerate\(DataLoader\)#\w{1,80}\.__next__")
 _MOST_TENSORS = 1_000_000
 _MOST_HOST_NS = 10**13
 _DTYPES = ("float32", "float64", "float16", "bfloat16")
@@ -96,7 +97,7 @@ class Served:
             encoder = Encoder(self._value)
             message = {**message, **{name: encoder(value) for name, value in values.items()}}
             self._channel.send({**message, "valueless": state.shape_only is not None, "stream": timeline.current.number,
-                                "counts": timeline.counted is not None,
+                                "counts": timeline.counted is not None, "records": recording is not None,
                                 "lines": recording is not None and recording.lines or bool(timeline.wait_hooks),
                                 **self._arrivals(encoder)}, encoder.blob)
             while True:
@@ -328,6 +329,14 @@ def _host_work(served: Served, ns: int) -> None:
     timeline.host_work(ns)
 
 
+def _loader_block(served: Served, name: str, start_ns: int) -> None:
+    if type(start_ns) is not int or not 0 <= start_ns <= state.timeline.host_ns:
+        raise ValueError("a block begins before it ends")
+    if not isinstance(name, str) or not _LOADER_BLOCK.fullmatch(name):
+        raise ValueError("no block of a DataLoader")
+    state.timeline.annotate(name, start_ns)
+
+
 def _reset_peak(served: Served) -> None:
     state.memory.peak_bytes = state.memory.allocated_bytes
 
@@ -381,6 +390,7 @@ def _record_event(served: Served, number: int | None) -> list:
 _QUESTIONS: dict[str, Callable] = {
     "host_ns": lambda served: state.timeline.host_ns,
     "host_work": _host_work,
+    "loader_block": _loader_block,
     "synchronize_device": lambda served: state.timeline.synchronize_device(),
     "capacity_bytes": lambda served: state.memory.capacity_bytes,
     "allocated_bytes": lambda served: state.memory.allocated_bytes,
@@ -430,10 +440,12 @@ def _device(name) -> torch.device:
 
 def _apply(settings) -> None:
     """The program's switches that decide which kernels a card runs."""
-    matmul, conv, rnn, dtype = _list(settings)
-    if not all(each in _PRECISIONS for each in (matmul, conv, rnn)) or dtype not in _DTYPES:
+    matmul, conv, rnn, benchmark, limit, deterministic, dtype = _list(settings)
+    if (not all(each in _PRECISIONS for each in (matmul, conv, rnn)) or dtype not in _DTYPES
+            or not all(type(each) is bool for each in (benchmark, deterministic)) or type(limit) is not int):
         raise WireError("unknown settings")
     backends = torch.backends
     for module, chosen in ((backends.cuda.matmul, matmul), (backends.cudnn.conv, conv), (backends.cudnn.rnn, rnn)):
         module.fp32_precision = chosen
+    tuning.switch(benchmark, limit, deterministic)
     torch.set_default_dtype(getattr(torch, dtype))

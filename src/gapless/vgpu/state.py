@@ -42,7 +42,9 @@ class State:
         self.counting = None  # what counts Python's calls, while something is measured (gapless.vgpu.host_clock)
         # Allocations that are smaller than they were (gapless.vgpu.shrunk): id → bytes that they had.
         self.shrunk: dict[int, int] = {}
+        self.plans: dict = {}  # of convolutions that have run: gapless.vgpu.tuning
         self.forked = False  # whether this process was forked from one that had the device
+        self.is_worker = False  # whether this process is a DataLoader's, with a host clock of its own
         self.use(card)
 
     @property
@@ -56,7 +58,7 @@ class State:
         if self.timeline is not None:
             self.timeline.reset()
             launches = self.timeline.launches
-        self.card = card
+        self.card, self.plans = card, {}
         counted = self.timeline.counted if self.timeline is not None else None
         self.timeline = Timeline(card, locate=operator_location, launches=launches)
         self.timeline.counted = counted
@@ -70,17 +72,18 @@ state = State(find_card(DEFAULT_CARD))
 def on_card(card: Card):
     """Inside, kernels and copies take as long as on ``card``; the memory stays as large. Clocks begin at zero, inside and
     afterwards."""
-    before = state.card
+    before = state.card, state.plans
 
-    def model(which: Card) -> None:
+    def model(which: Card, plans: dict) -> None:
         state.card = state.timeline.card = which
+        state.plans = plans
         state.timeline.reset()
 
-    model(card)
+    model(card, {})
     try:
         yield
     finally:
-        model(before)
+        model(*before)
 
 
 @functools.cache

@@ -208,7 +208,9 @@ def test_peak_of_a_perceptrons_step(device, used, mode, batch, wide, hidden, out
 
 
 @pytest.mark.parametrize("batch, channels, width, side", [(4, 3, 8, 16), (2, 16, 32, 20), (1, 64, 64, 3)])
-def test_peak_of_a_convolution_nets_step(device, used, batch, channels, width, side):
+def test_peak_of_a_convolution_nets_step(device, used, batch, channels, width, side, monkeypatch):
+    monkeypatch.setenv("CUDNN_CONV_WSCAP_DBG", "0")  # no workspaces (tests/vgpu/test_tuning.py has these)
+    vgpu.forget_plans()
     network = torch.nn.Sequential(torch.nn.Conv2d(channels, width, 3, padding=1, bias=False), torch.nn.ReLU(),
                                   torch.nn.Conv2d(width, channels, 3, padding=1, bias=False)).to(device)
     x = torch.randn(batch, channels, side, side, device=device)

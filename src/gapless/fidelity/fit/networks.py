@@ -18,7 +18,9 @@ from scipy.optimize import least_squares
 from scipy.sparse import csr_matrix
 
 from ... import vgpu
+from ...vgpu import tuning
 from ...vgpu.hardware import costs, feature_maps, tensor_cores
+from ...vgpu.hardware.plans import Part
 from ...vgpu.hardware.specs import CARDS
 from .. import networks
 from ..measured import Network
@@ -61,20 +63,30 @@ _OURS = (tensor_cores.Product, tensor_cores.Attention, tensor_cores.Pass)
 
 @contextmanager
 def _counted():
-    """Inside, what is launched is counted: (problem, dtype) → how often, and → ns."""
-    counts, took_ns, of = Counter(), {}, costs.Kernel.duration_and_share
+    """Inside, what is launched is counted: (problem, dtype) → how often, and → ns. A convolution is one problem, whatever
+    kernels its plan has."""
+    counts, took_ns, of, chosen = Counter(), {}, costs.Kernel.duration_and_share, tuning.chosen
+
+    def count(kernel, ns):
+        counts[kernel.problem, kernel.dtype] += 1
+        took_ns[kernel.problem, kernel.dtype] = ns
 
     def duration_and_share(kernel, card):
         found = of(kernel, card)
-        counts[kernel.problem, kernel.dtype] += 1
-        took_ns[kernel.problem, kernel.dtype] = found[0]
+        if not isinstance(kernel.problem, Part):
+            count(kernel, found[0])
         return found
 
-    costs.Kernel.duration_and_share = duration_and_share
+    def chosen_and_counted(kernel, *trial):
+        found = chosen(kernel, *trial)
+        count(kernel, sum(of(part, vgpu.card())[0] for part in found))
+        return found
+
+    costs.Kernel.duration_and_share, tuning.chosen = duration_and_share, chosen_and_counted
     try:
         yield counts, took_ns
     finally:
-        costs.Kernel.duration_and_share = of
+        costs.Kernel.duration_and_share, tuning.chosen = of, chosen
 
 
 class Steps:
@@ -100,8 +112,7 @@ class Steps:
         card = card_of(row.card, host=NO_HOST)
         with networks.as_measured():
             step = maker.step(row, vgpu.enable(card))
-            if row.mode == "train":
-                step()
+            step()  # makes gradients and momentum, and tunes
             vgpu.timeline().reset()
             with _counted() as (counts, took_ns):
                 step()

@@ -1,8 +1,7 @@
 """How long a convolution takes that no tensor core computes: float32 without TF32.
 
-cuDNN holds several algorithms and takes the fastest that applies: with ``cudnn.benchmark`` the fastest measured, without it
-the one its heuristic thinks fastest, which is near it; the model takes the minimum for both. Each algorithm is a sum of
-terms, each the seconds of some work at the data sheet's rates; a fitted constant says how many times as long it takes:
+cuDNN holds several algorithms; which of them runs is decided in :mod:`.plans`. Each is a sum of terms, each the seconds of
+some work at the data sheet's rates; a fitted constant says how many times as long it takes:
 
 - implicit GEMM (precomputed offsets): the result in tiles of positions × channels, in waves over the SMs. The last block of
   an SM has no other to hide its loads behind: a latency for each term of its sum. A weight gradient splits its long sum
@@ -16,8 +15,8 @@ terms, each the seconds of some work at the data sheet's rates; a fitted constan
 Arithmetic is slower than the peak by the clock that the card sustains, as :mod:`.products` has it, and by a constant of the
 architecture. Tiles and kernels are those named in measured runs of cuDNN 8.9 (:mod:`gapless.fidelity.fit.convolutions`),
 which are forward, 3×3, stride 1, padding 1. All else follows from the same terms and is assumed: other windows and strides,
-gradients, groups, depthwise, and that the memory format changes nothing. Winograd: Lavin and Gray, *Fast Algorithms for
-Convolutional Neural Networks*, 2016.
+gradients, groups, depthwise. All of these work in contiguous order (NCHW): in channels-last order cuDNN turns the images
+before and the result after. Winograd: Lavin and Gray, *Fast Algorithms for Convolutional Neural Networks*, 2016.
 """
 
 from __future__ import annotations
@@ -42,6 +41,9 @@ IMAGES_ROWS_COLUMNS = ((1, 8, 16), (4, 8, 4))  # what a fused block covers
 NON_FUSED = {(3, 3): 4, (5, 5): 5}  # window → side of the results that one tile makes
 FFT_SIDES = (16, 32)
 SPLIT_DEPTH = 64  # no part of a split sum is shorter
+# Share of the bandwidth at which cuDNN turns images from one memory format into the other: nchwToNhwcKernel in a trace of an
+# A100 (AlexNet, Holistic Trace Analysis's test data), two images that its L2 cache does not hold.
+TURNING = 0.8
 
 
 @dataclass(frozen=True)
@@ -67,9 +69,19 @@ class Convolution:
     channels_last: bool = False
 
     def start_and_busy_s(self, card: Card, dtype: str) -> tuple[float, float]:
-        """Seconds of its kernels' starts, and of their work."""
+        """Seconds of its kernels' starts, and of their work, by the fastest algorithm."""
         best = min(algorithms(self, card), key=lambda found: found.seconds)
-        return best.start_s, best.seconds - best.start_s
+        turned = sum(each.busy_s(card) for each in self.turned) if self.channels_last else 0.0
+        return best.start_s, best.seconds - best.start_s + turned
+
+    @property
+    def turned(self) -> list[Turned]:
+        """What is turned where it works in the other memory format than its tensors have."""
+        x, _, y = (size * self.element_bytes for size in self.sizes)
+        reads = {FORWARD: (x,), INPUT_GRADIENT: (y,), WEIGHT_GRADIENT: (x, y)}[self.direction]
+        writes = {FORWARD: (y,), INPUT_GRADIENT: (x,), WEIGHT_GRADIENT: ()}[self.direction]
+        return [*(Turned(size, not self.channels_last) for size in reads),
+                *(Turned(size, self.channels_last) for size in writes)]
 
     @cached_property
     def sizes(self) -> tuple[int, int, int]:
@@ -89,6 +101,23 @@ class Convolution:
         return self.sizes[2] * (self.channels_in // self.groups) * prod(self.window)
 
 
+class Turned(NamedTuple):
+    """A tensor that cuDNN brings into the other memory format: a kernel of its own, which reads and writes all of it at
+    :data:`TURNING` of the bandwidth."""
+
+    size: int  # bytes
+    to_channels_last: bool
+
+    @property
+    def name(self) -> str:
+        """cuDNN's for the kernel."""
+        return "nchwToNhwcKernel" if self.to_channels_last else "nhwcToNchwKernel"
+
+    def busy_s(self, card: Card) -> float:
+        """Seconds."""
+        return 2 * self.size / (card.bandwidth_bytes_per_s * TURNING)
+
+
 class Algorithm(NamedTuple):
     """One way to compute a convolution: how long all of it takes, how much of that are its kernels' starts, workspace."""
 
@@ -103,6 +132,7 @@ class Way(NamedTuple):
     of memory traffic at its bandwidth."""
 
     name: str
+    engine: str  # what cuDNN chooses by: the algorithm, with a tile of its own where it has several
     tile: str
     kernels: int
     workspace_bytes: int
@@ -113,17 +143,31 @@ class Way(NamedTuple):
 def algorithms(problem: Convolution, card: Card, constants: Mapping[str, float] | None = None) -> list[Algorithm]:
     """Every algorithm that can compute ``problem`` in float32, each with the tiles that suit it best. ``constants``: those
     fitted, if None."""
+    found: dict[str, Algorithm] = {}
+    for way, one in _timed(problem, card, constants):
+        if way.name not in found or one.seconds < found[way.name].seconds:
+            found[way.name] = one
+    return list(found.values())
+
+
+def engines(problem: Convolution, card: Card) -> list[Algorithm]:
+    """The same with each engine for itself, under its name."""
+    found: dict[str, Algorithm] = {}
+    for way, one in _timed(problem, card, None):
+        if way.engine not in found or one.seconds < found[way.engine].seconds:
+            found[way.engine] = one._replace(name=way.engine)
+    return list(found.values())
+
+
+def _timed(problem: Convolution, card: Card, constants: Mapping[str, float] | None) -> Iterator[tuple[Way, Algorithm]]:
     if constants is None:
         constants = fitted.constants("convolutions", card.fit_key)
     math = constants.get(architecture(card), constants["math"]) / sustained_share(card) ** constants["power"]
-    found: dict[str, Algorithm] = {}
     for way in ways(problem, card):
         start = way.kernels * constants["start_s"]
         seconds = start + (math * sum([constants[name] * part for name, part in way.math])
                            + sum([constants[name] * part for name, part in way.memory]))
-        if way.name not in found or seconds < found[way.name].seconds:
-            found[way.name] = Algorithm(way.name, seconds, start, way.workspace_bytes)
-    return list(found.values())
+        yield way, Algorithm(way.name, seconds, start, way.workspace_bytes)
 
 
 def architecture(card: Card) -> str:
@@ -199,7 +243,8 @@ def _implicit_gemm(problem: Convolution, card: Card) -> Iterator[Way]:
         for parts in splits:
             blocks = tiles * parts
             sums = 2 * (parts - 1) * written  # a partial result written and read
-            yield Way("implicit_gemm", f"{m}x{n}", 2 if parts == 1 else 3, 0,
+            tile = f"{m}x{n}"
+            yield Way("implicit_gemm", f"implicit_gemm {tile}", tile, 2 if parts == 1 else 3, 0,
                       ((f"gemm_{m}x{n}", _per_sm(blocks, m * n * depth / parts, card)),
                        ("latency", _latency(depth / parts, card))),
                       (("gemm_traffic", read + written + sums),))
@@ -214,7 +259,8 @@ def _fused_winograd(problem: Convolution, card: Card) -> Iterator[Way]:
     weights = channels * depth * problem.element_bytes / card.bandwidth_bytes_per_s
     for images, height, width in IMAGES_ROWS_COLUMNS[:1 if card.compute_capability < (8, 0) else 2]:
         blocks = (-(-problem.batch // images) * -(-size[0] // height) * -(-size[1] // width) * -(-channels // WINOGRAD_SIDE))
-        yield Way("winograd", f"{images}x{height}x{width}", 2, channels * depth * WINOGRAD_PRODUCTS * problem.element_bytes,
+        tile = f"{images}x{height}x{width}"
+        yield Way("winograd", f"winograd {tile}", tile, 2, channels * depth * WINOGRAD_PRODUCTS * problem.element_bytes,
                   (("winograd", _per_sm(blocks, area * depth, card)), ("winograd_fill", _per_sm(blocks, area, card))),
                   (("winograd_filter", weights * (9 + WINOGRAD_PRODUCTS)),
                    ("winograd_traffic", read - 9 * weights + written)))
@@ -245,7 +291,8 @@ def _transformed(problem: Convolution, card: Card, name: str, made: int, matrice
         each = m * n * words * words
         blocks = matrices * -(-rows // m) * -(-columns // n)
         kind = f"{name}_math" if words > 1 else f"batched_{max(m, n)}x{min(m, n)}"
-        yield Way(name, f"{m}x{n}", 4, workspace, ((kind, _per_sm(blocks, each * depth, card)),
+        side = made + problem.window[0] - 1
+        yield Way(name, f"{name} {side}x{side}", f"{m}x{n}", 4, workspace, ((kind, _per_sm(blocks, each * depth, card)),
                   ("batched_fill", _per_sm(blocks, each, card)), ("latency", _latency(depth, card))), memory)
 
 
@@ -255,5 +302,7 @@ def _depthwise(problem: Convolution, card: Card) -> Way:
     work = problem.multiply_adds * 2 / card.peak_flops["float32"]
     if problem.direction == WEIGHT_GRADIENT:
         # A block for each number of the weight, which reads its whole planes of x and of the gradient: r² times over.
-        return Way("depthwise", "", 1, 0, (("depthwise_weight", work),), (("depthwise_traffic", read + written),))
-    return Way("depthwise", "", 1, 0, (("depthwise", work),), (("depthwise_traffic", read + written),))
+        found = "depthwise_weight"
+    else:
+        found = "depthwise"
+    return Way("depthwise", "depthwise", "", 1, 0, ((found, work),), (("depthwise_traffic", read + written),))

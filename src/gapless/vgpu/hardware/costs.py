@@ -38,7 +38,8 @@ class Kernel:
     ``workspace_bytes`` are taken while it runs. ``work``: what its blocks share out (:mod:`gapless.vgpu.hardware.geometry`),
     where that does not follow from its kind; its duration does not depend on it. ``problem``: a model of its time, where
     bytes and FLOPs alone do not tell. ``footprint``: how many different bytes it touches that the L2 cache may hold
-    from the kernel before; 0 where it finds none there."""
+    from the kernel before; 0 where it finds none there. ``planned``: in its place runs what cuDNN chooses
+    (:mod:`gapless.vgpu.tuning`); its own duration is the fastest choice's."""
 
     name: str
     kind: str
@@ -49,6 +50,8 @@ class Kernel:
     work: geometry.WorkRule | None = None
     problem: Problem | None = None
     footprint: int = 0
+    planned: bool = False
+    chosen: tuple | None = field(default=None, init=False, repr=False, compare=False)  # kept by gapless.vgpu.tuning
     _card: Card | None = field(default=None, init=False, repr=False, compare=False)
     _found: tuple[int, int] = field(default=(0, 0), init=False, repr=False, compare=False)
 

@@ -75,26 +75,32 @@ def _shape(direction: str, x, weight, y, settings) -> convolutions.Convolution:
                                     window, stride, padding, dilation, groups, x.element_size(), channels_last)
 
 
-def _pass(name: str, shape: convolutions.Convolution, size: float, dtype: str, work: geometry.WorkRule) -> Kernel:
+def _pass(name: str, shape: convolutions.Convolution, size: float, dtype: str, work: geometry.WorkRule,
+          held: int) -> Kernel:
+    """``held``: bytes that are taken while it runs, besides its own workspace: operands that were converted for it, and
+    results, which dispatch allocates after it."""
     return Kernel(f"convolution_{name}_{dtype}", "convolution", size, 2.0 * shape.multiply_adds, dtype, work=work,
-                  problem=shape if dtype == "float32" else tensor_cores.Pass(shape))
+                  problem=shape if dtype == "float32" else tensor_cores.Pass(shape), workspace_bytes=held, planned=True)
 
 
-def _conversions(x, weight, *operands) -> list[Kernel]:
-    """Copies of those ``operands`` of a convolution that are not in the memory format that it works in."""
+def _conversions(x, weight, *operands) -> tuple[list[Kernel], int]:
+    """Copies of those ``operands`` of a convolution that are not in the memory format that it works in, and their bytes."""
     if x.dim() != 4:
-        return []
+        return [], 0
     last = layout.channels_last(x, weight)
-    return [converted(each) for each in operands if layout.is_converted(each, last)]
+    found = [each for each in operands if layout.is_converted(each, last)]
+    return [converted(each) for each in found], sum(nbytes(each) for each in found)
 
 
 @kernels_of("convolution")
 def _convolution(args, kwargs, out):
     x, weight, bias, *settings = args
     direction = convolutions.INPUT_GRADIENT if args[6] else convolutions.FORWARD
-    found = [*_conversions(x, weight, x),
-             _pass("forward", _shape(direction, x, weight, out, settings), nbytes(x) + nbytes(weight) + nbytes(out),
-                   math_dtype(x, "conv"), geometry.convolution)]
+    if not out.numel():
+        return []
+    found, held = _conversions(x, weight, x, weight)
+    found.append(_pass("forward", _shape(direction, x, weight, out, settings), nbytes(x) + nbytes(weight) + nbytes(out),
+                       math_dtype(x, "conv"), geometry.convolution, held + nbytes(out)))
     if bias is not None:
         # A broadcast over what lies before and behind the channels (ATen, cudnn/ConvShared.cpp: an add_ of its own).
         problem = streaming.Indexed(2 * nbytes(out), out.numel(), 3 if out.is_contiguous() else 2)
@@ -107,13 +113,16 @@ def _convolution_backward(args, kwargs, out):
     grad, x, weight = args[:3]
     settings, transposed, dtype = args[4:10], args[7], math_dtype(x, "conv")
     size = nbytes(grad) + nbytes(x) + nbytes(weight)
-    found = _conversions(x, weight, grad, x)
+    # The weight is read for the input's gradient only (ATen, cudnn/ConvShared.cpp).
+    found, held = _conversions(x, weight, grad, x, *([weight] if out[0] is not None else []))
     if out[0] is not None:
+        held += nbytes(out[0])
         direction = convolutions.FORWARD if transposed else convolutions.INPUT_GRADIENT
-        found.append(_pass("dgrad", _shape(direction, x, weight, grad, settings), size, dtype, geometry.input_gradient))
+        found.append(_pass("dgrad", _shape(direction, x, weight, grad, settings), size, dtype, geometry.input_gradient,
+                           held))
     if out[1] is not None:
         shape = _shape(convolutions.WEIGHT_GRADIENT, x, weight, grad, settings)
-        found.append(_pass("wgrad", shape, size, dtype, geometry.weight_gradient))
+        found.append(_pass("wgrad", shape, size, dtype, geometry.weight_gradient, held + nbytes(out[1])))
     if out[2] is not None:
         found.append(Kernel("reduce_kernel(bias gradient)", "reduction", nbytes(grad), work=geometry.bias_gradient))
     return found

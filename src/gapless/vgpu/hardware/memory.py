@@ -52,7 +52,11 @@ class Memory:
 
     def reserve_briefly(self, nbytes: int) -> None:
         """Let the peak see a workspace that a kernel takes and gives back. Raises OutOfMemory."""
-        Allocation(self, nbytes)
+        most = self.allocated_bytes + -(-nbytes // GRANULE_BYTES) * GRANULE_BYTES
+        if self.on_change is not None or most > self.capacity_bytes:
+            Allocation(self, nbytes)
+        elif most > self.peak_bytes:
+            self.peak_bytes = most
 
 
 class Allocation:

@@ -16,13 +16,19 @@ _obeyed = True  # the switches
 
 @contextmanager
 def default_precision():
-    """Inside, float32 is TF32 where PyTorch's defaults make it so, whatever the program has switched."""
+    """Inside, float32 is TF32 where PyTorch's defaults make it so, and nothing tunes convolutions, whatever the program has
+    switched."""
     global _obeyed
     before, _obeyed = _obeyed, False
     try:
         yield
     finally:
         _obeyed = before
+
+
+def obeyed() -> bool:
+    """Whether the program's switches count."""
+    return _obeyed
 
 
 def switches() -> tuple:

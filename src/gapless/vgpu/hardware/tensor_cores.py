@@ -188,19 +188,30 @@ class Pass:
         rates = ["window" if taps > 1 else "pointwise"]
         if format == "nchw":
             rates.append("nchw")
+        rows, columns = self.rows_and_columns
         if shape.direction == FORWARD:
-            rows, columns, depth = positions, channels_out, channels_in * taps
+            depth = channels_in * taps
         elif shape.direction == INPUT_GRADIENT:
-            rows, columns, depth = shape.batch * prod(shape.size_in), channels_in, channels_out * taps
+            depth = channels_out * taps
             if taps > 1 and max(shape.stride) > 1:
                 rates.append("strided_gradient")
         else:
-            rows, columns, depth = channels_out, channels_in * taps, positions
+            depth = positions
             rates.append("weight_gradient")
         flops = 2.0 * positions * _padded(channels_in) * _padded(channels_out) * taps
         edges = (("edge", rows), ("edge", columns), ("fill", depth))
         return Work(tuple(rates), flops, edges, "convolution_memory", float(x + w + y), layout,
                     least_flops=_least_flops(card, 1, rows, columns, depth))
+
+    @property
+    def rows_and_columns(self) -> tuple[int, int]:
+        """Of the result, as of a product of matrices."""
+        shape = self.of
+        if shape.direction == FORWARD:
+            return shape.batch * prod(shape.size_out), shape.channels_out
+        if shape.direction == INPUT_GRADIENT:
+            return shape.batch * prod(shape.size_in), shape.channels_in
+        return shape.channels_out, shape.channels_in * prod(shape.window)
 
     def _depthwise(self, size: float) -> Work:
         shape = self.of
