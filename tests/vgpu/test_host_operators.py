@@ -40,6 +40,10 @@ def test_nothing_takes_nothing():
     assert ns(ADD, torch.ones(0), torch.ones(0)) == 0
 
 
+def test_a_question_of_form_reads_no_elements():
+    assert ns(torch.ops.aten.is_pinned.default, torch.ones(10**6)) == 0
+
+
 def test_it_grows_with_its_size():
     times = [ns(ADD, torch.ones(count), torch.ones(count)) for count in (1, 10, 100, 10_000, 10**6)]
     assert times == sorted(times) and times[0] < times[-1]

@@ -96,7 +96,8 @@ class Exercise:
     only those named are checked. ``max_time_ratio``: check name → the largest time allowed, as a share of
     ``slow``'s; ``max_bytes_ratio``: as much of what goes over the bus. ``max_syncs`` and ``max_read_back_bytes``: how often
     a step may wait, and what it may copy back to the host.
-    ``advice``: operator (``item``) → why it waits here and what to try, in place of what the judge says of it elsewhere.
+    ``advice``: operator (``item``) → why it waits here and what to try, in place of what the judge says of it elsewhere;
+    ``step_time`` → what to try where no wait is to blame.
     ``step_is``: what such a step is called in messages. ``assumptions``: the data-dependent sizes of the full-size inputs,
     for the virtual GPU. ``stub``: the cell as handed out, where it is more than the source of ``slow``.
     """
