@@ -5,6 +5,8 @@ import gc
 import os
 import random
 import signal
+import subprocess
+import sys
 import threading
 import time
 import warnings
@@ -16,6 +18,7 @@ from torch.utils.data import DataLoader, Dataset, IterableDataset, get_worker_in
 
 import gapless
 from gapless import vgpu
+from gapless.vgpu import data_loader
 from gapless.vgpu.hardware import workers
 from gapless.vgpu.hardware.workers import Cost
 from gapless.vgpu.host_clock import counting
@@ -354,3 +357,24 @@ def test_another_thread_may_iterate():
     assert found == [[0], [1], [2], [3]]
 
 
+
+
+def test_another_pytorchs_loader_is_left_as_it_is_and_that_is_said_once(monkeypatch):
+    """An iterator without the methods that are replaced, as a later PyTorch may have it."""
+
+    class Iterator:
+        def __init__(self, loader):
+            self.loader = loader
+
+    monkeypatch.setattr(data_loader, "_Iterator", Iterator)
+    data_loader.install()
+    with pytest.warns(data_loader.NotModelledWarning, match="take no time on the modelled host"):
+        Iterator(1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert Iterator(2).loader == 2
+
+
+def test_what_is_replaced_is_there_in_this_pytorch():
+    run = "import torch; from gapless.vgpu import data_loader; print(data_loader._difference())"
+    assert subprocess.run([sys.executable, "-c", run], capture_output=True, text=True, check=True).stdout == "None\n"

@@ -15,6 +15,7 @@ its workers in no time.
 from __future__ import annotations
 
 import functools
+import inspect
 import itertools
 import os
 import time
@@ -30,12 +31,16 @@ from torch.utils.data import _utils, dataloader
 from . import host_clock
 from .hardware import workers
 from .hardware.workers import Cost, Workers
-from .loader_worker import Loop
+from .loader_worker import ARGUMENTS, Loop
 from .state import state
 
 _Iterator = dataloader._MultiProcessingDataLoaderIter
 _get_data = _Iterator._get_data
 _PATIENCE_SECONDS = 0.5
+
+
+class NotModelledWarning(UserWarning):
+    """A ``DataLoader`` with workers takes no time on the modelled host."""
 
 
 class _ErrorHasCome(Exception):
@@ -208,6 +213,9 @@ def _end_workers(self) -> None:
     until = time.monotonic() + _PATIENCE_SECONDS
     for worker in self._workers:
         worker.join(max(0, until - time.monotonic()))
+    if self._worker_pids_set:  # what ends now is no worker that died
+        _utils.signal_handling._remove_worker_pids(id(self))
+        self._worker_pids_set = False
     for worker in self._workers:
         if worker.is_alive():
             worker.terminate()
@@ -237,8 +245,34 @@ def _check_worker_number(self) -> None:
                       "(gapless.vgpu.card().host.cores)", stacklevel=3)
 
 
+def _difference() -> str | None:
+    """What this PyTorch's loader has that is not as in those that were tried (2.11 to 2.14); None: nothing."""
+    arguments = tuple(inspect.signature(_utils.worker._worker_loop).parameters)
+    if arguments[:len(ARGUMENTS)] != ARGUMENTS:
+        return "_worker_loop"
+    return next((name for name in _METHODS if not hasattr(_Iterator, name)), None)
+
+
+def _plainly(begin, difference: str):
+    """``begin``, which says so once."""
+
+    @functools.wraps(begin)
+    def __init__(self, loader):
+        if _Iterator.__init__ is __init__:
+            _Iterator.__init__ = begin
+            warnings.warn(f"the DataLoader of torch {torch.__version__} is another than those that were tried "
+                          f"({difference}): its workers take no time on the modelled host", NotModelledWarning, stacklevel=4)
+        begin(self, loader)
+
+    return __init__
+
+
 def install() -> None:
     """Put loaders that are iterated from now on onto the modelled host."""
+    difference = _difference()
+    if difference is not None:
+        _Iterator.__init__ = _plainly(_Iterator.__init__, difference)
+        return
     _utils.worker._worker_loop = Loop()
     for name, replacement in _METHODS.items():
         setattr(_Iterator, name, _modelled(replacement, getattr(_Iterator, name)))

@@ -22,6 +22,8 @@ from .hardware.workers import Cost
 from .state import state
 
 _pytorchs_loop = _utils.worker._worker_loop
+ARGUMENTS = ("dataset_kind", "dataset_holder", "index_queue", "data_queue", "done_event", "auto_collation", "collate_fn",
+             "drop_last", "base_seed", "init_fn", "worker_id")  # its first
 
 
 class Told:
