@@ -207,10 +207,14 @@ def _end_workers(self) -> None:
     refers to it), its queues were taken apart before it, and reach no worker any more."""
     if self._shutdown or _utils.python_exit_status is not False:
         return
+    until = time.monotonic() + _PATIENCE_SECONDS
+    if hasattr(self, "_pin_memory_thread"):  # before those whose batches it maps
+        self._pin_memory_thread_done_event.set()
+        self._worker_result_queue.put((None, None))
+        self._pin_memory_thread.join(_PATIENCE_SECONDS)
     self._workers_done_event.set()
     for queue in self._index_queues:
         queue.put(None)
-    until = time.monotonic() + _PATIENCE_SECONDS
     for worker in self._workers:
         worker.join(max(0, until - time.monotonic()))
     if self._worker_pids_set:  # what ends now is no worker that died

@@ -106,12 +106,12 @@ class Encoder:
                          start if values else None]}
 
 
-def bytes_of(value: torch.Tensor) -> bytes:
+def bytes_of(value: torch.Tensor) -> memoryview:
     """The elements of a CPU tensor, side by side."""
     if not value.numel():
-        return b""
+        return memoryview(b"")
     dense = value.detach().contiguous()  # one element may have any stride all the same
-    return dense.as_strided((dense.numel(),), (1,)).view(torch.uint8).numpy().tobytes()
+    return dense.as_strided((dense.numel(),), (1,)).view(torch.uint8).numpy().data
 
 
 class Decoder:

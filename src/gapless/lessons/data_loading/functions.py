@@ -1,5 +1,5 @@
-"""Lesson 04: the functions as handed out. ``input_bound`` and ``best_workers`` measure naively, ``make_loader`` has a bug,
-the others are right, and slow."""
+"""Lesson 04: the functions as handed out. ``input_bound`` and ``best_workers`` measure naively, ``make_loader`` repeats its
+random numbers; the others are right, and slow."""
 
 from __future__ import annotations
 

@@ -21,8 +21,8 @@ from ...measure.device import clock_ms
 
 def names() -> dict:
     """Name → what it stands for."""
-    return {"torch": torch, "nn": nn, "F": F, "np": np, "DataLoader": DataLoader, "get_worker_info": get_worker_info,
-            "tree_map": tree_map, "clock_ms": clock_ms}
+    return {"torch": torch, "nn": nn, "F": F, "tree_map": tree_map, "clock_ms": clock_ms, "np": np,
+            "DataLoader": DataLoader, "get_worker_info": get_worker_info}
 
 
 def ask_input_bound(function, given, device):
