@@ -21,7 +21,7 @@ from .hardware.timeline import Timeline
 from .hardware.workers import Cost
 from .state import state
 
-_pytorchs_loop = _utils.worker._worker_loop
+PYTORCHS_LOOP = _utils.worker._worker_loop
 _QUEUE, _INIT, _WORKER = 3, 9, 10
 ARGUMENTS = {_QUEUE: "data_queue", _INIT: "init_fn", _WORKER: "worker_id"}  # those of it that are looked into
 
@@ -58,7 +58,7 @@ class Loop:
         given = list(args)
         given[_QUEUE] = _Queue(given[_QUEUE], given[_WORKER])
         given[_INIT] = given[_INIT] and _counted(given[_INIT])
-        _pytorchs_loop(*given)
+        PYTORCHS_LOOP(*given)
 
 
 def begin(host: Host) -> None:
