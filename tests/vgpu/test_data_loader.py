@@ -327,6 +327,17 @@ def test_a_loader_that_is_empty_and_one_that_is_dropped():
         break
 
 
+def test_the_thread_that_pins_ends_before_the_workers_whose_batches_it_maps(monkeypatch):
+    raised = []
+    monkeypatch.setattr(threading, "excepthook", lambda error: raised.append(error.exc_value))
+    images = torch.utils.data.TensorDataset(torch.zeros(64, 250_000))
+    batches = iter(DataLoader(images, 4, num_workers=2, pin_memory=True, prefetch_factor=4))
+    next(batches)
+    del batches
+    gc.collect()
+    assert not raised
+
+
 def test_an_interrupt_in_the_middle_leaves_a_loader_that_goes_on():
     iterator = iter(load(Numbers(4, 1, lambda number: time.sleep(0.3))))
     timer = threading.Timer(0.05, lambda: signal.raise_signal(signal.SIGINT))

@@ -40,6 +40,10 @@ def test_nothing_takes_nothing():
     assert ns(ADD, torch.ones(0), torch.ones(0)) == 0
 
 
+def test_a_question_of_form_reads_no_elements():
+    assert ns(torch.ops.aten.is_pinned.default, torch.ones(10**6)) == 0
+
+
 @pytest.mark.parametrize("encode", ["encode_jpeg", "encode_png"])
 def test_an_image_is_decoded_by_its_pixels(encode, clock):
     io = pytest.importorskip("torchvision.io")

@@ -397,7 +397,8 @@ def _step_time(exercise: Exercise, evidence: Evidence, measured: Measured) -> tu
     if "syncs" in exercise.points and _sync_count(measured.learner) > exercise.max_syncs:
         next_step = "It still waits for the device: see the waits above."
     elif "syncs" in exercise.points:
-        next_step = "It is not only the waits: the device has to do less work. Which of it would nobody miss?"
+        next_step = exercise.advice.get(
+            "step_time", "It is not only the waits: the device has to do less work. Which of it would nobody miss?")
     else:
         next_step = "No wait is to blame: count the multiplications, and ask for whom they are made."
     return _time(exercise, evidence, measured, "step_time", "true_ms",
