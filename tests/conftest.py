@@ -1,5 +1,6 @@
 """What all tests share: none of them touches the learner's own progress, and workers do not contend for cores."""
 
+import gc
 import os
 
 import pytest
@@ -9,6 +10,12 @@ if "PYTEST_XDIST_WORKER" in os.environ:
     # A worker for each core is already there: more threads in each would wait for one another.
     torch.set_num_threads(1)
     os.environ["OMP_NUM_THREADS"] = "1"  # and in what the tests start
+
+
+def pytest_collection_finish(session):
+    """What was imported for all tests stays: the collector need not look through it again and again, as in tests that call it."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session", autouse=True)

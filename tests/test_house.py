@@ -108,6 +108,7 @@ ELSEWHERE = {
     "vgpu/identity": "vgpu/test_objects",
     "vgpu/inputs": "measure/test_profiler",
     "vgpu/kineto": "measure/test_profile",
+    "vgpu/loader_worker": "vgpu/test_data_loader",
     "vgpu/modules": "vgpu/test_objects",
     "vgpu/operators": "vgpu/test_dispatch",
     "vgpu/state": "vgpu/test_dispatch",

@@ -1,8 +1,6 @@
 """The way on a real GPU: the learner's process asks and measures by itself. Here its device is the virtual one."""
 
 import json
-import subprocess
-import sys
 
 from gapless.course.evidence import Evidence, save_plan
 from gapless.course.judge import judge
@@ -10,6 +8,7 @@ from gapless.grading.device_process import EVIDENCE
 from gapless.grading.worker import BROKEN, FINISHED, READY
 from gapless.lessons import LESSONS
 
+from .. import forked
 from .lessoncells import cells
 
 LESSON = LESSONS["02_masked_loss"]
@@ -22,8 +21,7 @@ def run(folder, source, **changes):
     save_plan(plan, folder / "plan.npz")
     (folder / "job.json").write_text(json.dumps({"lessons": "gapless.lessons", "lesson": LESSON.id, "exercise": EXERCISE.name,
                                                  "source": source, "device": "vgpu:a10g", "order": 1, **changes}))
-    done = subprocess.run([sys.executable, "-c", f"from gapless.grading.own_process import main; main({str(folder)!r})"],
-                          input="token\n", capture_output=True, text=True, timeout=120)
+    done = forked.run("-c", f"from gapless.grading.own_process import main; main({str(folder)!r})", input="token\n")
     return [json.loads(line) for line in done.stdout.splitlines()], plan
 
 

@@ -14,7 +14,7 @@ from gapless.lessons import LESSONS
 from gapless.marker import exercise_name
 from gapless.measure.device import device as choose_device
 
-from .. import ROOT
+from .. import ROOT, forked
 
 
 def cells(notebook: Path) -> dict[str, str]:
@@ -32,8 +32,12 @@ def released(lesson_id: str, root: Path = ROOT / "notebooks") -> Path:
 
 @pytest.fixture(scope="module")
 def generated(tmp_path_factory):
+    """nbgrader runs in forks; run_nbgrader itself is tried below."""
     into = tmp_path_factory.mktemp("notebooks")
-    return into, generate(ROOT, into)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("gapless.grading.release.run_nbgrader", lambda course, *arguments: forked.run(
+            "-m", "nbgrader", *arguments, imports=forked.NBGRADER, cwd=course).check_returncode())
+        return into, generate(ROOT, into)
 
 
 def test_notebooks_are_those_that_the_solutions_generate(generated):

@@ -2,14 +2,14 @@
 
 import json
 import os
-import subprocess
-import sys
 
 import pytest
 from jupyter_client.manager import start_new_kernel
 
 from gapless.course.stub import handed_out
 from gapless.lessons import find_lesson
+
+from .. import forked
 
 
 @pytest.fixture(scope="module")
@@ -97,7 +97,6 @@ def test_nbgraders_validate_tells_the_truth(tmp_path, cell, says):
     pytest.importorskip("nbgrader")
     (tmp_path / "mine.ipynb").write_text(json.dumps(_learners_notebook(cell)))
     environment = {**os.environ, "GAPLESS_HOME": str(tmp_path / "home")}
-    done = subprocess.run([sys.executable, "-m", "nbgrader", "validate", "mine.ipynb"], cwd=tmp_path, env=environment,
-                          capture_output=True, text=True)
+    done = forked.run("-m", "nbgrader", "validate", "mine.ipynb", imports=forked.NBGRADER, cwd=tmp_path, env=environment)
     for words in says:
         assert words in done.stdout, done.stdout + done.stderr

@@ -1,8 +1,8 @@
 """A patched library makes checks void."""
 
 import json
-import subprocess
-import sys
+
+from .. import forked
 
 BEFORE = """
 import torch, time, torch.nn.functional as F
@@ -35,7 +35,7 @@ def test_what_is_replaced_is_named_and_nothing_counts():
     for patch, undo, _ in PATCHES:
         code += f"{patch}\nresult = lesson.check_source('ignore_background', fast)\n{undo}\nshown.append([result.earned, str(result)])\n"
     code += "assert lesson.check_source('ignore_background', fast).passed\nprint(json.dumps(shown))\n"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    done = forked.run("-c", code)
     assert done.returncode == 0, done.stderr
     for (earned, text), (patch, _, named) in zip(json.loads(done.stdout), PATCHES, strict=True):
         assert earned == 0 and "Void: a cell has replaced or switched" in text and named in text, (patch, text)
@@ -46,7 +46,7 @@ def test_a_cell_that_patches_in_its_function_is_void_too_and_stays_so():
     source = "def ignore_background(target):\n    torch.Tensor.item = lambda self: 0\n    return target\n"
     code = BEFORE + f"print(lesson.check_source('ignore_background', {source!r}).earned)\n" \
         "print('Void' in str(lesson.check_source('ignore_background', fast)))\n"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    done = forked.run("-c", code)
     assert done.stdout.split() == ["0.0", "True"], done.stderr
 
 
@@ -62,5 +62,5 @@ for lesson_id in gapless.lessons.LESSONS:
         other.check_source(name, "def " + name + "(*args, **options):\\n    return None\\n")
 print(void())
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    done = forked.run("-c", code)
     assert done.stdout.split("\n")[-2] == "None", done.stdout + done.stderr

@@ -2,7 +2,6 @@
 
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 
@@ -11,6 +10,8 @@ from filelock import FileLock
 
 from gapless.learner import progress_file
 from gapless.learner.progress_file import Record, home, progress_path, read_progress, record_check, record_hint
+
+from .. import forked
 
 DEVICE = "NVIDIA A10G (simulated)"
 
@@ -36,19 +37,24 @@ def test_nothing_recorded_is_no_error(progress_home):
     assert read_progress() == ({}, "") and not progress_home.exists()
 
 
-WRITER = """
-import sys
+WRITERS = """
+import os
 from gapless.learner.progress_file import record_check
-for number in range(30):
-    remark = record_check("lesson", sys.argv[1], number, 30, "d")
-    assert remark == "", remark
+for name in "abc":
+    if os.fork() == 0:
+        for number in range(30):
+            remark = record_check("lesson", name, number, 30, "d")
+            assert remark == "", remark
+        break
+else:
+    assert [os.wait()[1] for name in "abc"] == [0, 0, 0]
 """
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
 def test_notebooks_that_write_at_once_lose_nothing(progress_home):
-    writers = [subprocess.Popen([sys.executable, "-c", WRITER, name], stderr=subprocess.PIPE) for name in "abc"]
-    for writer in writers:
-        assert writer.communicate()[1] == b"" and writer.returncode == 0
+    done = forked.run("-c", WRITERS)
+    assert (done.returncode, done.stderr) == (0, "")
     assert {name: record.attempts for name, record in read_progress()[0]["lesson"].items()} == {"a": 30, "b": 30, "c": 30}
 
 

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 import torch
 import torch.distributed as dist
-import torch.multiprocessing
 from torch import nn
 from torchmetrics import MeanMetric
 
@@ -31,6 +30,7 @@ from gapless.lessons.metric_collection.workload import (
     waits_by_block,
 )
 
+from .. import ROOT, forked
 from .reference import solution
 
 CPU = torch.device("cpu")
@@ -156,7 +156,10 @@ def _rank(rank, world_size, backend, device_name, path, results):
 def test_in_two_processes(solutions, tmp_path, backend, device, gathers):
     """Naive and fixed metrics agree to the last bit, and with one process that sees all; a CPU metric gathers only where the
     group serves the CPU, and a step time is each process's own."""
-    torch.multiprocessing.spawn(_rank, (2, backend, device, str(tmp_path / "store"), str(tmp_path)), nprocs=2)
+    arguments = (2, backend, device, str(tmp_path / "store"), str(tmp_path))
+    done = forked.run("-c", "import torch.multiprocessing\nfrom tests.lessons.test_metric_collection import _rank\n"
+                            f"torch.multiprocessing.start_processes(_rank, {arguments}, nprocs=2, start_method='fork')", cwd=ROOT)
+    assert done.returncode == 0, done.stderr
     seen = [torch.load(tmp_path / f"{rank}.pt") for rank in (0, 1)]
     for rank, of_rank in enumerate(seen):
         naive, naive_again, fixed, fixed_again = of_rank["found"]

@@ -143,8 +143,18 @@ def together_normalised(rank, device):
     return train(DistributedDataParallel(nn.SyncBatchNorm.convert_sync_batchnorm(network(device, True))), batches(rank, device))
 
 
+def as_one(rank, device):
+    """Two processes with halves of the batches, over Gloo alone, are one with the whole ones."""
+    if device.type == "cpu":
+        whole = [torch.cat(pair) for pair in zip(batches(0, device), batches(1, device))]
+        return [train(network(device), whole), torch.full((2,), 3.0)]
+    gloo, total = dist.new_group(backend="gloo"), torch.ones(2, device=device) * (rank + 1)
+    dist.all_reduce(total, group=gloo)
+    return [train(DistributedDataParallel(network(device), process_group=gloo), batches(rank, device)), total]
+
+
 PROGRAMS = {
-    "plain": trained(), "buffers": trained(norm=True), "one step": one_step,
+    "plain": trained(), "as one": as_one, "buffers": trained(norm=True), "one step": one_step,
     "unused parameters": trained(find_unused_parameters=True), "a static graph": trained(static_graph=True),
     "branches": branches(find_unused_parameters=True), "branches in views": branches(find_unused_parameters=True,
                                                                                    gradient_as_bucket_view=True),

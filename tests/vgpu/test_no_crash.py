@@ -1,20 +1,20 @@
 """What once ended the process, and its like: each gives a result or an error of Python's. Those of one test run one after the other
 in a process of their own, whose exit status is looked at."""
 
-import os
-import subprocess
-import sys
 import textwrap
 
 import pytest
 
+from .. import forked
+
 BEFORE = """
-    import copy, gc, io, os, threading
+    import copy, gc, io, os, threading, warnings
     import numpy as np
     import torch
     from torch import nn
     from gapless import vgpu
 
+    warnings.simplefilter("ignore")
     torch.set_num_threads(1)
     device = vgpu.enable()
     x = torch.arange(6.0, device=device).view(2, 3)
@@ -128,6 +128,5 @@ CASES = {
 def test_the_process_lives(name, tmp_path):
     file = tmp_path / "cases.py"
     file.write_text(textwrap.dedent(BEFORE) + textwrap.dedent(CASES[name]))
-    done = subprocess.run([sys.executable, "-W", "ignore", str(file)], capture_output=True, text=True, timeout=300,
-                          env={**os.environ, "OMP_NUM_THREADS": "1"})
+    done = forked.run(file)
     assert done.returncode == 0, done.stderr

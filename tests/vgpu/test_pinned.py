@@ -47,6 +47,8 @@ def test_gradients_of_a_pinned_leaf(device):
 def test_what_is_on_the_device_cannot_be_pinned(device):
     with pytest.raises(RuntimeError, match="only dense CPU tensors can be pinned"):
         torch.ones(2, device=device, pin_memory=True)
+    with pytest.raises(RuntimeError, match="cannot pin 'torch.vgpu.FloatTensor' only dense CPU tensors can be pinned"):
+        torch.ones(2, device=device).pin_memory()
 
 
 def test_the_default_device_still_reaches_the_factories(device):

@@ -1,4 +1,4 @@
-"""The device in several processes: forked, spawned, and training together."""
+"""The device in several processes: forked and spawned. (Training together: test_ddp.py.)"""
 
 import multiprocessing
 import os
@@ -11,13 +11,14 @@ import torch
 
 from gapless import vgpu
 
+from .. import forked
 
-def program(text, tmp_path, timeout=120):
-    """(exit status, output) of a Python program in a file of its own, which a spawned process can import."""
+
+def program(text, tmp_path, run=forked.run):
+    """The output of a Python program in a file of its own, which a spawned process can import."""
     file = tmp_path / "program.py"
     file.write_text(textwrap.dedent(text))
-    done = subprocess.run([sys.executable, str(file)], capture_output=True, text=True, timeout=timeout,
-                          env={**os.environ, "OMP_NUM_THREADS": "1"})
+    done = run(file)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -218,7 +219,7 @@ def test_another_backend_in_the_process(tmp_path):
                 vgpu.enable()
             except RuntimeError as error:
                 print(error)
-    """, tmp_path)
+    """, tmp_path, lambda file: subprocess.run([sys.executable, file], capture_output=True, text=True, timeout=120))
     assert out == 2 * "PyTorch allows one extra backend a process and 'other' is it: start a new process\n"
 
 
@@ -234,59 +235,6 @@ def test_another_backend_afterwards(tmp_path):
         print(torch.ones(2, device=device))
     """, tmp_path)
     assert out == "refused\ntensor([1., 1.], device='vgpu:0')\n"
-
-
-# -- training together ------------------------------------------------------------------------------
-
-TOGETHER = """
-    import os
-    import sys
-    import torch
-    import torch.distributed as dist
-    import torch.multiprocessing as mp
-    from torch import nn
-    from gapless import vgpu
-
-    def network():
-        torch.manual_seed(0)
-        return nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))
-
-    def train(module, batches, device):
-        optimizer = torch.optim.SGD(module.parameters(), lr=0.1)
-        for x in batches:
-            optimizer.zero_grad()
-            module(x.to(device)).pow(2).mean().backward()
-            optimizer.step()
-        return [p.detach().cpu() for p in module.parameters()], [p.grad.cpu() for p in module.parameters()]
-
-    def batches():
-        torch.manual_seed(1)
-        return torch.randn(3, 6, 4)
-
-    def child(rank, folder):
-        dist.init_process_group("gloo", init_method=f"file://{folder}/store", rank=rank, world_size=2)
-        device = vgpu.enable()
-        module = nn.parallel.DistributedDataParallel(network().to(device))
-        found = train(module, batches()[:, 3 * rank:3 * rank + 3], device)
-        total = torch.ones(2, device=device) * (rank + 1)
-        dist.all_reduce(total)
-        torch.save((found, total.tolist()), f"{folder}/{rank}.pt")
-        dist.destroy_process_group()
-
-    if __name__ == "__main__":
-        folder = sys.argv[1] if len(sys.argv) > 1 else os.path.dirname(os.path.abspath(__file__))
-        mp.start_processes(child, args=(folder,), nprocs=2, start_method="spawn")
-        expected = train(network(), batches(), "cpu")
-        for rank in range(2):
-            found, total = torch.load(f"{folder}/{rank}.pt")
-            torch.testing.assert_close(found, expected)
-            assert total == [3, 3]
-        print("equal")
-"""
-
-
-def test_two_processes_train_as_one(tmp_path):
-    assert program(TOGETHER, tmp_path).splitlines()[-1] == "equal"
 
 
 # -- mixed devices ----------------------------------------------------------------------------------

@@ -8,7 +8,6 @@ import datetime
 import functools
 import importlib
 import os
-import subprocess
 import sys
 import tempfile
 import warnings
@@ -19,13 +18,14 @@ import torch.multiprocessing as mp
 
 from gapless import vgpu
 
+from .. import ROOT, forked
+
 
 @functools.cache
 def outcomes(module):
     """[rank][name] → {"cpu" and "vgpu": what the program returned there, or its error in words; "waits": those on the device}."""
     with tempfile.TemporaryDirectory() as folder:
-        done = subprocess.run([sys.executable, "-m", "tests.vgpu.together", module, folder], capture_output=True, text=True,
-                              timeout=300, env={**os.environ, "OMP_NUM_THREADS": "1"})
+        done = forked.run("-m", "tests.vgpu.together", module, folder, cwd=ROOT)
         assert done.returncode == 0, done.stderr
         return [torch.load(f"{folder}/{rank}.pt", weights_only=False) for rank in range(2)]
 
@@ -58,12 +58,12 @@ def once(program, rank, device, backend, store):
         dist.destroy_process_group()
 
 
-def child(rank, module, folder):
+def child(rank, programs, folder):
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
     os.environ.update(RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE="2", LOCAL_WORLD_SIZE="2")
     device, found = vgpu.enable("a100"), {}
-    for number, (name, program) in enumerate(importlib.import_module(module).PROGRAMS.items()):
+    for number, (name, program) in enumerate(programs.items()):
         waits = []
         expected = once(program, rank, torch.device("cpu"), "gloo", f"{folder}/{number}-cpu")
         vgpu.timeline().wait_hooks.append(waits.append)
@@ -80,4 +80,5 @@ def child(rank, module, folder):
 
 
 if __name__ == "__main__":
-    mp.start_processes(child, args=sys.argv[1:3], nprocs=2, start_method="spawn")
+    module, folder = sys.argv[1:]
+    mp.start_processes(child, args=(importlib.import_module(module).PROGRAMS, folder), nprocs=2, start_method="fork")

@@ -34,7 +34,8 @@ class Case:
 
     ``inputs``: argument name → array, or a list of them, in the order of the arguments. ``options``: further
     keyword arguments, plain JSON values. ``needs_grad``: the names whose gradient is compared. ``layouts``: argument
-    name → how its tensors lie in memory (:mod:`.layout`), of those that are not contiguous.
+    name → how its tensors lie in memory (:mod:`.layout`), of those that are not contiguous. ``on_host``: the names of those
+    that the function gets on the host → whether in "pinned" or "pageable" memory; the others it gets on the device.
     """
 
     name: str
@@ -42,6 +43,7 @@ class Case:
     options: dict = field(default_factory=dict)
     needs_grad: tuple[str, ...] = ()
     layouts: dict[str, str] = field(default_factory=dict)
+    on_host: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -88,6 +90,7 @@ class Aside:
     waits: int = 0
     kernels: int = 0
     read_back_bytes: int = 0
+    sent_bytes: int = 0
 
 
 @dataclass
@@ -255,7 +258,7 @@ def save_plan(plan: Plan, path: str | os.PathLike) -> None:
                 for j, array in enumerate(value if isinstance(value, list) else [value]):
                     arrays[f"{part}.{i}.{name}.{j}"] = array
             rows.append({"name": case.name, "inputs": counts, "options": case.options, "needs_grad": list(case.needs_grad),
-                         "layouts": case.layouts})
+                         "layouts": case.layouts, "on_host": case.on_host})
     with open(path, "wb") as file:
         np.savez(file, plan=np.frombuffer(json.dumps(plain).encode(), dtype=np.uint8), **arrays)
 
@@ -270,4 +273,5 @@ def load_plan(path: str | os.PathLike) -> Plan:
                     else [stored[f"{part}.{i}.{name}.{j}"] for j in range(count)] for name, count in counts.items()}
 
         return Plan(*([Case(row["name"], inputs(part, i, row["inputs"]), row["options"], tuple(row["needs_grad"]),
-                            row["layouts"]) for i, row in enumerate(plain[part])] for part in ("cases", "trial")))
+                            row["layouts"], row["on_host"]) for i, row in enumerate(plain[part])]
+                      for part in ("cases", "trial")))

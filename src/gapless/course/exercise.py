@@ -92,9 +92,10 @@ class Exercise:
     ``ask`` runs beside the learner's code: it is a function of a module (the lesson's ``stage``) that imports nothing a
     learner should not see.
 
-    ``points``: check name (``values``, ``syncs``, ``host_time``, ``step_time``) → points;
+    ``points``: check name (``values``, ``syncs``, ``bus_bytes``, ``host_time``, ``step_time``) → points;
     only those named are checked. ``max_time_ratio``: check name → the largest time allowed, as a share of
-    ``slow``'s. ``max_syncs`` and ``max_read_back_bytes``: how often a step may wait, and what it may copy back to the host.
+    ``slow``'s; ``max_bytes_ratio``: as much of what goes over the bus. ``max_syncs`` and ``max_read_back_bytes``: how often
+    a step may wait, and what it may copy back to the host.
     ``advice``: operator (``item``) → why it waits here and what to try, in place of what the judge says of it elsewhere.
     ``step_is``: what such a step is called in messages. ``assumptions``: the data-dependent sizes of the full-size inputs,
     for the virtual GPU. ``stub``: the cell as handed out, where it is more than the source of ``slow``.
@@ -122,6 +123,7 @@ class Exercise:
     absolute_tolerance: float = 1e-5
     max_syncs: float = 0
     max_time_ratio: dict[str, float] = field(default_factory=dict)
+    max_bytes_ratio: float = 1.0
     max_read_back_bytes: int = 4096
     advice: dict[str, str] = field(default_factory=dict)
     step_is: str = "a step"

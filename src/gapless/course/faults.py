@@ -26,6 +26,8 @@ ERROR_ADVICE = {
                             "it. Look first whether there is anything",
     "out of bounds": "A label lies outside of 0 … classes − 1, such as one that was to be ignored: leave it out first, or "
                      "name it (`ignore_index`)",
+    "must match the size of tensor": "Shapes are matched from the last dimension on, and a dimension of 1 is stretched: one "
+                                     "of the two needs dimensions of 1 behind its own (`view(-1, 1, 1)`, `[:, None, None]`)",
     "is not defined": "Each exercise cell is run by itself: put the imports and helpers it needs inside the cell",
 }
 ERROR_ADVICE["not compiled with CUDA"] = ERROR_ADVICE["NVIDIA driver"]

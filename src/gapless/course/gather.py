@@ -142,15 +142,16 @@ def _where_asked(exercise: Exercise, device: torch.device):
 
 
 def put(case: Case, device: torch.device) -> tuple[Given, list[Note]]:
-    """The case's inputs on the device, which takes no time on the virtual GPU's clock; and the notes that will be made."""
+    """The case's inputs where the function gets them, which takes no time on the virtual GPU's clock; and the notes that
+    will be made."""
     notes: list[Note] = []
     inputs = {}
     for name, value in case.inputs.items():
-        layout = case.layouts.get(name)
-        inputs[name] = ([_put(each, device, layout) for each in value] if isinstance(value, list)
-                        else _put(value, device, layout))
+        where = case.layouts.get(name), case.on_host.get(name)
+        inputs[name] = ([_put(each, device, *where) for each in value] if isinstance(value, list)
+                        else _put(value, device, *where))
     lists = {name: [id(tensor.allocation) for tensor in value] for name, value in inputs.items()
-             if isinstance(value, list) and device.type == "vgpu"}
+             if isinstance(value, list) and device.type == "vgpu" and name not in case.on_host}
     state.unused |= {each for allocations in lists.values() for each in allocations}
 
     def note(text) -> None:
@@ -161,8 +162,11 @@ def put(case: Case, device: torch.device) -> tuple[Given, list[Note]]:
     return Given(inputs, copy.deepcopy(case.options), tuple(case.needs_grad), note), notes
 
 
-def _put(array: np.ndarray, device: torch.device, layout: str | None) -> torch.Tensor:
+def _put(array: np.ndarray, device: torch.device, layout: str | None, on_host: str | None) -> torch.Tensor:
     values = torch.from_numpy(np.array(array))
+    if on_host is not None:
+        laid = laid_out(values, layout)
+        return laid.pin_memory() if on_host == "pinned" and device.type != "cpu" else laid
     if device.type == "vgpu":
         return vgpu.tensor_of(laid_out(values, layout))
     return laid_out(values.to(device), layout)  # a copy would not keep the gaps
@@ -220,9 +224,12 @@ def _with_values(tree):
 
 
 def _check_where(result, device: torch.device) -> None:
-    """Raises Unusable where the answer is a dict and one of its values is not on the device: what the host counts is on no
-    device's clock."""
-    for name, value in result.items() if isinstance(result, dict) else ():
+    """Raises Unusable where the answer is a dict and one of its values, or of those in a list there, is not on the device:
+    what the host counts is on no device's clock. Text may be anywhere."""
+    pairs = result.items() if isinstance(result, dict) else ()
+    for name, value in [(name, each) for name, value in pairs for each in (value if isinstance(value, list) else [value])]:
+        if isinstance(value, str):
+            continue
         if not isinstance(value, torch.Tensor):
             raise Unusable(f"{name!r} is a {type(value).__name__}; a scalar tensor on the device is wanted: whoever wants "
                            "the number can read it later.")
@@ -298,8 +305,9 @@ def _noted(device: torch.device, aside: Aside):
         timeline.recording = None
         aside.waits += len(recording.waits)
         aside.kernels += sum(record.category == "kernel" for record in recording.records)
-        aside.read_back_bytes += sum(record.args["bytes"] for record in recording.records
-                                     if record.category == "gpu_memcpy" and "DtoH" in record.name)
+        copies = [record for record in recording.records if record.category == "gpu_memcpy"]
+        aside.read_back_bytes += sum(record.args["bytes"] for record in copies if "DtoH" in record.name)
+        aside.sent_bytes += sum(record.args["bytes"] for record in copies if "HtoD" in record.name)
 
 
 def _at_full_size(exercise: Exercise, stage, make_given: Callable[[], Given], device: torch.device) -> Run:
@@ -355,7 +363,7 @@ def _try(exercise: Exercise, stage, plan: Plan, device: torch.device, answers: l
             for of_call, call in [] if at_once else list(zip(asked, calls))[:len(plan.trial)]:
                 finish(*of_call, call)
         run.aside = Aside(aside.waits + afterwards.waits, aside.kernels + afterwards.kernels,
-                          aside.read_back_bytes + afterwards.read_back_bytes)
+                          aside.read_back_bytes + afterwards.read_back_bytes, aside.sent_bytes + afterwards.sent_bytes)
         del answers[len(plan.trial):]
         if answers:
             answers[-1].races, answers[-1].swallowed = [str(race) for race in races], list(state.errors)

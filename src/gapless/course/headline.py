@@ -25,7 +25,7 @@ class Figures:
     """One program's figures; times in ms a step. ``host_step_ms``, ``device_step_ms`` and ``device_busy_ms`` are from a
     trace of three steps, ``true_step_ms`` from a long run without a profiler. ``sync_ops``: what the first step waits
     in. ``article``: what the article reports of it, in words. ``samples``: how many a step works on, as far as programs
-    differ in that."""
+    differ in that. ``bus_bytes``: what a step copies between host and device."""
 
     name: str
     size: str
@@ -40,6 +40,12 @@ class Figures:
     device_name: str
     article: str
     samples: int = 1
+    bus_bytes: float = 0.0
+
+    @property
+    def bus_mb(self) -> str:
+        """What goes over the bus for each sample, in MB."""
+        return f"{self.bus_bytes / self.samples / 1e6:.1f}"
 
     @property
     def busy_share(self) -> float:
@@ -78,7 +84,8 @@ def measure_programs(lesson: Lesson, device: torch.device, fixed: dict[str, Call
         first = [s for s in report.syncs_in_steps if s.step == 0]
         yield Figures(program.name, lesson.size(device), report.syncs_per_step, [s.op or s.name for s in first],
                       report.host_step_ms, report.device_step_ms, report.device_busy_ms, time.true_ms,
-                      report.peak_memory_bytes, simulated, device_name(device), program.article, program.samples), trace
+                      report.peak_memory_bytes, simulated, device_name(device), program.article, program.samples,
+                      report.bus_bytes), trace
 
 
 class MarkdownText(str):
@@ -89,19 +96,21 @@ class MarkdownText(str):
 
 
 def table(lesson: Lesson, figures: list[Figures]) -> MarkdownText:
-    """The figures as a Markdown table; beside them the article's, where the lesson has any."""
+    """The figures as a Markdown table; beside them the article's, where the lesson has any. What goes over the bus is in it
+    where programs differ in that."""
     kind = "simulated" if figures[0].simulated else "measured"
     article = bool(lesson.article)
     speed_up = "speed-up" if len({f.samples for f in figures}) == 1 else "speed-up a sample"
+    bus = len({f.bus_mb for f in figures}) > 1
     lines = [
         f"Lesson {lesson.id[:2]}, {figures[0].size}, {kind} {figures[0].device_name}:",
         "",
-        f"| program | syncs a step | host step ms | true step ms | GPU busy | {speed_up} |"
+        f"| program | syncs a step | host step ms | true step ms | GPU busy | {'over the bus MB | ' * bus}{speed_up} |"
         + f" the article ({lesson.article}) |" * article,
-        "|---|---:|---:|---:|---:|---:|" + "---|" * article,
+        "|---|---:|---:|---:|---:|---:|" + "---:|" * bus + "---|" * article,
     ]
     base = figures[0].true_step_ms / figures[0].samples
     for f in figures:
         lines.append(f"| {f.name} | {f.syncs:g} | {f.host_step_ms:.1f} | {f.true_step_ms:.1f} | {f.busy_share:.0%} | "
-                     f"{base * f.samples / f.true_step_ms:.2f}× |" + f" {f.article} |" * article)
+                     + f"{f.bus_mb} | " * bus + f"{base * f.samples / f.true_step_ms:.2f}× |" + f" {f.article} |" * article)
     return MarkdownText("\n".join(lines))

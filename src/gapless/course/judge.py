@@ -10,7 +10,7 @@ import torch
 
 from .. import vgpu
 from ..evidence.quote import quoted
-from ..evidence.report import StepReport
+from ..evidence.report import BUS, StepReport
 from ..incoming import clean_text
 from ..measure.device import device as choose_device
 from .causes import MadeAgain
@@ -133,6 +133,7 @@ def _better(exercise: Exercise, evidence: Evidence, found: dict[str, tuple[str, 
         "syncs": lambda size: _sync_count(size.learner) < _sync_count(size.before),
         "host_time": lambda size: size.learner.host_ms < least * size.before.host_ms,
         "step_time": lambda size: size.learner.true_ms < least * size.before.true_ms,
+        "bus_bytes": lambda size: size.learner.report.bus_bytes < least * size.before.report.bus_bytes,
     }
     return any(all(better[check](measured) for measured in sizes) for check in others)
 
@@ -228,7 +229,8 @@ def _shapes(case: Case) -> str:
 
 def _measured(exercise: Exercise, evidence: Evidence, check: str, cells: dict[str, str]) -> tuple[str, str]:
     """The outcome of a check of waits or time: at the article's size, and on the trial's inputs."""
-    judged = {"syncs": partial(_syncs, cells=cells), "host_time": _host_time, "step_time": _step_time}[check]
+    judged = {"syncs": partial(_syncs, cells=cells), "host_time": _host_time, "step_time": _step_time,
+              "bus_bytes": _bus_bytes}[check]
     main = evidence.main
     if main is None:
         return FAIL, "Nothing was measured: the run ended before."
@@ -256,7 +258,8 @@ def _void(evidence: Evidence, measured: Measured) -> tuple[str, str] | None:
         return FAIL, ("A call that is measured launches nothing, where the slow function launches "
                       f"{before.fewest_kernels} kernels: work that is put off until somebody looks at the answer cannot "
                       "count. Do it when the function is called.")
-    if own.waits > slow.waits or own.kernels > 2 * slow.kernels or own.read_back_bytes > 2 * slow.read_back_bytes:
+    if (own.waits > slow.waits or own.kernels > 2 * slow.kernels or own.read_back_bytes > 2 * slow.read_back_bytes
+            or own.sent_bytes > 2 * slow.sent_bytes):
         return FAIL, (f"Beside the calls that are measured {own.kernels} kernels were launched and {own.waits} waits made, "
                       f"in the slow function {slow.kernels} and {slow.waits}: work done before or after them cannot count.")
     if after is None:
@@ -287,7 +290,7 @@ def _shirked(evidence: Evidence) -> str | None:
     shares = [measured.learner.report.device_busy_ms / max(measured.before.report.device_busy_ms, 1e-9)
               for measured in (full, trial)]
     launched = [measured.learner.fewest_kernels / max(measured.before.fewest_kernels, 1) for measured in (full, trial)]
-    if not evidence.simulated or (shares[0] > _SHIRKED * shares[1] and launched[0] > _SHIRKED * launched[1]):
+    if not evidence.simulated or (shares[0] > _SHIRKED * shares[1] and launched[0] >= _SHIRKED * launched[1]):
         return None
     return (f"At the article's size it does less than where its values are checked: {full.learner.fewest_kernels} kernels "
             f"a call there, {trial.learner.fewest_kernels} on the smaller inputs. What does nothing is fast: that time "
@@ -356,6 +359,27 @@ def _reason(exercise: Exercise, operator: str, kind: str) -> str | None:
     if known is not None:
         return known
     return {"read-back": READ_BACK, "copy": FROM_HOST}.get(kind)
+
+
+# -- the bus --------------------------------------------------------------------------------------
+
+
+def _bus_bytes(exercise: Exercise, evidence: Evidence, measured: Measured) -> tuple[str, str]:
+    slow, own = measured.before.report.bus_bytes, measured.learner.report.bus_bytes
+    limit = exercise.max_bytes_ratio * slow
+    facts = (f"{_megabytes(own)} go over the bus in {exercise.step_is} (slow: {_megabytes(slow)}; wanted: at most "
+             f"{_megabytes(limit)}).")
+    if own <= limit:
+        return PASS, facts
+    copies = sorted((copy for copy in measured.learner.report.copies if copy.step == 0 and copy.direction in BUS),
+                    key=lambda copy: -copy.bytes)[:3]
+    largest = ", ".join(f"{copy.direction} {_megabytes(copy.bytes)}" for copy in copies)
+    return FAIL, (f"{facts} The largest copies: {largest}. Which bytes does the device not have, and which could it make "
+                  "itself?")
+
+
+def _megabytes(nbytes: float) -> str:
+    return f"{nbytes / 1e6:.3g} MB"
 
 
 # -- time -----------------------------------------------------------------------------------------

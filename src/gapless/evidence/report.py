@@ -12,6 +12,8 @@ from .steps import Steps, extent_ms, launches_by_correlation, union_ms, work_in_
 from .trace import Span, Trace, as_number
 from .waits import Wait, copy_direction, copy_memory, find_waits, locate, operator_name
 
+BUS = ("HtoD", "DtoH")  # directions of the copies that go over the bus between host and device
+
 # What TensorBoard's profiler plugin shows first, and what it is called.
 _SHARES = (("gpu_utilization", "GPU utilisation"), ("sm_efficiency", "est. SM efficiency"),
            ("achieved_occupancy", "est. achieved occupancy"))
@@ -117,6 +119,12 @@ class StepReport:
     def syncs_per_step(self) -> float:
         """How often a step waits."""
         return len(self.syncs_in_steps) / max(self.steps, 1)
+
+    @property
+    def bus_bytes(self) -> float:
+        """What a step copies between host and device."""
+        return sum(copy.bytes for copy in self.copies if copy.direction in BUS and (copy.step is not None or not self.steps)
+                   ) / max(self.steps, 1)
 
     @property
     def wait_ms(self) -> float:

@@ -33,17 +33,14 @@ class RemoteStage:
 
     def begin(self, given: Given) -> RemoteCall:
         """A call of the function, made ready. Raises CellRaised and Unusable, as all of it does."""
-        tell = self._served.tell
-        inputs = {name: [tell(each) for each in value] if isinstance(value, list) else tell(value)
-                  for name, value in given.inputs.items()}
-        said, _ = self._request({"do": "begin", "inputs": inputs, "options": given.options,
-                                 "needs_grad": list(given.needs_grad)}, given)
+        said, _ = self._request({"do": "begin", "options": given.options, "needs_grad": list(given.needs_grad)}, given,
+                                {"inputs": given.inputs})
         return RemoteCall(self, said["return"], given)
 
-    def _request(self, message: dict, given: Given | None = None) -> tuple[dict, bytes]:
+    def _request(self, message: dict, given: Given | None = None, values: dict | None = None) -> tuple[dict, bytes]:
         self._served.note = (lambda text: self._note(given, text)) if given is not None else (lambda text: None)
         try:
-            said, blob = self._served.request(message)
+            said, blob = self._served.request(message, values)
         except Gone as error:
             raise StageGone(str(error)) from None
         if "raise" in said:

@@ -142,9 +142,9 @@ class _Stage:
     def serve(self) -> None:
         """Until the other side has ended. Raises EOFError, OSError."""
         while True:
-            message, _ = self._link.receive()
+            message, blob = self._link.receive()
             try:
-                answer, content = getattr(self, f"_{message['do']}")(message)
+                answer, content = getattr(self, f"_{message['do']}")(message, blob)
             except (EOFError, OSError):
                 raise
             except BaseException as error:
@@ -154,7 +154,7 @@ class _Stage:
                 self._link.lines = False
                 self._link.send({"return": answer}, content)
 
-    def _load(self, message: dict):
+    def _load(self, message: dict, blob: bytes):
         from ..course.cells import load_function
         from ..course.stage import LocalStage
 
@@ -163,21 +163,20 @@ class _Stage:
         self._stage = LocalStage(function, self._device, self._ask)
         return None, b""
 
-    def _begin(self, message: dict):
+    def _begin(self, message: dict, blob: bytes):
         from ..course.stage import Given
 
-        inputs = {name: [self._link.tensor(each["tensor"]) for each in value] if isinstance(value, list)
-                  else self._link.tensor(value["tensor"]) for name, value in message["inputs"].items()}
+        inputs = self._link.values(message["inputs"], blob)
         given = Given(inputs, message["options"], tuple(message["needs_grad"]), lambda text: self._link.send({"note": text}))
         number = len(self._calls)
         self._calls[number] = self._stage.begin(given)
         return number, b""
 
-    def _run(self, message: dict):
+    def _run(self, message: dict, blob: bytes):
         self._calls[message["call"]].run()
         return None, b""
 
-    def _finish(self, message: dict):
+    def _finish(self, message: dict, blob: bytes):
         from ..course.plain import as_plain
 
         number = message["call"]

@@ -67,11 +67,12 @@ def host_work(ms: float, device: torch.device | None = None) -> None:
     """The host works for ``ms``: stands for work of its own (decoding, augmentation, logging) in a program that is measured.
 
     On the virtual GPU (``vgpu``; None: the course's device) exactly that passes on the modelled host's clock and no time
-    here; elsewhere this computes until so much real time has passed. Raises ValueError unless 0 ≤ ``ms`` < 10⁷.
+    here; in a worker process of a ``DataLoader`` it passes on that worker's clock (:mod:`gapless.vgpu.data_loader`).
+    Elsewhere this computes until so much real time has passed. Raises ValueError unless 0 ≤ ``ms`` < 10⁷.
     """
     if isinstance(ms, bool) or not isinstance(ms, (int, float)) or not 0 <= ms < 1e7:
         raise ValueError(f"host_work takes milliseconds, at least 0 and less than 10,000,000, not {ms!r}")
-    if (device or globals()["device"]()).type == "vgpu":
+    if device is None and vgpu.state.is_worker or (device or globals()["device"]()).type == "vgpu":
         vgpu.timeline().catch_up()
         vgpu.timeline().host_work(round(ms * 1e6))
         return

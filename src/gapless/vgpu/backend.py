@@ -19,6 +19,7 @@ from . import (
     compiling,
     ctc,
     cuda_face,
+    data_loader,
     ddp,
     fft,
     forks,
@@ -244,7 +245,8 @@ def enable(card: str | Card | None = None) -> torch.device:
             NAME, backend_module=DeviceModule(), device_guard=backward_errors.DeviceGuard())
         backward_errors.install()
         for part in (accelerator, streams, random_numbers, pinned, forks, identity, modules, processes, process_groups, ddp,
-                     sharded_random, storage, safetensors_files, tracing, higher_order, nested, libraries, compiling):
+                     sharded_random, storage, safetensors_files, tracing, higher_order, nested, libraries, compiling,
+                     data_loader):
             part.install()
         everything = torch.library.Library("_", "IMPL")
         everything.fallback(_call, "PrivateUse1")

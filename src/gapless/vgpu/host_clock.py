@@ -4,6 +4,9 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager, suppress
+from threading import get_ident
+
 from torch.utils import _python_dispatch
 
 from . import location, python_work
@@ -37,6 +40,11 @@ class HostClock:
         state.counting = state.timeline.counted = None
         _leave(self.operators)
         self._python.stop()
+
+    def abandon(self) -> None:
+        """Whatever was counted, and wherever this is called."""
+        if self._depth:
+            self._python.stop()
 
     def take_ns(self) -> int:
         """Virtual nanoseconds since it was asked last."""
@@ -78,18 +86,57 @@ class counting:
 
 
 class uncounted:
-    """Inside, nothing is counted: for what a measurement itself does beside the program."""
+    """Inside, nothing is counted: for what a measurement itself does beside the program. In a thread that does not count
+    this does nothing."""
 
-    def __enter__(self) -> None:
+    def __enter__(self) -> uncounted:
         self._python = state.counting
+        if self._python is not None and self._python.thread != get_ident():
+            self._python = None
         if self._python is not None:
             state.timeline.catch_up()
             state.counting = None
             self._python.pause()
             _leave(clock().operators)
+        return self
 
     def __exit__(self, *error) -> None:
         if self._python is not None:
             clock().operators.__enter__()
             self._python.resume()
             state.counting = self._python
+
+    @contextmanager
+    def but_for(self):
+        """A part of it, inside of which is counted as around it."""
+        self.__exit__()
+        try:
+            yield
+        finally:
+            again = uncounted()
+            again.__enter__()
+            self._python = again._python
+
+
+@contextmanager
+def silent():
+    """Inside, Python is not counted, and no clock moves: for what Python does in its own time, such as a finaliser."""
+    counting = state.counting
+    if counting is None or not counting.pause():
+        yield
+        return
+    state.counting = None
+    try:
+        yield
+    finally:
+        state.counting = counting
+        counting.resume()
+
+
+def forget() -> None:
+    """In a process that was forked: what the process before it counted, and how, is not this one's."""
+    global _clock
+    if _clock is not None:
+        with suppress(RuntimeError):  # its profile function is another's by now
+            _clock.abandon()
+    _clock = state.counting = None

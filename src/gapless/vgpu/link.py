@@ -95,6 +95,7 @@ class Link:
         self.released: deque[int] = deque()  # numbers that nobody here holds any more; safe to add to from a finaliser
         self._counts = False
         self.lines = False  # whether the other side wants to know the program's line
+        self.records = False  # whether it makes a trace
         self._lock = threading.RLock()
         self._process = os.getpid()
         self._settings: list | None = None
@@ -175,7 +176,7 @@ class Link:
         message, blob = self.channel.receive()
         self._arrive(message, blob)
         state.timeline.back_to(message["stream"])
-        self.lines = message["lines"]
+        self.lines, self.records = message["lines"], bool(message.get("records"))
         self._count(bool(message.get("counts")))
         state.shape_only = Assumptions() if message["valueless"] else None
         return message, blob
@@ -271,9 +272,9 @@ class Link:
         return Encoder(lambda tensor, encoder: {"tensor": tensor.inner.number} if isinstance(tensor, VirtualTensor)
                        else encoder.host(tensor))
 
-    def tensor(self, spec) -> VirtualTensor:
-        """The tensor that the device has told of."""
-        return self._tensor(spec)
+    def values(self, sent, blob: bytes):
+        """The tensors that the device has sent along with a message."""
+        return self._decoder({}, blob)(sent)
 
     def _tensor(self, spec) -> VirtualTensor:
         number, shape, strides, offset, dtype, is_meta = spec
@@ -369,6 +370,13 @@ class RemoteTimeline:
 
     def catch_up(self) -> None:
         """Nothing: what the host has done by itself goes with the next message."""
+
+    def annotate(self, name: str, start_ns: int) -> None:
+        """Record the block ``name`` of a ``DataLoader`` from ``start_ns`` until now."""
+        self._link.ask("loader_block", name, start_ns)
+
+    def forget_due(self) -> None:
+        """Nothing: what is due is known over there."""
 
     def synchronize_device(self) -> None:
         """``cudaDeviceSynchronize``."""

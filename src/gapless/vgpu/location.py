@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _weakrefset
 import linecache
 import os
 import re
@@ -25,12 +26,16 @@ _OWN_MACHINERY = tuple(
     for part in ("vgpu/", "grading/", "measure/", "course/")
 )
 _TORCH = os.path.dirname(os.path.abspath(torch.__file__)) + os.sep
-# Where PyTorch looks for what a device in Python has; what keeps our own weak references; and what writes down a stack
-# (where there is no CUDA, torch.manual_seed does), which takes as many calls as the stack is deep.
+# Where PyTorch looks for what a device in Python has; what keeps weak references, ours and those to threads, which end when
+# they like; and what writes down a stack (where there is no CUDA, torch.manual_seed does), which takes as many calls as the
+# stack is deep.
 _BACKEND = (*(_TORCH + part.replace("/", os.sep) for part in ("_library/", "_ops.py", "library.py", "_compile.py",
                                                               "utils/_python_dispatch.py", "utils/backend_registration.py")),
-            weakref.__file__, traceback.__file__, linecache.__file__)
+            weakref.__file__, _weakrefset.__file__, traceback.__file__, linecache.__file__)
 _STDLIB = sysconfig.get_paths()["stdlib"] + os.sep
+# What runs when another process has something to say, or ends: how often depends on real time.
+_PROCESSES = (_STDLIB + "multiprocessing" + os.sep, _TORCH + "multiprocessing" + os.sep,
+              _TORCH + "utils/data/_utils/signal_handling.py".replace("/", os.sep))
 _PACKAGES = tuple(os.sep + folder + os.sep for folder in ("site-packages", "dist-packages"))
 _GENERATED = ("<frozen", "<string", "<__array_function__")  # code without a file that is not a cell's
 
@@ -54,8 +59,9 @@ def is_user_file(filename: str) -> bool:
 
 def is_program(filename: str) -> bool:
     """Whether what this file's functions do is the program's work, PyTorch's and other libraries' Python included: not this
-    package's machinery, nor what PyTorch runs in Python for a device that is written in Python."""
-    return not filename.startswith((*_OWN_MACHINERY, *_BACKEND, "<frozen"))
+    package's machinery, nor what PyTorch runs in Python for a device that is written in Python, nor what looks after other
+    processes."""
+    return not filename.startswith((*_OWN_MACHINERY, *_BACKEND, *_PROCESSES, "<frozen"))
 
 
 def _is_package(filename: str) -> bool:

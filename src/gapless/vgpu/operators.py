@@ -53,6 +53,11 @@ def _copy_out(source: torch.Tensor, non_blocking: bool, pinned: bool) -> tuple[t
     return (torch.zeros_like(source, device="cpu") if source.is_meta else source.clone()), end_ns
 
 
+@handles("_pin_memory")
+def _pin_memory(operator, args, kwargs):
+    raise RuntimeError(f"cannot pin '{args[0].type()}' only dense CPU tensors can be pinned")  # ATen/native/Memory.cpp
+
+
 @handles("_to_copy")
 def _to_copy(operator, args, kwargs):
     source, = args

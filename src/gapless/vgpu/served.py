@@ -27,6 +27,7 @@ _SPACES = ("aten", "prims")
 _REFUSED = frozenset({"aten::from_file", "aten::set_.source_Storage", "aten::set_.source_Storage_storage_offset"})
 _LINE = re.compile(r"(cell \"\w{1,80}\"|notebook cell|[\w./<>\- ]{1,300})\(\d{1,7}\): [\w<>. ]{1,160}")
 _NAME = re.compile(r"\w{1,80}::\w{1,80}(\.\w{1,80})?")
+_LOADER_BLOCK = re.compile(r"enumerate\(DataLoader\)#\w{1,80}\.__next__")
 _MOST_TENSORS = 1_000_000
 _MOST_HOST_NS = 10**13
 _DTYPES = ("float32", "float64", "float16", "bfloat16")
@@ -80,21 +81,23 @@ class Served:
         """What tells the program of a tensor; from then on it may use it."""
         return {"tensor": self._spec(tensor)}
 
-    def request(self, message: dict) -> tuple[dict, bytes]:
+    def request(self, message: dict, values: dict | None = None) -> tuple[dict, bytes]:
         """Send ``message`` and do what the program asks for until it answers: its answer, with ``return`` or ``raise``, and
-        the bytes that belong to it. Raises Gone. While something is measured, what the program's host does is on the clock,
-        and not what this side does."""
+        the bytes that belong to it. ``values``: name → a tensor of the device or of the host, or a list or dict of them,
+        sent along. Raises Gone. While something is measured, what the program's host does is on the clock, and not what
+        this side does."""
         with host_clock.uncounted():
-            return self._request(message)
+            return self._request(message, values or {})
 
-    def _request(self, message: dict) -> tuple[dict, bytes]:
+    def _request(self, message: dict, values: dict) -> tuple[dict, bytes]:
         timeline = state.timeline
         locate, timeline.locate = timeline.locate, lambda: self._line
         recording = timeline.recording
         try:
-            encoder = Encoder(self._result)
+            encoder = Encoder(self._value)
+            message = {**message, **{name: encoder(value) for name, value in values.items()}}
             self._channel.send({**message, "valueless": state.shape_only is not None, "stream": timeline.current.number,
-                                "counts": timeline.counted is not None,
+                                "counts": timeline.counted is not None, "records": recording is not None,
                                 "lines": recording is not None and recording.lines or bool(timeline.wait_hooks),
                                 **self._arrivals(encoder)}, encoder.blob)
             while True:
@@ -280,6 +283,11 @@ class Served:
         number = self._given.get(id(tensor))
         return {"tensor": number} if number is not None else self.tell(tensor)
 
+    def _value(self, tensor: torch.Tensor, encoder: Encoder) -> dict:
+        if isinstance(tensor, VirtualTensor):
+            return self.tell(tensor)
+        return encoder.host(tensor, pinned=pinned.is_pinned(tensor), values=state.shape_only is None)
+
     def _spec(self, tensor: VirtualTensor) -> list:
         number = self._keep(tensor)
         form = self._forms[number] = _form(tensor)
@@ -319,6 +327,14 @@ def _host_work(served: Served, ns: int) -> None:
     # Who lets the host's clock run while values are on their way here waits for them.
     timeline.polls += any(getattr(getattr(happens, "__self__", None), "to_host", False) for _, _, happens in timeline.due)
     timeline.host_work(ns)
+
+
+def _loader_block(served: Served, name: str, start_ns: int) -> None:
+    if type(start_ns) is not int or not 0 <= start_ns <= state.timeline.host_ns:
+        raise ValueError("a block begins before it ends")
+    if not isinstance(name, str) or not _LOADER_BLOCK.fullmatch(name):
+        raise ValueError("no block of a DataLoader")
+    state.timeline.annotate(name, start_ns)
 
 
 def _reset_peak(served: Served) -> None:
@@ -374,6 +390,7 @@ def _record_event(served: Served, number: int | None) -> list:
 _QUESTIONS: dict[str, Callable] = {
     "host_ns": lambda served: state.timeline.host_ns,
     "host_work": _host_work,
+    "loader_block": _loader_block,
     "synchronize_device": lambda served: state.timeline.synchronize_device(),
     "capacity_bytes": lambda served: state.memory.capacity_bytes,
     "allocated_bytes": lambda served: state.memory.allocated_bytes,

@@ -44,6 +44,7 @@ class State:
         self.shrunk: dict[int, int] = {}
         self.plans: dict = {}  # of convolutions that have run: gapless.vgpu.tuning
         self.forked = False  # whether this process was forked from one that had the device
+        self.is_worker = False  # whether this process is a DataLoader's, with a host clock of its own
         self.use(card)
 
     @property
