@@ -6,12 +6,12 @@ import copy
 import torch
 from torch.utils._pytree import tree_flatten, tree_map, tree_unflatten
 
+from . import augmenting, measuring_workers, prefetching
+
 # -- input_bound --------------------------------------------------------------------------------------
 
 WORK = ("kernel", "memcpy", "memset")
 HOST = ("annotation", "op")
-
-from . import augmenting, measuring_workers, prefetching
 
 
 def parts(trace):

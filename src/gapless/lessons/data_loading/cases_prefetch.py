@@ -12,7 +12,7 @@ from ...course.exercise import Trial
 from ...course.stage import Given
 from .prefetching import AT_FULL_SIZE, BATCHES, OUTPUTS, PATCH, ROWS, SIDE
 
-_TRIAL_SIDE = 10
+_TRIAL_SIDE, _CLASSES = 10, 100
 _IMAGE = ("images",)
 _ALL = ("images", "labels")
 
@@ -57,6 +57,8 @@ def _trial(rng: np.random.Generator, count: int) -> list[Case]:
     found = []
     for _ in range(count):
         inputs = _arrays(rng, [ROWS] * BATCHES, (3, side, side), "uint8")
+        # Soft labels, so many that a copy from memory that is not pinned waits: CUDA takes up to 64 KB aside at once.
+        inputs["labels"] = [rng.random((ROWS, _CLASSES), np.float32) for _ in range(BATCHES)]
         inputs["weight"] = rng.normal(size=(PATCH, OUTPUTS)).astype(np.float32)
         found.append(Case("an epoch", inputs, {"kind": "a tuple", "pinned": list(_IMAGE)}))
     return found

@@ -15,6 +15,7 @@ from ...course.stage import Call, Given
 
 BATCHES = 6  # of a measured call
 ROWS, SIDE = 256, 224  # images of a batch, and their height and width, at full size
+CLASSES = 1000
 PATCH, OUTPUTS = 192, 160  # numbers of a patch of an image, and outputs of the layer that each goes through
 MOST_AHEAD = 3  # batches on their way at once: more is memory for nothing
 _ENDLESS = 40
@@ -61,7 +62,7 @@ def _batches(given) -> list:
     options, pinned = given.options, given.options["pinned"]
     if "shape" in options:  # at full size: of the values nobody wants to know
         images = torch.empty(options["shape"], dtype=torch.uint8, pin_memory=True)
-        return [(images, torch.zeros(options["shape"][0], dtype=torch.int32))] * options["batches"]
+        return [(images, torch.zeros(options["shape"][0], CLASSES))] * options["batches"]
 
     def on_host(name: str, tensor: torch.Tensor) -> torch.Tensor:
         return tensor.cpu().pin_memory() if name in pinned else tensor.cpu()
