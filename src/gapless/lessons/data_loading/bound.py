@@ -62,5 +62,6 @@ def explain_bound(case: Case, found: object, wanted: float) -> str:
     (start, end), work, blocks = steps_time(trace), work_of(trace), blocks_of(trace)
     loading_us, work_us = covered_us(blocks, start, end), covered_us(work, start, end)
     both_us = loading_us + work_us - covered_us([*work, *blocks], start, end)
-    return (f"In this trace the steps' time is {end - start:.6g} µs. The host is inside the loader for {loading_us:.6g} µs of "
-            f"it, the GPU runs for {work_us:.6g} µs, and both at once for {both_us:.6g} µs. Which of these is another in your version?")
+    return (f"In this trace the steps' time is {end - start:.6g} µs. The host is inside the loader for {loading_us:.6g} µs "
+            f"of it, the GPU runs for {work_us:.6g} µs, and both at once for {both_us:.6g} µs. Which of these is another in "
+            "your version?")

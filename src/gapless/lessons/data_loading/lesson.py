@@ -150,7 +150,8 @@ EXERCISES = (
         max_time_ratio={"step_time": 0.83},
         advice={"to": "a copy to the device waits unless its memory is pinned *and* it is told `non_blocking=True`; a "
                       "loader pins only what it knows, so look (`is_pinned`)",
-                "item": f"the loop reads its loss in every step, and these {BATCHES} waits may stay; any other read is yours",
+                "item": f"the loop reads its loss in every step, and these {BATCHES} waits may stay; any other read is "
+                        "yours",
                 "step_time": "The copies do not run beside the loop's kernels. They have to be on a stream of their own; "
                              "the next batch's has to be queued before this batch is yielded; and what the loop's stream "
                              "waits for is this batch's copy alone, not all that is queued on the other stream"},
