@@ -108,6 +108,7 @@ ELSEWHERE = {
     "vgpu/identity": "vgpu/test_objects",
     "vgpu/inputs": "measure/test_profiler",
     "vgpu/kineto": "measure/test_profile",
+    "vgpu/loader_worker": "vgpu/test_data_loader",
     "vgpu/modules": "vgpu/test_objects",
     "vgpu/operators": "vgpu/test_dispatch",
     "vgpu/state": "vgpu/test_dispatch",
@@ -126,7 +127,7 @@ ACROSS = {
     "learner/test_notebook_in_kernel",
     "lessons/test_exercises",
     "programs/test_programs",  # models and libraries of others
-    "vgpu/test_autograd", "vgpu/test_engine", "vgpu/test_networks", "vgpu/test_no_crash", "vgpu/test_objects",
+    "vgpu/test_autograd", "vgpu/test_engine", "vgpu/test_memory_formats", "vgpu/test_networks", "vgpu/test_no_crash", "vgpu/test_objects",
     "vgpu/test_optimizers", "vgpu/test_sharding", "vgpu/test_training",
 }
 

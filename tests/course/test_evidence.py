@@ -85,13 +85,14 @@ def test_raises_when_a_part_is_not_of_the_agreed_form(tmp_path, change):
 
 
 def test_a_plan_makes_the_round_trip(tmp_path):
-    plan = Plan([Case("one", {"x": np.arange(6).reshape(2, 3), "y": np.array(1.5, np.float32)}, {"k": 3}, ("x",)),
-                 Case("two", {"x": np.zeros((0, 3))})],
+    plan = Plan([Case("one", {"x": np.arange(6).reshape(2, 3), "y": np.array(1.5, np.float32)}, {"k": 3}, ("x",),
+                      {"x": "strided"}, {"y": "pinned"}), Case("two", {"x": np.zeros((0, 3))})],
                 [Case("lists", {"x": [np.ones(2), np.zeros(3, np.int64)], "none": []})])
     save_plan(plan, tmp_path / "plan.npz")
     found = load_plan(tmp_path / "plan.npz")
     one, two = found.cases
     assert [one.name, two.name] == ["one", "two"] and list(one.inputs) == ["x", "y"]
+    assert (one.layouts, one.on_host, two.on_host) == ({"x": "strided"}, {"y": "pinned"}, {})
     assert (one.options, one.needs_grad, two.options, two.needs_grad) == ({"k": 3}, ("x",), {}, ())
     np.testing.assert_array_equal(one.inputs["x"], plan.cases[0].inputs["x"])
     assert one.inputs["y"].shape == () and two.inputs["x"].shape == (0, 3)

@@ -48,6 +48,30 @@ def answered(function, case=CASE, **changes):
     return answer(exercise, LocalStage(function, VGPU, exercise.ask), case, VGPU)
 
 
+@pytest.mark.parametrize("memory", ["pinned", "pageable"])
+def test_inputs_that_the_function_gets_on_the_host(memory):
+    case = Case("images", {"x": np.arange(6, dtype=np.uint8).reshape(2, 3), "many": [np.ones(2), np.zeros(3)]},
+                layouts={"x": "transposed"}, on_host={"x": memory, "many": "pageable"})
+    given, notes = put(case, VGPU)
+    x, many = given.inputs["x"], given.inputs["many"]
+    assert x.device.type == "cpu" and x.is_pinned() == (memory == "pinned") and x.stride() == (1, 2)
+    assert x.tolist() == [[0, 1, 2], [3, 4, 5]] and [each.tolist() for each in many] == [[1, 1], [0, 0, 0]]
+    given.note("a note")
+    assert notes[0].used == {}
+    assert not put(case, torch.device("cpu"))[0].inputs["x"].is_pinned()
+
+
+def test_a_list_in_an_answer_is_looked_into_for_what_is_not_on_the_device():
+    def ask(function, given, device):
+        yield
+        x = function(given.inputs["x"])
+        yield
+        return {"words": "any text", "many": [x, x.cpu()]}
+
+    found = answered(lambda x: x, ask=ask, on_device=True)
+    assert "'many' is a tensor on the device cpu" in found.unusable
+
+
 def test_everything_there_is_to_see():
     found = gathered(lambda x: x + x)
     assert (found.exercise, found.device, found.device_name, found.simulated) == ("e", "vgpu:a10g", "NVIDIA A10G", True)

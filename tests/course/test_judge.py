@@ -12,7 +12,7 @@ from gapless.course.evidence import Case, Evidence
 from gapless.course.exercise import Exercise, Trial
 from gapless.course.gather import gather
 from gapless.course.judge import judge
-from gapless.course.stage import LocalStage
+from gapless.course.stage import Given, LocalStage
 from gapless.lessons import LESSONS
 from gapless.lessons.masked_loss.cases import HEAD_SIZE
 from gapless.lessons.masked_loss.functions import BACKGROUND, IGNORE
@@ -147,6 +147,56 @@ def test_an_input_overwritten_is_wrong_unless_the_slow_function_does_it_too():
     assert "overwritten its input `target`" in grade("masked_cross_entropy", overwrites)["values"].message
     in_place = grade("ignore_background", lambda target: target.masked_fill_(target == BACKGROUND, IGNORE))
     assert set(outcomes(in_place).values()) == {"pass"}
+
+
+def floats_over_the_bus(images, mean):
+    return images.float().to(mean.device) - mean
+
+
+@pytest.fixture(scope="module")
+def sends_images():
+    """An exercise whose slow function sends four bytes for each that it was given."""
+    def cases(seed):
+        return [Case("images", {"images": np.arange(200, dtype=np.uint8), "mean": np.ones(1, np.float32)}, on_host={"images": "pinned"})]
+
+    def full(device):
+        images, mean = torch.zeros(10**6, dtype=torch.uint8).pin_memory(), torch.ones(1, device=device)
+        return lambda: Given({"images": images, "mean": mean})
+
+    trial = Trial(lambda rng, count: [Case("images", {"images": rng.integers(0, 256, 5000).astype(np.uint8), "mean": np.ones(1, np.float32)},
+                                           on_host={"images": "pinned"}) for _ in range(count)], slowdown=200)
+    return Exercise("send", floats_over_the_bus, cases, {"values": 1, "bus_bytes": 1}, ("a", "b", "c"), full=full, trial=trial,
+                    max_bytes_ratio=0.3)
+
+
+def test_what_goes_over_the_bus_is_counted(sends_images):
+    def bytes_over_the_bus(images, mean):
+        return images.to(mean.device).float() - mean
+
+    def half_way(images, mean):
+        return images.half().to(mean.device).float() - mean
+
+    verdicts = {function.__name__: {v.id.partition(".")[2]: v for v in judge(*gathered(sends_images, function))}
+                for function in (bytes_over_the_bus, half_way, floats_over_the_bus)}
+    assert {name: outcomes(found) for name, found in verdicts.items()} == {
+        "bytes_over_the_bus": {"values": "pass", "bus_bytes": "pass"}, "half_way": {"values": "pass", "bus_bytes": "fail"},
+        "floats_over_the_bus": {"values": "fail", "bus_bytes": "fail"}}
+    assert "1 MB go over the bus in a step (slow: 4 MB; wanted: at most 1.2 MB)" in verdicts["bytes_over_the_bus"]["bus_bytes"].message
+    assert "The largest copies: HtoD 2 MB" in verdicts["half_way"]["bus_bytes"].message
+
+
+def test_bytes_sent_beside_the_calls_count(sends_images):
+    def ask(function, given, device):
+        images, mean = given.inputs["images"], given.inputs["mean"]
+        ahead = None if function is floats_over_the_bus else images.to(device)
+        yield
+        result = function(images, mean) if ahead is None else ahead.float() - mean
+        yield
+        return {"result": result}
+
+    exercise = dataclasses.replace(sends_images, ask=ask)
+    verdicts = {v.id: v for v in judge(*gathered(exercise, lambda images, mean: None))}
+    assert "work done before or after them cannot count" in verdicts["send.bus_bytes"].message
 
 
 def test_a_wait_left_is_named_with_operator_and_line(tmp_path):

@@ -118,6 +118,7 @@ def test_copies():
         Copy("DtoD", 64, "device", 0.01, blocking=False, step=0),
         Copy("unknown", 4, "unknown", 0.001, blocking=False, step=None),
     )
+    assert report.bus_bytes == 4 + 4096
 
 
 def test_peak_memory_is_the_devices():

@@ -69,15 +69,35 @@ def test_a_call_in_three_parts(played):
     load, begin, run, finish = heard
     assert (load["do"], load["source"], load["name"]) == ("load", "source", "name")
     assert (begin["do"], begin["options"], begin["needs_grad"]) == ("begin", {"k": 3}, ["x"])
-    assert list(begin["inputs"]) == ["x", "many"] and begin["inputs"]["x"]["tensor"][1] == [3]
+    inputs = begin["inputs"]["dict"]
+    assert list(inputs) == ["x", "many"] and inputs["x"]["tensor"][1] == [3]
     assert [(m["do"], m["call"]) for m in (run, finish)] == [("run", 0), ("finish", 0)]
     assert not begin["valueless"]
+
+
+def test_inputs_of_the_host_go_over_with_their_values_and_without_where_there_are_none(played):
+    heard = []
+
+    def script(channel):
+        for number in range(2):
+            heard.append(channel.receive())
+            channel.send({"return": number})
+
+    stage = played(script)
+    host = Given({"x": torch.arange(3.0).pin_memory(), "y": torch.ones(2)})
+    stage.begin(host)
+    with vgpu.shape_only():
+        stage.begin(host)
+    (with_values, values), (without, nothing) = heard
+    assert with_values["inputs"]["dict"] == {"x": {"host": [[3], [1], "float32", True, 0]}, "y": {"host": [[2], [1], "float32", False, 12]}}
+    assert values == torch.tensor([0.0, 1, 2, 1, 1]).numpy().tobytes()
+    assert without["inputs"]["dict"]["x"] == {"host": [[3], [1], "float32", True, None]} and nothing == b""
 
 
 def test_operators_are_done_here_and_no_values_go_over(played):
     def script(channel):
         message, _ = channel.receive()
-        number = message["inputs"]["x"]["tensor"][0]
+        number = message["inputs"]["dict"]["x"]["tensor"][0]
         channel.send({"op": "aten::mul.Tensor", "args": [{"tensor": number}, 2.0], "kwargs": {}})
         reply, blob = channel.receive()
         assert blob == b"" and reply["out"]["tensor"][1] == [3]

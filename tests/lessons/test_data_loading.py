@@ -1,13 +1,40 @@
 """Lesson 04: what is right, against definitions written out; the programs; what goes wrong."""
 
+import json
+import os
+import re
+import signal
+import statistics
+
+import numpy as np
 import pytest
 import torch
+from torch.utils._pytree import tree_map
+from torch.utils.data import DataLoader, Dataset
 
+import gapless
+from gapless import vgpu
+from gapless.course.gather import answer
+from gapless.course.stage import LocalStage
 from gapless.evidence.trace import Trace
-from gapless.lessons import find_lesson
-from gapless.lessons.data_loading import cases
-from gapless.lessons.data_loading.bound import blocks_of, right_input_bound, steps_time, work_of
+from gapless.lessons import find_lesson, full_size
+from gapless.lessons.data_loading import cases, functions, idle_programs, workload
+from gapless.lessons.data_loading.augmenting import Augmented
+from gapless.lessons.data_loading.bound import blocks_of, idle_share, right_input_bound, steps_time, work_of
+from gapless.lessons.data_loading.cases_workers import workers_cases
+from gapless.lessons.data_loading.declared_loader import DeclaredLoader, Times
 from gapless.lessons.data_loading.functions import input_bound, prepare
+from gapless.lessons.data_loading.measuring_workers import Decoded, Maker, forking, times_of
+from gapless.lessons.data_loading.picture import draw_epochs
+from gapless.lessons.data_loading.repeats import augmentations
+from gapless.lessons.data_loading.right import right_best_workers
+from gapless.measure.device import clock_ms
+
+from .. import ROOT
+from .answers import augmenting, prefetching
+from .answers.data_loading import half_way
+from .reference import solution
+from .test_exercises import grade, outcomes
 
 TRACES = {case.name: Trace(case.options["events"]) for case in cases.input_bound_cases(5)}
 
@@ -51,3 +78,204 @@ def test_a_trial_keeps_the_device_about_as_busy_as_full_size(name, card):
     evidence = gather(exercise, LocalStage(exercise.slow, device, exercise.ask), exercise.plan(0), device)
     full, trial = (each.before.report.device_busy_ms - exercise.busy_ms for each in (evidence.full, evidence.trial))
     assert 0.5 < full / trial < 2
+
+
+def test_four_programs_of_which_one_wants_batches():
+    device = gapless.device("vgpu:a10g")
+    idle, host, bound = ({number: share(trace) for number, trace in traces.items()} for traces in [
+        {number: idle_programs.trace_of(number, device) for number in (1, 2, 3, 4)}] for share in (idle_share, input_bound, right_input_bound))
+    assert all(idle[number] > 0.75 for number in (1, 3, 4)) and all(host[number] > 0.75 for number in (2, 3))
+    assert [number for number in (1, 2, 3, 4) if bound[number] > 0.2] == [3]
+
+
+def test_half_the_way_sends_half_the_bytes_and_is_told_so():
+    verdicts = grade("04_data_loading", "prepare", half_way)
+    assert verdicts["values"].outcome == "pass" and "The largest copies: HtoD 12.6 MB" in verdicts["bus_bytes"].message
+
+
+class Broken(Dataset):
+    def __init__(self, count, then):
+        self.count, self.then = count, then
+
+    def __len__(self):
+        return self.count
+
+    def __getitem__(self, index):
+        return self.then(index)
+
+
+def damaged(index):
+    raise ValueError(f"file {index} is damaged")
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+@pytest.mark.parametrize("count, then, says", [
+    (4, damaged, r"^the loader raised ValueError \(.*file 0 is damaged\): try the item by itself"),
+    (0, damaged, "^the loader yields nothing: is the dataset empty"),
+])
+def test_a_loader_that_gives_nothing_says_so_in_one_line(workers, count, then, says):
+    gapless.device("vgpu:a10g")
+    with pytest.raises(workload.LoadingFailed, match=says) as raised:
+        next(workload.endless(DataLoader(Broken(count, then), 2, num_workers=workers)))
+    assert "\n" not in str(raised.value)
+
+
+def killed(index):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_a_worker_that_is_killed_is_one_line_and_no_hang():
+    gapless.device("vgpu:a10g")
+    with pytest.raises(workload.LoadingFailed, match="a worker process has ended by itself"):
+        next(workload.endless(DataLoader(Broken(4, killed), 2, num_workers=1)))
+
+
+def test_an_epoch_is_drawn_beside_the_talks():
+    figure = draw_epochs({workers: workload.Epoch(10.0 * workers, 400.0 / max(workers, 1)) for workers in (0, 1, 4)}, "an epoch")
+    assert "4: 100 ms (40 before the first batch)" in figure.alt and "The talk's MNIST example, pinned: 1: 6.7 s, 4: 4.1 s" in figure.alt
+
+
+def test_more_workers_are_not_better():
+    device, epochs = gapless.device("vgpu:a10g"), {}
+    for workers in (1, 4, 8):
+        epochs[workers] = workload.epoch(device, workers, images=2048)
+    assert epochs[4].ms < epochs[8].ms < epochs[1].ms
+    assert epochs[4].first_ms < epochs[8].first_ms
+
+
+def test_kept_records_are_what_is_simulated_today():
+    lesson = find_lesson("04_data_loading")
+    kept = {row["name"]: row for row in json.loads((ROOT / "records" / "simulated_a10g.json").read_text())["lessons"][lesson.id]}
+    device = gapless.device("vgpu:a10g")
+    programs = {program.name: program for program in lesson.programs(solution(lesson.id))}
+    assert list(programs) == list(kept)
+    for name in ("as first written", "bytes to the device"):
+        with full_size(device):
+            took = gapless.time_step(programs[name].make_step(device), steps=8, device=device)
+        assert took.true_ms == pytest.approx(kept[name]["true_step_ms"], rel=0.02)
+
+
+# -- loaders of declared times ------------------------------------------------------------------------
+
+
+@pytest.fixture
+def device():
+    return vgpu.enable("a10g")
+
+
+def epochs_ms(loader, device, count=3):
+    found = []
+    for _ in range(count):
+        start = clock_ms(device)
+        assert len(list(loader)) == len(loader)
+        found.append(clock_ms(device) - start)
+    return found
+
+
+@pytest.mark.parametrize("workers", [0, 2, 3])
+def test_a_declared_loader_takes_what_pytorchs_takes_on_the_modelled_host(device, workers):
+    rows, times = 4, Times(batches=7, work_ms=20.0, nbytes=4 * 8)
+    with forking():
+        real = DataLoader(Decoded(times.batches * rows, 5.0, device), rows, num_workers=workers, persistent_workers=workers > 0)
+        found = epochs_ms(real, device)[1:]
+        del real
+    assert epochs_ms(DeclaredLoader(times, workers, device, set()), device)[1:] == pytest.approx(found, rel=0.05)
+
+
+def test_a_declared_loader_starts_its_workers_once_and_reads_files_once(device):
+    times, read = Times(batches=4, work_ms=1.0, start_ms=10.0, cold_ms=2.0), set()
+    first, second = (epochs_ms(DeclaredLoader(times, 0, device, read), device, 2) for _ in range(2))
+    assert first == [4 + 8, 4] and second == [4, 4]
+    started, later = epochs_ms(DeclaredLoader(times, 2, device, read), device, 2)
+    assert started - later == pytest.approx(2 * 10)
+
+
+def test_slow_epochs_come_as_declared(device):
+    times = Times(batches=2, work_ms=1.0, slow_every=4, slow=3.0, slow_first=((0, 1),))
+    assert epochs_ms(DeclaredLoader(times, 0, device, set()), device, 8) == [2, 2, 6, 2, 2, 2, 6, 2]
+
+
+def test_candidates_differ_by_nothing_or_by_enough():
+    """5 % is the border: who takes 4 or 7 % is right as well."""
+    for seed in range(30):
+        for case in workers_cases(seed):
+            times = times_of(case.options)
+            found = [times.epoch_ms(workers)[-1] for workers in case.options["candidates"]]
+            ratios = [ms / min(found) for ms in found]
+            assert all(ratio < 1.03 or ratio > 1.08 for ratio in ratios), (seed, case.name, ratios)
+
+
+def test_on_the_clock_the_best_number_is_the_declared_one(device):
+    for case in workers_cases(11):
+        if "rows" not in case.options:
+            maker, candidates = Maker(case.options, device), case.options["candidates"]
+            measured = {workers: statistics.median(epochs_ms(maker(workers), device, 6)[1:]) for workers in candidates}
+            smallest = min(workers for workers, ms in measured.items() if ms <= 1.05 * min(measured.values()))
+            assert smallest == right_best_workers(maker, candidates, device), case.name
+
+
+# -- random numbers of workers ------------------------------------------------------------------------
+
+
+def test_letters_tell_which_augmentations_are_alike(device):
+    handed_out = augmentations(functions.make_loader(Augmented(8, device), 2, 2))
+    assert handed_out.splitlines() == [f"epoch {epoch}, process {number}: A B C D" for epoch in (1, 2) for number in (1, 2)]
+    letters = re.findall(r" ([A-Z])\b", augmentations(augmenting.loader()(Augmented(8, device), 2, 2)))
+    assert sorted(letters) == list("ABCDEFGHIJKLMNOP")
+
+
+def test_pytorch_seeds_numpys_own_generator_in_each_worker(device):
+    """What the lesson says of it: only what a dataset holds repeats."""
+
+    class Drawing(Augmented):
+        def __getitem__(self, place):
+            return torch.from_numpy(np.random.normal(size=(1, 2, 2))), place, os.getpid()
+
+    letters = re.findall(r" ([A-Z])\b", augmentations(functions.make_loader(Drawing(8, device), 2, 2)))
+    assert len(set(letters)) == 16
+
+
+# -- prefetch -----------------------------------------------------------------------------------------
+
+
+def on_the_same_stream(loader, device):
+    for batch in loader:
+        yield prefetching.copied(batch, device)
+
+
+def only_when_asked(loader, device):
+    """On a stream of its own, and too late for a loop that reads its loss."""
+    side = torch.Stream(device)
+    for batch in loader:
+        with side:
+            batch = prefetching.copied(batch, device)
+        prefetching.current().wait_stream(side)
+        prefetching.kept(batch, prefetching.current())
+        yield batch
+
+
+@pytest.mark.parametrize("function", [on_the_same_stream, only_when_asked, prefetching.wrong(event=False)])
+def test_copies_that_do_not_run_beside_the_kernels_cost_the_points_for_time_and_no_others(function):
+    verdicts = grade("04_data_loading", "prefetch", function)
+    assert outcomes(verdicts) == {"values": "pass", "syncs": "pass", "step_time": "fail"}
+    assert "this batch's copy alone" in verdicts["step_time"].message
+
+
+def test_a_batch_that_is_not_pinned_is_named_as_the_cause_of_waits():
+    def without_pinning(loader, device):
+        for batch in loader:
+            yield tree_map(lambda value: value.to(device, non_blocking=True) if isinstance(value, torch.Tensor) else value, batch)
+
+    verdicts = grade("04_data_loading", "prefetch", without_pinning)
+    assert verdicts["syncs"].outcome == "fail" and "`is_pinned`" in verdicts["syncs"].message
+
+
+def test_an_endless_loader_is_no_hang():
+    def all_first(loader, device):
+        yield from [prefetching.copied(batch, device) for batch in loader]
+
+    exercise = find_lesson("04_data_loading").exercises["prefetch"]
+    case, = (case for case in exercise.cases(0) if case.options.get("endless"))
+    device = vgpu.enable("a10g")
+    found = answer(exercise, LocalStage(all_first, device, exercise.ask), case, device)
+    assert "Hold one batch ready" in found.unusable

@@ -9,6 +9,8 @@ import torch._dynamo.mutation_guard
 import torch.nn.functional as F
 from torch import nn
 
+import gapless
+
 
 def trains(device):
     # As after any torch.compile of the process, which makes modules more of Python's work: alike in both processes.
@@ -138,6 +140,15 @@ def lower_precision(device):
     return [str(out.dtype), torch.vgpu.max_memory_allocated() > 0, torch.vgpu.get_device_name()]
 
 
+def tunes(device):
+    x, layer = torch.ones(2, 3, 8, 8, device=device), nn.Conv2d(3, 4, 3).to(device)
+    torch.backends.cudnn.benchmark = True
+    try:
+        return [layer(x).shape[2], layer(x).shape[3]]
+    finally:
+        torch.backends.cudnn.benchmark = False
+
+
 def checkpoints(device):
     x = torch.arange(4.0, device=device).requires_grad_()
     torch.utils.checkpoint.checkpoint(lambda t: t.sin().square(), x, use_reentrant=False).sum().backward()
@@ -211,9 +222,28 @@ def other_dtypes_and_tangents(device):
             torch.func.linearize(lambda t: t.square().sum(), x)[1](x).tolist()]
 
 
+class Numbers(torch.utils.data.Dataset):
+    def __len__(self):
+        return 6
+
+    def __getitem__(self, number):
+        gapless.host_work(5)
+        return torch.full((2, 3), float(number)) + 1
+
+
+def loads(device):
+    """Worker processes of the program's own, forked where the link to the device is."""
+    seen = []
+    for pin_memory in (False, True):
+        loader = torch.utils.data.DataLoader(Numbers(), batch_size=2, num_workers=2, pin_memory=pin_memory)
+        for batch in loader:
+            seen.append(batch.to(device, non_blocking=pin_memory).sum().item())
+    return seen
+
+
 PROGRAMS = {each.__name__: each for each in (
     trains, attends, infers, recurs, views_and_masks, parameters_change, reads_early, storages, streams, random_numbers, errors,
-    lower_precision, checkpoints, overwrites, on_the_host, other_dtypes_and_tangents)}
+    lower_precision, tunes, checkpoints, overwrites, on_the_host, other_dtypes_and_tangents, loads)}
 
 
 def group_of_one(device):

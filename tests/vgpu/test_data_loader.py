@@ -16,6 +16,7 @@ from torch.utils.data import DataLoader, Dataset, IterableDataset, get_worker_in
 
 import gapless
 from gapless import vgpu
+from gapless.vgpu import data_loader
 from gapless.vgpu.hardware import workers
 from gapless.vgpu.hardware.workers import Cost
 from gapless.vgpu.host_clock import counting
@@ -308,8 +309,9 @@ def test_a_timeout_is_of_the_modelled_host(free):
 
 def test_a_timeout_of_the_machine(tmp_path):
     released = tmp_path / "released"
+    iterator = iter(load(Numbers(4, 1, lambda number: wait_for(released)), timeout=0.2))
     with pytest.raises(RuntimeError, match="timed out after 0.2 seconds"):
-        next(iter(load(Numbers(4, 1, lambda number: wait_for(released)), timeout=0.2)))
+        next(iterator)
     released.touch()
 
 
@@ -323,6 +325,17 @@ def test_a_loader_that_is_empty_and_one_that_is_dropped():
     for batch in load(Numbers(100, 1)):
         assert batch.item() == 0
         break
+
+
+def test_the_thread_that_pins_ends_before_the_workers_whose_batches_it_maps(monkeypatch):
+    raised = []
+    monkeypatch.setattr(threading, "excepthook", lambda error: raised.append(error.exc_value))
+    images = torch.utils.data.TensorDataset(torch.zeros(64, 250_000))
+    batches = iter(DataLoader(images, 4, num_workers=2, pin_memory=True, prefetch_factor=4))
+    next(batches)
+    del batches
+    gc.collect()
+    assert not raised
 
 
 def test_an_interrupt_in_the_middle_leaves_a_loader_that_goes_on():
@@ -354,3 +367,23 @@ def test_another_thread_may_iterate():
     assert found == [[0], [1], [2], [3]]
 
 
+
+
+def test_another_pytorchs_loader_is_left_as_it_is_and_that_is_said_once(monkeypatch):
+    """An iterator without the methods that are replaced, as a later PyTorch may have it."""
+
+    class Iterator:
+        def __init__(self, loader):
+            self.loader = loader
+
+    monkeypatch.setattr(data_loader, "_Iterator", Iterator)
+    data_loader.install()
+    with pytest.warns(data_loader.NotModelledWarning, match="take no time on the modelled host"):
+        Iterator(1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert Iterator(2).loader == 2
+
+
+def test_what_is_replaced_is_there_in_this_pytorch():
+    assert data_loader._difference() is None

@@ -40,6 +40,19 @@ def test_nothing_takes_nothing():
     assert ns(ADD, torch.ones(0), torch.ones(0)) == 0
 
 
+def test_a_question_of_form_reads_no_elements():
+    assert ns(torch.ops.aten.is_pinned.default, torch.ones(10**6)) == 0
+
+
+@pytest.mark.parametrize("encode", ["encode_jpeg", "encode_png"])
+def test_an_image_is_decoded_by_its_pixels(encode, clock):
+    io = pytest.importorskip("torchvision.io")
+    file = getattr(io, encode)(torch.zeros(3, 375, 500, dtype=torch.uint8))
+    wanted = 375 * 500 / host_operators.DECODED_PIXELS_PER_S * 1e9
+    assert clock(lambda: io.decode_image(file)) == pytest.approx(wanted + HOST.op_ns, abs=10)
+    assert 1.3e6 < wanted < 1.8e6  # 1.4 to 1.6 ms: as the source says of ImageNet
+
+
 def test_it_grows_with_its_size():
     times = [ns(ADD, torch.ones(count), torch.ones(count)) for count in (1, 10, 100, 10_000, 10**6)]
     assert times == sorted(times) and times[0] < times[-1]

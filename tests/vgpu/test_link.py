@@ -7,6 +7,7 @@ import sys
 import pytest
 import torch
 
+import gapless
 from gapless import vgpu
 from gapless.vgpu.served import Gone, Served
 from gapless.vgpu.wire import Channel
@@ -31,6 +32,7 @@ def served():
 def a10g():
     vgpu.enable("a10g")
     vgpu.timeline().reset()
+    vgpu.forget_plans()
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
@@ -41,6 +43,7 @@ def test_a_program_gives_the_same_in_the_same_time(served, name):
     there_ns = vgpu.timeline().host_ns
     assert "raise" not in said, said
     vgpu.timeline().reset()
+    vgpu.forget_plans()
     here = []
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
@@ -55,7 +58,7 @@ def test_a_program_gives_the_same_in_the_same_time(served, name):
     assert len(across) == len(here)
 
 
-@pytest.mark.parametrize("name", ["trains", "attends", "recurs", "checkpoints"])
+@pytest.mark.parametrize("name", ["trains", "attends", "recurs", "checkpoints", "loads"])
 def test_what_the_host_does_by_itself_takes_as_long_over_there(served, name):
     device = vgpu.enable()
     threads = torch.get_num_threads()
@@ -114,6 +117,29 @@ def test_the_clock_cannot_be_set_back(served):
     before_ns = vgpu.timeline().host_ns
     said, _ = served.request({"do": "clock_back"})
     assert "goes forward only" in said["raise"] and vgpu.timeline().host_ns >= before_ns
+
+
+def test_a_loaders_block_is_in_the_trace(served):
+    trace = gapless.profile(lambda: served.request({"do": "loads"}), steps=1, warmup=0, device=vgpu.enable())
+    blocks = [event for event in trace.events if "DataLoader" in event["name"]]
+    assert len(blocks) == 8 and {block["cat"] for block in blocks} == {"user_annotation"}
+    # The first worker starts and works 2 × 5 ms; the second was made 9 ms later, of which the first batch's receipt is a part.
+    assert blocks[0]["dur"] > 18_000 > 10_000 > blocks[1]["dur"] > 5_000
+
+
+@pytest.mark.parametrize(("name", "start"), [
+    ("ProfilerStep#1", 0), ("enumerate(DataLoader)#x.__next__", -1), ("enumerate(DataLoader)#x.__next__", 10**15),
+    ("enumerate(DataLoader)#x.__next__", "0"), (7, 0)])
+def test_no_other_block_can_be_claimed(name, start):
+    own, theirs = socket.socketpair()
+    with own, theirs:
+        channel = Channel(theirs)
+        channel.send({"ask": "loader_block", "args": [name, start]})
+        channel.send({"return": None})
+        Served(Channel(own)).request({"do": "anything"})
+        channel.receive()
+        reply, _ = channel.receive()
+    assert reply["error"][0] == "ValueError"
 
 
 def test_full_size_has_no_values_there_either(served):

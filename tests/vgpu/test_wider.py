@@ -103,3 +103,9 @@ def test_what_cuda_has_in_no_half_stays_an_error(device, call):
 def test_without_values(device):
     with vgpu.shape_only():
         assert F.avg_pool3d(torch.ones(1, 1, 4, 4, 4, dtype=torch.float16, device=device), 2).dtype == torch.float16
+
+
+def test_convolutions_in_float16_are_summed_in_float32(device):
+    x, weight = torch.rand(2, 8, 6, 6).half(), torch.rand(4, 8, 3, 3).half()
+    found = F.conv2d(x.to(device), weight.to(device)).cpu()
+    assert found.dtype == torch.float16 and torch.equal(found, F.conv2d(x.float(), weight.float()).half())

@@ -79,7 +79,7 @@ class Exercise:
     is found on the CPU; with ``truth_on_device`` (for what only a device's clock can tell) on the device. ``valueless``: it
     is asked where tensors have shapes and no values. ``behind``: the cases run on a card so slow that it is behind the host
     all the time, so that nobody gets away with reading early. ``precision``: whether a cell may choose TF32 on the
-    virtual GPU.
+    virtual GPU; ``autotuned``: there convolutions are tuned, whatever a cell chooses.
     ``mistakes``: the known ways to get it wrong, the likeliest first; a wrong answer that one of them gives is explained by
     it. ``explain(case, found, wanted)`` may add why any other is wrong (answers as plain data, or as arrays where the
     exercise has no ``ask``): text or None.
@@ -92,11 +92,14 @@ class Exercise:
     ``ask`` runs beside the learner's code: it is a function of a module (the lesson's ``stage``) that imports nothing a
     learner should not see.
 
-    ``points``: check name (``values``, ``syncs``, ``bus_bytes``, ``host_time``, ``step_time``) → points;
+    ``points``: check name (``values``, ``syncs``, ``bus_bytes``, ``host_time``, ``step_time``, ``kernels``) → points;
     only those named are checked. ``max_time_ratio``: check name → the largest time allowed, as a share of
     ``slow``'s; ``max_bytes_ratio``: as much of what goes over the bus. ``max_syncs`` and ``max_read_back_bytes``: how often
     a step may wait, and what it may copy back to the host.
-    ``advice``: operator (``item``) → why it waits here and what to try, in place of what the judge says of it elsewhere.
+    ``fewer_kernels``: by how many a step has to launch fewer than the slow one. ``unwanted_kernels``: a regular expression
+    for the names of those that no step may launch.
+    ``advice``: operator (``item``) → why it waits here and what to try, in place of what the judge says of it elsewhere;
+    ``kernels`` → what to try where too many are launched; ``step_time`` → where no wait is to blame.
     ``step_is``: what such a step is called in messages. ``assumptions``: the data-dependent sizes of the full-size inputs,
     for the virtual GPU. ``stub``: the cell as handed out, where it is more than the source of ``slow``.
     """
@@ -119,12 +122,15 @@ class Exercise:
     mistakes: tuple[Mistake, ...] = ()
     explain: Callable | None = None
     precision: bool = False
+    autotuned: bool = False
     relative_tolerance: float = 1e-4
     absolute_tolerance: float = 1e-5
     max_syncs: float = 0
     max_time_ratio: dict[str, float] = field(default_factory=dict)
     max_bytes_ratio: float = 1.0
     max_read_back_bytes: int = 4096
+    fewer_kernels: int = 0
+    unwanted_kernels: str = ""
     advice: dict[str, str] = field(default_factory=dict)
     step_is: str = "a step"
     assumptions: Assumptions = Assumptions()
@@ -174,7 +180,7 @@ class Lesson:
 
     ``programs(fixed)``: the headline's programs, from the slow one to the fixed one, where ``fixed`` holds the
     exercises' functions by name; ``size(device)`` says in words at what size they run there. ``quick``: questions of a line
-    each, to warm up.
+    each, to warm up. ``card``: the one that a notebook simulates where nobody chooses another; "" for the usual one.
     """
 
     id: str
@@ -187,6 +193,7 @@ class Lesson:
     assumptions: Assumptions = Assumptions()
     packages: tuple[str, ...] = ()
     quick: QuickQuestions | None = None
+    card: str = ""
 
     @property
     def max_points(self) -> float:

@@ -22,6 +22,7 @@ NOISE = 0.1
 ERROR_ADVICE = {
     "NVIDIA driver": "The GPU here is simulated, and `torch.cuda` does not know it. Use the `device` that you are given; in "
                      "this course `synchronize(device)` waits for it",
+    "Tensor list must have at least one": "A list of tensors is empty: look first whether there is anything in it",
     "non-empty TensorList": "The list of tensors was empty: after a loop that reads it now and then, nothing may be left in "
                             "it. Look first whether there is anything",
     "out of bounds": "A label lies outside of 0 … classes − 1, such as one that was to be ignored: leave it out first, or "
@@ -29,6 +30,20 @@ ERROR_ADVICE = {
     "must match the size of tensor": "Shapes are matched from the last dimension on, and a dimension of 1 is stretched: one "
                                      "of the two needs dimensions of 1 behind its own (`view(-1, 1, 1)`, `[:, None, None]`)",
     "is not defined": "Each exercise cell is run by itself: put the imports and helpers it needs inside the cell",
+    # GradScaler's own, which say what it has seen and not what was forgotten.
+    "_scale is None": "The scaler has scaled no loss: `scaler.scale(loss).backward()` comes before `unscale_`, `step` and "
+                      "`update`",
+    "unscale_() has already been called": "`unscale_` divides by the scale, and doing it twice would divide twice: once in "
+                                          "a step, after the last backward pass. Or the step before ended without "
+                                          "`scaler.update()`",
+    "unscale_() is being called after step()": "First `unscale_`, then clip, then `scaler.step`",
+    "step() has already been called": "One `scaler.step(optimizer)` in a step, and one `scaler.update()` after it",
+    "No inf checks were recorded for this optimizer": "The optimizer has no gradients: were they set to zero between the "
+                                                      "backward pass and the step?",
+    "No inf checks were recorded prior to update": "`scaler.update()` comes once in a step, after `scaler.step(optimizer)`: "
+                                                   "it is called twice, or the scaler has not seen the step",
+    "Attempting to unscale FP16 gradients": "The network's weights are float16. They stay float32: autocast casts copies of "
+                                            "them, so leave out `.half()`",
 }
 ERROR_ADVICE["not compiled with CUDA"] = ERROR_ADVICE["NVIDIA driver"]
 

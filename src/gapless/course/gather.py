@@ -81,7 +81,7 @@ def gather(exercise: Exercise, stage, plan: Plan, device: torch.device, *, name:
 def _compared(exercise: Exercise, stage, device: torch.device, again: bool, measure: Callable[[object], Run]) -> Measured:
     """``measure(stage)`` of the slow function and of the learner's."""
     slow = LocalStage(exercise.slow, device, exercise.ask)
-    with vgpu.default_precision():  # whatever the learner's function has switched before
+    with vgpu.default_precision(exercise.autotuned):  # whatever the learner's function has switched before
         found = Measured(measure(slow))
     try:
         found.learner = measure(stage)
@@ -130,7 +130,7 @@ def _raised(exercise: Exercise, case: Case, error: Exception) -> Answer:
 
 
 def _precision(exercise: Exercise):
-    return nullcontext() if exercise.precision else vgpu.default_precision()
+    return nullcontext() if exercise.precision else vgpu.default_precision(exercise.autotuned)
 
 
 def _where_asked(exercise: Exercise, device: torch.device):

@@ -19,6 +19,7 @@ from .evidence import Answer, Case, Evidence, Measured, Plan, Run
 from .exercise import Exercise
 from .faults import NOISE, Fault, error_advice, fault_of
 from .gather import answer
+from .launches import kernels_check
 from .stage import LocalStage
 
 DRIFT = 0.2  # how far the slow function's two runs may lie apart on a real GPU
@@ -133,6 +134,7 @@ def _better(exercise: Exercise, evidence: Evidence, found: dict[str, tuple[str, 
         "syncs": lambda size: _sync_count(size.learner) < _sync_count(size.before),
         "host_time": lambda size: size.learner.host_ms < least * size.before.host_ms,
         "step_time": lambda size: size.learner.true_ms < least * size.before.true_ms,
+        "kernels": lambda size: size.learner.report.kernels < size.before.report.kernels,
         "bus_bytes": lambda size: size.learner.report.bus_bytes < least * size.before.report.bus_bytes,
     }
     return any(all(better[check](measured) for measured in sizes) for check in others)
@@ -230,12 +232,13 @@ def _shapes(case: Case) -> str:
 def _measured(exercise: Exercise, evidence: Evidence, check: str, cells: dict[str, str]) -> tuple[str, str]:
     """The outcome of a check of waits or time: at the article's size, and on the trial's inputs."""
     judged = {"syncs": partial(_syncs, cells=cells), "host_time": _host_time, "step_time": _step_time,
-              "bus_bytes": _bus_bytes}[check]
+              "bus_bytes": _bus_bytes,
+              "kernels": lambda exercise, evidence, measured: kernels_check(exercise, measured)}[check]
     main = evidence.main
     if main is None:
         return FAIL, "Nothing was measured: the run ended before."
     outcome, message = _void(evidence, main) or judged(exercise, evidence, main)
-    if outcome != PASS or main is evidence.trial or (check != "syncs" and not evidence.simulated):
+    if outcome != PASS or main is evidence.trial or (check not in ("syncs", "kernels") and not evidence.simulated):
         return outcome, message  # a real GPU cannot be slowed down to suit smaller inputs
     other, why = _void(evidence, evidence.trial) or judged(exercise, evidence, evidence.trial)
     if other != PASS:
@@ -394,7 +397,8 @@ def _step_time(exercise: Exercise, evidence: Evidence, measured: Measured) -> tu
     if "syncs" in exercise.points and _sync_count(measured.learner) > exercise.max_syncs:
         next_step = "It still waits for the device: see the waits above."
     elif "syncs" in exercise.points:
-        next_step = "It is not only the waits: the device has to do less work. Which of it would nobody miss?"
+        next_step = exercise.advice.get(
+            "step_time", "It is not only the waits: the device has to do less work. Which of it would nobody miss?")
     else:
         next_step = "No wait is to blame: count the multiplications, and ask for whom they are made."
     return _time(exercise, evidence, measured, "step_time", "true_ms",

@@ -37,7 +37,7 @@ from .package import write_package
 _ENDINGS = {
     "timeout": "it was not done within {detail}: does every loop in the cell come to an end?",
     "memory": "it took more than {detail} of memory: what does the cell allocate, and does it let go of it?",
-    "processes": "it started {detail}; an exercise needs none",
+    "processes": "it started {detail}; no exercise needs so many",
     "files": "it wrote {detail}; an exercise needs none",
     "ended": "its process ended before the checks were done ({detail}): an os._exit or a crash in the cell?",
 }

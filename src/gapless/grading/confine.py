@@ -60,7 +60,7 @@ class Limits:
     start_seconds: float = 180.0
     memory_bytes: int = 4 * 2**30
     file_bytes: int = 256 * 2**20
-    processes: int = 16
+    processes: int = 48  # two loaders at once, of sixteen workers each, and some more
     threads: int = 1024
     disk_bytes: int = 2**30
     files: int = 1000

@@ -119,7 +119,7 @@ class Notebook:
         self.lesson = find_lesson(lesson_id)
         self.lesson.require_packages()
         self._device_text = device
-        self.device = choose_device(device)
+        self.device = choose_device(device, self.lesson.card)
         self.results: dict[str, CheckResult] = {}  # of the last check of each exercise
         self._best: dict[str, float] = {}
         self._hints_given: dict[str, int] = {}

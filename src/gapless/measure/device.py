@@ -16,15 +16,15 @@ class UnknownDevice(ValueError):
     """The name is no device that the course can run on; the message lists those it can."""
 
 
-def device(name: str | None = None) -> torch.device:
+def device(name: str | None = None, card: str = "") -> torch.device:
     """The device called ``name``; without a name the one in ``GAPLESS_DEVICE``; else ``cuda`` where there
-    is one, else ``vgpu:0``.
+    is one, else ``vgpu:0``, with that ``card`` if one is named.
 
     Names: ``cuda``, ``cuda:1``, ``vgpu`` (the virtual A10G), ``vgpu:a100`` and so on for the other cards,
     ``vgpu:PATH.json`` for a card file.
     Raises UnknownDevice.
     """
-    name = name or os.environ.get(VARIABLE) or ("cuda" if torch.cuda.is_available() else "vgpu")
+    name = name or os.environ.get(VARIABLE) or ("cuda" if torch.cuda.is_available() else f"vgpu:{card}")
     kind, _, which = name.strip().partition(":")
     kind = kind.lower()
     if kind == "vgpu":
@@ -72,7 +72,8 @@ def host_work(ms: float, device: torch.device | None = None) -> None:
     """
     if isinstance(ms, bool) or not isinstance(ms, (int, float)) or not 0 <= ms < 1e7:
         raise ValueError(f"host_work takes milliseconds, at least 0 and less than 10,000,000, not {ms!r}")
-    if device is None and vgpu.state.is_worker or (device or globals()["device"]()).type == "vgpu":
+    virtual = vgpu.state.is_worker or vgpu.state.link is not None  # and which card it is, is known
+    if device is None and virtual or (device or globals()["device"]()).type == "vgpu":
         vgpu.timeline().catch_up()
         vgpu.timeline().host_work(round(ms * 1e6))
         return

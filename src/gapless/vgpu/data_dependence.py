@@ -15,7 +15,7 @@ from . import shapes
 from .hardware import costs, syncs
 
 # Of those that answer with a number (PyTorch 2.14's registered operators, but for what is made of others): by form alone.
-_OF_FORM = frozenset({"_dimI", "_dimV", "_fused_sdp_choice", "_has_same_storage_numel", "_nested_get_ragged_idx",
+OF_FORM = frozenset({"_dimI", "_dimV", "_fused_sdp_choice", "_has_same_storage_numel", "_nested_get_ragged_idx",
                       "dense_dim", "is_coalesced", "is_pinned", "is_same_size", "is_set_to", "q_per_channel_axis", "qscheme",
                       "sparse_dim"})
 # Their sizes are a matter of form, whatever PyTorch's tags and shape-only kernels say: ATen, cuda/EmbeddingBag.cu; and
@@ -82,7 +82,7 @@ def tells_values(operator, args: tuple, kwargs: dict, out) -> bool:
     elements."""
     numbers = _numbers(out)
     if not costs.tensors(out):
-        return bool(numbers) and operator.name not in _OF_FORM
+        return bool(numbers) and operator.name not in OF_FORM
     if any(tag in operator.func.tags for tag in _TAGS):
         return True
     if not costs.tensors((args, kwargs)):

@@ -15,8 +15,10 @@ its workers in no time.
 from __future__ import annotations
 
 import functools
+import inspect
 import itertools
 import os
+import threading
 import time
 import warnings
 import weakref
@@ -30,12 +32,15 @@ from torch.utils.data import _utils, dataloader
 from . import host_clock
 from .hardware import workers
 from .hardware.workers import Cost, Workers
-from .loader_worker import Loop
+from .loader_worker import ARGUMENTS, PYTORCHS_LOOP, Loop
 from .state import state
 
 _Iterator = dataloader._MultiProcessingDataLoaderIter
 _get_data = _Iterator._get_data
-_PATIENCE_SECONDS = 0.5
+
+
+class NotModelledWarning(UserWarning):
+    """A ``DataLoader`` with workers takes no time on the modelled host."""
 
 
 class _ErrorHasCome(Exception):
@@ -67,9 +72,8 @@ class _Loading:
         self._costed: list[deque[_Message]] = [deque() for _ in range(count)]  # … and the model knows the cost of
         self._timeline, self._seen_ns, self._offset_ns = state.timeline, 0, 0
         now_ns, each_ns = self.now(), workers.CREATE_NS[self.method]
-        self._pins = loader.pin_memory and torch.accelerator.is_available()
         self.model = Workers([now_ns + number * each_ns for number in range(1, count + 1)], workers.START_NS[self.method],
-                             state.card.host.cores, self._cost_of, pins=self._pins)
+                             state.card.host.cores, self._cost_of)
         state.timeline.host_work(count * each_ns)
 
     def now(self) -> int:
@@ -100,7 +104,7 @@ class _Loading:
             (message,) = error.args
             message.passed_on = True
             return message.number, message.data
-        taken_ns = 0 if self._pins else message.cost.receive_ns
+        taken_ns = 0 if self.model.pins else message.cost.receive_ns
         state.timeline.host_work(max(0, ready_ns - now_ns) + taken_ns)
         return message.number, message.data
 
@@ -139,6 +143,7 @@ def _init(original, self, loader):
     with host_clock.uncounted() as self._uncounted:
         self._loading = _Loading(self, loader)
         original(self, loader)
+        self._loading.model.pins = self._pin_memory
 
 
 def _reset(original, self, loader, first_iter=False):
@@ -192,25 +197,27 @@ def _get_next(original, self):
 def _del(original, self):
     if self._loading.process == os.getpid():  # a worker that was forked later has it too, and nobody to end
         with host_clock.silent():  # whenever Python comes to it
-            with suppress(AttributeError, ValueError):  # it was never whole, or is in pieces
+            with suppress(AttributeError, IndexError):  # it was never whole
                 _end_workers(self)
             original(self)
 
 
 def _end_workers(self) -> None:
-    """End those that PyTorch would wait for, five seconds each: where an iterator is garbage (an error that came out of it
-    refers to it), its queues were taken apart before it, and reach no worker any more."""
-    if self._shutdown or _utils.python_exit_status is not False:
+    """End workers that PyTorch would wait for, five seconds each: where an iterator is garbage (an error that came out of it
+    refers to it), its queues of indices were taken apart before it, and nothing that it says reaches a worker."""
+    if self._shutdown or _utils.python_exit_status is not False or self._index_queues[0]._close.still_active():
         return
-    self._workers_done_event.set()
-    for queue in self._index_queues:
-        queue.put(None)
-    until = time.monotonic() + _PATIENCE_SECONDS
+    if self._pin_memory:  # first, as it reads from the workers
+        if self._pin_memory_thread is threading.current_thread():
+            return
+        self._pin_memory_thread_done_event.set()
+        self._worker_result_queue.put((None, None))
+        self._pin_memory_thread.join()
+    if self._worker_pids_set:  # what ends now is no worker that died
+        _utils.signal_handling._remove_worker_pids(id(self))
+        self._worker_pids_set = False
     for worker in self._workers:
-        worker.join(max(0, until - time.monotonic()))
-    for worker in self._workers:
-        if worker.is_alive():
-            worker.terminate()
+        worker.terminate()
 
 
 _METHODS = {"_reset": _reset, "_next_data": _next_data, "_next_index": _next_index, "_try_put_index": _try_put_index,
@@ -237,8 +244,34 @@ def _check_worker_number(self) -> None:
                       "(gapless.vgpu.card().host.cores)", stacklevel=3)
 
 
+def _difference() -> str | None:
+    """What this PyTorch's loader has that is not as in those that were tried (2.11 to 2.14); None: nothing."""
+    arguments = tuple(inspect.signature(PYTORCHS_LOOP).parameters)
+    if any(arguments[place:place + 1] != (name,) for place, name in ARGUMENTS.items()):
+        return "_worker_loop"
+    return next((name for name in _METHODS if not hasattr(_Iterator, name)), None)
+
+
+def _plainly(begin, difference: str):
+    """``begin``, which says so once."""
+
+    @functools.wraps(begin)
+    def __init__(self, loader):
+        if _Iterator.__init__ is __init__:
+            _Iterator.__init__ = begin
+            warnings.warn(f"the DataLoader of torch {torch.__version__} is another than those that were tried "
+                          f"({difference}): its workers take no time on the modelled host", NotModelledWarning, stacklevel=4)
+        begin(self, loader)
+
+    return __init__
+
+
 def install() -> None:
     """Put loaders that are iterated from now on onto the modelled host."""
+    difference = _difference()
+    if difference is not None:
+        _Iterator.__init__ = _plainly(_Iterator.__init__, difference)
+        return
     _utils.worker._worker_loop = Loop()
     for name, replacement in _METHODS.items():
         setattr(_Iterator, name, _modelled(replacement, getattr(_Iterator, name)))

@@ -22,7 +22,7 @@ from .location import operator_location
 from .state import Assumptions, state
 from .storage import become, of_the_card
 from .tensor import DEVICE, VirtualTensor, as_zero
-from .wire import Channel, Decoder, Encoder
+from .wire import Channel, Decoder, Encoder, bytes_of
 
 _ERRORS = {kind.__name__: kind for kind in (RuntimeError, NotImplementedError, IndexError, TypeError, ValueError, KeyError,
                                             AssertionError, ZeroDivisionError, OverflowError, BufferError,
@@ -289,7 +289,7 @@ def _same(one: torch.Tensor, other: torch.Tensor) -> bool:
 
 
 def _checksum(host: torch.Tensor) -> int:
-    return zlib.crc32(host.detach().contiguous().reshape(-1).view(torch.uint8).numpy()) if host.numel() else 0
+    return zlib.crc32(bytes_of(host))
 
 
 def _device(name: str) -> torch.device:

@@ -21,7 +21,9 @@ from .hardware.timeline import Timeline
 from .hardware.workers import Cost
 from .state import state
 
-_pytorchs_loop = _utils.worker._worker_loop
+PYTORCHS_LOOP = _utils.worker._worker_loop
+_QUEUE, _INIT, _WORKER = 3, 9, 10
+ARGUMENTS = {_QUEUE: "data_queue", _INIT: "init_fn", _WORKER: "worker_id"}  # those of it that are looked into
 
 
 class Told:
@@ -49,14 +51,14 @@ class Loop:
     def __reduce__(self):
         return Loop, (state.card.host,)
 
-    def __call__(self, dataset_kind, dataset_holder, index_queue, data_queue, done_event, auto_collation, collate_fn,
-                 drop_last, base_seed, init_fn, worker_id, *rest) -> None:
+    def __call__(self, *args) -> None:
         begin(self._host or state.card.host)
         create = dataloader._DatasetKind.create_fetcher
-        dataloader._DatasetKind.create_fetcher = staticmethod(
-            lambda *args: _Fetcher(_counted(create)(*args)))
-        _pytorchs_loop(dataset_kind, dataset_holder, index_queue, _Queue(data_queue, worker_id), done_event, auto_collation,
-                       collate_fn, drop_last, base_seed, init_fn and _counted(init_fn), worker_id, *rest)
+        dataloader._DatasetKind.create_fetcher = staticmethod(lambda *args: _Fetcher(_counted(create)(*args)))
+        given = list(args)
+        given[_QUEUE] = _Queue(given[_QUEUE], given[_WORKER])
+        given[_INIT] = given[_INIT] and _counted(given[_INIT])
+        PYTORCHS_LOOP(*given)
 
 
 def begin(host: Host) -> None:
@@ -92,7 +94,7 @@ class _Queue:
         number, data = message
         now_ns = state.timeline.host_ns
         ends = isinstance(data, _utils.worker._IterableDatasetStopIteration)
-        cost = Cost(now_ns - self._told_ns, *size(data), ends)
+        cost = Cost(max(0, now_ns - self._told_ns), *size(data), ends)  # a program may choose another card, and clock
         self._told_ns = now_ns
         if isinstance(data, ExceptionWrapper):  # the thread that pins leaves it as it is
             data.told = Told(None, self._worker, cost)

@@ -7,6 +7,7 @@ import torch
 from . import arrivals
 from .dispatch import COMPOSITES, UNKNOWN_SIZES, Operator, check_device, handles, launch_all, read_back, run, unwrap
 from .hardware import costs, indexing
+from .hardware.layout import suggests_channels_last
 from .pinned import is_pinned, pin, without_values
 from .state import state
 from .tensor import DEVICE, VirtualTensor, as_zero, wrap
@@ -363,7 +364,18 @@ def _with_numbers(operator, args, kwargs):
     return run(operator, args, kwargs)
 
 
-# -- convolutions ---------------------------------------------------------------------------------
+# -- convolutions, memory formats -----------------------------------------------------------------
+
+
+@handles("native_group_norm", "roll", "reflection_pad2d", "pixel_shuffle", "pixel_unshuffle", "channel_shuffle",
+         "native_channel_shuffle")
+def _of_contiguous_images(operator, args, kwargs):
+    # CUDA makes images contiguous first, and so is the result; the CPU keeps their format (ATen, group_norm.cpp,
+    # cuda/TensorTransformations.cu, cuda/ReflectionPad.cu; the shuffles are made of reshapes, PixelShuffle.cpp).
+    x, *rest = args
+    if isinstance(x, VirtualTensor) and x.dim() == 4 and suggests_channels_last(x):
+        args = (x.contiguous(), *rest)
+    return run(operator, args, kwargs)
 
 
 @handles("_conj", "_neg_view")

@@ -442,7 +442,8 @@ def _apply(settings) -> None:
     """The program's switches that decide which kernels a card runs."""
     matmul, conv, rnn, benchmark, limit, deterministic, dtype = _list(settings)
     if (not all(each in _PRECISIONS for each in (matmul, conv, rnn)) or dtype not in _DTYPES
-            or not all(type(each) is bool for each in (benchmark, deterministic)) or type(limit) is not int):
+            or not all(type(each) is bool for each in (benchmark, deterministic))
+            or type(limit) is not int or not 0 <= limit < 2**31):
         raise WireError("unknown settings")
     backends = torch.backends
     for module, chosen in ((backends.cuda.matmul, matmul), (backends.cudnn.conv, conv), (backends.cudnn.rnn, rnn)):

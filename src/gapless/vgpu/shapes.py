@@ -10,7 +10,7 @@ from __future__ import annotations
 import torch
 
 from .hardware import costs, precision
-from .hardware.layout import suggests_channels_last
+from .hardware.layout import channels_last
 
 _MOST_RECIPES = 20_000  # more than the steps of a program have; one whose shapes keep changing begins anew
 
@@ -102,7 +102,7 @@ def _as_cudnn_lays_out(func, args: tuple, out):
     operands = args[_CONVOLUTIONS[func]] if func in _CONVOLUTIONS else ()
     if not operands or operands[0].dim() != 4:
         return out
-    form = torch.channels_last if any(map(suggests_channels_last, operands)) else torch.contiguous_format
+    form = torch.channels_last if channels_last(*operands) else torch.contiguous_format
 
     def laid_out(tensor):
         return tensor.contiguous(memory_format=form) if tensor is not None and tensor.dim() == 4 else tensor

@@ -38,8 +38,9 @@ Launch = Callable[[list[Kernel], tuple, object], None]
 
 
 def _benchmark_limit() -> int:
+    """At least 0, which is none."""
     limit = torch.backends.cudnn.benchmark_limit
-    return DEFAULT_LIMIT if limit is None else limit
+    return DEFAULT_LIMIT if limit is None else max(limit, 0)
 
 
 def switches() -> tuple[bool, int, bool]:
@@ -79,7 +80,7 @@ def _kept(kernel: Kernel, plans: dict, deterministic: bool, trial: tuple, anew: 
     key = kernel.problem, kernel.dtype, deterministic
     plan = None if anew else plans.get(key)
     if plan is None:
-        plan = plans[key] = _tuned(kernel, *trial) if precision.obeyed() and _benchmark() else _possible(kernel)[0]
+        plan = plans[key] = _tuned(kernel, *trial) if precision.tunes(_benchmark()) else _possible(kernel)[0]
     kernel.chosen = plans, deterministic, plan, _kernels(kernel, plan)
     return kernel.chosen
 

@@ -38,6 +38,10 @@ _OTHERWISE: dict[str, tuple[frozenset, Callable]] = {}
 _FAR_OFF = frozenset({"grid_sampler_2d", "grid_sampler_3d", "grid_sampler_2d_backward", "grid_sampler_3d_backward",
                       "linalg_matrix_exp"})
 
+# The CPU has them in float16, and where its processor does not the backward pass takes seconds. Sums in float32, rounded at
+# the end, are cuDNN's too.
+_SLOW = frozenset({"convolution", "convolution_backward"})
+
 # CUDA has no halves either.
 _NO_HALVES = re.compile(r"linalg_|cholesky|^lu_|_lu_|geqrf|orgqr|ormqr|triangular_solve|lstsq|^special_|cdist|pdist|ctc_loss"
                         r"|^bitwise_|^gcd|^lcm|bincount")
@@ -45,6 +49,8 @@ _NO_HALVES = re.compile(r"linalg_|cholesky|^lu_|_lu_|geqrf|orgqr|ormqr|triangula
 
 def known(name: str) -> dict:
     """What is known of the operator ``name`` before it is tried."""
+    if name in _SLOW:
+        return {torch.float16: _FLOATING}
     return {torch.float16: _FLOATING, torch.bfloat16: _FLOATING} if name in _FAR_OFF else {}
 
 

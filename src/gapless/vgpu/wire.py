@@ -101,10 +101,17 @@ class Encoder:
         strides, start = list(value.stride()), len(self.blob)
         values = values and not value.is_meta
         if values:
-            dense = value.detach().resolve_conj().resolve_neg().contiguous()
-            self.blob += dense.reshape(-1).view(torch.uint8).numpy().tobytes() if dense.numel() else b""
+            self.blob += bytes_of(value.detach().resolve_conj().resolve_neg())
         return {"host": [list(value.shape), strides, str(value.dtype).removeprefix("torch."), pinned,
                          start if values else None]}
+
+
+def bytes_of(value: torch.Tensor) -> memoryview:
+    """The elements of a CPU tensor, side by side."""
+    if not value.numel():
+        return memoryview(b"")
+    dense = value.detach().contiguous()  # one element may have any stride all the same
+    return dense.as_strided((dense.numel(),), (1,)).view(torch.uint8).numpy().data
 
 
 class Decoder:

@@ -51,6 +51,12 @@ def f(target):
     thread.join()
     return fast(target)
 """,
+    "loaders with sixteen workers each": FAST + """
+from torch.utils.data import DataLoader
+first, second = (iter(DataLoader(torch.ones(64, 3, 64, 64), batch_size=2, num_workers=16)) for _ in range(2))
+assert sum(len(a) + len(b) for a, b in zip(first, second)) == 128
+f = fast
+""",
     "an operator of one's own": """
 @torch.library.custom_op("mine::replace", mutates_args=())
 def replace(target: torch.Tensor) -> torch.Tensor:

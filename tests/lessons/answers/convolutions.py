@@ -1,20 +1,20 @@
 """Lesson 05: right and fast answers that are not what the reference solution does, and wrong ones."""
 
-import torch
+from .convolution_batches import BATCH_ROUTES, BATCH_WRONG
+from .convolution_biases import BIAS_ROUTES, BIAS_WRONG
+from .convolution_formats import FORMAT_ROUTES, FORMAT_WRONG
+from .convolution_precision import PRECISION_ROUTES, PRECISION_WRONG
+from .convolution_shapes import SHAPE_ROUTES, SHAPE_WRONG
+from .convolution_sizes import SIZE_ROUTES, SIZE_WRONG
 
-
-def chosen(x, limit):
-    norm = x.norm()
-    return torch.where(norm > limit, x * (limit / norm), x)
-
-
-OTHER_ROUTES = {
-    "scale_down": [chosen, lambda x, limit: x / (x.norm() / limit).clamp(min=1.0)],
-}
+OTHER_ROUTES = {"batches_of_few_shapes": SHAPE_ROUTES, "without_bias": BIAS_ROUTES, "to_channels_last": FORMAT_ROUTES,
+                **PRECISION_ROUTES, **SIZE_ROUTES, **BATCH_ROUTES}
 
 WRONG = [
-    ("scale_down", lambda x, limit: x, "elements differ"),
-    ("scale_down", lambda x, limit: x * (limit / x.norm()), "elements differ"),
-    ("scale_down", lambda x, limit: x.mul_((limit / x.norm()).clamp(max=1.0)), "overwritten its input"),
-    ("scale_down", lambda x, limit: (x * (limit / x.norm()).clamp(max=1.0)).cpu(), "stay on the device"),
+    *(("batches_of_few_shapes", *wrong) for wrong in SHAPE_WRONG),
+    *(("without_bias", *wrong) for wrong in BIAS_WRONG),
+    *(("to_channels_last", *wrong) for wrong in FORMAT_WRONG),
+    *PRECISION_WRONG,
+    *SIZE_WRONG,
+    *BATCH_WRONG,
 ]

@@ -6,6 +6,8 @@ import copy
 import torch
 from torch.utils._pytree import tree_flatten, tree_map, tree_unflatten
 
+from . import augmenting, measuring_workers, prefetching
+
 # -- input_bound --------------------------------------------------------------------------------------
 
 WORK = ("kernel", "memcpy", "memset")
@@ -267,3 +269,7 @@ WRONG = [
     ("prepare", lambda images, mean, std: on_the_device(images.permute(0, 2, 3, 1).permute(0, 3, 1, 2)[:, :3], mean, std), "must match"),
     ("prepare", lambda images, mean, std: on_the_device(images, mean, std)[0], "the shape (2, 3, 5, 7) is wanted"),
 ]
+
+for answers in (measuring_workers, augmenting, prefetching):
+    OTHER_ROUTES |= answers.OTHER_ROUTES
+    WRONG += answers.WRONG

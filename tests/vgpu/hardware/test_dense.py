@@ -1,3 +1,4 @@
+import pytest
 import torch
 
 from gapless.vgpu import CARDS
@@ -31,6 +32,14 @@ def test_the_layout_follows_from_the_strides():
     backward, = kernels("mm", meta(40, 60), weight, out=meta(40, 50))
     gradient, = kernels("mm", meta(40, 60).t(), x, out=meta(60, 50))
     assert [kernel.problem.layout for kernel in (forward, backward, gradient)] == ["tn", "nn", "nn"]
+
+
+@pytest.mark.parametrize("features, classes, aligned", [(512, 16, True), (512, 10, False), (500, 16, False)])
+def test_half_precision_rows_of_odd_bytes_are_noticed(features, classes, aligned):
+    x, weight, grad = (meta(*shape, dtype=torch.float16) for shape in ((64, features), (classes, features), (64, classes)))
+    for left, right, shape in ((x, weight.t(), (64, classes)), (grad, weight, (64, features)), (grad.t(), x, (classes, features))):
+        kernel, = kernels("mm", left, right, out=meta(*shape, dtype=torch.float16))
+        assert kernel.problem.aligned is aligned
 
 
 def test_a_product_of_nothing_is_no_kernel_and_a_sum_of_nothing_fills():

@@ -19,6 +19,7 @@ def test_a_convolution_works_in_channels_last_if_images_or_weights_are():
     assert not layout.channels_last(x, weight)
     assert layout.channels_last(x.contiguous(memory_format=LAST), weight)
     assert layout.channels_last(x, weight.contiguous(memory_format=LAST))
+    assert not layout.channels_last(x.double().contiguous(memory_format=LAST), weight.double())
 
 
 def test_only_what_lies_otherwise_is_converted():

@@ -1,5 +1,6 @@
 """Plans of a convolution: which there are, in which order, and what their kernels take."""
 
+import itertools
 from dataclasses import replace
 
 import pytest
@@ -34,8 +35,10 @@ def test_nvidias_example_gains_forward_and_for_the_inputs_gradient(card):
 def test_the_heuristic_does_not_trust_fused_winograd_in_narrow_layers():
     card = CARDS["v100"]
     found = plans(NARROW, card, "float32")
-    assert found[-1].engine == "winograd 1x8x16" and found[-1].seconds == min(plan.seconds for plan in found)
-    assert [plan.seconds for plan in found[:-1]] == sorted(plan.seconds for plan in found[:-1])
+    assert [plan.engine for plan in found[:2]] == ["implicit_gemm 128x64", "winograd 1x8x16"]
+    assert found[1].seconds == min(plan.seconds for plan in found)
+    trusted = [plan.seconds for plan in found if plan is not found[1]]
+    assert trusted == sorted(trusted)
     wide = plans(replace(NARROW, channels_in=128, channels_out=128), card, "float32")
     assert [plan.seconds for plan in wide] == sorted(plan.seconds for plan in wide)
 
@@ -49,15 +52,19 @@ def test_the_fastest_plan_takes_what_the_fit_says(problem, dtype, direction):
     problem = shape if isinstance(problem, Convolution) else Pass(shape)
     for card in CARDS.values():
         best = min(plans(problem, card, dtype), key=lambda plan: plan.seconds)
-        assert best.seconds == pytest.approx(sum(problem.start_and_busy_s(card, dtype)))
+        fitted_s = sum(problem.start_and_busy_s(card, dtype))
+        floor_s = card.kernel_floor_ns / 1e9 * (len(best.parts) - 1)  # kernels around it take at least that
+        assert fitted_s <= best.seconds * (1 + 1e-9) <= fitted_s + floor_s + 1e-12 or best.seconds == pytest.approx(fitted_s)
 
 
-def test_at_most_ten_plans_so_that_pytorchs_limit_leaves_none_out():
+@pytest.mark.parametrize("dtype", ["float32", "tf32"])
+def test_the_fastest_is_among_the_first_ten_which_pytorch_tries(dtype):
     for card in CARDS.values():
         for direction in DIRECTIONS:
-            for window in (1, 3, 5, 7):
-                shape = replace(NARROW, direction=direction, window=(window, window))
-                assert len(plans(shape, card, "float32")) <= 10
+            for window, channels in itertools.product((1, 3, 5, 7), (16, 64, 256)):
+                shape = replace(NARROW, direction=direction, window=(window, window), channels_in=channels, batch=4)
+                found = plans(shape if dtype == "float32" else Pass(shape), card, dtype)
+                assert min(found, key=lambda plan: plan.seconds) in found[:10]
 
 
 @pytest.mark.parametrize("direction, names", [
@@ -83,6 +90,30 @@ def test_in_float32_it_is_the_other_way_round():
     image = 4 * 32 * 64 * 64 * 64
     assert last.parts[0].busy_s == pytest.approx(2 * image / (900e9 * 0.8))
     assert last.seconds == pytest.approx(plain.seconds + 2 * last.parts[0].busy_s)
+
+
+@pytest.mark.parametrize("channels, padded", [(64, []), (63, ["nhwcAddPaddingKernel"]), (3, ["nhwcAddPaddingKernel"])])
+def test_in_channels_last_order_odd_channels_are_padded(channels, padded):
+    problem = half(channels_in=channels, channels_last=True)
+    plan = plans(problem, CARDS["a100"], "float16")[0]
+    assert [part.name for part in plan.parts if part.turns] == padded
+    assert plan.workspace_bytes == (2 * 32 * 64 * 64 * (-(-channels // 8) * 8) if padded else 0)
+    aligned = plans(half(channels_in=-(-channels // 8) * 8, channels_last=True), CARDS["a100"], "float16")[0]
+    assert (plan.seconds > aligned.seconds) == bool(padded)
+
+
+def test_tf32_aligns_four_channels_and_contiguous_images_are_padded_as_they_are_turned():
+    four = Pass(replace(NARROW, channels_in=4, channels_last=True))
+    assert len(plans(four, CARDS["a100"], "tf32")[0].parts) == 1
+    assert {part.name for part in plans(half(channels_in=63), CARDS["a100"], "float16")[0].parts if part.turns} == {
+        "nchwToNhwcKernel", "nhwcToNchwKernel"}
+
+
+def test_a_result_with_odd_channels_is_padded_while_it_is_computed():
+    found = plans(half(channels_out=65, channels_last=True), CARDS["a100"], "float16")[0].parts
+    assert [part.name for part in found][1:] == ["nhwcRemovePaddingKernel"]
+    of_weight = plans(half(direction=WEIGHT_GRADIENT, channels_out=65, channels_last=True), CARDS["a100"], "float16")[0].parts
+    assert [part.name for part in of_weight][:-1] == ["nhwcAddPaddingKernel"]
 
 
 def test_other_tiles_take_longer_by_what_they_compute_in_vain():

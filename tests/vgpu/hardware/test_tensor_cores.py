@@ -50,6 +50,16 @@ def test_without_tensor_cores_for_a_dtype_it_is_a_float32_product():
         products.Product(1, 512, 512, 512, 4).start_and_busy_s(CARDS["t4"], "tf32")
 
 
+@pytest.mark.parametrize("rows, columns, depth", [(4096, 1008, 1024), (2048, 16, 2048)])
+def test_rows_that_are_not_aligned_halve_the_rate(rows, columns, depth):
+    problem = products.Product(1, rows, columns, depth, 2)
+    for card in (CARD, CARDS["t4"]):
+        one, other = (sum(Product(problem, aligned).start_and_busy_s(card, "float16")) for aligned in (True, False))
+        assert 1.2 < other / one <= 2
+    tiny = products.Product(1, 100_000, 4, 4, 2)  # no tile to speak of
+    assert Product(tiny, False).work(CARD) == Product(tiny, True).work(CARD)
+
+
 def test_a_convolution_without_tensor_cores_is_the_float32_one():
     assert of(element_bytes=4).start_and_busy_s(CARDS["v100"], "tf32") == \
         replace(SHAPE, element_bytes=4).start_and_busy_s(CARDS["v100"], "float32")

@@ -4,7 +4,15 @@ from collections import deque
 
 import pytest
 
-from gapless.vgpu.hardware.workers import HAND_OVER_NS, PIN_BYTES_PER_S, RECEIVE_NS, RECEIVE_TENSOR_NS, Cost, Workers
+from gapless.vgpu.hardware.workers import (
+    HAND_OVER_NS,
+    PIN_BYTES_PER_S,
+    RECEIVE_NS,
+    RECEIVE_TENSOR_NS,
+    Cost,
+    Workers,
+    least_ns,
+)
 
 MS = 1_000_000
 
@@ -152,3 +160,13 @@ def test_more_workers_than_cores_are_no_faster(count, epoch_ms):
         now = max(now, model.take(now)[0])
     # with eight, two share a core in their start too
     assert now == (epoch_ms + (20 if count == 8 else 0)) * MS
+
+
+@pytest.mark.parametrize("count", [1, 3, 4, 16])
+def test_nothing_is_faster_than_the_least(count):
+    costs = [[took(1 + each % 3) for each in range(12)] for _ in range(count)]
+    model, now = workers(costs, cores=4), 0
+    for _ in range(12 * count):
+        now = max(now, model.take(now)[0])
+    least = least_ns([cost for each in costs for cost in each], 4)
+    assert now >= least and (count < 4 or now < 1.2 * least)

@@ -1,25 +1,35 @@
-"""Lesson 05: quick questions."""
+"""Lesson 05: ten lines, and whether the device has anything to do for them. It answers itself."""
 
 from __future__ import annotations
 
 import torch
+from torch import nn
 
-from ...course.quick import WAITS, Quick, QuickQuestions
+from ...course.quick import KERNELS, Quick, QuickQuestions
 
 
 def _setup(device: torch.device) -> dict:
-    return {"x": torch.ones(1000, device=device)}
+    y = torch.rand(4, 8, 6, 6, device=device)
+    return {"x": y.contiguous(memory_format=torch.channels_last), "y": y,
+            "conv": nn.Conv2d(8, 8, 3).to(device, memory_format=torch.channels_last)}
 
 
-QUICK = QuickQuestions("Does the host wait at this line?", WAITS, _setup, (
-    Quick("norm = x.norm()", "The norm stays on the device."),
-    Quick("if x.norm() > 1: pass", "Python needs a yes or a no."),
-    Quick("y = x * (1 / x.norm()).clamp(max=1.0)", "Nothing asks for a number."),
-    Quick("print(x.norm())", "Text needs digits."),
-    Quick("x.shape", "The host knows the shape."),
-    Quick("x.norm().item()", "A Python number is read from the device."),
-    Quick("torch.where(x.norm() > 1, x, 2 * x)", "The device chooses."),
-    Quick("float(x.sum())", "A Python number is read from the device."),
-    Quick("torch.zeros(10, device=device)", "It is filled on the device."),
-    Quick("x[x > 0.5]", "The size of the result depends on the values."),
-))
+QUICK = QuickQuestions(
+    question=("Does the device have to launch a kernel for this line? (`x` and `y` are 4×8×6×6, float32, on the device. "
+              "`x` lies in channels-last order, `y` in contiguous order; `conv` is an `nn.Conv2d` in channels-last order.)"),
+    counts=KERNELS,
+    setup=_setup,
+    questions=(
+        Quick("p = y.permute(0, 2, 3, 1)", "A view: other strides, the same memory."),
+        Quick("p = x.permute(0, 2, 3, 1).contiguous()", "Permuted like this it *is* contiguous: that is what channels-last "
+                                                        "means."),
+        Quick("c = x.contiguous()", "Without an argument that is the contiguous format, so all of it is copied."),
+        Quick("c = x.contiguous(memory_format=torch.channels_last)", "It is so already."),
+        Quick("c = y.contiguous(memory_format=torch.channels_last)", "A copy into the other order."),
+        Quick("f = x.flatten(2)", "Rows and columns lie one behind the other, a fixed step apart: a view will do."),
+        Quick("f = x.flatten(1)", "Channel by channel is not how `x` lies in memory: a copy."),
+        Quick("f = x.float()", "It is float32 already, and comes back itself."),
+        Quick("h = x.half()", "A cast reads and writes everything. Autocast does it for you, and it takes as long."),
+        Quick("conv.bias = None", "Python lets go of a parameter. What the next call launches is another matter."),
+    ),
+)

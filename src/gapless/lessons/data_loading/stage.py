@@ -7,17 +7,22 @@ from __future__ import annotations
 
 from collections import OrderedDict, namedtuple
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import nn
+from torch.utils._pytree import tree_map
+from torch.utils.data import DataLoader, get_worker_info
 
 from ...course.plain import Unusable
 from ...evidence.trace import Trace
+from ...measure.device import clock_ms
 
 
 def names() -> dict:
     """Name → what it stands for."""
-    return {"torch": torch, "nn": nn, "F": F}
+    return {"torch": torch, "nn": nn, "F": F, "tree_map": tree_map, "clock_ms": clock_ms, "np": np,
+            "DataLoader": DataLoader, "get_worker_info": get_worker_info}
 
 
 def ask_input_bound(function, given, device):

@@ -80,10 +80,33 @@ def make_train(device: torch.device) -> Callable[[torch.Tensor, torch.Tensor], N
     return train
 
 
+class LoadingFailed(RuntimeError):
+    """A loader that gave no batch, in one line."""
+
+
+def one_by_one(batches: Iterable) -> Iterator:
+    """The batches, once. Raises LoadingFailed where the loader raises, or yields nothing."""
+    found = False
+    try:
+        for batch in batches:
+            found = True
+            yield batch
+    except Exception as error:
+        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+        died = lines and "exited unexpectedly" in lines[0]
+        advice = "a worker process has ended by itself: was there memory enough? Try num_workers=0" if died else (
+            "try the item by itself: dataset[index], in this process")
+        why = lines[0].removeprefix("Caught ").rstrip(".") if lines else "no message"
+        last = f": {lines[-1]}" if len(lines) > 1 and not died else ""
+        raise LoadingFailed(f"the loader raised {type(error).__name__} ({why}{last}): {advice}") from None
+    if not found:
+        raise LoadingFailed("the loader yields nothing: is the dataset empty, or smaller than a batch with drop_last=True?")
+
+
 def endless(batches: Iterable) -> Iterator:
-    """The batches, again and again."""
+    """The batches, again and again. Raises as :func:`one_by_one` does."""
     while True:
-        yield from batches
+        yield from one_by_one(batches)
 
 
 def as_first_written(device: torch.device) -> Callable[[], None]:
@@ -150,7 +173,7 @@ def epoch(device: torch.device, workers: int, images: int = IMAGES // 2) -> Epoc
                             pin_memory=True)
         synchronize(device)
         start_ms = clock_ms(device)
-        for batch in loader:
+        for batch in one_by_one(loader):
             first_ms = first_ms or clock_ms(device) - start_ms
             train(*(tensor.to(device, non_blocking=True) for tensor in batch))
         synchronize(device)

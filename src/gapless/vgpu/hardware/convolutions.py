@@ -71,17 +71,17 @@ class Convolution:
     def start_and_busy_s(self, card: Card, dtype: str) -> tuple[float, float]:
         """Seconds of its kernels' starts, and of their work, by the fastest algorithm."""
         best = min(algorithms(self, card), key=lambda found: found.seconds)
-        turned = sum(each.busy_s(card) for each in self.turned) if self.channels_last else 0.0
-        return best.start_s, best.seconds - best.start_s + turned
+        turned_s = sum(turning_s(each, card) for each in self.turned()) if self.channels_last else 0.0
+        return best.start_s, best.seconds - best.start_s + turned_s
 
-    @property
     def turned(self) -> list[Turned]:
-        """What is turned where it works in the other memory format than its tensors have."""
+        """What is brought into the other memory format where it works in that: its operands before, the result after."""
         x, _, y = (size * self.element_bytes for size in self.sizes)
-        reads = {FORWARD: (x,), INPUT_GRADIENT: (y,), WEIGHT_GRADIENT: (x, y)}[self.direction]
-        writes = {FORWARD: (y,), INPUT_GRADIENT: (x,), WEIGHT_GRADIENT: ()}[self.direction]
-        return [*(Turned(size, not self.channels_last) for size in reads),
-                *(Turned(size, self.channels_last) for size in writes)]
+        before = {FORWARD: (x,), INPUT_GRADIENT: (y,), WEIGHT_GRADIENT: (x, y)}[self.direction]
+        after = {FORWARD: (y,), INPUT_GRADIENT: (x,), WEIGHT_GRADIENT: ()}[self.direction]
+        there, back = ("nhwcToNchw", "nchwToNhwc") if self.channels_last else ("nchwToNhwc", "nhwcToNchw")
+        return [*(Turned(f"{there}Kernel", size, True) for size in before),
+                *(Turned(f"{back}Kernel", size, False) for size in after)]
 
     @cached_property
     def sizes(self) -> tuple[int, int, int]:
@@ -102,20 +102,17 @@ class Convolution:
 
 
 class Turned(NamedTuple):
-    """A tensor that cuDNN brings into the other memory format: a kernel of its own, which reads and writes all of it at
-    :data:`TURNING` of the bandwidth."""
+    """A tensor that cuDNN rewrites for a convolution, ``before`` it or after it: the ``name`` of the kernel, and the bytes
+    that it writes."""
 
-    size: int  # bytes
-    to_channels_last: bool
+    name: str
+    size: int
+    before: bool
 
-    @property
-    def name(self) -> str:
-        """cuDNN's for the kernel."""
-        return "nchwToNhwcKernel" if self.to_channels_last else "nhwcToNchwKernel"
 
-    def busy_s(self, card: Card) -> float:
-        """Seconds."""
-        return 2 * self.size / (card.bandwidth_bytes_per_s * TURNING)
+def turning_s(turned: Turned, card: Card) -> float:
+    """Seconds of a kernel that reads and writes all of it."""
+    return 2 * turned.size / (card.bandwidth_bytes_per_s * TURNING)
 
 
 class Algorithm(NamedTuple):

@@ -39,7 +39,14 @@ def _product(name: str, matrices: int, left: torch.Tensor, right: torch.Tensor, 
     layout = "tn" if left.stride(-1) == 1 and right.stride(-2) == 1 and columns > 1 else "nn"
     problem = products.Product(matrices, rows, columns, depth, left.element_size(), layout)
     return [Kernel(f"gemm_{dtype}({name})", "matmul", size, 2 * matrices * rows * columns * depth, dtype,
-                   problem=problem if dtype == "float32" else tensor_cores.Product(problem))]
+                   problem=problem if dtype == "float32" else tensor_cores.Product(problem, _aligned(left, right, columns)))]
+
+
+def _aligned(left: torch.Tensor, right: torch.Tensor, columns: int) -> bool:
+    """Whether the rows of both and of the result, as they lie in memory, begin at multiples of 16 bytes."""
+    together = max(tensor_cores.ALIGNMENT // left.element_size(), 1)
+    rows = [columns, *(max(each.stride()[-2:]) for each in (left, right))]
+    return not any(row % together for row in rows)
 
 
 @kernels_of("_cdist_forward")

@@ -19,9 +19,11 @@ def suggests_channels_last(tensor: torch.Tensor) -> bool:
 
 
 def channels_last(x: torch.Tensor, weight: torch.Tensor) -> bool:
-    """Whether a convolution of these works in channels-last order: if one of them has it (ATen, ``ConvUtils.h``,
-    ``cudnn_conv_suggest_memory_format``)."""
-    return x.dim() == 4 and (suggests_channels_last(x) or suggests_channels_last(weight))
+    """Whether a convolution of these works in channels-last order: if one of them has it, and none is float64 (ATen,
+    ``ConvUtils.h``, ``cudnn_conv_suggest_memory_format``)."""
+    if x.dim() != 4 or torch.float64 in (x.dtype, weight.dtype):
+        return False
+    return suggests_channels_last(x) or suggests_channels_last(weight)
 
 
 def is_converted(tensor: torch.Tensor, to_channels_last: bool) -> bool:

@@ -5,12 +5,13 @@ the first runs whose workspace fits, with it the fastest of the first ``benchmar
 
 **The heuristic is an assumption**: NVIDIA publishes none, and the times that this model was fitted to are the autotuner's.
 Assumed: it knows how fast each plan is, except that it does not trust fused Winograd where layers are narrow, and takes it
-there for the slowest. So much is seen from outside: cuDNN 5 took the precomputed GEMM for 3×3 convolutions of less than 48
-channels where Winograd was faster (github.com/nagadomi/waifu2x, issue 122); and NVIDIA's own example of a gain, 64 filters
-of 3×3 on 32×64×64×64, is such a layer: forward 1430 → 840 µs, "gains mostly forward" (Szymon Migacz, *PyTorch performance
-tuning guide*, ECCV 2020). The model gives 1.4 to 1.5 there forward, as much for the input's gradient and 1 for the weight's.
+there for no faster than the implicit GEMM. So much is seen from outside: cuDNN 5 took the precomputed GEMM for 3×3
+convolutions of less than 48 channels where Winograd was faster (github.com/nagadomi/waifu2x, issue 122); and NVIDIA's own
+example of a gain, 64 filters of 3×3 on 32×64×64×64, is such a layer: forward 1430 → 840 µs, "gains mostly forward" (Szymon
+Migacz, *PyTorch performance tuning guide*, ECCV 2020). The model gives 1.4 to 1.5 there forward, as much for the input's
+gradient and 1 for the weight's: of several rules this one was chosen because it does, so that example is no test of it.
 Today's cuDNN ranks its engines by mode A, which is fast, or B, which is more accurate and takes the host longer (NVIDIA,
-*cuDNN developer guide*, "Heuristics"); PyTorch asks for A. What these choose otherwise than cuDNN 7 nobody has measured
+*cuDNN developer guide*, "Heuristics"); PyTorch asks for A. What these choose otherwise than cuDNN 7 has not been measured
 here. On tensor cores the heuristic is taken to be right.
 
 **On tensor cores** the fitted time is the fastest tile's. Other tiles, which trial runs try too, take as much longer as they
@@ -27,7 +28,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from . import tensor_cores
-from .convolutions import INPUT_GRADIENT, Algorithm, Convolution, Turned, engines
+from .convolutions import Algorithm, Convolution, Turned, engines, turning_s
 from .fitted import constants
 from .specs import Card
 
@@ -67,10 +68,15 @@ def plans(problem: Convolution | tensor_cores.Pass, card: Card, dtype: str) -> l
     shape = problem if isinstance(problem, Convolution) else problem.of
     found = []
     if shape is not problem and tensor_cores.has(card, dtype):
-        found += _on_tensor_cores(problem, card, dtype)
+        found = _on_tensor_cores(problem, card, dtype)
     if not found or dtype == "tf32":  # a program that allows it allows the library its float32 kernels still
-        found += [_in_float32(shape, one, card, dtype) for one in engines(shape, card)]
-    return sorted(found, key=lambda plan: (_mistrusted(shape, plan), plan.seconds))
+        in_float32 = [_in_float32(shape, one, card, dtype) for one in engines(shape, card)]
+        found += in_float32
+        if min(shape.channels_in, shape.channels_out) < WIDE:
+            plain_s = min((plan.seconds for plan in in_float32 if plan.engine.startswith("implicit_gemm")), default=0.0)
+            return sorted(found, key=lambda plan: (max(plan.seconds, plain_s), True) if plan.engine.startswith("winograd ")
+                          else (plan.seconds, False))
+    return sorted(found, key=lambda plan: plan.seconds)
 
 
 def without_workspace(problem: Convolution | tensor_cores.Pass, card: Card, dtype: str) -> Plan:
@@ -80,13 +86,9 @@ def without_workspace(problem: Convolution | tensor_cores.Pass, card: Card, dtyp
                key=lambda plan: plan.seconds)
 
 
-def _mistrusted(shape: Convolution, plan: Plan) -> bool:
-    return plan.engine.startswith("winograd ") and min(shape.channels_in, shape.channels_out) < WIDE
-
-
 def _in_float32(shape: Convolution, one: Algorithm, card: Card, dtype: str) -> Plan:
-    plan = _plain(one, dtype)
-    return _turning(plan, shape.turned, [each.busy_s(card) for each in shape.turned]) if shape.channels_last else plan
+    turned = shape.turned() if shape.channels_last else []
+    return _between(_plain(one, dtype), [(each, turning_s(each, card)) for each in turned], card)
 
 
 def _plain(one: Algorithm, dtype: str) -> Plan:
@@ -94,34 +96,27 @@ def _plain(one: Algorithm, dtype: str) -> Plan:
     return Plan(one.name, dtype, (Part(one.name, one.start_s, one.seconds - one.start_s),), one.workspace_bytes)
 
 
-def _turning(plan: Plan, turned: list[Turned], seconds: list[float]) -> Plan:
-    """``plan`` between kernels that turn the images, each so long."""
-    (main,) = plan.parts
-    around = [Part(each.name, 0.0, busy_s, each.size) for each, busy_s in zip(turned, seconds)]
-    before = turned[0].to_channels_last if turned else True
-    first = [part for part, each in zip(around, turned) if each.to_channels_last == before]
-    last = [part for part, each in zip(around, turned) if each.to_channels_last != before]
-    return plan._replace(parts=(*first, main, *last),
-                         workspace_bytes=plan.workspace_bytes + sum(each.size for each in turned))
+def _between(plan: Plan, rewritten: list[tuple[Turned, float]], card: Card) -> Plan:
+    """``plan`` between kernels that rewrite its images, each so many seconds or as long as the shortest kernel."""
+    least_s = card.kernel_floor_ns / 1e9
+    before, after = ([Part(each.name, 0.0, max(busy_s, least_s), each.size)
+                      for each, busy_s in rewritten if each.before is first] for first in (True, False))
+    return plan._replace(parts=(*before, *plan.parts, *after),
+                         workspace_bytes=plan.workspace_bytes + sum(each.size for each, _ in rewritten))
 
 
 def _on_tensor_cores(problem: tensor_cores.Pass, card: Card, dtype: str) -> list[Plan]:
     known = constants("tensor_cores", card.fit_key)
-    work = problem.work(card)
+    bandwidth = card.bandwidth_bytes_per_s * known["bandwidth"]
+    work = problem.work(card)._replace(layout=())
     if not work.flops:
         work = work._replace(edges=())
-    layout_s = {name: known[name] * size / (card.bandwidth_bytes_per_s * known["bandwidth"]) for name, size in work.layout}
-    work = work._replace(layout=())
-    shape, found = problem.of, []
-    best = tensor_cores.busy_s(work, card, dtype, known)
+    rewritten = [(turned, known[name] * size / bandwidth) for name, size, turned in problem.rewritten()]
+    found = []
     for tile, lost in _losses(problem, card, work.on_tensor_cores):
-        busy = best if lost == 1 else tensor_cores.busy_s(
-            work._replace(flops=work.flops * lost, least_flops=work.least_flops * lost), card, dtype, known)
-        plan = Plan(tile, dtype, (Part(tile, known["start_s"], busy),), 0)
-        if layout_s:
-            seconds = list(layout_s.values())  # of x and of y
-            plan = _turning(plan, shape.turned, seconds[::-1] if shape.direction == INPUT_GRADIENT else seconds)
-        found.append(plan)
+        busy = tensor_cores.busy_s(work._replace(flops=work.flops * lost, least_flops=work.least_flops * lost), card, dtype,
+                                   known)
+        found.append(_between(Plan(tile, dtype, (Part(tile, known["start_s"], busy),), 0), rewritten, card))
     return found
 
 

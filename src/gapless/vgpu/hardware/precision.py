@@ -12,23 +12,25 @@ _precision = torch._C._get_fp32_precision_getter
 # PyTorch's defaults.
 _DEFAULTS = {"matmul": "none", "conv": "tf32", "rnn": "tf32"}
 _obeyed = True  # the switches
+_tuned = False  # convolutions, where they are not
 
 
 @contextmanager
-def default_precision():
-    """Inside, float32 is TF32 where PyTorch's defaults make it so, and nothing tunes convolutions, whatever the program has
-    switched."""
-    global _obeyed
-    before, _obeyed = _obeyed, False
+def default_precision(tuned: bool = False):
+    """Inside, float32 is TF32 where PyTorch's defaults make it so, and convolutions are ``tuned`` or not, whatever the
+    program has switched."""
+    global _obeyed, _tuned
+    before = _obeyed, _tuned
+    _obeyed, _tuned = False, tuned
     try:
         yield
     finally:
-        _obeyed = before
+        _obeyed, _tuned = before
 
 
-def obeyed() -> bool:
-    """Whether the program's switches count."""
-    return _obeyed
+def tunes(benchmark: bool) -> bool:
+    """Whether convolutions are tuned, where the program's switch is ``benchmark``."""
+    return benchmark if _obeyed else _tuned
 
 
 def switches() -> tuple:

@@ -10,6 +10,14 @@ A kernel computes or waits for memory, and the two overlap in part: its time is 
 - Memory: everything once, at a share of the bandwidth.
 - Convolutions in contiguous order (NCHW): cuDNN's kernels for tensor cores work in NHWC, and others convert to it and
   back around themselves: bytes of the input and of the output, times a fitted share of them.
+- In NHWC, channels that are no multiple of 16 bytes (8 in half precision, 4 in TF32): cuDNN pads them, in a tensor of its
+  own (since 7.6.3; before, such layers missed the tensor cores: NVIDIA, *Convolutional layers user's guide*). Bytes read and
+  written, times a share that was fitted, alone, to ReXNet, HRNet and GhostNet. In the training rows (cuDNN 8.3) it
+  costs ten times what it costs in inference (a newer cuDNN); which of this is padding, the data do not tell.
+- Products whose rows in memory do not begin at multiples of 16 bytes: half the rate. cuBLAS takes tensor cores for them
+  since version 11, and is faster where they do (NVIDIA, *Matrix multiplication background user's guide*). How much is
+  assumed, after one figure: GPT-2 124M trains about 1.25 times as fast with 50,304 words as with 50,257 (Andrej
+  Karpathy, nanoGPT), and the layer of that size is a third of its FLOPs.
 - Grouped convolutions: narrow groups fill the tensor cores badly (an edge again). In NHWC, cuDNN 8.3 computes gradients
   fast where there are at least 32 groups, and else with kernels some ten times as slow: seen in the data, not documented.
 - Depthwise: no tensor cores. In NHWC cuDNN's kernels; in NCHW cuDNN's or ATen's (cuda/DepthwiseConv2d.cu), by the rule
@@ -30,11 +38,12 @@ from math import prod
 from typing import NamedTuple
 
 from . import products
-from .convolutions import FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT, Convolution
+from .convolutions import FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT, Convolution, Turned
 from .fitted import constants
 from .specs import Card
 
 PADDING = 8  # channels and depths are padded to it
+ALIGNMENT = 16  # bytes that a load brings at best
 SMALL_TILE = 64  # the side of the smallest tile
 SPLIT_DEPTH = 256  # no part of a split sum is shorter
 FAST_GROUPS = 32
@@ -119,9 +128,11 @@ def _least_flops(card: Card, matrices: int, rows: int, columns: int, depth: int)
 
 @dataclass(frozen=True, slots=True)
 class Product:
-    """A product of matrices, on tensor cores where the dtype is one of theirs; its layout changes nothing there."""
+    """A product of matrices, on tensor cores where the dtype is one of theirs. ``aligned``: whether the rows of all three
+    begin at multiples of 16 bytes; else its layout changes nothing."""
 
     of: products.Product
+    aligned: bool = True
 
     def start_and_busy_s(self, card: Card, dtype: str) -> tuple[float, float]:
         return _faster(self.work(card), self.of, card, dtype)
@@ -131,7 +142,8 @@ class Product:
         matrices, m, n, k = self.of.matrices, self.of.rows, self.of.columns, self.of.depth
         flops = 2.0 * matrices * m * _padded(n) * _padded(k)
         size = matrices * (m * k + k * n + m * n) * self.of.element_bytes
-        return Work(("product",), flops, (("product_edge", m), ("product_edge", n), ("product_fill", k)), "product_memory",
+        rates = ("product",) if self.aligned or min(m, n, k) < PADDING else ("product", "unaligned")
+        return Work(rates, flops, (("product_edge", m), ("product_edge", n), ("product_fill", k)), "product_memory",
                     size, least_flops=_least_flops(card, matrices, m, n, k))
 
 
@@ -172,11 +184,7 @@ class Pass:
         gradient = shape.direction != FORWARD
         format = "nhwc" if shape.channels_last else "nchw"
         way = "gradient" if gradient else "forward"
-        layout = ()
-        if not shape.channels_last:
-            part = "weight" if shape.direction == WEIGHT_GRADIENT else way
-            kind = f"grouped_{way}" if shape.groups > 1 else part
-            layout = ((f"{kind}_input_layout", x), (f"{kind}_output_layout", y))
+        layout = tuple([(name, size) for name, size, _ in self.rewritten()])
         if shape.groups > 1:
             kind = "slow" if gradient and shape.channels_last and shape.groups < FAST_GROUPS else f"{way}_{format}"
             return Work((f"grouped_{kind}",), 2.0 * shape.multiply_adds,
@@ -202,6 +210,36 @@ class Pass:
         edges = (("edge", rows), ("edge", columns), ("fill", depth))
         return Work(tuple(rates), flops, edges, "convolution_memory", float(x + w + y), layout,
                     least_flops=_least_flops(card, 1, rows, columns, depth))
+
+    def rewritten(self) -> list[tuple[str, int, Turned]]:
+        """What cuDNN rewrites for its kernels: the constant that says for how long, times these bytes, and which tensor. In
+        contiguous order that turns the images, and pads them by the way; else those are padded whose channels do not fill
+        16 bytes."""
+        shape = self.of
+        if shape.depthwise:
+            return []
+        input_first = shape.direction != INPUT_GRADIENT
+        way = "forward" if shape.direction == FORWARD else "gradient"
+        if not shape.channels_last:
+            kind = way
+            if shape.groups > 1:
+                kind = f"grouped_{way}"
+            elif shape.direction == WEIGHT_GRADIENT:
+                kind = "weight"
+            names = (f"{kind}_input_layout", f"{kind}_output_layout")
+            return [(name, turned.size, turned)
+                    for name, turned in zip(names if input_first else names[::-1], shape.turned())]
+        if shape.groups > 1:
+            return []
+        found, together = [], ALIGNMENT // shape.element_bytes
+        channels = (shape.channels_in, shape.channels_out)
+        for count, turned in zip(channels if input_first else channels[::-1], shape.turned()):
+            padded = -(-count // together) * together
+            if padded != count:
+                name = "nhwcAddPaddingKernel" if turned.before else "nhwcRemovePaddingKernel"
+                wide = turned._replace(name=name, size=turned.size // count * padded)
+                found.append((f"{way}_padding", turned.size + wide.size, wide))
+        return found
 
     @property
     def rows_and_columns(self) -> tuple[int, int]:

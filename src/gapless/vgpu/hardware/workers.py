@@ -82,7 +82,7 @@ class Workers:
     def __init__(self, started_ns: list[int], start_ns: int, cores: int, cost_of: Callable[[int], Cost], *,
                  pins: bool = False):
         self._workers = [_Worker(deque([_Task(since_ns, start_ns)])) for since_ns in started_ns]
-        self._cores, self._cost_of, self._pins = cores, cost_of, pins
+        self._cores, self._cost_of, self.pins = cores, cost_of, pins
         self._ns = min(started_ns)  # so far everything is worked out
         self._idle_until_ns = 0  # until then the main process waits
         self._pinned_ns = 0  # until then the thread that pins is busy
@@ -157,6 +157,11 @@ class Workers:
             return
         worker.ended = task.cost.ends
         ready_ns = self._ns
-        if self._pins:
+        if self.pins:
             ready_ns = self._pinned_ns = max(ready_ns, self._pinned_ns) + task.cost.receive_ns + task.cost.pin_ns
         self._sent.append((ready_ns, number))
+
+
+def least_ns(costs: list[Cost], cores: int) -> int:
+    """No loader is done with all this sooner, however many workers it has: all the work on all the cores."""
+    return -(-sum(cost.work_ns + cost.hand_over_ns for cost in costs) // cores)

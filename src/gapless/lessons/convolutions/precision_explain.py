@@ -1,0 +1,27 @@
+"""Lesson 05: why a training step in mixed precision is wrong, where no known mistake gives its answer."""
+
+from __future__ import annotations
+
+from ...course.evidence import Case
+from .mixed_training import BACKWARD, COMPUTED, KEPT, PASSES, SCALE, SCALED, STEP, STEPS
+
+# What was seen → what to say of it. The first that differs is the one that the message is about.
+_SEEN = {
+    COMPUTED: "The forward pass belongs under `torch.autocast(x.device.type, dtype=dtype)`: with the device's own type (for "
+              "another it is switched off, with a warning), and the dtype that was asked for.",
+    BACKWARD: "Autocast ends after the loss: the backward pass takes each operator's dtype from the forward pass by itself.",
+    STEP: "Autocast belongs around the forward pass and the loss only.",
+    SCALED: "The loss belongs inside autocast, which computes it in float32, and is scaled after it.",
+    KEPT: "The network's weights stay float32: autocast casts copies of them, so do not cast the network.",
+    PASSES: "Each micro-batch goes through the network once.",
+    STEPS: "The optimizer takes one step, after the last micro-batch, by `scaler.step(optimizer)`: which takes none where a "
+           "gradient is inf or nan.",
+    SCALE: "The scaler looks after its scale by itself: one `scaler.update()` at the end of each step.",
+}
+
+
+def train_step(case: Case, found: dict, wanted: dict) -> str | None:
+    """Of the first thing that the network saw otherwise."""
+    if not found[PASSES]:
+        return "The network was never called: does the function end, or return, before the loop?"
+    return next((why for name, why in _SEEN.items() if found[name] != wanted[name]), None)

@@ -1,0 +1,42 @@
+"""The check of what a step launches."""
+
+import dataclasses
+
+import pytest
+import torch
+
+from gapless.course.checks import FAIL, PASS
+from gapless.course.evidence import Measured, Run
+from gapless.course.exercise import Exercise
+from gapless.course.launches import kernels_check, kernels_of
+from gapless.measure.device import device as choose_device
+from gapless.measure.profile import profile
+
+EXERCISE = Exercise(name="", slow=len, cases=lambda seed: [], points={"values": 1}, hints=("", "", ""), step_is="a pass")
+
+
+def run(step):
+    device = choose_device("vgpu:a10g")
+    x = torch.ones(100, device=device)
+    return Run(1.0, 1.0, [], profile(lambda: step(x), steps=2, warmup=1, device=device))
+
+
+def slow(x):
+    return (x.cos() + x.sin()).relu()
+
+
+def test_kernels_are_counted_by_name_for_one_step():
+    assert kernels_of(run(lambda x: (x + 1, x + 2)).report).most_common() == [("pointwise_kernel(add)", 2)]
+
+
+@pytest.mark.parametrize("step, fewer, unwanted, outcome, says", [
+    (lambda x: x.cos().relu(), 2, "", PASS, "A pass launches 2 kernels, 4 in the slow function. Fewer by: 1 × "),
+    (lambda x: x.cos().relu(), 3, "", FAIL, "at most 1 are wanted. As often as before, or more often: 1 × "),
+    (slow, 1, "", FAIL, "at most 3 are wanted"),
+    (lambda x: x.cos().relu(), 2, "sin|cos", FAIL, "Among them are still: 1 × `pointwise_kernel(cos)`. Try this."),
+    (lambda x: x.relu(), 0, "sin|cos", PASS, "Fewer by"),
+])
+def test_what_is_launched_is_held_against_the_slow_function(step, fewer, unwanted, outcome, says):
+    exercise = dataclasses.replace(EXERCISE, fewer_kernels=fewer, unwanted_kernels=unwanted, advice={"kernels": "Try this."})
+    found, message = kernels_check(exercise, Measured(run(slow), run(step)))
+    assert found == outcome and says in message

@@ -1,0 +1,127 @@
+"""Lesson 05, sizes for tensor cores: right answers by other routes, and wrong ones."""
+
+import copy
+
+import torch
+from torch import nn
+
+
+def eights(size):
+    return (size + 7) // 8 * 8
+
+
+def grown(layer, keep_inputs=False, up=eights, fill=nn.init.zeros_):
+    """A new layer of the padded sizes that holds the old one's numbers in its corner."""
+    if isinstance(layer, nn.BatchNorm2d):
+        new = nn.BatchNorm2d(up(layer.num_features))
+    elif isinstance(layer, nn.Conv2d):
+        inputs = layer.in_channels if keep_inputs else up(layer.in_channels)
+        new = nn.Conv2d(inputs, up(layer.out_channels), layer.kernel_size, layer.stride, layer.padding,
+                        bias=layer.bias is not None)
+    elif isinstance(layer, nn.Linear):
+        new = nn.Linear(up(layer.in_features), up(layer.out_features), bias=layer.bias is not None)
+    else:
+        return layer
+    new = new.to(next(layer.parameters()).device)
+    with torch.no_grad():
+        for name, tensor in new.state_dict().items():
+            old = layer.state_dict()[name]
+            if tensor.dim():
+                fill(tensor)
+                tensor[tuple(slice(0, size) for size in old.shape)] = old
+    return new
+
+
+class Cut(nn.Module):
+    def __init__(self, network, classes):
+        super().__init__()
+        self.network, self.classes = network, classes
+
+    def forward(self, images):
+        return self.network(images).narrow(1, 0, self.classes)
+
+
+def new_layers(model, **changed):
+    layers = [grown(layer, number == 0, **changed) for number, layer in enumerate(model)]
+    return Cut(nn.Sequential(*layers), model[-1].out_features).train(model.training)
+
+
+def by_state_dict(model):
+    padded = copy.deepcopy(model)
+    kept = model[0].in_channels
+    for name, tensor in model.state_dict().items():
+        if tensor.dim():
+            shape = [eights(size) if place == 0 or (place == 1 and name != "0.weight") else size
+                     for place, size in enumerate(tensor.shape)]
+            made = tensor.new_zeros(shape)
+            made[tuple(map(slice, tensor.shape))] = tensor
+            number, _, kind = name.partition(".")
+            layer = padded[int(number)]
+            setattr(layer, kind, nn.Parameter(made) if kind in dict(layer.named_parameters()) else made)
+    assert padded[0].weight.shape[1] == kept
+    return Cut(padded, model[-1].out_features).train(model.training)
+
+
+class WithColumns(nn.Linear):
+    columns = None
+
+    def forward(self, x):
+        return super().forward(x)[..., :self.columns]
+
+
+def last_layer_cuts(model):
+    padded = new_layers(model).network
+    last = padded[-1]
+    last.__class__, last.columns = WithColumns, model[-1].out_features
+    return padded.train(model.training)
+
+
+def masks_with_zeros(model):
+    padded, classes = new_layers(model).network, model[-1].out_features
+
+    class Masked(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.network = padded
+
+        def forward(self, images):
+            outputs = self.network(images)
+            return outputs * (torch.arange(outputs.shape[1], device=images.device) < classes)
+
+    return Masked().train(model.training)
+
+
+def fresh_layers(model):
+    """New layers with their own random numbers around the old ones."""
+    return new_layers(model, fill=lambda tensor: tensor)
+
+
+def leaves_the_norms(model):
+    return Cut(nn.Sequential(*[layer if isinstance(layer, nn.BatchNorm2d) else grown(layer, number == 0)
+                               for number, layer in enumerate(model)]), model[-1].out_features)
+
+
+def classes_only(model):
+    last = grown(model[-1], up=lambda size: eights(size) if size == model[-1].out_features else size)
+    return Cut(nn.Sequential(*model[:-1], last), model[-1].out_features).train(model.training)
+
+
+SIZE_ROUTES = {
+    "tensor_core_sizes": [new_layers, by_state_dict, last_layer_cuts],
+}
+
+SIZE_WRONG = [
+    ("tensor_core_sizes", lambda model: new_layers(model).network, "The padded classes are still there"),
+    ("tensor_core_sizes", masks_with_zeros, "The padded classes are still there"),
+    ("tensor_core_sizes", fresh_layers, "Zeros are appended"),
+    ("tensor_core_sizes", leaves_the_norms, "raised"),
+    ("tensor_core_sizes", classes_only, "Only the classes were padded"),
+    ("tensor_core_sizes", lambda model: new_layers(model, up=lambda size: -(-size // 64) * 64), "multiples of 64"),
+    ("tensor_core_sizes", lambda model: new_layers(model, up=lambda size: -(-size // 16) * 16), "multiples of 16"),
+    ("tensor_core_sizes", lambda model: new_layers(model, up=lambda size: size + 8 - size % 8), "already got 8 more"),
+    ("tensor_core_sizes", lambda model: new_layers(model, up=lambda size: size + size % 2), "next multiple of 8"),
+    ("tensor_core_sizes", lambda model: new_layers(model, fill=nn.init.ones_), "has to be zeros"),
+    ("tensor_core_sizes", lambda model: new_layers(model).eval(), "leave the mode as it was"),
+    ("tensor_core_sizes", lambda model: None, "a network is wanted"),
+    ("tensor_core_sizes", lambda model: [16, 24], "a network is wanted"),
+]
