@@ -67,7 +67,7 @@ def test_what_is_handed_out_runs_and_scores_nothing_twice_alike(lesson_id, name)
     exercise = LESSONS[lesson_id].exercises[name]
     verdicts = grade(lesson_id, name, exercise.slow)
     message = verdicts["values"].message
-    assert "raised" not in message and ("So they are in the function that was handed out" in message) == (exercise.right is None)
+    assert "raised" not in message and ("The function that was handed out has them right too" in message) == (exercise.right is None)
     assert set(outcomes(verdicts).values()) == {"fail"}
     assert verdicts == grade(lesson_id, name, exercise.slow)
 
