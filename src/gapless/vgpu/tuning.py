@@ -99,7 +99,7 @@ def _possible(kernel: Kernel) -> list[Plan]:
 
 
 def _tuned(kernel: Kernel, launch: Launch, args: tuple, out) -> Plan:
-    found = _possible(kernel)[:_benchmark_limit() or None]
+    found = _possible(kernel)[:precision.tries(_benchmark_limit(), DEFAULT_LIMIT) or None]
     workspace = kernel.workspace_bytes + max(plan.workspace_bytes for plan in found)
     timeline = state.timeline
     timeline.synchronize_device()

@@ -100,6 +100,7 @@ EXERCISES = (
         trial=cases.BATCH_TRIAL,
         busy_ms=100.0,
         points={"values": 2, "syncs": 2, "host_time": 1},
+        least_bytes_ratio=1.0,
         max_time_ratio={"host_time": 0.5},
         advice={"to": _COPY, "_to_copy": _COPY, "copy_": _COPY},
         step_is="a call for each of two batches",
@@ -123,6 +124,7 @@ EXERCISES = (
         trial=cases.IMAGE_TRIAL,
         points={"values": 2, "bus_bytes": 2, "syncs": 1, "host_time": 1},
         max_bytes_ratio=0.3,
+        least_bytes_ratio=0.25,  # a byte for each four
         max_time_ratio={"host_time": 0.25},
         advice={"to": _COPY, "_to_copy": _COPY, "copy_": _COPY},
         step_is="a call",
@@ -146,6 +148,8 @@ EXERCISES = (
         points={"values": 2, "syncs": 2, "step_time": 2},
         step_is=f"an epoch of {BATCHES} batches with one read of the loss in each step",
         max_syncs=BATCHES,
+        least_syncs=BATCHES,
+        least_bytes_ratio=1.0,
         # On the simulated cards it is 0.6 to 0.75; with the copies on the loop's own stream, 1.
         max_time_ratio={"step_time": 0.83},
         advice={"to": "a copy to the device waits unless its memory is pinned *and* it is told `non_blocking=True`; a "
