@@ -107,6 +107,16 @@ def test_without_workers_the_main_process_does_it_all(free):
     assert elapsed(lambda: values(load(num_workers=0))) == 16 * 10 * MS
 
 
+def test_what_workers_do_is_recorded_on_request_and_only_inside(free):
+    with data_loader.recording() as tasks:
+        took_ns = elapsed(lambda: values(load(num_workers=2)))
+    count = len(tasks)
+    values(load(num_workers=2))
+    assert len(tasks) == count and sum(not task.is_start for task in tasks) == 16
+    assert max(task.ended_ns for task in tasks) - min(task.begun_ns for task in tasks) <= took_ns
+    assert elapsed(lambda: values(load(num_workers=2))) == took_ns
+
+
 def test_the_same_program_takes_the_same_time_whatever_the_machine_does():
     def slowly(number):
         time.sleep(random.random() / 50)
