@@ -159,6 +159,11 @@ def test_default_precision_tunes_nothing(device):
         assert len(kernels_of(layer(device), device)) == 1
 
 
+def test_where_switches_are_not_obeyed_the_limit_is_pytorchs(device):
+    with vgpu.shape_only(), switched(benchmark=False, benchmark_limit=1), vgpu.default_precision(tuned=True):
+        assert len(kernels_of(layer(device), device)) > 2
+
+
 def test_a_slowed_card_has_plans_of_its_own(device):
     with vgpu.shape_only(), switched(benchmark=True):
         call = layer(device)

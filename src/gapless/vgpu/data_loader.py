@@ -23,7 +23,8 @@ import time
 import warnings
 import weakref
 from collections import deque
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 
 import torch
 from torch._utils import ExceptionWrapper
@@ -31,7 +32,7 @@ from torch.utils.data import _utils, dataloader
 
 from . import host_clock
 from .hardware import workers
-from .hardware.workers import Cost, Workers
+from .hardware.workers import Cost, Task, Workers
 from .loader_worker import ARGUMENTS, PYTORCHS_LOOP, Loop
 from .state import state
 
@@ -39,6 +40,20 @@ _Iterator = dataloader._MultiProcessingDataLoaderIter
 _get_data = _Iterator._get_data
 
 BUSY_S = 20  # so much longer a worker may really take than `timeout` says, as the machine may be busy
+
+
+_record: list[Task] | None = None  # of the loaders that are iterated now
+
+
+@contextmanager
+def recording() -> Iterator[list[Task]]:
+    """What the workers of loaders do whose iterators are made inside, as it is worked out; on the modelled host's clock."""
+    global _record
+    before, _record = _record, []
+    try:
+        yield _record
+    finally:
+        _record = before
 
 
 class NotModelledWarning(UserWarning):
@@ -75,7 +90,7 @@ class _Loading:
         self._timeline, self._seen_ns, self._offset_ns = state.timeline, 0, 0
         now_ns, each_ns = self.now(), workers.CREATE_NS[self.method]
         self.model = Workers([now_ns + number * each_ns for number in range(1, count + 1)], workers.START_NS[self.method],
-                             state.card.host.cores, self._cost_of)
+                             state.card.host.cores, self._cost_of, record=_record)
         state.timeline.host_work(count * each_ns)
 
     def now(self) -> int:
