@@ -154,7 +154,7 @@ def test_the_start_of_an_epoch_is_watched_without_taking_time():
     assert all(begin >= begins[-1] for made in seen.making for begin, _ in made)  # asked once all of them are made
     assert seen.waits[0][1] == pytest.approx(epoch.first_ms, abs=1)
     assert all(made[1] < come for (_, come), made in zip(seen.waits[::3], seen.making[0], strict=True))
-    assert all(step[0] <= work[0] for step, work in zip(seen.steps, seen.gpu))
+    assert all(step[0] <= work[0] + 0.05 for step, work in zip(seen.steps, seen.gpu))
     assert all(before[1] <= after[0] for before, after in zip(seen.gpu, seen.gpu[1:]))
 
 
