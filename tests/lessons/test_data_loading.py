@@ -1,6 +1,7 @@
 """Lesson 04: what is right, against definitions written out; the programs; what goes wrong."""
 
 import json
+import multiprocessing
 import os
 import re
 import signal
@@ -24,12 +25,11 @@ from gapless.lessons.data_loading.bound import blocks_of, idle_share, right_inpu
 from gapless.lessons.data_loading.cases_workers import workers_cases
 from gapless.lessons.data_loading.declared_loader import DeclaredLoader, Times
 from gapless.lessons.data_loading.functions import input_bound, prepare
-from gapless.lessons.data_loading.measuring_workers import Decoded, Maker, forking, times_of
+from gapless.lessons.data_loading.measuring_workers import Decoded, Maker, times_of
 from gapless.lessons.data_loading.picture import draw_epochs, draw_starts
-from gapless.lessons.data_loading.repeats import augmentations
+from gapless.lessons.data_loading.repeats import augmentations, epochs_ms
 from gapless.lessons.data_loading.right import right_best_workers
 from gapless.lessons.data_loading.watching import Watched, watched
-from gapless.measure.device import clock_ms
 
 from .. import ROOT
 from .answers import augmenting, prefetching
@@ -192,22 +192,21 @@ def device():
     return vgpu.enable("a10g")
 
 
-def epochs_ms(loader, device, count=3):
-    found = []
-    for _ in range(count):
-        start = clock_ms(device)
-        assert len(list(loader)) == len(loader)
-        found.append(clock_ms(device) - start)
-    return found
+@pytest.fixture
+def another_start():
+    """A system whose processes are not forked unless one says so: Linux since Python 3.14."""
+    before = multiprocessing.get_start_method(allow_none=True)
+    multiprocessing.set_start_method("forkserver", force=True)
+    yield
+    multiprocessing.set_start_method(before, force=True)
 
 
 @pytest.mark.parametrize("workers", [0, 2, 3])
 def test_a_declared_loader_takes_what_pytorchs_takes_on_the_modelled_host(device, workers):
     rows, times = 4, Times(batches=7, work_ms=20.0, nbytes=4 * 8)
-    with forking():
-        real = DataLoader(Decoded(times.batches * rows, 5.0, device), rows, num_workers=workers, persistent_workers=workers > 0)
-        found = epochs_ms(real, device)[1:]
-        del real
+    real = DataLoader(Decoded(times.batches * rows, 5.0, device), rows, num_workers=workers, persistent_workers=workers > 0)
+    found = epochs_ms(real, device)[1:]
+    del real
     assert epochs_ms(DeclaredLoader(times, workers, device, set()), device)[1:] == pytest.approx(found, rel=0.05)
 
 
@@ -241,6 +240,13 @@ def test_on_the_clock_the_best_number_is_the_declared_one(device):
             measured = {workers: statistics.median(epochs_ms(maker(workers), device, 6)[1:]) for workers in candidates}
             smallest = min(workers for workers, ms in measured.items() if ms <= 1.05 * min(measured.values()))
             assert smallest == right_best_workers(maker, candidates, device), case.name
+
+
+def test_workers_are_forked_whatever_the_systems_default(device, another_start):
+    """So a notebook's own functions may be the workers', and times are the same on every system."""
+    loader = augmenting.loader()(Augmented(4, device), 2, 1)
+    assert len(epochs_ms(loader, device, 1)) == 1 and workload.epoch(device, 1, images=256).first_ms < 100
+    assert multiprocessing.get_start_method() == "forkserver"
 
 
 # -- random numbers of workers ------------------------------------------------------------------------

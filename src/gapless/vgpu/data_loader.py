@@ -39,6 +39,8 @@ from .state import state
 _Iterator = dataloader._MultiProcessingDataLoaderIter
 _get_data = _Iterator._get_data
 
+BUSY_S = 20  # so much longer a worker may really take than `timeout` says, as the machine may be busy
+
 
 _record: list[Task] | None = None  # of the loaders that are iterated now
 
@@ -110,8 +112,7 @@ class _Loading:
                 patience_ns = round(iterator._timeout * 1e9) or None
                 ready_ns, worker = self.model.take(now_ns, patience_ns)
                 if worker is None:
-                    state.timeline.host_work(patience_ns)
-                    raise RuntimeError(f"DataLoader timed out after {iterator._timeout} seconds")
+                    raise self._timed_out()
                 message = self._costed[worker].popleft()
                 if not message.passed_on:
                     break
@@ -136,10 +137,24 @@ class _Loading:
 
     def _receive(self) -> tuple:
         try:
-            return _get_data(self._iterator())
+            return self._really_receive()
         except (ConnectionError, EOFError):  # a worker dies: in a moment PyTorch can see which, and says so
             time.sleep(0.2)
-            return _get_data(self._iterator())
+            return self._really_receive()
+
+    def _really_receive(self) -> tuple:
+        iterator = self._iterator()
+        if not iterator._timeout:
+            return _get_data(iterator)
+        come, message = iterator._try_get_data(iterator._timeout + BUSY_S)
+        if not come:
+            raise self._timed_out()
+        return message
+
+    def _timed_out(self) -> RuntimeError:
+        timeout_s = self._iterator()._timeout
+        state.timeline.host_work(round(timeout_s * 1e9))
+        return RuntimeError(f"DataLoader timed out after {timeout_s} seconds")
 
     def _look_at(self, message: _Message) -> None:
         iterator = self._iterator()

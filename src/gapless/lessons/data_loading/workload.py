@@ -19,6 +19,7 @@ from torch.utils.data import DataLoader, Dataset
 from ... import vgpu
 from ...course.exercise import full_size
 from ...measure.device import clock_ms, host_work, synchronize
+from .measuring_workers import start_method
 
 BATCH, CHANNELS, SIDE, CLASSES = 256, 3, 64, 10
 IMAGES = 16_384  # in an epoch
@@ -127,7 +128,7 @@ def training_step(device: torch.device, *, workers: int = 0, pinned: bool = Fals
     """The same with changes: so many ``workers``, ``pinned`` memory, images ``as_bytes`` that ``prepare(images, mean, std)``
     makes floats of, copies by ``to_device(batch, device)`` or ahead, by ``prefetch(loader, device)``."""
     loader = DataLoader(Photos(device, as_bytes), batch_size=BATCH, shuffle=True, num_workers=workers, pin_memory=pinned,
-                        persistent_workers=workers > 0)
+                        persistent_workers=workers > 0, multiprocessing_context=start_method(workers))
     mean, std = (torch.tensor(each, device=device) for each in (MEAN, STD))
     train = make_train(device)
     batches = endless(loader if prefetch is None else _Ahead(prefetch, loader, device))
@@ -166,7 +167,8 @@ class Epoch:
 
 def pinned_loader(device: torch.device, workers: int, images: int) -> DataLoader:
     """So many images, whose batches come in pinned memory; new workers for each epoch."""
-    return DataLoader(Photos(device, images=images), batch_size=BATCH, shuffle=True, num_workers=workers, pin_memory=True)
+    return DataLoader(Photos(device, images=images), batch_size=BATCH, shuffle=True, num_workers=workers, pin_memory=True,
+                      multiprocessing_context=start_method(workers))
 
 
 def at_full_size(device: torch.device) -> AbstractContextManager:
