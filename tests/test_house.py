@@ -123,7 +123,8 @@ ACROSS = {
     "conformance/test_dtypes", "conformance/test_entries", "conformance/test_modes",  # PyTorch's operator database
     "evidence/test_trace_tools", "evidence/test_views_tools",  # the field's tools, on our traces
     "grading/test_lesson02", "grading/test_lessons", "grading/test_nbgrader",  # the whole way to a grade
-    "grading/attempts/test_clock", "grading/attempts/test_honest", "grading/attempts/test_process", "grading/attempts/test_values",
+    "grading/attempts/test_clock", "grading/attempts/test_honest", "grading/attempts/test_process", "grading/attempts/test_steps",
+    "grading/attempts/test_values",
     "learner/test_notebook_in_kernel",
     "lessons/test_exercises",
     "programs/test_programs",  # models and libraries of others

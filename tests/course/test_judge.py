@@ -60,7 +60,7 @@ def test_work_moved_to_the_cpu_fails_waits_and_time():
 
     verdicts = grade("ignore_background", on_the_host)
     assert set(outcomes(verdicts).values()) == {"fail"}  # right as what was handed out, and no better
-    assert verdicts["values"].message.startswith("Same value") and "count once it waits less" in verdicts["values"].message
+    assert verdicts["values"].message.startswith("Same value") and "count once yours waits less" in verdicts["values"].message
 
     def head_on_the_host(hidden, head, target, max_valid):
         valid = (target != IGNORE).cpu()

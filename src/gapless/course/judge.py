@@ -111,8 +111,8 @@ def judge(exercise: Exercise, plan: Plan, evidence: Evidence, truth: Truth | Non
             found[check] = (_measured(exercise, evidence, check, cells) if right == PASS
                             else (FAIL, "Not counted before the values are right."))
     if right == PASS and exercise.right is None and not _better(exercise, evidence, found):
-        found["values"] = FAIL, (f"{values} So they are in the function that was handed out: these points count once "
-                                 "it waits less often, or takes less time, than that one.")
+        found["values"] = FAIL, (f"{values} The function that was handed out has them right too: these points count once "
+                                 "yours waits less often, or takes less time, than that one.")
     verdicts = []
     for check, points in exercise.points.items():
         outcome, message = found[check]
