@@ -109,5 +109,6 @@ WRONG = [
     ("make_loader", with_replacement, "with replacement"),
     ("make_loader", each_all, "workers that each go through the whole dataset"),
     ("make_loader", loader(collate_fn=lambda samples: samples[0]), "leave `collate_fn` alone"),
+    ("make_loader", lambda *asked: iter(loader()(*asked)), "at its end after one epoch"),
     ("make_loader", lambda dataset, batch_size, workers: None, "TypeError"),
 ]

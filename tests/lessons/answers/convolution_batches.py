@@ -247,6 +247,23 @@ def lars(rate=None, norm=None, decay=None, last=lambda param, moment: param.sub_
 
 
 @torch.no_grad()
+def decays_by_itself(params, momenta, lr, momentum, weight_decay, trust):
+    for param, moment in zip(params, momenta):
+        if param.grad is None:
+            continue
+        w, g = (torch.linalg.vector_norm(each, dtype=torch.float32) for each in (param, param.grad))
+        moment.mul_(momentum).add_(lr * torch.where((w > 0) & (g > 0), trust * w / (g + weight_decay * w), 1.0) * param.grad)
+        param.sub_(moment).mul_(1 - lr * weight_decay)
+
+
+@torch.no_grad()
+def looks_ahead(params, momenta, lr, momentum, weight_decay, trust):
+    lars()(params, momenta, lr, momentum, weight_decay, trust)
+    torch._foreach_sub_([param for param in params if param.grad is not None],
+                        [momentum * moment for param, moment in zip(params, momenta) if param.grad is not None])
+
+
+@torch.no_grad()
 def overwrites_gradients(params, momenta, lr, momentum, weight_decay, trust):
     for param in params:
         if param.grad is not None:
@@ -280,6 +297,8 @@ BATCH_WRONG = [
     ("largest_batch", powers_of_two, "Doubling until it fails"),
     ("largest_batch", one_by_one, "one size after the other, from above"),
     ("largest_batch", lambda step, most: most // 8 * 8, "it is"),
+    ("largest_batch", lambda step, most: bisected()(step, most) + 8, "the largest size that fitted"),
+    ("largest_batch", lambda step, most: bisected()(step, most) / 1, "divide with `//`"),
     ("largest_batch", lambda step, most: None, "is there a `return`"),
     ("warmup_schedule", then_cosine(lambda step, factor, warmup: factor * step / warmup), "begins at 0"),
     ("warmup_schedule", then_cosine(lambda step, factor, warmup: factor * (step + 1) / warmup), "fraction of the full rate"),
@@ -291,6 +310,10 @@ BATCH_WRONG = [
                                   * (1 - min(step / total, 1))), "it is"),
     ("warmup_schedule", lambda optimizer, factor, warmup, total: torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, total),
      "it is"),
+    ("warmup_schedule", factor_of(lambda step, factor, warmup, total: 1 + (factor - 1) * step / warmup if step < warmup else
+                                  factor * (1 + math.cos(180 * min((step - warmup) / (total - warmup), 1))) / 2), "takes radians"),
+    ("warmup_schedule", factor_of(lambda step, factor, warmup, total: 1 + (factor - 1) * (
+        step / warmup if step < warmup else cosine((step - warmup) / (total - warmup)))), "ends at the optimizer's own rate"),
     ("warmup_schedule", lambda optimizer, *rest: None, "a scheduler of torch.optim.lr_scheduler is wanted"),
     ("warmup_schedule", lambda optimizer, factor, warmup, total: 0.1 * factor, "a scheduler of torch.optim.lr_scheduler is wanted"),
     ("lars_step", lars(rate=lambda w, g, decay, trust: trust * w / (g + decay * w)), "Where a norm is 0"),
@@ -304,6 +327,9 @@ BATCH_WRONG = [
     ("lars_step", lars(decay=0.9), "it is"),
     ("lars_step", lars(last=lambda param, moment: param.add_(moment)), "subtracted from the weights"),
     ("lars_step", lars(last=lambda param, moment: None), "it is"),
+    ("lars_step", lambda params, momenta, lr, **rest: lars()(params, momenta, lr**2, **rest), "in the rate twice"),
+    ("lars_step", decays_by_itself, "as AdamW does"),
+    ("lars_step", looks_ahead, "Nesterov's momentum"),
     ("lars_step", overwrites_gradients, "it is"),
     ("lars_step", forgets_the_empty_list, "A list of tensors is empty"),
     ("lars_step", lambda params, momenta, **numbers: None, "it is"),

@@ -99,7 +99,7 @@ FORMAT_WRONG = [
     (lambda model: made(model, mean=lambda x: x.flatten(2)[:, :, 0]), "`permute` changes the order"),
     (lambda model: made(model, relu=lambda x: x), "outputs"),
     (lambda model: made(model.eval()), "evaluation mode"),
-    (lambda model: model, "raised"),
+    (lambda model: model, "`forward(images)` is wanted"),
     (lambda model: None, "`forward(images)` is wanted"),
     (lambda model: lambda images: made(model)(images).tolist(), "a tensor of N×8"),
     (lambda model: lambda images: made(model)(images.detach()).detach(), "raised"),

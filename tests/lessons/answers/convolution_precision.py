@@ -60,6 +60,7 @@ def mixed(*order, each=(), scaled=True, where="forward", loss=lambda loss, count
     def step(model, optimizer, scaler, batches, dtype, max_norm):
         parts = {"zero": optimizer.zero_grad, "unscale": lambda: scaler.unscale_(optimizer), "update": scaler.update,
                  "clip": lambda: nn.utils.clip_grad_norm_(model.parameters(), max_norm),
+                 "clip largest": lambda: nn.utils.clip_grad_norm_(model.parameters(), max_norm, float("inf")),
                  "clip values": lambda: nn.utils.clip_grad_value_(model.parameters(), max_norm),
                  "step": lambda: scaler.step(optimizer), "own step": optimizer.step}
         optimizer.zero_grad()
@@ -96,6 +97,12 @@ def one_large_batch(model, optimizer, scaler, batches, dtype, max_norm):
 
 RIGHT_ORDER = ("unscale", "clip", "step", "update")
 
+
+def with_a_scaler_of_its_own(model, optimizer, scaler, batches, *rest):
+    """Whose scale is too large."""
+    return mixed(*RIGHT_ORDER)(model, optimizer, torch.amp.GradScaler(batches[0][0].device.type, init_scale=2.0**40), batches, *rest)
+
+
 PRECISION_ROUTES = {
     "train_step": [one_backward, outputs_in_float32, clipped_by_hand],
 }
@@ -121,5 +128,9 @@ PRECISION_WRONG = [
     ("train_step", mixed(each=RIGHT_ORDER), "took a step of its own"),
     ("train_step", halves_the_network, "leave out `.half()`"),
     ("train_step", one_large_batch, "Each micro-batch goes through the network once"),
+    ("train_step", mixed("unscale", "clip largest", "step", "update"), "clipped by the largest of them"),
+    ("train_step", with_a_scaler_of_its_own, "another scaler than the one that was given"),
+    ("train_step", lambda model, optimizer, scaler, *rest: scaler.scale(mixed(*RIGHT_ORDER)(model, optimizer, scaler, *rest)),
+     "without the scale"),
     ("train_step", lambda model, *rest: None, "The network was never called"),
 ]

@@ -107,6 +107,7 @@ SHAPE_WRONG = [
     (changed(lambda images, mask, indices: (images + 1, mask, indices)), "others than image"),
     (changed(lambda images, mask, indices: (images, images[:, 0] != 0, indices)), "not from its pixels"),
     (changed(lambda images, mask, indices: images), "no triple"),
+    (changed(lambda images, mask, indices: (images.roll(1, 3), mask.roll(1, 2), indices)), "top left corner"),
     (lambda images, batch_size, max_shapes: None, "a list of batches"),
     (lambda images, batch_size, max_shapes: best_cuts(images[:-1], batch_size, max_shapes), "is in no batch"),
     (lambda images, batch_size, max_shapes: best_cuts(images, 1, max_shapes), "fewer images than it may"),

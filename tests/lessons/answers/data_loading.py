@@ -238,7 +238,32 @@ def half_way(images, mean, std):
     return (x - mean.view(-1, 1, 1)) / std.view(-1, 1, 1)
 
 
+def minus_in_bytes(images, mean, std):
+    there = images.to(mean.device) - (mean * 255).to(torch.uint8).view(-1, 1, 1)
+    return there / 255 / std.view(-1, 1, 1)
+
+
+def moved_and(change):
+    return lambda batch, device: tree_map(change, by_tree_map(batch, device))
+
+
+def idle_us(trace):
+    start, end, _, _ = parts(trace)
+    return by_cuts(trace) * (end - start)
+
+
 WRONG = [
+    ("input_bound", idle_us, "in µs: divide by the steps' time"),
+    ("to_device", moved_and(lambda v: v.int() if torch.is_tensor(v) and v.dtype == torch.int64 else v), "int64 became int32"),
+    ("to_device", lambda batch, device: moved_and(lambda v: torch.tensor(v, device=device) if type(v) in (int, float) else v)(batch, device),
+     "A number became a tensor"),
+    ("to_device", moved_and(lambda v: v.t() if torch.is_tensor(v) and v.dim() == 2 else v), "was transposed"),
+    ("to_device", lambda batch, device: (by_tree_map(part, device) for part in batch), "a generator"),
+    ("prepare", minus_in_bytes, "10 − 20 is 246"),
+    ("prepare", lambda images, mean, std: on_the_device(images, mean, std.sqrt()), "a root already"),
+    ("prepare", lambda images, mean, std: (images.to(mean.device) / 255 - 255 * mean.view(-1, 1, 1)) / std.view(-1, 1, 1), "one of the two"),
+    ("prepare", lambda images, mean, std: on_the_device(images, mean, std).round(decimals=2), "was rounded"),
+    ("prepare", lambda images, mean, std: (images.to(mean.device) / 127.5 - 1 - mean.view(-1, 1, 1)) / std.view(-1, 1, 1), "−1 … 1"),
     ("input_bound", all_idle, "idles too where the host is slow to launch"),
     ("input_bound", without_overlap, "merge first"),
     ("input_bound", lambda trace: 0.9 * by_cuts(trace), "Which of these is another in your version?"),

@@ -20,6 +20,11 @@ def largest_batch(case: Case, found: dict, wanted: dict) -> str | None:
     if found[HELD]:
         return ("Something still holds tensors of a trial: what the step returned, or an error, whose traceback holds the "
                 "frames of the failed step.")
+    if isinstance(found[LARGEST], float):
+        return "A whole number is wanted, an `int`: divide with `//`."
+    if isinstance(found[LARGEST], int) and found[LARGEST] > wanted[LARGEST]:
+        return ("That one does not fit, or is more than `most`: return the largest size that fitted, not the first that did "
+                "not.")
     if isinstance(found[LARGEST], int) and found[LARGEST] < wanted[LARGEST]:
         return ("A larger size fits. Does something hold the memory of an earlier trial (a result, an error and its "
                 "traceback, another trial inside the `except`)? Or does the search end early?")

@@ -188,6 +188,10 @@ SCHEDULE_MISTAKES = (
                                                                          "cosine is wanted."),
     Mistake(_schedule(after=lambda factor, share: factor * math.cos(math.pi * share / 2)),
             "A quarter of a cosine: `(1 + cos(π · share)) / 2` goes from 1 to 0."),
+    Mistake(_schedule(after=lambda factor, share: factor * (1 + math.cos(180 * share)) / 2),
+            "`math.cos` takes radians: half a cosine goes from 0 to `math.pi`, not to 180."),
+    Mistake(_schedule(after=lambda factor, share: 1 + (factor - 1) * _cosine(share)),
+            "The cosine ends at the optimizer's own rate: at step `total` it is to be 0."),
     Mistake(_schedule(after=lambda factor, share: _cosine(share)), "After the warm-up the factor is lost: the cosine "
                                                                    "begins at `factor`."),
     Mistake(_lambda(lambda step, factor, warmup, total: _line(step, factor, warmup) if step < warmup else
@@ -286,7 +290,39 @@ def _one_rate(params, momenta, lr, momentum, weight_decay, trust):
         param.sub_(moment)
 
 
+@torch.no_grad()
+def _decoupled(params, momenta, lr, momentum, weight_decay, trust):
+    """The weight decay beside the momentum, as AdamW has it."""
+    _lars(decays=lambda grad, param, decay: grad)(params, momenta, lr, momentum, weight_decay, trust)
+    for param in params:
+        if param.grad is not None:
+            param.mul_(1 - lr * weight_decay)
+
+
+def _lr_twice(params, momenta, lr, momentum, weight_decay, trust):
+    _lars()(params, momenta, lr**2, momentum, weight_decay, trust)
+
+
+def _without_lr_at_zero(params, momenta, lr, momentum, weight_decay, trust):
+    _lars(ratio=lambda w, g, decay, trust: torch.where((w > 0) & (g > 0), trust * w / (g + decay * w), 1 / lr))(
+        params, momenta, lr, momentum, weight_decay, trust)
+
+
+@torch.no_grad()
+def _momentum_again(params, momenta, lr, momentum, weight_decay, trust):
+    _lars()(params, momenta, lr, momentum, weight_decay, trust)
+    for param, moment in zip(params, momenta):
+        if param.grad is not None:
+            param.sub_(momentum * moment)
+
+
 LARS_MISTAKES = (
+    Mistake(_decoupled, "The weight decay was applied to the weights by itself, as AdamW does: here it is a part of the "
+                         "update, `grad + weight_decay * param`, before rate and momentum."),
+    Mistake(_lr_twice, "`lr` is in the rate twice."),
+    Mistake(_without_lr_at_zero, "Where a norm is 0 the rate is to be `lr` itself, not 1: multiply by `lr` after the "
+                                 "choice."),
+    Mistake(_momentum_again, "That is Nesterov's momentum: the weights are to change by the momentum itself."),
     Mistake(_one_rate, "All parameters have the same rate: the norms are those of each parameter by itself, which is what "
                        "LARS (“layer-wise adaptive rate scaling”) is about."),
     Mistake(_lars(ratio=lambda w, g, decay, trust: torch.ones_like(w)), "The trust ratio is missing: that is SGD with "

@@ -39,6 +39,7 @@ class _Step:
                 {"unscale": lambda: scaler.unscale_(optimizer),
                  "clip": lambda: nn.utils.clip_grad_norm_(model.parameters(), max_norm),
                  "clip values": lambda: nn.utils.clip_grad_value_(model.parameters(), max_norm),
+                 "clip largest": lambda: nn.utils.clip_grad_norm_(model.parameters(), max_norm, float("inf")),
                  "step": lambda: scaler.step(optimizer), "plain step": optimizer.step, "update": scaler.update,
                  "zero": optimizer.zero_grad}[part]()
 
@@ -99,6 +100,8 @@ TRAIN_STEP_MISTAKES = (
              "clip, then step.", order=("unscale", "step", "clip", "update")),
     _mistake("Each gradient was cut off by its own value. The *norm* of all of them is to be at most `max_norm`: "
              "`clip_grad_norm_`.", order=("unscale", "clip values", "step", "update")),
+    _mistake("The gradients were clipped by the largest of them: `max_norm` is of the root of the sum of squares, which "
+             "`clip_grad_norm_` takes by itself.", order=("unscale", "clip largest", "step", "update")),
     _mistake("Each loss was divided by the number of micro-batches twice: it is that many times too small.", divisions=2),
     _mistake(_BACKWARD_INSIDE, backward_inside=True),
     _mistake("Everything ran inside autocast, the backward pass and the optimizer's step too. It belongs around the forward "

@@ -74,19 +74,6 @@ def resized(images, batch_size, max_shapes):
     return found
 
 
-def centred(images, batch_size, max_shapes):
-    """Every image in the middle."""
-    found = []
-    for indices, (rows, height, width) in planned(_sizes(images), batch_size, max_shapes):
-        batch, mask, _ = filled(images, [], (rows, height, width))
-        for row, i in enumerate(indices):
-            top, left = (height - images[i].shape[1]) // 2, (width - images[i].shape[2]) // 2
-            batch[row, :, top:top + images[i].shape[1], left:left + images[i].shape[2]] = images[i]
-            mask[row, top:top + images[i].shape[1], left:left + images[i].shape[2]] = True
-        found.append((batch, mask, indices))
-    return found
-
-
 def filled_with_ones(images, batch_size, max_shapes):
     return [filled(images, *batch, zero=1) for batch in planned(_sizes(images), batch_size, max_shapes)]
 
@@ -127,8 +114,8 @@ SHAPES = (
     Mistake(mask_turned_round, (
         "The mask is the wrong way round: True on the image's pixels, False on the padding.")),
     Mistake(resized, (
-        "The images were blown up to one size: those are other pixels. Pad, and leave the pixels as they are.")),
-    Mistake(centred, "The images lie in the middle of their rows; the top left corner is asked for."),
+        "Were the images blown up to one size, or moved in their rows? Pad on the right and below, and leave the pixels as "
+        "they are, in the top left corner.")),
     Mistake(filled_with_ones, "The padding is not zero."),
     Mistake(repeated, (
         "Empty rows hold an image once more: it would count twice in the loss. Leave them zero, without an index.")),

@@ -20,6 +20,10 @@ def explain_loader(case: Case, found: dict, wanted: dict) -> str | None:
 
 
 def _samples(case: Case, own: str) -> str:
+    samples = case.options["samples"]
+    if f"{samples} of {samples} do not come" in own:
+        return ("No batch comes at all: an iterator (`iter(loader)`, a generator) is at its end after one epoch. Return the "
+                "DataLoader itself, which begins anew in each `for`.")
     if "none come twice" in own:
         return ("Samples are lost: `drop_last` leaves out the last, smaller batch. Here all of them are wanted (a training "
                 "whose step must not change its shape may want to drop it, and then not the same samples in each epoch).")

@@ -78,6 +78,7 @@ def input_bound(trace: Trace, *, blocks="right", work="right", how="idle in bloc
         since, until = block.start_us, block.end_us
         return covered_us([*running, block], since, until) - covered_us(running, since, until)
 
+    steps = steps_of(trace)
     us = {
         "idle in blocks": lambda: covered_us([*running, *found], start, end) - covered_us(running, start, end),
         "loading": lambda: sum(span.end_us - span.start_us for span in found),
@@ -102,9 +103,18 @@ def input_bound(trace: Trace, *, blocks="right", work="right", how="idle in bloc
         "until the first kernel": lambda: sum(
             max(0.0, min([block.end_us, *(s.start_us for s in running if s.start_us >= block.start_us)]) - block.start_us)
             for block in found),
+        # As a share of each step's own time, and then their mean.
+        "step by step": lambda: (end - start) * sum(
+            covered_us([*running, *found], step.start_us, step.end_us) - covered_us(running, step.start_us, step.end_us)
+            for step in steps) / sum(step.end_us - step.start_us for step in steps) if steps else 0.0,
+        "mean of steps": lambda: (end - start) * sum(
+            (covered_us([*running, *found], step.start_us, step.end_us) - covered_us(running, step.start_us, step.end_us))
+            / (step.end_us - step.start_us) for step in steps) / len(steps) if steps else 0.0,
+        "but the first": lambda: ((end - start) / (end - steps[1].start_us) * (
+            covered_us([*running, *found], steps[1].start_us, end) - covered_us(running, steps[1].start_us, end))
+            if len(steps) > 1 else 0.0),
         "longest": lambda: max((inside(block) for block in found), default=0.0),
     }[how]()
-    steps = steps_of(trace)
     length = {
         "steps": lambda: end - start,
         "steps added": lambda: sum(step.end_us - step.start_us for step in steps),
@@ -177,6 +187,12 @@ BOUNDS = (Mistake(functions.input_bound, _HOST), *versions(input_bound, (
     Way("how", "until the first kernel", "It was counted from the block's start until the next work starts. Work that had "
                                          "started before may still run."),
     Way("how", "longest", "That is the longest block's part: add up all of them."),
+    Way("how", "mean of steps", "That is the mean of the steps' shares: a short step counts as much as a long one, and "
+                                "the time between two steps not at all. Add up over the whole, then divide once."),
+    Way("how", "step by step", "The time between two steps was left out. It belongs to the steps' time: from the first "
+                               "step's start to the last step's end."),
+    Way("how", "but the first", "The first step was left out. A warm-up is the profiler's business: what is in the trace "
+                                "counts."),
     Way("blocks", "any thread", _THREAD, often=True),
     Way("blocks", "any row", "The profiler may repeat a block on the GPU's row (`gpu_user_annotation`, whose `category` is "
                              "\"other\"): that is no time of the host's. Take the steps' thread."),

@@ -48,6 +48,7 @@ def _of_values(batch, device):
 
 
 _TYPE = "comes back as another type: keep it, as code that reads the batch goes by it (`batch.label`, `batch[\"label\"]`)."
+_NUMBER = "A number became a tensor: what is no tensor stays as it is. What belongs to each sample the loader joins."
 BATCH_MISTAKES = (
     Mistake(_version(sequence=lambda old, new: list(new)), f"A tuple {_TYPE}"),
     Mistake(_version(sequence=lambda old, new: tuple(new)), f"A list {_TYPE}"),
@@ -74,6 +75,16 @@ BATCH_MISTAKES = (
             "float64 and float16 became float32: a copy changes no dtype."),
     Mistake(_version(tensor=lambda t, d: _asynchronous(t, d).float() if t.dtype == torch.uint8 else _asynchronous(t, d)),
             "Bytes became float32: a copy changes no dtype. What an image needs is the next exercise's business."),
+    Mistake(_version(tensor=lambda t, d: _asynchronous(t, d).int() if t.dtype == torch.int64 else _asynchronous(t, d)),
+            "int64 became int32: a copy changes no dtype."),
+    Mistake(lambda batch, device: _moved(batch, device, other=lambda value: (
+        torch.tensor(value, device=device) if isinstance(value, (int, float)) else value)),
+            _NUMBER),
+    Mistake(lambda batch, device: _moved(batch, device, other=lambda value: (
+        torch.tensor(value, device=device) if type(value) in (int, float) else value)),
+            _NUMBER),
+    Mistake(_version(tensor=lambda t, d: _asynchronous(t, d).t() if t.dim() == 2 else _asynchronous(t, d)),
+            "A tensor was transposed: a copy changes no shape."),
     Mistake(_version(tensor=lambda t, d: _asynchronous(t.reshape(-1), d)), "A tensor has lost its shape."),
     Mistake(_version(tensor=lambda t, d: _asynchronous(t.unsqueeze(0) if t.dim() == 0 else t, d)),
             "A tensor of no dimensions got one."),
@@ -97,6 +108,7 @@ def _image(**wrong) -> Callable:
 
 
 _BYTES = "The bytes run from 0 to 255, and `mean` and `std` are those of values from 0 to 1: "
+_TWICE = "The bytes were divided by 255, and `mean` multiplied by it too: one of the two."
 IMAGE_MISTAKES = (
     Mistake(_image(unit=lambda x: x.float()), f"{_BYTES}divide by 255 first."),
     Mistake(_image(unit=lambda x: x.float() / 256), f"{_BYTES}the largest byte is 255, so divide by that and not by 256."),
@@ -130,6 +142,17 @@ IMAGE_MISTAKES = (
     Mistake(_image(place=lambda t: t.flip(0).view(-1, 1, 1)), "The channels' order is turned round (BGR?): the first "
                                                               "mean is "
                                                               "the first channel's."),
+    Mistake(_image(normal=lambda x, mean, std: (x - 255 * mean) / std), _TWICE),
+    Mistake(_image(normal=lambda x, mean, std: (x - 255 * mean) / (255 * std)), _TWICE),
+    Mistake(_image(unit=lambda x: x.float() / 127.5 - 1), f"{_BYTES}divide by 255, without making it −1 … 1."),
+    Mistake(_image(normal=lambda x, mean, std: (x - mean) / std.sqrt()), "It was divided by the root of `std`, which is a "
+                                                                         "root already."),
+    Mistake(lambda images, mean, std: _prepared(
+        images.to(mean.device) - (255 * mean).to(torch.uint8).view(-1, 1, 1), mean, std,
+        normal=lambda x, mean, std: x / std),
+            "The mean was subtracted from bytes, which cannot be negative: 10 − 20 is 246 there. Make floats first."),
+    Mistake(_image(result=lambda x: x.round(decimals=2)), "The result was rounded: return it as it is."),
+    Mistake(_image(result=lambda x: x.round(decimals=3)), "The result was rounded: return it as it is."),
     Mistake(_image(result=lambda x: x.clamp(-1, 1)), "The result was cut off at −1 and 1."),
     Mistake(lambda images, mean, std: _prepared(images, images.float().mean((0, 2, 3)).to(mean) / 255,
                                                 images.float().var((0, 2, 3), correction=0).sqrt().to(std) / 255)

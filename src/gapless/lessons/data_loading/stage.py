@@ -71,7 +71,7 @@ def described(batch, tensors: list, device: torch.device, where: str = "the batc
         parts = [described(value, tensors, device, f"{where}[{place}]") for place, value in enumerate(batch)]
     else:
         text = repr(batch)
-        return text if len(text) <= 60 else f"a {type(batch).__name__}"
+        return text if len(text) <= 60 and " at 0x" not in text else f"a {type(batch).__name__}"
     return f"{type(batch).__name__}({', '.join(parts)})"
 
 
