@@ -24,4 +24,7 @@ def train_step(case: Case, found: dict, wanted: dict) -> str | None:
     """Of the first thing that the network saw otherwise."""
     if not found[PASSES]:
         return "The network was never called: does the function end, or return, before the loop?"
+    if wanted[SCALED] != "none" and found[SCALED] == "none":
+        return ("The scaler that was given has scaled no loss: `scaler.scale(loss).backward()`. Make none of your own: its "
+                "scale would begin anew in each step.")
     return next((why for name, why in _SEEN.items() if found[name] != wanted[name]), None)
