@@ -53,12 +53,12 @@ def _interrupted(rng: np.random.Generator) -> Case:
 
 
 def _trial(rng: np.random.Generator, count: int) -> list[Case]:
-    rows, width = int(rng.integers(14, 17)), 8 * int(rng.integers(7, 10))
-    return [_step(rng, "a step", micro_batches=1, rows=rows, side=6, channels=32, width=width, growth_interval=NEVER)
+    rows, width = int(rng.integers(30, 35)), 8 * int(rng.integers(7, 10))
+    return [_step(rng, "a step", micro_batches=1, rows=rows, side=8, channels=32, width=width, growth_interval=NEVER)
             for _ in range(count)]
 
 
-TRAIN_STEP_TRIAL = Trial(_trial, slowdown=3000.0)
+TRAIN_STEP_TRIAL = Trial(_trial, slowdown=1000.0)
 
 FULL_CHANNELS, FULL_WIDTH, FULL_ROWS, FULL_SIDE = 128, 1024, 4096, 16
 

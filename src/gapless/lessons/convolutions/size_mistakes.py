@@ -51,8 +51,8 @@ _RANDOM = ("What is appended has to be zeros, biases too. The outputs may be the
            "get gradients, and reach the classes with the first step.")
 _NOT_CUT = ("The padded classes are still there: the loss would give them probability. Cut the outputs to the classes, "
             "`outputs[:, :classes]`, before the loss.")
-_MODE_CHANGED = ("The network came back in the other mode: leave it as it was. A new `nn.Sequential` is in training mode, "
-                 "whatever is put in: `.train(model.training)`.")
+_MODE_CHANGED = ("The network came back in the other mode: leave the mode as it was. A new `nn.Sequential` is in training "
+                 "mode, whatever is put in: `.train(model.training)`.")
 
 SIZE_MISTAKES = (
     Mistake(functions.tensor_core_sizes, "The network is as it was."),
