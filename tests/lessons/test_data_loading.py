@@ -1,6 +1,7 @@
 """Lesson 04: what is right, against definitions written out; the programs; what goes wrong."""
 
 import json
+import multiprocessing
 import os
 import re
 import signal
@@ -24,11 +25,11 @@ from gapless.lessons.data_loading.bound import blocks_of, idle_share, right_inpu
 from gapless.lessons.data_loading.cases_workers import workers_cases
 from gapless.lessons.data_loading.declared_loader import DeclaredLoader, Times
 from gapless.lessons.data_loading.functions import input_bound, prepare
-from gapless.lessons.data_loading.measuring_workers import Decoded, Maker, forking, times_of
-from gapless.lessons.data_loading.picture import draw_epochs
-from gapless.lessons.data_loading.repeats import augmentations
+from gapless.lessons.data_loading.measuring_workers import Decoded, Maker, times_of
+from gapless.lessons.data_loading.picture import draw_epochs, draw_starts
+from gapless.lessons.data_loading.repeats import augmentations, epochs_ms
 from gapless.lessons.data_loading.right import right_best_workers
-from gapless.measure.device import clock_ms
+from gapless.lessons.data_loading.watching import Watched, watched
 
 from .. import ROOT
 from .answers import augmenting, prefetching
@@ -143,6 +144,34 @@ def test_more_workers_are_not_better():
     assert epochs[4].first_ms < epochs[8].first_ms
 
 
+def test_the_start_of_an_epoch_is_watched_without_taking_time():
+    device = gapless.device("vgpu:a10g")
+    seen, epoch = watched(device, workers=3, batches=4), workload.epoch(device, workers=3, images=4 * workload.BATCH)
+    assert len(seen.starting) == 3 and [len(made) for made in seen.making] == [2, 1, 1]
+    assert len(seen.waits) == len(seen.steps) == len(seen.gpu) == 4
+    begins = [begin for begin, _ in seen.starting]
+    assert begins == sorted(set(begins))  # one after another
+    assert all(begin >= begins[-1] for made in seen.making for begin, _ in made)  # asked once all of them are made
+    assert seen.waits[0][1] == pytest.approx(epoch.first_ms, abs=1)
+    assert all(made[1] < come for (_, come), made in zip(seen.waits[::3], seen.making[0], strict=True))
+    assert all(step[0] <= work[0] + 0.05 for step, work in zip(seen.steps, seen.gpu))
+    assert all(before[1] <= after[0] for before, after in zip(seen.gpu, seen.gpu[1:]))
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_the_start_of_an_epoch_is_drawn_with_a_row_for_all_who_are_known(known):
+    seen = Watched([(9, 27), (18, 36)] if known else [], [[(36, 95)], [(36, 96)]] if known else [],
+                   [(0, 100), (101, 102)], [(100, 101), (102, 103)], [(100, 114), (114, 128)])
+    figure = draw_starts({2: seen}, "an epoch")
+    rows = [label.get_text() for label in figure.axes[0].get_yticklabels()]
+    assert rows == (["worker 0", "worker 1"] if known else []) + ["main process", "GPU"]
+    assert ("made one after another, until 18 ms; the last is ready at 36 ms" in figure.alt) is known
+    assert "The first batch is there after 100 ms" in figure.alt and "2 steps are done after 128 ms" in figure.alt
+    hatches = {bars.get_label(): bars.get_hatch() for bars in figure.axes[0].collections}
+    told = [hatch for hatch in hatches.values() if hatch]
+    assert len(hatches) == (6 if known else 3) and len(set(told)) == len(told) == len(hatches) - 2
+
+
 def test_kept_records_are_what_is_simulated_today():
     lesson = find_lesson("04_data_loading")
     kept = {row["name"]: row for row in json.loads((ROOT / "records" / "simulated_a10g.json").read_text())["lessons"][lesson.id]}
@@ -163,22 +192,21 @@ def device():
     return vgpu.enable("a10g")
 
 
-def epochs_ms(loader, device, count=3):
-    found = []
-    for _ in range(count):
-        start = clock_ms(device)
-        assert len(list(loader)) == len(loader)
-        found.append(clock_ms(device) - start)
-    return found
+@pytest.fixture
+def another_start():
+    """A system whose processes are not forked unless one says so: Linux since Python 3.14."""
+    before = multiprocessing.get_start_method(allow_none=True)
+    multiprocessing.set_start_method("forkserver", force=True)
+    yield
+    multiprocessing.set_start_method(before, force=True)
 
 
 @pytest.mark.parametrize("workers", [0, 2, 3])
 def test_a_declared_loader_takes_what_pytorchs_takes_on_the_modelled_host(device, workers):
     rows, times = 4, Times(batches=7, work_ms=20.0, nbytes=4 * 8)
-    with forking():
-        real = DataLoader(Decoded(times.batches * rows, 5.0, device), rows, num_workers=workers, persistent_workers=workers > 0)
-        found = epochs_ms(real, device)[1:]
-        del real
+    real = DataLoader(Decoded(times.batches * rows, 5.0, device), rows, num_workers=workers, persistent_workers=workers > 0)
+    found = epochs_ms(real, device)[1:]
+    del real
     assert epochs_ms(DeclaredLoader(times, workers, device, set()), device)[1:] == pytest.approx(found, rel=0.05)
 
 
@@ -212,6 +240,13 @@ def test_on_the_clock_the_best_number_is_the_declared_one(device):
             measured = {workers: statistics.median(epochs_ms(maker(workers), device, 6)[1:]) for workers in candidates}
             smallest = min(workers for workers, ms in measured.items() if ms <= 1.05 * min(measured.values()))
             assert smallest == right_best_workers(maker, candidates, device), case.name
+
+
+def test_workers_are_forked_whatever_the_systems_default(device, another_start):
+    """So a notebook's own functions may be the workers', and times are the same on every system."""
+    loader = augmenting.loader()(Augmented(4, device), 2, 1)
+    assert len(epochs_ms(loader, device, 1)) == 1 and workload.epoch(device, 1, images=256).first_ms < 100
+    assert multiprocessing.get_start_method() == "forkserver"
 
 
 # -- random numbers of workers ------------------------------------------------------------------------

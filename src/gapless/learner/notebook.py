@@ -14,6 +14,7 @@ import torch
 from ..course.cells import CellError, load_function
 from ..course.checks import PASS, Verdict
 from ..course.evidence import Evidence, Plan
+from ..course.exercise import Exercise, full_size
 from ..course.gather import gather, put
 from ..course.headline import MarkdownText, measure_programs, table
 from ..course.judge import Truth, judge
@@ -24,7 +25,6 @@ from ..course.stub import handed_out
 from ..course.verdicts import SIGNS, as_html
 from ..evidence.quote import line_at
 from ..evidence.report import StepReport
-from ..lessons import Exercise, find_lesson, full_size
 from ..measure.device import device as choose_device
 from ..measure.device import device_name
 from ..measure.profile import profile, time_step
@@ -116,6 +116,8 @@ class Notebook:
     """
 
     def __init__(self, lesson_id: str, device: str | None = None):
+        from ..lessons import find_lesson  # here, not above: a program that only measures need not load them
+
         self.lesson = find_lesson(lesson_id)
         self.lesson.require_packages()
         self._device_text = device

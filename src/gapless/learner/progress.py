@@ -9,7 +9,6 @@ import html
 import math
 from dataclasses import asdict, dataclass
 
-from ..lessons import LESSONS, find_lesson
 from .progress_file import Record, read_progress
 
 _WIDTH = 12
@@ -150,6 +149,8 @@ def _html_bar(best: float, points: float) -> str:
 
 def progress(lesson_id: str | None = None) -> Progress:
     """The progress in the whole course, or in one lesson. Raises UnknownLesson."""
+    from ..lessons import LESSONS, find_lesson  # here, not above: a program that only measures need not load them
+
     wanted = [find_lesson(each) for each in (LESSONS if lesson_id is None else [lesson_id])]
     records, remark = read_progress()
     return Progress(tuple(

@@ -33,12 +33,19 @@ class Decoded(Dataset):
         return place
 
 
+def start_method(workers: int = 1) -> str | None:
+    """How this lesson's workers are started, for ``DataLoader(multiprocessing_context=…)``: forked where the system can,
+    whatever its default (since Python 3.14 that is a server). Any other start takes seconds, and needs a dataset and a
+    ``worker_init_fn`` that can be pickled, which those of a notebook's cells cannot. None: no workers, or the default."""
+    return "fork" if workers and "fork" in multiprocessing.get_all_start_methods() else None
+
+
 @contextmanager
 def forking() -> Iterator[None]:
-    """Inside, worker processes are forked where the system can: any other start takes seconds."""
-    before = multiprocessing.get_start_method(allow_none=True)
-    if "fork" in multiprocessing.get_all_start_methods():
-        multiprocessing.set_start_method("fork", force=True)
+    """Inside, worker processes are started as :func:`start_method` says."""
+    before, wanted = multiprocessing.get_start_method(allow_none=True), start_method()
+    if wanted is not None:
+        multiprocessing.set_start_method(wanted, force=True)
     try:
         yield
     finally:

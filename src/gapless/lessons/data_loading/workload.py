@@ -7,7 +7,7 @@ and code.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,6 +19,7 @@ from torch.utils.data import DataLoader, Dataset
 from ... import vgpu
 from ...course.exercise import full_size
 from ...measure.device import clock_ms, host_work, synchronize
+from .measuring_workers import start_method
 
 BATCH, CHANNELS, SIDE, CLASSES = 256, 3, 64, 10
 IMAGES = 16_384  # in an epoch
@@ -127,7 +128,7 @@ def training_step(device: torch.device, *, workers: int = 0, pinned: bool = Fals
     """The same with changes: so many ``workers``, ``pinned`` memory, images ``as_bytes`` that ``prepare(images, mean, std)``
     makes floats of, copies by ``to_device(batch, device)`` or ahead, by ``prefetch(loader, device)``."""
     loader = DataLoader(Photos(device, as_bytes), batch_size=BATCH, shuffle=True, num_workers=workers, pin_memory=pinned,
-                        persistent_workers=workers > 0)
+                        persistent_workers=workers > 0, multiprocessing_context=start_method(workers))
     mean, std = (torch.tensor(each, device=device) for each in (MEAN, STD))
     train = make_train(device)
     batches = endless(loader if prefetch is None else _Ahead(prefetch, loader, device))
@@ -164,13 +165,25 @@ class Epoch:
     ms: float
 
 
+def pinned_loader(device: torch.device, workers: int, images: int) -> DataLoader:
+    """So many images, whose batches come in pinned memory; new workers for each epoch."""
+    return DataLoader(Photos(device, images=images), batch_size=BATCH, shuffle=True, num_workers=workers, pin_memory=True,
+                      multiprocessing_context=start_method(workers))
+
+
+def at_full_size(device: torch.device) -> AbstractContextManager:
+    """Where the program's steps are of full size and the host's own work is on its clock."""
+    stack = ExitStack()
+    stack.enter_context(full_size(device))
+    stack.enter_context(vgpu.host_clock.counting() if device.type == "vgpu" else nullcontext())
+    return stack
+
+
 def epoch(device: torch.device, workers: int, images: int = IMAGES // 2) -> Epoch:
     """One epoch of the program with so many workers, pinned memory and copies that do not block, from making the loader's
     iterator, and with it the workers, until the device is done."""
-    with full_size(device), vgpu.host_clock.counting() if device.type == "vgpu" else nullcontext():
-        train, first_ms = make_train(device), None
-        loader = DataLoader(Photos(device, images=images), batch_size=BATCH, shuffle=True, num_workers=workers,
-                            pin_memory=True)
+    with at_full_size(device):
+        train, first_ms, loader = make_train(device), None, pinned_loader(device, workers, images)
         synchronize(device)
         start_ms = clock_ms(device)
         for batch in one_by_one(loader):
