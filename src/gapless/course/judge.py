@@ -418,7 +418,8 @@ def _step_time(exercise: Exercise, evidence: Evidence, measured: Measured) -> tu
         next_step = exercise.advice.get(
             "step_time", "It is not only the waits: the device has to do less work. Which of it would nobody miss?")
     else:
-        next_step = "No wait is to blame: count the multiplications, and ask for whom they are made."
+        next_step = exercise.advice.get(
+            "step_time", "No wait is to blame: count the multiplications, and ask for whom they are made.")
     return _time(exercise, evidence, measured, "step_time", "true_ms",
                  f"{exercise.step_is[:1].upper()}{exercise.step_is[1:]} takes", next_step)
 

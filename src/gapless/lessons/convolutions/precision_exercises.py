@@ -43,7 +43,13 @@ PRECISION = (
         ask=ask_tensor_core_sizes,
         mistakes=size_mistakes.SIZE_MISTAKES,
         explain=size_mistakes.explain,
-        points={"values": 5},
+        full=size_cases.full_sizes,
+        trial=size_cases.SIZE_TRIAL,
+        points={"values": 3, "step_time": 2},
+        max_time_ratio={"step_time": 0.95},
+        advice={"step_time": "Which layer still has a size that is no multiple of 8? In channels-last order cuDNN pads it "
+                             "in each pass: look for `nhwcAddPaddingKernel`."},
+        step_is="a pass in mixed precision and channels-last order",
         relative_tolerance=2e-3,  # a sum with zeros in it is added up in another order, and then trained on
         absolute_tolerance=5e-4,
         hints=(

@@ -12,7 +12,7 @@ from ...course.evidence import Case
 from ...course.mistakes import Mistake
 from . import functions
 from .right_precision import padded_network
-from .sized_networks import SIZES, WIDTH
+from .sized_networks import MODE, SIZES, WIDTH
 
 
 def _up(multiple: int) -> Callable[[int], int]:
@@ -51,6 +51,8 @@ _RANDOM = ("What is appended has to be zeros, biases too. The outputs may be the
            "get gradients, and reach the classes with the first step.")
 _NOT_CUT = ("The padded classes are still there: the loss would give them probability. Cut the outputs to the classes, "
             "`outputs[:, :classes]`, before the loss.")
+_MODE_CHANGED = ("The network came back in the other mode: leave the mode as it was. A new `nn.Sequential` is in training "
+                 "mode, whatever is put in: `.train(model.training)`.")
 
 SIZE_MISTAKES = (
     Mistake(functions.tensor_core_sizes, "The network is as it was."),
@@ -74,7 +76,7 @@ SIZE_MISTAKES = (
     Mistake(_padded(fill=torch.ones), _RANDOM),
     Mistake(_statistics_lost, "The running means and variances of the norms were lost: buffers are padded too, and keep "
                               "what they hold."),
-    Mistake(_evaluating, "The network came back in evaluation mode: leave the mode as it was."),
+    Mistake(_evaluating, _MODE_CHANGED),
 )
 
 
@@ -87,4 +89,6 @@ def explain(case: Case, found: dict, wanted: dict) -> str | None:
                 "images' channels.")
     if found[WIDTH] != wanted[WIDTH]:
         return _NOT_CUT
+    if found[MODE] != wanted[MODE]:
+        return _MODE_CHANGED
     return "Zeros are appended to weights, biases and the norms' statistics, and what was there stays where it was."

@@ -5,6 +5,8 @@ Runs beside the learner's code: import nothing that knows an answer.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 import torch.nn.functional as F
 from torch import nn
@@ -39,19 +41,28 @@ def odd_network(channels: list[int], hidden: list[int], classes: int, bias: bool
 
 
 def ask_tensor_core_sizes(function, given, device):
-    """The sizes of the padded network, its outputs in both modes, and what some training steps make of it."""
+    """The sizes of the padded network, its outputs in both modes, and what some training steps make of it. Where it is
+    timed it is padded on the host; timed is a forward pass with the loss, and with ``backward`` a backward pass, in mixed
+    precision and channels-last order. There the loss is compared."""
     options = given.options
     images, labels = given.inputs["images"], given.inputs["labels"]
-    model = odd_network(**options["network"]).to(device)
-    model.train(options["training"])
+    model = odd_network(**options["network"]).train(options["training"])
+    if options["timed"]:
+        padded = _checked(function(model)).to(device, memory_format=torch.channels_last)
+        images = images.contiguous(memory_format=torch.channels_last)
+        yield
+        with torch.set_grad_enabled(options["backward"]), torch.autocast(device.type, torch.float16):
+            outputs = padded(images)
+            loss = F.cross_entropy(outputs, labels)
+        if options["backward"]:
+            loss.backward()
+        yield
+        return _sizes_and_mode(padded) | {WIDTH: outputs.shape[1], STEPS: [loss.detach()]}
+    model.to(device)
     yield
-    padded = function(model)
+    padded = _checked(function(model))
     yield
-    if not isinstance(padded, nn.Module):
-        raise Unusable(f"it returned a {type(padded).__name__}; a network is wanted, one that can be called and trained: is "
-                       "there a `return`?")
-    found = {SIZES: [_sizes(layer) for layer in padded.modules() if isinstance(layer, (nn.Conv2d, nn.Linear))],
-             MODE: padded.training}
+    found = _sizes_and_mode(padded)
     padded.eval()
     with torch.no_grad():
         outputs = padded(images)
@@ -72,6 +83,35 @@ def ask_tensor_core_sizes(function, given, device):
         return found | {STEPS: losses, LATER: padded(images)}
 
 
+def _checked(padded) -> nn.Module:
+    """Raises Unusable where it is no network."""
+    if not isinstance(padded, nn.Module):
+        raise Unusable(f"it returned a {type(padded).__name__}; a network is wanted, one that can be called and trained: is "
+                       "there a `return`?")
+    return padded
+
+
+def _sizes_and_mode(padded: nn.Module) -> dict:
+    return {SIZES: [_sizes(layer) for layer in padded.modules() if isinstance(layer, (nn.Conv2d, nn.Linear))],
+            MODE: padded.training}
+
+
 def _sizes(layer: nn.Module) -> str:
     """Such as "3 → 24"."""
     return f"{layer.weight.shape[1]} → {layer.weight.shape[0]}"
+
+
+def sized_step(tensor_core_sizes: Callable, device: torch.device) -> Callable[[], None]:
+    """Forward and backward pass of 256 images of 3×32×32 in mixed precision and channels-last order, through a network of
+    odd sizes as ``tensor_core_sizes(model)`` makes it. On the virtual GPU call it inside ``full_size``."""
+    model = tensor_core_sizes(odd_network([61, 125], [251], 10, False, 0).to(device)).to(memory_format=torch.channels_last)
+    images = torch.randn(256, 3, 32, 32, device=device).contiguous(memory_format=torch.channels_last)
+    labels = torch.zeros(256, dtype=torch.int64, device=device)
+
+    def step():
+        model.zero_grad()
+        with torch.autocast(device.type, torch.float16):
+            loss = F.cross_entropy(model(images), labels)
+        loss.backward()
+
+    return step
