@@ -33,6 +33,18 @@ run calibrate 300 bash -c 'gapless calibrate --device cuda --out "$OUT/card.json
 run validate 300 bash -c 'gapless validate --device cuda --out "$OUT/validation.json"'
 run "validate, calibrated" 300 bash -c 'gapless validate --device cuda --card "$OUT/card.json" --out "$OUT/validation_calibrated.json"'
 run record 300 bash -c 'gapless record --device cuda --out "$OUT/headlines.json"'
+# A process each: a plan that was chosen without the autotuner stays.
+for tuned in False True; do
+    run "the talk's layer, tuned=$tuned" 60 python -c "
+import gapless
+from gapless.lessons.convolutions.workload import Fixes, layer_times
+print('forward, forward and backward ms:', layer_times(gapless.device(), Fixes(tuned=$tuned)))"
+done
+run "ResNet-50 in two formats and precisions" 120 python -c "
+import gapless
+from gapless.lessons.convolutions.published import resnet50_table
+print(resnet50_table(gapless.device()))"
+run "what workers cost" 120 python benchmarks/worker_costs.py
 run "tests on cuda" 300 bash -c 'GAPLESS_DEVICE=cuda python -m pytest -q -p no:cacheprovider tests/lessons/test_two_clocks.py tests/commands/test_validate.py tests/commands/test_calibrate.py tests/measure'
 for lesson in solutions/[0-9]*; do
     run "solved $lesson on cuda" 120 bash -c 'GAPLESS_DEVICE=cuda gapless grade "$1"/*.ipynb --device cuda' _ "$lesson"

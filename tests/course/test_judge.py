@@ -60,7 +60,7 @@ def test_work_moved_to_the_cpu_fails_waits_and_time():
 
     verdicts = grade("ignore_background", on_the_host)
     assert set(outcomes(verdicts).values()) == {"fail"}  # right as what was handed out, and no better
-    assert verdicts["values"].message.startswith("Same value") and "count once it waits less" in verdicts["values"].message
+    assert verdicts["values"].message.startswith("Same value") and "count once yours waits less" in verdicts["values"].message
 
     def head_on_the_host(hidden, head, target, max_valid):
         valid = (target != IGNORE).cpu()
@@ -183,6 +183,21 @@ def test_what_goes_over_the_bus_is_counted(sends_images):
         "floats_over_the_bus": {"values": "fail", "bus_bytes": "fail"}}
     assert "1 MB go over the bus in a step (slow: 4 MB; wanted: at most 1.2 MB)" in verdicts["bytes_over_the_bus"]["bus_bytes"].message
     assert "The largest copies: HtoD 2 MB" in verdicts["half_way"]["bus_bytes"].message
+
+
+def test_a_step_that_leaves_out_what_every_function_does_is_not_timed(sends_images):
+    def nothing_of_a_large_one(images, mean):
+        return (torch.empty_like(images, device=mean.device) if len(images) > 10**5 else images.to(mean.device)).float() - mean
+
+    def bytes_over_the_bus(images, mean):
+        return images.to(mean.device).float() - mean
+
+    exercise = dataclasses.replace(sends_images, least_bytes_ratio=0.25)
+    found = judge(*gathered(exercise, nothing_of_a_large_one))[1]
+    assert found.outcome == "fail" and "Only 0 MB go over the bus in a step, of the 1 MB that the device has to have" in found.message
+    assert judge(*gathered(exercise, bytes_over_the_bus))[1].outcome == "pass"
+    found = judge(*gathered(dataclasses.replace(exercise, least_syncs=5), bytes_over_the_bus))[1]
+    assert found.outcome == "fail" and "5 are the step's own" in found.message
 
 
 def test_bytes_sent_beside_the_calls_count(sends_images):

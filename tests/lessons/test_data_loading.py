@@ -26,9 +26,10 @@ from gapless.lessons.data_loading.cases_workers import workers_cases
 from gapless.lessons.data_loading.declared_loader import DeclaredLoader, Times
 from gapless.lessons.data_loading.functions import input_bound, prepare
 from gapless.lessons.data_loading.measuring_workers import Decoded, Maker, times_of
-from gapless.lessons.data_loading.picture import draw_epochs
+from gapless.lessons.data_loading.picture import draw_epochs, draw_starts
 from gapless.lessons.data_loading.repeats import augmentations, epochs_ms
 from gapless.lessons.data_loading.right import right_best_workers
+from gapless.lessons.data_loading.watching import Watched, watched
 
 from .. import ROOT
 from .answers import augmenting, prefetching
@@ -141,6 +142,34 @@ def test_more_workers_are_not_better():
         epochs[workers] = workload.epoch(device, workers, images=2048)
     assert epochs[4].ms < epochs[8].ms < epochs[1].ms
     assert epochs[4].first_ms < epochs[8].first_ms
+
+
+def test_the_start_of_an_epoch_is_watched_without_taking_time():
+    device = gapless.device("vgpu:a10g")
+    seen, epoch = watched(device, workers=3, batches=4), workload.epoch(device, workers=3, images=4 * workload.BATCH)
+    assert len(seen.starting) == 3 and [len(made) for made in seen.making] == [2, 1, 1]
+    assert len(seen.waits) == len(seen.steps) == len(seen.gpu) == 4
+    begins = [begin for begin, _ in seen.starting]
+    assert begins == sorted(set(begins))  # one after another
+    assert all(begin >= begins[-1] for made in seen.making for begin, _ in made)  # asked once all of them are made
+    assert seen.waits[0][1] == pytest.approx(epoch.first_ms, abs=1)
+    assert all(made[1] < come for (_, come), made in zip(seen.waits[::3], seen.making[0], strict=True))
+    assert all(step[0] <= work[0] + 0.05 for step, work in zip(seen.steps, seen.gpu))
+    assert all(before[1] <= after[0] for before, after in zip(seen.gpu, seen.gpu[1:]))
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_the_start_of_an_epoch_is_drawn_with_a_row_for_all_who_are_known(known):
+    seen = Watched([(9, 27), (18, 36)] if known else [], [[(36, 95)], [(36, 96)]] if known else [],
+                   [(0, 100), (101, 102)], [(100, 101), (102, 103)], [(100, 114), (114, 128)])
+    figure = draw_starts({2: seen}, "an epoch")
+    rows = [label.get_text() for label in figure.axes[0].get_yticklabels()]
+    assert rows == (["worker 0", "worker 1"] if known else []) + ["main process", "GPU"]
+    assert ("made one after another, until 18 ms; the last is ready at 36 ms" in figure.alt) is known
+    assert "The first batch is there after 100 ms" in figure.alt and "2 steps are done after 128 ms" in figure.alt
+    hatches = {bars.get_label(): bars.get_hatch() for bars in figure.axes[0].collections}
+    told = [hatch for hatch in hatches.values() if hatch]
+    assert len(hatches) == (6 if known else 3) and len(set(told)) == len(told) == len(hatches) - 2
 
 
 def test_kept_records_are_what_is_simulated_today():

@@ -1,7 +1,6 @@
 """Every exercise of every lesson: what right, slow and wrong functions get. ``answers/`` holds a module a lesson."""
 
 import dataclasses
-import functools
 import importlib
 
 import numpy as np
@@ -9,26 +8,19 @@ import pytest
 
 from gapless.course.evidence import Plan
 from gapless.course.gather import gather
-from gapless.course.judge import Truth, judge
+from gapless.course.judge import judge
 from gapless.course.stage import LocalStage
 from gapless.course.variants import DTYPES
 from gapless.lessons import LESSONS
 from gapless.measure.device import device as choose_device
 
-from .reference import solution
+from .reference import inputs, solution
 
 EXERCISES = [(lesson.id, name) for lesson in LESSONS.values() for name in lesson.exercises]
 ANSWERS = {lesson_id: importlib.import_module(f".answers.{lesson_id[3:]}", __package__) for lesson_id in LESSONS}
 OTHER_ROUTES = [(lesson_id, name, function) for lesson_id, answers in ANSWERS.items()
                 for name, functions in answers.OTHER_ROUTES.items() for function in functions]
 WRONG = [(lesson_id, *wrong) for lesson_id, answers in ANSWERS.items() for wrong in answers.WRONG]
-
-
-@functools.cache
-def inputs(lesson_id, name, seed=3, device="vgpu:a10g"):
-    """The exercise's inputs, and what is right on them, once for all that is tried."""
-    exercise = LESSONS[lesson_id].exercises[name]
-    return exercise.plan(seed), Truth(exercise, device)
 
 
 def grade(lesson_id, name, function, seed=3, device="vgpu:a10g"):
@@ -75,7 +67,7 @@ def test_what_is_handed_out_runs_and_scores_nothing_twice_alike(lesson_id, name)
     exercise = LESSONS[lesson_id].exercises[name]
     verdicts = grade(lesson_id, name, exercise.slow)
     message = verdicts["values"].message
-    assert "raised" not in message and ("So they are in the function that was handed out" in message) == (exercise.right is None)
+    assert "raised" not in message and ("The function that was handed out has them right too" in message) == (exercise.right is None)
     assert set(outcomes(verdicts).values()) == {"fail"}
     assert verdicts == grade(lesson_id, name, exercise.slow)
 

@@ -1,6 +1,7 @@
 """Lesson 00's workloads: its stopwatch, its training loops and its roofline against independent reckonings."""
 
 import base64
+import functools
 import json
 import math
 from concurrent.futures import ThreadPoolExecutor
@@ -23,7 +24,7 @@ from gapless.lessons.two_clocks.stage import ANSWER
 
 from .. import ROOT
 from .answers.two_clocks import into_a_buffer, seconds_for_milliseconds
-from .reference import solution
+from .reference import inputs, solution
 
 CARDS = ("t4", "a10g", "a100", "h200")
 
@@ -31,12 +32,14 @@ CARDS = ("t4", "a10g", "a100", "h200")
 def gathered(name, function, device="vgpu:a10g", seed=3):
     """(exercise, plan, evidence): what :func:`judge` is given."""
     exercise, where = LESSON.exercises[name], gapless.device(device)
-    plan = exercise.plan(seed)
+    plan, _ = inputs(LESSON.id, name, seed, device)
     return exercise, plan, gather(exercise, LocalStage(function, where, exercise.ask), plan, where, name=device)
 
 
-def judged(name, function, **options):
-    return {v.id.partition(".")[2]: v for v in judge(*gathered(name, function, **options))}
+@functools.cache
+def judged(name, function, device="vgpu:a10g", seed=3):
+    _, truth = inputs(LESSON.id, name, seed, device)
+    return {v.id.partition(".")[2]: v for v in judge(*gathered(name, function, device, seed), truth)}
 
 
 def answered(name, function, case, device):

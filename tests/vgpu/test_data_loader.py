@@ -307,12 +307,18 @@ def test_a_timeout_is_of_the_modelled_host(free):
     assert next(iterator).item() == 0
 
 
-def test_a_timeout_of_the_machine(tmp_path):
+def test_a_timeout_of_the_machine_counts_on_the_modelled_host_too(free, tmp_path, monkeypatch):
+    monkeypatch.setattr(data_loader, "BUSY_S", 0)
     released = tmp_path / "released"
     iterator = iter(load(Numbers(4, 1, lambda number: wait_for(released)), timeout=0.2))
     with pytest.raises(RuntimeError, match="timed out after 0.2 seconds"):
         next(iterator)
+    assert vgpu.timeline().host_ns >= 200 * MS
     released.touch()
+
+
+def test_a_machine_that_is_slower_than_the_timeout_changes_nothing():
+    assert values(load(Numbers(2, 1, lambda number: time.sleep(0.4)), timeout=0.2)) == [[0], [1]]
 
 
 def test_tensors_of_the_device_are_refused_in_a_worker():

@@ -141,9 +141,27 @@ def test_the_limit_says_how_many_are_tried_in_the_heuristics_order(device):
         assert len(kernels_of(layer(device), device)) == 17
 
 
+def test_the_trials_workspace_is_the_largest_of_all_plans_those_beyond_the_limit_too(device):
+    peaks = []
+    with vgpu.shape_only():
+        for limit in (1, 0):
+            with switched(benchmark=True, benchmark_limit=limit):
+                vgpu.forget_plans()
+                call = layer(device)
+                vgpu.memory().peak_bytes = vgpu.memory().allocated_bytes
+                call()
+                peaks.append(vgpu.memory().peak_bytes - vgpu.memory().allocated_bytes)
+    assert peaks[0] == peaks[1] > 100 * MIB
+
+
 def test_default_precision_tunes_nothing(device):
     with vgpu.shape_only(), switched(benchmark=True), vgpu.default_precision():
         assert len(kernels_of(layer(device), device)) == 1
+
+
+def test_where_switches_are_not_obeyed_the_limit_is_pytorchs(device):
+    with vgpu.shape_only(), switched(benchmark=False, benchmark_limit=1), vgpu.default_precision(tuned=True):
+        assert len(kernels_of(layer(device), device)) > 2
 
 
 def test_a_slowed_card_has_plans_of_its_own(device):

@@ -95,7 +95,9 @@ class Exercise:
     ``points``: check name (``values``, ``syncs``, ``bus_bytes``, ``host_time``, ``step_time``, ``kernels``) → points;
     only those named are checked. ``max_time_ratio``: check name → the largest time allowed, as a share of
     ``slow``'s; ``max_bytes_ratio``: as much of what goes over the bus. ``max_syncs`` and ``max_read_back_bytes``: how often
-    a step may wait, and what it may copy back to the host.
+    a step may wait, and what it may copy back to the host. ``least_syncs``: how often the step itself waits, whatever the
+    function does; ``least_bytes_ratio``: as ``max_bytes_ratio``, what has to cross the bus in any case. With less the step
+    was not made.
     ``fewer_kernels``: by how many a step has to launch fewer than the slow one. ``unwanted_kernels``: a regular expression
     for the names of those that no step may launch.
     ``advice``: operator (``item``) → why it waits here and what to try, in place of what the judge says of it elsewhere;
@@ -126,8 +128,10 @@ class Exercise:
     relative_tolerance: float = 1e-4
     absolute_tolerance: float = 1e-5
     max_syncs: float = 0
+    least_syncs: float = 0
     max_time_ratio: dict[str, float] = field(default_factory=dict)
     max_bytes_ratio: float = 1.0
+    least_bytes_ratio: float = 0.0
     max_read_back_bytes: int = 4096
     fewer_kernels: int = 0
     unwanted_kernels: str = ""

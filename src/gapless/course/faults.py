@@ -127,7 +127,8 @@ def _tensor_fault(exercise: Exercise, case: Case, found: Answer, expected: Answe
     if found.dtype != f"torch.{value.dtype}":
         why = ("A comparison answers yes or no: choose with it (`torch.where`), and return what was chosen."
                if found.dtype == "torch.bool"
-               else "Something on the way casts: another tensor's dtype, `.float()`, a division.")
+               else "Something on the way casts: another tensor's dtype, `.float()`, a division, "
+               "an operator in place (it keeps the dtype of what it writes into).")
         return Fault(f"it returned {found.returned}; the dtype torch.{value.dtype} is wanted. {why}")
     if found.shape != value.shape:
         return Fault(f"it returned {found.returned}; the shape {tuple(value.shape)} is wanted.")

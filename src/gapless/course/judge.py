@@ -30,6 +30,8 @@ _GAIN = 0.02
 # At the article's size a function does at least this share of what it does at the trial's, both beside the slow function.
 _SHIRKED = 0.5
 
+_ROUNDING = 0.01  # of bytes that have to be copied: a number or two that is read is none of them
+
 _LONGEST_MESSAGE = 6000  # characters
 
 # Exercises are judged in threads of one process, which has one virtual GPU with one clock, and at most one process group.
@@ -109,8 +111,8 @@ def judge(exercise: Exercise, plan: Plan, evidence: Evidence, truth: Truth | Non
             found[check] = (_measured(exercise, evidence, check, cells) if right == PASS
                             else (FAIL, "Not counted before the values are right."))
     if right == PASS and exercise.right is None and not _better(exercise, evidence, found):
-        found["values"] = FAIL, (f"{values} So they are in the function that was handed out: these points count once "
-                                 "it waits less often, or takes less time, than that one.")
+        found["values"] = FAIL, (f"{values} The function that was handed out has them right too: these points count once "
+                                 "yours waits less often, or takes less time, than that one.")
     verdicts = []
     for check, points in exercise.points.items():
         outcome, message = found[check]
@@ -125,7 +127,7 @@ def _better(exercise: Exercise, evidence: Evidence, found: dict[str, tuple[str, 
     if not others or any(found[check][0] != FAIL for check in others):
         return True
     sizes = [measured for measured in (evidence.full, evidence.trial) if measured is not None]
-    if not sizes or any(_void(evidence, measured) is not None for measured in sizes):
+    if not sizes or any(_void(exercise, evidence, measured) is not None for measured in sizes):
         return False
     if len(sizes) == 2 and _shirked(evidence) is not None:
         return False
@@ -237,10 +239,10 @@ def _measured(exercise: Exercise, evidence: Evidence, check: str, cells: dict[st
     main = evidence.main
     if main is None:
         return FAIL, "Nothing was measured: the run ended before."
-    outcome, message = _void(evidence, main) or judged(exercise, evidence, main)
+    outcome, message = _void(exercise, evidence, main) or judged(exercise, evidence, main)
     if outcome != PASS or main is evidence.trial or (check not in ("syncs", "kernels") and not evidence.simulated):
         return outcome, message  # a real GPU cannot be slowed down to suit smaller inputs
-    other, why = _void(evidence, evidence.trial) or judged(exercise, evidence, evidence.trial)
+    other, why = _void(exercise, evidence, evidence.trial) or judged(exercise, evidence, evidence.trial)
     if other != PASS:
         return other, (f"It holds at the article's size, where no values can be checked, and not on smaller inputs, where "
                        f"they are: a function has to do the same at every size. On those: {why}")
@@ -248,7 +250,7 @@ def _measured(exercise: Exercise, evidence: Evidence, check: str, cells: dict[st
     return (FAIL, shirked) if shirked is not None else (outcome, message)
 
 
-def _void(evidence: Evidence, measured: Measured) -> tuple[str, str] | None:
+def _void(exercise: Exercise, evidence: Evidence, measured: Measured) -> tuple[str, str] | None:
     """Why waits and times cannot be judged, or None."""
     if measured.error is not None:
         where = "At full size" if measured is evidence.full else "While it was measured"
@@ -265,6 +267,9 @@ def _void(evidence: Evidence, measured: Measured) -> tuple[str, str] | None:
             or own.sent_bytes > 2 * slow.sent_bytes):
         return FAIL, (f"Beside the calls that are measured {own.kernels} kernels were launched and {own.waits} waits made, "
                       f"in the slow function {slow.kernels} and {slow.waits}: work done before or after them cannot count.")
+    missing = _missing(exercise, measured)
+    if missing is not None:
+        return FAIL, missing
     if after is None:
         return None
     changed = None
@@ -278,6 +283,19 @@ def _void(evidence: Evidence, measured: Measured) -> tuple[str, str] | None:
     if not evidence.simulated and abs(after.true_ms / before.true_ms - 1) > DRIFT:
         return INCONCLUSIVE, (f"The GPU's speed drifted while it was measured: the slow function took "
                               f"{before.true_ms:.2f} ms a step before and {after.true_ms:.2f} ms after yours. Run it again.")
+    return None
+
+
+def _missing(exercise: Exercise, measured: Measured) -> str | None:
+    """What every function has to do, and this one does not."""
+    own, waits = measured.learner.report, measured.learner.report.syncs_per_step
+    least = exercise.least_bytes_ratio * measured.before.report.bus_bytes
+    if own.bus_bytes < (1 - _ROUNDING) * least:
+        return (f"Only {_megabytes(own.bus_bytes)} go over the bus in {exercise.step_is}, of the {_megabytes(least)} that "
+                "the device has to have: something is not copied, or not in every call, so that no time counts.")
+    if waits < exercise.least_syncs:
+        return (f"{waits:g} waits are in {exercise.step_is}, and {exercise.least_syncs:g} are the step's own, whatever the "
+                "function does: the step itself was changed, so that no time counts.")
     return None
 
 

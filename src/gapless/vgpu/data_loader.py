@@ -23,7 +23,8 @@ import time
 import warnings
 import weakref
 from collections import deque
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 
 import torch
 from torch._utils import ExceptionWrapper
@@ -31,12 +32,28 @@ from torch.utils.data import _utils, dataloader
 
 from . import host_clock
 from .hardware import workers
-from .hardware.workers import Cost, Workers
+from .hardware.workers import Cost, Task, Workers
 from .loader_worker import ARGUMENTS, PYTORCHS_LOOP, Loop
 from .state import state
 
 _Iterator = dataloader._MultiProcessingDataLoaderIter
 _get_data = _Iterator._get_data
+
+BUSY_S = 20  # so much longer a worker may really take than `timeout` says, as the machine may be busy
+
+
+_record: list[Task] | None = None  # of the loaders that are iterated now
+
+
+@contextmanager
+def recording() -> Iterator[list[Task]]:
+    """What the workers of loaders do whose iterators are made inside, as it is worked out; on the modelled host's clock."""
+    global _record
+    before, _record = _record, []
+    try:
+        yield _record
+    finally:
+        _record = before
 
 
 class NotModelledWarning(UserWarning):
@@ -73,7 +90,7 @@ class _Loading:
         self._timeline, self._seen_ns, self._offset_ns = state.timeline, 0, 0
         now_ns, each_ns = self.now(), workers.CREATE_NS[self.method]
         self.model = Workers([now_ns + number * each_ns for number in range(1, count + 1)], workers.START_NS[self.method],
-                             state.card.host.cores, self._cost_of)
+                             state.card.host.cores, self._cost_of, record=_record)
         state.timeline.host_work(count * each_ns)
 
     def now(self) -> int:
@@ -95,8 +112,7 @@ class _Loading:
                 patience_ns = round(iterator._timeout * 1e9) or None
                 ready_ns, worker = self.model.take(now_ns, patience_ns)
                 if worker is None:
-                    state.timeline.host_work(patience_ns)
-                    raise RuntimeError(f"DataLoader timed out after {iterator._timeout} seconds")
+                    raise self._timed_out()
                 message = self._costed[worker].popleft()
                 if not message.passed_on:
                     break
@@ -121,10 +137,24 @@ class _Loading:
 
     def _receive(self) -> tuple:
         try:
-            return _get_data(self._iterator())
+            return self._really_receive()
         except (ConnectionError, EOFError):  # a worker dies: in a moment PyTorch can see which, and says so
             time.sleep(0.2)
-            return _get_data(self._iterator())
+            return self._really_receive()
+
+    def _really_receive(self) -> tuple:
+        iterator = self._iterator()
+        if not iterator._timeout:
+            return _get_data(iterator)
+        come, message = iterator._try_get_data(iterator._timeout + BUSY_S)
+        if not come:
+            raise self._timed_out()
+        return message
+
+    def _timed_out(self) -> RuntimeError:
+        timeout_s = self._iterator()._timeout
+        state.timeline.host_work(round(timeout_s * 1e9))
+        return RuntimeError(f"DataLoader timed out after {timeout_s} seconds")
 
     def _look_at(self, message: _Message) -> None:
         iterator = self._iterator()

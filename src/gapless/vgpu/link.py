@@ -16,11 +16,12 @@ from collections.abc import Callable
 
 import torch
 
-from . import host_clock, pinned, random_numbers, tuning
+from . import host_clock, pinned, random_numbers
 from .dispatch import of_the_device
 from .location import operator_location
 from .state import Assumptions, state
 from .storage import become, of_the_card
+from .switches import in_words, switches
 from .tensor import DEVICE, VirtualTensor, as_zero
 from .wire import Channel, Decoder, Encoder, bytes_of
 
@@ -235,10 +236,10 @@ class Link:
             message["free"] = [self.released.popleft() for _ in range(len(self.released))]
         if self._changed:
             message["changed"], self._changed = self._changed, []
-        settings = _settings()
+        settings = switches()
         if settings != self._settings:
             self._settings = settings
-            message["settings"] = [*settings[:-1], str(settings[-1]).removeprefix("torch.")]
+            message["settings"] = in_words(settings)
         return message
 
     def _argument_encoder(self, wrappers: dict[int, VirtualTensor], hosts: list[torch.Tensor]) -> Encoder:
@@ -294,13 +295,6 @@ def _checksum(host: torch.Tensor) -> int:
 
 def _device(name: str) -> torch.device:
     return torch.device(name) if name in ("cpu", "meta") else DEVICE
-
-
-def _settings() -> list:
-    """The program's switches that decide which kernels a card runs."""
-    # What torch.backends' properties ask too: this is done for each operator, and they take long.
-    get = torch._C._get_fp32_precision_getter
-    return [get("cuda", "matmul"), get("cuda", "conv"), get("cuda", "rnn"), *tuning.switches(), torch.get_default_dtype()]
 
 
 def _wrappers(value) -> list[VirtualTensor]:

@@ -134,9 +134,9 @@ def split(text: str | None) -> tuple[str, int]:
 
 
 def readable(text: str) -> str:
-    """``path/file.py(4): step`` as ``path/file.py, line 4, in step``."""
+    """``path/file.py(4): step`` as ``path/file.py, line 4, in step``; this package's files from its folder on."""
     file, line = split(text)
-    return f"{file}, line {line}, in {text.partition('): ')[2]}"
+    return f"{file.removeprefix(_OWN)}, line {line}, in {text.partition('): ')[2]}"
 
 
 def display_name(filename: str) -> str:

@@ -14,11 +14,12 @@ from types import SimpleNamespace
 
 import torch
 
-from . import host_clock, pinned, tuning
+from . import host_clock, pinned
 from .dispatch import dispatch
 from .hardware.timeline import Mark, Stream, Timeline
 from .state import state
 from .storage import VirtualStorage, resize, whole
+from .switches import switch, switched
 from .tensor import DEVICE, VirtualTensor
 from .wire import Channel, Decoder, Encoder, WireError
 
@@ -30,8 +31,6 @@ _NAME = re.compile(r"\w{1,80}::\w{1,80}(\.\w{1,80})?")
 _LOADER_BLOCK = re.compile(r"enumerate\(DataLoader\)#\w{1,80}\.__next__")
 _MOST_TENSORS = 1_000_000
 _MOST_HOST_NS = 10**13
-_DTYPES = ("float32", "float64", "float16", "bfloat16")
-_PRECISIONS = ("none", "ieee", "tf32", "bf16")
 
 
 class Gone(Exception):
@@ -71,6 +70,7 @@ class Served:
         self._operators: dict[str, object] = {}
         self._next = 0
         self._line: str | None = None
+        self._settings: list | None = None  # the program's
         self.note: Callable[[object], None] = lambda said: None
 
     def close(self) -> None:
@@ -85,8 +85,8 @@ class Served:
         """Send ``message`` and do what the program asks for until it answers: its answer, with ``return`` or ``raise``, and
         the bytes that belong to it. ``values``: name → a tensor of the device or of the host, or a list or dict of them,
         sent along. Raises Gone. While something is measured, what the program's host does is on the clock, and not what
-        this side does."""
-        with host_clock.uncounted():
+        this side does; and PyTorch's switches are the program's only until it answers."""
+        with host_clock.uncounted(), switched(self._settings):
             return self._request(message, values or {})
 
     def _request(self, message: dict, values: dict) -> tuple[dict, bytes]:
@@ -311,7 +311,8 @@ class Served:
                 self._forms.pop(number, None)
         settings = said.pop("settings", None)
         if settings is not None:
-            _apply(settings)
+            switch(settings)
+            self._settings = settings
 
 
 _MESSAGES = {"op": Served._operator, "fused": Served._fused, "ask": Served._question}
@@ -436,17 +437,3 @@ def _kind(error: Exception) -> str:
 
 def _device(name) -> torch.device:
     return torch.device(name) if name in ("cpu", "meta") else DEVICE
-
-
-def _apply(settings) -> None:
-    """The program's switches that decide which kernels a card runs."""
-    matmul, conv, rnn, benchmark, limit, deterministic, dtype = _list(settings)
-    if (not all(each in _PRECISIONS for each in (matmul, conv, rnn)) or dtype not in _DTYPES
-            or not all(type(each) is bool for each in (benchmark, deterministic))
-            or type(limit) is not int or not 0 <= limit < 2**31):
-        raise WireError("unknown settings")
-    backends = torch.backends
-    for module, chosen in ((backends.cuda.matmul, matmul), (backends.cudnn.conv, conv), (backends.cudnn.rnn, rnn)):
-        module.fp32_precision = chosen
-    tuning.switch(benchmark, limit, deterministic)
-    torch.set_default_dtype(getattr(torch, dtype))

@@ -99,8 +99,9 @@ def _possible(kernel: Kernel) -> list[Plan]:
 
 
 def _tuned(kernel: Kernel, launch: Launch, args: tuple, out) -> Plan:
-    found = _possible(kernel)[:_benchmark_limit() or None]
-    workspace = kernel.workspace_bytes + max(plan.workspace_bytes for plan in found)
+    found = _possible(kernel)
+    workspace = kernel.workspace_bytes + max(plan.workspace_bytes for plan in found)  # of those beyond the limit too
+    found = found[:precision.tries(_benchmark_limit(), DEFAULT_LIMIT) or None]
     timeline = state.timeline
     timeline.synchronize_device()
     for plan in found:

@@ -27,19 +27,21 @@ CONTROLS = {"fast": (FAST + "f = fast", ALL), "slow": (SLOW + "f = slow", FOR_BE
 
 def grade_attempts(attempts, folder, **limits):
     """``attempts``: name → source of a cell that defines ``f``. Name → (points earned, what is said of the values)."""
+    cells = {f"attempt_{number}": f"{source}\nattempt_{number} = f" for number, source in enumerate(attempts.values())}
+    return dict(zip(attempts, grade_cells("79_attempts", cells, folder, **limits)))
+
+
+def grade_cells(lesson_id, cells, folder, **limits):
+    """``cells``: name of an exercise → source. For each (points earned, what is said of the values)."""
     confinement = find_confinement()
     if confinement.bubblewrap is None:
         pytest.skip("without a sandbox these cells would do to this machine what they try")
-    cells, names = [], {}
-    for number, (name, source) in enumerate(attempts.items()):
-        names[name] = exercise = f"attempt_{number}"
-        cells.append(f"# exercise: {exercise}\n{source}\n{exercise} = f\n")
-    path = write(notebook(*cells), folder / "79_attempts.ipynb")
-    found = {}
+    path = write(notebook(*(f"# exercise: {name}\n{source}\n" for name, source in cells.items())), folder / f"{lesson_id}.ipynb")
+    found = []
     with Grader(path, "vgpu:a10g", 7, lessons=PACKAGE, limits=Limits(**limits), confinement=confinement) as grader:
-        for name, exercise in names.items():
-            verdicts = grader.grade_exercise(exercise).verdicts
-            found[name] = sum(verdict.earned for verdict in verdicts), verdicts[0].message
+        for name in cells:
+            verdicts = grader.grade_exercise(name).verdicts
+            found.append((sum(verdict.earned for verdict in verdicts), verdicts[0].message))
     return found
 
 

@@ -1,5 +1,5 @@
 """Lessons for tests of grading, with the interface of gapless.lessons: one with two exercises that cost next to nothing, and
-one that has the same exercise many times, so that as many cells are graded at once."""
+two that have an exercise many times, so that as many cells are graded at once."""
 
 import dataclasses
 
@@ -8,6 +8,8 @@ import torch
 
 from gapless.course.evidence import Case
 from gapless.course.exercise import Exercise, Lesson, Trial
+from gapless.lessons.convolutions.lesson import LESSON as CONVOLUTIONS
+from gapless.lessons.data_loading.lesson import LESSON as DATA_LOADING
 from gapless.lessons.masked_loss.lesson import LESSON as MASKED_LOSS
 
 from .stage import names
@@ -35,7 +37,17 @@ LESSON = Lesson("77_toy", "Toy", {"double": _exercise("double", double), "square
 _BACKGROUND = MASKED_LOSS.exercises["ignore_background"]
 ATTEMPTS = Lesson("79_attempts", "Attempts", {name: dataclasses.replace(_BACKGROUND, name=name)
                                               for name in (f"attempt_{number}" for number in range(32))}, MASKED_LOSS.names)
-LESSONS = {lesson.id: lesson for lesson in (LESSON, ATTEMPTS)}
+
+
+def _many(lesson_id, lesson, count=8):
+    """Each exercise of ``lesson`` as often as that, numbered."""
+    exercises = {f"{name}_{number}": dataclasses.replace(exercise, name=f"{name}_{number}", mistakes=(), stub=STUB.format(name, number))
+                 for name, exercise in lesson.exercises.items() for number in range(count)}
+    return Lesson(lesson_id, "Attempts", exercises, lesson.names)
+
+
+STUB = "# exercise: {0}_{1}\n{0}_{1} = None\n"
+LESSONS = {lesson.id: lesson for lesson in (LESSON, ATTEMPTS, _many("78_loading", DATA_LOADING), _many("76_convolutions", CONVOLUTIONS))}
 
 
 def find_lesson(lesson_id):

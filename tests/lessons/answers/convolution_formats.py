@@ -70,7 +70,7 @@ def rows_of_pixels(model):
 
 FORMAT_ROUTES = [one_by_one, joined_zeros, added_in_place, rows_of_pixels]
 
-HANDED_OUT = "So they are in the function that was handed out"
+HANDED_OUT = "The function that was handed out has them right too"
 
 
 def contiguous(model):

@@ -241,6 +241,7 @@ def half_way(images, mean, std):
 WRONG = [
     ("input_bound", all_idle, "idles too where the host is slow to launch"),
     ("input_bound", without_overlap, "merge first"),
+    ("input_bound", lambda trace: 0.9 * by_cuts(trace), "Which of these is another in your version?"),
     ("input_bound", kernels_alone, "A copy or a memset is work of the GPU too"),
     ("input_bound", whole_trace, "counts only where no step is marked"),
     ("input_bound", any_thread, "Another thread has a loader of its own"),

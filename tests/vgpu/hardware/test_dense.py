@@ -34,7 +34,7 @@ def test_the_layout_follows_from_the_strides():
     assert [kernel.problem.layout for kernel in (forward, backward, gradient)] == ["tn", "nn", "nn"]
 
 
-@pytest.mark.parametrize("features, classes, aligned", [(512, 16, True), (512, 10, False), (500, 16, False)])
+@pytest.mark.parametrize("features, classes, aligned", [(512, 16, True), (512, 10, False), (501, 16, False), (500, 12, True)])
 def test_half_precision_rows_of_odd_bytes_are_noticed(features, classes, aligned):
     x, weight, grad = (meta(*shape, dtype=torch.float16) for shape in ((64, features), (classes, features), (64, classes)))
     for left, right, shape in ((x, weight.t(), (64, classes)), (grad, weight, (64, features)), (grad.t(), x, (classes, features))):

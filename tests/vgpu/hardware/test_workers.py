@@ -10,6 +10,7 @@ from gapless.vgpu.hardware.workers import (
     RECEIVE_NS,
     RECEIVE_TENSOR_NS,
     Cost,
+    Task,
     Workers,
     least_ns,
 )
@@ -170,3 +171,14 @@ def test_nothing_is_faster_than_the_least(count):
         now = max(now, model.take(now)[0])
     least = least_ns([cost for each in costs for cost in each], 4)
     assert now >= least and (count < 4 or now < 1.2 * least)
+
+
+def test_tasks_are_recorded_where_somebody_wants_them():
+    costs, record = [deque([took(10), took(4)]), deque([took(6)])], []
+    model = Workers([3 * MS, 9 * MS], 5 * MS, 100, lambda worker: costs[worker].popleft(), record=record)
+    model.put(0, 9 * MS)
+    model.put(1, 9 * MS)
+    model.put(0, 9 * MS)
+    assert [model.take(0)[1] for _ in range(3)] == [0, 1, 0]
+    assert record == [Task(0, 3 * MS, 8 * MS, True), Task(1, 9 * MS, 14 * MS, True), Task(0, 9 * MS, 19 * MS, False),
+                      Task(1, 14 * MS, 20 * MS, False), Task(0, 19 * MS, 23 * MS, False)]

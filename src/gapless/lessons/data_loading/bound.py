@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from ...course.evidence import Case
 from ...evidence.steps import DEVICE_WORK
 from ...evidence.trace import Span, Trace
 
@@ -53,3 +54,14 @@ def idle_share(trace: Trace) -> float:
     """Of the steps' time, that in which nothing runs on the GPU, whatever the host does meanwhile."""
     start, end = steps_time(trace)
     return 1 - covered_us(work_of(trace), start, end) / (end - start)
+
+
+def explain_bound(case: Case, found: object, wanted: float) -> str:
+    """The parts of the case's answer, for whoever looks which of them is another."""
+    trace = Trace(case.options["events"])
+    (start, end), work, blocks = steps_time(trace), work_of(trace), blocks_of(trace)
+    loading_us, work_us = covered_us(blocks, start, end), covered_us(work, start, end)
+    both_us = loading_us + work_us - covered_us([*work, *blocks], start, end)
+    return (f"In this trace the steps' time is {end - start:.6g} µs. The host is inside the loader for {loading_us:.6g} µs "
+            f"of it, the GPU runs for {work_us:.6g} µs, and both at once for {both_us:.6g} µs. Which of these is another in "
+            "your version?")

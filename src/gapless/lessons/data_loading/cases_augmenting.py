@@ -49,7 +49,7 @@ def see_loader(case: Case, answer: dict, notes: list[Note]) -> dict:
 
 def _lost(labels: list[int], samples: int, epoch: int) -> str:
     missing, twice = sorted(set(range(samples)) - set(labels)), len(labels) - len(set(labels))
-    return f"in epoch {epoch} {len(missing)} of {samples} do not come, and {twice or 'none'} come again"
+    return f"in epoch {epoch}: {len(missing)} of {samples} do not come, and {twice or 'none'} come twice"
 
 
 def _workers(processes: list[set[int]], own: int) -> str:

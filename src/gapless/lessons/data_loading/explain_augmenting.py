@@ -20,7 +20,7 @@ def explain_loader(case: Case, found: dict, wanted: dict) -> str | None:
 
 
 def _samples(case: Case, own: str) -> str:
-    if "none come again" in own:
+    if "none come twice" in own:
         return ("Samples are lost: `drop_last` leaves out the last, smaller batch. Here all of them are wanted (a training "
                 "whose step must not change its shape may want to drop it, and then not the same samples in each epoch).")
     return ("Each sample is to come once in an epoch: a sampler that draws with replacement, or workers that each go "

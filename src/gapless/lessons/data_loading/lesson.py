@@ -39,6 +39,7 @@ EXERCISES = (
         cases=cases.input_bound_cases,
         ask=stage.ask_input_bound,
         mistakes=mistaken_bounds.BOUNDS,
+        explain=bound.explain_bound,
         points={"values": 4},
         hints=(
             "The host spends time in the loader. When does that cost the GPU anything, and what does the GPU do in the "
@@ -99,6 +100,7 @@ EXERCISES = (
         trial=cases.BATCH_TRIAL,
         busy_ms=100.0,
         points={"values": 2, "syncs": 2, "host_time": 1},
+        least_bytes_ratio=1.0,
         max_time_ratio={"host_time": 0.5},
         advice={"to": _COPY, "_to_copy": _COPY, "copy_": _COPY},
         step_is="a call for each of two batches",
@@ -122,6 +124,7 @@ EXERCISES = (
         trial=cases.IMAGE_TRIAL,
         points={"values": 2, "bus_bytes": 2, "syncs": 1, "host_time": 1},
         max_bytes_ratio=0.3,
+        least_bytes_ratio=0.25,  # a byte for each four
         max_time_ratio={"host_time": 0.25},
         advice={"to": _COPY, "_to_copy": _COPY, "copy_": _COPY},
         step_is="a call",
@@ -143,12 +146,16 @@ EXERCISES = (
         full=cases_prefetch.full_prefetch,
         trial=cases_prefetch.PREFETCH_TRIAL,
         points={"values": 2, "syncs": 2, "step_time": 2},
-        step_is=f"an epoch of {BATCHES} batches, whose loop reads its loss in every step,",
+        step_is=f"an epoch of {BATCHES} batches with one read of the loss in each step",
         max_syncs=BATCHES,
+        least_syncs=BATCHES,
+        least_bytes_ratio=1.0,
         # On the simulated cards it is 0.6 to 0.75; with the copies on the loop's own stream, 1.
         max_time_ratio={"step_time": 0.83},
         advice={"to": "a copy to the device waits unless its memory is pinned *and* it is told `non_blocking=True`; a "
                       "loader pins only what it knows, so look (`is_pinned`)",
+                "item": f"the loop reads its loss in every step, and these {BATCHES} waits may stay; any other read is "
+                        "yours",
                 "step_time": "The copies do not run beside the loop's kernels. They have to be on a stream of their own; "
                              "the next batch's has to be queued before this batch is yielded; and what the loop's stream "
                              "waits for is this batch's copy alone, not all that is queued on the other stream"},

@@ -116,7 +116,8 @@ WORKERS_MISTAKES = (
     Mistake(lambda make_loader, candidates, device: min(candidates), (
         "That is the smallest number, however slow it is: those within 5 % of the fastest are asked for. (Did your clock "
         "move at all? A simulated GPU's host has a clock of its own: `clock_ms(device)`.)")),
-    Mistake(_choosing(lambda times: max(times, key=times.get)), "That is the slowest."),
+    Mistake(_choosing(lambda times: max(times, key=times.get)), (
+        "That is the slowest. (Or is your clock another than this host's? Read `clock_ms(device)`.)")),
     Mistake(_in_the_middle, (
         "That is the time between two batches in the middle of an epoch. Workers bring their batches in bursts, and after "
         "its first batches a short epoch has nothing left: time whole epochs, and compare what an *epoch* takes.")),

@@ -1,14 +1,24 @@
-"""Lesson 04: a picture of what an epoch takes with more and more workers."""
+"""Lesson 04: pictures of what an epoch takes with more and more workers, and of how it begins."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 from ...evidence.picture import new_figure
+from .watching import Interval, Watched
 from .workload import Epoch
 
 # Seconds an epoch of the talk's MNIST example, with pinned memory: "PyTorch Performance Tuning Guide" (ECCV 2020).
 TALK_S = {1: 6.7, 4: 4.1, 8: 4.5}
+# Nothing is told by colour alone.
+_LOOKS = {
+    "a worker starts": {"facecolor": "none", "edgecolor": "#7f8b97", "linewidth": 0.8, "hatch": "....."},
+    "a worker makes a batch": {"facecolor": "#16936c55", "edgecolor": "#16936c", "linewidth": 0.8, "hatch": "\\\\\\\\"},
+    "the main process makes workers": {"facecolor": "#7f8b9755", "edgecolor": "#7f8b97", "linewidth": 0.8, "hatch": "---"},
+    "the main process waits for a batch": {"facecolor": "none", "edgecolor": "#d9541e", "linewidth": 0.8, "hatch": "////"},
+    "the main process launches a step": {"facecolor": "#3c4650", "edgecolor": "#3c4650", "linewidth": 0.8},
+    "the GPU works": {"facecolor": "#3b7dc4", "edgecolor": "white", "linewidth": 0.6},
+}
 
 
 def draw_epochs(epochs: Mapping[int, Epoch], title: str):
@@ -45,3 +55,65 @@ def draw_epochs(epochs: Mapping[int, Epoch], title: str):
     axes.legend(frameon=False, fontsize=8.5, loc="upper right")
     axes.spines[["top", "right", "left"]].set_visible(False)
     return figure
+
+
+def draw_starts(starts: Mapping[int, Watched], title: str):
+    """How an epoch begins, below each other for each number of workers: a row for each worker, the main process's and the
+    GPU's. An empty place in a row is idle time.
+
+    Returns the figure, as :func:`draw_epochs` does. Raises ImportError without matplotlib.
+    """
+    figure = new_figure(10.0, 0.9 + sum(0.55 + 0.19 * (len(each.making) + 2) for each in starts.values()),
+                        f"Timelines, {title}. " + " ".join(_in_words(workers, each) for workers, each in starts.items()))
+    heights = [len(each.making) + 2.6 for each in starts.values()]
+    axes = figure.subplots(len(starts), 1, sharex=True, squeeze=False, height_ratios=heights)[:, 0]
+    for place, (workers, each) in zip(axes, starts.items()):
+        rows = {f"worker {number}": {"a worker starts": each.starting[number:number + 1], "a worker makes a batch": made}
+                for number, made in enumerate(each.making)}
+        made_ms = max((begin for begin, _ in each.starting), default=0.0)
+        rows["main process"] = {"the main process makes workers": [(0.0, made_ms)] if made_ms else [],
+                                "the main process waits for a batch": [(made_ms, each.waits[0][1]), *each.waits[1:]],
+                                "the main process launches a step": each.steps}
+        rows["GPU"] = {"the GPU works": each.gpu}
+        _draw_rows(place, rows)
+        end_ms = each.gpu[-1][1]
+        place.axvline(end_ms, color="#7f8b97", linestyle="--", linewidth=0.9)
+        place.set_title(f"{_count(workers, 'worker')}: {_count(len(each.steps), 'step')} done after {end_ms:.0f} ms",
+                        loc="left", fontsize=9.5)
+    axes[-1].set_xlabel("ms since the loop asked for its first batch", fontsize=9)
+    shown = {label: bar for place in axes for bar, label in zip(*place.get_legend_handles_labels())}
+    figure.legend([shown[label] for label in _LOOKS if label in shown], [label for label in _LOOKS if label in shown],
+                  loc="outside lower center", ncols=3, frameon=False, fontsize=8.5)
+    figure.suptitle(title, x=0.01, ha="left", fontsize=10.5, fontweight="bold")
+    return figure
+
+
+def _draw_rows(axes, rows: Mapping[str, Mapping[str, list[Interval]]]) -> None:
+    for row, looks in enumerate(rows.values()):
+        for look, spans in looks.items():
+            if spans:
+                axes.broken_barh([(begin, end - begin) for begin, end in spans], (row - 0.4, 0.8), label=look,
+                                 **_LOOKS[look])
+    axes.set_yticks(range(len(rows)), list(rows), fontsize=8)
+    axes.set_ylim(len(rows) - 0.4, -0.6)
+    axes.set_xlim(left=0)
+    axes.tick_params(axis="y", length=0)
+    axes.tick_params(axis="x", labelsize=8)
+    axes.spines[["top", "right", "left"]].set_visible(False)
+
+
+def _in_words(workers: int, each: Watched) -> str:
+    started = ""
+    if each.starting:
+        begins, ends = zip(*each.starting, strict=True)
+        first_ms = min(begin for made in each.making for begin, _ in made)
+        started = (f" They are made one after another, until {max(begins):.0f} ms; the last is ready at {max(ends):.0f} ms. "
+                   f"The first begins its first batch at {first_ms:.0f} ms.")
+    idle_ms = sum(begin - before for (begin, _), before in zip(each.gpu[1:], [end for _, end in each.gpu]))
+    return (f"{_count(workers, 'worker')}:{started} The first batch is there after {each.waits[0][1]:.0f} ms. From then on "
+            f"the GPU is idle for {max(0.0, idle_ms):.0f} ms, and {_count(len(each.steps), 'step')} are done after "
+            f"{each.gpu[-1][1]:.0f} ms.")
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -7,7 +7,7 @@ and code.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass
 
 import numpy as np
@@ -165,13 +165,25 @@ class Epoch:
     ms: float
 
 
+def pinned_loader(device: torch.device, workers: int, images: int) -> DataLoader:
+    """So many images, whose batches come in pinned memory; new workers for each epoch."""
+    return DataLoader(Photos(device, images=images), batch_size=BATCH, shuffle=True, num_workers=workers, pin_memory=True,
+                      multiprocessing_context=start_method(workers))
+
+
+def at_full_size(device: torch.device) -> AbstractContextManager:
+    """Where the program's steps are of full size and the host's own work is on its clock."""
+    stack = ExitStack()
+    stack.enter_context(full_size(device))
+    stack.enter_context(vgpu.host_clock.counting() if device.type == "vgpu" else nullcontext())
+    return stack
+
+
 def epoch(device: torch.device, workers: int, images: int = IMAGES // 2) -> Epoch:
     """One epoch of the program with so many workers, pinned memory and copies that do not block, from making the loader's
     iterator, and with it the workers, until the device is done."""
-    with full_size(device), vgpu.host_clock.counting() if device.type == "vgpu" else nullcontext():
-        train, first_ms = make_train(device), None
-        loader = DataLoader(Photos(device, images=images), batch_size=BATCH, shuffle=True, num_workers=workers,
-                            pin_memory=True, multiprocessing_context=start_method(workers))
+    with at_full_size(device):
+        train, first_ms, loader = make_train(device), None, pinned_loader(device, workers, images)
         synchronize(device)
         start_ms = clock_ms(device)
         for batch in one_by_one(loader):

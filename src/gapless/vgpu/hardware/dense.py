@@ -43,8 +43,8 @@ def _product(name: str, matrices: int, left: torch.Tensor, right: torch.Tensor, 
 
 
 def _aligned(left: torch.Tensor, right: torch.Tensor, columns: int) -> bool:
-    """Whether the rows of both and of the result, as they lie in memory, begin at multiples of 16 bytes."""
-    together = max(tensor_cores.ALIGNMENT // left.element_size(), 1)
+    """Whether the rows of both and of the result, as they lie in memory, begin at multiples of 8 bytes."""
+    together = max(tensor_cores.ROW_ALIGNMENT // left.element_size(), 1)
     rows = [columns, *(max(each.stride()[-2:]) for each in (left, right))]
     return not any(row % together for row in rows)
 

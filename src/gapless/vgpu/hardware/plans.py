@@ -9,9 +9,11 @@ there for no faster than the implicit GEMM. So much is seen from outside: cuDNN 
 convolutions of less than 48 channels where Winograd was faster (github.com/nagadomi/waifu2x, issue 122); and NVIDIA's own
 example of a gain, 64 filters of 3×3 on 32×64×64×64, is such a layer: forward 1430 → 840 µs, "gains mostly forward" (Szymon
 Migacz, *PyTorch performance tuning guide*, ECCV 2020). The model gives 1.4 to 1.5 there forward, as much for the input's
-gradient and 1 for the weight's. Today's cuDNN ranks its engines by mode A, which is fast, or B, which is more accurate and
-takes the host longer (NVIDIA, *cuDNN developer guide*, "Heuristics"); PyTorch asks for A. What these choose otherwise than
-cuDNN 7 has not been measured here. On tensor cores the heuristic is taken to be right.
+gradient and 1 for the weight's: of several rules this one was chosen because it does, so that example is no test of it.
+Today's cuDNN ranks its engines by mode A, which is fast, or B, which is more accurate and takes the host longer (NVIDIA,
+*cuDNN frontend*, "Graphs", "Heuristics"); PyTorch asks for ``INSTANT``, A's older name, also for the plans that it tries,
+and for B where ``TORCH_CUDNN_USE_HEURISTIC_MODE_B`` is set (ATen, ``ConvUtils.h``, ``cudnn/Conv_v8.cpp``). What these choose
+otherwise than cuDNN 7 has not been measured here. On tensor cores the heuristic is taken to be right.
 
 **On tensor cores** the fitted time is the fastest tile's. Other tiles, which trial runs try too, take as much longer as they
 compute in vain: at the edges of the result, and in a last wave that leaves SMs idle. Assumed.

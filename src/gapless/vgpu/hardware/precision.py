@@ -33,6 +33,11 @@ def tunes(benchmark: bool) -> bool:
     return benchmark if _obeyed else _tuned
 
 
+def tries(limit: int, default: int) -> int:
+    """How many plans are tried, where the program's switch says ``limit``."""
+    return limit if _obeyed else default
+
+
 def switches() -> tuple:
     """All that a program can switch and that kernels depend on, beside the operator's arguments."""
     return _obeyed, _precision("cuda", "matmul"), _precision("cuda", "conv"), _precision("cuda", "rnn")

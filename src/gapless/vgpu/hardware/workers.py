@@ -58,15 +58,26 @@ class Cost:
         return round(self.nbytes / PIN_BYTES_PER_S * 1e9)
 
 
+@dataclass(frozen=True)
+class Task:
+    """What a worker did from ``begun_ns`` to ``ended_ns``: its own start, or one message, with handing it over."""
+
+    worker: int
+    begun_ns: int
+    ended_ns: int
+    is_start: bool
+
+
 @dataclass
 class _Task:
     """``since_ns``: when the worker can begin it. ``left_ns``: work that is left; None where nobody has asked yet. ``cost``:
-    None for a worker's start, which sends no message."""
+    None for a worker's start, which sends no message. ``begun_ns``: when the worker has begun it."""
 
     since_ns: int
     left_ns: int | None = None
     cost: Cost | None = None
     resumes: bool = False
+    begun_ns: int = 0
 
 
 @dataclass
@@ -77,12 +88,13 @@ class _Worker:
 
 class Workers:
     """The workers of one loader. ``started_ns``: when the process of each is there. ``cost_of(worker)`` is asked, in order,
-    for the cost of that worker's next message, and may take as long as it wants. ``pins``: whether a thread pins."""
+    for the cost of that worker's next message, and may take as long as it wants. ``pins``: whether a thread pins.
+    ``record``: where each :class:`Task` is put when it is done, if anywhere."""
 
     def __init__(self, started_ns: list[int], start_ns: int, cores: int, cost_of: Callable[[int], Cost], *,
-                 pins: bool = False):
-        self._workers = [_Worker(deque([_Task(since_ns, start_ns)])) for since_ns in started_ns]
-        self._cores, self._cost_of, self.pins = cores, cost_of, pins
+                 pins: bool = False, record: list[Task] | None = None):
+        self._workers = [_Worker(deque([_Task(since_ns, start_ns, begun_ns=since_ns)])) for since_ns in started_ns]
+        self._cores, self._cost_of, self.pins, self._record = cores, cost_of, pins, record
         self._ns = min(started_ns)  # so far everything is worked out
         self._idle_until_ns = 0  # until then the main process waits
         self._pinned_ns = 0  # until then the thread that pins is busy
@@ -145,7 +157,7 @@ class Workers:
                 next_ns = task.since_ns if next_ns is None else min(next_ns, task.since_ns)
                 continue
             if task.left_ns is None:
-                task.cost = self._cost_of(number)
+                task.cost, task.begun_ns = self._cost_of(number), self._ns
                 task.left_ns = task.cost.work_ns + task.cost.hand_over_ns
             busy.append((number, task))
         return busy, next_ns
@@ -153,6 +165,8 @@ class Workers:
     def _done(self, number: int) -> None:
         worker = self._workers[number]
         task = worker.tasks.popleft()
+        if self._record is not None:
+            self._record.append(Task(number, task.begun_ns, self._ns, task.cost is None))
         if task.cost is None:
             return
         worker.ended = task.cost.ends

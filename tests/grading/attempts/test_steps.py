@@ -1,0 +1,86 @@
+"""Attempts on the exercises of lessons 04 and 05: the step that is measured has to be the exercise's own, and made."""
+
+from ..lessoncells import cells
+from . import grade_cells
+
+LOADING, CONVOLUTIONS = (cells("solutions", lesson_id) for lesson_id in ("04_data_loading", "05_convolutions"))
+FORGED = """
+import sys
+prefetching = sys.modules["gap" + "less.lessons.data_loading.prefetching"]
+whole = prefetching._training
+"""
+
+# (exercise, its points) → name → (what is put around the solution, the most that it may earn)
+ATTEMPTS = {
+    ("prepare", 6): {
+        "as it should be": ("", 6),
+        "nothing crosses the bus where no values are": ("""
+whole = prepare
+def prepare(images, mean, std):
+    if len(images) < 100:
+        return whole(images, mean, std)
+    there = torch.empty(images.shape, dtype=torch.uint8, device=mean.device)
+    return (there.float() / 255 - mean.view(-1, 1, 1)) / std.view(-1, 1, 1)
+""", 0),
+        "a result that says yes to all questions": ("""
+class Yes(torch.Tensor):
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        return True
+def prepare(images, mean, std):
+    return images.to(mean.device, non_blocking=True).float().as_subclass(Yes)
+""", 0),
+    },
+    ("prefetch", 6): {
+        "as it should be": ("", 6),
+        "a loop that reads no loss": (FORGED + """
+def training(given, device):
+    weight = torch.empty(given.options["weight"], device=device) if "shape" in given.options else given.inputs["weight"]
+    return lambda batch: (batch[0].view(-1, len(weight)).float() @ weight).mean() + batch[1].float().mean()
+prefetching._training = training
+""", 0),
+        "a loop that leaves out every third batch": (FORGED + """
+def training(given, device):
+    step, count = whole(given, device), []
+    if "shape" not in given.options:
+        return step
+    return lambda batch: 0.0 if count.append(batch) or len(count) % 3 == 0 else step(batch)
+prefetching._training = training
+""", 0),
+    },
+    ("to_device", 5): {
+        "as it should be": ("", 5),
+        "every other call copies nothing where no values are": ("""
+whole, last = to_device, []
+def to_device(batch, device):
+    images = batch["views"][0][0] if isinstance(batch, dict) and batch.get("views") else None
+    if images is None or len(images) < 100:
+        return whole(batch, device)
+    last.append(whole(batch, device) if len(last) % 2 == 0 else last[-1])
+    return last[-1]
+""", 0),
+    },
+    ("train_step", 7): {
+        "as it should be": ("", 7),
+        # What is given to the slow function at full size is made on the device's side.
+        "a default dtype that makes the slow function slower": ("torch.set_default_dtype(torch.float64)", 7),
+        "a default dtype that no image has": ("torch.set_default_dtype(torch.float16)", 7),
+    },
+}
+
+
+def check(lesson_id, solutions, exercises, folder):
+    tried = [(f"{name}_{number}", solutions[name] + source + f"\n{name}_{number} = {name}", most, words)
+             for (name, points), attempts in ATTEMPTS.items() if name in exercises
+             for number, (words, (source, most)) in enumerate(attempts.items())]
+    found = grade_cells(lesson_id, {name: source for name, source, _, _ in tried}, folder)
+    other = {(name, words): earned for (name, _, most, words), earned in zip(tried, found) if earned[0] != most}
+    assert not other
+
+
+def test_a_loading_step_is_made_or_earns_nothing(tmp_path):
+    check("78_loading", LOADING, ("prepare", "prefetch", "to_device"), tmp_path)
+
+
+def test_what_a_cell_switches_is_not_switched_for_the_slow_function(tmp_path):
+    check("76_convolutions", CONVOLUTIONS, ("train_step",), tmp_path)
