@@ -275,7 +275,7 @@ def _check_worker_number(self) -> None:
 
 
 def _difference() -> str | None:
-    """What this PyTorch's loader has that is not as in those that were tried (2.11 to 2.14); None: nothing."""
+    """What this PyTorch's loader has that is not as in those that were tried (2.11 to 2.15); None: nothing."""
     arguments = tuple(inspect.signature(PYTORCHS_LOOP).parameters)
     if any(arguments[place:place + 1] != (name,) for place, name in ARGUMENTS.items()):
         return "_worker_loop"
