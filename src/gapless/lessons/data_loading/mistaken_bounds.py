@@ -40,13 +40,17 @@ def _work(trace: Trace, which: str) -> list[Span]:
         "no memset": lambda: [span for span in work if span.category != "memset"],
         "one stream": lambda: [span for span in work if span.thread == work[0].thread],
         "no copies from the host": lambda: [span for span in work if "HtoD" not in span.name],
-        "launched in the blocks": lambda: [span for span in work if span.args.get("correlation") in {
-            call.args.get("correlation") for call in trace.spans if call.category == "runtime"
-            and any(block.start_us <= call.start_us < block.end_us for block in blocks_of(trace))}],
+        "launched in the blocks": lambda: _launched_in(blocks_of(trace), trace, work),
         "calls": lambda: [span for span in trace.spans if span.category == "runtime"],
         "host's too": lambda: [span for span in trace.spans if span.category in ("op", "runtime", *DEVICE_WORK)
                                and not span.name.startswith((LOADER, "ProfilerStep#"))],
     }[which]()
+
+
+def _launched_in(blocks: list[Span], trace: Trace, work: list[Span]) -> list[Span]:
+    launched = {call.args.get("correlation") for call in trace.spans if call.category == "runtime"
+                and any(block.start_us <= call.start_us < block.end_us for block in blocks)}
+    return [span for span in work if span.args.get("correlation") in launched]
 
 
 def _overlap(one: Span, other: Span) -> float:
