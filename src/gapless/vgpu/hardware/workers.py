@@ -174,8 +174,3 @@ class Workers:
         if self.pins:
             ready_ns = self._pinned_ns = max(ready_ns, self._pinned_ns) + task.cost.receive_ns + task.cost.pin_ns
         self._sent.append((ready_ns, number))
-
-
-def least_ns(costs: list[Cost], cores: int) -> int:
-    """No loader is done with all this sooner, however many workers it has: all the work on all the cores."""
-    return -(-sum(cost.work_ns + cost.hand_over_ns for cost in costs) // cores)
