@@ -33,7 +33,7 @@ def test_a_graded_notebook_exits_0_whatever_the_score(tmp_path, capsys):
 @pytest.mark.parametrize("content, arguments, says", [
     ("", (), "is empty"),
     ("hello", (), "not a notebook"),
-    (notebook("x = 1"), (), "Known lessons: 77_toy"),
+    (notebook("x = 1"), (), "77_toy"),
     (notebook(GOOD_DOUBLE), ("--device", "gpu9000"), "gpu9000"),
     (notebook(GOOD_DOUBLE), ("--json", "/no/such/folder/out.json"), "does not exist"),
     (notebook(GOOD_DOUBLE), ("--json", "/"), "is a folder"),

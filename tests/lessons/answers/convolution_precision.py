@@ -129,7 +129,7 @@ PRECISION_WRONG = [
     ("train_step", halves_the_network, "leave out `.half()`"),
     ("train_step", one_large_batch, "Each micro-batch goes through the network once"),
     ("train_step", mixed("unscale", "clip largest", "step", "update"), "clipped by the largest of them"),
-    ("train_step", with_a_scaler_of_its_own, "another scaler than the one that was given"),
+    ("train_step", with_a_scaler_of_its_own, "has scaled no loss"),
     ("train_step", lambda model, optimizer, scaler, *rest: scaler.scale(mixed(*RIGHT_ORDER)(model, optimizer, scaler, *rest)),
      "without the scale"),
     ("train_step", lambda model, *rest: None, "The network was never called"),
