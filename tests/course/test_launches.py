@@ -38,5 +38,5 @@ def test_kernels_are_counted_by_name_for_one_step():
 ])
 def test_what_is_launched_is_held_against_the_slow_function(step, fewer, unwanted, outcome, says):
     exercise = dataclasses.replace(EXERCISE, fewer_kernels=fewer, unwanted_kernels=unwanted, advice={"kernels": "Try this."})
-    found, message = kernels_check(exercise, Measured(run(slow), run(step)))
+    found, message = kernels_check(exercise, None, Measured(run(slow), run(step)))
     assert found == outcome and says in message

@@ -1,7 +1,10 @@
 """What the host does by itself comes onto its clock while something is measured, and only then."""
 
 import cProfile
+import re
 import sys
+import typing
+import warnings
 
 import pytest
 import torch
@@ -121,6 +124,28 @@ def test_the_same_program_takes_the_same_time(device):
     times = {gapless.time_step(step, device=device).true_ms for _ in range(3)}
     assert len(times) == 1
     assert times.pop() * 1e6 > 50 * call_ns()
+
+
+def test_what_is_remembered_from_before_takes_no_other_time(device):
+    def work():
+        typing.Optional[Unknown], re.compile("a+b"), typing.Union[int, Unknown, str]
+        warnings.warn("once in a while", stacklevel=1)
+        torch.ops.aten.acosh_
+
+    def forget():
+        for clear in typing._cleanups:
+            clear()
+        re.purge()
+        torch.ops.aten.__dict__.pop("acosh_", None)
+
+    class Unknown:
+        pass
+
+    work()
+    with counting(), warnings.catch_warnings(record=True):
+        remembered = elapsed(work)
+        forget()
+        assert elapsed(work) == remembered
 
 
 def test_an_error_in_a_step_ends_the_counting(device):

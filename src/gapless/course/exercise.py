@@ -148,6 +148,11 @@ class Exercise:
     def max_points(self) -> float:
         return sum(self.points.values())
 
+    @property
+    def step_capitalised(self) -> str:
+        """``step_is`` where a sentence begins."""
+        return self.step_is[:1].upper() + self.step_is[1:]
+
     def plan(self, seed: int) -> Plan:
         """What a function is asked; another for each ``seed``."""
         rng = np.random.default_rng([seed, 1])

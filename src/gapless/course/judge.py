@@ -234,8 +234,7 @@ def _shapes(case: Case) -> str:
 def _measured(exercise: Exercise, evidence: Evidence, check: str, cells: dict[str, str]) -> tuple[str, str]:
     """The outcome of a check of waits or time: at the article's size, and on the trial's inputs."""
     judged = {"syncs": partial(_syncs, cells=cells), "host_time": _host_time, "step_time": _step_time,
-              "bus_bytes": _bus_bytes,
-              "kernels": lambda exercise, evidence, measured: kernels_check(exercise, measured)}[check]
+              "bus_bytes": _bus_bytes, "kernels": kernels_check}[check]
     main = evidence.main
     if main is None:
         return FAIL, "Nothing was measured: the run ended before."
@@ -421,7 +420,7 @@ def _step_time(exercise: Exercise, evidence: Evidence, measured: Measured) -> tu
         next_step = exercise.advice.get(
             "step_time", "No wait is to blame: count the multiplications, and ask for whom they are made.")
     return _time(exercise, evidence, measured, "step_time", "true_ms",
-                 f"{exercise.step_is[:1].upper()}{exercise.step_is[1:]} takes", next_step)
+                 f"{exercise.step_capitalised} takes", next_step)
 
 
 def _time(exercise: Exercise, evidence: Evidence, measured: Measured, check: str, key: str, phrase: str, next_step: str

@@ -8,18 +8,17 @@ from collections import Counter
 from ..evidence.report import StepReport
 from ..evidence.steps import Steps, launches_by_correlation, work_in_steps
 from .checks import FAIL, PASS
-from .evidence import Measured
+from .evidence import Evidence, Measured
 from .exercise import Exercise
 
 _MOST_NAMES = 4
 
 
-def kernels_check(exercise: Exercise, measured: Measured) -> tuple[str, str]:
+def kernels_check(exercise: Exercise, evidence: Evidence, measured: Measured) -> tuple[str, str]:
     """The outcome of the check ``kernels``, and what to say."""
     slow, own = kernels_of(measured.before.report), kernels_of(measured.learner.report)
     count, before = own.total(), slow.total()
-    step = exercise.step_is[:1].upper() + exercise.step_is[1:]
-    facts = f"{step} launches {count:g} kernels, {before:g} in the slow function"
+    facts = f"{exercise.step_capitalised} launches {count:g} kernels, {before:g} in the slow function"
     if exercise.unwanted_kernels:
         left = {name: number for name, number in own.items() if re.search(exercise.unwanted_kernels, name)}
         if left:

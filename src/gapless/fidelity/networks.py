@@ -19,8 +19,9 @@ import torch
 import torch.nn.functional as F
 
 from .. import vgpu
+from ..vgpu.tuning import autotuned
 from .measured import MeasuredError, Network
-from .predict import autotuned, card_of
+from .predict import card_of
 
 _FORMATS = {"contiguous": torch.contiguous_format, "channels_last": torch.channels_last}
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 
 import torch
 import torch.nn.functional as F
@@ -13,6 +12,7 @@ import torch.nn.functional as F
 from .. import vgpu
 from ..vgpu.hardware import fitted
 from ..vgpu.hardware.specs import Card, Host
+from ..vgpu.tuning import autotuned
 from . import hosts
 from .measured import Operator
 
@@ -93,16 +93,6 @@ def card_of(key: str, **changes) -> Card:
     """The card with that key, with memory for anything: a measured card's may be another than the sheet's, and what was
     measured did fit."""
     return dataclasses.replace(vgpu.find_card(key), memory_bytes=2**43, **changes)
-
-
-@contextmanager
-def autotuned():
-    """Inside, ``torch.backends.cudnn.benchmark`` is on, as it was in what is shipped as measured."""
-    before, torch.backends.cudnn.benchmark = torch.backends.cudnn.benchmark, True
-    try:
-        yield
-    finally:
-        torch.backends.cudnn.benchmark = before
 
 
 def kernel_ms(rows: Iterable[Operator]) -> Iterator[float]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import _weakrefset
+import enum
 import linecache
 import os
 import re
@@ -10,9 +11,12 @@ import sys
 import sysconfig
 import threading
 import traceback
+import typing
+import warnings
 import weakref
 
 import torch
+import typing_extensions
 
 from ..marker import exercise_name
 
@@ -27,11 +31,15 @@ _OWN_MACHINERY = tuple(
 )
 _TORCH = os.path.dirname(os.path.abspath(torch.__file__)) + os.sep
 # Where PyTorch looks for what a device in Python has; what keeps weak references, ours and those to threads, which end when
-# they like; and what writes down a stack (where there is no CUDA, torch.manual_seed does), which takes as many calls as the
-# stack is deep.
+# they like; what writes down a stack (where there is no CUDA, torch.manual_seed does), which takes as many calls as the
+# stack is deep; and what works only where it has forgotten its last result, or said nothing yet: types' parameters, regular
+# expressions, warnings.
 _BACKEND = (*(_TORCH + part.replace("/", os.sep) for part in ("_library/", "_ops.py", "library.py", "_compile.py",
-                                                              "utils/_python_dispatch.py", "utils/backend_registration.py")),
-            weakref.__file__, _weakrefset.__file__, traceback.__file__, linecache.__file__)
+                                                              "jit/_builtins.py", "utils/_python_dispatch.py",
+                                                              "utils/backend_registration.py")),
+            weakref.__file__, _weakrefset.__file__, traceback.__file__, linecache.__file__,
+            typing.__file__, typing_extensions.__file__, os.path.dirname(re.__file__) + os.sep, enum.__file__,
+            warnings.__file__)
 _STDLIB = sysconfig.get_paths()["stdlib"] + os.sep
 # What runs when another process has something to say, or ends: how often depends on real time.
 _PROCESSES = (_STDLIB + "multiprocessing" + os.sep, _TORCH + "multiprocessing" + os.sep,

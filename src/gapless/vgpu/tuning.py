@@ -19,7 +19,9 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import NamedTuple
 
 import torch
 
@@ -37,6 +39,15 @@ DEFAULT_LIMIT = 10  # PyTorch's; what a PyTorch without CUDA does not know
 Launch = Callable[[list[Kernel], tuple, object], None]
 
 
+class Chosen(NamedTuple):
+    """What a kernel keeps of its ``plan``: the plans that it is one of, whether it is deterministic, its kernels."""
+
+    plans: dict
+    deterministic: bool
+    plan: Plan
+    kernels: list[Kernel]
+
+
 def _benchmark_limit() -> int:
     """At least 0, which is none."""
     limit = torch.backends.cudnn.benchmark_limit
@@ -44,14 +55,25 @@ def _benchmark_limit() -> int:
 
 
 def switches() -> tuple[bool, int, bool]:
-    """``benchmark``, ``benchmark_limit``, and whether only deterministic plans may be taken."""
-    return _benchmark(), _benchmark_limit(), _deterministic() or _all_deterministic()
+    """``benchmark``, ``benchmark_limit`` where it counts, and whether only deterministic plans may be taken."""
+    benchmark = _benchmark()
+    return benchmark, _benchmark_limit() if benchmark else DEFAULT_LIMIT, _deterministic() or _all_deterministic()
 
 
 def switch(benchmark: bool, limit: int, deterministic: bool) -> None:
     """Set what :func:`switches` gives."""
     cudnn = torch.backends.cudnn
     cudnn.benchmark, cudnn.benchmark_limit, cudnn.deterministic = benchmark, limit, deterministic
+
+
+@contextmanager
+def autotuned() -> Iterator[None]:
+    """Inside ``torch.backends.cudnn.benchmark`` is on, on any device."""
+    before, torch.backends.cudnn.benchmark = torch.backends.cudnn.benchmark, True
+    try:
+        yield
+    finally:
+        torch.backends.cudnn.benchmark = before
 
 
 def forget() -> None:
@@ -64,24 +86,23 @@ def chosen(kernel: Kernel, launch: Launch, args: tuple, out) -> list[Kernel]:
     Raises OutOfMemory where not even the operands that were converted for it have room."""
     plans, deterministic = state.plans, _deterministic() or _all_deterministic()
     known = kernel.chosen
-    if known is None or known[0] is not plans or known[1] is not deterministic:
+    if known is None or known.plans is not plans or known.deterministic is not deterministic:
         known = _kept(kernel, plans, deterministic, (launch, args, out))
-    needed = kernel.workspace_bytes + known[2].workspace_bytes
+    needed = kernel.workspace_bytes + known.plan.workspace_bytes
     if needed:
-        if known[2].workspace_bytes and not _fits(needed):  # its memory is taken by now
+        if known.plan.workspace_bytes and not _fits(needed):  # its memory is taken by now
             known = _kept(kernel, plans, deterministic, (launch, args, out), anew=True)
-            needed = kernel.workspace_bytes + known[2].workspace_bytes
+            needed = kernel.workspace_bytes + known.plan.workspace_bytes
         state.memory.reserve_briefly(needed)
-    return known[3]
+    return known.kernels
 
 
-def _kept(kernel: Kernel, plans: dict, deterministic: bool, trial: tuple, anew: bool = False) -> tuple:
-    """What ``kernel`` keeps of its plan: the plans that it is one of, whether it is deterministic, itself, its kernels."""
+def _kept(kernel: Kernel, plans: dict, deterministic: bool, trial: tuple, anew: bool = False) -> Chosen:
     key = kernel.problem, kernel.dtype, deterministic
     plan = None if anew else plans.get(key)
     if plan is None:
         plan = plans[key] = _tuned(kernel, *trial) if precision.tunes(_benchmark()) else _possible(kernel)[0]
-    kernel.chosen = plans, deterministic, plan, _kernels(kernel, plan)
+    kernel.chosen = Chosen(plans, deterministic, plan, _kernels(kernel, plan))
     return kernel.chosen
 
 

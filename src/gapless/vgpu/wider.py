@@ -49,9 +49,8 @@ _NO_HALVES = re.compile(r"linalg_|cholesky|^lu_|_lu_|geqrf|orgqr|ormqr|triangula
 
 def known(name: str) -> dict:
     """What is known of the operator ``name`` before it is tried."""
-    if name in _SLOW:
-        return {torch.float16: _FLOATING}
-    return {torch.float16: _FLOATING, torch.bfloat16: _FLOATING} if name in _FAR_OFF else {}
+    halves = (torch.float16, torch.bfloat16) if name in _FAR_OFF else (torch.float16,) if name in _SLOW else ()
+    return dict.fromkeys(halves, _FLOATING)
 
 
 def can(operator, args: tuple, error: RuntimeError) -> bool:

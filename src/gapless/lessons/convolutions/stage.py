@@ -5,13 +5,12 @@ Runs beside the learner's code: import nothing that knows an answer.
 
 from __future__ import annotations
 
-from contextlib import contextmanager
-
 import torch
 import torch.nn.functional as F
 from torch import nn
 
 from ...course.plain import Unusable
+from ...vgpu.tuning import autotuned
 from .format_model import make_mixing_network
 from .norm_models import make_network
 
@@ -106,16 +105,6 @@ def small_network(channels: int, seed: int, device: torch.device) -> nn.Module:
         layers = nn.Sequential(nn.Conv2d(channels, 8, 3, padding=1), nn.ReLU(), nn.Conv2d(8, 8, 3, padding=1), nn.ReLU(),
                                nn.Conv2d(8, 1, 3, padding=1))
     return layers.to(device)
-
-
-@contextmanager
-def autotuned():
-    """Inside, cuDNN tries out which algorithm is the fastest, for each new shape."""
-    before, torch.backends.cudnn.benchmark = torch.backends.cudnn.benchmark, True
-    try:
-        yield
-    finally:
-        torch.backends.cudnn.benchmark = before
 
 
 def ask_channels_last(function, given, device):

@@ -109,9 +109,7 @@ def _between(plan: Plan, rewritten: list[tuple[Turned, float]], card: Card) -> P
 def _on_tensor_cores(problem: tensor_cores.Pass, card: Card, dtype: str) -> list[Plan]:
     known = constants("tensor_cores", card.fit_key)
     bandwidth = card.bandwidth_bytes_per_s * known["bandwidth"]
-    work = problem.work(card)._replace(layout=())
-    if not work.flops:
-        work = work._replace(edges=())
+    work = problem.work(card)._replace(layout=()).sized()
     rewritten = [(turned, known[name] * size / bandwidth) for name, size, turned in problem.rewritten()]
     found = []
     for tile, lost in _losses(problem, card, work.on_tensor_cores):

@@ -65,6 +65,10 @@ class Work(NamedTuple):
     on_tensor_cores: bool = True
     least_flops: float = 0.0  # fewer take no less time
 
+    def sized(self) -> Work:
+        """Without edges where there is nothing to compute: their sizes may be zero."""
+        return self if self.flops else self._replace(edges=())
+
 
 def busy_s(work: Work, card: Card, dtype: str, known: dict):
     """Seconds of ``work`` on ``card`` with the constants ``known``; numbers in ``work`` may be arrays."""
@@ -98,9 +102,7 @@ def sustained_share(card: Card, known: dict) -> float:
 
 def _found(work: Work, card: Card, dtype: str) -> tuple[float, float]:
     known = constants("tensor_cores", card.fit_key)
-    if not work.flops:  # some size is zero: an edge, perhaps
-        work = work._replace(edges=())
-    return known["start_s"], busy_s(work, card, dtype, known)
+    return known["start_s"], busy_s(work.sized(), card, dtype, known)
 
 
 def _faster(work: Work, in_float32, card: Card, dtype: str) -> tuple[float, float]:
