@@ -355,12 +355,14 @@ def test_the_thread_that_pins_ends_before_the_workers_whose_batches_it_maps(monk
 
 
 def test_an_interrupt_in_the_middle_leaves_a_loader_that_goes_on():
-    iterator = iter(load(Numbers(4, 1, lambda number: time.sleep(0.3))))
+    interrupted = torch.multiprocessing.Event()
+    iterator = iter(load(Numbers(4, 1, lambda number: interrupted.wait(60))))
     timer = threading.Timer(0.05, lambda: signal.raise_signal(signal.SIGINT))
-    timer.start()
     with pytest.raises(KeyboardInterrupt):
+        timer.start()
         next(iterator)
     timer.join()
+    interrupted.set()
     assert [batch.item() for batch in iterator] == [0, 1, 2, 3]
 
 
@@ -381,8 +383,6 @@ def test_another_thread_may_iterate():
         thread.join()
         assert vgpu.state.counting is not None
     assert found == [[0], [1], [2], [3]]
-
-
 
 
 def test_another_pytorchs_loader_is_left_as_it_is_and_that_is_said_once(monkeypatch):
