@@ -358,11 +358,15 @@ def test_an_interrupt_in_the_middle_leaves_a_loader_that_goes_on():
     interrupted = torch.multiprocessing.Event()
     iterator = iter(load(Numbers(4, 1, lambda number: interrupted.wait(60))))
     timer = threading.Timer(0.05, lambda: signal.raise_signal(signal.SIGINT))
-    with pytest.raises(KeyboardInterrupt):
-        timer.start()
-        next(iterator)
-    timer.join()
-    interrupted.set()
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # some library may have put its own there
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            timer.start()
+            next(iterator)
+    finally:
+        signal.signal(signal.SIGINT, before)
+        timer.join()
+        interrupted.set()
     assert [batch.item() for batch in iterator] == [0, 1, 2, 3]
 
 

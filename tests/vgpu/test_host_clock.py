@@ -1,6 +1,7 @@
 """What the host does by itself comes onto its clock while something is measured, and only then."""
 
 import cProfile
+import gc
 import re
 import sys
 import typing
@@ -146,6 +147,29 @@ def test_what_is_remembered_from_before_takes_no_other_time(device):
         remembered = elapsed(work)
         forget()
         assert elapsed(work) == remembered
+
+
+def test_what_the_garbage_collector_does_is_not_the_programs(device):
+    class Garbage:
+        def __init__(self):
+            self.own = self
+
+        def __del__(self):
+            function()
+
+    def collected():
+        gc.collect()
+        function()
+
+    with counting():
+        gc.collect()
+        nothing = elapsed(collected)
+        made = [Garbage() for _ in range(10)]
+        vgpu.timeline().catch_up()
+        del made
+        assert elapsed(collected) == nothing == 2 * call_ns()
+        assert elapsed(function) == call_ns()
+    assert not any("python_work" in str(getattr(each, "__module__", "")) for each in gc.callbacks)
 
 
 def test_an_error_in_a_step_ends_the_counting(device):

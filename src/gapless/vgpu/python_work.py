@@ -1,12 +1,14 @@
 """How many Python functions the program calls: what Python's own work is counted by.
 
 A call is a function's start, or a generator's resumption (by an exception too), in the thread that counts. Comprehensions
-are not calls (Python 3.12 runs them in place), and what an import runs is none of the program's work. Not seen: functions in
-C (NumPy's, too), and loops that call nothing. Needs no PyTorch.
+are not calls (Python 3.12 runs them in place), and what an import runs is none of the program's work, nor what the garbage
+collector does: when it runs hangs on all that was there before. Not seen: functions in C (NumPy's, too), and loops that
+call nothing. Needs no PyTorch.
 """
 
 from __future__ import annotations
 
+import gc
 import importlib
 import sys
 from collections.abc import Callable
@@ -30,7 +32,30 @@ class _Files(dict):
         return found
 
 
-class _Profiled:
+class _Counter:
+    """Counts nothing while the garbage collector runs."""
+
+    _counted = False
+
+    def _watch_collector(self) -> None:
+        gc.callbacks.append(self._collects)
+
+    def _leave_collector(self) -> None:
+        if self._collects in gc.callbacks:
+            gc.callbacks.remove(self._collects)
+
+    def _collects(self, phase: str, info: dict) -> None:
+        if get_ident() != self.thread:
+            return
+        if phase == "start":
+            self._counted = self.counts()
+            if self._counted:
+                self.pause()
+        elif self._counted:
+            self.resume()
+
+
+class _Profiled(_Counter):
     """By ``sys.setprofile``, for Python 3.11. A profile function of someone else's goes on."""
 
     def __init__(self, counts: Callable[[str], bool]):
@@ -69,12 +94,18 @@ class _Profiled:
         self._theirs, self._lost, self.thread = theirs, False, get_ident()
         self._follow(theirs)
         self.take()
+        self._watch_collector()
         sys.setprofile(self._count)
 
     def stop(self) -> None:
+        self._leave_collector()
         self.pause()
         if self._lost:
             raise RuntimeError(LOST)
+
+    def counts(self) -> bool:
+        """Now."""
+        return sys.getprofile() is self._count
 
     # These two run twice an operator; each call that they make is one more for the profile function.
 
@@ -92,7 +123,7 @@ class _Profiled:
             sys.setprofile(self._count)
 
 
-class _Monitored:
+class _Monitored(_Counter):
     """By ``sys.monitoring``, for Python 3.12 and later, where changing the profile function makes all code be prepared anew.
     It takes one of the tools' numbers that nobody uses."""
 
@@ -134,11 +165,14 @@ class _Monitored:
             nonlocal paused
             paused = False
 
+        def counts() -> bool:
+            return not paused
+
         def begin() -> None:
             nonlocal importing, paused, thread
             importing, paused, thread = 0, False, self.thread
 
-        self.take, self.pause, self.resume, self._begin = take, pause, resume, begin
+        self.take, self.pause, self.resume, self.counts, self._begin = take, pause, resume, counts, begin
         self.thread = 0
         events = monitoring.events
         self._callbacks = {events.PY_START: count, events.PY_RESUME: count, events.PY_THROW: throw,
@@ -160,8 +194,10 @@ class _Monitored:
         self._begin()
         monitoring.set_local_events(self._tool, _IMPORT, monitoring.events.PY_RETURN)
         monitoring.set_events(self._tool, self._events)
+        self._watch_collector()
 
     def stop(self) -> None:
+        self._leave_collector()
         self.pause()
         monitoring, tool = sys.monitoring, self._tool
         lost = monitoring.get_tool(tool) != "gapless"
