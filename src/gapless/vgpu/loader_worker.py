@@ -8,7 +8,6 @@ batch in ``worker_init_fn`` and the dataset's ``__iter__``. A worker has one cor
 from __future__ import annotations
 
 import dataclasses
-import gc
 from collections.abc import Mapping
 
 import numpy as np
@@ -64,7 +63,6 @@ class Loop:
 
 def begin(host: Host) -> None:
     """From now on this process is a worker: its host has a clock of its own, at zero, and one core."""
-    gc.freeze()  # what a fork has inherited: its finalisers, run while a batch is made, would be counted as the dataset's
     host_clock.forget()
     state.link = None
     state.card = dataclasses.replace(state.card, host=dataclasses.replace(host, cores=1))

@@ -34,12 +34,11 @@ _TORCH = os.path.dirname(os.path.abspath(torch.__file__)) + os.sep
 # they like; what writes down a stack (where there is no CUDA, torch.manual_seed does), which takes as many calls as the
 # stack is deep; and what works only where it has forgotten its last result, or said nothing yet: types' parameters, regular
 # expressions, warnings.
-_BACKEND = (*(_TORCH + part.replace("/", os.sep) for part in ("_library/", "_ops.py", "library.py", "_compile.py",
-                                                              "jit/_builtins.py", "utils/_python_dispatch.py",
-                                                              "utils/backend_registration.py")),
-            weakref.__file__, _weakrefset.__file__, traceback.__file__, linecache.__file__,
-            typing.__file__, typing_extensions.__file__, os.path.dirname(re.__file__) + os.sep, enum.__file__,
-            warnings.__file__)
+_UNCOUNTED = (*(_TORCH + part.replace("/", os.sep) for part in (
+    "_library/", "_ops.py", "library.py", "_compile.py", "jit/_builtins.py", "utils/_python_dispatch.py",
+    "utils/backend_registration.py")),
+    weakref.__file__, _weakrefset.__file__, traceback.__file__, linecache.__file__,
+    typing.__file__, typing_extensions.__file__, os.path.dirname(re.__file__) + os.sep, enum.__file__, warnings.__file__)
 _STDLIB = sysconfig.get_paths()["stdlib"] + os.sep
 # What runs when another process has something to say, or ends: how often depends on real time.
 _PROCESSES = (_STDLIB + "multiprocessing" + os.sep, _TORCH + "multiprocessing" + os.sep,
@@ -68,8 +67,8 @@ def is_user_file(filename: str) -> bool:
 def is_program(filename: str) -> bool:
     """Whether what this file's functions do is the program's work, PyTorch's and other libraries' Python included: not this
     package's machinery, nor what PyTorch runs in Python for a device that is written in Python, nor what looks after other
-    processes."""
-    return not filename.startswith((*_OWN_MACHINERY, *_BACKEND, *_PROCESSES, "<frozen"))
+    processes, nor what runs only where nothing is remembered from before."""
+    return not filename.startswith((*_OWN_MACHINERY, *_UNCOUNTED, *_PROCESSES, "<frozen"))
 
 
 def _is_package(filename: str) -> bool:

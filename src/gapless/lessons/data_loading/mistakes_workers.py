@@ -10,20 +10,10 @@ from ...course.mistakes import Mistake
 from ...measure.device import clock_ms
 from .functions import best_workers
 from .measuring_workers import WORKERS, times_of
+from .repeats import epochs_ms
 from .right import WITHIN
 
 _EPOCHS = 6
-
-
-def _epochs_ms(loader, device, count: int = _EPOCHS) -> list[float]:
-    """What each of the first epochs takes."""
-    found = []
-    for _ in range(count):
-        start = clock_ms(device)
-        for _ in loader:
-            pass
-        found.append(clock_ms(device) - start)
-    return found
 
 
 def _smallest(times: dict[int, float]) -> int:
@@ -34,7 +24,7 @@ def _choosing(choose, figure=lambda epochs: statistics.median(epochs[1:])):
     """best_workers with ``choose(times)``, where times are ``figure(the epochs' times)``."""
 
     def best_workers(make_loader, candidates, device):
-        return choose({workers: figure(_epochs_ms(make_loader(workers), device)) for workers in candidates})
+        return choose({workers: figure(epochs_ms(make_loader(workers), device, _EPOCHS)) for workers in candidates})
 
     return best_workers
 
