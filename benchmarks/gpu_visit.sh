@@ -44,7 +44,25 @@ run "ResNet-50 in two formats and precisions" 120 python -c "
 import gapless
 from gapless.lessons.convolutions.published import resnet50_table
 print(resnet50_table(gapless.device()))"
+run "graphs: launches by number of kernels, gaps; optimizers by lists and fused" 120 python benchmarks/graph_launches.py --device cuda
+# The allocator on the card itself: does it give the blocks that it gives on a runtime without a GPU, what do cudaMalloc and
+# cudaFree take, and where does a card with room enough refuse.
+run "the allocator" 60 python benchmarks/allocator_on_a_gpu.py
+run "memory by category" 120 python -c "
+import torch, gapless
+from torch import nn
+device = gapless.device()
+net = nn.Sequential(*(part for _ in range(8) for part in (nn.Linear(2048, 2048), nn.ReLU()))).to(device)
+optimizer = torch.optim.Adam(net.parameters())
+def step():
+    x = torch.randn(4096, 2048).to(device)
+    optimizer.zero_grad()
+    net(x).square().mean().backward()
+    optimizer.step()
+print(gapless.views.memory_by_category(gapless.memory_profile(step, device=device)))
+print(torch.cuda.max_memory_allocated(), torch.cuda.max_memory_reserved())"
 run "what workers cost" 120 python benchmarks/worker_costs.py
+run "what debug aids cost" 60 python benchmarks/debug_costs.py
 run "tests on cuda" 300 bash -c 'GAPLESS_DEVICE=cuda python -m pytest -q -p no:cacheprovider tests/lessons/test_two_clocks.py tests/commands/test_validate.py tests/commands/test_calibrate.py tests/measure'
 for lesson in solutions/[0-9]*; do
     run "solved $lesson on cuda" 120 bash -c 'GAPLESS_DEVICE=cuda gapless grade "$1"/*.ipynb --device cuda' _ "$lesson"

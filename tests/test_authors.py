@@ -48,14 +48,14 @@ def run(tmp_path_factory):
 @pytest.mark.skipif(shutil.which("nbgrader", path=os.path.dirname(sys.executable)) is None, reason="needs nbgrader")
 def test_the_page_leads_from_nothing_to_green_tests(run):
     new, notebooks, check, grade_solution, grade_released, tests = LINES
-    assert "solutions/06_launch_overhead/06_launch_overhead.ipynb" in run(new)
-    assert "autograde/06_launch_overhead.ipynb" in run(notebooks)
+    assert "solutions/20_my_lesson/20_my_lesson.ipynb" in run(new)
+    assert "autograde/20_my_lesson.ipynb" in run(notebooks)
     assert "In all 5 of 5 points." in run(check)
     assert "simulated: 5 of 5 points" in run(grade_solution)
     assert "simulated: 0 of 5 points" in run(grade_released)
     tested = run(tests)
     assert int(re.search(r"(\d+) passed", tested)[1]) > 10 and "skipped" not in tested
-    released = (run.root / "notebooks/06_launch_overhead/06_launch_overhead.ipynb").read_text(encoding="utf-8")
+    released = (run.root / "notebooks/20_my_lesson/20_my_lesson.ipynb").read_text(encoding="utf-8")
     assert "# exercise: scale_down" in released and "clamp(max=1.0)" not in released
 
     (run.root / "measure.py").write_text(MEASURE, encoding="utf-8")

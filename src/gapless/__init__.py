@@ -14,6 +14,7 @@ import sys as _sys
 try:
     from . import vgpu
     from .evidence import views
+    from .evidence.memory_picture import memory_picture
     from .evidence.picture import before_after
     from .evidence.report import StepReport, Sync
     from .evidence.trace import Trace, TraceError, read_traces
@@ -22,6 +23,7 @@ try:
     from .learner.progress import progress
     from .measure import profiler
     from .measure.device import UnknownDevice, clock_ms, device, device_name, host_work, synchronize
+    from .measure.memory_profile import memory_profile
     from .measure.no_syncs import SyncError, no_syncs
     from .measure.profile import StepTime, profile, time_step
 
@@ -40,6 +42,6 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Notebook", "StepReport", "StepTime", "Sync", "SyncError", "Trace", "TraceError", "UnknownDevice", "before_after",
-    "clock_ms", "device", "device_name", "explore", "host_work", "no_syncs", "profile", "profiler", "progress",
-    "read_traces", "synchronize", "time_step", "vgpu", "views",
+    "clock_ms", "device", "device_name", "explore", "host_work", "memory_picture", "memory_profile", "no_syncs", "profile",
+    "profiler", "progress", "read_traces", "synchronize", "time_step", "vgpu", "views",
 ]

@@ -35,14 +35,14 @@ def files(root: Path) -> dict[str, bytes]:
 
 
 def test_makes_all_parts_and_says_what_is_next(repository, gapless):
-    status, out, _ = gapless("new-lesson", "06_launch_overhead", "Launch overhead")
+    status, out, _ = gapless("new-lesson", "20_my_lesson", "My lesson")
     assert status == 0 and "make notebooks" in out and "docs/authors.md" in out
     listed = (repository / LISTED).read_text(encoding="utf-8")
-    assert listed.count("\nfrom .launch_overhead.lesson import LESSON as _LAUNCH_OVERHEAD\n") == listed.count("\n    _LAUNCH_OVERHEAD,\n") == 1
+    assert listed.count("\nfrom .my_lesson.lesson import LESSON as _MY_LESSON\n") == listed.count("\n    _MY_LESSON,\n") == 1
     written = files(repository)
     for path in (line.strip() for line in out.splitlines() if line.startswith("  ") and line.endswith((".py", ".ipynb"))):
         assert written[path]
-    notebook = json.loads(written["solutions/06_launch_overhead/06_launch_overhead.ipynb"])
+    notebook = json.loads(written["solutions/20_my_lesson/20_my_lesson.ipynb"])
     assert [name for cell in notebook["cells"] if (name := exercise_name(cell_source(cell)))] == ["scale_down"]
     code = [path for path in written if path.endswith(".py") and "masked_loss" not in path]
     for path in code:
@@ -59,14 +59,14 @@ def test_works_in_a_folder_of_the_repository_too(repository, gapless, monkeypatc
 
 
 @pytest.mark.parametrize("lesson_id, title, says", [
-    ("launch_overhead", "Launch overhead", "is no lesson's id"),
-    ("6_launch_overhead", "Launch overhead", "is no lesson's id"),
-    ("04_Data", "Launch overhead", "is no lesson's id"),
-    ("04_../x", "Launch overhead", "is no lesson's id"),
-    ("04_import", "Launch overhead", "is no lesson's id"),
-    ("06_launch_overhead", "", "is no title"),
-    ("06_launch_overhead", "two\nlines", "is no title"),
-    ("06_launch_overhead", 'a "quote"', "is no title"),
+    ("my_lesson", "My lesson", "is no lesson's id"),
+    ("6_my_lesson", "My lesson", "is no lesson's id"),
+    ("04_Data", "My lesson", "is no lesson's id"),
+    ("04_../x", "My lesson", "is no lesson's id"),
+    ("04_import", "My lesson", "is no lesson's id"),
+    ("20_my_lesson", "", "is no title"),
+    ("20_my_lesson", "two\nlines", "is no title"),
+    ("20_my_lesson", 'a "quote"', "is no title"),
     ("02_other", "Other", "a lesson with the number 02 already, 02_masked_loss"),
     ("04_masked_loss", "Again", "src/gapless/lessons/masked_loss is there already"),
 ])
@@ -77,16 +77,16 @@ def test_refuses_and_writes_nothing(repository, gapless, lesson_id, title, says)
 
 
 def test_refuses_what_is_there_of_an_earlier_try(repository, gapless):
-    (repository / "tests/lessons/answers/launch_overhead.py").touch()
+    (repository / "tests/lessons/answers/my_lesson.py").touch()
     before = files(repository)
-    status, _, complaint = gapless("new-lesson", "06_launch_overhead", "Launch overhead")
-    assert status == 2 and "tests/lessons/answers/launch_overhead.py is there already" in complaint and files(repository) == before
+    status, _, complaint = gapless("new-lesson", "20_my_lesson", "My lesson")
+    assert status == 2 and "tests/lessons/answers/my_lesson.py is there already" in complaint and files(repository) == before
 
 
 def test_refuses_a_list_that_it_cannot_read(repository, gapless):
     (repository / LISTED).write_text("LESSONS = {}\n")
     before = files(repository)
-    status, _, complaint = gapless("new-lesson", "06_launch_overhead", "Launch overhead")
+    status, _, complaint = gapless("new-lesson", "20_my_lesson", "My lesson")
     assert status == 2 and "mend it first" in complaint and files(repository) == before
 
 
@@ -102,12 +102,12 @@ def test_an_error_on_the_way_leaves_everything_as_it_was(repository, gapless, mo
         write(path, content)
 
     monkeypatch.setattr(module, "write_bytes", full_disk)
-    status, _, complaint = gapless("new-lesson", "06_launch_overhead", "Launch overhead")
+    status, _, complaint = gapless("new-lesson", "20_my_lesson", "My lesson")
     assert status == 2 and "No space left" in complaint and files(repository) == before
 
 
 def test_refuses_outside_the_repository(tmp_path, gapless, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    status, _, complaint = gapless("new-lesson", "06_launch_overhead", "Launch overhead")
+    status, _, complaint = gapless("new-lesson", "20_my_lesson", "My lesson")
     assert status == 2 and "is not in the course's repository" in complaint and not list(tmp_path.iterdir())
     assert find_repository(ROOT / "docs") == ROOT

@@ -57,5 +57,10 @@ def test_jupyters_commands_are_said_to_be_so(line):
         load_function(f"# exercise: f\n{line}\ndef f(): pass", "f", {})
 
 
+def test_a_first_line_that_only_announces_is_followed_by_the_next():
+    assert describe_error(RuntimeError("an unexpected error:\nsizes [3] do not fit\nand more"), "f") == (
+        "RuntimeError: an unexpected error: sizes [3] do not fit")
+
+
 def test_what_was_raised_in_another_process_is_told_as_it_was_told_there():
     assert describe_error(CellRaised("ValueError: no (line 3: raise)"), "f") == "ValueError: no (line 3: raise)"

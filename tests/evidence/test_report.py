@@ -149,7 +149,7 @@ def test_json_holds_everything_in_plain_types():
     assert plain == report.to_json()
     assert {
         "device_name", "simulated", "steps", "syncs", "syncs_per_step", "host_step_ms", "wait_ms",
-        "device_busy_ms", "device_step_ms", "kernels", "copies", "peak_memory_bytes", "gpu_utilization", "sm_efficiency",
+        "device_busy_ms", "device_step_ms", "kernels", "launches", "copies", "peak_memory_bytes", "gpu_utilization", "sm_efficiency",
         "achieved_occupancy",
     } == set(plain)  # fmt: skip
     assert plain["syncs"][0]["op"] == "aten::item"

@@ -34,12 +34,12 @@ def test_one_row_and_many_agree(shipped):
     assert list(networks.step_ms([row])) == [alone]
 
 
-def test_rows_come_in_their_order_and_what_is_compiled_or_unknown_has_none():
+def test_rows_come_in_their_order_and_what_is_unknown_has_none():
     rows = [Network("rtx3090", name, "infer", "contiguous", 8, 224, 1.0, compiled)
             for name, compiled in (("resnet18", False), ("no_such_network", False), ("resnet18", True), ("resnet10t", False))]
     found = list(networks.step_ms(rows))
-    assert found[1] is found[2] is None
-    assert found[0] > found[3] > 0
+    assert found[1] is None
+    assert found[0] > found[2] > 0 and found[0] > found[3] > 0
 
 
 def test_a_larger_batch_takes_longer_and_training_longer_than_inference():

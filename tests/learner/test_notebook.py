@@ -82,6 +82,9 @@ def test_look_says_what_a_step_takes_and_counts_its_waits(lesson, capsys):
     one, two = capsys.readouterr().out.split("a step takes ")[1:]
     assert ", 1 wait\n" in one and ", 2 waits\n" in two
     assert "0.00 ms  aten::item" not in one
+    lesson.look(lambda: make_step(20), steps=1)
+    many = capsys.readouterr().out
+    assert many.count("aten::item") == 1 and " 20 × aten::item" in many
 
 
 def test_checking_leaves_the_mode_and_the_clock_alone(lesson):

@@ -64,3 +64,17 @@ print(void())
 """
     done = forked.run("-c", code)
     assert done.stdout.split("\n")[-2] == "None", done.stdout + done.stderr
+
+
+def test_what_compiling_does_to_modules_is_nobodys_fault_and_a_cell_that_does_it_is():
+    """Dynamo wraps ``nn.Module.__init__`` (torch/_dynamo/mutation_guard.py)."""
+    code = BEFORE + """
+before = torch.nn.Module.__init__
+from torch._dynamo.mutation_guard import install_generation_tagging_init
+install_generation_tagging_init()
+print(torch.nn.Module.__init__ is not before, void())
+torch.nn.Module.__init__ = lambda self: before(self)
+print("torch.nn.modules.module.Module.__init__" in void())
+"""
+    done = forked.run("-c", code)
+    assert done.stdout.split("\n")[-3:-1] == ["True None", "True"], done.stdout + done.stderr

@@ -24,14 +24,17 @@ def make_step(device):
     def step():
         with torch.profiler.record_function("forward"):
             y = (x @ weight).relu()
+        torch.histc(y.detach(), bins=8, min=0, max=1)  # clears its counts first: a memset
         y[y > 0].sum().backward()
         torch.vgpu.synchronize()
 
     return step
 
 
-@pytest.fixture
-def trace(device):
+@pytest.fixture(scope="module")
+def trace():
+    device = choose_device("vgpu:a10g")
+    vgpu.timeline().reset()
     return profile(make_step(device), steps=3, warmup=1, device=device)
 
 
@@ -140,7 +143,7 @@ def test_a_result_is_allocated_inside_its_operator_and_freed_where_it_was(device
     allocated = {}
     for event in changes:
         args = event["args"]
-        assert args["Total Reserved"] == args["Total Allocated"]
+        assert args["Total Reserved"] >= args["Total Allocated"]
         if args["Bytes"] > 0:
             assert any(e["ts"] <= event["ts"] < e["ts"] + e["dur"] for e in operators)
             assert args["Addr"] not in allocated
@@ -238,7 +241,7 @@ def test_profiles_do_not_nest(device):
 
 def assert_detached():
     assert vgpu.timeline().recording is None
-    assert vgpu.memory().on_change is None
+    assert vgpu.memory().listeners == ()
     assert "vgpu" not in torch.autograd.profiler.record_function.__enter__.__qualname__
     assert torch.autograd.profiler.record_function.__enter__.__module__ == "torch.autograd.profiler"
 

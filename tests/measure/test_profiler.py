@@ -21,7 +21,7 @@ def device():
     here = choose_device("vgpu:a10g")
     vgpu.timeline().reset()
     yield here
-    assert vgpu.timeline().recording is vgpu.memory().on_change is None
+    assert vgpu.timeline().recording is None and vgpu.memory().listeners == ()
     assert torch.autograd.profiler.record_function.__enter__.__module__ == "torch.autograd.profiler"
 
 

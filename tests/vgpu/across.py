@@ -1,12 +1,16 @@
 """Programs that run here and, as ``python -m tests.vgpu.across FD``, in a process whose device is at the other end of a socket."""
 
+import gc
 import io
 import socket
 import sys
+from contextlib import nullcontext
+from functools import partial
 
 import torch
 import torch._dynamo.mutation_guard
 import torch.nn.functional as F
+import torch.utils.checkpoint
 from torch import nn
 
 import gapless
@@ -25,6 +29,24 @@ def trains(device):
         loss = F.cross_entropy(network(x), y)
         loss.backward()
         optimizer.step()
+        losses.append(loss.item())
+    return losses + network[4].bias.tolist()
+
+
+def compiles(device):
+    torch._dynamo.reset()
+    torch.manual_seed(0)
+    network = nn.Sequential(nn.Linear(8, 16), nn.LayerNorm(16), nn.GELU(), nn.Dropout(0.1), nn.Linear(16, 4)).to(device)
+    compiled = torch.compile(network)
+    optimizer = torch.optim.SGD(network.parameters(), lr=0.1)
+    update = torch.compile(optimizer.step)
+    losses = []
+    for rows in (4, 4, 6, 8):
+        optimizer.zero_grad()
+        torch.manual_seed(rows)
+        loss = compiled(torch.arange(8.0 * rows).reshape(rows, 8).sin().to(device)).square().mean()
+        loss.backward()
+        update()
         losses.append(loss.item())
     return losses + network[4].bias.tolist()
 
@@ -149,10 +171,46 @@ def tunes(device):
         torch.backends.cudnn.benchmark = False
 
 
+def keeps_random_states(device):
+    state = torch.vgpu.get_rng_state()
+    for _ in range(3):
+        torch.vgpu.set_rng_state(state)
+    return torch.rand(2, device=device).shape[0]
+
+
 def checkpoints(device):
     x = torch.arange(4.0, device=device).requires_grad_()
     torch.utils.checkpoint.checkpoint(lambda t: t.sin().square(), x, use_reentrant=False).sum().backward()
-    return x.grad.tolist()
+    torch.manual_seed(7)
+    y = torch.ones(64, device=device, requires_grad=True)
+    dropped = torch.utils.checkpoint.checkpoint(lambda t: nn.functional.dropout(t.exp()).log1p(), y, use_reentrant=False)
+    dropped.sum().backward()  # where the mask is another one, the gradient is not 0 in the same places
+    return [x.grad.tolist(), y.grad.tolist(), dropped.tolist(), torch.rand(2, device=device).tolist()]
+
+
+def memory_savers(device):
+    """Checkpoints of all kinds with random numbers, what is saved on the host, and a hook of a gradient."""
+    found, x = [], torch.arange(4.0, device=device).requires_grad_()
+    weight = torch.ones(4, device=device, requires_grad=True)
+    weight.register_post_accumulate_grad_hook(lambda each: found.append(each.grad.tolist()))
+
+    def kept(ctx, func, *args, **kwargs):
+        return func is torch.ops.aten.sin.default
+
+    def block(t):
+        return F.rms_norm(F.dropout(t.sin(), 0.5) * weight, (4,))
+
+    selective = partial(torch.utils.checkpoint.create_selective_checkpoint_contexts, kept)
+    for options in ({}, {"use_reentrant": False}, {"use_reentrant": True},
+                    {"use_reentrant": False, "context_fn": selective}):
+        torch.manual_seed(0)
+        x.grad, before = None, torch.vgpu.memory_allocated()
+        with nullcontext() if options else torch.autograd.graph.save_on_cpu(pin_memory=True):
+            y = torch.utils.checkpoint.checkpoint(block, x, **options) if options else block(x)
+        held = torch.vgpu.memory_allocated() - before
+        y.square().sum().backward()
+        found.append((x.grad.tolist(), held, torch.rand(2, device=device).tolist()))
+    return found
 
 
 def overwrites(device):
@@ -241,9 +299,50 @@ def loads(device):
     return seen
 
 
+def graphs(device):
+    gc.collect()
+    taken = torch.vgpu.memory_reserved()
+    torch.manual_seed(0)
+    network = nn.Sequential(nn.Linear(8, 16), nn.Dropout(0.2), nn.ReLU(), nn.Linear(16, 4)).to(device)
+    torch.manual_seed(0)
+    optimizer = torch.optim.SGD(network.parameters(), lr=0.1, momentum=0.9)
+    x, q = torch.arange(64.0).reshape(8, 8).sin().to(device), torch.ones(1, 1, 4, 8, device=device)
+
+    def step():
+        optimizer.zero_grad(set_to_none=True)
+        loss = network(x).square().mean() + F.scaled_dot_product_attention(q * x[:4], q, q).sum()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    side = torch.vgpu.Stream()
+    side.wait_stream(torch.vgpu.current_stream())
+    with torch.vgpu.stream(side):
+        step()
+    torch.vgpu.current_stream().wait_stream(side)
+    graph, losses = torch.vgpu.CUDAGraph(), []
+    with torch.vgpu.graph(graph):
+        assert torch.vgpu.is_current_stream_capturing()
+        loss = step()
+    for _ in range(3):
+        x.add_(0.1)
+        graph.replay()
+        losses.append(loss.item())
+    kept = torch.vgpu.memory_reserved()
+    del graph
+    try:
+        with torch.vgpu.graph(torch.vgpu.CUDAGraph()):
+            x.sum().item()
+    except torch.AcceleratorError as error:
+        losses += [str(error), str(error.__context__)]
+    gc.collect()
+    return [losses, network[0].bias.tolist(), kept > taken, torch.vgpu.is_current_stream_capturing()]
+
+
 PROGRAMS = {each.__name__: each for each in (
     trains, attends, infers, recurs, views_and_masks, parameters_change, reads_early, storages, streams, random_numbers, errors,
-    lower_precision, tunes, checkpoints, overwrites, on_the_host, other_dtypes_and_tangents, loads)}
+    compiles, lower_precision, tunes, keeps_random_states, checkpoints, memory_savers, overwrites, on_the_host,
+    other_dtypes_and_tangents, loads, graphs)}
 
 
 def group_of_one(device):
@@ -290,6 +389,7 @@ def serve(number: int) -> None:
             answer = {"return": link.encoder()({**PROGRAMS, **ONLY_ACROSS}[message["do"]](device))}
         except Exception as error:
             answer = {"raise": f"{type(error).__name__}: {error}"}
+        gc.collect()  # what is left of it is not the next one's memory
         link.send(answer)
 
 

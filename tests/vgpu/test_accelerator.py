@@ -53,18 +53,21 @@ def test_memory(device):
     accelerator.reset_peak_memory_stats()
     before = accelerator.memory_allocated()
     x = torch.empty(1024, device=device)
-    assert accelerator.memory_allocated() == accelerator.memory_reserved() == before + 4096
+    assert accelerator.memory_allocated() == before + 4096
+    assert accelerator.memory_reserved() == torch.vgpu.memory_reserved() >= before + 4096
     del x
     assert accelerator.memory_allocated() == before
-    assert accelerator.max_memory_allocated() == accelerator.max_memory_reserved() == before + 4096
+    assert accelerator.max_memory_allocated() == before + 4096
+    assert accelerator.max_memory_reserved() == torch.vgpu.max_memory_reserved() >= before + 4096
     assert accelerator.memory_stats()["allocated_bytes.all.peak"] == torch.vgpu.max_memory_allocated()
     assert torch.vgpu.memory_stats() == accelerator.memory_stats()
     accelerator.reset_peak_memory_stats()
     assert accelerator.max_memory_allocated() == before
     accelerator.reset_accumulated_memory_stats()
+    assert accelerator.memory_stats()["allocation.all.allocated"] == 0
     accelerator.empty_cache()
     if hasattr(accelerator, "get_memory_info"):
-        assert accelerator.get_memory_info() == torch.vgpu.mem_get_info() == (24 * 2**30 - before, 24 * 2**30)
+        assert accelerator.get_memory_info() == torch.vgpu.mem_get_info() == (24 * 2**30 - torch.vgpu.memory_reserved(), 24 * 2**30)
 
 
 # -- torch.Stream and torch.Event ---------------------------------------------------------------------

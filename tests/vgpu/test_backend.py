@@ -209,10 +209,11 @@ def test_memory_functions(device):
     torch.vgpu.empty_cache()
     before = torch.vgpu.memory_allocated()
     x = torch.empty(1024, device=device)
-    assert torch.vgpu.memory_allocated(device) == torch.vgpu.memory_reserved() == before + 4096
+    assert torch.vgpu.memory_allocated(device) == before + 4096 <= torch.vgpu.memory_reserved()
     assert torch.vgpu.max_memory_allocated() >= before + 4096
     free, total = torch.vgpu.mem_get_info()
-    assert (free, total) == (24 * 2**30 - before - x.numel() * 4, 24 * 2**30)
+    assert (free, total) == (24 * 2**30 - torch.vgpu.memory_reserved(), 24 * 2**30)
+    del x
 
 
 def test_properties(device):

@@ -134,3 +134,24 @@ def test_an_error_keeps_no_tensors(device):
     gone = run()
     gc.collect()
     assert gone() is None
+
+
+@pytest.mark.parametrize("way", WAYS, ids=str)
+def test_an_error_that_is_let_go_holds_no_tensors(x, way):
+    def attempt():
+        large = torch.ones(300_000, device=x.device)
+        try:
+            WAYS[way](x)
+        except RuntimeError:
+            return large.nbytes
+        raise AssertionError("it did not fail")
+
+    attempt()
+    gc.collect()
+    gc.disable()
+    try:
+        before = torch.vgpu.memory_allocated()
+        attempt()
+        assert torch.vgpu.memory_allocated() == before
+    finally:
+        gc.enable()

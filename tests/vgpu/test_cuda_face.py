@@ -1,5 +1,7 @@
 """torch.vgpu has what torch.cuda has, or says what to call."""
 
+import pickle
+
 import pytest
 import torch
 
@@ -29,8 +31,9 @@ def test_memory_reports(device):
     assert "vgpu:0" in summary and "simulated" in summary
     current = torch.vgpu.memory_allocated() / 2**20
     assert any("allocated" in line and f"{current:.2f}" in line for line in summary.splitlines())
-    assert torch.vgpu.memory_cached() == torch.vgpu.device_memory_used() == torch.vgpu.memory_allocated()
-    peak = torch.vgpu.max_memory_cached()
+    assert torch.vgpu.memory_cached() == torch.vgpu.device_memory_used() == torch.vgpu.memory_reserved()
+    assert torch.vgpu.memory_reserved() >= torch.vgpu.memory_allocated()
+    peak = torch.vgpu.max_memory_allocated()
     del x
     torch.vgpu.reset_max_memory_cached()
     assert torch.vgpu.max_memory_allocated() < peak
@@ -98,3 +101,13 @@ def test_questions(device):
     assert not torch.vgpu.is_current_stream_capturing()
     with torch.vgpu.device_of(torch.ones(2, device=device)), torch.vgpu.device_of(torch.ones(2)):
         pass
+
+
+def test_a_snapshot_can_be_read_by_pytorchs_own_tool(device, tmp_path):
+    from torch.cuda import _memory_viz
+
+    x = torch.empty(3 * 2**20, dtype=torch.uint8, device=device)
+    torch.vgpu.memory._dump_snapshot(tmp_path / "snapshot.pickle")
+    snapshot = pickle.loads((tmp_path / "snapshot.pickle").read_bytes())
+    assert "3.0MiB" in _memory_viz.segsum(snapshot) and x.numel()
+    assert _memory_viz.segment_plot(snapshot)

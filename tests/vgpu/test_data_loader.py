@@ -357,7 +357,8 @@ def test_the_thread_that_pins_ends_before_the_workers_whose_batches_it_maps(monk
 def test_an_interrupt_in_the_middle_leaves_a_loader_that_goes_on():
     interrupted = torch.multiprocessing.Event()
     iterator = iter(load(Numbers(4, 1, lambda number: interrupted.wait(60))))
-    timer = threading.Timer(0.05, lambda: signal.raise_signal(signal.SIGINT))
+    # To this thread: raised in the timer's own, it would not wake what waits here.
+    timer = threading.Timer(0.05, signal.pthread_kill, (threading.get_ident(), signal.SIGINT))
     before = signal.signal(signal.SIGINT, signal.default_int_handler)  # some library may have put its own there
     try:
         with pytest.raises(KeyboardInterrupt):

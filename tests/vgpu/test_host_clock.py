@@ -223,3 +223,17 @@ def test_a_profiler_in_the_way_is_an_error_and_leaves_nothing_behind(device):
             measure(takes_its_place, device=device)
     assert gapless.profile(lambda: x + 1, device=device).events
     assert torch._C._len_torch_dispatch_stack() == 0 and sys.getprofile() is None
+
+
+def test_what_is_put_aside_inside_an_operator_leaves_no_mode_behind(device):
+    """As Dynamo does, which looks at each Python frame, those of an operator's implementation among them."""
+    @torch.library.custom_op("tests_host_clock::aside", mutates_args=())
+    def aside(x: torch.Tensor) -> torch.Tensor:
+        with uncounted():
+            return x + 1
+
+    before = torch._C._len_torch_dispatch_stack()
+    with counting():
+        aside(torch.ones(3))
+        assert torch._C._len_torch_dispatch_stack() == before + 1
+    assert torch._C._len_torch_dispatch_stack() == before

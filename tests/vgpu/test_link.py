@@ -9,6 +9,7 @@ import torch
 
 import gapless
 from gapless import vgpu
+from gapless.measure.compilations import compilations
 from gapless.vgpu.served import Gone, Served
 from gapless.vgpu.wire import Channel
 
@@ -58,7 +59,7 @@ def test_a_program_gives_the_same_in_the_same_time(served, name):
     assert len(across) == len(here)
 
 
-@pytest.mark.parametrize("name", ["trains", "attends", "recurs", "checkpoints", "loads"])
+@pytest.mark.parametrize("name", ["trains", "attends", "recurs", "checkpoints", "keeps_random_states", "loads"])
 def test_what_the_host_does_by_itself_takes_as_long_over_there(served, name):
     device = vgpu.enable()
     threads = torch.get_num_threads()
@@ -145,7 +146,7 @@ def test_no_other_block_can_be_claimed(name, start):
 def test_full_size_has_no_values_there_either(served):
     with vgpu.shape_only():
         said, blob = served.request({"do": "checkpoints"})
-    assert served.decoder(blob)(said["return"]) == [0.0] * 4
+    assert served.decoder(blob)(said["return"])[0] == [0.0] * 4
 
 
 def test_what_is_dropped_is_released(served):
@@ -160,3 +161,17 @@ def test_the_other_side_may_be_gone():
     theirs.close()
     with pytest.raises(Gone):
         Served(Channel(own)).request({"do": "anything"})
+
+
+def test_a_compiled_graph_is_counted_whatever_ran_here(served):
+    """Both processes number their runs from 0, and a run over there is not the rest of one here."""
+    device = vgpu.enable()
+    counts = []
+    for _ in range(2):
+        before = compilations(device)
+        said, _ = served.request({"do": "compiles"})
+        assert "raise" not in said, said
+        counts.append(compilations(device) - before)
+        for _ in range(3):  # more runs than there
+            PROGRAMS["compiles"](device)
+    assert counts[0] == counts[1] > 0

@@ -33,3 +33,38 @@ def test_numbers_of_their_own_have_a_kernel_each(device):
         sums = torch._foreach_add(targets, others, alpha=3)
         assert vgpu.timeline().kernel_count - before == 2 * kernels
         assert [each.tolist() for each in (*targets, *sums)] == [[2.0] * 3, [2.0] * 2, [8.0] * 3, [8.0] * 2]
+
+
+def test_lists_of_more_than_one_dtype_have_a_kernel_for_each_tensor(device):
+    """Also what is clipped, whose gradients PyTorch divides by dtype first."""
+    def kernels(function, *args, **options):
+        before = vgpu.timeline().kernel_count
+        function(*args, **options)
+        return vgpu.timeline().kernel_count - before
+
+    def made(*dtypes):
+        return [torch.full((4,), 2.0, device=device, dtype=dtype) for dtype in dtypes]
+
+    alike, mixed = made(*3 * [torch.float32]), made(torch.float32, torch.float16, torch.float32)
+    assert kernels(torch._foreach_mul_, alike, 0.5) == 1 and kernels(torch._foreach_mul_, mixed, 0.5) == 3
+    assert [each.tolist() for each in mixed] == [[1.0] * 4] * 3 and mixed[1].dtype == torch.float16
+    assert kernels(torch._foreach_norm, alike) == 2 and kernels(torch._foreach_norm, mixed) == 3
+    assert [norm.item() for norm in torch._foreach_norm(mixed, 2, torch.float32)] == [2.0] * 3
+    assert kernels(torch._foreach_add_, alike, mixed, alpha=2) == 3
+    assert kernels(torch._foreach_lerp_, alike, made(*3 * [torch.float32]), 0.5) == 1 and alike[0].tolist() == [2.5] * 4
+    assert kernels(torch._foreach_mul_, alike, torch.ones((), device=device)) == 1
+    assert kernels(torch._foreach_mul_, alike, torch.ones((), device=device, dtype=torch.float64)) == 3
+    assert kernels(torch._foreach_zero_, mixed) == 3 and mixed[1].tolist() == [0.0] * 4
+    transposed = [torch.zeros(3, 2, device=device).t() for _ in range(2)]
+    assert kernels(torch._foreach_add_, transposed, [torch.ones(2, 3, device=device) for _ in range(2)]) == 2
+
+
+def test_clipping_takes_the_multi_tensor_path_of_itself(device, waits):
+    parameters = [torch.nn.Parameter(torch.ones(5, device=device)) for _ in range(20)]
+    for parameter in parameters:
+        parameter.grad = torch.ones_like(parameter)
+    before = vgpu.timeline().kernel_count
+    with waits() as found:
+        norm = torch.nn.utils.clip_grad_norm_(parameters, 1.0)
+    assert vgpu.timeline().kernel_count - before < 10 and not found
+    assert round(norm.item(), 4) == 10.0 and round(parameters[0].grad[0].item(), 4) == 0.1

@@ -162,12 +162,11 @@ def test_ctc_loss(where, waits_expected, device, waits):
 # -- torch.compile ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
 @pytest.mark.parametrize("make", [
     lambda: nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.LayerNorm(4), nn.Linear(4, 2)),
     lambda: nn.LSTM(3, 4),
 ], ids=["linear", "lstm"])
-def test_compiled_networks_have_the_same_values_and_times(make, backend, device, recwarn):
+def test_networks_whose_graph_is_run_as_it_is_have_the_same_values_and_times(make, device, recwarn):
     torch.manual_seed(0)
     module = make().to(device)
 
@@ -180,7 +179,7 @@ def test_compiled_networks_have_the_same_values_and_times(make, backend, device,
         return out.detach().cpu(), [p.grad.cpu() for p in module.parameters()], vgpu.timeline().host_ns
 
     torch._dynamo.reset()
-    compiled = torch.compile(module, backend=backend)
+    compiled = torch.compile(module, backend="eager")
     expected = run(module)
     for _ in range(2):
         torch.testing.assert_close(run(compiled), expected)

@@ -63,6 +63,14 @@ def test_the_forms_launch_what_they_are_for(device):
     assert counts["single"] > counts["multi"] > counts["fused"] == 1 + 1  # the steps of all parameters, then the update
 
 
+@pytest.mark.parametrize("name", [name for name, cls in OPTIMIZERS.items() if "fused" in forms(cls)])
+def test_fused_steps_take_shapes_without_values(name, device):
+    with vgpu.shape_only():
+        _, optimizer = train(OPTIMIZERS[name], FORMS["fused"], device)
+        launched = kernels(optimizer)
+    assert sum("_fused_" in kernel for kernel in launched) == 1
+
+
 @pytest.mark.parametrize("form", ["default", "single", "multi"])
 def test_no_step_waits(form, device, waits):
     _, optimizer = train(torch.optim.Adam, FORMS[form], device)

@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from gapless import vgpu
 from gapless.vgpu import pinned
 
 
@@ -104,3 +105,34 @@ def test_a_copy_into_pinned_memory_that_may_not_block(device, waits):
     assert not found
     torch.vgpu.synchronize()
     assert host.sum() == 100_000
+
+
+@pytest.mark.parametrize("turn", [lambda x: x.t(), lambda x: x[:, ::2], lambda x: x], ids=["transposed", "strided", "as it is"])
+def test_a_copy_out_to_pinned_memory_is_made_contiguous_on_the_device(device, turn):
+    x = torch.arange(60.0).view(6, 10)
+    source, waits = turn(x.to(device)), []
+    host = torch.empty(source.shape, pin_memory=True)
+    vgpu.timeline().wait_hooks.append(waits.append)
+    try:
+        host.copy_(source, non_blocking=True)
+        assert not waits
+    finally:
+        vgpu.timeline().wait_hooks.clear()
+    torch.vgpu.synchronize()
+    assert torch.equal(host, turn(x))
+
+
+def test_what_is_saved_on_the_host_is_pinned_if_asked(device):
+    weight, x = torch.randn(8, 8, device=device, requires_grad=True), torch.randn(4, 8, device=device)
+    waits = []
+    vgpu.timeline().wait_hooks.append(waits.append)
+    try:
+        with torch.autograd.graph.save_on_cpu(pin_memory=True):
+            y = (x @ weight).relu()
+        y.sum().backward()
+        assert not waits
+    finally:
+        vgpu.timeline().wait_hooks.clear()
+    expected = x.t() @ (y > 0).float()
+    assert torch.equal(weight.grad.cpu(), expected.cpu())
+    assert isinstance(torch.autograd.graph.save_on_cpu(), torch.autograd.graph.saved_tensors_hooks)

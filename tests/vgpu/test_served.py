@@ -63,7 +63,8 @@ DONE = frame({"return": 1})
     {"op": "aten::neg", "args": [{"dtype": "__class__"}]}, {"op": "aten::neg", "args": [], "kwargs": [1]},
     {"ask": "no such question"}, {"ask": "query", "args": [1]}, {"ask": "backward", "args": [1, [], False]},
     {"ask": "use_stream", "args": [5]}, {"free": 3}, {"settings": ["evil"] * 4}, {"settings": [1]},
-    {"settings": ["none", "tf32", "none", True, 10, 1, "float32"]}, {"settings": ["none", "tf32", "none", True, -1, True, "float32"]},
+    {"settings": ["none", "tf32", "none", True, 10, 1, False, False, False, "float32"]},
+    {"settings": ["none", "tf32", "none", True, -1, True, False, False, False, "float32"]},
     {"fused": "aten::add.Tensor"},
 ])
 def test_nonsense_ends_the_conversation_and_nothing_else(ends, message):

@@ -123,10 +123,6 @@ WAYS = {
                         (lambda d: torch.ones(2).vgpu(1), "there is one virtual GPU")],
     "another card while a profile records": [(other_card_while_recording, "before or after")],
     "events of another process": [(lambda d: torch.Event(interprocess=True).ipc_handle(), "cannot go to another process")],
-    "a whole graph for a compiler": [
-        (lambda d: torch.compile(nn.Linear(2, 2).to(d), backend="eager", fullgraph=True)(ones(d)), "no compiler makes code"),
-        (lambda d: torch.compile(lambda n: torch.ones(n, device=d), backend="eager", fullgraph=True)(2), "no compiler makes code"),
-        (lambda d: torch.export.export(nn.Linear(2, 2).to(d), (ones(d),), strict=True), "no compiler makes code")],
     "the backward pass of cuDNN's RNN in eval mode": [
         (lambda d: nn.GRU(2, 3).to(d).eval()(ones(d))[0].sum().backward(), "in training mode")],
     "second derivatives of cuDNN's RNN": [(rnn_twice, "cudnn.flags(enabled=False)")],
@@ -154,8 +150,6 @@ def test_every_entry_is_tried():
 @pytest.mark.parametrize("entry, way", [(entry, i) for entry, ways in WAYS.items() for i in range(len(ways))])
 @pytest.mark.filterwarnings("ignore")
 def test_each_is_an_error_that_helps(entry, way, device):
-    if entry == "a whole graph for a compiler":
-        torch._dynamo.reset()
     use, text = WAYS[entry][way]
     with pytest.raises((NotImplementedError, RuntimeError, BufferError, TypeError, ValueError)) as error:
         use(device)

@@ -98,5 +98,6 @@ def describe_error(error: BaseException, name: str) -> str:
     for frame in traceback.extract_tb(error.__traceback__):
         if frame.filename == filename:
             where = f" (line {frame.lineno}: {frame.line})"
-    text = str(error).strip().splitlines()
-    return f"{type(error).__name__}: {text[0] if text else 'no message'}{where}"
+    text = str(error).strip().splitlines() or ["no message"]
+    first = " ".join(text[:2]) if text[0].endswith(":") else text[0]
+    return f"{type(error).__name__}: {first}{where}"

@@ -100,7 +100,8 @@ class Run:
     ``host_ms``: from the call until it returns, the device having work queued before it.
     ``true_ms``: time per step over a run of many, synchronised at both ends. On a real GPU both
     are medians and ``samples_ms`` holds every true step time; on the virtual GPU they are exact. ``most_waits``,
-    ``fewest_kernels``: of one call, of all that there were, on the virtual GPU; ``trace`` is of some of them. ``aside``:
+    ``fewest_kernels``: of one call, of all that there were, on the virtual GPU; ``trace`` is of some of them.
+    ``peak_bytes``: the most that a call took of the device's memory, above what was there before the first one. ``aside``:
     what was done outside the calls.
     """
 
@@ -110,6 +111,7 @@ class Run:
     trace: Trace
     most_waits: int = 0
     fewest_kernels: int = 0
+    peak_bytes: int = 0
     aside: Aside = field(default_factory=Aside)
 
     @cached_property
@@ -183,6 +185,7 @@ class Evidence:
                     run.trace.write(folder / f"{size}.{name}.trace.json")
                     plain[size][name] = {"host_ms": run.host_ms, "true_ms": run.true_ms, "samples_ms": run.samples_ms,
                                          "most_waits": run.most_waits, "fewest_kernels": run.fewest_kernels,
+                                         "peak_bytes": run.peak_bytes,
                                          "aside": asdict(run.aside)}
         with open(folder / "arrays.npz", "wb") as file:
             np.savez(file, **arrays)
@@ -239,6 +242,7 @@ def _run(numbers: dict, trace: Path) -> Run:
     return Run(host_ms=float(numbers["host_ms"]), true_ms=float(numbers["true_ms"]),
                samples_ms=[float(x) for x in numbers["samples_ms"]], trace=_trace(trace),
                most_waits=int(numbers["most_waits"]), fewest_kernels=int(numbers["fewest_kernels"]),
+               peak_bytes=int(numbers["peak_bytes"]),
                aside=Aside(**{name: int(number) for name, number in numbers["aside"].items()}))
 
 

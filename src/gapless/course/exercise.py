@@ -75,11 +75,12 @@ class Exercise:
     called by ``ask(function, given, device)``, a generator in three parts (:data:`gapless.course.stage.Ask`) that returns
     what is to be compared: numbers, text, None, tensors (nobody has to read them), lists and dicts with text as keys. With
     ``on_device`` each number has to be a tensor on the device. ``see(case, answer, notes)`` may add to an answer what its
-    notes tell (:class:`Note`). Numbers with a fraction may differ by the tolerances, all else must be equal. What is right
-    is found on the CPU; with ``truth_on_device`` (for what only a device's clock can tell) on the device. ``valueless``: it
-    is asked where tensors have shapes and no values. ``behind``: the cases run on a card so slow that it is behind the host
-    all the time, so that nobody gets away with reading early. ``precision``: whether a cell may choose TF32 on the
-    virtual GPU; ``autotuned``: there convolutions are tuned, whatever a cell chooses.
+    notes tell (:class:`Notes`); ``verify(case, answer, notes, device)``, which comes after it and in no trial, what the
+    device itself makes of the answer, with nothing of it left there. Numbers with a fraction may differ by the tolerances,
+    all else must be equal. What is right is found on the CPU; with ``truth_on_device`` (for what only a device's clock can
+    tell) on the device. ``valueless``: it is asked where tensors have shapes and no values. ``behind``: the cases run on a
+    card so slow that it is behind the host all the time, so that nobody gets away with reading early. ``precision``: whether
+    a cell may choose TF32 on the virtual GPU; ``autotuned``: there convolutions are tuned, whatever a cell chooses.
     ``mistakes``: the known ways to get it wrong, the likeliest first; a wrong answer that one of them gives is explained by
     it. ``explain(case, found, wanted)`` may add why any other is wrong (answers as plain data, or as arrays where the
     exercise has no ``ask``): text or None.
@@ -92,16 +93,17 @@ class Exercise:
     ``ask`` runs beside the learner's code: it is a function of a module (the lesson's ``stage``) that imports nothing a
     learner should not see.
 
-    ``points``: check name (``values``, ``syncs``, ``bus_bytes``, ``host_time``, ``step_time``, ``kernels``) → points;
-    only those named are checked. ``max_time_ratio``: check name → the largest time allowed, as a share of
-    ``slow``'s; ``max_bytes_ratio``: as much of what goes over the bus. ``max_syncs`` and ``max_read_back_bytes``: how often
-    a step may wait, and what it may copy back to the host. ``least_syncs``: how often the step itself waits, whatever the
-    function does; ``least_bytes_ratio``: as ``max_bytes_ratio``, what has to cross the bus in any case. With less the step
-    was not made.
+    ``points``: check name (``values``, ``syncs``, ``bus_bytes``, ``peak_bytes``, ``host_time``, ``step_time``, ``kernels``)
+    → points; only those named are checked. ``max_time_ratio``: check name → the largest time allowed, as a share of
+    ``slow``'s; ``max_bytes_ratio``: as much of what goes over the bus; ``max_peak_ratio``: of the memory that a call takes
+    at most. ``max_syncs`` and ``max_read_back_bytes``: how often a step may wait, and what it may copy back to the host.
+    ``least_syncs``: how often the step itself waits, whatever the function does; ``least_bytes_ratio``: as
+    ``max_bytes_ratio``, what has to cross the bus in any case. With less the step was not made.
     ``fewer_kernels``: by how many a step has to launch fewer than the slow one. ``unwanted_kernels``: a regular expression
     for the names of those that no step may launch.
     ``advice``: operator (``item``) → why it waits here and what to try, in place of what the judge says of it elsewhere;
-    ``kernels`` → what to try where too many are launched; ``step_time`` → where no wait is to blame.
+    ``kernels`` → what to try where too many are launched; ``peak_bytes`` → where too much
+    memory is taken; ``step_time`` → where no wait is to blame.
     ``step_is``: what such a step is called in messages. ``assumptions``: the data-dependent sizes of the full-size inputs,
     for the virtual GPU. ``stub``: the cell as handed out, where it is more than the source of ``slow``.
     """
@@ -115,7 +117,8 @@ class Exercise:
     trial: Trial | None = None
     busy_ms: float = 0.0
     ask: Ask | None = None
-    see: Callable[[Case, object, list[Note]], object] | None = None
+    see: Callable[[Case, object, Notes], object] | None = None
+    verify: Callable[[Case, object, Notes, torch.device], object] | None = None
     right: Callable | None = None
     on_device: bool = False
     truth_on_device: bool = False
@@ -131,6 +134,7 @@ class Exercise:
     least_syncs: float = 0
     max_time_ratio: dict[str, float] = field(default_factory=dict)
     max_bytes_ratio: float = 1.0
+    max_peak_ratio: float = 1.0
     least_bytes_ratio: float = 0.0
     max_read_back_bytes: int = 4096
     fewer_kernels: int = 0
@@ -162,23 +166,42 @@ class Exercise:
 @dataclass(frozen=True)
 class Note:
     """A line that a function wrote down while it was asked. ``used``: the list of inputs of which a part was used last in an
-    operator → how many of its tensors had been used by then, on the virtual GPU."""
+    operator → how many of its tensors had been used by then, on the virtual GPU. ``held_bytes``, ``peak_bytes``: what the
+    device's memory held at that moment, and at most since the call began. ``compilations``: how many graphs were compiled by
+    then (forward), None on the CPU; ``uncompiled``: how many kernels operators of no compiled graph have launched by then,
+    and how many of them are matrix products, from unknown numbers on, None but on the virtual GPU."""
 
     text: str
     used: dict[str, int]
+    held_bytes: int = 0
+    peak_bytes: int = 0
+    compilations: int | None = None
+    uncompiled: tuple[int, int] | None = None
+
+
+class Notes(list[Note]):
+    """What a function wrote down, and beside it what it has no say in: ``begun`` and ``ended``, what the device showed
+    before the function was asked and after, and ``least_bytes``, the least that its memory held in between."""
+
+    begun = ended = Note("", {})
+    least_bytes = 0
 
 
 @dataclass(frozen=True)
 class Program:
     """One program of a lesson's headline table. ``make_step(device)`` returns its step; ``assumptions`` hold inside it.
     ``article``: what the article reports of it, in words. ``samples``: how many a step works on, where programs differ in
-    that; the table's speed-up is then for each sample."""
+    that; the table's speed-up is then for each sample. ``largest_batch(device)``: the most samples that fit into the
+    device's memory, for a table that tells of memory. ``steps``: of one timed run; a step of many kernels takes real time to
+    simulate."""
 
     name: str
     make_step: Callable[[torch.device], Callable[[], object]]
     article: str
     assumptions: Assumptions = Assumptions()
     samples: int = 1
+    largest_batch: Callable[[torch.device], int] | None = None
+    steps: int = 20
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,10 @@ NOISE = 0.1
 
 # What is in an error's text → what to try next.
 ERROR_ADVICE = {
+    "Unsupported: ": "Dynamo cannot take a line of the function into a graph, and `fullgraph=True` makes that an error: "
+                     "`torch._dynamo.explain` names the line",
+    "FailOnRecompileLimitHit: ": "A guard failed in call after call, until Dynamo gave up, which `fullgraph=True` makes an "
+                                 "error: `TORCH_LOGS=recompiles` names the guard",
     "NVIDIA driver": "The GPU here is simulated, and `torch.cuda` does not know it. Use the `device` that you are given; in "
                      "this course `synchronize(device)` waits for it",
     "Tensor list must have at least one": "A list of tensors is empty: look first whether there is anything in it",
@@ -29,6 +33,12 @@ ERROR_ADVICE = {
                      "name it (`ignore_index`)",
     "must match the size of tensor": "Shapes are matched from the last dimension on, and a dimension of 1 is stretched: one "
                                      "of the two needs dimensions of 1 behind its own (`view(-1, 1, 1)`, `[:, None, None]`)",
+    # torch.utils.checkpoint's
+    "A different number of tensors was saved": "What runs in the backward pass has to save as many tensors as the first "
+                                               "pass: in the same mode, with the same buffers (a norm without its "
+                                               "statistics saves two fewer). Give it copies of what it must not change",
+    "have different metadata": "What runs in the backward pass saves other tensors than the first pass: it has to run in "
+                               "the same mode, on tensors of the same shapes and dtypes",
     "is not defined": "Each exercise cell is run by itself: put the imports and helpers it needs inside the cell",
     # GradScaler's own, which say what it has seen and not what was forgotten.
     "_scale is None": "The scaler has scaled no loss: `scaler.scale(loss).backward()` comes before `unscale_`, `step` and "
@@ -45,6 +55,14 @@ ERROR_ADVICE = {
     "Attempting to unscale FP16 gradients": "The network's weights are float16. They stay float32: autocast casts copies of "
                                             "them, so leave out `.half()`",
 }
+ERROR_ADVICE["when stream is capturing"] = ERROR_ADVICE["a previous error during capture"] = (
+    "While work is captured nothing runs, so nothing can be waited for: no line inside the capture asks for a number "
+    "(`item`, `float`, `print`, `if`), copies to the host or synchronises")
+ERROR_ADVICE["capturable is False"] = (
+    "The optimizer counts its steps on the host, where a graph cannot see them: `group[\"capturable\"] = True` for each of "
+    "`optimizer.param_groups`, before its first step")
+ERROR_ADVICE["captured on a non-default stream"] = (
+    "`with backend.graph(graph):` brings a stream of its own for the capture")
 ERROR_ADVICE["not compiled with CUDA"] = ERROR_ADVICE["NVIDIA driver"]
 
 

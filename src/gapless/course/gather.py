@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import pickle
 from collections.abc import Callable
 from contextlib import contextmanager, nullcontext
@@ -10,12 +11,15 @@ import numpy as np
 import torch
 
 from .. import vgpu
+from ..garbage import set_aside
+from ..measure.compilations import compilations, uncompiled
 from ..measure.device import device_name, stay_busy, synchronize
+from ..measure.peak import PeakMeter, held_and_peak, least_held
 from ..measure.profile import profile, time_step
 from ..vgpu.state import state
 from .cells import describe_error
 from .evidence import Answer, Aside, Case, Evidence, Measured, Plan, Run
-from .exercise import TRIAL_CALLS, Exercise, Note, full_size
+from .exercise import TRIAL_CALLS, Exercise, Note, Notes, full_size
 from .layout import laid_out
 from .plain import Unusable, as_plain
 from .stage import GRADIENTS, RESULT, RETURNED, Given, LocalStage
@@ -58,6 +62,9 @@ def gather(exercise: Exercise, stage, plan: Plan, device: torch.device, *, name:
         def measure(where) -> Run:
             answers = evidence.trial_answers if where is stage else []
             run, launched_nothing = _try(exercise, where, plan, device, answers, at_once=bool(quiet) and quiet[0])
+            if launched_nothing and not quiet and "peak_bytes" in exercise.points:
+                # As the learner's will be: what answers hold on to until they are read is nobody's step.
+                run, _ = _try(exercise, where, plan, device, [], at_once=True)
             quiet.append(launched_nothing)
             return run
 
@@ -67,8 +74,9 @@ def gather(exercise: Exercise, stage, plan: Plan, device: torch.device, *, name:
     parts = [ask(place) for place in range(len(plan.cases))]
     parts += [full] if exercise.full is not None else []
     parts += [trial] if plan.trial else []
+    watched = exercise.verify is not None or "peak_bytes" in exercise.points
     try:
-        with _precision(exercise):
+        with _precision(exercise), set_aside() if watched else nullcontext():
             for place in range(len(parts)) if order is None else order.permutation(len(parts)):
                 parts[place]()
     finally:
@@ -81,6 +89,8 @@ def gather(exercise: Exercise, stage, plan: Plan, device: torch.device, *, name:
 def _compared(exercise: Exercise, stage, device: torch.device, again: bool, measure: Callable[[object], Run]) -> Measured:
     """``measure(stage)`` of the slow function and of the learner's."""
     slow = LocalStage(exercise.slow, device, exercise.ask)
+    if "peak_bytes" in exercise.points:
+        gc.collect()  # what lies about in cycles would go some time
     with vgpu.default_precision(exercise.autotuned):  # whatever the learner's function has switched before
         found = Measured(measure(slow))
     try:
@@ -102,13 +112,18 @@ def answer(exercise: Exercise, stage, case: Case, device: torch.device) -> Answe
         before = vgpu.timeline().kernel_count if device.type == "vgpu" else 0
         try:
             state.errors.clear()
-            with _races(device) as races:
+            with _races(device) as races, PeakMeter(device).call(), least_held(device) as least_bytes:
+                notes.begun = _note("", {}, device)
                 call = stage.begin(given)
                 call.run()
                 result = call.finish()
+                notes.ended, notes.least_bytes = _note("", {}, device), least_bytes()
                 synchronize(device)  # what is still under way is seen to its end
             kernels = vgpu.timeline().kernel_count - before if device.type == "vgpu" else None
             found = _read(exercise, case, given, result, notes, kernels, device)
+            if exercise.verify is not None:
+                del result
+                found.plain = exercise.verify(case, found.plain, notes, device)
             found.races, found.swallowed = [str(race) for race in races], list(state.errors)
             return found
         except Exception as error:
@@ -141,10 +156,10 @@ def _where_asked(exercise: Exercise, device: torch.device):
     return nullcontext()
 
 
-def put(case: Case, device: torch.device) -> tuple[Given, list[Note]]:
+def put(case: Case, device: torch.device) -> tuple[Given, Notes]:
     """The case's inputs where the function gets them, which takes no time on the virtual GPU's clock; and the notes that
     will be made."""
-    notes: list[Note] = []
+    notes = Notes()
     inputs = {}
     for name, value in case.inputs.items():
         where = case.layouts.get(name), case.on_host.get(name)
@@ -156,11 +171,15 @@ def put(case: Case, device: torch.device) -> tuple[Given, list[Note]]:
 
     def note(text) -> None:
         used = {name: sum(each not in state.unused for each in allocations) for name, allocations in lists.items()}
-        notes.append(Note(text, used))
+        notes.append(_note(text, used, device))
 
     # A copy, to the bottom: what a function changes in place is no one else's. Plain values, perhaps a whole trace:
     # pickle takes a tenth of deepcopy's time.
     return Given(inputs, pickle.loads(pickle.dumps(case.options)), tuple(case.needs_grad), note), notes
+
+
+def _note(text: str, used: dict[str, int], device: torch.device) -> Note:
+    return Note(text, used, *held_and_peak(device), compilations(device), uncompiled(device))
 
 
 def _put(array: np.ndarray, device: torch.device, layout: str | None, on_host: str | None) -> torch.Tensor:
@@ -180,7 +199,7 @@ def values_of(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.detach().cpu()
 
 
-def _read(exercise: Exercise, case: Case, given: Given, result, notes: list[Note], kernels: int | None, device: torch.device
+def _read(exercise: Exercise, case: Case, given: Given, result, notes: Notes, kernels: int | None, device: torch.device
           ) -> Answer:
     """Raises Unusable."""
     found = Answer(case.name, kernels=kernels, overwritten=_overwritten(case, given))
@@ -254,8 +273,8 @@ def _overwritten(case: Case, given: Given) -> dict[str, np.ndarray]:
 # -- time and waits -------------------------------------------------------------------------------
 
 
-def _timed(step: Callable[[], object], device: torch.device) -> Run:
-    """Time and trace a step."""
+def _timed(step: Callable[[], object], device: torch.device, meter: PeakMeter) -> Run:
+    """Time and trace a step, which lets ``meter`` watch what it takes of the memory."""
     simulated = device.type == "vgpu"
     if simulated:
         vgpu.timeline().reset()
@@ -275,7 +294,7 @@ def _timed(step: Callable[[], object], device: torch.device) -> Run:
     with _hooked(device, lambda wait: waits.append(waits.pop() + 1)):
         time = time_step(counted, device=device, **(SIMULATED if simulated else MEASURED))
         trace = profile(counted, device=device, **PROFILED)
-    return Run(time.host_ms, time.true_ms, list(time.samples_ms), trace, max(waits[1::2]), min(kernels))
+    return Run(time.host_ms, time.true_ms, list(time.samples_ms), trace, max(waits[1::2]), min(kernels), meter.peak_bytes)
 
 
 @contextmanager
@@ -312,12 +331,15 @@ def _noted(device: torch.device, aside: Aside):
 
 
 def _at_full_size(exercise: Exercise, stage, make_given: Callable[[], Given], device: torch.device) -> Run:
+    meter = PeakMeter(device)
+
     def step():
         call = stage.begin(make_given())
         stay_busy(device, exercise.busy_ms)
-        call.run()
+        with meter.call():
+            call.run()
 
-    return _timed(step, device)
+    return _timed(step, device, meter)
 
 
 def _calls(device: torch.device) -> int:
@@ -336,7 +358,7 @@ def _try(exercise: Exercise, stage, plan: Plan, device: torch.device, answers: l
     """
     cases = [plan.trial[place % len(plan.trial)] for place in range(_calls(device))]
     asked = [(case, *put(case, device)) for case in cases]
-    aside, afterwards = Aside(), Aside()
+    aside, afterwards, meter = Aside(), Aside(), PeakMeter(device)
     state.errors.clear()
     try:
         with _races(device) as races:
@@ -344,7 +366,7 @@ def _try(exercise: Exercise, stage, plan: Plan, device: torch.device, answers: l
                 calls = [stage.begin(given) for _, given, _ in asked]
             waiting = iter(list(zip(asked, calls)))
 
-            def finish(case: Case, given: Given, notes: list[Note], call) -> None:
+            def finish(case: Case, given: Given, notes: Notes, call) -> None:
                 try:
                     result = call.finish()
                     with vgpu.host_clock.uncounted():
@@ -355,11 +377,12 @@ def _try(exercise: Exercise, stage, plan: Plan, device: torch.device, answers: l
             def step():
                 stay_busy(device, exercise.busy_ms)
                 of_call, call = next(waiting)
-                call.run()
-                if at_once:
-                    finish(*of_call, call)
+                with meter.call():
+                    call.run()
+                    if at_once:
+                        finish(*of_call, call)
 
-            run = _timed(step, device)
+            run = _timed(step, device, meter)
         with _noted(device, afterwards):
             for of_call, call in [] if at_once else list(zip(asked, calls))[:len(plan.trial)]:
                 finish(*of_call, call)

@@ -25,7 +25,8 @@ class Figures:
     """One program's figures; times in ms a step. ``host_step_ms``, ``device_step_ms`` and ``device_busy_ms`` are from a
     trace of three steps, ``true_step_ms`` from a long run without a profiler. ``sync_ops``: what the first step waits
     in. ``article``: what the article reports of it, in words. ``samples``: how many a step works on, as far as programs
-    differ in that. ``bus_bytes``: what a step copies between host and device."""
+    differ in that. ``bus_bytes``: what a step copies between host and device. ``largest_batch``: the most samples that fit,
+    where somebody has looked."""
 
     name: str
     size: str
@@ -41,11 +42,17 @@ class Figures:
     article: str
     samples: int = 1
     bus_bytes: float = 0.0
+    largest_batch: int | None = None
 
     @property
     def bus_mb(self) -> str:
         """What goes over the bus for each sample, in MB."""
         return f"{self.bus_bytes / self.samples / 1e6:.1f}"
+
+    @property
+    def peak_gib(self) -> str:
+        """The most that the device's memory held, in GiB."""
+        return "–" if self.peak_memory_bytes is None else f"{self.peak_memory_bytes / 2**30:.2f}"
 
     @property
     def busy_share(self) -> float:
@@ -69,23 +76,30 @@ def read_fixes(lesson: Lesson, notebook: str | Path) -> dict[str, Callable]:
 
 
 def measure_programs(lesson: Lesson, device: torch.device, fixed: dict[str, Callable]) -> Iterator[tuple[Figures, Trace]]:
-    """Measure each of the lesson's programs in turn on ``device``; yields its figures and the trace behind them."""
+    """Measure each of the lesson's programs in turn on ``device``; yields its figures and the trace behind them. A program
+    that runs out of the device's memory has none."""
     simulated = device.type == "vgpu"
     for program in lesson.programs(fixed) if lesson.programs is not None else ():
         gc.collect()  # what earlier programs left in cycles would count into this one's peak
         if simulated:
             vgpu.timeline().reset()
             vgpu.forget_plans()  # each as in a process of its own
-        with full_size(device, program.assumptions):
-            step = program.make_step(device)
-            time = time_step(step, steps=20, blocks=5, device=device)
-            trace = profile(step, steps=3, warmup=1, device=device)
+        try:
+            with full_size(device, program.assumptions):
+                step = program.make_step(device)
+                time = time_step(step, steps=program.steps, blocks=5, device=device)
+                trace = profile(step, steps=3, warmup=1, device=device)
+                step = None  # and all that it holds
+                largest = program.largest_batch(device) if program.largest_batch is not None else None
+        except torch.OutOfMemoryError:
+            step = None
+            continue
         report = StepReport.from_trace(trace)
         first = [s for s in report.syncs_in_steps if s.step == 0]
         yield Figures(program.name, lesson.size(device), report.syncs_per_step, [s.op or s.name for s in first],
                       report.host_step_ms, report.device_step_ms, report.device_busy_ms, time.true_ms,
                       report.peak_memory_bytes, simulated, device_name(device), program.article, program.samples,
-                      report.bus_bytes), trace
+                      report.bus_bytes, largest), trace
 
 
 class MarkdownText(str):
@@ -102,15 +116,18 @@ def table(lesson: Lesson, figures: list[Figures]) -> MarkdownText:
     article = bool(lesson.article)
     speed_up = "speed-up" if len({f.samples for f in figures}) == 1 else "speed-up a sample"
     bus = len({f.bus_mb for f in figures}) > 1
+    memory = any(f.largest_batch is not None for f in figures)
     lines = [
         f"Lesson {lesson.id[:2]}, {figures[0].size}, {kind} {figures[0].device_name}:",
         "",
-        f"| program | syncs a step | host step ms | true step ms | GPU busy | {'over the bus MB | ' * bus}{speed_up} |"
+        f"| program | syncs a step | host step ms | true step ms | GPU busy | {'over the bus MB | ' * bus}"
+        + "peak GiB | largest batch | " * memory + f"{speed_up} |"
         + f" the article ({lesson.article}) |" * article,
-        "|---|---:|---:|---:|---:|---:|" + "---:|" * bus + "---|" * article,
+        "|---|---:|---:|---:|---:|---:|" + "---:|" * (bus + 2 * memory) + "---|" * article,
     ]
     base = figures[0].true_step_ms / figures[0].samples
     for f in figures:
         lines.append(f"| {f.name} | {f.syncs:g} | {f.host_step_ms:.1f} | {f.true_step_ms:.1f} | {f.busy_share:.0%} | "
-                     + f"{f.bus_mb} | " * bus + f"{base * f.samples / f.true_step_ms:.2f}× |" + f" {f.article} |" * article)
+                     + f"{f.bus_mb} | " * bus + f"{f.peak_gib} | {f.largest_batch} | " * memory
+                     + f"{base * f.samples / f.true_step_ms:.2f}× |" + f" {f.article} |" * article)
     return MarkdownText("\n".join(lines))

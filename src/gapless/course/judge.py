@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import statistics
 import threading
+from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 
 import torch
@@ -20,9 +22,12 @@ from .exercise import Exercise
 from .faults import NOISE, Fault, error_advice, fault_of
 from .gather import answer
 from .launches import kernels_check
+from .peaks import peak_check
 from .stage import LocalStage
 
 DRIFT = 0.2  # how far the slow function's two runs may lie apart on a real GPU
+
+_WANTED_LESS = "waits less often, or takes less time or less memory"
 
 # On the virtual GPU: the share of its time that a function has to save to be better than the slow one.
 _GAIN = 0.02
@@ -112,7 +117,9 @@ def judge(exercise: Exercise, plan: Plan, evidence: Evidence, truth: Truth | Non
                             else (FAIL, "Not counted before the values are right."))
     if right == PASS and exercise.right is None and not _better(exercise, evidence, found):
         found["values"] = FAIL, (f"{values} The function that was handed out has them right too: these points count once "
-                                 "yours waits less often, or takes less time, than that one.")
+                                 f"yours {_WANTED_LESS}, than that one.")
+        found |= {check: (FAIL, f"Not counted before yours {_WANTED_LESS}: {message}")
+                  for check, (outcome, message) in found.items() if outcome != FAIL}
     verdicts = []
     for check, points in exercise.points.items():
         outcome, message = found[check]
@@ -124,12 +131,14 @@ def judge(exercise: Exercise, plan: Plan, evidence: Evidence, truth: Truth | Non
 def _better(exercise: Exercise, evidence: Evidence, found: dict[str, tuple[str, str]]) -> bool:
     """Whether anything but the values is better than in the slow function; where there is nothing else, all is."""
     others = [check for check in exercise.points if check != "values"]
-    if not others or any(found[check][0] != FAIL for check in others):
+    if not others or any(found[check][0] != FAIL and not _passed_by_slow(exercise, evidence, check) for check in others):
         return True
     sizes = [measured for measured in (evidence.full, evidence.trial) if measured is not None]
     if not sizes or any(_void(exercise, evidence, measured) is not None for measured in sizes):
         return False
     if len(sizes) == 2 and _shirked(evidence) is not None:
+        return False
+    if any(_read_back(exercise, size) and not _read_back(exercise, replace(size, learner=size.before)) for size in sizes):
         return False
     least = 1 - (_GAIN if evidence.simulated else DRIFT)
     better = {
@@ -137,9 +146,16 @@ def _better(exercise: Exercise, evidence: Evidence, found: dict[str, tuple[str, 
         "host_time": lambda size: size.learner.host_ms < least * size.before.host_ms,
         "step_time": lambda size: size.learner.true_ms < least * size.before.true_ms,
         "kernels": lambda size: size.learner.report.kernels < size.before.report.kernels,
+        "peak_bytes": lambda size: size.learner.peak_bytes < least * size.before.peak_bytes,
         "bus_bytes": lambda size: size.learner.report.bus_bytes < least * size.before.report.bus_bytes,
     }
     return any(all(better[check](measured) for measured in sizes) for check in others)
+
+
+def _passed_by_slow(exercise: Exercise, evidence: Evidence, check: str) -> bool:
+    """Whether the slow function passes a check as well, such as one of a time that may be a little longer."""
+    slow = evidence.main and replace(evidence.main, learner=evidence.main.before)
+    return slow is not None and _judged(check, {})(exercise, evidence, slow)[0] != FAIL
 
 
 def _upper(text: str) -> str:
@@ -175,8 +191,8 @@ def _values(exercise: Exercise, plan: Plan, evidence: Evidence, truth: Truth) ->
     fault = _trial_fault(exercise, plan, evidence, truth) if plan.trial else None
     if fault is not None:
         return FAIL, fault
-    count = f"{len(plan.cases)} inputs, the edge cases included" + (
-        f", and on {len(plan.trial)} larger ones, while it was measured" if plan.trial else "")
+    count = f"{len(plan.cases)} inputs, the edge cases included" if len(plan.cases) > 1 else "the one input there is"
+    count += f", and on {len(plan.trial)} larger ones, while it was measured" if plan.trial else ""
     if exercise.right is not None:
         return PASS, f"Right on {count}."
     what = ("answer" if exercise.ask is not None
@@ -231,11 +247,23 @@ def _shapes(case: Case) -> str:
 # -- what was measured ----------------------------------------------------------------------------
 
 
+def _judged(check: str, cells: dict[str, str]) -> Callable[[Exercise, Evidence, Measured], tuple[str, str]]:
+    return {"syncs": partial(_syncs, cells=cells), "host_time": _host_time, "step_time": _step_time, "bus_bytes": _bus_bytes,
+            "peak_bytes": _where_it_is(partial(peak_check, cells=cells)), "kernels": _where_it_is(kernels_check)}[check]
+
+
+def _where_it_is(check: Callable) -> Callable[[Exercise, Evidence, Measured], tuple[str, str]]:
+    """``check``, which fails where the device's work or its memory is moved to the host."""
+    def checked(exercise: Exercise, evidence: Evidence, measured: Measured) -> tuple[str, str]:
+        copied = _read_back(exercise, measured)
+        return check(exercise, evidence, measured) if copied is None else (FAIL, copied)
+
+    return checked
+
+
 def _measured(exercise: Exercise, evidence: Evidence, check: str, cells: dict[str, str]) -> tuple[str, str]:
     """The outcome of a check of waits or time: at the article's size, and on the trial's inputs."""
-    judged = {"syncs": partial(_syncs, cells=cells), "host_time": _host_time, "step_time": _step_time,
-              "bus_bytes": _bus_bytes, "kernels": kernels_check}[check]
-    main = evidence.main
+    judged, main = _judged(check, cells), evidence.main
     if main is None:
         return FAIL, "Nothing was measured: the run ended before."
     outcome, message = _void(exercise, evidence, main) or judged(exercise, evidence, main)
@@ -265,7 +293,9 @@ def _void(exercise: Exercise, evidence: Evidence, measured: Measured) -> tuple[s
     if (own.waits > slow.waits or own.kernels > 2 * slow.kernels or own.read_back_bytes > 2 * slow.read_back_bytes
             or own.sent_bytes > 2 * slow.sent_bytes):
         return FAIL, (f"Beside the calls that are measured {own.kernels} kernels were launched and {own.waits} waits made, "
-                      f"in the slow function {slow.kernels} and {slow.waits}: work done before or after them cannot count.")
+                      f"in the slow function {slow.kernels} and {slow.waits}: work done before or after them cannot count."
+                      + (" Does every call wait, those that are not measured too (`synchronize`, `item`)?"
+                         if own.waits > slow.waits else ""))
     missing = _missing(exercise, measured)
     if missing is not None:
         return FAIL, missing
@@ -325,7 +355,7 @@ def _read_back(exercise: Exercise, measured: Measured) -> str | None:
     if read_back <= exercise.max_read_back_bytes:
         return None
     return (f"{read_back / 1e6:.3g} MB a step are copied from the device to the host. The work has to stay on the "
-            "device; what the host computes is in no time that is measured here.")
+            "device; what the host computes, or keeps, is in no figure that is measured here.")
 
 
 # -- waits ----------------------------------------------------------------------------------------
@@ -405,14 +435,25 @@ def _megabytes(nbytes: float) -> str:
 # -- time -----------------------------------------------------------------------------------------
 
 
+_SEE_WAITS = "It still waits for the device: see the waits above."
+
+
+def _names(report: StepReport) -> str:
+    """What waits."""
+    return ", ".join(f"`{name.removeprefix('aten::')}`" for name in dict.fromkeys(_operators(report))) or "some calls"
+
+
 def _host_time(exercise: Exercise, evidence: Evidence, measured: Measured) -> tuple[str, str]:
-    return _time(exercise, evidence, measured, "host_time", "host_ms", "The host is free again after",
-                 "It still waits for the device: see the waits above.")
+    waits = _sync_count(measured.learner) > exercise.max_syncs
+    next_step = (_SEE_WAITS if waits and "syncs" in exercise.points else
+                 f"It waits for the device, in {_names(measured.learner.report)}." if waits else
+                 exercise.advice.get("host_time", "It does not wait: it calls too much. What could one call do for all?"))
+    return _time(exercise, evidence, measured, "host_time", "host_ms", "The host is free again after", next_step)
 
 
 def _step_time(exercise: Exercise, evidence: Evidence, measured: Measured) -> tuple[str, str]:
     if "syncs" in exercise.points and _sync_count(measured.learner) > exercise.max_syncs:
-        next_step = "It still waits for the device: see the waits above."
+        next_step = _SEE_WAITS
     elif "syncs" in exercise.points:
         next_step = exercise.advice.get(
             "step_time", "It is not only the waits: the device has to do less work. Which of it would nobody miss?")

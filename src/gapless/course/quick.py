@@ -12,10 +12,12 @@ import torch.nn.functional as F
 from torch import nn
 
 from ..evidence.report import StepReport
-from ..measure.device import stay_busy
+from ..measure.device import stay_busy, synchronize
+from ..measure.peak import held_and_peak
 from ..measure.profile import profile
 
-WAITS, KERNELS = "waits", "kernels"
+WAITS, KERNELS, KIB = "waits", "kernels", "KiB"
+_COUNTS = (WAITS, KERNELS, KIB)
 _BUSY_MS = 5.0  # of work in the queue before the line, so that a wait is one
 
 
@@ -30,8 +32,8 @@ class Quick:
 @dataclass(frozen=True)
 class QuickQuestions:
     """``question``: asked of each line, with yes or no for an answer. ``counts``: what has to occur for a yes, ``waits`` of
-    the host or ``kernels`` launched. ``setup(device)``: the names that the lines find besides ``torch``, ``nn``, ``F`` and
-    ``device``, made anew for each.
+    the host, ``kernels`` launched, or ``KiB`` by which what the memory holds becomes more or less. ``setup(device)``: the
+    names that the lines find besides ``torch``, ``nn``, ``F`` and ``device``, made anew for each.
 
     Raises ValueError for another ``counts``.
     """
@@ -42,18 +44,26 @@ class QuickQuestions:
     questions: tuple[Quick, ...]
 
     def __post_init__(self):
-        if self.counts not in (WAITS, KERNELS):
-            raise ValueError(f"counts is {self.counts!r}; it is {WAITS} or {KERNELS}")
+        if self.counts not in _COUNTS:
+            raise ValueError(f"counts is {self.counts!r}; it is one of {', '.join(_COUNTS)}")
 
 
 def how_often(questions: QuickQuestions, quick: Quick, device: torch.device) -> int:
-    """How many waits or kernels the line makes on ``device``, counted in a profile of it. Raises what the line raises."""
+    """How many waits or kernels the line makes on ``device``, counted in a profile of it; or by how many KiB the memory
+    holds more after it, less than 0 where it holds less. Raises what the line raises."""
     names = {"torch": torch, "nn": nn, "F": F, "device": device, **questions.setup(device)}
     code = compile(quick.line, "<quick question>", "exec")
 
     def step():
         with contextlib.redirect_stdout(io.StringIO()):
             exec(code, names)
+
+    if questions.counts == KIB:
+        synchronize(device)
+        before, _ = held_and_peak(device)
+        step()
+        after, _ = held_and_peak(device)
+        return round((after - before) / 1024)
 
     def busy():
         stay_busy(device, _BUSY_MS)
@@ -86,8 +96,14 @@ def answered(questions: QuickQuestions, answers: str, device: torch.device) -> s
         truth = "y" if count else "n"
         right += letter == truth
         mark = {truth: "✓", "?": "–"}.get(letter, "✗")
-        words = f"yes, {count} {questions.counts if count != 1 else questions.counts[:-1]}" if count else "no"
+        words = f"yes, {_in_words(count, questions.counts)}" if count else "no"
         line = quick.line.replace("|", "\\|")
         rows.append(f"| {number} | `{line}` | {letter} {mark} | {words} | {quick.why} |")
     return "\n".join([f"**{questions.question}** You have {right} of {len(given)}.", "",
                       "| | line | you | the device | why |", "|---:|---|---|---|---|", *rows])
+
+
+def _in_words(count: int, counts: str) -> str:
+    if counts == KIB:
+        return f"{abs(count)} KiB {'more' if count > 0 else 'less'}"
+    return f"{count} {counts if count != 1 else counts[:-1]}"

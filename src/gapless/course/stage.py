@@ -6,10 +6,13 @@ lesson's ``stage`` and what it imports: neither what is right nor how it is judg
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
 
 import torch
+
+from ..garbage import no_collection
 
 
 @dataclass
@@ -46,7 +49,11 @@ def ask_for_tensor(function: Callable, given: Given, device: torch.device) -> Ge
 
 
 class Call:
-    """One call of a learner's function, in the three parts of :data:`Ask`. Each raises what the function raises."""
+    """One call of a learner's function, in the three parts of :data:`Ask`. Each raises what the function raises.
+
+    What the function leaves behind in cycles goes when it has run, and no sooner: when Python looks for garbage hangs on
+    what was there before, and the memory that a call takes must not.
+    """
 
     def __init__(self, parts: Generator[None, None, object]):
         self._parts = parts
@@ -54,15 +61,22 @@ class Call:
 
     def run(self) -> None:
         """What is measured."""
-        next(self._parts)
+        self._next()
 
     def finish(self):
         """The answer: plain data, and tensors that nobody has read yet."""
         try:
-            next(self._parts)
+            self._next()
         except StopIteration as end:
             return end.value
         raise RuntimeError("an exercise's ask has two yields")
+
+    def _next(self) -> None:
+        try:
+            with no_collection():
+                next(self._parts)
+        finally:
+            gc.collect(1)  # what is older than the call is none of its own
 
 
 class LocalStage:

@@ -442,7 +442,7 @@ def _bars(ax, bars, kind: str, top: float, height: float, end_ms: float, zorder:
     thinnest_ms = end_ms / 1500.0  # thinner would not show at all
     for start_ms, duration_ms in bars:
         box = Rectangle((start_ms, top), max(duration_ms, thinnest_ms), height, zorder=zorder, **_LOOKS[kind])
-        ax.add_patch(box)
+        ax.add_artist(box)  # not add_patch: that looks, for each, how far the axes reach, which are given theirs
 
 
 def _characters_ms(text: str, end_ms: float) -> float:

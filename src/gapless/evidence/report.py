@@ -60,7 +60,8 @@ class StepReport:
 
     Times are per step; ``syncs`` and ``copies`` list the whole trace. Where it has
     no profiled steps (``steps == 0``) it counts as one. ``kernels`` is how many
-    kernels a step launches; ``peak_memory_bytes`` is None where memory was not recorded.
+    kernels a step runs, ``launches`` by how many calls of the host: fewer where a call
+    launches a graph of them; ``peak_memory_bytes`` is None where memory was not recorded.
     """
 
     device_name: str
@@ -73,6 +74,7 @@ class StepReport:
     kernels: float = 0.0
     copies: tuple[Copy, ...] = ()
     peak_memory_bytes: int | None = None
+    launches: float = 0.0
     trace: Trace | None = field(default=None, repr=False, compare=False)
 
     @classmethod
@@ -94,6 +96,7 @@ class StepReport:
             device_busy_ms=union_ms(work) / averaged,
             device_step_ms=extent_ms(work) / averaged,
             kernels=sum(span.category == "kernel" for span in work) / averaged,
+            launches=_launches(work) / averaged,
             copies=tuple(
                 Copy(
                     direction=copy_direction(span.name),
@@ -233,6 +236,12 @@ def _as_syncs(waits: list[Wait], spans: Sequence[Span], steps: Steps) -> list[Sy
     ]
 
 
+def _launches(work: list[Span]) -> int:
+    """Calls that launched the kernels: those of a graph share its launch's correlation; what has none came by itself."""
+    numbers = [span.args.get("correlation") for span in work if span.category == "kernel"]
+    return len(set(numbers) - {None}) + numbers.count(None)
+
+
 def _peak_memory_bytes(trace: Trace) -> int | None:
     peaks = []
     for event in trace.events:
@@ -265,7 +274,7 @@ def _summary_rows(report: StepReport) -> list[tuple[str, str]]:
         ),
         (f"a {whole} on the GPU", f"{report.device_step_ms:.3f} ms"),
         ("  of which busy", f"{report.device_busy_ms:.3f} ms"),
-        (f"kernels a {whole}", f"{report.kernels:g}"),
+        (f"kernels a {whole}", f"{report.kernels:g}{_by_launches(report)}"),
         (f"copies a {whole}", f"{count / each:g}, {moved / each / 1e6:.3f} MB"),
     ]
     for name, label in _SHARES:
@@ -275,6 +284,12 @@ def _summary_rows(report: StepReport) -> list[tuple[str, str]]:
     if report.peak_memory_bytes is not None:
         rows.append(("peak GPU memory", f"{report.peak_memory_bytes / 2**30:.3f} GiB"))
     return rows
+
+
+def _by_launches(report: StepReport) -> str:
+    if not 0 < report.launches < report.kernels:
+        return ""
+    return f", by {report.launches:g} {'launch' if report.launches == 1 else 'launches'} of the host"
 
 
 def _groups(report: StepReport) -> list[tuple[str, ...]]:

@@ -142,7 +142,7 @@ class Trace:
         """What :meth:`write` writes: JSON, an event a line, or that in gzip. The same trace gives the same bytes."""
         # Holistic Trace Analysis looks for "rank": with a space behind it, line by line.
         head = json.dumps({**self.metadata, "traceEvents": []}).removesuffix("]}")
-        events = ",\n".join(json.dumps(event, separators=(",", ":")) for event in self.events)
+        events = ",\n".join(map(json.JSONEncoder(separators=(",", ":")).encode, self.events))
         raw = f"{head}\n{events}\n]}}\n".encode()
         return gzip.compress(raw, mtime=0) if compressed else raw
 

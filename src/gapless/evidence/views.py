@@ -18,6 +18,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from .memory_view import memory_by_category  # noqa: F401  one of the views
 from .steps import DEVICE_WORK
 from .trace import Span, Trace, as_number
 from .waits import Wait, enclosing, locate

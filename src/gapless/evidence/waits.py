@@ -18,6 +18,7 @@ _WAITS = {
     "DeviceSynchronize": "device",
     "CtxSynchronize": "device",
     "EventSynchronize": "event",
+    "Free": "device",  # PyTorch's notes, "CUDA semantics", "Memory management"
     "Memcpy": "copy",
     "MemcpyWithStream": "copy",
 }
@@ -37,6 +38,8 @@ _LIBRARY_FRAME = re.compile(
     # What Python itself puts between a program and its wait.
     r"(threading|contextlib|functools|runpy)\.py$|<(?!ipython-input)"
 )
+# Launches that outlast their kernels: at least so many, and of all launches this share, where launches wait.
+_FEW_LAUNCHES, _NEARLY_ALL = 10, 0.9
 _ROUNDING_US = 1.0  # older traces hold whole microseconds
 
 
@@ -101,9 +104,21 @@ def copy_memory(name: str) -> str:
     return "device" if copy_direction(name) in ("DtoD", "PtoP") else "unknown"
 
 
+def _blocking_launches(spans: Sequence[Span]) -> set[Span]:
+    """The calls that launched kernels, where launches wait until the kernel is done (CUDA_LAUNCH_BLOCKING=1). A call may be
+    slow and its kernel short, so one by itself tells nothing; among 1154 launches of a real trace two are such."""
+    kernels = {span.args.get("correlation"): span for span in spans if span.category == "kernel"}
+    kernels.pop(None, None)
+    launches = [(span, kernels[span.args["correlation"]]) for span in spans
+                if span.category == "runtime" and "Launch" in span.name and "Graph" not in span.name
+                and span.args.get("correlation") in kernels]
+    held = {call for call, kernel in launches if kernel.end_us <= call.end_us + _ROUNDING_US}
+    return held if len(held) >= max(_FEW_LAUNCHES, _NEARLY_ALL * len(launches)) else set()
+
+
 def find_waits(spans: Sequence[Span]) -> list[Wait]:
-    """Every wait of the host, each counted once, in order of time."""
-    calls, operators = defaultdict(list), defaultdict(list)
+    """Every wait of the host, each counted once, in order of time. ``kind`` is "launch" where launches wait themselves."""
+    calls, operators, blocking = defaultdict(list), defaultdict(list), _blocking_launches(spans)
     copies = {span.args.get("correlation"): span for span in spans if span.category == "memcpy"}
     for span in spans:
         if span.category == "runtime":
@@ -112,7 +127,10 @@ def find_waits(spans: Sequence[Span]) -> list[Wait]:
             operators[span.thread].append(span)
     waits = []
     for thread, thread_calls in calls.items():
-        waits += _thread_waits(thread_calls, enclosing(operators[thread], thread_calls), copies)
+        around = enclosing(operators[thread], thread_calls)
+        waits += _thread_waits(thread_calls, around, copies)
+        waits += [Wait(call, "launch", call.end_us - call.start_us, call.start_us, around[call])
+                  for call in thread_calls if call in blocking]
     return sorted(waits, key=lambda wait: wait.start_us)
 
 

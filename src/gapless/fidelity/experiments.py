@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from ..vgpu import attention, python_work
-from ..vgpu.hardware import convolutions, costs, feature_maps, products, scattered, streaming, tensor_cores
+from ..vgpu.hardware import convolutions, costs, feature_maps, multi_tensor, products, scattered, streaming, tensor_cores
 
 ELEMENTS = (2**12, 2**16, 2**20, 2**23, 2**26)
 ROW = 1024  # elements of a row that a reduction or a normalisation runs over
@@ -101,7 +101,7 @@ class _Counting(TorchDispatchMode):
         out = func(*args, **kwargs)
         name = func._schema.name.partition("::")[2]
         if name.startswith(("_foreach_", "_fused_")):
-            self.found += costs.multi_tensor(name, args, kwargs, out)
+            self.found += multi_tensor.kernels(name, args, kwargs, out)
         elif not any(result.alias_info is not None and not result.alias_info.is_write for result in func._schema.returns):
             self.found += costs.kernels(name, args, kwargs, out)
         return out
@@ -168,7 +168,9 @@ def _memory_bound(count: int, dtype: torch.dtype) -> list[Experiment]:
         lists = [[_values(count // parts, device=device, dtype=dtype) for _ in range(parts)] for _ in range(2)]
         return lambda: torch._foreach_add_(*lists)
 
-    return [Experiment(f"{what} of {count}", kind, _name(dtype), size, make)
+    # No operator makes a memset alone: the kernel that fills with zeros writes as much, and stands for it.
+    written = (costs.Kernel("Memset (Device)", "memset", size),)
+    return [Experiment(f"{what} of {count}", kind, _name(dtype), size, make, written if kind == "memset" else ())
             for what, kind, make in (("add", "pointwise", add), ("sum", "reduction", total),
                                      ("layer_norm", "normalization", norm),
                                      ("zero_", "memset", zero), ("cumsum", "scan", scan),

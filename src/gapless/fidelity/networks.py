@@ -6,7 +6,8 @@ defaults, with which it was measured). Both under autocast to float16 with cuDNN
 row says. Attention is fused in inference (PyTorch 2.4; where it is not, its products stay in half precision, as
 they did then) and in training is not (1.12 has no fused one). timm's ``fast_norm`` (layer and group norms in half precision
 under autocast) is taken to be on in inference: the files do not say so, but networks with group norm run in half the
-time that float32 would take.
+time that float32 would take. A compiled network is its whole forward in one region (:mod:`gapless.vgpu.regions`), without
+Dynamo: networks are taken to be one graph each.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import torch
 import torch.nn.functional as F
 
 from .. import vgpu
+from ..vgpu import regions
 from ..vgpu.tuning import autotuned
 from .measured import MeasuredError, Network
 from .predict import card_of
@@ -28,14 +30,14 @@ _FORMATS = {"contiguous": torch.contiguous_format, "channels_last": torch.channe
 
 def step_ms(rows: Iterable[Network]) -> Iterator[float | None]:
     """Of each row, in their order: the predicted time of its step (ms); None for a network that the installed timm does not
-    have, and for a compiled one (no fusion is modelled). Raises ImportError without ``timm``."""
+    have. Raises ImportError without ``timm``."""
     rows = list(rows)
     found: list[float | None] = [None] * len(rows)
     # Rows of a network follow one another, so that it is made once.
     maker = Maker()
     for place in sorted(range(len(rows)), key=lambda place: order(rows[place])):
         row = rows[place]
-        if not row.compiled and maker.has(row.model):
+        if maker.has(row.model):
             found[place] = _simulate(maker, row)
     yield from found
 
@@ -111,7 +113,7 @@ class Maker:
         network.to(memory_format=_FORMATS[row.format])
         images = torch.empty(row.batch, 3, row.image, row.image, device=device)
         images = images.contiguous(memory_format=_FORMATS[row.format])
-        return _training(network, images) if training else _inference(network, images)
+        return _training(network, images) if training else _inference(network, images, row.compiled)
 
     def _network(self, name: str, image: int, training: bool, device: torch.device) -> torch.nn.Module:
         wanted = name, image, training, str(device)
@@ -131,10 +133,14 @@ class Maker:
         return self._made[1]
 
 
-def _inference(network, images):
+def _inference(network, images, compiled):
     def step():
         with torch.no_grad(), torch.autocast(images.device.type, torch.float16):
-            network(images)
+            if not compiled:
+                network(images)
+                return
+            with regions.running("forward") as region:
+                region.returns(network(images))
 
     return step
 

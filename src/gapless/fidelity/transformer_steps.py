@@ -1,24 +1,27 @@
 """Predicted times of the transformer steps that were measured: forward, and for training backward, in float32.
 
 The models are those of ``records/measured/models.json``, made by ``transformers`` with eager attention. As they were
-measured: token ids alike, dropout in training, no loss's own forward, no optimizer. Not modelled: that the allocator's
-cache was emptied before each step, so that a measured step holds calls of ``cudaMalloc``.
+measured with PyTorch 2.1: token ids alike, dropout in training, no loss's own forward, no optimizer. A compiled step is the
+whole forward in one region (:mod:`gapless.vgpu.regions`), without Dynamo: the models' forwards are taken to be one graph.
+Not modelled: that the allocator's cache was emptied before each step, so that a measured step holds calls of ``cudaMalloc``.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
+from contextlib import nullcontext
 
 import torch
 
 from .. import vgpu
+from ..vgpu import attention_patterns, regions
 from .measured import FOLDER, MeasuredError, Step
 
 
 def step_ms(steps: Iterable[Step]) -> Iterator[float | None]:
-    """Of each step, in their order: its predicted time (ms); None for one that does not fit into the card's memory, and
-    for one that was compiled (no fusion is modelled). Raises ImportError without ``transformers``, and MeasuredError."""
+    """Of each step, in their order: its predicted time (ms); None for one that does not fit into the card's memory.
+    Raises ImportError without ``transformers``, and MeasuredError."""
     try:
         import transformers
     except ImportError as error:
@@ -29,12 +32,9 @@ def step_ms(steps: Iterable[Step]) -> Iterator[float | None]:
     for step in steps:
         if step.model not in configurations:
             raise MeasuredError(f"the model {step.model!r} is not in models.json, which has {', '.join(configurations)}")
-        if step.compiled:
-            yield None
-            continue
         device = vgpu.enable(step.card)
         try:
-            with vgpu.shape_only():
+            with vgpu.shape_only(), attention_patterns.as_in_torch_2_1():
                 yield _measure(step, _model(transformers, configurations[step.model], device), device)
         except torch.OutOfMemoryError:
             yield None
@@ -57,7 +57,10 @@ def _measure(step: Step, model: torch.nn.Module, device: torch.device) -> float:
         logits = None
         with torch.set_grad_enabled(training):
             begun = _now_ns()
-            logits = model(input_ids=tokens).logits
+            with regions.running("forward") if step.compiled else nullcontext() as region:
+                logits = model(input_ids=tokens).logits
+                if region is not None:
+                    region.returns(logits)
             took_ns = _now_ns() - begun
         if training:
             gradient = torch.empty_like(logits)

@@ -31,6 +31,7 @@ from ..incoming import clean_text
 from .worker import BROKEN, FINISHED, READY
 
 UNCONFINED = "GAPLESS_UNCONFINED"  # the variable that allows grading without a sandbox, where it is 1
+_LAST_WORDS_SECONDS = 2.0  # until what an ended process has said has been read, where something holds its output open
 _POLL_SECONDS = 0.02
 _WATCH_SECONDS = 0.15
 _BOOT = Path(__file__).with_name("boot.py").read_text(encoding="utf-8")
@@ -409,14 +410,15 @@ class _Process:
 
 def _watch(process: _Process, limits: Limits, stopped: Callable[[], bool]) -> Ending:
     deadline = time.monotonic() + limits.start_seconds
-    ready, gone, next_look, before, count_before, size_before = False, False, 0.0, _Use(), 0, 0
+    ready, gone_at, next_look, before, count_before, size_before = False, None, 0.0, _Use(), 0, 0
     while True:
         try:
             word, text = process.words.get(timeout=_POLL_SECONDS)
         except queue.Empty:
-            # Checked before the next look: what was said in the meantime is in the queue by then.
-            word, text = "" if gone else None, ""
-            gone = process.is_gone()
+            word, text = None, ""
+            if process.is_gone():  # what it has said is on its way
+                gone_at = gone_at or time.monotonic()
+                word = "" if time.monotonic() > gone_at + _LAST_WORDS_SECONDS else None
         if word == READY and not ready:
             ready, deadline = True, time.monotonic() + limits.seconds
             process.open_mounts()

@@ -38,6 +38,7 @@ from .progress_file import read_progress, record_check, record_hint
 # The seed of the checks in a notebook. Grading draws its own.
 _SEED = 0
 
+_MOST_WAITS = 12  # that are shown one by one
 _LOOK_WIDTH = 44  # of a source line behind a wait: the whole line of output fits into a notebook's cell
 
 # Set where nbgrader validates a notebook: it takes a cell for passed unless the cell raises, whatever it shows.
@@ -193,11 +194,12 @@ class Notebook:
         print(f"a step takes {true_ms:.2f} ms in a long run ({kind}, {report.device_name})")
         print(f"in the profile, the host's step: {report.host_step_ms:.2f} ms, {waits}")
         cells = {name: newest_cell(name) or "" for name in self.lesson.exercises}
-        for sync in report.syncs_in_steps:
-            if sync.step == report.steps - 1:
-                line = line_at(sync.location, cells) or ""
-                line = line if len(line) <= _LOOK_WIDTH else f"{line[:_LOOK_WIDTH - 1]}…"
-                print(f"  {sync.wait_ms:8.2f} ms  {sync.op or sync.name:16} {sync.location or '':27} {line}".rstrip())
+        last = [sync for sync in report.syncs_in_steps if sync.step == report.steps - 1]
+        for often, sync, wait_ms in _alike(last) if len(last) > _MOST_WAITS else [("", sync, sync.wait_ms) for sync in last]:
+            line = line_at(sync.location, cells) or ""
+            line = line if len(line) <= _LOOK_WIDTH else f"{line[:_LOOK_WIDTH - 1]}…"
+            name = f"{often}{sync.op or sync.name}"
+            print(f"  {wait_ms:8.2f} ms  {name:{22 if often else 16}} {sync.location or '':27} {line}".rstrip())
         return report
 
     def inputs(self, name: str) -> dict[str, object]:
@@ -313,6 +315,15 @@ class Notebook:
 
     def _nothing_seen(self, exercise: Exercise, why: str) -> Evidence:
         return Evidence(exercise.name, self._device_name, device_name(self.device), error=why)
+
+
+def _alike(syncs) -> list[tuple]:
+    """How often in words, the first, and the milliseconds in all, of the waits of one operator on one line."""
+    found: dict[tuple, list] = {}
+    for sync in syncs:
+        found.setdefault((sync.op or sync.name, sync.location), []).append(sync)
+    return [(f"{len(same)} × " if len(same) > 1 else "", same[0], sum(sync.wait_ms for sync in same))
+            for same in found.values()]
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@ anything any more."""
 
 from __future__ import annotations
 
+import os
 import sys
 import types
 
@@ -13,6 +14,7 @@ from ..vgpu.location import is_notebook_cell
 _PACKAGES = ("torch", "torch.nn", "torch.nn.functional", "torch.autograd", "torch.optim", "torch.utils.data", "torch.cuda",
              "torch.accelerator", "torch.profiler", "torchmetrics", "gapless", "time", "builtins")
 _DEEP = ("torch.nn.modules", "torchmetrics", "gapless", "torch.optim", "torch.autograd")  # with the modules inside
+_DYNAMO = os.path.join(os.path.dirname(torch.__file__), "_dynamo", "")
 _WRITTEN_HERE = ("__main__", "__exercise__", None)
 
 
@@ -81,9 +83,13 @@ def _is_from_a_cell(value) -> bool:
 
 
 def _is_another(before, now) -> bool:
-    """Whether one function of a library stands in the place of another. Those that libraries put there keep the name."""
+    """Whether one function of a library stands in the place of another. Those that libraries put there keep the name; but
+    for what ``torch.compile`` puts around ``nn.Module.__init__`` (torch/_dynamo/mutation_guard.py)."""
     own, other = getattr(before, "__name__", None), getattr(now, "__name__", None)
-    return own is not None and own != other
+    if own is None or own == other:
+        return False
+    code = getattr(now, "__code__", None)
+    return code is None or not code.co_filename.startswith(_DYNAMO)
 
 
 _baseline: Baseline | None = None

@@ -3,7 +3,10 @@
 from ..course.exercise import Exercise, Lesson, full_size
 from .convolutions.lesson import LESSON as _CONVOLUTIONS
 from .data_loading.lesson import LESSON as _DATA_LOADING
+from .kernel_fusion.lesson import LESSON as _KERNEL_FUSION
+from .launch_overhead.lesson import LESSON as _LAUNCH_OVERHEAD
 from .masked_loss.lesson import LESSON as _MASKED_LOSS
+from .memory.lesson import LESSON as _MEMORY
 from .metric_collection.lesson import LESSON as _METRIC_COLLECTION
 from .profiler_tour.lesson import LESSON as _PROFILER_TOUR
 from .two_clocks.lesson import LESSON as _TWO_CLOCKS
@@ -12,7 +15,10 @@ from .two_clocks.lesson import LESSON as _TWO_CLOCKS
 _ALL = (
     _CONVOLUTIONS,
     _DATA_LOADING,
+    _KERNEL_FUSION,
+    _LAUNCH_OVERHEAD,
     _MASKED_LOSS,
+    _MEMORY,
     _METRIC_COLLECTION,
     _PROFILER_TOUR,
     _TWO_CLOCKS,

@@ -76,6 +76,10 @@ class profile(torch.profiler.profile):
             self._trace = self._read_trace()
         return self._trace
 
+    def address_in_trace(self, address: int) -> int:
+        """What a memory event of the trace that is being recorded calls that address (``untyped_storage().data_ptr()``)."""
+        return address
+
     def _trace_ready(self) -> None:
         self._finished, self._raw, self._trace = self.profiler, None, None
         super()._trace_ready()
@@ -142,6 +146,9 @@ class _VirtualProfile(profile):
         self._recorder = Recorder(shapes=self.record_shapes, memory=self.profile_memory,
                                   lines=self.with_stack and self._host, host=self._host, device=self._device)
         self._recorder.prepare()
+
+    def address_in_trace(self, address: int) -> int:
+        return self._recorder.number_of(address)
 
     def start_trace(self) -> None:
         self._recorder.start()

@@ -3,15 +3,14 @@
 
 from __future__ import annotations
 
-import gc
 import itertools
 from collections import defaultdict
-from contextlib import contextmanager
 
 import torch
 
 from .. import vgpu
 from ..evidence.trace import Trace
+from ..garbage import no_collection
 from ..vgpu import host_clock, kineto
 
 HOST_EVENTS = frozenset({"cpu_op", "user_annotation", "python_function"})
@@ -51,11 +50,11 @@ class Recorder:
         if self.memory:
             # Numbered as they come, so that the same program leaves the same trace.
             self._addresses = defaultdict(itertools.count().__next__)
-            self._card_memory.on_change = self._changed
+            self._card_memory.listeners += (self._changed,)
         try:
             host_clock.clock().begin()
         except RuntimeError:
-            self._timeline.recording = self._card_memory.on_change = self._recording = None
+            self._detach()
             raise
         self._blocks = _Blocks(self._timeline)
         self._blocks.attach()
@@ -74,10 +73,19 @@ class Recorder:
             timeline.synchronize_device()
         finally:
             timeline.locate = locate
-            timeline.recording = self._card_memory.on_change = self._recording = None
+            self._detach()
         if self._dropped:
             recording.keep(lambda record: record.category not in self._dropped)
         return recording, timeline.card
+
+    def _detach(self) -> None:
+        memory = self._card_memory
+        memory.listeners = tuple(each for each in memory.listeners if each != self._changed)
+        self._timeline.recording = self._recording = None
+
+    def number_of(self, address: int) -> int:
+        """What the trace calls that address of the card."""
+        return self._addresses[address]
 
     def _attach(self, recording: vgpu.Recording) -> None:
         timeline = vgpu.timeline()
@@ -88,9 +96,7 @@ class Recorder:
 
     def _changed(self, nbytes: int, address: int) -> None:
         # What is freed between two operators is written down while Python's calls are counted: this makes few.
-        if not nbytes:
-            return  # readers take a change of 0 bytes for a second release
-        timeline, allocated = self._timeline, self._card_memory.allocated_bytes
+        timeline, memory = self._timeline, self._card_memory
         # An operator's results are made when its time is over: a moment earlier they are inside it, and its own. What is
         # freed between two operators comes a moment after the first; kineto lets the second begin another moment later.
         now_ns = timeline.host_ns + (-1 if timeline.in_operator else 1)
@@ -98,13 +104,12 @@ class Recorder:
             "memory", "[memory]", now_ns, 0, "host",
             {"Device Type": 1, "Device Id": 0,
              "Addr": self._addresses[address], "Bytes": nbytes,
-             # The cache of freed blocks is not modelled.
-             "Total Allocated": allocated, "Total Reserved": allocated})
+             "Total Allocated": memory.allocated_bytes, "Total Reserved": memory.reserved["all"].current})
 
 
 def as_trace(recording: vgpu.Recording, card: vgpu.Card, metadata: dict[str, object]) -> Trace:
     """The trace of a recording of ``card``, with further ``metadata`` of the file."""
-    with _no_collection():
+    with no_collection():
         events = kineto.trace_events(recording, card)
     return Trace(events, {
         "schemaVersion": 1,
@@ -112,19 +117,6 @@ def as_trace(recording: vgpu.Recording, card: vgpu.Card, metadata: dict[str, obj
         **metadata,
         "gapless": {"simulated": True, "card": card.key},
     })
-
-
-@contextmanager
-def _no_collection():
-    """Inside, Python looks for no garbage: it would look through all objects of PyTorch again and again, as thousands of
-    events are made, of which none is garbage."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
 
 
 def distributed_info() -> dict:

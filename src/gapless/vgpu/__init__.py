@@ -15,6 +15,7 @@ on CUDA. Memory that two streams use with nothing between them is a :class:`Race
 
 from . import host_clock  # noqa: F401  vgpu.host_clock
 from .backend import enable
+from .debug_aids import is_launch_blocking, launch_blocking
 from .hardware.cardfile import find_card
 from .hardware.precision import default_precision
 from .hardware.specs import CARDS, Card, CardError, Host, UnknownCard
@@ -28,8 +29,8 @@ from .unsupported import UNSUPPORTED
 
 __all__ = ["Assumptions", "CARDS", "Card", "CardError", "Event", "Host", "RaceError", "RaceWarning", "Record",
            "Recording", "Stream", "Timeline", "UNSUPPORTED", "UnknownCard", "Use", "VirtualTensor", "Wait", "card",
-           "default_precision", "enable", "exact", "find_card", "forget_plans", "is_shape_only", "memory", "on_card",
-           "races", "shape_only", "tensor_of", "timeline"]
+           "default_precision", "enable", "exact", "find_card", "forget_plans", "is_launch_blocking", "is_shape_only",
+           "launch_blocking", "memory", "on_card", "races", "shape_only", "tensor_of", "timeline"]
 
 
 def timeline() -> Timeline:

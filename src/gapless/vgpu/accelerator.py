@@ -29,23 +29,21 @@ def synchronize(index: int) -> None:
 
 
 def stats(index: int) -> dict:
-    """Bytes, current and peak, as PyTorch's allocators report them. The cache is not modelled: reserved is allocated."""
+    """What PyTorch's allocators count, nested by its names."""
     _check(index)
-    memory = state.memory
-    now = {"all": {"current": memory.allocated_bytes, "peak": memory.peak_bytes}}
-    return {"allocated_bytes": now, "reserved_bytes": now, "active_bytes": now}
+    return state.memory.stats()
 
 
 def reset_peak(index: int) -> None:
     """Begin a new peak."""
     _check(index)
-    state.memory.peak_bytes = state.memory.allocated_bytes
+    state.memory.reset_peak()
 
 
 def memory_info(index: int) -> tuple[int, int]:
     """Bytes free and in all."""
     _check(index)
-    return state.memory.capacity_bytes - state.memory.allocated_bytes, state.memory.capacity_bytes
+    return state.memory.free_bytes, state.memory.capacity_bytes
 
 
 def exchange_device(index: int) -> int:
@@ -61,9 +59,9 @@ REPLACEMENTS = {
     "_accelerator_isAllocatorInitialized": lambda: True,
     "_accelerator_getDeviceStats": stats,
     "_accelerator_resetPeakStats": reset_peak,
-    "_accelerator_resetAccumulatedStats": _check,
+    "_accelerator_resetAccumulatedStats": lambda index: (_check(index), state.memory.reset_accumulated())[0],
     "_accelerator_getMemoryInfo": memory_info,
-    "_accelerator_emptyCache": lambda: None,
+    "_accelerator_emptyCache": lambda: state.memory.empty_cache(),
     "_accelerator_emptyHostCache": lambda: None,
     "_accelerator_setDeviceIndex": _check,
     "_accelerator_exchangeDevice": exchange_device,

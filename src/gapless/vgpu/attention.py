@@ -3,8 +3,8 @@ on CUDA; values are the CPU's.
 
 PyTorch takes a device without fused kernels through two products and a softmax whose matrix of scores goes to memory and
 back. So the operator is caught where autograd begins, if CUDA would take FlashAttention or the memory-efficient
-kernel (ATen, ``transformers/cuda/sdp_utils.cpp``). FLOPs: two products forward and five backward, half of them where the
-mask is causal (Dao, FlashAttention-2, 2023, section 4.1). Not modelled: cuDNN's kernels, nested tensors.
+kernel (ATen, ``transformers/cuda/sdp_utils.cpp``). Not modelled: cuDNN's kernels, nested
+tensors.
 """
 
 from __future__ import annotations
@@ -13,10 +13,9 @@ import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from . import autocast
-from .dispatch import COMPOSITE_HANDLED, begin, handles, launch_all, of_the_device, used
+from .dispatch import COMPOSITE_HANDLED, begin, end, handles, launch_all, of_the_device, used
 from .eager import eager
-from .hardware import costs, geometry, precision, tensor_cores
-from .hardware.costs import Kernel
+from .hardware.attention import kernels
 from .inner_autograd import Graph
 from .state import state
 from .tensor import VirtualTensor, wrap
@@ -24,31 +23,8 @@ from .tensor import VirtualTensor, wrap
 _func = torch.ops.aten.scaled_dot_product_attention.default
 
 LARGEST_HEAD = 256  # numbers a head: FlashAttention takes no more
-BACKWARD_PRODUCTS, FORWARD_PRODUCTS = 5, 2
 
 COMPOSITE_HANDLED.add("scaled_dot_product_attention")
-
-
-def kernels(query, key, value, mask, causal: bool) -> tuple[list[Kernel], list[Kernel]]:
-    """Forward and backward, of tensors shaped batch × heads × length × numbers a head."""
-    dtype = precision.math_dtype(query, "matmul")
-    batch, heads, length, _ = query.shape
-    product = 2.0 * batch * heads * length * key.shape[-2] * (0.5 if causal else 1.0)
-    out_bytes = query.numel() // query.shape[-1] * value.shape[-1] * query.element_size()
-    sums = batch * heads * length * 4  # float32, the logarithm of each row's sum
-    read = sum(costs.nbytes(t) for t in (query, key, value, mask) if t is not None)
-    flops = product * (query.shape[-1] + value.shape[-1]) / 2
-    gradients = sum(costs.nbytes(t) for t in (query, key, value))
-    work, rows = (length, 1, batch * heads), (batch * heads * length, value.shape[-1])
-    blocks = batch * heads * -(-length // geometry.ATTENTION_ROWS)
-
-    def kernel(name: str, products: int, moved: float) -> Kernel:
-        problem = tensor_cores.Attention(products * flops, moved, mask is not None, max(blocks, 1))
-        return Kernel(name, "attention", moved, products * flops, dtype, work=work, problem=problem)
-
-    return ([kernel("fmha_forward_kernel", FORWARD_PRODUCTS, read + out_bytes + sums)],
-            [Kernel("fmha_backward_sums_kernel", "reduction", 2 * out_bytes + sums, work=rows),
-             kernel("fmha_backward_kernel", BACKWARD_PRODUCTS, read + 2 * out_bytes + 2 * sums + gradients)])
 
 
 def _values(query, key, value, mask, dropout, causal, scale, grouped):
@@ -74,13 +50,15 @@ class _Attention(torch.autograd.Function):
             launch_all(forward)
             out = wrap(inner.detach(), state.memory)
             used((query, key, value, mask), out)
+            if state.tape is not None:
+                state.tape.repeats(graph.repeated([out.inner]), [out])
             if any(wanted):
                 ctx.graph = graph
                 ctx.sums = state.memory.allocate(4 * inner.numel() // max(inner.shape[-1], 1))
                 ctx.save_for_backward(query, key, value, out)  # for their bytes: freed when CUDA's would be
             return out
         finally:
-            state.timeline.end_op()
+            end()
 
     @staticmethod
     @eager
@@ -97,11 +75,14 @@ class _Attention(torch.autograd.Function):
             launch_all(ctx.backward_kernels)
             results = [None if each is None else wrap(each, state.memory) for each in found]
             used((saved, grad), results)
+            if state.tape is not None:
+                inner = [None if each is None else each.inner for each in results]
+                state.tape.repeats(ctx.graph.repeated_gradients((grad.inner,), inner), results)
             if not keep:
                 ctx.graph = ctx.sums = None
             return (*results, None, None, None, None, None)
         finally:
-            state.timeline.end_op()
+            end()
 
 
 def _fused(query, key, value, mask) -> bool:

@@ -21,10 +21,13 @@ from . import (
     cuda_face,
     data_loader,
     ddp,
+    debug_aids,
     fft,
     forks,
     formulas,
+    graphs,
     higher_order,
+    host_clock,
     identity,
     libraries,
     linear_algebra,  # noqa: F401  registers its handlers
@@ -38,6 +41,7 @@ from . import (
     process_groups,
     processes,
     random_numbers,
+    rms_norm,
     rnn,
     safetensors_files,
     sharded_random,
@@ -63,6 +67,9 @@ class DeviceModule(cuda_face.CudaFace, backend_registration._DummyBackendModule)
 
     Event = Event
     Stream = Stream
+    _initialized = True  # checkpointing keeps the random state of a device that is
+
+    _initialized = True  # torch.utils.checkpoint asks it whether the device has random numbers to be kept
 
     def _is_in_bad_fork(self) -> bool:
         return state.forked
@@ -99,20 +106,23 @@ class DeviceModule(cuda_face.CudaFace, backend_registration._DummyBackendModule)
         return state.memory.peak_bytes
 
     def reset_peak_memory_stats(self, device=None) -> None:
-        """Begin a new peak."""
-        state.memory.peak_bytes = state.memory.allocated_bytes
+        """Begin new peaks."""
+        state.memory.reset_peak()
 
-    # The cache of freed blocks is not modelled: what is reserved is what is allocated.
-    memory_reserved = memory_allocated
-    max_memory_reserved = max_memory_allocated
+    def memory_reserved(self, device=None) -> int:
+        """Bytes that the caching allocator holds, in use or not."""
+        return state.memory.reserved_bytes
+
+    def max_memory_reserved(self, device=None) -> int:
+        """Most bytes held at once since the last reset."""
+        return state.memory.stats()["reserved_bytes"]["all"]["peak"]
 
     def mem_get_info(self, device=None) -> tuple[int, int]:
-        """Bytes free and in all."""
-        memory = state.memory
-        return memory.capacity_bytes - memory.allocated_bytes, memory.capacity_bytes
+        """Bytes that the driver has left, and in all."""
+        return state.memory.free_bytes, state.memory.capacity_bytes
 
     def memory_stats(self, device=None) -> dict[str, int]:
-        """Bytes by PyTorch's names, such as ``allocated_bytes.all.peak``."""
+        """What the allocator counts, by PyTorch's names, such as ``allocated_bytes.all.peak``."""
         return torch.accelerator.memory_stats()
 
     def is_bf16_supported(self, including_emulation: bool = True) -> bool:
@@ -126,7 +136,8 @@ class DeviceModule(cuda_face.CudaFace, backend_registration._DummyBackendModule)
         """Nothing is shared with other processes."""
 
     def empty_cache(self) -> None:
-        """Nothing is cached here."""
+        """Segments that are wholly free go back to the driver; the host waits for the device if there is one."""
+        state.memory.empty_cache()
 
     def get_device_name(self, device=None) -> str:
         """The modelled card's name."""
@@ -186,14 +197,16 @@ class DeviceModule(cuda_face.CudaFace, backend_registration._DummyBackendModule)
 
     def get_rng_state(self, device=None) -> torch.Tensor:
         """State of the CPU's generator."""
-        return torch.get_rng_state() if state.link is None else state.link.ask("random_state")
+        with host_clock.uncounted():
+            return torch.default_generator.get_state() if state.link is None else state.link.ask("random_state")
 
     def set_rng_state(self, new_state, device=None) -> None:
         """Set the state of the CPU's generator."""
-        if state.link is None:
-            torch.set_rng_state(new_state)
-        else:
-            state.link.ask("set_random_state", new_state)
+        with host_clock.uncounted():
+            if state.link is None:
+                torch.default_generator.set_state(new_state)
+            else:
+                state.link.ask("set_random_state", new_state)
 
     def get_rng_state_all(self) -> list[torch.Tensor]:
         """The states of all devices' generators."""
@@ -216,7 +229,6 @@ _library = None
 
 @eager
 def _call(func, *args, **kwargs):
-    compiling.check()  # torch.tensor(..., device=…) comes here in tracing too
     return dispatch(func, args, kwargs)
 
 
@@ -244,9 +256,9 @@ def enable(card: str | Card | None = None) -> torch.device:
         backend_registration._setup_privateuseone_for_python_backend(
             NAME, backend_module=DeviceModule(), device_guard=backward_errors.DeviceGuard())
         backward_errors.install()
-        for part in (accelerator, streams, random_numbers, pinned, forks, identity, modules, processes, process_groups, ddp,
-                     sharded_random, storage, safetensors_files, tracing, higher_order, nested, libraries, compiling,
-                     data_loader):
+        for part in (accelerator, streams, graphs, random_numbers, pinned, forks, identity, modules, processes,
+                     process_groups, ddp, sharded_random, storage, safetensors_files, tracing, higher_order, nested,
+                     libraries, compiling, data_loader, debug_aids):
             part.install()
         everything = torch.library.Library("_", "IMPL")
         everything.fallback(_call, "PrivateUse1")
@@ -263,6 +275,7 @@ def enable(card: str | Card | None = None) -> torch.device:
                 aten.impl(func, functools.partial(_call, func), "PrivateUse1")
         attention.install(aten)
         rnn.install(aten)
+        rms_norm.install(aten)
         ctc.install(aten)
         fft.install(aten)
         out_arguments.install(aten, COMPOSITES)
@@ -272,7 +285,8 @@ def enable(card: str | Card | None = None) -> torch.device:
             aten.impl(name, torch.library.fallthrough_kernel, "AutogradPrivateUse1")
         aten.impl("_pin_memory", lambda self, device=None: pinned.pin(self), "CPU")
         aten.impl("is_pinned", lambda self, device=None: pinned.is_pinned(self), "CPU")
-        # The multi-tensor path of torch.optim is for exact types only.
-        sys.modules["torch.optim.optimizer"]._foreach_supported_types.append(VirtualTensor)
+        # The multi-tensor path of torch.optim, and of clipping, is for exact types only.
+        for module in ("torch.optim.optimizer", "torch.utils._foreach_utils"):
+            sys.modules[module]._foreach_supported_types.append(VirtualTensor)
         _library = (everything, aten, *autocast.install(), *unsupported.install())
     return DEVICE

@@ -52,7 +52,10 @@ def install() -> None:
                 raise
             error = _taken.pop()
             _taken.clear()
-            raise error from None
+            try:
+                raise error from None
+            finally:
+                del error  # its traceback has this frame: the two would hold each other, and all tensors of the step
 
     torch.autograd.graph._engine_run_backward = run
     torch.autograd._engine_run_backward = run

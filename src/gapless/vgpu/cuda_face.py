@@ -6,13 +6,14 @@ Each public name of ``torch.cuda`` is on ``torch.vgpu``, or an AttributeError th
 from __future__ import annotations
 
 import functools
+import pickle
 import sys
 import types
 from collections import OrderedDict
 
 import torch
 
-from . import accelerator, sync_debug
+from . import accelerator, graphs, sync_debug
 from .dispatch import check_device
 from .state import state
 from .streams import Event, Stream
@@ -21,8 +22,8 @@ from .tensor import DEVICE, NAME
 # Name → what to do, where the device has no such thing.
 INSTEAD: dict[str, str] = {}
 for _names, _advice in {
-    "CUDAGraph graph graphs graph_annotations make_graphed_callables graph_pool_handle export_dot export_graph_data":
-        "graphs are not modelled: call the function itself",
+    "graph_annotations export_dot export_graph_data":
+        "a graph's nodes go to no file: a profile of a replay lists its kernels",
     "MemPool use_mem_pool CUDAPluggableAllocator change_current_allocator caching_allocator_alloc caching_allocator_delete "
     "caching_allocator_disabled":
         "there is one allocator, and no memory to hand out: make a tensor",
@@ -30,7 +31,6 @@ for _names, _advice in {
     "DeferredCudaCallError cudart check_error cudaStatus CudaError current_blas_handle current_solver_handle nccl gds "
     "jiterator tunable":
         "there is no CUDA library behind the device: use operators of torch",
-    "memory_snapshot": "blocks are not kept: gapless.profiler.profile(profile_memory=True) has a timeline of the memory",
     "utilization memory_usage temperature power_draw clock_rate":
         "no driver counts it: gapless.views.gpu_utilization(trace) has what TensorBoard's overview shows",
     "list_gpu_processes": "no driver knows of it: torch.vgpu.memory_allocated() has this process's bytes",
@@ -42,7 +42,19 @@ _KINDS = "BFloat16 Bool Byte Char ComplexDouble ComplexFloat Double Float Half I
 _TYPED = [f"{kind}{what}" for kind in _KINDS.split() for what in ("Tensor", "Storage")]
 INSTEAD |= dict.fromkeys(_TYPED, 'say torch.empty(sizes, dtype=…, device="vgpu")')
 
-_COUNTED = ("allocated_bytes", "reserved_bytes", "active_bytes", "requested_bytes")
+_GRAPHS = ("CUDAGraph", "graph", "graph_pool_handle", "is_current_stream_capturing", "make_graphed_callables")
+
+# What the summary shows → its title.
+_COUNTED = {"allocated_bytes": "allocated memory", "active_bytes": "active memory", "requested_bytes": "requested memory",
+            "reserved_bytes": "reserved memory", "inactive_split_bytes": "non-releasable", "allocation": "allocations",
+            "segment": "segments", "inactive_split": "non-releasable blocks"}
+_COLUMNS = ("current", "peak", "allocated", "freed")
+
+
+def _cell(name: str, number: int | None) -> str:
+    if number is None:
+        return ""
+    return f"{number / 2**20:.2f}" if name.endswith("_bytes") else str(number)
 
 
 class _Range:
@@ -106,6 +118,10 @@ class CudaFace:
     __name__ = f"torch.{NAME}"
     OutOfMemoryError = torch.OutOfMemoryError
     AcceleratorError = torch.AcceleratorError
+    CUDAGraph, graph = graphs.CUDAGraph, graphs.graph
+    make_graphed_callables = staticmethod(graphs.make_graphed_callables)
+    graph_pool_handle = staticmethod(graphs.graph_pool_handle)
+    is_current_stream_capturing = staticmethod(graphs.is_current_stream_capturing)
     StreamContext = Stream  # a stream is its own context
     has_half = True
     has_magma = False
@@ -116,8 +132,10 @@ class CudaFace:
         self.nvtx = _submodule("nvtx", **{name: getattr(ranges, name) for name in dir(ranges) if not name.startswith("_")})
         self.amp = _amp()
         self.streams = _submodule("streams", Stream=Stream, Event=Event)
+        self.graphs = _submodule("graphs", **{name: getattr(self, name) for name in _GRAPHS})
         self.memory = _submodule("memory", **{name: getattr(self, name) for name in dir(torch.cuda.memory)
                                               if not name.startswith("_") and hasattr(type(self), name)})
+        vars(self.memory).update(_snapshot=self._snapshot, _dump_snapshot=self._dump_snapshot)
         self.random = _submodule("random", **{name: getattr(self, name) for name in torch.cuda.random.__all__})
 
     def __getattr__(self, name: str):
@@ -128,16 +146,35 @@ class CudaFace:
     # -- memory -----------------------------------------------------------------------------------
 
     def memory_stats_as_nested_dict(self, device=None) -> dict:
-        """Bytes by PyTorch's names, nested."""
+        """What the allocator counts, by PyTorch's names, nested."""
         return accelerator.stats(-1)
 
     def memory_summary(self, device=None, abbreviated: bool = False) -> str:
-        """A table of :meth:`memory_stats`, in MiB."""
-        stats, line = self.memory_stats(), f"|{'=' * 54}|"
-        rows = [f"| {name.replace('_', ' '):<20} | {stats[f'{name}.all.current'] / 2**20:>13.2f} | "
-                f"{stats[f'{name}.all.peak'] / 2**20:>13.2f} |" for name in _COUNTED if f"{name}.all.current" in stats]
-        title = f"| PyTorch memory of {DEVICE}, {state.card.name}, simulated, MiB"
-        return "\n".join([line, title, line, f"| {'':<20} | {'current':>13} | {'peak':>13} |", *rows, line, ""])
+        """A table of :meth:`memory_stats`, sizes in MiB; a peak where one is kept."""
+        stats = accelerator.stats(-1)
+        line, rule = f"|{'=' * 73}|", f"|{'-' * 73}|"
+        events = f"| out of memory: {stats['num_ooms']:<12} | failed cudaMallocs: {stats['num_alloc_retries']:<12}"
+        rows = [line, f"| PyTorch memory of {DEVICE}, {state.card.name}, simulated".ljust(74) + "|", rule,
+                events.ljust(74) + "|", line, f"| {'':<20} | " + " | ".join(f"{what:>10}" for what in _COLUMNS) + " |", rule]
+        for name, title in _COUNTED.items():
+            for kind in ("all",) if abbreviated else stats[name]:
+                of = f"{title}" if kind == "all" else f"  {kind.replace('_', ' ')}"
+                cells = [_cell(name, stats[name][kind].get(what)) for what in _COLUMNS]
+                rows.append(f"| {of:<20} | " + " | ".join(f"{cell:>10}" for cell in cells) + " |")
+        return "\n".join([*rows, line, ""])
+
+    def memory_snapshot(self, device=None) -> list[dict]:
+        """Each segment of the allocator and its blocks, as ``torch.cuda.memory_snapshot``, without stacks."""
+        return state.memory.snapshot()
+
+    def _snapshot(self, device=None) -> dict:
+        """:meth:`memory_snapshot` in the form that pytorch.org/memory_viz reads; no history is kept."""
+        return {"segments": self.memory_snapshot(), "device_traces": [[]], "allocator_settings": {}}
+
+    def _dump_snapshot(self, filename: str = "dump_snapshot.pickle") -> None:
+        """Write :meth:`_snapshot` for pytorch.org/memory_viz."""
+        with open(filename, "wb") as file:
+            pickle.dump(self._snapshot(), file)
 
     def reset_max_memory_allocated(self, device=None) -> None:
         """Begin a new peak."""
@@ -146,19 +183,20 @@ class CudaFace:
     reset_max_memory_cached = reset_max_memory_allocated
 
     def reset_accumulated_memory_stats(self, device=None) -> None:
-        """Nothing is accumulated."""
+        """What came and went is counted from now on."""
+        state.memory.reset_accumulated()
 
     def memory_cached(self, device=None) -> int:
         """What ``memory_reserved`` is."""
-        return state.memory.allocated_bytes
+        return self.memory_reserved()
 
     def max_memory_cached(self, device=None) -> int:
         """What ``max_memory_reserved`` is."""
-        return state.memory.peak_bytes
+        return self.max_memory_reserved()
 
     def device_memory_used(self, device=None) -> int:
         """Bytes taken on the card: this process's."""
-        return state.memory.allocated_bytes
+        return state.memory.reserved_bytes
 
     def host_memory_stats(self) -> dict:
         """Nothing is counted of pinned memory."""
@@ -177,18 +215,19 @@ class CudaFace:
             raise TypeError("Invalid type for fraction argument, must be `float`")
         if not 0 <= fraction <= 1:
             raise ValueError(f"Invalid fraction value: {fraction}. Allowed range: 0~1")
-        state.memory.capacity_bytes = int(state.card.memory_bytes * fraction)
+        state.memory.allow(int(state.memory.capacity_bytes * fraction))
 
     def get_per_process_memory_fraction(self, device=None) -> float:
         """The part of the card's memory that can be taken."""
-        return state.memory.capacity_bytes / state.card.memory_bytes
+        memory = state.memory
+        return 1.0 if memory.allowed_bytes is None else memory.allowed_bytes / memory.capacity_bytes
 
     def get_allocator_backend(self) -> str:
         """``native``: the sizes are those of PyTorch's own."""
         return "native"
 
     def caching_allocator_enable(self, value: bool = True) -> None:
-        """The cache of freed blocks is not modelled."""
+        """It is always on."""
 
     # -- settings and questions -------------------------------------------------------------------
 
@@ -211,10 +250,6 @@ class CudaFace:
     def is_tf32_supported(self) -> bool:
         """Whether the modelled card has TF32: since Ampere."""
         return state.card.compute_capability >= (8, 0)
-
-    def is_current_stream_capturing(self) -> bool:
-        """No graph of kernels is ever captured."""
-        return False
 
     def get_arch_list(self) -> list[str]:
         """The modelled card's."""

@@ -20,6 +20,7 @@ from . import (
     race_detector,
     random_numbers,
     refused_dtypes,
+    regions,
     shapes,
     shrunk,
     tuning,
@@ -27,7 +28,7 @@ from . import (
     wider,
 )
 from .eager import eager
-from .hardware import costs, geometry, syncs
+from .hardware import costs, geometry, multi_tensor, syncs
 from .hardware.memory import OutOfMemory
 from .hardware.specs import Host
 from .state import state
@@ -216,18 +217,28 @@ def _dispatch(operator: Operator, args, kwargs):
     watched = state.watched
     if watched:
         backward_streams.follow()
+    region = regions.enter() if state.regions else None
     count = timeline.current.count
     timeline.begin_op(operator.full_name, cost_ns(operator, timeline.host))
     if timeline.recording is not None and timeline.recording.shapes:
         timeline.note_inputs(inputs.describe(func, args, kwargs))
     try:
+        if region is None and state.regions:
+            regions.read(args, kwargs)
+        tape = state.tape
+        if tape is not None and not tape.begins(operator, args, kwargs):
+            tape = None
         result = run(operator, args, kwargs) if operator.handler is None else operator.handler(operator, args, kwargs)
+        if tape is not None:
+            tape.note(operator, args, kwargs, result)
         if operator.is_empty and result.allocation is not None:
             result.allocation.made = None
         if watched:
             race_detector.note(operator, args, kwargs, result, count)
         elif operator.mutates:
             race_detector.stamp(operator, args, kwargs, count)
+        if region is not None:
+            region.note(operator, args, kwargs, result)
         return result
     except OutOfMemory as error:
         raise torch.OutOfMemoryError(str(error)) from None
@@ -240,6 +251,8 @@ def _dispatch(operator: Operator, args, kwargs):
         raise
     finally:
         timeline.end_op()
+        if region is not None:
+            region.leave()
 
 
 def cost_ns(operator: Operator, host: Host) -> int:
@@ -255,6 +268,8 @@ def begin(name: str) -> None:
         forks.refuse()
     if state.watched:
         backward_streams.follow()
+    if state.regions:
+        regions.enter()
     state.timeline.begin_op(name)
 
 
@@ -262,6 +277,15 @@ def used(reads, writes) -> None:
     """The same operator has launched its kernels, which read and write these tensors."""
     if state.watched:
         race_detector.uses(state.timeline.operator, costs.tensors(reads), costs.tensors(writes))
+    if state.region is not None:
+        state.region.used(state.timeline.operator, reads, writes)
+
+
+def end() -> None:
+    """The same operator ends."""
+    state.timeline.end_op()
+    if state.region is not None:
+        state.region.leave()
 
 
 def run(operator: Operator, args, kwargs, launch=None):
@@ -280,7 +304,7 @@ def run(operator: Operator, args, kwargs, launch=None):
         if launch is not None:
             launch(inner_args, inner_kwargs, out)
         elif operator.multi_tensor:
-            launch_all(costs.multi_tensor(operator.name, inner_args, inner_kwargs, out), inner_args, out)
+            launch_all(multi_tensor.kernels(operator.name, inner_args, inner_kwargs, out), inner_args, out)
         else:
             launch_all(shapes.kernels(key, operator.name, inner_args, inner_kwargs, out), inner_args, out)
         known = syncs.read_backs(operator.name, inner_args, inner_kwargs) if operator.may_read_back else 0
@@ -295,6 +319,9 @@ def launch_all(kernels: list[costs.Kernel], args: tuple = (), out=None) -> None:
     """Queue kernels on the current stream. ``args`` and ``out``: what the operator was given and gives, for the kernels'
     launch geometry."""
     timeline, card = state.timeline, state.card
+    if state.region is not None:
+        state.region.hold(kernels, args, out)
+        return
     for kernel in kernels:
         if kernel.planned:
             launch_all(tuning.chosen(kernel, launch_all, args, out), args, out)
@@ -302,17 +329,21 @@ def launch_all(kernels: list[costs.Kernel], args: tuple = (), out=None) -> None:
         if kernel.workspace_bytes:
             state.memory.reserve_briefly(kernel.workspace_bytes)
         duration_ns, share = kernel.duration_and_share(card)
+        if kernel.kind == "matmul":
+            timeline.product_count += 1
         if kernel.kind == "memset":
             timeline.launch(kernel.name, duration_ns, category="gpu_memset", call="cudaMemsetAsync", share=share)
-        elif timeline.recording is None:
+        elif timeline.recording is None and timeline.capture is None:
             timeline.launch(kernel.name, duration_ns, share=share)
         else:
             work = kernel.kind, geometry.work_of(kernel.kind, kernel.work, kernel.bytes, args, out)
-            timeline.launch(kernel.name, duration_ns, args={"work": timeline.recording.number_of(work)}, share=share)
+            timeline.launch(kernel.name, duration_ns, work=work, share=share)
 
 
 def read_back(nbytes: int = 8) -> None:
     """A number comes to the host: a small copy and a wait for the stream."""
+    if state.timeline.capture is not None:
+        state.timeline.capture.refuse_wait(state.timeline.current)
     state.timeline.copy("DtoH", nbytes, pinned=False, blocking=True)
 
 
@@ -415,6 +446,8 @@ def compute(operator: Operator, args, kwargs):
     try:
         if ((state.shape_only is not None or shapes.has_no_values(args)) and not operator.is_view
                 and not operator.reshapes):
+            if operator.name.startswith("_fused_") and operator.multi_tensor and operator.name.endswith("_"):
+                return None, None  # an optimizer's, in place: nothing comes back, and not all have a meta kernel
             return shapes.remembered(operator.func, args, kwargs)
         if operator.wider and wider.needed(operator, args):
             return wider.compute(operator, args, kwargs, call), None

@@ -1,7 +1,7 @@
 """Operators that take functions, without ``torch.compile``: ``cond``, ``while_loop``, ``scan``, ``map``, FlexAttention.
 
-PyTorch traces their functions with Dynamo even in an eager program, and Dynamo takes no tensor class with a dispatch of its
-own. On tensors of the device the functions run as they are written, as PyTorch's eager kernels of these operators run them.
+PyTorch traces their functions with Dynamo even in an eager program. On tensors of the device they run as they are written,
+as PyTorch's eager kernels of these operators run them; in a graph that ``torch.compile`` has traced as well.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from contextlib import contextmanager
 
 import torch
 from torch._C._functorch import TransformType
+from torch._guards import TracingContext
 from torch._higher_order_ops import utils
 from torch._ops import _higher_order_ops
 from torch.autograd.graph import register_multi_grad_hook
@@ -68,6 +69,17 @@ def _without_modes(kernel):
     return call
 
 
+def _unless_traced(kernel, operator):
+    """``kernel`` of ``operator``, which PyTorch's own takes the place of while a compiler traces it, without values."""
+    usual = operator.py_kernels[torch._C.DispatchKey.Autograd]
+
+    @functools.wraps(kernel)
+    def call(*args, **kwargs):
+        return (kernel if TracingContext.try_get() is None else usual)(*args, **kwargs)
+
+    return call
+
+
 def _kernels() -> dict:
     """Operator → what it does: PyTorch's eager kernels, under which autograd sees what the functions do, and so what they
     close over, of which Dynamo would make operands."""
@@ -115,8 +127,10 @@ def _accept(flex) -> None:
 def install() -> None:
     """Say what the operators do on tensors of the device, and change what they compile with."""
     for name, kernel in _kernels().items():
-        for kind in (OURS, VirtualTensor, SparseTensor):
-            _higher_order_ops[name].py_impl(kind)(_without_modes(kernel))
+        operator, kernel = _higher_order_ops[name], _without_modes(kernel)
+        operator.py_impl(OURS)(_unless_traced(kernel, operator))
+        for kind in (VirtualTensor, SparseTensor):
+            operator.py_impl(kind)(kernel)
     rules = _higher_order_ops["cond"].functorch_table
     rules[TransformType.Vmap] = _formed(rules[TransformType.Vmap])
     original = utils.setup_compilation_env

@@ -53,8 +53,8 @@ class HostClock:
         return self._python.take() * state.card.host.python_call_ns + operators_ns
 
 
-def _leave(mode: HostOperators) -> None:
-    """Leave ``mode``; those that were entered later stay."""
+def _leave(mode: HostOperators) -> bool:
+    """Leave ``mode``; those that were entered later stay. Whether it was entered: inside its own method it is not."""
     above = []
     while (top := _python_dispatch._get_current_dispatch_mode()) is not mode and top is not None:
         above.append(_python_dispatch._pop_mode())
@@ -62,6 +62,7 @@ def _leave(mode: HostOperators) -> None:
         mode.__exit__(None, None, None)
     for each in reversed(above):
         _python_dispatch._push_mode(each)
+    return top is not None
 
 
 _clock: HostClock | None = None
@@ -97,12 +98,13 @@ class uncounted:
             state.timeline.catch_up()
             state.counting = None
             self._python.pause()
-            _leave(clock().operators)
+            self._left = _leave(clock().operators)
         return self
 
     def __exit__(self, *error) -> None:
         if self._python is not None:
-            clock().operators.__enter__()
+            if self._left:
+                clock().operators.__enter__()
             self._python.resume()
             state.counting = self._python
 
@@ -113,9 +115,7 @@ class uncounted:
         try:
             yield
         finally:
-            again = uncounted()
-            again.__enter__()
-            self._python = again._python
+            self.__enter__()
 
 
 @contextmanager

@@ -74,6 +74,10 @@ class HostOperators(TorchDispatchMode):
     def _should_skip_dynamo(cls) -> bool:
         return False  # what PyTorch would put around the method imports the compiler; `eager` does without
 
+    @classmethod
+    def ignore_compile_internals(cls) -> bool:
+        return True  # the program is compiled as it would be without it
+
     @eager
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}

@@ -39,6 +39,21 @@ class Graph:
         with _apart(), torch.set_grad_enabled(any(leaf.requires_grad for leaf in leaves)):
             self.out = function(*args) if self._has_values else shapes.remembered(function, args, {})[0]
 
+    def repeated(self, results: list[torch.Tensor]) -> Callable[[], None]:
+        """What computes the values again, from what is in ``args`` by then, and writes them into ``results``: for a replay
+        (:mod:`gapless.vgpu.capture`)."""
+
+        def repeat() -> None:
+            with _apart(), torch.set_grad_enabled(any(leaf.requires_grad for leaf in self.leaves)):
+                self.out = self.function(*self.args)
+            _write([self.out] if isinstance(self.out, torch.Tensor) else self.out, results)
+
+        return repeat if self._has_values else _nothing
+
+    def repeated_gradients(self, grads: tuple, results: list[torch.Tensor | None]) -> Callable[[], None]:
+        """The same for :meth:`gradients`."""
+        return (lambda: _write(self.gradients(grads, True), results)) if self._has_values else _nothing
+
     def gradients(self, grads: tuple, keep: bool) -> list[torch.Tensor | None]:
         """The gradients by the leaves, from those of the results: None by one that requires none or plays no part. ``keep``:
         they will be asked for again."""
@@ -47,6 +62,17 @@ class Graph:
                 return _gradients(self.out, self.leaves, grads, keep)
             wanted = tuple(leaf.requires_grad for leaf in self.leaves)
             return shapes.remembered(_forms_of_gradients(self.function), (*self.args, self.leaves, grads, wanted), {})[0]
+
+
+def _nothing() -> None:
+    """Without values there is nothing to compute."""
+
+
+def _write(values, into) -> None:
+    with torch.no_grad():
+        for value, kept in zip(values, into):
+            if value is not None and kept is not None:
+                kept.copy_(value)
 
 
 @functools.cache

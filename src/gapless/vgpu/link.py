@@ -16,7 +16,7 @@ from collections.abc import Callable
 
 import torch
 
-from . import host_clock, pinned, random_numbers
+from . import host_clock, pinned, random_numbers, regions
 from .dispatch import of_the_device
 from .location import operator_location
 from .state import Assumptions, state
@@ -27,7 +27,7 @@ from .wire import Channel, Decoder, Encoder, bytes_of
 
 _ERRORS = {kind.__name__: kind for kind in (RuntimeError, NotImplementedError, IndexError, TypeError, ValueError, KeyError,
                                             AssertionError, ZeroDivisionError, OverflowError, BufferError,
-                                            torch.OutOfMemoryError)}
+                                            torch.OutOfMemoryError, torch.AcceleratorError)}
 
 
 class Handle:
@@ -88,6 +88,27 @@ class RemoteStream(Kept):
         self.number = number
 
 
+class RemoteCapture:
+    """A graph that is captured and replayed over there."""
+
+    def __init__(self, link: Link):
+        self._link, self._kept = link, Kept(link, None)
+
+    def begin(self, mode: str, pool: tuple[int, int], generators=()) -> None:
+        """See :class:`gapless.vgpu.graphs.Captured`."""
+        self._kept = Kept(self._link, self._link.ask("capture", mode, list(pool)))
+        state.timeline.capture = self
+
+    def end(self) -> int:
+        """The capture ends; how many nodes the graph has."""
+        state.timeline.capture = None
+        return self._link.ask("end_capture", self._kept.kept)
+
+    def replay(self) -> None:
+        """One launch on the current stream."""
+        self._link.ask("replay", self._kept.kept)
+
+
 class Link:
     """A connection to a device. :meth:`install` makes it the virtual GPU of this process."""
 
@@ -100,6 +121,7 @@ class Link:
         self._lock = threading.RLock()
         self._process = os.getpid()
         self._settings: list | None = None
+        self._place: regions.Place | None = None  # of a compiled graph's: what the device knows
         # Copies between pinned memory here and the device that are under way: number → (the memory, its checksum where the
         # device reads it, else None).
         self._under_way: dict[int, tuple[torch.Tensor, int | None]] = {}
@@ -109,14 +131,21 @@ class Link:
         """From now on ``vgpu`` is the device at the other end."""
         state.link, state.timeline, state.memory = self, RemoteTimeline(self), RemoteMemory(self)
 
+    def captured(self) -> RemoteCapture:
+        """A graph to capture."""
+        return RemoteCapture(self)
+
     # -- asking ---------------------------------------------------------------------------------
 
     @of_the_device
     def ask(self, what: str, *args):
         """Call the function ``what`` over there."""
         encoder = self.encoder()
-        reply, blob = self._exchange({"ask": what, "args": encoder(args)}, encoder.blob)
-        return self._decoder({}, blob)(reply["out"])
+        with torch._C._DisableTorchDispatch():  # a tensor of the host's is packed by nobody's operators
+            message = {"ask": what, "args": encoder(args)}
+        reply, blob = self._exchange(message, encoder.blob)
+        with torch._C._DisableTorchDispatch():
+            return self._decoder({}, blob)(reply["out"])
 
     def run(self, func, args, kwargs):
         """Run the operator ``func``, an OpOverload."""
@@ -240,6 +269,11 @@ class Link:
         if settings != self._settings:
             self._settings = settings
             message["settings"] = in_words(settings)
+        if state.regions:
+            place = regions.place()
+            if place != self._place:
+                self._place = place
+                message["place"] = None if place is None else regions.in_words(place)
         return message
 
     def _argument_encoder(self, wrappers: dict[int, VirtualTensor], hosts: list[torch.Tensor]) -> Encoder:
@@ -349,6 +383,8 @@ class RemoteTimeline:
         self.counted: Callable[[], int] | None = None
         self.wait_hooks: list = []
         self.concurrent = False  # whether there is a second stream
+        self.capture: RemoteCapture | None = None  # while one is under way
+        self.capture_stream: RemoteStream | None = None  # that of graphs which are given none
         self._current = default = RemoteStream(link, self.DEFAULT_STREAM)
         self.streams: weakref.WeakValueDictionary[int, RemoteStream] = weakref.WeakValueDictionary({default.number: default})
         self._default = default
@@ -364,6 +400,10 @@ class RemoteTimeline:
 
     def catch_up(self) -> None:
         """Nothing: what the host has done by itself goes with the next message."""
+
+    def python_work(self, name: str, ns: int) -> None:
+        """A Python function takes the host ``ns``."""
+        self.host_work(ns)
 
     def annotate(self, name: str, start_ns: int) -> None:
         """Record the block ``name`` of a ``DataLoader`` from ``start_ns`` until now."""
@@ -386,6 +426,10 @@ class RemoteTimeline:
         if stream is not self._current:
             self._link.ask("use_stream", stream.kept)
             self._current = stream
+
+    def is_captured(self, stream: RemoteStream) -> bool:
+        """Whether work of ``stream`` is captured."""
+        return self.capture is not None and self._link.ask("is_captured", stream.kept)
 
     def back_to(self, number: int) -> None:
         """The device's side has chosen the stream of that number."""
@@ -443,8 +487,43 @@ class RemoteMemory:
         """Most taken at once."""
         return self._link.ask("peak_bytes")
 
-    @peak_bytes.setter
-    def peak_bytes(self, value: int) -> None:
+    @property
+    def reserved_bytes(self) -> int:
+        """Held by the caching allocator, in use or not."""
+        return self._link.ask("reserved_bytes")
+
+    @property
+    def free_bytes(self) -> int:
+        """What the driver has left."""
+        return self.capacity_bytes - self.reserved_bytes
+
+    @property
+    def allowed_bytes(self) -> int | None:
+        """What the program has limited itself to."""
+        return self._link.ask("allowed_bytes")
+
+    def allow(self, nbytes: int) -> None:
+        """Limit the program to ``nbytes``."""
+        self._link.ask("allow", nbytes)
+
+    def stats(self) -> dict:
+        """What the allocator counts."""
+        return self._link.ask("memory_stats")
+
+    def snapshot(self) -> list[dict]:
+        """The allocator's segments."""
+        return self._link.ask("memory_snapshot")
+
+    def reset_peak(self) -> None:
+        """Begin new peaks."""
         self._link.ask("reset_peak")
+
+    def reset_accumulated(self) -> None:
+        """Count anew."""
+        self._link.ask("reset_accumulated")
+
+    def empty_cache(self) -> None:
+        """Segments that are wholly free go back to the driver."""
+        self._link.ask("empty_cache")
 
 

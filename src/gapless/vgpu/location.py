@@ -25,9 +25,9 @@ _NOTEBOOK_CELL = re.compile(r"ipykernel_\d+|<ipython-input-|^<cell ")
 _OWN = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 # What this package runs around a learner's functions. A lesson's slow functions are in the package too,
 # and are what a learner wants to see named.
-_OWN_MACHINERY = tuple(
+MACHINERY = tuple(
     _OWN + part.replace("/", os.sep)
-    for part in ("vgpu/", "grading/", "measure/", "course/")
+    for part in ("vgpu/", "grading/", "measure/", "course/", "garbage.py")
 )
 _TORCH = os.path.dirname(os.path.abspath(torch.__file__)) + os.sep
 # Where PyTorch looks for what a device in Python has; what keeps weak references, ours and those to threads, which end when
@@ -55,7 +55,7 @@ def is_user_file(filename: str) -> bool:
     known = _user_file.get(filename)
     if known is None:
         if filename.startswith(_OWN):
-            known = not filename.startswith(_OWN_MACHINERY)
+            known = not filename.startswith(MACHINERY)
         elif filename.startswith((_TORCH, *_GENERATED)):
             known = False
         else:  # packages are often installed inside the standard library's folder
@@ -68,7 +68,7 @@ def is_program(filename: str) -> bool:
     """Whether what this file's functions do is the program's work, PyTorch's and other libraries' Python included: not this
     package's machinery, nor what PyTorch runs in Python for a device that is written in Python, nor what looks after other
     processes, nor what runs only where nothing is remembered from before."""
-    return not filename.startswith((*_OWN_MACHINERY, *_UNCOUNTED, *_PROCESSES, "<frozen"))
+    return not filename.startswith((*MACHINERY, *_UNCOUNTED, *_PROCESSES, "<frozen"))
 
 
 def _is_package(filename: str) -> bool:

@@ -105,8 +105,12 @@ def _copy_(operator, args, kwargs):
             target.inner.copy_(_as_read(source, target.inner))
         _copy_in(source, target.inner, non_blocking)
         return target
+    pinned = is_pinned(target)
+    if (pinned and target.is_contiguous() and not source.inner.is_contiguous() and source.dtype == target.dtype
+            and source.shape == target.shape):
+        source = source.contiguous()  # on the device (ATen, cuda/Copy.cu, copy_kernel_cuda: src_contig)
     inner = source.inner
-    as_it_lies = is_pinned(target) and _as_it_lies(inner, target)
+    as_it_lies = pinned and _as_it_lies(inner, target)
     values, end_ns = _copy_out(inner, non_blocking, as_it_lies)
     if as_it_lies and not inner.is_meta:
         arrivals.copy_out(values, target, end_ns)

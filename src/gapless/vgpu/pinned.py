@@ -31,6 +31,7 @@ _pinned: dict[int, Block] = {}  # by its address
 FACTORIES = ("empty", "empty_like", "empty_permuted", "empty_strided", "zeros", "zeros_like", "ones", "ones_like", "full",
              "full_like", "rand", "rand_like", "randn", "randn_like", "randint", "randint_like", "randperm", "arange",
              "linspace", "logspace", "eye", "tensor")
+originals: dict[str, object] = {}  # of `torch`, as they were before :func:`install`
 METHODS = ("new_empty", "new_empty_strided", "new_zeros", "new_ones", "new_full")
 
 
@@ -48,11 +49,14 @@ def _zeros_like(source: torch.Tensor) -> torch.Tensor:
 
 def without_values(source: torch.Tensor) -> torch.Tensor:
     """Pinned memory in the dtype and layout of a copy of the CPU tensor ``source``. On CUDA it holds what happens to be
-    there; here, so that nobody takes it for a value, what PyTorch fills uninitialised memory with where it is asked to
-    (``torch.utils.deterministic.fill_uninitialized_memory``): NaN, or the largest integer. Zeros in shape-only mode."""
+    there; here, so that nobody takes it for a value, what :func:`spoil` puts there. Zeros in shape-only mode."""
     made = _zeros_like(source)
-    if state.shape_only is not None:
-        return made
+    return made if state.shape_only is not None else spoil(made)
+
+
+def spoil(made: torch.Tensor) -> torch.Tensor:
+    """Fill the CPU tensor ``made`` with what PyTorch fills uninitialised memory with where it is asked to
+    (``torch.utils.deterministic.fill_uninitialized_memory``): NaN, or the largest integer."""
     if made.is_floating_point() or made.is_complex():
         return made.fill_(float("nan"))
     return made.fill_(True if made.dtype == torch.bool else torch.iinfo(made.dtype).max)
@@ -94,13 +98,29 @@ def _pinning(original):
     return factory
 
 
+def _save_on_cpu() -> None:
+    """``save_on_cpu`` pins memory for the device that ``device_type`` names: "cuda", where a program names none. That stands
+    for the device here."""
+    kind = torch.autograd.graph.save_on_cpu
+    original = kind.__init__
+
+    @functools.wraps(original)
+    def init(self, pin_memory: bool = False, device_type: str = "cuda") -> None:
+        original(self, pin_memory, "vgpu" if device_type == "cuda" and not torch.cuda.is_available() else device_type)
+
+    kind.__init__ = init
+
+
 def install() -> None:
     """Give the factories of PyTorch pinned memory."""
+    _save_on_cpu()
     _device_constructors()  # `with torch.device(…)` knows the factories by what they are now, and remembers
     for owner, names in ((torch, FACTORIES), (torch.Tensor, METHODS)):
         for name in names:
             original = getattr(owner, name)
             factory = _pinning(original)
+            if owner is torch:
+                originals[name] = original
             setattr(owner, name, factory)
             # TorchScript knows built-in functions by their identity.
             builtins = sys.modules.get("torch.jit._builtins")

@@ -15,7 +15,7 @@ from collections.abc import Callable
 import torch
 
 from . import autocast, shapes
-from .dispatch import COMPOSITE_HANDLED, Operator, begin, handles, launch_all, of_the_device, unwrap, used, wrap_results
+from .dispatch import COMPOSITE_HANDLED, Operator, begin, end, handles, launch_all, of_the_device, unwrap, used, wrap_results
 from .eager import eager
 from .hardware import costs, precision
 from .hardware.costs import Kernel
@@ -141,9 +141,11 @@ class _Rnn(torch.autograd.Function):
                 ctx.kept = state.memory.allocate(_kept_bytes(func, inner_args))
             results = tuple(wrap(out.detach(), state.memory) for out in graph.out)
             used(tensors, results)
+            if state.tape is not None:
+                state.tape.repeats(graph.repeated([out.inner for out in results]), results)
             return results
         finally:
-            state.timeline.end_op()
+            end()
 
     @staticmethod
     @eager
@@ -155,13 +157,16 @@ class _Rnn(torch.autograd.Function):
         begin("aten::_cudnn_rnn_backward")
         try:
             saved = ctx.saved_tensors  # raises PyTorch's own error where the graph is gone
-            found = ctx.graph.gradients(tuple(None if grad is None else grad.inner for grad in grads),
-                                        torch._C._autograd._get_current_graph_task_keep_graph())
+            inner_grads = tuple(None if grad is None else grad.inner for grad in grads)
+            found = ctx.graph.gradients(inner_grads, torch._C._autograd._get_current_graph_task_keep_graph())
             launch_all(backward_kernels(func, args))
             results = [None if grad is None else wrap(grad, state.memory) for grad in found]
             used((grads, saved), results)
+            if state.tape is not None:
+                inner = [None if each is None else each.inner for each in results]
+                state.tape.repeats(ctx.graph.repeated_gradients(inner_grads, inner), results)
         finally:
-            state.timeline.end_op()
+            end()
         if torch.is_grad_enabled():  # create_graph=True
             results = _NoSecond.apply(results, *ctx.saved_tensors)
         return None, None, *results

@@ -14,8 +14,9 @@ from types import SimpleNamespace
 
 import torch
 
-from . import host_clock, pinned
+from . import host_clock, pinned, regions
 from .dispatch import dispatch
+from .graphs import Captured, abandon
 from .hardware.timeline import Mark, Stream, Timeline
 from .state import state
 from .storage import VirtualStorage, resize, whole
@@ -63,7 +64,7 @@ class Served:
 
     def __init__(self, channel: Channel):
         self._channel = channel
-        self._things: dict[int, VirtualTensor | _Graph | Mark | Stream | _Host] = {}
+        self._things: dict[int, VirtualTensor | _Graph | Mark | Stream | _Host | Captured] = {}
         self._under_way: dict[int, _Host] = {}  # those of them of which the program has not been told the end
         self._forms: dict[int, list] = {}  # what the other side knows of a tensor
         self._given: dict[int, int] = {}  # of the message being answered: id of a tensor → its number
@@ -117,6 +118,8 @@ class Served:
         except WireError as error:
             raise Gone(f"it sent what cannot be read ({error})") from None
         finally:
+            regions.left()
+            abandon()  # what the program has not ended
             timeline.locate = locate
             self._given.clear()
 
@@ -313,6 +316,9 @@ class Served:
         if settings is not None:
             switch(settings)
             self._settings = settings
+        if "place" in said:
+            place = said.pop("place")
+            regions.told(None if place is None else regions.from_words(place))
 
 
 _MESSAGES = {"op": Served._operator, "fused": Served._fused, "ask": Served._question}
@@ -338,8 +344,10 @@ def _loader_block(served: Served, name: str, start_ns: int) -> None:
     state.timeline.annotate(name, start_ns)
 
 
-def _reset_peak(served: Served) -> None:
-    state.memory.peak_bytes = state.memory.allocated_bytes
+def _allow(served: Served, nbytes: int) -> None:
+    if type(nbytes) is not int or not 0 <= nbytes <= state.memory.capacity_bytes:
+        raise ValueError("a program allows itself a part of the card's memory")
+    state.memory.allow(nbytes)
 
 
 def _resize_storage(served: Served, number: int, nbytes: int) -> None:
@@ -388,6 +396,18 @@ def _record_event(served: Served, number: int | None) -> list:
     return [served._keep(mark), mark.ns]
 
 
+def _region_ends(served: Served, numbers: list) -> None:
+    regions.ends([served._tensor(number) for number in _list(numbers)])
+
+
+def _capture(served: Served, mode: str, pool: list) -> int:
+    if not all(type(each) is int for each in pool):
+        raise WireError("no token of a pool")
+    graph = Captured(is_remote=True)
+    graph.begin(mode, tuple(pool))
+    return served._keep(graph)
+
+
 _QUESTIONS: dict[str, Callable] = {
     "host_ns": lambda served: state.timeline.host_ns,
     "host_work": _host_work,
@@ -396,7 +416,14 @@ _QUESTIONS: dict[str, Callable] = {
     "capacity_bytes": lambda served: state.memory.capacity_bytes,
     "allocated_bytes": lambda served: state.memory.allocated_bytes,
     "peak_bytes": lambda served: state.memory.peak_bytes,
-    "reset_peak": _reset_peak,
+    "reserved_bytes": lambda served: state.memory.reserved_bytes,
+    "allowed_bytes": lambda served: state.memory.allowed_bytes,
+    "memory_stats": lambda served: state.memory.stats(),
+    "memory_snapshot": lambda served: state.memory.snapshot(),
+    "reset_peak": lambda served: state.memory.reset_peak(),
+    "reset_accumulated": lambda served: state.memory.reset_accumulated(),
+    "empty_cache": lambda served: state.memory.empty_cache(),
+    "allow": _allow,
     "data_ptr": lambda served, number: served._tensor(number).data_ptr(),
     "bytes": lambda served, number: whole(served._tensor(number)),
     "resize_storage": _resize_storage,
@@ -410,8 +437,13 @@ _QUESTIONS: dict[str, Callable] = {
     "synchronize_event": lambda served, mark: state.timeline.synchronize_event(_find(served, mark, Mark)),
     "synchronize_stream": lambda served, number: state.timeline.synchronize_stream(_stream(served, number)),
     "query": lambda served, mark: state.timeline.query(_find(served, mark, Mark)),
+    "capture": _capture,
+    "end_capture": lambda served, graph: _find(served, graph, Captured).end(),
+    "replay": lambda served, graph: _find(served, graph, Captured).replay(),
+    "is_captured": lambda served, stream: state.timeline.is_captured(_stream(served, stream)),
     "record_stream": lambda served, number, stream: served._tensor(number).record_stream(
         SimpleNamespace(stream_id=int(stream))),
+    "region_ends": _region_ends,
     "seed": _seed,
     "random_state": lambda served: torch.get_rng_state(),
     "set_random_state": _set_random_state,

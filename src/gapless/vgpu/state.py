@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 import torch
 
 from .hardware.cardfile import find_card
+from .hardware.debug_aids import DebugAids
 from .hardware.memory import Memory
 from .hardware.specs import DEFAULT_CARD, Card
 from .hardware.timeline import Timeline
@@ -39,11 +40,15 @@ class State:
         self.races: str | list = "warn"  # what becomes of them: gapless.vgpu.race_detector
         self.keeps_lines = False  # of each use of memory, even with one stream
         self.timeline: Timeline | None = None
+        self.aids = DebugAids()  # what the program looks at itself by (gapless.vgpu.debug_aids)
         self.counting = None  # what counts Python's calls, while something is measured (gapless.vgpu.host_clock)
         # Allocations that are smaller than they were (gapless.vgpu.shrunk): id → bytes that they had.
         self.shrunk: dict[int, int] = {}
         self.plans: dict = {}  # of convolutions that have run: gapless.vgpu.tuning
+        self.tape = None  # of the graph under capture (gapless.vgpu.capture.Tape)
         self.forked = False  # whether this process was forked from one that had the device
+        self.regions = False  # whether graphs run compiled, or have, so that their backward pass may (gapless.vgpu.regions)
+        self.region = None  # that of the operator under dispatch
         self.is_worker = False  # whether this process is a DataLoader's, with a host clock of its own
         self.use(card)
 
@@ -60,9 +65,9 @@ class State:
             launches = self.timeline.launches
         self.card, self.plans = card, {}
         counted = self.timeline.counted if self.timeline is not None else None
-        self.timeline = Timeline(card, locate=operator_location, launches=launches)
+        self.timeline = Timeline(card, locate=operator_location, launches=launches, aids=self.aids)
         self.timeline.counted = counted
-        self.memory = Memory(card.memory_bytes)
+        self.memory = Memory(card.memory_bytes, self.timeline)
 
 
 state = State(find_card(DEFAULT_CARD))

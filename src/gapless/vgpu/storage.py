@@ -233,7 +233,7 @@ def resize(tensor: VirtualTensor, nbytes: int) -> None:
         allocation.resize(nbytes)
     except OutOfMemory as error:
         raise torch.OutOfMemoryError(str(error)) from None
-    allocation.stream = allocation.made_on = stream.number
+    allocation.made_on = allocation.stream
     allocation.made = stream.count
     kept = min(before, nbytes)
     if kept:

@@ -109,8 +109,8 @@ class Stream:
         return state.timeline.query(state.timeline.record_event(self._stream))
 
     def is_capturing(self) -> bool:
-        """No graph of kernels is ever captured."""
-        return False
+        """Whether work here is captured (:mod:`gapless.vgpu.graphs`)."""
+        return state.timeline.is_captured(self._stream)
 
     @property
     def native_handle(self):

@@ -152,6 +152,10 @@ class VirtualTensor(torch.Tensor):
     def __dlpack_device__(self):
         return self.__dlpack__()
 
+    def __coerce_same_metadata_as_tangent__(self, metadata, expected_type=None):
+        """What AOTAutograd asks of a gradient that is not of the class that it has traced: here it is as good as one."""
+        return self
+
     # -- copies of the object -------------------------------------------------------------------
 
     def __reduce_ex__(self, protocol):
@@ -233,9 +237,8 @@ def wrap(inner: torch.Tensor, memory, density: float | None = None) -> VirtualTe
     allocation = block(key)
     if allocation is None:
         allocation = memory.allocate(nbytes, key)
-        stream = state.timeline.current
-        allocation.stream = allocation.made_on = stream.number
-        allocation.made = stream.count
+        allocation.made_on = allocation.stream
+        allocation.made = state.timeline.current.count
         if memory.freed:
             race_detector.reused(allocation)
     elif allocation.nbytes < nbytes:

@@ -107,7 +107,8 @@ def _kept(kernel: Kernel, plans: dict, deterministic: bool, trial: tuple, anew: 
 
 
 def _fits(nbytes: int) -> bool:
-    return nbytes <= state.memory.capacity_bytes - state.memory.allocated_bytes
+    # What cuDNN's plans are given: ATen/native/cudnn/Conv_v8.cpp, ``get_available_workspace``.
+    return nbytes <= state.memory.largest_free_bytes
 
 
 def _possible(kernel: Kernel) -> list[Plan]:

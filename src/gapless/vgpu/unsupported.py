@@ -57,10 +57,6 @@ UNSUPPORTED: dict[str, str] = {
         "an illegal access on CUDA: give the storage its bytes back before the next use",
     "events of another process":
         "the clocks are a process's own",
-    "a whole graph for a compiler":
-        "fullgraph=True of torch.compile and strict torch.export ask for one, and no "
-        "compiler makes code for the device. Without them torch.compile runs the program as it is written, with the same "
-        "values and times as uncompiled: no backend's fusion is modelled",
     "the backward pass of cuDNN's RNN in eval mode":
         "an error on CUDA too: call .train() on the layer, or torch.backends.cudnn.flags(enabled=False)",
     "second derivatives of cuDNN's RNN":

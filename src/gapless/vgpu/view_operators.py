@@ -23,7 +23,7 @@ def run(operator, args: tuple, kwargs: dict):
     the device, somebody watches uses of memory, autograd is off for good (a view is then as its base is), a tensor stands
     where a number should, or PyTorch refuses the call."""
     base, timeline = args[0], state.timeline
-    if (type(base) is not VirtualTensor or kwargs or state.link is not None or state.forked or state.unused
+    if (type(base) is not VirtualTensor or kwargs or state.link is not None or state.forked or state.unused or state.regions
             or timeline.concurrent or state.keeps_lines or is_inference_mode_enabled()):
         return NotImplemented
     for value in args[1:]:
@@ -44,7 +44,7 @@ def run(operator, args: tuple, kwargs: dict):
     except (RuntimeError, IndexError, NotImplementedError, TypeError, ValueError):
         return NotImplemented
     if recording is None and timeline.counted is None:
-        timeline.host_work(timeline.host.view_ns)
+        timeline.host_work(timeline.host.view_ns + timeline.aids.op_ns)
     else:
         timeline.begin_op(operator.full_name, timeline.host.view_ns)
         timeline.end_op()

@@ -258,6 +258,7 @@ WRONG = [
     ("to_device", lambda batch, device: moved_and(lambda v: torch.tensor(v, device=device) if type(v) in (int, float) else v)(batch, device),
      "A number became a tensor"),
     ("to_device", moved_and(lambda v: v.t() if torch.is_tensor(v) and v.dim() == 2 else v), "was transposed"),
+    ("to_device", lambda batch, device: [part.to(device) for part in batch], "was taken apart"),
     ("to_device", lambda batch, device: (by_tree_map(part, device) for part in batch), "a generator"),
     ("prepare", minus_in_bytes, "10 − 20 is 246"),
     ("prepare", lambda images, mean, std: on_the_device(images, mean, std.sqrt()), "a root already"),

@@ -39,21 +39,9 @@ def test_an_expanded_operand_is_read_once():
     assert costs.nbytes(meta(3, 4).t()) == 48
 
 
-def test_a_list_of_tensors_is_a_launch_for_each_chunk():
-    many = [meta(10) for _ in range(111)]
-    assert len(costs.multi_tensor("_foreach_mul_", (many, 2.0), {}, None)) == 2
-    assert len(costs.multi_tensor("_foreach_mul_", (many[:110], 2.0), {}, None)) == 1
-
-
 def test_every_kind_of_kernel_has_an_efficiency():
     for share in (*specs.MEMORY_EFFICIENCY.values(), *specs.MATH_EFFICIENCY.values()):
         assert 0 < share <= 1
-
-
-def test_a_fused_optimizer_reads_and_writes_its_states():
-    lists = [[meta(1000)] for _ in range(4)]
-    kernel, = costs.multi_tensor("_fused_adamw_", (*lists, [], [meta(1)]), {}, None)
-    assert kernel.bytes == (4 + 3) * 4000 + 4
 
 
 def test_a_layer_norm_reads_its_input_once_and_a_batch_norm_twice():

@@ -4,10 +4,11 @@ import pytest
 import torch
 
 from gapless import vgpu
-from gapless.vgpu.hardware.memory import Memory, OutOfMemory
+from gapless.vgpu.hardware.memory import CUDA_MALLOC_NS, Memory, OutOfMemory
 from gapless.vgpu.hardware.memory import block as living
 
 KIB = 1024
+MIB = 1024 * KIB
 
 
 @pytest.fixture(autouse=True)
@@ -61,7 +62,7 @@ def test_a_block_in_a_cycle_is_forgotten_too():
 
 
 def test_the_peak_stays_when_memory_is_given_back():
-    memory = Memory(2**20)
+    memory = Memory(2**30)
     first, second = memory.allocate(1024), memory.allocate(2048)
     del first, second
     memory.reserve_briefly(512)
@@ -69,23 +70,116 @@ def test_the_peak_stays_when_memory_is_given_back():
 
 
 def test_running_out_says_what_was_asked_and_what_is_left():
-    memory = Memory(2**20)
-    block = memory.allocate(2**19)
+    memory = Memory(50 * MIB)
+    block = memory.allocate(21 * MIB)
     with pytest.raises(OutOfMemory) as raised:
-        memory.allocate(2**19 + 1)
-    assert str(raised.value) == (
-        "CUDA out of memory. Tried to allocate 512.00 KiB. GPU 0 (simulated) has a total capacity of 1024.00 KiB of which "
-        "512.00 KiB is free. Of the allocated memory 512.00 KiB is allocated by PyTorch.")
+        memory.allocate(29 * MIB)
+    assert str(raised.value).startswith(
+        "CUDA out of memory. Tried to allocate 30.00 MiB. GPU 0 (simulated) has a total capacity of 50.00 MiB of which "
+        "28.00 MiB is free. Of the allocated memory 22.00 MiB is allocated by PyTorch, and 0 bytes is reserved by PyTorch but "
+        "unallocated. If reserved but unallocated memory is large try setting PYTORCH_CUDA_ALLOC_CONF=")
     assert memory.allocated_bytes == block.nbytes
 
 
 def test_changes_are_reported_while_somebody_listens():
-    memory, changes = Memory(2**20), []
-    memory.on_change = lambda nbytes, address: changes.append((nbytes, address))
-    memory.allocate(100)
-    memory.allocate(1000)
-    (_, first), _, (_, second), _ = changes
-    assert changes == [(512, first), (-512, first), (1024, second), (-1024, second)] and second == first + 512
+    memory, changes = Memory(2**30), []
+    memory.listeners = (lambda nbytes, address: changes.append((nbytes, address)),)
+    first = memory.allocate(100)
+    second = memory.allocate(1000)
+    below, above = first.address, second.address
+    assert above == below + 512
+    del first, second
+    assert changes == [(512, below), (1024, above), (-512, below), (-1024, above)]
+
+
+# -- the cache --------------------------------------------------------------------------------------
+
+
+def test_a_block_that_another_stream_uses_is_free_when_that_has_done_its_work(device):
+    memory, other = vgpu.memory(), torch.vgpu.Stream()
+    x = torch.ones(KIB, device=device)
+    address = x.data_ptr()
+    with other:
+        vgpu.timeline().launch("long work", 10_000_000)
+    x.record_stream(other)
+    del x
+    stats = memory.stats()
+    assert stats["active_bytes"]["all"]["current"] == stats["allocated_bytes"]["all"]["current"] + 4 * KIB
+    assert torch.empty(KIB, device=device).data_ptr() != address
+    other.synchronize()
+    assert torch.empty(KIB, device=device).data_ptr() == address
+
+
+def test_each_stream_has_blocks_of_its_own(device):
+    torch.empty(KIB, device=device)
+    reserved = torch.vgpu.memory_reserved()
+    with torch.vgpu.Stream():
+        torch.empty(KIB, device=device)
+    assert torch.vgpu.memory_reserved() == reserved + 2 * MIB
+
+
+def test_what_is_cached_waits_for_the_next_and_goes_back_when_told(device):
+    reserved = torch.vgpu.memory_reserved()
+    x = torch.empty(40 * MIB, dtype=torch.uint8, device=device)
+    address = x.data_ptr()
+    del x
+    assert torch.vgpu.memory_reserved() == reserved + 40 * MIB
+    assert torch.empty(40 * MIB, dtype=torch.uint8, device=device).data_ptr() == address
+    torch.vgpu.empty_cache()
+    assert torch.vgpu.memory_reserved() <= reserved
+
+
+def test_giving_back_waits_for_the_device_and_taking_anew_takes_time(device):
+    timeline, waits = vgpu.timeline(), []
+    timeline.wait_hooks.append(lambda wait: waits.append(wait.name))
+
+    def take():
+        start_ns = timeline.host_ns
+        torch.empty(40 * MIB, dtype=torch.uint8, device=device)
+        return timeline.host_ns - start_ns
+
+    try:
+        first_ns, again_ns = take(), take()
+        torch.vgpu.empty_cache()
+        assert waits == ["cudaFree"] and timeline.host_ns >= timeline.device_ready_ns
+        assert take() == first_ns + CUDA_MALLOC_NS == again_ns + CUDA_MALLOC_NS
+        timeline.reset()
+        assert take() == first_ns  # as in a process that begins
+    finally:
+        timeline.wait_hooks.clear()
+
+
+def test_a_card_may_have_the_bytes_and_no_block_for_them():
+    """Each segment of 20 MiB has a block of 5 MiB in use and 15 MiB that nobody can have."""
+    memory = Memory(100 * MIB)
+    blocks = [memory.allocate(5 * MIB) for _ in range(20)]
+    del blocks[0::4], blocks[0::3], blocks[0::2]
+    assert (memory.allocated_bytes, memory.reserved_bytes) == (25 * MIB, 100 * MIB)
+    with pytest.raises(OutOfMemory, match="25.00 MiB is allocated by PyTorch, and 75.00 MiB is reserved by PyTorch but unall"):
+        memory.allocate(16 * MIB)
+    memory.empty_cache()
+    assert memory.reserved_bytes == 100 * MIB  # no segment is wholly free
+    assert memory.allocate(15 * MIB).nbytes == 15 * MIB
+    blocks.clear()
+    assert memory.allocate(90 * MIB).nbytes == 90 * MIB  # the cache goes back, and it is tried again
+    assert memory.counts["num_alloc_retries"] == 2 and memory.counts["num_ooms"] == 1
+
+
+def test_a_program_may_allow_itself_less():
+    memory = Memory(100 * MIB)
+    memory.allow(50 * MIB)
+    with pytest.raises(OutOfMemory, match="50.00 MiB allowed; Of the allocated memory 0 bytes"):
+        memory.allocate(60 * MIB)
+    assert memory.allocate(50 * MIB).nbytes == 50 * MIB
+
+
+def test_a_snapshot_has_every_block(device):
+    vgpu.timeline().reset()
+    kept = torch.empty(3 * MIB + 1, dtype=torch.uint8, device=device)
+    segment = next(each for each in torch.vgpu.memory_snapshot() if each["blocks"][0]["address"] == kept.data_ptr())
+    assert (segment["total_size"], segment["segment_type"], segment["allocated_size"]) == (20 * MIB, "large", 3 * MIB + 512)
+    assert [(block["size"], block["requested_size"], block["state"]) for block in segment["blocks"]] == [
+        (3 * MIB + 512, 3 * MIB + 1, "active_allocated"), (17 * MIB - 512, 0, "inactive")]
 
 
 # -- tensors ----------------------------------------------------------------------------------------

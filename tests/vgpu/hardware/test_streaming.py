@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from gapless.vgpu import CARDS
-from gapless.vgpu.hardware import costs, fitted, streaming
+from gapless.vgpu.hardware import costs, fitted, multi_tensor, streaming
 from gapless.vgpu.hardware.streaming import Chunks, Indexed, Rows
 
 A100, T4 = CARDS["a100_pcie"], CARDS["t4"]
@@ -164,14 +164,9 @@ def test_rows_of_operators():
 # -- many tensors ---------------------------------------------------------------------------------------
 
 
-def test_a_multi_tensor_launch_takes_so_many_chunks():
-    assert len(costs.multi_tensor("_foreach_mul_", ([meta(321 * 65_536)], 2.0), {}, None)) == 2
-    assert len(costs.multi_tensor("_foreach_mul_", ([meta(320 * 65_536)], 2.0), {}, None)) == 1
-
-
 def test_a_full_chunk_takes_its_steps_even_alone():
-    one, = costs.multi_tensor("_foreach_mul_", ([meta(65_536)], 2.0), {}, None)
-    small, = costs.multi_tensor("_foreach_mul_", ([meta(64) for _ in range(100)], 2.0), {}, None)
+    one, = multi_tensor.kernels("_foreach_mul_", ([meta(65_536)], 2.0), {}, None)
+    small, = multi_tensor.kernels("_foreach_mul_", ([meta(64) for _ in range(100)], 2.0), {}, None)
     assert (one.problem.steps, small.problem.steps) == (32, 1)
     assert 20_000 < one.duration_ns(A100) < 35_000 and small.duration_ns(A100) < 4000
 

@@ -5,11 +5,15 @@
 """
 
 from .bag import Bag, Idiom
+from .compiled import COMPILED
 from .free import FREE
+from .launches import LAUNCHES
+from .memory import MEMORY
 from .vision import VISION
 from .waiting import WAITING
 
 __all__ = ["IDIOMS", "Bag", "Idiom"]
 
-IDIOMS: dict[str, Idiom] = {idiom.name: idiom for idiom in (*WAITING, *FREE, *VISION)}
-assert len(IDIOMS) == len(WAITING) + len(FREE) + len(VISION), "two idioms have one name"
+TABLES = (WAITING, FREE, LAUNCHES, VISION, MEMORY, COMPILED)
+IDIOMS: dict[str, Idiom] = {idiom.name: idiom for table in TABLES for idiom in table}
+assert len(IDIOMS) == sum(map(len, TABLES)), "two idioms have one name"

@@ -50,6 +50,9 @@ def _of_values(batch, device):
 _TYPE = "comes back as another type: keep it, as code that reads the batch goes by it (`batch.label`, `batch[\"label\"]`)."
 _NUMBER = "A number became a tensor: what is no tensor stays as it is. What belongs to each sample the loader joins."
 BATCH_MISTAKES = (
+    Mistake(lambda batch, device: [_asynchronous(part, device) for part in batch],
+            "A tensor was taken apart: going through one gives its rows. Ask first what the batch is, a tensor, a list, a "
+            "tuple or a dictionary, and go through the latter three only."),
     Mistake(_version(sequence=lambda old, new: list(new)), f"A tuple {_TYPE}"),
     Mistake(_version(sequence=lambda old, new: tuple(new)), f"A list {_TYPE}"),
     Mistake(_version(named=lambda old, new: tuple(new)), f"A named tuple {_TYPE} It takes its parts one by one: "

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import torch
 
 from ... import vgpu
-from ...vgpu.hardware import costs
+from ...vgpu.hardware import costs, multi_tensor
 
 FLOAT_BYTES = 4
 SMALL = 1000  # elements of a kernel that is as short as a kernel can be
@@ -51,7 +51,7 @@ def kernels_s(card: vgpu.Card, operator: str, *shapes) -> float:
     inputs = tuple([torch.empty(each, device="meta") for each in shape] if isinstance(shape, list)
                    else torch.empty(shape, device="meta") for shape in shapes)
     out = getattr(torch, operator)(*inputs)
-    kernels = (costs.multi_tensor if isinstance(shapes[0], list) else costs.kernels)(operator, inputs, {}, out)
+    kernels = (multi_tensor.kernels if isinstance(shapes[0], list) else costs.kernels)(operator, inputs, {}, out)
     return sum(kernel.duration_ns(card) for kernel in kernels) / 1e9
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 import torch
@@ -243,14 +243,10 @@ def _nothing(args, kwargs, out):
 # -- filling --------------------------------------------------------------------------------------
 
 
-@kernels_of("zeros", "zeros_like", "new_zeros", "zero_")
-def _memset(args, kwargs, out):
-    return [Kernel("Memset (Device)", "memset", sum(nbytes(t) for t in tensors(out)))]
-
-
-@kernels_of("ones", "ones_like", "new_ones", "full", "full_like", "new_full", "fill_", "arange", "eye", "linspace",
-            "randn", "rand", "randint", "randperm", "randn_like", "rand_like", "normal_", "uniform_", "random_",
-            "bernoulli_", "exponential_", "scalar_tensor")
+# ``zero_`` is a fill too, and no memset (ATen, native/Fill.cpp, cuda/FillKernel.cu).
+@kernels_of("zeros", "zeros_like", "new_zeros", "zero_", "ones", "ones_like", "new_ones", "full", "full_like", "new_full",
+            "fill_", "arange", "eye", "linspace", "randn", "rand", "randint", "randperm", "randn_like", "rand_like",
+            "normal_", "uniform_", "random_", "bernoulli_", "exponential_", "scalar_tensor")
 def _fill(args, kwargs, out):
     return [Kernel("fill_kernel", "pointwise", sum(nbytes(t) for t in tensors(out)))]
 
@@ -341,37 +337,25 @@ def _layer_norm_backward(args, kwargs, out):
     return found
 
 
+@kernels_of("_fused_rms_norm")
+def _rms_norm(args, kwargs, out):
+    x, (y, rstd) = args[0], out
+    if not x.numel():
+        return []
+    return [Kernel("rms_norm_forward_kernel", "normalization", nbytes(x) + nbytes(y) + nbytes(rstd), work=geometry.rows,
+                   problem=streaming.Rows("norm", *_rows(x, args[1]), x.element_size()))]
+
+
+@kernels_of("_fused_rms_norm_backward")
+def _rms_norm_backward(args, kwargs, out):
+    # A layer norm's, without the mean and the bias (cuda/layer_norm_kernel.cu, LayerNormBackwardKernelImplInternal).
+    return [replace(kernel, name=kernel.name.replace("norm_backward", "rms_norm_backward"))
+            for kernel in _layer_norm_backward(args, kwargs, (*out, None))]
+
+
 # -- scans ------------------------------------------------------------------------------------------
 
 
 @kernels_of("cumsum", "cumprod", "cummax", "cummin", "logcumsumexp")
 def _scan(args, kwargs, out):
     return [Kernel("DeviceScanKernel", "scan", traffic(args, kwargs, out))]
-
-
-# -- many tensors at once -------------------------------------------------------------------------
-
-# How many tensors of a list one multi-tensor launch takes, by the number of lists (ATen, MultiTensorApply.cuh).
-TENSORS_PER_LAUNCH = {1: 110, 2: 64, 3: 48, 4: 36, 5: 30}
-BLOCKS_PER_LAUNCH = 320
-CHUNK_STEP = 4 * geometry.CHUNK_THREADS  # elements that a block works on at a time
-
-
-# What a fused optimizer reads of each parameter's bytes, and writes: its weight, gradient and states (ATen,
-# cuda/fused_adam_utils.cuh, FusedSgdKernel.cu, fused_adagrad_utils.cuh).
-_FUSED_WRITES = {"_fused_adam_": 3, "_fused_adamw_": 3, "_fused_sgd_": 2, "_fused_adagrad_": 2}
-
-
-def multi_tensor(name: str, args, kwargs, out) -> list[Kernel]:
-    """``_foreach_*`` and ``_fused_*``: a launch for each chunk of the lists."""
-    lists = [a for a in args if isinstance(a, (list, tuple)) and a and isinstance(a[0], torch.Tensor)]
-    count = max(len(a) for a in lists)
-    sizes = [t.numel() for t in max(lists, key=len)]
-    blocks = sum(-(-size // geometry.CHUNK) for size in sizes)
-    launches = max(-(-count // TENSORS_PER_LAUNCH.get(len(lists), 30)), -(-blocks // BLOCKS_PER_LAUNCH))
-    first = sum(nbytes(t) for t in lists[0])
-    written = sum(nbytes(t) for t in tensors(out)) or first * _FUSED_WRITES.get(name, 1)
-    total = sum(nbytes(t) for t in tensors(lists)) + written
-    problem = streaming.Chunks(total / launches, -(-min(max(sizes), geometry.CHUNK) // CHUNK_STEP))
-    return [Kernel(f"multi_tensor_apply_kernel({name})", "optimizer", total / launches, problem=problem)
-            for _ in range(launches)]

@@ -18,6 +18,8 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
+from . import graphs
+from .debug_aids import DebugAids
 from .engine import WHOLE, Engine
 from .specs import Card, Host
 
@@ -70,6 +72,14 @@ class Mark:
 
     ns: int
     known: dict[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class CapturedMark(Mark):
+    """A point in a stream under ``capture``: behind the nodes ``after``."""
+
+    capture: graphs.Capture
+    after: tuple[int, ...]
 
 
 @dataclass
@@ -125,27 +135,35 @@ class Timeline:
     MOST_MARKS = 1000
     POLLED_WITHIN = 8  # kernels: who asks for the same event again after fewer does nothing but wait
 
-    def __init__(self, card: Card, host: Host | None = None, locate=lambda: None, launches: int = 0):
+    def __init__(self, card: Card, host: Host | None = None, locate=lambda: None, launches: int = 0,
+                 aids: DebugAids | None = None):
         self.card = card
+        self.aids = aids or DebugAids()
         self.host = host or card.host
         self.locate = locate
         self.launches = launches  # so far, and on other cards before: never again from zero, so that old numbers stay old
         self.recording: Recording | None = None
         self.counted: Callable[[], int] | None = None
+        self.held: Callable[[], None] | None = None  # launches what somebody holds back; done before anything else is put in
         self.wait_hooks: list = []
+        self.on_reset: Callable[[], None] = lambda: None
         self.due: list[tuple[int, int, Callable[[], None]]] = []
         self._due_serial = 0
+        self.capture: graphs.Capture | None = None  # while work is captured in place of being queued
         self.streams: dict[int, Stream] = {self.DEFAULT_STREAM: Stream(self.DEFAULT_STREAM)}
         self.reset()
 
     def reset(self) -> None:
         """Both clocks to zero, all streams empty. What is due (:meth:`at`) happens first. A stream that somebody still holds
         stays usable; the others are forgotten, so that the next program's streams get the same numbers."""
+        self.release()
         while self.due:
             heapq.heappop(self.due)[2]()
         if self.counted is not None:
             self.counted()
         self.host_ns = 0
+        self.capture = None
+        self.capture_stream: Stream | None = None  # that of graphs which are given none, from the first one on
         self.current = self.streams[self.DEFAULT_STREAM]
         held = weakref.WeakValueDictionary(self.streams)
         self.streams.clear()
@@ -158,10 +176,11 @@ class Timeline:
         self._first_launch = self.launches  # all up to here is done and known to be
         self.told: set[tuple] = set()  # pairs of lines whose race was reported (gapless.vgpu.race_detector)
         self.correlation = 0
-        self.kernel_count = 0
+        self.kernel_count = self.product_count = 0  # the matrix products among them, but for those of a graph's replay
         self.polls = 0  # events that a program has asked for again and again, with nothing done in between
         self._asked: dict[int, tuple[Mark, int, bool]] = {}  # not reached then: (event, kernels by then, polled)
         self._ops = threading.local()
+        self.on_reset()
 
     # -- host ---------------------------------------------------------------------------------
 
@@ -202,7 +221,7 @@ class Timeline:
         recording = self.recording
         location = self.locate() if recording is not None and recording.lines else None
         start_ns = self.host_ns
-        self.host_work(self.host.op_ns if cost_ns is None else cost_ns)
+        self.host_work((self.host.op_ns if cost_ns is None else cost_ns) + self.aids.op_ns)
         stack.append((name, start_ns, location))
 
     def end_op(self) -> None:
@@ -213,6 +232,8 @@ class Timeline:
             if location is not None:
                 self._record("python_function", location, start_ns, duration, "host", {})
             self._record("cpu_op", name, start_ns, duration, "host", inputs[0] if inputs else {})
+            if self.aids.ranges:
+                self._record("user_annotation", name, start_ns, duration, "host", {})
 
     def note_inputs(self, inputs: dict) -> None:
         """What the innermost operator was given: arguments of its event in a trace."""
@@ -233,12 +254,24 @@ class Timeline:
             return self._ops.stack
 
     @property
+    def nested(self) -> bool:
+        """Whether the innermost operator of this thread is part of another."""
+        return len(self._op_stack()) > 1
+
+    @property
     def in_operator(self) -> bool:
         """Whether an operator of this thread is running."""
         try:
             return bool(self._ops.stack)
         except AttributeError:
             return False
+
+    def python_work(self, name: str, ns: int) -> None:
+        """The Python function ``name`` takes the host ``ns``."""
+        self.catch_up()
+        if self.recording is not None:
+            self._record("python_function", name, self.host_ns, ns, "host", {})
+        self.host_work(ns)
 
     def annotate(self, name: str, start_ns: int) -> None:
         """Record the block ``name`` from ``start_ns`` until now."""
@@ -249,17 +282,20 @@ class Timeline:
     # -- device -------------------------------------------------------------------------------
 
     def launch(self, name: str, duration_ns: int, *, category: str = "kernel", call: str = "cudaLaunchKernel",
-               args: dict | None = None, delay_ns: int = 0, engine: str = "kernels", share: int = WHOLE) -> int:
+               args: dict | None = None, work: tuple | None = None, delay_ns: int = 0, engine: str = "kernels",
+               share: int = WHOLE) -> int:
         """Queue device work on the current stream; returns when it will end (ns). It starts no sooner than ``delay_ns``
         after the call. Blocks the host while the launch queue is full.
 
-        Alone it takes ``duration_ns`` and ``share`` (of :data:`WHOLE`) of its ``engine``: "kernels", "HtoD" or "DtoH"."""
+        ``work``: what it works on, for a trace (:class:`Recording`). Alone it takes ``duration_ns`` and ``share`` (of
+        :data:`WHOLE`) of its ``engine``: "kernels", "HtoD" or "DtoH".
+        While a graph is captured nothing is queued: it is now."""
+        if self.held is not None:
+            self.held()
+        if self.capture is not None and self.capture.takes(self.current):
+            return self._captured(name, duration_ns, category, call, args or {}, work, engine, share)
         stream, start_ns = self.current, self.host_ns
-        pending = stream.pending
-        while pending and pending[0][0] <= start_ns:
-            pending.popleft()
-        if len(pending) >= self.host.queue_length:
-            self.host_work(pending.popleft()[0] - start_ns)
+        self._place_in_queue(stream)
         self.host_work(self.host.launch_ns)
         begin = max(self.host_ns + delay_ns, stream.ready_ns)
         if self.concurrent:
@@ -268,16 +304,112 @@ class Timeline:
             duration_ns = stream.ready_ns - begin
         else:
             stream.ready_ns = begin + duration_ns
-        pending.append((stream.ready_ns, begin, engine, share))
+        stream.pending.append((stream.ready_ns, begin, engine, share))
         self.launches = stream.count = self.launches + 1
         self.kernel_count += category == "kernel"
+        if self.aids.blocking and category != "gpu_memcpy":
+            self._block(call)
         if self.recording is not None:
             self.correlation += 1
             self._record("cuda_runtime", call, start_ns, self.host_ns - start_ns, "host",
                          {"correlation": self.correlation})
-            self._record(category, name, begin, duration_ns, stream.number,
-                         {"correlation": self.correlation, "stream": stream.number, "device": 0, **(args or {})})
+            self._record_work(category, name, begin, duration_ns, stream.number, args, work)
         return stream.ready_ns
+
+    def _block(self, call: str) -> None:
+        """The call that has launched work on the current stream returns when the work is done."""
+        wait_ns = max(0, self.current.ready_ns - self.host_ns)
+        self.host_work(wait_ns + self.host.sync_ns)
+        self._note_wait(call, wait_ns)
+        self.host_learns(self.known(self.current))
+
+    def _place_in_queue(self, stream: Stream) -> None:
+        """Wait until the launch queue has a place."""
+        pending = stream.pending
+        while pending and pending[0][0] <= self.host_ns:
+            pending.popleft()
+        if len(pending) >= self.host.queue_length:
+            self.host_work(pending.popleft()[0] - self.host_ns)
+
+    def _record_work(self, category: str, name: str, begin_ns: int, duration_ns: int, row: int, args: dict | None,
+                     work: tuple | None) -> None:
+        """Work of the device, launched by the call that was recorded last."""
+        about = {"correlation": self.correlation, "stream": row, "device": 0, **(args or {})}
+        if work is not None:
+            about["work"] = self.recording.number_of(work)
+        self._record(category, name, begin_ns, duration_ns, row, about)
+
+    def _captured(self, name: str, duration_ns: int, category: str, call: str, args: dict, work: tuple | None, engine: str,
+                  share: int) -> int:
+        """The call that would launch it, which the graph under capture takes."""
+        start_ns = self.host_ns
+        self.capture.add(self.current, category, name, duration_ns, share, engine, args, work)
+        self.host_work(self.host.launch_ns)
+        self._call(call, start_ns)
+        return self.host_ns
+
+    def _call(self, name: str, start_ns: int, args: dict | None = None) -> None:
+        """A call of the runtime, from ``start_ns`` until now."""
+        if self.recording is not None:
+            self.correlation += 1
+            self._record("cuda_runtime", name, start_ns, self.host_ns - start_ns, "host",
+                         {"correlation": self.correlation, **(args or {})})
+
+    def begin_capture(self, mode: str, fail: graphs.Fail) -> None:
+        """``cudaStreamBeginCapture`` on the current stream."""
+        self.catch_up()
+        self.capture, start_ns = graphs.Capture(self.current, mode, fail), self.host_ns
+        self.host_work(graphs.CAPTURE_NS)
+        self._call("cudaStreamBeginCapture", start_ns)
+
+    def end_capture(self) -> graphs.Graph:
+        """``cudaStreamEndCapture``, and ``cudaGraphInstantiate`` of what was captured."""
+        self.catch_up()
+        capture, self.capture, start_ns = self.capture, None, self.host_ns
+        self.host_work(graphs.CAPTURE_NS)
+        self._call("cudaStreamEndCapture", start_ns)
+        graph = capture.end()
+        start_ns = self.host_ns
+        self.host_work(len(graph.nodes) * graphs.INSTANTIATE_NODE_NS)
+        self._call("cudaGraphInstantiateWithFlags", start_ns)
+        return graph
+
+    def is_captured(self, stream: Stream) -> bool:
+        """Whether work of ``stream`` is captured."""
+        return self.capture is not None and self.capture.takes(stream)
+
+    def launch_graph(self, graph: graphs.Graph) -> int:
+        """``cudaGraphLaunch``: queue all of ``graph`` on the current stream; returns when it will end (ns)."""
+        self.catch_up()
+        stream, start_ns = self.current, self.host_ns
+        if self.capture is not None:
+            self.capture.fail("cudaErrorStreamCaptureUnsupported")
+        self._place_in_queue(stream)
+        self.host_work(graph.launch_ns())
+        graph.launches += 1
+        if self.recording is not None and self.recording.lines and (location := self.locate()) is not None:
+            self._record("python_function", location, start_ns, self.host_ns - start_ns, "host", {})
+        self._call("cudaGraphLaunch", start_ns)
+        first_ns = last_ns = max(self.host_ns, stream.ready_ns)
+        ends: list[int] = []
+        for node in graph.nodes:
+            begin, duration_ns = max((ends[place] for place in node.after), default=first_ns), node.duration_ns
+            if self.concurrent:
+                self._engines[node.engine].forget(self.host_ns)
+                begin, end = self._engines[node.engine].run(begin, duration_ns, node.share)
+            else:
+                end = begin + duration_ns
+            ends.append(end)
+            last_ns = max(last_ns, end)
+            if self.recording is not None:
+                row = stream.number if node.stream == graph.nodes[0].stream else node.stream
+                args = {"graph id": graph.number, "graph node id": len(ends), **node.args}
+                self._record_work(node.category, node.name, begin, end - begin, row, args, node.work)
+        stream.ready_ns = last_ns
+        stream.pending.append((last_ns, first_ns, "kernels", WHOLE))
+        self.launches = stream.count = self.launches + 1
+        self.kernel_count += graph.kernel_count
+        return last_ns
 
     def copy(self, direction: str, nbytes: int, *, pinned: bool, blocking: bool) -> int:
         """A copy between host and device, as CUDA does it; returns when it will end (ns).
@@ -289,6 +421,8 @@ class Timeline:
         """
         if not nbytes:
             return self.host_ns
+        if self.capture is not None and not pinned and self.capture.takes(self.current):
+            self.capture.refuse_pageable()
         share = self.host.pinned_share if pinned else self.host.pageable_share
         duration_ns = self.COPY_NS + round(nbytes / (self.card.pcie_bytes_per_s * share) * 1e9)
         memory = "Pinned" if pinned else "Pageable"
@@ -324,6 +458,11 @@ class Timeline:
         self._note_wait("cudaMemcpyAsync", wait_ns)
         return end_ns
 
+    def release(self) -> None:
+        """What is held back is launched."""
+        if self.held is not None:
+            self.held()
+
     # -- waits --------------------------------------------------------------------------------
 
     def wait_for(self, until_ns: int, name: str, args: dict | None = None) -> None:
@@ -355,22 +494,30 @@ class Timeline:
 
     def synchronize_stream(self, stream: Stream | None = None) -> None:
         """``cudaStreamSynchronize``."""
+        self.release()
         stream = stream or self.current
+        if self.capture is not None:
+            self.capture.refuse_wait(stream)
         self.wait_for(stream.ready_ns, "cudaStreamSynchronize", {"stream": stream.number})
         self.host_learns(self.known(stream))
 
     def synchronize_device(self) -> None:
         """``cudaDeviceSynchronize``."""
+        self.release()
+        if self.capture is not None:
+            self.capture.refuse_wait(None)
         self.wait_for(self.device_ready_ns, "cudaDeviceSynchronize")
         self.host_learns({stream.number: stream.count for stream in self.streams.values()})
 
     def synchronize_event(self, mark: Mark) -> None:
         """``cudaEventSynchronize`` on an event recorded at ``mark``."""
+        self._refuse_asking(mark)
         self.wait_for(mark.ns, "cudaEventSynchronize")
         self.host_learns(mark.known)
 
     def query(self, mark: Mark) -> bool:
         """``cudaEventQuery``: whether ``mark`` is reached. Asking takes time, so that a loop that asks comes to an end."""
+        self._refuse_asking(mark)
         self.catch_up()
         self.host_work(self.QUERY_NS)
         reached = mark.ns <= self.host_ns
@@ -384,6 +531,13 @@ class Timeline:
         if len(self._asked) > self.MOST_MARKS:
             del self._asked[next(iter(self._asked))]
         return False
+
+    def _refuse_asking(self, mark: Mark) -> None:
+        """The errors of who waits for ``mark``, or asks for it, where a capture has recorded it or is under way."""
+        if isinstance(mark, CapturedMark):
+            mark.capture.fail("cudaErrorCapturedEvent")
+        if self.capture is not None and self.capture.mode in graphs.STRICT_MODES:
+            self.capture.refuse_wait(None)
 
     @property
     def device_ready_ns(self) -> int:
@@ -405,13 +559,23 @@ class Timeline:
 
     def record_event(self, stream: Stream | None = None) -> Mark:
         """The end of the work queued in ``stream`` so far: what an event recorded now will show."""
+        self.release()
         self.catch_up()
         stream = stream or self.current
+        if self.capture is not None and self.capture.takes(stream):
+            return CapturedMark(self.host_ns, {}, self.capture, self.capture.recorded(stream))
         return Mark(max(stream.ready_ns, self.host_ns), self.known(stream))
 
     def stream_wait_event(self, mark: Mark, stream: Stream | None = None) -> None:
         """Work queued in ``stream`` from now on starts no sooner than ``mark``."""
+        self.release()
         stream = stream or self.current
+        if isinstance(mark, CapturedMark):
+            if mark.capture is not self.capture:
+                mark.capture.fail("cudaErrorCapturedEvent")
+            return self.capture.joins(stream, mark.after)
+        if self.capture is not None and self.capture.takes(stream):
+            self.capture.fail("cudaErrorStreamCaptureIsolation")
         stream.ready_ns = max(stream.ready_ns, mark.ns)
         _learn(stream.knows, mark.known)
 

@@ -1,0 +1,154 @@
+"""Lesson 07, compiled functions: right answers by other routes, and wrong ones."""
+
+import torch
+import torch.nn.functional as F
+
+
+def one_operator(x):
+    return F.gelu(x)
+
+
+def _formula(x):
+    return 0.5 * x * (1 + torch.erf(x * 0.5 ** 0.5))
+
+
+whole_graph = torch.compile(_formula, fullgraph=True, dynamic=True)
+
+
+def masked(x, weight):
+    h = F.linear(x, weight.T)
+    h = h / torch.linalg.vector_norm(h, torch.inf).detach()
+    above = (h.mean() > 0).to(h.dtype)
+    return (above * h.tanh() + (1 - above) * F.softplus(h)).pow(2).mean()
+
+
+def without_a_gradient(x, weight):
+    h = x @ weight
+    with torch.no_grad():
+        largest = h.abs().amax()
+    h = h / largest
+    return torch.where(torch.mean(h) > 0, h.tanh(), F.softplus(h)).square().mean()
+
+
+def compiled_by_itself(x, weight):
+    return _compiled_layer(x, weight)
+
+
+@torch.compile
+def _compiled_layer(x, weight):
+    h = torch.mm(x, weight)
+    h = h / h.detach().abs().max()
+    return torch.where(h.mean() > 0, torch.tanh(h), F.softplus(h)).square().mean()
+
+
+def made(loss, compiled=lambda loss: torch.compile(loss), before=lambda batch: batch, writes=1):
+    def make_step(model):
+        lengths, run = [], compiled(lambda batch: loss(model, batch))
+
+        def step(batch):
+            lengths.extend([batch.shape[1]] * writes)
+            return run(before(batch))
+
+        return step, lengths
+
+    return make_step
+
+
+def _places(batch):
+    return (torch.arange(batch.shape[1], device=batch.device) / batch.shape[1])[:, None]
+
+
+def _loss(model, batch):
+    return model(batch + _places(batch)).square().mean()
+
+
+def _marked(batch):
+    torch._dynamo.mark_dynamic(batch, 1)
+    return batch
+
+
+def padded(model):
+    lengths, longest = [], 160
+
+    @torch.compile
+    def loss(batch, rows, places):
+        out = model(batch + places[:, None])
+        return torch.where(rows[:, None], out.square(), 0.0).sum() / (rows.sum() * out.shape[0] * out.shape[-1])
+
+    def step(batch):
+        length = batch.shape[1]
+        lengths.append(length)
+        places = torch.arange(longest, device=batch.device)
+        return loss(F.pad(batch, (0, 0, 0, longest - length)), places < length, places / length)
+
+    return step, lengths
+
+
+def one_operator_compiled(whole):
+    """The rest as it is written: one graph, of one operator."""
+    last = torch.compile(lambda loss: loss * 1.0)
+    return lambda *args: last(whole(*args))
+
+
+@torch.compiler.disable
+def _disabled(x, weight):
+    return masked(x, weight)
+
+
+def first_length_compiled(model):
+    lengths, compiled = [], torch.compile(_loss, dynamic=False)
+
+    def step(batch):
+        lengths.append(batch.shape[1])
+        return (compiled if len(lengths) < 2 else _loss)(model, batch)
+
+    return step, lengths
+
+
+COMPILED_ROUTES = {
+    "gelu": [one_operator, whole_graph],
+    "forward": [masked, without_a_gradient, compiled_by_itself],
+    "make_step": [made(_loss, lambda loss: torch.compile(loss, dynamic=True)), made(_loss, before=_marked), padded],
+}
+
+COMPILED_WRONG = [
+    ("gelu", lambda x: F.gelu(x, approximate="tanh"), "approximation"),
+    ("gelu", lambda x: x * torch.sigmoid(1.702 * x), "approximation"),
+    ("gelu", lambda x: 0.5 * x * (1 + torch.erf(x)), "√2"),
+    ("gelu", lambda x: torch.special.ndtr(x), "factor `x`"),
+    ("gelu", lambda x: F.relu(x), "ReLU"),
+    ("gelu", lambda x: F.silu(x), "SiLU"),
+    ("gelu", lambda x: F.gelu(x.detach()), "gradient"),
+    ("gelu", lambda x: F.gelu(x).double(), "casts"),
+    ("gelu", lambda x: None, "is there a `return`?"),
+    ("forward", lambda x, weight: masked(x, weight).item(), "which the device fills"),
+    ("forward", lambda x, weight: torch.tanh((x @ weight) / (x @ weight).abs().max().detach()).square().mean(), "`tanh` is taken"),
+    ("forward", lambda x, weight: F.softplus((x @ weight) / (x @ weight).abs().max().detach()).square().mean(), "`softplus` is taken"),
+    ("forward", lambda x, weight: _alike(x @ weight, (x @ weight).abs().max()), "has no gradient, and your tensor has one"),
+    ("forward", lambda x, weight: _alike(x @ weight, (x @ weight).max().detach()), "absolute value"),
+    ("forward", lambda x, weight: _alike(x @ weight, 1.0), "largest number"),
+    ("forward", lambda x, weight: _alike(x @ weight, (x @ weight).abs().max().detach(), turned=True), "the wrong way round"),
+    ("forward", lambda x, weight: masked(x, weight) * x.shape[0] * weight.shape[1], "not their sum"),
+    ("forward", lambda x, weight: masked(x.detach(), weight), "gradient"),
+    ("forward", lambda x, weight: _disabled(x, weight) * 1.0, "with all the work in it"),
+    ("make_step", made(_loss, lambda loss: loss), "no compiled graph"),
+    ("make_step", made(_loss, one_operator_compiled), "the model's products inside them"),
+    ("make_step", first_length_compiled, "the model's products inside them"),
+    ("make_step", made(_loss, lambda loss: torch.compile(loss, dynamic=False)), "graphs compiled for 50 lengths"),
+    ("make_step", made(_loss, writes=0), "written down"),
+    ("make_step", made(_loss, writes=2), "in order, once"),
+    ("make_step", made(lambda model, batch: model(F.pad(batch + _places(batch), (0, 0, 0, 160 - batch.shape[1]))).square().mean()),
+     "padding"),
+    ("make_step", made(_loss, before=lambda batch: F.pad(batch, (0, 0, 0, 160 - batch.shape[1]))), ""),
+    ("make_step", made(lambda model, batch: model(batch).square().mean()), "places are missing"),
+    ("make_step", made(lambda model, batch: _loss(model, batch) * batch.shape[1]), ""),
+    ("make_step", made(lambda model, batch: _loss(model, batch).detach()), "gradient"),
+    ("make_step", lambda model: made(_loss)(model)[0], "two things"),
+    ("make_step", lambda model: None, "two things"),
+]
+
+
+def _alike(h, largest, turned=False):
+    h = h / largest
+    sides = torch.tanh(h), F.softplus(h)
+    return torch.where(h.mean() > 0, *(reversed(sides) if turned else sides)).square().mean()

@@ -1,0 +1,165 @@
+"""Lesson 07, what needs no compiler: right answers by other routes, and wrong ones."""
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+
+def by_bias(q, k, v, mask):
+    bias = torch.zeros_like(mask, dtype=q.dtype).masked_fill(~mask, -torch.inf)
+    return F.scaled_dot_product_attention(q, k, v, bias)
+
+
+def by_expanded_mask(q, k, v, mask):
+    return F.scaled_dot_product_attention(query=q, key=k, value=v, attn_mask=mask.expand(-1, q.shape[1], -1, -1))
+
+
+def told_the_scale(q, k, v, mask):
+    return F.scaled_dot_product_attention(q, k, v, mask, 0.0, False, scale=q.shape[-1] ** -0.5)
+
+
+def by_module(x, residual, gate, weight, projection, target):
+    norm = nn.RMSNorm(x.shape[-1], eps=1e-6, elementwise_affine=False)
+    logits = F.linear(norm(residual.addcmul(gate, x, value=0.5)) * weight, projection)
+    return F.cross_entropy(logits, target)
+
+
+def by_nll(x, residual, gate, weight, projection, target):
+    h = F.rms_norm(torch.addcmul(residual, x, gate, value=0.5), (x.shape[-1],), weight, 1e-6)
+    return F.nll_loss(F.log_softmax(F.linear(h, projection), 1), target)
+
+
+def by_loss_module(x, residual, gate, weight, projection, target):
+    h = torch.rms_norm(residual.addcmul(x, gate, value=0.5), weight.shape, weight, 1e-6)
+    return nn.CrossEntropyLoss()(h @ projection.mT, target)
+
+
+class _Swish(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return F.silu(x)
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx, gradient):
+        x, = ctx.saved_tensors
+        return torch.ops.aten.silu_backward(gradient, x)
+
+
+def once(x):
+    return _Swish.apply(x)
+
+
+@torch.compile
+def by_compiler(x):
+    """Which keeps what is fewest bytes."""
+    return x * torch.sigmoid(x)
+
+
+def checkpointed(x):
+    from torch.utils.checkpoint import checkpoint
+
+    return checkpoint(lambda x: x * torch.sigmoid(x), x, use_reentrant=False)
+
+
+def _of(derivative):
+    class Function(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            return x * torch.sigmoid(x)
+
+        @staticmethod
+        def backward(ctx, gradient):
+            return derivative(gradient, *ctx.saved_tensors)
+
+    return lambda x: Function.apply(x)
+
+
+def _first(gradient, x):
+    s = torch.sigmoid(x)
+    return gradient * (s + x * s * (1 - s))
+
+
+class _Kept(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        s = torch.sigmoid(x)
+        ctx.save_for_backward(x, s)
+        return x * s
+
+    @staticmethod
+    def backward(ctx, gradient):
+        x, s = ctx.saved_tensors
+        return gradient * s * (1 + x * (1 - s))
+
+
+def _cut(gradient, x):
+    with torch.no_grad():
+        factor = torch.sigmoid(x) * (1 + x * torch.sigmoid(-x))
+    return gradient * factor
+
+
+OPERATOR_ROUTES = {
+    "attention": [by_bias, by_expanded_mask, told_the_scale],
+    "head_loss": [by_module, by_nll, by_loss_module],
+    "swish": [lambda x: F.silu(x), once, by_compiler, checkpointed, _of(_first)],
+}
+
+
+def _scores(q, k, mask):
+    return (q @ k.mT / q.shape[-1] ** 0.5).masked_fill(~mask, -torch.inf)
+
+
+OPERATOR_WRONG = [
+    ("attention", lambda q, k, v, mask: F.scaled_dot_product_attention(q, k, v, ~mask), "the wrong way round"),
+    ("attention", lambda q, k, v, mask: F.scaled_dot_product_attention(q, k, v), "The mask is not used"),
+    ("attention", lambda q, k, v, mask: F.scaled_dot_product_attention(q, k, v, is_causal=True), "one mask of many"),
+    ("attention", lambda q, k, v, mask: F.scaled_dot_product_attention(q, k, v, mask.float().to(q.dtype)), "*added* to the scores"),
+    ("attention", lambda q, k, v, mask: F.scaled_dot_product_attention(q, k, v, mask, scale=1), "divided by √D"),
+    ("attention", lambda q, k, v, mask: F.scaled_dot_product_attention(q * q.shape[-1] ** -0.5, k, v, mask), "twice"),
+    ("attention", lambda q, k, v, mask: F.scaled_dot_product_attention(q, v, k, mask), "changed places"),
+    ("attention", lambda q, k, v, mask: F.scaled_dot_product_attention(k, q, v, mask), "changed places"),
+    ("attention", lambda q, k, v, mask: torch.softmax(_scores(q, k, mask), -2) @ v, ""),
+    ("attention", lambda q, k, v, mask: torch.softmax(_scores(q, k, mask), -1) @ v.detach(), "gradient"),
+    ("attention", lambda q, k, v, mask: F.scaled_dot_product_attention(q.float(), k.float(), v.float(), mask), "casts"),
+    ("attention", lambda q, k, v, mask: F.scaled_dot_product_attention(q, k, v, mask).transpose(1, 2), "shape"),
+    ("attention", lambda q, k, v, mask: None, "is there a `return`?"),
+    ("head_loss", lambda x, residual, gate, weight, projection, target: by_nll(x * 2, residual, gate, weight, projection, target),
+     "factor 0.5"),
+    ("head_loss", lambda x, residual, gate, weight, projection, target: by_nll(gate, x, residual, weight, projection, target),
+     "the residual comes first"),
+    ("head_loss", lambda x, residual, gate, weight, projection, target: F.cross_entropy(
+        F.layer_norm(residual + 0.5 * gate * x, x.shape[-1:], weight, eps=1e-6) @ projection.T, target), "subtracts the mean"),
+    ("head_loss", lambda x, residual, gate, weight, projection, target: F.cross_entropy(
+        F.rms_norm(residual + 0.5 * gate * x, x.shape[-1:], eps=1e-6) @ projection.T, target), "`weight` is missing"),
+    ("head_loss", lambda x, residual, gate, weight, projection, target: F.cross_entropy(
+        F.rms_norm(residual + 0.5 * gate * x, x.shape[-1:], weight, 1e-6) @ projection.T, target, reduction="sum"), "not the sum"),
+    ("head_loss", lambda x, residual, gate, weight, projection, target: F.cross_entropy(
+        F.rms_norm(residual + 0.5 * gate * x, x.shape[-1:], weight) @ projection.T, target), "eps"),
+    ("head_loss", lambda x, residual, gate, weight, projection, target: F.cross_entropy(torch.softmax(
+        F.rms_norm(residual + 0.5 * gate * x, x.shape[-1:], weight, 1e-6) @ projection.T, -1), target), "takes logits"),
+    ("head_loss", lambda x, residual, gate, weight, projection, target: F.cross_entropy(
+        F.rms_norm(residual + 0.5 * gate * x, x.shape[-1:], weight, 1e-6) @ projection.T, target, reduction="sum") / len(target),
+     "no rows of it"),
+    ("head_loss", lambda x, residual, gate, weight, projection, target: by_nll(
+        x, residual, gate, weight, projection, target.clamp(min=0)), ""),
+    ("head_loss", lambda x, residual, gate, weight, projection, target: by_nll(
+        x, residual, gate, weight, projection.detach(), target), "gradient"),
+    ("head_loss", lambda x, residual, gate, weight, projection, target: by_nll(
+        x, residual, gate, weight, projection, target).item(), "which the device fills"),
+    ("swish", _of(lambda gradient, x: gradient * torch.sigmoid(x)), "two parts"),
+    ("swish", _of(lambda gradient, x: _first(torch.ones_like(x), x)), "multiply it by the gradient"),
+    ("swish", _of(lambda gradient, x: gradient), "passed on as it came"),
+    ("swish", _of(_cut), "silently wrong"),
+    ("swish", lambda x: _Kept.apply(x), "Keep `x` alone"),
+    ("swish", _of(lambda gradient, x: gradient * torch.sigmoid(x) * (1 - x * torch.sigmoid(-x))), "A sign"),
+    ("swish", lambda x: F.gelu(x), "That is GELU"),
+    ("swish", lambda x: F.hardswish(x), "corners"),
+    ("swish", lambda x: F.mish(x), "Mish"),
+    ("swish", lambda x: F.silu(x.detach()), "gradient"),
+    ("swish", lambda x: F.silu(x.float()), "casts"),
+    ("swish", lambda x: torch.sigmoid(x), "x"),
+    ("swish", lambda x: F.silu(x).sum(), "shape"),
+]

@@ -1,0 +1,97 @@
+"""Lesson 06: answers to the exercise on the optimizer."""
+
+import torch
+
+
+def groups_of(parameters, decay=0.1, matrix=lambda parameter: parameter.dim() > 1):
+    parameters = list(parameters)
+    groups = [{"params": [each for each in parameters if matrix(each)], "weight_decay": decay},
+              {"params": [each for each in parameters if not matrix(each)], "weight_decay": 0.0}]
+    return [group for group in groups if group["params"]]
+
+
+def fused_in_each_group(parameters):
+    """The settings of a group say how it is done; the whole has to know for GradScaler."""
+    groups = groups_of(parameters)
+    real = all(each.is_floating_point() for group in groups for each in group["params"])
+    return torch.optim.AdamW(groups, lr=1e-3, fused=True) if real else torch.optim.AdamW(groups, lr=1e-3, foreach=True)
+
+
+def by_a_first_try(parameters):
+    """PyTorch itself says what cannot be fused, in the first step: here it is asked with parameters of no size."""
+    groups = groups_of(parameters)
+    tried = [torch.nn.Parameter(each.new_zeros(0)) for group in groups for each in group["params"]]
+    for each in tried:
+        each.grad = each.detach().clone()
+    try:
+        torch.optim.AdamW(tried, fused=True).step()
+    except RuntimeError:
+        return torch.optim.AdamW(groups, lr=1e-3)
+    return torch.optim.AdamW(groups, lr=1e-3, fused=True)
+
+
+def group_after_group(parameters):
+    lists = {}
+    for parameter in parameters:
+        lists.setdefault(0.1 if parameter.dim() > 1 else 0.0, []).append(parameter)
+    (decay, first), *others = lists.items()
+    fused = not any(each.is_complex() for group in lists.values() for each in group)
+    optimizer = torch.optim.AdamW(first, lr=1e-3, weight_decay=decay, fused=fused or None)
+    for decay, group in others:
+        optimizer.add_param_group({"params": group, "weight_decay": decay})
+    return optimizer
+
+
+def adamw(**options):
+    return lambda parameters: torch.optim.AdamW(groups_of(parameters), **{"lr": 1e-3, **options})
+
+
+def one_group(parameters):
+    return torch.optim.AdamW(parameters, lr=1e-3, weight_decay=0.1)
+
+
+def used_up(parameters):
+    return torch.optim.AdamW([{"params": [each for each in parameters if each.dim() > 1], "weight_decay": 0.1},
+                              {"params": [each for each in parameters if each.dim() <= 1], "weight_decay": 0.0}], lr=1e-3)
+
+
+def matrices_alone(parameters):
+    return torch.optim.AdamW([each for each in parameters if each.dim() > 1], lr=1e-3, weight_decay=0.1)
+
+
+def by_sgd(parameters):
+    return torch.optim.SGD(groups_of(parameters), lr=1e-3, fused=True)
+
+
+def by_adam(parameters):
+    return torch.optim.Adam(groups_of(parameters), lr=1e-3)
+
+
+def own_lr_for_biases(parameters):
+    groups = groups_of(parameters)
+    groups[-1]["lr"] = 2e-3
+    return torch.optim.AdamW(groups, lr=1e-3)
+
+
+OPTIMIZER_ROUTES = {"make_optimizer": [fused_in_each_group, by_a_first_try, group_after_group]}
+
+OPTIMIZER_WRONG = [("make_optimizer", *wrong) for wrong in (
+    (adamw(fused=True), "all the params to be floating point"),
+    (one_group, "Biases and norms decay too"),
+    (lambda parameters: torch.optim.AdamW(parameters), "Biases and norms decay too"),
+    (used_up, "does not have"),
+    (matrices_alone, "does not have"),
+    (by_sgd, "A `torch.optim.AdamW` is wanted"),
+    (by_adam, "A `torch.optim.AdamW` is wanted"),
+    (lambda parameters: None, "is there a `return`"),
+    (adamw(lr=1e-4), "learning rate is 0.001"),
+    (adamw(betas=(0.9, 0.98)), "betas"),
+    (adamw(maximize=True), "it is"),
+    (adamw(amsgrad=True), "another method"),
+    (adamw(eps=1e-2), "it is"),
+    (own_lr_for_biases, "learning rate"),
+    (lambda parameters: torch.optim.AdamW(groups_of(parameters, matrix=lambda each: each.dim() == 2), lr=1e-3),
+     "more than two dimensions"),
+    (lambda parameters: torch.optim.AdamW(groups_of(parameters, matrix=lambda each: each.dim() < 2), lr=1e-3),
+     "the wrong way round"),
+)]

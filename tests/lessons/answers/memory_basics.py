@@ -1,0 +1,453 @@
+"""Lesson 08, budget, the leak and the search: right answers that are not what the reference solution does, and wrong ones."""
+
+import copy
+import gc
+import weakref
+
+import torch
+import torch.nn.functional as F
+
+# -- budget -----------------------------------------------------------------------------------------
+
+
+def _fixed_parts(model, optimizer):
+    weights = sum(each.nbytes for each in model.parameters())
+    trained = sum(each.nbytes for each in model.parameters() if each.requires_grad)
+    group = optimizer.param_groups[0]
+    if isinstance(optimizer, torch.optim.SGD):
+        state, temporary = trained * (group["momentum"] > 0), 0
+    else:
+        state, temporary = trained * (3 if group["amsgrad"] else 2), 0 if group["fused"] else trained
+    return weights, sum(each.nbytes for each in model.buffers()), trained, state, temporary
+
+
+def _answer(model, batch, optimizer, activations):
+    weights, buffers, trained, state, temporary = _fixed_parts(model, optimizer)
+    there = weights + buffers + state + sum(each.nbytes for each in batch)
+    return {"parameters": weights, "buffers": buffers, "gradients": trained, "optimizer state": state,
+            "activations": activations, "peak": there + max(activations, trained + temporary)}
+
+
+def by_saved_tensors(model, batch, optimizer, dtype):
+    """Counts what autograd saves, by hooks, instead of asking the device."""
+    known = {each.untyped_storage().data_ptr() for each in model.parameters()}
+
+    def saved(rows):
+        part = [each[:rows] for each in batch]
+        given = known | {each.untyped_storage().data_ptr() for each in batch}
+        kept = {}
+
+        def pack(tensor):
+            storage = tensor.untyped_storage()
+            if storage.data_ptr() not in given:
+                kept[storage.data_ptr()] = storage.nbytes()
+            return tensor.detach()  # a node that saves its own result, itself, would be a cycle
+
+        with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor), \
+                torch.autocast(batch[0].device.type, dtype or torch.bfloat16, enabled=dtype is not None):
+            loss = model(*part)
+        total = sum(kept.values())
+        del loss
+        return total
+
+    rows = len(batch[0])
+    few = min(rows, max(2, rows // 20))
+    if few == rows:
+        return _answer(model, batch, optimizer, saved(rows))
+    one, two = saved(few), saved(2 * few)
+    return _answer(model, batch, optimizer, two + (two - one) / few * (rows - 2 * few))
+
+
+def by_three_batches(model, batch, optimizer, dtype):
+    """A straight line through three small batches."""
+    device, rows = batch[0].device, len(batch[0])
+    counts = sorted({min(rows, max(1, rows // share)) for share in (32, 16, 8)})
+    found = []
+    for count in counts:
+        before = torch.vgpu.memory_allocated() if device.type == "vgpu" else torch.cuda.memory_allocated()
+        with torch.autocast(device.type, dtype=dtype or torch.float16, enabled=bool(dtype)):
+            loss = model(*(each[:count] for each in batch))
+        after = torch.vgpu.memory_allocated() if device.type == "vgpu" else torch.cuda.memory_allocated()
+        found.append(after - before)
+        del loss
+    if len(counts) == 1:
+        return _answer(model, batch, optimizer, found[0])
+    slope = (found[-1] - found[0]) / (counts[-1] - counts[0])
+    return _answer(model, batch, optimizer, found[0] + slope * (rows - counts[0]))
+
+
+def state_by_trying(model, batch, optimizer, dtype):
+    """Asks a small optimizer of the same kind for its state."""
+    group = {key: value for key, value in optimizer.param_groups[0].items() if key not in ("params", "decoupled_weight_decay")}
+    probe = torch.nn.Parameter(torch.zeros(1000, device=batch[0].device, dtype=next(model.parameters()).dtype))
+    probe.grad = torch.zeros_like(probe)
+    small = type(optimizer)([probe], **group)
+    small.step()
+    times = sum(value.nbytes for value in small.state[probe].values() if value.numel() > 1) / probe.nbytes
+    found = by_three_batches(model, batch, optimizer, dtype)
+    _, _, trained, state, _ = _fixed_parts(model, optimizer)
+    return {**found, "optimizer state": times * trained, "peak": found["peak"] + times * trained - state}
+
+
+def four_times(model, batch, optimizer, dtype):
+    weights = sum(each.nbytes for each in model.parameters())
+    return _answer(model, batch, optimizer, 0) | {"peak": 4.0 * weights, "activations": 0.0}
+
+
+def twice_if_tied(model, batch, optimizer, dtype):
+    found = by_three_batches(model, batch, optimizer, dtype)
+    doubled = sum(each.nbytes for name, each in model.named_parameters(remove_duplicate=False))
+    return {**found, "parameters": doubled}
+
+
+def frozen_too(model, batch, optimizer, dtype):
+    return by_three_batches(model, batch, optimizer, dtype) | {"gradients": sum(each.nbytes for each in model.parameters())}
+
+
+def summed(model, batch, optimizer, dtype):
+    found = by_three_batches(model, batch, optimizer, dtype)
+    return {**found, "peak": sum(value for name, value in found.items() if name != "peak")}
+
+
+def in_megabytes(model, batch, optimizer, dtype):
+    return {name: value / 1e6 for name, value in by_three_batches(model, batch, optimizer, dtype).items()}
+
+
+def per_row(model, batch, optimizer, dtype):
+    before = torch.accelerator.memory_allocated()
+    with torch.autocast(batch[0].device.type, dtype=dtype or torch.float16, enabled=bool(dtype)):
+        loss = model(*(each[:4] for each in batch))
+    kept = torch.accelerator.memory_allocated() - before
+    del loss
+    return _answer(model, batch, optimizer, kept * len(batch[0]) / min(4, len(batch[0])))
+
+
+def the_whole_pass(model, batch, optimizer, dtype):
+    before = torch.accelerator.memory_allocated()
+    with torch.autocast(batch[0].device.type, dtype=dtype or torch.float16, enabled=bool(dtype)):
+        loss = model(*batch)
+    kept = torch.accelerator.memory_allocated() - before
+    loss.backward()
+    optimizer.zero_grad()
+    return _answer(model, batch, optimizer, kept)
+
+
+def on_a_copy(model, batch, optimizer, dtype):
+    return by_three_batches(copy.deepcopy(model), batch, optimizer, dtype)
+
+
+def without_the_batch(model, batch, optimizer, dtype):
+    found = by_three_batches(model, batch, optimizer, dtype)
+    return found | {"peak": found["peak"] - sum(each.nbytes for each in batch)}
+
+
+def left_in_evaluation(model, batch, optimizer, dtype):
+    found = by_three_batches(model, batch, optimizer, dtype)
+    model.eval()
+    return found
+
+
+def run_when_looked_at(model, batch, optimizer, dtype):
+    """A dict that runs the step when the function has returned."""
+    class Late(dict):
+        def items(self):
+            return the_whole_pass(model, batch, optimizer, dtype).items()
+
+    return Late()
+
+
+_ballast: list[torch.Tensor] = []
+
+
+def in_the_room_of_ballast(model, batch, optimizer, dtype):
+    """The step is run where memory has been held, which no peak tells; and it is held again at the end."""
+    _ballast.clear()
+    found = the_whole_pass(model, batch, optimizer, dtype)
+    _ballast.append(torch.empty(2**30, dtype=torch.uint8, device=batch[0].device))
+    return found
+
+
+# -- the leak ---------------------------------------------------------------------------------------
+
+
+def epoch(*, keep=lambda prediction: prediction.argmax(1), error_of=str, seen=lambda output: output.detach().abs().mean(),
+          look=torch.no_grad, removes=True, loss_of=lambda loss: loss.detach(), finish=lambda: None):
+    def train_epoch(model, optimizer, batches, validation, every):
+        losses, looks, predictions, failures, activity = [], [], [], [], []
+        handle = model.body.register_forward_hook(lambda module, args, output: activity.append(seen(output)))
+        for step, (x, y) in enumerate(batches, start=1):
+            optimizer.zero_grad()
+            try:
+                prediction = model(x)
+                loss = F.cross_entropy(prediction, y)
+            except ValueError as error:
+                failures.append(error_of(error))
+                continue
+            loss.backward()
+            optimizer.step()
+            losses.append(loss_of(loss))
+            predictions.append(keep(prediction))
+            if step % every == 0:
+                with look():
+                    looks.append(torch.stack([F.cross_entropy(model(vx), vy) for vx, vy in validation]).mean())
+        if removes:
+            handle.remove()
+        finish()
+        return {"loss": sum(losses), "looks": looks, "activity": activity, "failures": [str(each) for each in failures],
+                "predictions": [each.argmax(1) if each.dim() > 1 else each for each in predictions]}
+
+    return train_epoch
+
+
+def context_hook(model, optimizer, batches, validation, every):
+    """The hook in a ``with`` block, and a helper whose frame ends with each step."""
+    from contextlib import contextmanager
+
+    @contextmanager
+    def watched(activity):
+        handle = model.body.register_forward_hook(lambda module, args, output: activity.append(output.detach().abs().mean()))
+        try:
+            yield activity
+        finally:
+            handle.remove()
+
+    def one(x, y):
+        optimizer.zero_grad(set_to_none=True)
+        prediction = model(x)
+        loss = F.cross_entropy(prediction, y)
+        loss.backward()
+        optimizer.step()
+        return loss.detach(), prediction.detach().argmax(1)
+
+    report = {"loss": 0.0, "looks": [], "predictions": [], "failures": []}
+    with watched([]) as activity:
+        for step, (x, y) in enumerate(batches, start=1):
+            try:
+                loss, classes = one(x, y)
+            except ValueError as error:
+                report["failures"].append(f"{error}")
+                continue
+            report["loss"] += loss
+            report["predictions"].append(classes)
+            if step % every == 0:
+                with torch.inference_mode():
+                    report["looks"].append(sum(F.cross_entropy(model(vx), vy) for vx, vy in validation) / len(validation))
+    return {**report, "activity": activity}
+
+
+def without_traceback(model, optimizer, batches, validation, every):
+    """The error itself is kept for the while, its traceback is not."""
+    def stripped(error):
+        return error.with_traceback(None)
+
+    return epoch(error_of=stripped)(model, optimizer, batches, validation, every)
+
+
+def nothing_reported(model, optimizer, batches, validation, every):
+    epoch()(model, optimizer, batches, validation, every)
+
+
+def all_batches_first(model, optimizer, batches, validation, every):
+    return epoch()(model, optimizer, list(batches), validation, every)
+
+
+def weak_list(model, optimizer, batches, validation, every):
+    """Weak references hold nothing, and in the end there is nothing."""
+    return epoch(keep=lambda prediction: prediction.argmax(1), seen=lambda output: weakref.ref(output))(
+        model, optimizer, batches, validation, every)
+
+
+# -- the search -------------------------------------------------------------------------------------
+
+
+def _fits(step, batch):
+    failed = False
+    torch.accelerator.empty_cache()
+    for _ in range(2):
+        try:
+            step(batch)
+        except torch.OutOfMemoryError:
+            failed = True
+        if failed:
+            return False
+    return True
+
+
+def _leaks(step):
+    sizes = []
+    for _ in range(3):
+        step(1)
+        sizes.append(torch.accelerator.memory_allocated())
+    return sizes[2] > sizes[1]
+
+
+def calling_itself(step, most):
+    """A function that refers to itself, and to ``step``: a cycle, which holds no trial."""
+    def search(low, high):
+        if high - low < 2:
+            return low
+        middle = min((low + high) // 2, 2 * low)
+        return search(middle, high) if _fits(step, middle) else search(low, middle)
+
+    if not _fits(step, 1):
+        print("not one fits")
+        return 0
+    if _leaks(step):
+        raise ValueError("it leaks")
+    return search(1, most + 1)
+
+
+def bits(step, most):
+    """The answer's binary digits, from the highest."""
+    if not _fits(step, 1):
+        print("a single row does not fit")
+        return 0
+    if _leaks(step):
+        raise ValueError("the step keeps more with each call")
+    answer = 0
+    for place in reversed(range(most.bit_length())):
+        higher = answer | 1 << place
+        if higher <= most and _fits(step, higher):
+            answer = higher
+    return answer
+
+
+def warned(step, most):
+    import warnings
+
+    if not _fits(step, 1):
+        warnings.warn("not one row fits", stacklevel=2)
+        return 0
+    if _leaks(step):
+        raise ValueError("it leaks")
+    low, high = 1, most + 1
+    while high - low > 1:
+        middle = min((low + high) // 2, 2 * low)
+        if _fits(step, middle):
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+def cleans_up(step, most):
+    """As the reference, with garbage collected, and the cache emptied after each failure too: no harm."""
+    gc.collect()
+
+    def fits(batch):
+        torch.vgpu.empty_cache()
+        try:
+            step(batch)
+            step(batch)
+            return True
+        except torch.OutOfMemoryError:
+            pass
+        torch.vgpu.empty_cache()
+        return False
+
+    if not fits(1):
+        print("0: the smallest batch does not fit")
+        return 0
+    if _leaks(step):
+        raise ValueError("it leaks")
+    low, high = 1, most + 1
+    while high - low > 1:
+        middle = min((low + high) // 2, 2 * low)
+        low, high = (middle, high) if fits(middle) else (low, middle)
+    return low
+
+
+def keeps_the_error(step, most):
+    low, high, last = 0, most + 1, None
+    while high - low > 1:
+        middle = (low + high) // 2
+        torch.accelerator.empty_cache()
+        try:
+            step(middle)
+            step(middle)
+        except torch.OutOfMemoryError as error:
+            last, high = error, middle
+        else:
+            low = middle
+    return low if last is None or low else 0
+
+
+def swallows_all(step, most):
+    low, high = 0, most + 1
+    while high - low > 1:
+        middle = min((low + high) // 2, max(1, 2 * low))
+        torch.accelerator.empty_cache()
+        try:
+            step(middle)
+            step(middle)
+            low = middle
+        except Exception:
+            high = middle
+    return low
+
+
+def silent(step, most):
+    if not _fits(step, 1):
+        return 0
+    return warned(step, most)
+
+
+def never_twice(step, most):
+    low, high = 0, most + 1
+    while high - low > 1:
+        middle = min((low + high) // 2, max(1, 2 * low))
+        torch.accelerator.empty_cache()
+        try:
+            step(middle)
+            low = middle
+        except torch.OutOfMemoryError:
+            high = middle
+    return low
+
+
+def a_float(step, most):
+    return float(warned(step, most))
+
+
+BASICS_ROUTES = {
+    "budget": [by_saved_tensors, by_three_batches, state_by_trying, on_a_copy],
+    "train_epoch": [epoch(), epoch(keep=lambda prediction: prediction.detach().argmax(1).cpu(), loss_of=torch.Tensor.item),
+                    context_hook, without_traceback],
+    "largest_batch_that_fits": [bits, warned, cleans_up, calling_itself],
+}
+
+BASICS_WRONG = [
+    ("budget", four_times, "Yours is 0 times that"),
+    ("budget", without_the_batch, "lies on the device too, all the time"),
+    ("budget", left_in_evaluation, "left in another mode"),
+    ("budget", run_when_looked_at, "leaves something on the device behind"),
+    ("budget", in_the_room_of_ballast, "leaves something on the device behind"),
+    ("budget", twice_if_tied, "counted twice"),
+    ("budget", frozen_too, "A frozen parameter gets no gradient"),
+    ("budget", summed, "The peak"),
+    ("budget", in_megabytes, "These are M"),
+    ("budget", per_row, "Not all that a forward pass leaves grows with the batch"),
+    ("budget", the_whole_pass, "found out by what it should save"),
+    ("budget", lambda model, batch, optimizer, dtype: None, "is there a `return`?"),
+    ("budget", lambda model, batch, optimizer, dtype: [0] * 6, "from the name of each of the six parts"),
+    ("budget", lambda model, batch, optimizer, dtype: {"parameters": batch[0].sum()}, "is a tensor on the device"),
+    ("budget", lambda model, batch, optimizer, dtype: {"parameters": "many"}, "a number of bytes is wanted"),
+    ("train_epoch", epoch(error_of=lambda error: error), "An error keeps its traceback"),
+    ("train_epoch", epoch(look=torch.enable_grad), "is kept, with its graph: nobody goes backward"),
+    ("train_epoch", epoch(seen=lambda output: output.abs().mean()), "a mean that has a graph keeps the output too"),
+    ("train_epoch", epoch(keep=lambda prediction: prediction.detach()), "`detach` by itself frees none of the numbers"),
+    ("train_epoch", epoch(removes=False), "call its `remove()`"),
+    ("train_epoch", epoch(keep=lambda prediction: prediction, finish=gc.collect), "`prediction.argmax(1)` at once"),
+    ("train_epoch", epoch(keep=lambda prediction: prediction, finish=lambda: torch.vgpu.empty_cache()), "`prediction.argmax(1)`"),
+    ("train_epoch", epoch(error_of=repr), "`repr` puts the class's name around them"),
+    ("train_epoch", all_batches_first, "Take each batch when its step begins"),
+    ("train_epoch", nothing_reported, "is there a `return`?"),
+    ("largest_batch_that_fits", keeps_the_error, "the answer is wrong"),
+    ("largest_batch_that_fits", swallows_all, "the others have to pass"),
+    ("largest_batch_that_fits", silent, "A 0 without a word is a riddle"),
+    ("largest_batch_that_fits", never_twice, "two calls in a row"),
+    ("largest_batch_that_fits", a_float, "a whole number is wanted"),
+    ("largest_batch_that_fits", lambda step, most: most, "does not fit"),
+    ("largest_batch_that_fits", lambda step, most: step(0), "at least 1 is needed"),
+    ("largest_batch_that_fits", lambda step, most: 1, "2 fits too"),
+]
