@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import torch
 
 from ...course.mistakes import Mistake
@@ -29,7 +31,7 @@ def _search(*, catch: type = torch.OutOfMemoryError, times: int = 2, keeps: bool
 
         if not fits(1):
             if says:
-                print("not even a batch of 1 fits into the device's memory")
+                warnings.warn("not even a batch of 1 fits into the device's memory", stacklevel=2)
             return 0
         if watches:
             step(1)
@@ -90,7 +92,7 @@ def _halving(step, most):
             return batch
         except torch.OutOfMemoryError:
             batch //= 2
-    print("none fits")
+    warnings.warn("none fits", stacklevel=2)
     return 0
 
 
@@ -103,7 +105,7 @@ def _estimated(step, most):
         before = module.memory_allocated()
         step(1)
     except torch.OutOfMemoryError:
-        print("none fits")
+        warnings.warn("none fits", stacklevel=2)
         return 0
     free, _ = module.get_memory_info()
     return min(most, max(1, free // max(1, module.max_memory_allocated() - before)))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import torch
 import torch.nn.functional as F
 
@@ -72,7 +74,7 @@ def right_largest_batch(step, most):
         return True
 
     if not fits(1):
-        print("not even a batch of 1 fits")
+        warnings.warn("not even a batch of 1 fits", stacklevel=2)
         return 0
     held = torch.accelerator.memory_allocated()
     step(1)
