@@ -4,7 +4,7 @@ import pytest
 import torch
 
 import gapless
-from gapless.course.quick import KERNELS, WAITS, Quick, QuickQuestions, answered, how_often, listed
+from gapless.course.quick import COLLECTIVES, KERNELS, WAITS, Quick, QuickQuestions, answered, how_often, listed
 from gapless.lessons import LESSONS
 
 
@@ -24,6 +24,19 @@ def device():
 
 def test_the_device_answers(device):
     assert [how_often(QUESTIONS, quick, device) > 0 for quick in QUESTIONS.questions] == [False, True, True]
+
+
+def test_collectives_can_be_counted_and_what_was_set_up_is_put_away(device):
+    import torch.distributed as dist
+
+    def group(device):
+        dist.init_process_group("vccl", store=dist.HashStore(), rank=0, world_size=1)
+        return {**setup(device), "dist": dist}
+
+    questions = QuickQuestions("Does it communicate?", COLLECTIVES, group, (
+        Quick("dist.all_reduce(x); dist.broadcast(x, 0)", ""), Quick("x.sum().item()", "")), put_away=dist.destroy_process_group)
+    assert [how_often(questions, quick, device) for quick in questions.questions] == [2, 0]
+    assert not dist.is_initialized()
 
 
 def test_kernels_can_be_counted_too(device):

@@ -16,8 +16,9 @@ from ..measure.device import stay_busy, synchronize
 from ..measure.peak import held_and_peak
 from ..measure.profile import profile
 
-WAITS, KERNELS, KIB = "waits", "kernels", "KiB"
-_COUNTS = (WAITS, KERNELS, KIB)
+WAITS, KERNELS, KIB, COLLECTIVES = "waits", "kernels", "KiB", "collectives"
+_COUNTS = (WAITS, KERNELS, KIB, COLLECTIVES)
+_COLLECTIVE = "record_param_comms"  # what Kineto calls the begin of one
 _BUSY_MS = 5.0  # of work in the queue before the line, so that a wait is one
 
 
@@ -32,8 +33,9 @@ class Quick:
 @dataclass(frozen=True)
 class QuickQuestions:
     """``question``: asked of each line, with yes or no for an answer. ``counts``: what has to occur for a yes, ``waits`` of
-    the host, ``kernels`` launched, or ``KiB`` by which what the memory holds becomes more or less. ``setup(device)``: the
-    names that the lines find besides ``torch``, ``nn``, ``F`` and ``device``, made anew for each.
+    the host, ``kernels`` launched, ``collectives`` begun, or ``KiB`` by which what the memory holds becomes more or less.
+    ``setup(device)``: the names that the lines find besides ``torch``, ``nn``, ``F`` and ``device``, made anew for each;
+    ``put_away()`` is called after each.
 
     Raises ValueError for another ``counts``.
     """
@@ -42,6 +44,7 @@ class QuickQuestions:
     counts: str
     setup: Callable[[torch.device], dict]
     questions: tuple[Quick, ...]
+    put_away: Callable[[], None] = lambda: None
 
     def __post_init__(self):
         if self.counts not in _COUNTS:
@@ -49,16 +52,24 @@ class QuickQuestions:
 
 
 def how_often(questions: QuickQuestions, quick: Quick, device: torch.device) -> int:
-    """How many waits or kernels the line makes on ``device``, counted in a profile of it; or by how many KiB the memory
-    holds more after it, less than 0 where it holds less. Raises what the line raises."""
+    """How many waits, kernels or collectives the line makes on ``device``, counted in a profile of it; or by how many KiB
+    the memory holds more after it, less than 0 where it holds less. Raises what the line raises."""
     names = {"torch": torch, "nn": nn, "F": F, "device": device, **questions.setup(device)}
-    code = compile(quick.line, "<quick question>", "exec")
+    try:
+        return _counted(questions.counts, quick.line, names, device)
+    finally:
+        names.clear()
+        questions.put_away()
+
+
+def _counted(counts: str, line: str, names: dict, device: torch.device) -> int:
+    code = compile(line, "<quick question>", "exec")
 
     def step():
         with contextlib.redirect_stdout(io.StringIO()):
             exec(code, names)
 
-    if questions.counts == KIB:
+    if counts == KIB:
         synchronize(device)
         before, _ = held_and_peak(device)
         step()
@@ -69,8 +80,11 @@ def how_often(questions: QuickQuestions, quick: Quick, device: torch.device) -> 
         stay_busy(device, _BUSY_MS)
         step()
 
-    waits = questions.counts == WAITS
-    report = StepReport.from_trace(profile(busy if waits else step, steps=1, warmup=1, device=device))
+    waits = counts == WAITS
+    trace = profile(busy if waits else step, steps=1, warmup=1, device=device)
+    if counts == COLLECTIVES:
+        return sum(span.name == _COLLECTIVE for span in trace.spans)
+    report = StepReport.from_trace(trace)
     return round(report.syncs_per_step if waits else report.kernels)
 
 

@@ -41,8 +41,6 @@ _CATEGORIES = {
     "python_function": "python",
 }
 
-_TENSORBOARD_CATEGORIES = {"cuda_runtime": "Runtime", "cuda_driver": "Runtime", "fwdbwd": "forward_backward"}
-
 
 class TraceError(ValueError):
     """A file or value that is not a usable trace; the message says what to do next."""
@@ -152,10 +150,12 @@ class Trace:
         return the file's path (or URL).
 
         ``worker`` is what the plugin lists the trace under: the host or the simulated card, and the process's number, if
-        None. The plugin (torch-tb-profiler 0.4.3) knows only the categories that PyTorch wrote before 2.0, and without
-        its runtime calls no operator has any time on the GPU: they are put back here. Raises OSError where the folder
+        None. The plugin (torch-tb-profiler 0.4.3) knows only what PyTorch wrote before 2.0: the events are changed for it
+        as :mod:`gapless.evidence.tensorboard` says. Raises OSError where the folder
         cannot be made or written, TraceError where the URL cannot.
         """
+        from .tensorboard import events_for_tensorboard  # which needs to know what a trace is
+
         if worker is None:
             host = f"simulated-{self.device_name}".replace(" ", "-") if self.simulated else socket.gethostname()
             worker = f"{host}_{os.getpid()}"
@@ -165,7 +165,7 @@ class Trace:
         else:
             path = Path(folder) / name
             path.parent.mkdir(parents=True, exist_ok=True)
-        Trace([_for_tensorboard(event) for event in self.events], self.metadata).write(path)
+        Trace(events_for_tensorboard(self), self.metadata).write(path)
         return path
 
     @classmethod
@@ -235,21 +235,6 @@ def as_number(value: Any) -> float | None:
     except (ValueError, OverflowError):
         return None
     return number if math.isfinite(number) else None
-
-
-def _for_tensorboard(event: dict) -> dict:
-    """The event as the plugin reads it: old names, and times in 1/1024 µs."""
-    event = dict(event)
-    if event.get("cat") in _TENSORBOARD_CATEGORIES:
-        event["cat"] = _TENSORBOARD_CATEGORIES[event["cat"]]
-    start_us, duration_us = as_number(event.get("ts")), as_number(event.get("dur"))
-    if start_us is not None:
-        # The plugin adds start and duration. With decimal fractions the sum may miss the next event's start by a last
-        # digit, and neighbours seem to overlap; sums of binary fractions are exact.
-        event["ts"] = round(start_us * 1024) / 1024
-        if duration_us is not None:
-            event["dur"] = round((start_us + duration_us) * 1024) / 1024 - event["ts"]
-    return event
 
 
 def _span(event: dict) -> Span | None:

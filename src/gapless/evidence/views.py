@@ -13,18 +13,19 @@ Kineto for some years filled with another number; on such files its operators' t
 from __future__ import annotations
 
 import difflib
-from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from .distributed import distributed_view  # noqa: F401  the views of several ranks
+from .gpu_time import gpu_time  # noqa: F401
 from .memory_view import memory_by_category  # noqa: F401  one of the views
+from .ranks import read_ranks  # noqa: F401
 from .steps import DEVICE_WORK
+from .straggler import straggler  # noqa: F401
 from .trace import Span, Trace, as_number
 from .waits import Wait, enclosing, locate
-
-_ENOUGH_WORK = 0.8
-_ROUNDING_US = 1e-3  # a start and a duration, added up, may miss the end they were made from
+from .windows import host_windows, is_step, step_windows
 
 
 @dataclass(frozen=True)
@@ -134,10 +135,10 @@ def utilization_timeline(trace: Trace, buckets: int = 100, device: int | None = 
     Raises ValueError if ``buckets`` < 1."""
     if buckets < 1:
         raise ValueError(f"buckets is {buckets}: draw at least one")
-    kernels, steps, window = _kernels(trace, device), _steps(trace), _window(trace)
+    kernels, window = _kernels(trace, device), _window(trace)
     if not kernels or window is None:
         return ()
-    origin_us = steps[0][0]
+    origin_us = host_windows(trace)[0].start_us
     each_us = (window[1] - origin_us) / buckets
     busy, blocks = [(span.start_us, span.end_us, 1.0) for span in kernels], _blocks(kernels)
     found = []
@@ -258,7 +259,7 @@ def _launching_lines(trace: Trace, correlations: Iterable[object]) -> dict[objec
     for thread, found in calls.items():
         around = enclosing(operators.get(thread, []), found)
         launches += [Wait(call, "launch", 0.0, call.start_us, around[call], call.args["correlation"]) for call in found]
-    main = next((span.thread for span in spans if _is_step(span)), None)
+    main = next((span.thread for span in spans if is_step(span)), None)
     return dict(zip([launch.correlation for launch in launches], locate(launches, spans, main)))
 
 
@@ -266,13 +267,9 @@ def _operators(trace: Trace) -> dict[tuple, list[Span]]:
     """The operators of each thread."""
     found: dict[tuple, list[Span]] = defaultdict(list)
     for span in trace.spans:
-        if span.category == "op" and not _is_step(span) and not span.name.startswith("Optimizer."):
+        if span.category == "op" and not is_step(span) and not span.name.startswith("Optimizer."):
             found[span.thread].append(span)
     return found
-
-
-def _is_step(span: Span) -> bool:
-    return span.category in ("annotation", "op") and span.name.startswith("ProfilerStep#")
 
 
 def _kernels(trace: Trace, device: int | None) -> list[Span]:
@@ -338,47 +335,9 @@ def _memory_changes(trace: Trace, device: int) -> dict[tuple, list[Span]]:
     return {thread: sorted(changes, key=lambda change: change.start_us) for thread, changes in found.items()}
 
 
-def _steps(trace: Trace) -> list[tuple[float, float]]:
-    """Begin and end of each profiled step on the host; without steps, of the operators."""
-    steps = sorted({(span.start_us, span.end_us) for span in trace.spans if _is_step(span)})
-    if steps:
-        return steps
-    operators = [span for span in trace.spans if span.category == "op"]
-    if not operators:
-        return []
-    return [(min(span.start_us for span in operators), max(span.end_us for span in operators))]
-
-
 def _window(trace: Trace) -> tuple[float, float] | None:
     """The steps' time; None where the trace has neither steps nor operators, or they take no time."""
-    steps = _steps(trace)
-    if not steps:
+    windows = step_windows(trace)
+    if not windows or windows[-1].end_us <= windows[0].start_us:
         return None
-    work: dict[object, list[Span]] = defaultdict(list)
-    for span in trace.spans:
-        if span.category in DEVICE_WORK:
-            work[span.args.get("correlation")].append(span)
-    launched: list[list[Span]] = [[] for _ in steps]
-    starts_us = [start_us for start_us, _ in steps]
-    for call in trace.spans:
-        if call.category == "runtime" and call.args.get("correlation") in work:
-            index = bisect_left(starts_us, call.start_us + _ROUNDING_US) - 1
-            if index >= 0 and call.end_us <= steps[index][1] + _ROUNDING_US:
-                launched[index] += work[call.args["correlation"]]
-    start_us = steps[0][0]
-    if any(launched):
-        if launched[0]:
-            inside = {id(span) for spans in launched for span in spans}
-            first_us = min(span.start_us for span in launched[0])
-            in_flight_us = [span.end_us for spans in work.values() for span in spans
-                            if id(span) not in inside and span.end_us < first_us]
-            start_us = max([start_us, *in_flight_us])
-        keep = max(index for index, spans in enumerate(launched) if spans) + 1
-        if keep > 1 and len(launched[keep - 2]) * _ENOUGH_WORK > len(launched[keep - 1]):
-            keep -= 1
-        if len(steps) > 1:
-            steps, launched = steps[:keep], launched[:keep]
-    end_us = start_us
-    for (_, host_end_us), spans in zip(steps, launched):
-        end_us = max([end_us, host_end_us, *(span.end_us for span in spans)] if spans else [end_us, host_end_us])
-    return (start_us, end_us) if end_us > start_us else None
+    return windows[0].start_us, windows[-1].end_us

@@ -3,6 +3,7 @@
 from ..course.exercise import Exercise, Lesson, full_size
 from .convolutions.lesson import LESSON as _CONVOLUTIONS
 from .data_loading.lesson import LESSON as _DATA_LOADING
+from .data_parallel.lesson import LESSON as _DATA_PARALLEL
 from .kernel_fusion.lesson import LESSON as _KERNEL_FUSION
 from .launch_overhead.lesson import LESSON as _LAUNCH_OVERHEAD
 from .masked_loss.lesson import LESSON as _MASKED_LOSS
@@ -15,6 +16,7 @@ from .two_clocks.lesson import LESSON as _TWO_CLOCKS
 _ALL = (
     _CONVOLUTIONS,
     _DATA_LOADING,
+    _DATA_PARALLEL,
     _KERNEL_FUSION,
     _LAUNCH_OVERHEAD,
     _MASKED_LOSS,

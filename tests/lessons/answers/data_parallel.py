@@ -1,0 +1,7 @@
+"""Lesson 09: right answers that are not what the reference solution does, and wrong ones."""
+
+from .dealing import DEALING_ROUTES, DEALING_WRONG
+
+OTHER_ROUTES = {"make_batches": DEALING_ROUTES}
+
+WRONG = [("make_batches", *wrong) for wrong in DEALING_WRONG]

@@ -1,0 +1,71 @@
+"""Lesson 09: batches against definitions written out, and its pictures."""
+
+import random
+
+import numpy as np
+import pytest
+
+from gapless.course.evidence import Case
+from gapless.lessons.data_parallel import dealing_look, dealt
+from gapless.lessons.data_parallel.dealing import BATCHES
+from gapless.lessons.data_parallel.functions import make_batches
+from gapless.lessons.data_parallel.right import right_make_batches
+
+
+@pytest.mark.parametrize("count, world, batch_size", [(33, 4, 8), (32, 4, 8), (4, 4, 8), (7, 1, 3), (100, 3, 16), (9, 8, 2)])
+def test_batches_hold_each_sample_once_and_as_many_steps_for_all(count, world, batch_size):
+    lengths = [random.Random(count).randrange(1, 99) for _ in range(count)]
+    ranks = right_make_batches(lengths, world, batch_size, 5)
+    assert sorted(place for batches in ranks for batch in batches for place in batch) == list(range(count))
+    assert {len(batches) for batches in ranks} == {-(-count // (world * batch_size))}
+    assert all(0 < len(batch) <= batch_size for batches in ranks for batch in batches)
+    with pytest.raises(ValueError, match="some rank would have nothing"):
+        right_make_batches(lengths[:world - 1], world, batch_size, 5)
+
+
+def test_the_slowest_rank_of_each_step_sets_the_pace():
+    """Lengths 1 to 4, two ranks: rank 0 pads to 2 and then to 4, rank 1 to 1 and then to 3."""
+    steps = [[[1], [0]], [[3], [2]]]
+    assert dealt.paced_tokens(steps, [1, 2, 3, 4]) == 2 + 4
+    assert dealt.paced_tokens([[[0, 3], [1, 2]]], [1, 2, 3, 4]) == 2 * 4
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_no_way_to_deal_out_is_better_than_sorted_by_much(seed):
+    """Of a thousand random ways none needs less than 85 % of what answers are held against."""
+    rng = np.random.default_rng(seed)
+    lengths = [int(length) for length in rng.integers(1, 60, 11)]
+    least = dealt.paced_tokens(dealt.sorted_steps(lengths, 2, 3), lengths)
+    for _ in range(1000):
+        order = rng.permutation(11).tolist()
+        steps = [[order[:3], order[3:6]], [order[6:9], order[9:]]]
+        assert dealt.paced_tokens(steps, lengths) >= 0.85 * least
+
+
+@pytest.mark.parametrize("change, name", [
+    (lambda ranks: ranks[0].pop(), dealt.NUMBER),
+    (lambda ranks: ranks[0][0].pop(), dealt.EACH),
+    (lambda ranks: ranks[0][0].append(ranks[1][0][0]), dealt.EACH),
+    (lambda ranks: ranks[0][0].append(10_000), dealt.EACH),
+    (lambda ranks: ranks[0][0].append(-1), dealt.EACH),
+    (lambda ranks: ranks[1][0].extend(ranks[0][0]) or ranks[0][0].clear(), dealt.ROWS),
+    (lambda ranks: ranks[0][0].append(ranks[1][0].pop()), dealt.EVEN),
+    (lambda ranks: ranks[1].reverse(), dealt.WORK),
+])
+def test_each_fault_is_seen(change, name):
+    lengths = dealing_look.sentences(600)
+    options = {"lengths": lengths, "world": 2, "batch_size": 8, "epochs": [0]}
+    ranks = right_make_batches(lengths, 2, 8, 0)
+    right = dealt.seen(Case("", {}, options), {BATCHES: [ranks]}, None)
+    change(ranks)
+    found = dealt.seen(Case("", {}, options), {BATCHES: [ranks]}, None)
+    assert found[name] != right[name]
+
+
+def test_the_picture_says_what_ranks_wait_for():
+    pytest.importorskip("matplotlib")
+    lengths = dealing_look.sentences(600)
+    figure = dealing_look.draw_steps({"slow": make_batches, "fast": right_make_batches}, lengths)
+    slow, fast = (float(part.split("%")[0].split()[-1]) for part in figure.alt.split("; "))
+    assert slow > 20 > 15 > fast
+    assert "batches of each rank: 10, 10, 9, 9" in dealing_look.epoch_in_words(make_batches, lengths)
