@@ -1,9 +1,15 @@
-"""How an exercise's cell is known: by its first line, ``# exercise: NAME``. Colab may strip metadata; the text survives."""
+"""How an exercise's cell is known: by its first line, ``# exercise: NAME``. Colab may strip metadata; the text survives.
+
+An exercise may be a program of several files, a cell each. Such a cell begins with the line ``# file: NAME.py``; that of the
+last file begins with the exercise's line, and has the file's line below it. Their texts, one behind the other under the
+exercise's line, are the exercise's text.
+"""
 
 from __future__ import annotations
 
 import re
 
+_FILE = re.compile(r"^\s*#\s*file:\s*([A-Za-z_]\w*\.py)\s*$")
 _MARKER = re.compile(r"^\s*#\s*exercise:\s*([A-Za-z_]\w*)\s*$")
 
 
@@ -18,3 +24,38 @@ def exercise_name(source: str) -> str | None:
             found = _MARKER.match(line)
             return found.group(1) if found else None
     return None
+
+
+def file_name(source: str) -> str | None:
+    """The NAME.py of the first line ``# file: NAME.py``, blank lines and an exercise's line aside; else None."""
+    for line in source.splitlines():
+        if line.strip() and not _MARKER.match(line):
+            found = _FILE.match(line)
+            return found.group(1) if found else None
+    return None
+
+
+def joined(source: str, files: dict[str, str]) -> str:
+    """The exercise's text: where its cell ``source`` is a file of a program, with ``files`` (name → text of the cell) before
+    it."""
+    if file_name(source) is None:
+        return source
+    first, _, rest = source.lstrip("\n").partition("\n")
+    before = [text.strip("\n") + "\n" for name, text in files.items() if name != file_name(source)]
+    return "\n".join([first, *before, rest])
+
+
+def parts(source: str) -> dict[str, str]:
+    """File name → its text, of an exercise's text that :func:`joined` gave; the lines are numbered as in the cells. Empty
+    where it is no program of files."""
+    if file_name(source) is None:
+        return {}
+    found: dict[str, list[str]] = {}
+    lines: list[str] = []
+    for line in source.splitlines():
+        if match := _FILE.match(line):
+            lines = found[match.group(1)] = []
+        lines.append(line)
+    last = next(reversed(found))
+    found[last].insert(0, source.lstrip("\n").partition("\n")[0])  # the exercise's own line is in the last file's cell
+    return {name: "\n".join(text) + "\n" for name, text in found.items()}

@@ -12,10 +12,13 @@ import linecache
 import re
 import traceback
 
+from ..marker import parts
+
 # The library computes what exercises ask for. In grading none of that is there to be imported.
 _LIBRARY = __name__.partition(".")[0]
 _LIBRARY_NAME = re.compile(rf"{_LIBRARY}(\.\w+)*")
 _JUPYTER_COMMAND = re.compile(r"^(\w[\w, .\[\]]*=)?\s*[%!]|^\?|\?$")
+_FILE_NAME = re.compile(r"<cell (\w+\.py)>")
 _ANSWERS = ("views", "lessons")
 
 
@@ -34,23 +37,26 @@ def load_function(source: str, name: str, names: dict):
     """Run the cell's ``source`` in a copy of ``names``; returns the function called ``name``.
 
     The source is registered with ``linecache`` under ``<cell NAME>``, so that tracebacks and sync
-    locations can show its lines. Raises CellError.
+    locations can show its lines; a program's files each under ``<cell NAME.py>``, run one after another in one namespace.
+    Raises CellError.
     """
-    filename = f"<cell {name}>"
-    linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
     namespace = {"__name__": "__exercise__", **names}
+    texts = {f"<cell {file}>": text for file, text in parts(source).items()} or {f"<cell {name}>": source}
     try:
-        code = compile(source, filename, "exec", dont_inherit=True)
-        _refuse_library(source)
-        exec(code, namespace)
+        for filename, text in texts.items():
+            linecache.cache[filename] = (len(text), None, text.splitlines(keepends=True), filename)
+            code = compile(text, filename, "exec", dont_inherit=True)
+            _refuse_library(text)
+            exec(code, namespace)
     except CellError:
         raise
     except SyntaxError as error:
-        line = source.splitlines()[error.lineno - 1].strip() if error.lineno else ""
+        line = text.splitlines()[error.lineno - 1].strip() if error.lineno else ""
+        file = "" if len(texts) == 1 else f" of {filename[len('<cell '):-1]}"
         if _JUPYTER_COMMAND.search(line):
-            raise CellError(f"`{line}` (line {error.lineno}) is for Jupyter, not Python. Grading runs the cell without "
-                            "Jupyter: take that line out, or put it into another cell") from None
-        raise CellError(f"the cell does not compile: {error.msg} (line {error.lineno})") from None
+            raise CellError(f"`{line}` (line {error.lineno}{file}) is for Jupyter, not Python. Grading runs the cell "
+                            "without Jupyter: take that line out, or put it into another cell") from None
+        raise CellError(f"the cell does not compile: {error.msg} (line {error.lineno}{file})") from None
     except NameError as error:
         if error.name == "lesson":
             advice = "Checks and hints have cells of their own: take that line out of this one, and run the cell below"
@@ -93,11 +99,12 @@ def describe_error(error: BaseException, name: str) -> str:
     """``TypeError: … (line 4: the_line())`` with the innermost line that lies in the cell."""
     if isinstance(error, CellRaised):
         return str(error)
-    filename = f"<cell {name}>"
     where = ""
     for frame in traceback.extract_tb(error.__traceback__):
-        if frame.filename == filename:
+        if frame.filename == f"<cell {name}>":
             where = f" (line {frame.lineno}: {frame.line})"
+        elif file := _FILE_NAME.fullmatch(frame.filename):
+            where = f" ({file[1]}, line {frame.lineno}: {frame.line})"
     text = str(error).strip().splitlines() or ["no message"]
     first = " ".join(text[:2]) if text[0].endswith(":") else text[0]
     return f"{type(error).__name__}: {first}{where}"

@@ -13,7 +13,7 @@ import torch
 
 from .. import vgpu
 from ..vgpu import Assumptions
-from .evidence import Case, Plan
+from .evidence import Case, Evidence, Plan
 from .mistakes import Mistake
 from .quick import QuickQuestions
 from .stage import Ask, Given
@@ -44,6 +44,7 @@ def _let_go(error: BaseException | None) -> None:
 
 
 TRIAL_CALLS = 9  # of a function in one trial: enough for a long run and a profile
+WHOLE_CALLS = 2  # where a call is a whole run: one timed, one profiled
 
 
 @dataclass(frozen=True)
@@ -90,12 +91,17 @@ class Exercise:
     Without it the trial is at the article's size. ``busy_ms``: how long the device still has to work on something else when
     a measured call begins.
 
+    ``whole_run``: a call is a whole run of a program, with a beginning of its own; there are few of them, none to warm up.
+    ``best``: a model solution, measured beside the others, where a time is judged by a share of the speed-up that it
+    reaches. ``judged(exercise, plan, evidence)``: check → (outcome, message), for an exercise that is judged in its own way.
+
     ``ask`` runs beside the learner's code: it is a function of a module (the lesson's ``stage``) that imports nothing a
     learner should not see.
 
     ``points``: check name (``values``, ``syncs``, ``bus_bytes``, ``peak_bytes``, ``host_time``, ``step_time``, ``kernels``)
     → points; only those named are checked. ``max_time_ratio``: check name → the largest time allowed, as a share of
-    ``slow``'s; ``max_bytes_ratio``: as much of what goes over the bus; ``max_peak_ratio``: of the memory that a call takes
+    ``slow``'s; ``speed_up_shares``: check name (``speed_up_…``) → the least share of ``best``'s speed-up, where no change is
+    a share of 0; ``max_bytes_ratio``: as much of what goes over the bus; ``max_peak_ratio``: of the memory that a call takes
     at most. ``max_syncs`` and ``max_read_back_bytes``: how often a step may wait, and what it may copy back to the host.
     ``least_syncs``: how often the step itself waits, whatever the function does; ``least_bytes_ratio``: as
     ``max_bytes_ratio``, what has to cross the bus in any case. With less the step was not made.
@@ -124,6 +130,10 @@ class Exercise:
     truth_on_device: bool = False
     valueless: bool = False
     behind: bool = False
+    whole_run: bool = False
+    best: Callable | None = None
+    speed_up_shares: dict[str, float] = field(default_factory=dict)
+    judged: Callable[[Exercise, Plan, Evidence], dict[str, tuple[str, str]]] | None = None
     mistakes: tuple[Mistake, ...] = ()
     explain: Callable | None = None
     precision: bool = False
@@ -145,7 +155,7 @@ class Exercise:
     stub: str | None = None
 
     def __post_init__(self):
-        if self.trial is None and set(self.points) != {"values"}:
+        if self.trial is None and self.judged is None and set(self.points) != {"values"}:
             raise ValueError(f"{self.name}: without a trial only values can be checked, not {', '.join(self.points)}")
 
     @property
@@ -157,10 +167,15 @@ class Exercise:
         """``step_is`` where a sentence begins."""
         return self.step_is[:1].upper() + self.step_is[1:]
 
+    @property
+    def calls(self) -> int:
+        """Of the function in one trial on the virtual GPU."""
+        return WHOLE_CALLS if self.whole_run else TRIAL_CALLS
+
     def plan(self, seed: int) -> Plan:
         """What a function is asked; another for each ``seed``."""
         rng = np.random.default_rng([seed, 1])
-        return Plan(self.cases(seed), self.trial.cases(rng, TRIAL_CALLS) if self.trial is not None else [])
+        return Plan(self.cases(seed), self.trial.cases(rng, self.calls) if self.trial is not None else [])
 
 
 @dataclass(frozen=True)

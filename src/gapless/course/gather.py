@@ -19,7 +19,7 @@ from ..measure.profile import profile, time_step
 from ..vgpu.state import state
 from .cells import describe_error
 from .evidence import Answer, Aside, Case, Evidence, Measured, Plan, Run
-from .exercise import TRIAL_CALLS, Exercise, Note, Notes, full_size
+from .exercise import Exercise, Note, Notes, full_size
 from .layout import laid_out
 from .plain import Unusable, as_plain
 from .stage import GRADIENTS, RESULT, RETURNED, Given, LocalStage
@@ -28,6 +28,10 @@ from .stage import GRADIENTS, RESULT, RETURNED, Given, LocalStage
 SIMULATED = {"warmup": 1, "steps": 4, "blocks": 1}
 MEASURED = {"warmup": 5, "steps": 10, "blocks": 7}
 PROFILED = {"steps": 2, "warmup": 1}
+# Of a whole run.
+SIMULATED_WHOLE = {"warmup": 0, "steps": 1, "blocks": 1, "at_once": True}
+MEASURED_WHOLE = {"warmup": 1, "steps": 1, "blocks": 5, "at_once": True}
+PROFILED_WHOLE = {"steps": 1, "warmup": 0}
 
 # How much slower than the chosen one a card is on which the device is always behind the host.
 _BEHIND, _BEHIND_FLOOR = 100.0, 25.0
@@ -61,8 +65,9 @@ def gather(exercise: Exercise, stage, plan: Plan, device: torch.device, *, name:
 
         def measure(where) -> Run:
             answers = evidence.trial_answers if where is stage else []
-            run, launched_nothing = _try(exercise, where, plan, device, answers, at_once=bool(quiet) and quiet[0])
-            if launched_nothing and not quiet and "peak_bytes" in exercise.points:
+            at_once = exercise.whole_run or bool(quiet) and quiet[0]
+            run, launched_nothing = _try(exercise, where, plan, device, answers, at_once=at_once)
+            if launched_nothing and not quiet and not at_once and "peak_bytes" in exercise.points:
                 # As the learner's will be: what answers hold on to until they are read is nobody's step.
                 run, _ = _try(exercise, where, plan, device, [], at_once=True)
             quiet.append(launched_nothing)
@@ -93,6 +98,8 @@ def _compared(exercise: Exercise, stage, device: torch.device, again: bool, meas
         gc.collect()  # what lies about in cycles would go some time
     with vgpu.default_precision(exercise.autotuned):  # whatever the learner's function has switched before
         found = Measured(measure(slow))
+        if exercise.best is not None:
+            found.best = measure(LocalStage(exercise.best, device, exercise.ask))
     try:
         found.learner = measure(stage)
     except Exception as error:
@@ -273,7 +280,7 @@ def _overwritten(case: Case, given: Given) -> dict[str, np.ndarray]:
 # -- time and waits -------------------------------------------------------------------------------
 
 
-def _timed(step: Callable[[], object], device: torch.device, meter: PeakMeter) -> Run:
+def _timed(exercise: Exercise, step: Callable[[], object], device: torch.device, meter: PeakMeter) -> Run:
     """Time and trace a step, which lets ``meter`` watch what it takes of the memory."""
     simulated = device.type == "vgpu"
     if simulated:
@@ -292,9 +299,15 @@ def _timed(step: Callable[[], object], device: torch.device, meter: PeakMeter) -
 
     # Each call counts, whether it is profiled or not: which they are is no secret to who counts his calls.
     with _hooked(device, lambda wait: waits.append(waits.pop() + 1)):
-        time = time_step(counted, device=device, **(SIMULATED if simulated else MEASURED))
-        trace = profile(counted, device=device, **PROFILED)
+        time = time_step(counted, device=device, **_how_often(exercise, simulated))
+        trace = profile(counted, device=device, **(PROFILED_WHOLE if exercise.whole_run else PROFILED))
     return Run(time.host_ms, time.true_ms, list(time.samples_ms), trace, max(waits[1::2]), min(kernels), meter.peak_bytes)
+
+
+def _how_often(exercise: Exercise, simulated: bool) -> dict:
+    if exercise.whole_run:
+        return SIMULATED_WHOLE if simulated else MEASURED_WHOLE
+    return SIMULATED if simulated else MEASURED
 
 
 @contextmanager
@@ -339,14 +352,16 @@ def _at_full_size(exercise: Exercise, stage, make_given: Callable[[], Given], de
         with meter.call():
             call.run()
 
-    return _timed(step, device, meter)
+    return _timed(exercise, step, device, meter)
 
 
-def _calls(device: torch.device) -> int:
+def _calls(exercise: Exercise, device: torch.device) -> int:
     """Of the step, in one measurement."""
     if device.type == "vgpu":
-        return TRIAL_CALLS
-    return MEASURED["warmup"] + MEASURED["blocks"] * (1 + MEASURED["steps"]) + sum(PROFILED.values())
+        return exercise.calls
+    often = _how_often(exercise, simulated=False)
+    return (often["warmup"] + often["blocks"] * (often["steps"] + (not exercise.whole_run))
+            + sum((PROFILED_WHOLE if exercise.whole_run else PROFILED).values()))
 
 
 def _try(exercise: Exercise, stage, plan: Plan, device: torch.device, answers: list[Answer], *, at_once: bool
@@ -356,7 +371,7 @@ def _try(exercise: Exercise, stage, plan: Plan, device: torch.device, answers: l
 
     ``at_once``: that part belongs to what is timed, and the answer is read before the next call: work cannot be put off.
     """
-    cases = [plan.trial[place % len(plan.trial)] for place in range(_calls(device))]
+    cases = [plan.trial[place % len(plan.trial)] for place in range(_calls(exercise, device))]
     asked = [(case, *put(case, device)) for case in cases]
     aside, afterwards, meter = Aside(), Aside(), PeakMeter(device)
     state.errors.clear()
@@ -382,7 +397,7 @@ def _try(exercise: Exercise, stage, plan: Plan, device: torch.device, answers: l
                     if at_once:
                         finish(*of_call, call)
 
-            run = _timed(step, device, meter)
+            run = _timed(exercise, step, device, meter)
         with _noted(device, afterwards):
             for of_call, call in [] if at_once else list(zip(asked, calls))[:len(plan.trial)]:
                 finish(*of_call, call)

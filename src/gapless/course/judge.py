@@ -14,6 +14,7 @@ from .. import vgpu
 from ..evidence.quote import quoted
 from ..evidence.report import BUS, StepReport
 from ..incoming import clean_text
+from ..marker import parts
 from ..measure.device import device as choose_device
 from .causes import MadeAgain
 from .checks import FAIL, INCONCLUSIVE, PASS, Verdict
@@ -105,11 +106,14 @@ def judge(exercise: Exercise, plan: Plan, evidence: Evidence, truth: Truth | Non
     Waits and times count only once the values are right: what does nothing is fast. Where the function as handed out is
     right, values count only once something else is better than there.
     """
+    if exercise.judged is not None:
+        with _ONE_AT_A_TIME:
+            return _verdicts(exercise, exercise.judged(exercise, plan, evidence))
     truth = truth or Truth(exercise, evidence.device)
     with _ONE_AT_A_TIME:
         right, values = ((FAIL, _upper(evidence.error)) if evidence.error is not None
                          else _values(exercise, plan, evidence, truth))
-    cells = {} if source is None else {exercise.name: source}
+    cells = {} if source is None else {exercise.name: source, **parts(source)}
     found = {"values": (right, values)}
     for check in exercise.points:
         if check != "values":
@@ -120,6 +124,10 @@ def judge(exercise: Exercise, plan: Plan, evidence: Evidence, truth: Truth | Non
                                  f"yours {_WANTED_LESS}, than that one.")
         found |= {check: (FAIL, f"Not counted before yours {_WANTED_LESS}: {message}")
                   for check, (outcome, message) in found.items() if outcome != FAIL}
+    return _verdicts(exercise, found)
+
+
+def _verdicts(exercise: Exercise, found: dict[str, tuple[str, str]]) -> list[Verdict]:
     verdicts = []
     for check, points in exercise.points.items():
         outcome, message = found[check]
@@ -149,7 +157,12 @@ def _better(exercise: Exercise, evidence: Evidence, found: dict[str, tuple[str, 
         "peak_bytes": lambda size: size.learner.peak_bytes < least * size.before.peak_bytes,
         "bus_bytes": lambda size: size.learner.report.bus_bytes < least * size.before.report.bus_bytes,
     }
-    return any(all(better[check](measured) for measured in sizes) for check in others)
+    return any(all(better[_kind(check)](measured) for measured in sizes) for check in others)
+
+
+def _kind(check: str) -> str:
+    """What a check looks at: several may look at a step's time, each with a target of its own."""
+    return "step_time" if check.startswith("speed_up_") else check
 
 
 def _passed_by_slow(exercise: Exercise, evidence: Evidence, check: str) -> bool:
@@ -248,6 +261,8 @@ def _shapes(case: Case) -> str:
 
 
 def _judged(check: str, cells: dict[str, str]) -> Callable[[Exercise, Evidence, Measured], tuple[str, str]]:
+    if check.startswith("speed_up_"):
+        return partial(_speed_up, check=check)
     return {"syncs": partial(_syncs, cells=cells), "host_time": _host_time, "step_time": _step_time, "bus_bytes": _bus_bytes,
             "peak_bytes": _where_it_is(partial(peak_check, cells=cells)), "kernels": _where_it_is(kernels_check)}[check]
 
@@ -462,6 +477,19 @@ def _step_time(exercise: Exercise, evidence: Evidence, measured: Measured) -> tu
             "step_time", "No wait is to blame: count the multiplications, and ask for whom they are made.")
     return _time(exercise, evidence, measured, "step_time", "true_ms",
                  f"{exercise.step_capitalised} takes", next_step)
+
+
+def _speed_up(exercise: Exercise, evidence: Evidence, measured: Measured, check: str) -> tuple[str, str]:
+    """Whether so large a share of the model solution's speed-up is reached."""
+    share = exercise.speed_up_shares[check]
+    most = measured.before.true_ms / measured.best.true_ms
+    wanted = 1 + share * (most - 1)
+    exercise = replace(exercise, max_time_ratio={check: 1 / wanted})
+    outcome, facts = _time(exercise, evidence, measured, check, "true_ms", f"{exercise.step_capitalised} takes",
+                           exercise.advice.get("step_time", "What costs most now? Profile it again."))
+    own = measured.before.true_ms / measured.learner.true_ms
+    return outcome, (f"{own:.2f}× as fast as the slow program; {wanted:.2f}× is wanted here, the model solution reaches "
+                     f"{most:.2f}×. {facts}")
 
 
 def _time(exercise: Exercise, evidence: Evidence, measured: Measured, check: str, key: str, phrase: str, next_step: str

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ..files import read_regular
-from ..marker import exercise_name
+from ..marker import exercise_name, file_name, joined
 
 _LARGEST_FILE = 100 * 2**20  # bytes; a notebook with its pictures stays far below
 
@@ -42,16 +42,21 @@ def read_submission(path: str | os.PathLike, lessons: Mapping[str, Iterable[str]
     ``lessons``: lesson id → its exercise names, of every known lesson. Which of them the notebook belongs
     to is ``lesson_id`` where given, else its metadata ``gapless.lesson``, else the lesson that most of
     its exercise cells name, else the file's name. Where an exercise cell is there twice the last one
-    counts, as it does when the notebook is run from top to bottom. Raises SubmissionError.
+    counts, as it does when the notebook is run from top to bottom, and so with the cells of a program's files, which are put
+    together with the exercise's. Raises SubmissionError.
     """
     path = Path(path)
     notebook = read_notebook(path)
     found: list[tuple[str, str]] = []
-    notes = []
+    notes, files = [], {}
     for cell in notebook["cells"]:
         source = cell_source(cell)
         name = exercise_name(source)
         if name is None:
+            if (file := file_name(source)) and cell.get("cell_type") == "code":
+                if file in files:
+                    notes.append(f"The file {file} is there more than once: the last cell counts.")
+                files[file] = source
             continue
         if cell.get("cell_type") == "code":
             found.append((name, source))
@@ -70,7 +75,7 @@ def read_submission(path: str | os.PathLike, lessons: Mapping[str, Iterable[str]
         else:
             if name in cells:
                 notes.append(f"Exercise {name!r} is there more than once: the last cell counts.")
-            cells[name] = source
+            cells[name] = joined(source, files)
     for name in lessons[lesson_id]:
         if name not in cells:
             notes.append(f"No code cell begins with the line '# exercise: {name}': that exercise gets no points.")

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Collection
 
 from ..course.cells import CellError
-from ..marker import exercise_name
+from ..marker import exercise_name, file_name, joined
 from ..vgpu.location import is_notebook_cell
 
 
@@ -73,11 +73,13 @@ def source_of(given, name: str) -> str | Callable:
 
 def newest_cell(name: str) -> str | None:
     """The text of the cell marked ``name`` that was run last, as it stands in the notebook, whether or not it ran to its
-    end; None outside IPython."""
+    end; of a program of files, the texts of all. None outside IPython."""
     shell = ipython_shell()
     # ``In`` holds what IPython has made of the text, where magics are calls: grading gets the text.
     history = shell.history_manager.input_hist_raw if shell is not None else []
-    return next((source for source in reversed(history) if exercise_name(source) == name), None)
+    found = next((source for source in reversed(history) if exercise_name(source) == name), None)
+    return found and joined(found, {file: source for source in history
+                                    if exercise_name(source) is None and (file := file_name(source))})
 
 
 def ipython_shell():

@@ -104,10 +104,11 @@ class StepTime:
 
 
 def time_step(step: Callable[[], object], *, warmup: int = 3, steps: int = 20, blocks: int = 5,
-              device: torch.device | str | None = None) -> StepTime:
+              device: torch.device | str | None = None, at_once: bool = False) -> StepTime:
     """Time ``step`` without a profiler: ``blocks`` blocks of ``steps`` calls, synchronised at both ends.
 
-    On the virtual GPU the clock is exact and one block is enough. Raises ValueError if
+    On the virtual GPU the clock is exact and one block is enough. ``at_once``: a block is one call, and both its times are
+    read off that, for a step that takes long. Raises ValueError if
     ``steps`` or ``blocks`` < 1.
     """
     if steps < 1 or blocks < 1:
@@ -119,11 +120,26 @@ def time_step(step: Callable[[], object], *, warmup: int = 3, steps: int = 20, b
     samples, host = [], []
     for _ in range(1 if simulated else blocks):
         synchronize(device)
+        if at_once:
+            for times, ms in zip((host, samples), _both_ms(device, step)):
+                times.append(ms)
+            continue
         host.append(_clock_ms(device, step, 1, wait=False))
         synchronize(device)
         samples.append(_clock_ms(device, step, steps, wait=True) / steps)
     return StepTime(statistics.median(host), statistics.median(samples), tuple(samples), simulated,
                     device_name(device) if device.type != "cpu" else "CPU")
+
+
+def _both_ms(device: torch.device, step) -> tuple[float, float]:
+    """Until ``step()`` returns, and until the device is done."""
+    now = time.perf_counter_ns if device.type != "vgpu" else _virtual_now_ns
+    with vgpu.host_clock.counting() if device.type == "vgpu" else nullcontext():
+        start = now()
+        step()
+        returned = now()
+        synchronize(device)
+        return (returned - start) / 1e6, (now() - start) / 1e6
 
 
 def _clock_ms(device: torch.device, step, count: int, wait: bool) -> float:

@@ -18,7 +18,7 @@ import weakref
 import torch
 import typing_extensions
 
-from ..marker import exercise_name
+from ..marker import exercise_name, file_name
 
 _NOTEBOOK_CELL = re.compile(r"ipykernel_\d+|<ipython-input-|^<cell ")
 
@@ -151,7 +151,8 @@ def display_name(filename: str) -> str:
     if not _NOTEBOOK_CELL.search(filename):
         return filename
     if filename not in _cell_names:
-        _cell_names[filename] = exercise_name("".join(linecache.getlines(filename)))
+        text = "".join(linecache.getlines(filename))
+        _cell_names[filename] = file_name(text) or exercise_name(text)
     name = _cell_names[filename]
     return f'cell "{name}"' if name else "notebook cell"
 

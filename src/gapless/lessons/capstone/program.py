@@ -1,0 +1,79 @@
+"""Lesson 10: a program, which is a folder of files, a table of causes, and sizes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from importlib import import_module
+from pathlib import Path
+
+import numpy as np
+
+from ...course.cells import load_function
+from ...marker import joined
+from .cause import Cause, without
+from .stage import names
+
+ENTRY = "train"  # the function, and the file that has it
+_HERE = Path(__file__).parent / "programs"
+_BLANK_LINES = re.compile(r"\n{4,}")
+_RELATIVE = re.compile(r"^from \.+\w* import .*\n", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Program:
+    """``name``: its folder's in ``programs``. ``files``: their names without ``.py``, in the order in which they are read.
+    ``inputs(rng, size)``: argument name → array; ``small``, ``trial`` and ``full`` (rng) give sizes and settings as
+    ``(size, settings)``: of the cases, of those that are timed with values, and of the story. ``slowdown``: of a trial's
+    card. ``unneeded_bytes``: the share of what the slow program sends over the bus that need not; ``max_peak_ratio``: the
+    share of its memory that is enough."""
+
+    name: str
+    title: str
+    files: tuple[str, ...]
+    causes: tuple[Cause, ...]
+    inputs: Callable[[np.random.Generator, dict], dict[str, np.ndarray]]
+    small: Callable[[np.random.Generator], list[tuple[str, dict, dict]]]
+    trial: Callable[[np.random.Generator], tuple[dict, dict]]
+    full: tuple[dict, dict]
+    size_in_words: str
+    slowdown: float
+    unneeded_bytes: float
+    max_peak_ratio: float
+
+    @cached_property
+    def slow_files(self) -> dict[str, str]:
+        """File name → its text as a cell's: without a docstring of its own, and without imports of the others, as cells
+        share one namespace."""
+        folder = _HERE / self.name
+        return {f"{name}.py": as_cell(name, (folder / f"{name}.py").read_text(encoding="utf-8")) for name in self.files}
+
+    @cached_property
+    def solved_files(self) -> dict[str, str]:
+        """The same without any of the causes: the model solution."""
+        return without(self.slow_files, self.causes)
+
+    def source(self, files: dict[str, str]) -> str:
+        """The text of the exercise that is the program ``files``."""
+        return joined(f"# exercise: {ENTRY}\n{files[f'{ENTRY}.py']}", files)
+
+    def load(self, files: dict[str, str]) -> Callable:
+        """The function of the program ``files``."""
+        return load_function(self.source(files), ENTRY, names())
+
+    @cached_property
+    def slow(self) -> Callable:
+        """The slow program's function, as its files in the package define it."""
+        return getattr(import_module(f".programs.{self.name}.{ENTRY}", __package__), ENTRY)
+
+    @cached_property
+    def solved(self) -> Callable:
+        """The model solution's function."""
+        return self.load(self.solved_files)
+
+
+def as_cell(name: str, text: str) -> str:
+    """The text of the file ``name`` for a cell, where all files share one namespace: without imports of other files."""
+    return f"# file: {name}.py\n{_BLANK_LINES.sub(chr(10) * 3, _RELATIVE.sub('', text))}"

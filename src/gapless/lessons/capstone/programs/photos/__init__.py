@@ -1,0 +1,1 @@
+"""A class for each pixel of aerial photos."""
