@@ -126,7 +126,7 @@ ACROSS = {
     "grading/attempts/test_clock", "grading/attempts/test_honest", "grading/attempts/test_process", "grading/attempts/test_steps",
     "grading/attempts/test_values",
     "learner/test_notebook_in_kernel",
-    "lessons/test_exercises", "lessons/test_rank_traces",
+    "lessons/test_exercises", "lessons/test_rank_runs", "lessons/test_rank_traces",
     "programs/test_programs",  # models and libraries of others
     "vgpu/test_autograd", "vgpu/test_engine", "vgpu/test_memory_formats", "vgpu/test_networks", "vgpu/test_no_crash", "vgpu/test_objects",
     "vgpu/test_optimizers", "vgpu/test_sharding", "vgpu/test_training",
