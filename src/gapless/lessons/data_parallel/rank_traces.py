@@ -138,8 +138,9 @@ def simulate(plan: Plan) -> list[Trace]:
     for rank in ranks:
         order = rng.permutation(len(rank.events))
         info = {"backend": "nccl", "rank": rank.number, "world_size": plan.world}
-        traces.append(Trace([rank.events[i] for i in order], {"schemaVersion": 1, "distributedInfo": info,
-                                                              "deviceProperties": [{"id": 0, "name": "made up"}]}))
+        traces.append(Trace([rank.events[i] for i in order], {
+            "schemaVersion": 1, "distributedInfo": info, "deviceProperties": [{"id": 0, "name": "made-up GPU"}],
+            "gapless": {"simulated": True}}))
     return traces
 
 
