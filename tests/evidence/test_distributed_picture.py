@@ -7,9 +7,9 @@ import pytest
 
 from gapless import views
 from gapless.evidence import picture
-from gapless.lessons.data_parallel.rank_runs import COMPUTE, rank_run
 
 from .rank_events import real_ranks
+from .rank_runs import COMPUTE, rank_run
 
 
 @pytest.fixture(scope="module")

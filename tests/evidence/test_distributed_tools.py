@@ -10,10 +10,10 @@ from gapless.evidence.distributed import distributed_view
 from gapless.evidence.gpu_time import gpu_time
 from gapless.evidence.straggler import straggler
 from gapless.evidence.tensorboard import name_in_tensorboard
-from gapless.lessons.data_parallel.rank_runs import COMPUTE, INPUT, rank_run
 from gapless.lessons.data_parallel.rank_traces import even_plan, simulate
 
 from .rank_events import REAL_RANK_0, REAL_RANK_1
+from .rank_runs import COMPUTE, INPUT, rank_run
 
 pytestmark = [pytest.mark.filterwarnings("ignore::Warning:hta"), pytest.mark.filterwarnings("ignore::Warning:torch_tb_profiler")]
 

@@ -10,8 +10,9 @@ from gapless.evidence.meetings import find_meetings
 from gapless.evidence.ranks import read_ranks
 from gapless.evidence.straggler import straggler
 from gapless.evidence.windows import step_windows
-from gapless.lessons.data_parallel.rank_runs import COMPUTE, INPUT, NETWORK, rank_run, rank_runs
 from gapless.lessons.data_parallel.rank_traces import simulate
+
+from .rank_runs import COMPUTE, INPUT, NETWORK, rank_run, rank_runs
 
 
 @pytest.fixture(scope="module", params=[1, 2])
