@@ -5,10 +5,13 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from gapless.commands.cli import main
+from gapless.lessons.data_parallel.rank_traces import even_plan, simulate
 
 EVENTS = {
     "traceEvents": [
@@ -58,3 +61,37 @@ def test_a_reader_that_has_had_enough_is_no_error(tmp_path):
                           stderr=subprocess.PIPE, text=True)
     os.close(write)
     assert done.stderr == ""
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Traces of four ranks, of which the third is slow."""
+    plan = even_plan(np.random.default_rng(0), 4, waits=True)
+    for rank, trace in enumerate(simulate(replace(plan, kernel=plan.kernel * [1, 1, 1.4, 1]))):
+        trace.write(tmp_path / f"rank{rank}.json.gz")
+    return tmp_path
+
+
+def test_a_folder_is_a_run_of_several_ranks(folder, capsys):
+    assert main(["trace", str(folder), "--picture", str(folder / "ranks.png")]) == 0
+    printed = capsys.readouterr().out
+    assert "4 ranks, simulated made-up GPU" in printed and "nccl:all_reduce" in printed
+    assert "Rank 2 sets the pace, by its compute" in printed
+    assert (folder / "ranks.png").read_bytes().startswith(b"\x89PNG")
+    assert main(["trace", str(folder), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["straggler"]["rank"] == 2 and [row["rank"] for row in found["times"]] == [0, 1, 2, 3]
+    assert found["problem"] is None and found["collectives"][0]["name"] == "nccl:all_reduce"
+
+
+def test_ranks_may_be_missing_where_that_is_said(folder, capsys):
+    (folder / "rank1.json.gz").unlink()
+    assert main(["trace", str(folder)]) == 2
+    assert "rank 1 is missing of 4" in capsys.readouterr().err
+    assert main(["trace", str(folder), "--partial"]) == 0
+    assert "Rank 2 sets the pace" in capsys.readouterr().out
+
+
+def test_a_folder_without_traces_is_exit_2(tmp_path, capsys):
+    assert main(["trace", str(tmp_path)]) == 2
+    assert f"{tmp_path} holds no file *.json*" in capsys.readouterr().err

@@ -8,10 +8,12 @@ import pytest
 
 from gapless.evidence.distributed import distributed_view
 from gapless.evidence.gpu_time import gpu_time
+from gapless.evidence.straggler import straggler
 from gapless.evidence.tensorboard import name_in_tensorboard
 from gapless.lessons.data_parallel.rank_traces import even_plan, simulate
 
 from .rank_events import REAL_RANK_0, REAL_RANK_1
+from .rank_runs import COMPUTE, INPUT, rank_run
 
 pytestmark = [pytest.mark.filterwarnings("ignore::Warning:hta"), pytest.mark.filterwarnings("ignore::Warning:torch_tb_profiler")]
 
@@ -149,3 +151,16 @@ def test_hta_and_we_read_two_real_ranks_alike(exact, tmp_path):
     hta = analysis(tmp_path)
     rows = gpu_time(tmp_path, partial=True)
     same_gpu_time(hta.get_temporal_breakdown(visualize=False), hta.get_comm_comp_overlap(visualize=False), rows)
+
+
+@pytest.mark.parametrize("cause, waits", [(COMPUTE, True), (COMPUTE, False), (INPUT, True), (INPUT, False)])
+def test_hta_suspects_the_rank_that_we_find(cause, waits, exact, tmp_path):
+    """It goes by the last start, by the clocks, of collectives that take at least a hundredth of a step, and knows the older
+    names alone: with smaller collectives the late rank's own are no candidates."""
+    run = rank_run(np.random.default_rng(4), cause, waits=waits, grid=1, world=4, distracted=False, older=True,
+                   elements=2_000_000)
+    for trace in run.traces:
+        trace.write(tmp_path / f"rank{trace.metadata['distributedInfo']['rank']}.json.gz")
+    found = straggler(tmp_path)
+    assert (found.rank, found.cause) == (run.rank, cause)
+    assert analysis(tmp_path).get_potential_stragglers(num_candidates=1) == [found.rank]

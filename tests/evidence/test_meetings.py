@@ -2,7 +2,7 @@
 
 import pytest
 
-from gapless.evidence.meetings import MeetingError, find_meetings
+from gapless.evidence.meetings import MeetingError, clock_offsets_us, find_meetings
 from gapless.evidence.trace import Trace
 
 from .kineto_events import span, step
@@ -69,3 +69,15 @@ def test_two_real_ranks_whose_collectives_were_left_out_by_chance_do_not_match()
 def test_without_kernels_the_hosts_blocks_meet():
     found, = meetings(*(Trace([span("user_annotation", "gloo:all_reduce", 5, dur)]) for dur in (10, 30)))
     assert found.transfer_us == 10 and found.last == 0
+
+
+def test_clocks_are_compared_by_the_ends_of_collectives():
+    groups = {0: [(0, 1)], 1: [(0, 1), (1, 2)], 2: [(1, 2)], 3: [(3, 4)], 4: [(3, 4)]}
+    skew = {0: 0, 1: 1000, 2: -500, 3: 7, 4: 7}
+    ranks = {r: Trace([event for group in listed for number in range(3) for event in collective(
+        skew[r] + 200 * number + 90 * group[0], skew[r] + 200 * number + 90 * group[0] + 30 + r, 50 - r, 10 * group[0] + number,
+        group=("g", group))])
+        for r, listed in groups.items()}
+    offsets = clock_offsets_us(find_meetings(ranks))
+    assert offsets == {0: 0, 1: 1000, 2: -500}  # 3 and 4 meet nobody of these
+    assert clock_offsets_us([]) == {}

@@ -10,6 +10,7 @@ ranks and meet nobody else: they are left out.
 
 from __future__ import annotations
 
+import statistics
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -122,3 +123,23 @@ def _within_common_steps(collectives: Mapping[int, list[Collective]], ranks: Map
 
 def _durations_us(collective: Collective) -> list[float]:
     return [span.end_us - span.start_us for span in collective.work]
+
+
+def clock_offsets_us(meetings: list[Meeting]) -> dict[int, float]:
+    """How far each rank's clock is ahead of the lowest rank's, as the ends of their collectives tell: the median over those
+    that two ranks have in common. A rank that meets nobody, not even by way of others, is not in the answer."""
+    ends: dict[tuple[int, int], list[float]] = defaultdict(list)
+    for meeting in meetings:
+        for one, a in meeting.of_rank.items():
+            for other, b in meeting.of_rank.items():
+                ends[one, other].append(b.work[-1].end_us - a.work[-1].end_us)
+    ranks = sorted({rank for pair in ends for rank in pair})
+    offsets = {ranks[0]: 0.0} if ranks else {}
+    reached = list(offsets)
+    while reached:
+        one = reached.pop(0)
+        for other in ranks:
+            if other not in offsets and (one, other) in ends:
+                offsets[other] = offsets[one] + statistics.median(ends[one, other])
+                reached.append(other)
+    return offsets

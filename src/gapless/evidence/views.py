@@ -18,6 +18,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from .distributed import distributed_view  # noqa: F401  the views of several ranks
+from .distributed_picture import distributed_picture, ranks_picture  # noqa: F401
 from .gpu_time import gpu_time  # noqa: F401
 from .memory_view import memory_by_category  # noqa: F401  one of the views
 from .ranks import read_ranks  # noqa: F401

@@ -34,8 +34,8 @@ class Plan:
     each one kernel forward and two backward, with ``elements`` parameters; ``buckets``: how many collectives a step;
     ``rate``: elements a µs that a link moves, by rank: the slowest of a group counts; ``grid``: rows of ranks whose members
     reduce and scatter first, and then reduce across the rows, or 1 for one group of all; ``waits``: the host reads the
-    loss at the end of each step; ``skew``: what each rank's clock is ahead; ``older``: kernels are named as NCCL before 2.19 named them;
-    ``noise``: the share by which durations vary.
+    loss at the end of each step; ``skew``: what each rank's clock is ahead; ``older``: kernels have the names of NCCL before
+    2.19; ``noise``: the share by which durations vary.
     """
 
     load: np.ndarray
@@ -138,8 +138,9 @@ def simulate(plan: Plan) -> list[Trace]:
     for rank in ranks:
         order = rng.permutation(len(rank.events))
         info = {"backend": "nccl", "rank": rank.number, "world_size": plan.world}
-        traces.append(Trace([rank.events[i] for i in order], {"schemaVersion": 1, "distributedInfo": info,
-                                                              "deviceProperties": [{"id": 0, "name": "made up"}]}))
+        traces.append(Trace([rank.events[i] for i in order], {
+            "schemaVersion": 1, "distributedInfo": info, "deviceProperties": [{"id": 0, "name": "made-up GPU"}],
+            "gapless": {"simulated": True}}))
     return traces
 
 
