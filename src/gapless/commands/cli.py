@@ -14,7 +14,7 @@ EXIT_UNUSABLE = 2
 
 # Each is a module beside this one, with _ for -, which adds itself by its add_parser.
 COMMANDS = ("check", "watch", "progress", "reset", "doctor", "grade", "demo", "trace", "record", "census", "calibrate",
-            "validate", "fit", "new-lesson")
+            "validate", "fit", "new-lesson", "audit")
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -55,6 +55,7 @@ def main(argv: list[str] | None = None) -> int:
 def _unusable() -> tuple[type[Exception], ...]:
     """Errors that mean the input cannot be used, not that the program is wrong."""
     try:
+        from ..audit.launch import AuditError
         from ..evidence.trace import TraceError
         from ..fidelity.calibrate import CalibrationError
         from ..fidelity.measured import MeasuredError
@@ -65,7 +66,7 @@ def _unusable() -> tuple[type[Exception], ...]:
     except Exception:  # without PyTorch none of these can have been raised
         return (ImportError,)
     return (TraceError, UnknownDevice, UnknownLesson, RecordError, CalibrationError, ValidationError, MeasuredError,
-            ImportError)
+            ImportError, AuditError)
 
 
 def _add_unavailable(commands, name: str, error: Exception) -> None:

@@ -11,8 +11,8 @@ def add_parser(commands) -> None:
     """Add ``trace`` to the command line."""
     parser = commands.add_parser("trace", help="print the report of a profiler's trace, or of the ranks of a run",
                                  description="Print the report of any Kineto (PyTorch profiler) trace, gzip or not; of a "
-                                             "folder with a trace a rank: where each rank's time went, its collectives, and "
-                                             "who sets the pace.")
+                                             "folder with a trace a rank: where each rank's time went, its collectives, "
+                                             "and who sets the pace.")
     parser.add_argument("file", help="the trace: .json or .json.gz, or a URL such as s3://bucket/trace.json.gz; or a folder, "
                                      "or a URL that ends with /")
     parser.add_argument("--json", action="store_true", help="print JSON")

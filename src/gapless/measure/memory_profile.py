@@ -49,17 +49,69 @@ def memory_profile(step: Callable[[], object], *, steps: int = 1, warmup: int = 
                     step()
             watch.mark()
             synchronize(device)
-    trace = recorded.trace
+    return _marked(recorded.trace, watch)
+
+
+def _marked(trace: Trace, watch: _Watch) -> Trace:
+    """``trace`` with the marks of ``watch`` in it."""
     about = trace.metadata.get("gapless")
     known = {"memory": watch.marks}
     return Trace(trace.events, {**trace.metadata, "gapless": {**about, **known} if isinstance(about, dict) else known})
 
 
+class MemoryRecording:
+    """:func:`memory_profile` of a program whose steps are not called but end: :meth:`step_ended` at each end, from the one
+    after which to begin. The first step from there is the warm-up, the second is recorded.
+
+    Modules are not watched, as that would keep ``torch.compile`` from what it does without: parameters are what an optimizer
+    or a backward pass comes to, and a model's buffers count as "from before".
+    """
+
+    def __init__(self, device: torch.device):
+        self._device = device
+        self._watch = _Watch(device, modules=False)
+        self._watch.__enter__()
+        self._recorded: profiler.profile | None = None
+        self._trace: Trace | None = None
+
+    @property
+    def trace(self) -> Trace:
+        """The trace; RuntimeError before the second step has ended."""
+        if self._trace is None:
+            raise RuntimeError("no step has been recorded yet")
+        return self._trace
+
+    def step_ended(self) -> bool:
+        """Whether all is recorded."""
+        if self._recorded is None:
+            synchronize(self._device)
+            self._recorded = profiler.profile(device=self._device, profile_memory=True, acc_events=True)
+            self._recorded.start()
+            self._watch.begin(self._recorded)
+            self._block = record_function("ProfilerStep#0")
+            self._block.__enter__()
+            return False
+        recorded = self._recorded
+        self._block.__exit__(None, None, None)
+        self._watch.mark()
+        synchronize(self._device)
+        self.abandon()
+        self._trace = _marked(recorded.trace, self._watch)
+        return True
+
+    def abandon(self) -> None:
+        """Watch and record no more, if it does."""
+        if self._watch.entered:
+            self._watch.__exit__()
+            if self._recorded is not None:
+                self._recorded.stop()
+
+
 class _Watch:
     """While entered, finds parameters and optimizers; from :meth:`begin` on it marks what is what."""
 
-    def __init__(self, device: torch.device):
-        self.device = device
+    def __init__(self, device: torch.device, modules: bool = True):
+        self.device, self._modules, self.entered = device, modules, False
         self.marks: list[dict[str, list[list[int]]]] = []
         self._recorded: profiler.profile | None = None
         self._parameters: dict[int, torch.Tensor] = {}
@@ -67,8 +119,10 @@ class _Watch:
         self._handles: list = []
 
     def __enter__(self) -> _Watch:
-        self._handles = [nn.modules.module.register_module_forward_pre_hook(self._called),
-                         register_optimizer_step_pre_hook(self._steps), register_optimizer_step_post_hook(self._stepped)]
+        self.entered = True
+        self._handles = [register_optimizer_step_pre_hook(self._steps), register_optimizer_step_post_hook(self._stepped)]
+        if self._modules:
+            self._handles.append(nn.modules.module.register_module_forward_pre_hook(self._called))
         self._run_backward = run = torch.autograd.graph._engine_run_backward
         watch = self
 
@@ -83,6 +137,7 @@ class _Watch:
         return self
 
     def __exit__(self, *error) -> None:
+        self.entered = False
         torch.autograd.graph._engine_run_backward = torch.autograd._engine_run_backward = self._run_backward
         for handle in self._handles:
             handle.remove()

@@ -62,6 +62,40 @@ def _profile(step, steps: int, device: torch.device, around, **options) -> Trace
     return recorded.trace
 
 
+class LinedProfile:
+    """A profile with the user's lines, from :meth:`start` to :meth:`stop`, which may be called in different functions."""
+
+    def __init__(self, device: torch.device):
+        simulated = device.type == "vgpu"
+        self._recorded = profiler.profile(device=device, profile_memory=True,
+                                          **({"with_stack": True} if simulated else {"acc_events": True}))
+        self._lines = None if simulated else _MarkLines()
+        self._running = False
+
+    def start(self) -> None:
+        """Record from now on. Raises RuntimeError where another profile is being recorded."""
+        self._recorded.start()
+        self._running = True
+        if self._lines is not None:
+            self._lines.__enter__()
+
+    def stop(self) -> Trace:
+        """Record no more; the trace."""
+        self.abandon()
+        trace = self._recorded.trace
+        if self._lines is None:
+            return trace
+        return Trace(_lines_as_stacks(trace.events), {"distributedInfo": distributed_info(), **trace.metadata})
+
+    def abandon(self) -> None:
+        """Record no more, if it does."""
+        if self._running:
+            self._running = False
+            if self._lines is not None:
+                self._lines.__exit__(None, None, None)
+            self._recorded.stop()
+
+
 # -- lines on a real device -----------------------------------------------------------------------
 
 _LINE = "gapless line: "

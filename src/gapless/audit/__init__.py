@@ -1,0 +1,1 @@
+"""``gapless audit``: anybody's training script, run unchanged for a few steps, and what makes it wait."""

@@ -1,0 +1,91 @@
+"""What to do about a wait, and the lesson that explains it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+# Number of a lesson → its folder among the notebooks.
+LESSONS = {
+    "00": "00_two_clocks", "01": "01_profiler_tour", "02": "02_masked_loss", "03": "03_metric_collection",
+    "04": "04_data_loading", "05": "05_convolutions", "06": "06_launch_overhead", "07": "07_kernel_fusion",
+    "08": "08_memory", "09": "09_data_parallel",
+}
+
+
+@dataclass(frozen=True)
+class Advice:
+    """``why`` the host waits, ``what`` to do about it, the number of the ``lesson``."""
+
+    why: str
+    what: str
+    lesson: str
+
+
+_SIZE = "The size of the result depends on values, so the host has to read it."
+_NUMBER = "The program asks for a number that the GPU has not computed yet."
+# Operator (a pattern, of the whole name) → advice; the first that fits.
+_BY_OPERATOR: tuple[tuple[str, Advice], ...] = (
+    (r"aten::(nonzero|argwhere|where|index|masked_select|index_put_?)(\.\w+)?",
+     Advice(_SIZE, "Keep the shape: `torch.where(mask, x, 0)` with a sum over the mask, a loss's `ignore_index`, or "
+            "multiply by the mask.", "02")),
+    (r"aten::(_?unique\w*|unique_\w+|bincount|histc)",
+     Advice(_SIZE, "Give sizes or limits, or count with `scatter_add_` into a tensor of known size.", "02")),
+    (r"aten::repeat_interleave",
+     Advice(_SIZE, "Give `output_size=`.", "02")),
+    (r"aten::one_hot", Advice("Without a number of classes the largest label is read.", "Give `num_classes=`.", "02")),
+    (r"aten::(equal|allclose|is_nonzero)",
+     Advice("The answer is a Python bool, which the host has to have.", "Compare on the GPU, add the results up there, and "
+            "read them once an epoch.", "03")),
+    (r"aten::(masked_fill_?|full|arange|linspace|index_fill_?)",
+     Advice("A number on the GPU is asked for as a Python number.", "Use an operator that takes a tensor, such as "
+            "`torch.where(mask, value, x)`.", "03")),
+    (r"aten::(item|_local_scalar_dense)",
+     Advice(_NUMBER, "Add up on the GPU (`total += loss.detach()`), and read it seldom, say every 100 steps.",
+            "00")),
+)
+_BY_KIND = {
+    "read-back": Advice(_NUMBER, "Keep it on the GPU, or copy it with `non_blocking=True` and read it a step later.",
+                        "00"),
+    "device": Advice("The program waits for all work of the GPU.", "Leave `torch.cuda.synchronize()` to measurements; time "
+                     "with events.", "00"),
+    "stream": Advice("The program waits for all that its stream holds.", "Let another stream wait (`wait_stream`), not the "
+                     "host.", "04"),
+    "event": Advice("The program waits for an event.", "Wait later, or let a stream wait: `stream.wait_event(event)`.",
+                    "04"),
+    "launch": Advice("Each launch waits for its kernel.", "Leave `CUDA_LAUNCH_BLOCKING` and other debug aids out.", "06"),
+}
+_TO_THE_DEVICE = Advice("A copy from pageable memory holds the host until it is done.",
+                        "`DataLoader(…, pin_memory=True)` and `.to(device, non_blocking=True)`; a constant is made on the "
+                        "GPU, once (`torch.full`, a buffer).", "04")
+_TO_THE_HOST = Advice("A copy to the host's memory is waited for.", "Copy less often, or into pinned memory with "
+                      "`non_blocking=True`, and look a step later.", "00")
+_METRICS = Advice("A metric's library reads a number, or checks its inputs, at each step.", "`validate_args=False`, "
+                  "`nan_strategy=\"disable\"`; compute once an epoch.", "03")
+_SCALER = Advice("`GradScaler` reads whether a gradient was infinite.", "A fused optimizer (`fused=True`) decides on the "
+                 "GPU; bfloat16 needs no scaler.", "05")
+_CLIPPING = Advice("Clipping looks whether the norm is finite.", "`clip_grad_norm_(…, error_if_nonfinite=False)`.", "06")
+_FREES = Advice("The allocator gives memory back to the driver, which waits.", "Leave `torch.cuda.empty_cache()` out of the "
+                "loop; equal sizes from step to step.", "08")
+
+
+def advice(kind: str, operator: str | None, call: str, location: str | None, line: str | None, frames: str = "") -> Advice:
+    """What to do about a wait: its ``kind`` (:class:`gapless.evidence.report.Sync`), operator and runtime ``call``, its
+    ``location``, that ``line``'s text, and the ``frames`` around it as text, where known."""
+    place = f"{location or ''} {frames}"
+    if "torchmetrics" in place:
+        return _METRICS
+    if re.search(r"\bscaler\.(step|unscale_|update)\b", line or "") or "grad_scaler.py" in place:
+        return _SCALER
+    if "clip_grad_norm" in (line or ""):
+        return _CLIPPING
+    if call.endswith("Free"):
+        return _FREES
+    if kind == "copy":
+        return _TO_THE_DEVICE
+    for pattern, found in _BY_OPERATOR:
+        if operator and re.fullmatch(pattern, operator):
+            return found
+    if kind == "read-back" and operator in ("aten::to", "aten::_to_copy", "aten::copy_"):
+        return _TO_THE_HOST
+    return _BY_KIND.get(kind, _BY_KIND["read-back"])

@@ -1,0 +1,104 @@
+"""The process that a script runs in: ``python -m gapless.audit.child OPTIONS``. What it finds goes into a folder's files.
+
+The script runs as ``python script.py`` would run it: as ``__main__``, with its own arguments, its folder on the path, in the
+folder where the command was given. Its standard output goes to standard error, as standard output is the report's.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import os
+import runpy
+import sys
+import traceback
+from contextlib import nullcontext
+from pathlib import Path
+
+import torch
+
+from ..files import write_json
+from ..measure.device import device as choose_device
+from ..vgpu import as_cuda
+from ..vgpu.location import is_user_file
+from . import options as files
+from .loaders import watched_loaders
+from .options import Options
+from .session import AuditDone, Session
+
+
+def main(text: str) -> int:
+    """Run the script of these options (JSON) and leave the files."""
+    options = Options.from_json(text)
+    device = choose_device(options.device)
+    session = Session(options, device)
+    simulated = as_cuda.install(on_cpu=options.on_cpu) if device.type == "vgpu" else nullcontext()
+    with simulated, session.ends.watching(), watched_loaders(session.facts.setdefault("loaders", [])):
+        ended = _run(options)
+    leave(session, ended)
+
+
+def _run(options: Options) -> dict:
+    """Run the script; how it ended: ``end`` is "done", "returned", "exited", "interrupted" or "failed"."""
+    sys.argv = [options.script, *options.arguments]
+    try:
+        with contextlib.redirect_stdout(sys.stderr):
+            if options.is_module:
+                sys.path.insert(0, os.getcwd())
+                runpy.run_module(options.script, run_name="__main__", alter_sys=True)
+            else:
+                sys.path.insert(0, str(Path(options.script).resolve().parent))
+                runpy.run_path(options.script, run_name="__main__")
+    except AuditDone:
+        return {"end": "done"}
+    except SystemExit as error:
+        return {"end": "exited", "status": error.code if isinstance(error.code, (int, str)) else 0}
+    except KeyboardInterrupt:
+        return {"end": "interrupted"}
+    except BaseException as error:
+        if any(isinstance(each, AuditDone) for each in _chain(error)):
+            return {"end": "done"}  # raised anew as another, as a library does with what interrupts it
+        return {"end": "failed", "error": _about(error)}
+    return {"end": "returned"}
+
+
+def _chain(error: BaseException | None):
+    seen = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        yield error
+        error = error.__cause__ or error.__context__
+
+
+def _about(error: BaseException) -> dict:
+    """The error in words, with the script's own lines."""
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__)
+              if is_user_file(frame.filename) and os.sep + "gapless" + os.sep + "audit" not in frame.filename]
+    lines = [f"{frame.filename}:{frame.lineno}, in {frame.name}: {frame.line}" for frame in frames
+             if frame.filename != runpy.__file__]
+    own = [frame for frame in frames if "site-packages" not in frame.filename]
+    at = (own or frames or [None])[-1]
+    return {"type": type(error).__name__, "message": str(error), "lines": lines,
+            "at": None if at is None else f"{at.filename}:{at.lineno}", "line": None if at is None else at.line,
+            "out_of_memory": isinstance(error, torch.OutOfMemoryError),
+            "is_syntax": isinstance(error, SyntaxError)}
+
+
+def leave(session: Session, ended: dict | None = None) -> None:
+    """Write down what was found and end this process and those that it has started. ``ended`` is None where the script goes
+    on after all."""
+    session.finish()
+    children = multiprocessing.active_children()
+    session.facts |= ended or {"end": "done", "stopped": True}
+    session.facts["children"] = len(children)
+    write_json(Path(session.options.folder) / files.FACTS, session.facts)
+    for child in children:
+        child.terminate()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    if ended is None:
+        os._exit(0)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))

@@ -1,0 +1,67 @@
+"""Run a script in a process of its own, and see to it that nothing of it is left behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+
+from .options import FACTS, Options
+
+GRACE_S = 10.0  # for a script to end by itself
+
+
+class AuditError(RuntimeError):
+    """No audit can be made; the message says why and what to do."""
+
+
+def launch(options: Options, time_limit_s: float | None = None) -> dict:
+    """Run the script; the facts that it left. Raises AuditError where it left none; KeyboardInterrupt as it comes, when all
+    processes have ended."""
+    command = [sys.executable, "-m", "gapless.audit.child", options.to_json()]
+    process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=sys.stderr, start_new_session=os.name == "posix")
+    limit = None if time_limit_s is None else time.monotonic() + time_limit_s
+    facts = Path(options.folder) / FACTS
+    try:
+        while process.poll() is None:
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(0.2)
+            if facts.exists():  # all is there: it has only to end
+                with suppress(subprocess.TimeoutExpired):
+                    process.wait(GRACE_S)
+                break
+            if limit is not None and time.monotonic() > limit:
+                raise AuditError(f"the script did not come to the end of the steps within {time_limit_s:g} s: smaller "
+                                 "models or batches, fewer --steps, or a larger --time-limit")
+    finally:
+        _end(process)
+    if not facts.exists():
+        raise AuditError(_death(process.returncode))
+    return json.loads(facts.read_text(encoding="utf-8"))
+
+
+def _death(code: int) -> str:
+    if code < 0:
+        name = signal.Signals(-code).name
+        more = "; the machine's memory may be full: smaller models or batches" if name == "SIGKILL" else ""
+        return f"the script's process was ended by {name}{more}"
+    return f"the script's process ended with status {code} before it could report: it calls os._exit, or see above"
+
+
+def _end(process: subprocess.Popen) -> None:
+    """End it and what it has started: they are one group."""
+    if os.name == "posix":
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(process.pid, number)
+            if process.poll() is None:
+                with suppress(subprocess.TimeoutExpired):
+                    process.wait(3)
+    elif process.poll() is None:
+        process.kill()
+    process.wait()

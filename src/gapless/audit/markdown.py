@@ -1,0 +1,71 @@
+"""The audit as Markdown."""
+
+from __future__ import annotations
+
+from .advice import LESSONS
+from .result import Audit
+
+PARTS = {
+    "input": "the input: a batch that is not there yet",
+    "waits": "waits: the host waits for the GPU",
+    "communication": "communication between GPUs",
+    "host": "the host: Python and launches",
+    "device": "the GPU",
+}
+def lesson_name(number: str) -> str:
+    """What the course calls the lesson of this number."""
+    return f"lesson {LESSONS[number]}"
+
+
+def ms(value: float | None) -> str:
+    """Milliseconds with as many digits as tell something."""
+    if value is None:
+        return "not known"
+    return f"{value:.0f}" if value >= 100 else f"{value:.2f}" if value >= 0.1 else f"{value:.3f}"
+
+
+def heading(audit: Audit) -> str:
+    """The device, and whether its times are modelled."""
+    report = audit.report
+    return f"simulated {report.device_name}: modelled times, not measured" if report.simulated else report.device_name
+
+
+def markdown(audit: Audit) -> str:
+    """The whole audit."""
+    report, step = audit.report, audit.step_ms
+    lines = [f"# Audit of `{audit.script}`", "", f"{report.steps} steps after {audit.facts.get('warm_up')} of warm-up, "
+             f"{heading(audit)}; torch {audit.facts.get('torch')}. A step ends with `{audit.facts.get('kind')}`.", "",
+             f"**A step takes {ms(step)} ms. What bounds it: {PARTS[audit.bound]}.**", "",
+             f"The GPU is busy for {ms(report.device_busy_ms)} ms of it ({_share(report.device_busy_ms, step)}), with "
+             f"{report.kernels:g} kernels; the host waits {report.syncs_per_step:g} times.", "",
+             "| without | a step is shorter by | |", "|---|--:|--:|"]
+    lines += [f"| {PARTS[name]} | {ms(saved)} ms | {_share(saved, step)} |" for name, saved in audit.parts_ms.items()]
+    lines += ["", "Each row is the step played again without that one thing; what two rows have in common is in both.", "",
+              "## Waits, by line", ""]
+    if audit.waits:
+        lines += ["| costs ms | waits ms | times | where | what waits |", "|--:|--:|--:|---|---|"]
+        lines += [f"| {ms(each.costs_ms)} | {ms(each.wait_ms)} | {each.times:g} | {_cell(each.location or 'unknown line')} "
+                  f"| {_cell(each.operator or each.call)} |" for each in audit.waits]
+        for each in audit.waits:
+            quoted = f": `{each.line}`" if each.line and "`" not in each.line else ""
+            lines += ["", f"**{_cell(each.location or 'unknown line')}**{quoted}  ",
+                      f"{each.advice.why} {each.advice.what} (gapless, {lesson_name(each.advice.lesson)})"]
+    else:
+        lines += ["None."]
+    if audit.remarks:
+        lines += ["", "## What else costs time", ""]
+        lines += [f"- **{each.title}.** {each.what} At most {ms(each.costs_ms)} ms a step. "
+                  f"(gapless, {lesson_name(each.lesson)})" for each in audit.remarks]
+    if audit.memory is not None:
+        lines += ["", "## Memory", "", f"The peak of a step is {audit.memory.peak_bytes / 2**20:.1f} MiB.", "",
+                  "| | at the peak MiB |", "|---|--:|"]
+        lines += [f"| {row.category} | {row.at_peak_bytes / 2**20:.2f} |" for row in audit.memory.rows]
+    return "\n".join([*lines, ""])
+
+
+def _share(part: float, whole: float) -> str:
+    return f"{100 * part / whole:.0f} %" if whole else ""
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", r"\|").replace("_", r"\_").replace("*", r"\*").replace("<", "&lt;")

@@ -1,0 +1,35 @@
+"""What one run of a script is asked for: from the command to the process that runs it, as JSON."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+
+# Files that a run leaves in its folder.
+TRACE, MEMORY, FACTS = "trace.json.gz", "memory.json.gz", "facts.json"
+
+
+@dataclass(frozen=True)
+class Options:
+    """``script``: a path, or a module's name where ``is_module``. ``device``: as for ``gapless.device``; None: the best
+    there is. ``folder``: for the files of the run. ``steps`` are recorded after ``warm_up`` ones."""
+
+    script: str
+    arguments: tuple[str, ...]
+    folder: str
+    is_module: bool = False
+    device: str | None = None
+    steps: int = 3
+    warm_up: int = 3
+    memory: bool = True
+    on_cpu: bool = False  # on plain CPU tensors, to see whether an error is the program's own
+
+    def to_json(self) -> str:
+        """For :meth:`from_json` in another process."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> Options:
+        """What :meth:`to_json` wrote."""
+        given = json.loads(text)
+        return cls(**{**given, "arguments": tuple(given["arguments"])})

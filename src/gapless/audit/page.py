@@ -1,0 +1,119 @@
+"""The audit as one HTML page that needs nothing else: pictures and styles are in it."""
+
+from __future__ import annotations
+
+import html
+
+from ..evidence import perfetto, picture
+from ..evidence.memory_picture import alt_text as memory_alt
+from ..evidence.memory_picture import memory_picture
+from ..evidence.themed import svg
+from .markdown import PARTS, heading, lesson_name, ms
+from .result import Audit
+
+_STYLE = """
+:root{color-scheme:light dark;--line:#8885;--soft:#8881}
+body{font:16px/1.5 system-ui,sans-serif;max-width:64rem;margin:2rem auto;padding:0 1rem}
+h1{font-size:1.5rem}h2{font-size:1.2rem;margin-top:2.2rem}
+table{border-collapse:collapse;width:100%}
+th,td{border-bottom:1px solid var(--line);padding:.35rem .6rem;text-align:left;vertical-align:top}
+td.n,th.n{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}
+code,pre{font:.9em ui-monospace,monospace}code{background:var(--soft);padding:0 .2em}
+.answer{border-left:.3rem solid #3b7dc4;padding:.4rem 1rem;background:var(--soft);font-size:1.1rem}
+.bar{display:inline-block;height:.7em;background:#3b7dc4;vertical-align:middle}
+figure{margin:1rem 0}svg{max-width:100%;height:auto}
+"""
+
+
+def page(audit: Audit) -> str:
+    """The page. Without matplotlib it has no pictures, and says so."""
+    report = audit.report
+    title = f"Audit of {html.escape(audit.script)}"
+    parts = [f"<h1>{title}</h1>", f"<p>{report.steps} steps after {audit.facts.get('warm_up')} of warm-up on "
+             f"<strong>{html.escape(heading(audit))}</strong>; torch {html.escape(str(audit.facts.get('torch')))}. A step "
+             f"ends with <code>{html.escape(str(audit.facts.get('kind')))}</code>.</p>",
+             f'<p class="answer">A step takes <strong>{ms(audit.step_ms)} ms</strong>. What bounds it: '
+             f"<strong>{PARTS[audit.bound]}</strong>.</p>", _parts(audit), *_pictures(audit), _waits(audit), _remarks(audit),
+             _memory(audit), _kernels(audit)]
+    return (f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
+            f'<meta name="viewport" content="width=device-width"><style>{_STYLE}</style></head><body>\n'
+            + "\n".join(filter(None, parts)) + "\n</body></html>\n")
+
+
+def _parts(audit: Audit) -> str:
+    rows = "".join(
+        f'<tr><td>{PARTS[name]}</td><td class="n">{ms(saved)} ms</td><td class="n">{100 * saved / audit.step_ms:.0f} %</td>'
+        f'<td style="width:30%"><span class="bar" style="width:{100 * min(saved / audit.step_ms, 1):.1f}%"></span></td></tr>'
+        for name, saved in audit.parts_ms.items())
+    report = audit.report
+    return (f"<p>The GPU is busy for {ms(report.device_busy_ms)} ms of a step, with {report.kernels:g} kernels; the host "
+            f"waits {report.syncs_per_step:g} times; {report.bus_bytes / 1e6:.3g} MB go over the bus.</p>"
+            f'<table><thead><tr><th>without</th><th class="n">a step is shorter by</th><th class="n">of it</th><th></th>'
+            f"</tr></thead><tbody>{rows}</tbody></table><p>Each row is the recorded steps played again without that one "
+            "thing. What two rows have in common is in both.</p>")
+
+
+def _pictures(audit: Audit):
+    report = audit.report
+    try:
+        figure = picture.draw(report)
+    except ImportError:
+        return ["<p>No pictures: matplotlib is not installed (<code>pip install 'gapless[plots]'</code>).</p>"]
+    compressed = report.trace.to_bytes(compressed=True)
+    return ["<h2>The steps, one after the other</h2>", f"<figure>{svg(figure, picture.alt_text(report))}</figure>",
+            perfetto.button(compressed, heading(audit))]
+
+
+def _lesson(number: str) -> str:
+    return f"<small>(gapless, {lesson_name(number)})</small>"
+
+
+def _text(words: str) -> str:
+    """Prose with code between backquotes, as HTML."""
+    pieces = html.escape(words, quote=False).split("`")
+    return "".join(f"<code>{piece}</code>" if place % 2 else piece for place, piece in enumerate(pieces))
+
+
+def _waits(audit: Audit) -> str:
+    if not audit.waits:
+        return "<h2>Waits, by line</h2><p>None: the host never waits for the GPU.</p>"
+    rows = []
+    for each in audit.waits:
+        line = f"<br><code>{html.escape(each.line)}</code>" if each.line else ""
+        rows.append(f'<tr><td class="n">{ms(each.costs_ms)}</td><td class="n">{ms(each.wait_ms)}</td>'
+                    f'<td class="n">{each.times:g}</td><td><strong>{html.escape(each.location or "unknown line")}</strong>'
+                    f"{line}<br>{html.escape(each.operator or each.call)}</td><td>{_text(each.advice.why)} "
+                    f"{_text(each.advice.what)} {_lesson(each.advice.lesson)}</td></tr>")
+    return ('<h2>Waits, by line</h2><table><thead><tr><th class="n">costs ms a step</th><th class="n">waits ms</th>'
+            f'<th class="n">times</th><th>where</th><th>why, and what to do</th></tr></thead><tbody>{"".join(rows)}</tbody>'
+            "</table><p><em>Costs</em>: what a step would be shorter without the waits of that line, played again. A wait "
+            "costs little while the GPU is behind anyway, and more than its own length where it keeps the host from "
+            "queuing.</p>")
+
+
+def _remarks(audit: Audit) -> str:
+    if not audit.remarks:
+        return ""
+    rows = "".join(f"<li><strong>{_text(each.title)}.</strong> {_text(each.what)} At most {ms(each.costs_ms)} ms a step. "
+                   f"{_lesson(each.lesson)}</li>" for each in audit.remarks)
+    return f"<h2>What else costs time</h2><ul>{rows}</ul>"
+
+
+def _memory(audit: Audit) -> str:
+    view = audit.memory
+    if view is None:
+        return ""
+    rows = "".join(f'<tr><td>{row.category}</td><td class="n">{row.at_peak_bytes / 2**20:.2f}</td>'
+                   f'<td class="n">{row.most_bytes / 2**20:.2f}</td></tr>' for row in view.rows)
+    table = ('<table><thead><tr><th></th><th class="n">MiB at the peak</th><th class="n">its own most</th></tr></thead>'
+             f"<tbody>{rows}</tbody></table>")
+    try:
+        figure = memory_picture(view)
+    except ImportError:
+        figure = None
+    drawn = f"<figure>{svg(figure, memory_alt(view))}</figure>" if figure is not None else ""
+    return f"<h2>Memory</h2><p>The peak of a step is {view.peak_bytes / 2**20:.1f} MiB. {_lesson('08')}</p>{drawn}{table}"
+
+
+def _kernels(audit: Audit) -> str:
+    return f"<h2>The longest kernels</h2><pre>{html.escape(audit.report.kernel_table())}</pre>"

@@ -1,0 +1,145 @@
+"""One run of a script, from step to step: warm-up, the recorded steps, a step for its memory, the end."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from contextlib import nullcontext
+from pathlib import Path
+
+import torch
+from torch.profiler import record_function
+
+from .. import vgpu
+from ..evidence.trace import Trace
+from ..measure.device import clock_ms, device_name, synchronize
+from ..measure.memory_profile import MemoryRecording
+from ..measure.profile import LinedProfile
+from . import options as files
+from .options import Options
+from .steps import StepEnds
+
+_MOST_SWALLOWED = 3
+
+
+class AuditDone(BaseException):
+    """All is recorded: ends the script. No Exception, so that a program that goes on after errors does not go on."""
+
+
+class Session:
+    """The states of a run; :meth:`running` around the script. ``facts`` are what the page needs beside the traces."""
+
+    def __init__(self, options: Options, device: torch.device):
+        self.options, self.device = options, device
+        self.ends = StepEnds(self._ended, self._began_anew)
+        self.done = False
+        self.facts: dict = {"steps_seen": 0, "state": "no step"}
+        self._profile: LinedProfile | None = None
+        self._memory: MemoryRecording | None = None
+        self._block: record_function | None = None
+        self._counting = None
+        self._seen = self._recorded = self._raised = 0
+        self._began = time.monotonic()
+        self._pid = os.getpid()
+
+    def finish(self) -> None:
+        """After the script, however it ended: close what is open."""
+        for part in (self._profile, self._memory):
+            if part is not None:
+                part.abandon()
+        self._count(False)
+        self.facts |= {"steps_seen": self._seen, "kind": self.ends.kind, "counts": self.ends.counts,
+                       "optimizers": self.ends.optimizers, "device_name": device_name(self.device),
+                       "simulated": self.device.type == "vgpu", "torch": torch.__version__}
+
+    # -- at the end of each step ----------------------------------------------------------------------
+
+    def _began_anew(self) -> None:
+        if self._profile is None and not self.done:
+            self._seen = 0
+
+    def _ended(self) -> None:
+        if os.getpid() != self._pid:
+            return  # a process that the script has forked
+        with self._aside():
+            self._step_ended()
+        if self.done:
+            self._end()
+
+    def _step_ended(self) -> None:
+        if self.done:
+            return
+        self._seen += 1
+        options = self.options
+        if self._profile is None and self._memory is None:
+            self._say(f"warm-up step {self._seen} of {options.warm_up}")
+            if self._seen == 1:
+                self._count(True)
+            if self._seen >= options.warm_up:
+                self._begin_recording()
+        elif self._memory is None:
+            self._recorded += 1
+            self._block.__exit__(None, None, None)
+            self._say(f"recorded step {self._recorded} of {options.steps}")
+            if self._recorded < options.steps:
+                self._open_block()
+            else:
+                self._end_recording()
+        elif self._memory.step_ended():
+            self._write(files.MEMORY, self._memory.trace)
+            self.done = True
+
+    def _begin_recording(self) -> None:
+        synchronize(self.device)
+        self._profile = LinedProfile(self.device)
+        self._profile.start()
+        self._start_ms = clock_ms(self.device)
+        self._open_block()
+
+    def _open_block(self) -> None:
+        self._block = record_function(f"ProfilerStep#{self._recorded}")
+        self._block.__enter__()
+
+    def _end_recording(self) -> None:
+        synchronize(self.device)
+        total_ms = clock_ms(self.device) - self._start_ms
+        trace = self._profile.stop()
+        self._write(files.TRACE, trace)
+        self.facts |= {"state": "recorded", "step_ms": total_ms / self._recorded, "steps": self._recorded,
+                       "warm_up": self.options.warm_up}
+        if self.options.memory:
+            self._memory = MemoryRecording(self.device)
+        else:
+            self.done = True
+
+    def _write(self, name: str, trace: Trace) -> None:
+        trace.write(Path(self.options.folder) / name)
+
+    def _end(self) -> None:
+        self._raised += 1
+        if self._raised > _MOST_SWALLOWED:
+            self._say("the script does not end: it is stopped")
+            sys.stdout.flush()
+            from .child import leave  # here, as the two need each other
+
+            leave(self)
+        raise AuditDone
+
+    def _aside(self):
+        """Inside, what is done is on no clock."""
+        return vgpu.host_clock.uncounted() if self.device.type == "vgpu" else nullcontext()
+
+    def _count(self, on: bool) -> None:
+        """The modelled host's Python, from the first step on: what workers have ready depends on it."""
+        if self.device.type != "vgpu":
+            return
+        if on and self._counting is None:
+            self._counting = vgpu.host_clock.counting()
+            self._counting.__enter__()
+        elif not on and self._counting is not None:
+            self._counting.__exit__(None, None, None)
+            self._counting = None
+
+    def _say(self, text: str) -> None:
+        print(f"gapless audit: {text} ({time.monotonic() - self._began:.0f} s)", file=sys.stderr, flush=True)

@@ -1,0 +1,88 @@
+"""``gapless audit``: anybody's training script, unchanged, for a few steps: what makes it wait."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+
+_FORMATS = {".html": "html", ".md": "md", ".json": "json"}
+
+
+def add_parser(commands) -> None:
+    """Add ``audit`` to the command line."""
+    parser = commands.add_parser(
+        "audit", help="what makes a training script wait",
+        description="Run a training script unchanged for a few steps, on CUDA or, without a GPU, with `cuda` meaning the "
+                    "virtual GPU, and report what bounds a step, what each wait costs, and what to do.")
+    parser.add_argument("--out", metavar="FILE", help="a .html, .md or .json; - prints it (default: NAME.audit.html)")
+    parser.add_argument("--format", choices=sorted(set(_FORMATS.values())), help="default: by the name of FILE, else html")
+    parser.add_argument("--device", metavar="D", help="cuda, vgpu:a100, … (default: GAPLESS_DEVICE, else the best there is)")
+    parser.add_argument("--steps", type=_positive, default=3, help="steps to record (default: %(default)s)")
+    parser.add_argument("--warm-up", type=_positive, default=3, help="steps before them (default: %(default)s)")
+    parser.add_argument("--no-memory", action="store_true", help="leave out the two steps that tell memory by category")
+    parser.add_argument("--time-limit", type=float, metavar="SECONDS", help="give up after so long")
+    parser.add_argument("--fail-on-waits", action="store_true", help="exit with 1 if a recorded step waits, for CI")
+    parser.add_argument("-m", dest="is_module", action="store_true", help="SCRIPT is a module's name, as for python -m")
+    parser.add_argument("script", metavar="SCRIPT", help="the training script")
+    parser.add_argument("arguments", metavar="ARGUMENTS", nargs=argparse.REMAINDER,
+                        help="its own arguments, after -- where they look like these")
+    parser.set_defaults(run=run)
+
+
+def _positive(text: str) -> int:
+    if not text.isdigit() or not 1 <= int(text) <= 1000:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of steps: 1 to 1000")
+    return int(text)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Audit, write the page; 1 where waits are to fail and there are any. Raises AuditError, UnknownDevice."""
+    from ..audit.audit import audit
+    from ..audit.launch import AuditError
+    from ..audit.markdown import markdown
+    from ..files import check_writable, write_bytes
+
+    given = arguments.arguments[1:] if arguments.arguments[:1] == ["--"] else arguments.arguments
+    script = arguments.script
+    if not arguments.is_module and not Path(script).is_file():
+        raise AuditError(f"there is no file {script}: name the script that you would give to python")
+    name = script if arguments.is_module else Path(script).stem
+    out = arguments.out or f"{name}.audit.{arguments.format or 'html'}"
+    kind = arguments.format or _FORMATS.get(Path(out).suffix.lower(), "html")
+    if out != "-":
+        try:
+            check_writable(out)
+        except OSError as error:
+            raise AuditError(f"{error}") from None
+    with tempfile.TemporaryDirectory(prefix="gapless-audit-") as folder:
+        found = audit(script, given, folder, is_module=arguments.is_module, device=arguments.device, steps=arguments.steps,
+                      warm_up=arguments.warm_up, memory=not arguments.no_memory, time_limit_s=arguments.time_limit)
+        if kind == "json":
+            text = json.dumps(found.to_json(), indent=1, ensure_ascii=False) + "\n"
+        elif kind == "md":
+            text = markdown(found)
+        else:
+            from ..audit.page import page
+
+            text = page(found)
+        if out == "-":
+            sys.stdout.write(text)
+        else:
+            write_bytes(out, text.encode())
+            trace = Path(out).with_suffix(".trace.json.gz")
+            shutil.copyfile(Path(folder) / "trace.json.gz", trace)
+            print(f"page: {out}\ntrace, for ui.perfetto.dev: {trace}")
+    return _verdict(found, arguments.fail_on_waits)
+
+
+def _verdict(found, fail_on_waits: bool) -> int:
+    if not (fail_on_waits and found.waits):
+        return 0
+    print(f"gapless audit: a step waits {found.report.syncs_per_step:g} times:", file=sys.stderr)
+    for each in found.waits:
+        print(f"  {each.location or 'unknown line'}: {each.operator or each.call}", file=sys.stderr)
+    return 1

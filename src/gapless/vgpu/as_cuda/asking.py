@@ -1,0 +1,97 @@
+"""What a program is told of the device that it calls ``cuda``, and who counts as the program.
+
+PyTorch's own Python, this package and the libraries that were told of the virtual GPU (:mod:`gapless.vgpu.libraries`) handle
+``vgpu:0`` as such. All others were written for ``cuda``: they compare ``device.type`` with it.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+
+import torch
+
+from ..libraries import TOLD
+from ..tensor import DEVICE, NAME, VirtualTensor
+
+_KNOW = frozenset({"torch", "gapless", *TOLD})
+
+
+@dataclass(frozen=True)
+class Numbering:
+    """The number of this process's card among ``count`` that ``torch.cuda`` tells of."""
+
+    index: int
+    count: int
+    place: torch.device = DEVICE  # where its tensors are
+
+
+numbering: Numbering | None = None  # None: `cuda` is not the virtual GPU
+
+
+def by_the_program(depth: int = 1) -> bool:
+    """Whether the program asks: the frame ``depth`` above the caller's is no one's who knows the virtual GPU."""
+    return sys._getframe(depth + 1).f_globals.get("__name__", "").partition(".")[0] not in _KNOW
+
+
+def cuda_device() -> torch.device:
+    """What the program calls its card."""
+    return torch.device("cuda", numbering.index)
+
+
+def meant(device):
+    """``device`` (a torch.device, a name or anything else), or the virtual GPU where it means ``cuda``. Raises RuntimeError
+    for a card of another number."""
+    if isinstance(device, str):
+        if not device.startswith("cuda"):
+            return device
+        named = torch.device(device)
+    elif isinstance(device, torch.device) and device.type == "cuda":
+        named = device
+    else:
+        return device
+    check(named.index)
+    return numbering.place
+
+
+def check(index: int | None) -> None:
+    """Raise RuntimeError unless ``index`` is this process's card; None is."""
+    if index not in (None, -1, numbering.index):
+        raise RuntimeError(f"CUDA error: invalid device ordinal: cuda:{index}; `cuda` is a virtual GPU here, and this "
+                           f"process has one: cuda:{numbering.index}")
+
+
+def _device(self) -> torch.device:
+    return cuda_device() if by_the_program() else _plain_device(self)
+
+
+_plain_device = torch.Tensor.device.__get__
+
+
+def _type(plain):
+    def type(self, dtype=None, non_blocking: bool = False, **kwargs):
+        """The tensor's type by name, ``torch.cuda.FloatTensor``; or the tensor converted to ``dtype``."""
+        if dtype is None:
+            return plain(self).replace(f"torch.{NAME}.", "torch.cuda.")
+        if isinstance(dtype, str) and dtype.startswith("torch.cuda."):
+            dtype = dtype.replace("torch.cuda.", "torch.")
+            made = self if isinstance(self, VirtualTensor) else self.to(DEVICE, non_blocking=non_blocking)
+            return made.to(getattr(torch, dtype.removeprefix("torch.")).dtype)
+        return plain(self, dtype, non_blocking, **kwargs)
+
+    return type
+
+
+def install(replaced) -> None:
+    """Let tensors of the device say that they are on ``cuda``."""
+    replaced.put(VirtualTensor, "device", property(_device, doc="The device, as the one who asks knows it."))
+    replaced.put(VirtualTensor, "is_cuda", property(lambda self: by_the_program(), doc="True, for the program."))
+    replaced.put(VirtualTensor, "get_device", lambda self: numbering.index if by_the_program() else DEVICE.index)
+    replaced.put(torch.Tensor, "type", _type(torch.Tensor.type))
+    current = torch.accelerator.current_accelerator
+
+    def current_accelerator(check_available: bool = False):
+        """``cuda``, for the program."""
+        return torch.device("cuda") if by_the_program() else current(check_available)
+
+    replaced.put(torch.accelerator, "current_accelerator", current_accelerator)

@@ -1,0 +1,47 @@
+"""``torch.load`` of what was on a GPU: a file's ``cuda:0``, and ``map_location="cuda"``, are the virtual one."""
+
+from __future__ import annotations
+
+import functools
+
+import torch
+from torch import serialization
+
+from ..tensor import DEVICE
+from .asking import meant
+
+
+def _restore(storage, location: str):
+    """A storage that a file says was on ``cuda``."""
+    if location.startswith("cuda"):
+        return serialization.default_restore_location(storage, str(DEVICE))
+    return None
+
+
+def _place(map_location):
+    if isinstance(map_location, dict):
+        return {key: str(meant(value)) if isinstance(value, (str, torch.device)) else value
+                for key, value in map_location.items()}
+    return meant(map_location)
+
+
+def install(replaced) -> None:
+    """Load so from now on."""
+    plain = torch.load
+
+    @functools.wraps(plain)
+    def load(f, map_location=None, *args, **kwargs):
+        return plain(f, _place(map_location), *args, **kwargs)
+
+    replaced.put(torch, "load", load)
+    replaced.put(serialization, "load", load)
+    # The first that gives anything wins.
+    replaced.put(serialization, "_package_registry",
+                 [(0, lambda storage: None, _restore), *serialization._package_registry])
+    jit_load = torch.jit.load
+
+    @functools.wraps(jit_load)
+    def load_script(f, map_location=None, *args, **kwargs):
+        return jit_load(f, meant(map_location), *args, **kwargs)
+
+    replaced.put(torch.jit, "load", load_script)

@@ -1,0 +1,119 @@
+"""Runs of scripts in processes of their own, and what they leave."""
+
+import os
+import subprocess
+import sys
+import time
+
+import pytest
+
+from gapless.audit.audit import audit
+from gapless.audit.launch import AuditError
+from gapless.audit.options import FACTS, MEMORY, TRACE, Options
+
+from .scripts import HEAD, WAITING
+
+
+def run(folder, source, **options):
+    (folder / "train.py").write_text(source)
+    kept = folder / "kept"
+    kept.mkdir()
+    return audit(str(folder / "train.py"), [], str(kept), device="vgpu:a100", **options)
+
+
+def test_options_go_to_the_process_and_back():
+    options = Options("a b.py", ("--x", "ü"), "/folder", steps=7, device="vgpu:t4", on_cpu=True)
+    assert Options.from_json(options.to_json()) == options
+
+
+def test_the_whole_of_a_run(tmp_path):
+    found = run(tmp_path, WAITING, steps=4, warm_up=2)
+    assert found.report.steps == 4 and found.facts["steps_seen"] == 8 and found.facts["end"] == "done"
+    assert found.step_ms == pytest.approx(found.report.host_step_ms, rel=0.1)
+    assert {path.name for path in (tmp_path / "kept").iterdir()} == {TRACE, MEMORY, FACTS}
+    rows = {row.category: row for row in found.memory.rows}
+    parameters = 4 * (8 * 32 + 32 + 32 * 4 + 4)
+    assert parameters <= rows["parameters"].at_peak_bytes == rows["gradients"].most_bytes <= parameters + 4 * 512
+    assert "optimizer state" not in rows and found.memory.peak_bytes >= 2 * parameters
+
+
+def test_it_is_the_same_every_time(tmp_path):
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    once, again = (run(tmp_path / name, WAITING, memory=False) for name in "ab")
+    assert once.step_ms == again.step_ms and once.parts_ms == again.parts_ms
+
+
+def test_a_script_that_does_not_let_itself_be_ended(tmp_path):
+    source = HEAD + """
+while True:
+    try:
+        F.cross_entropy(model(x), y).backward()
+        optimizer.step()
+    except:
+        pass
+"""
+    assert run(tmp_path, source, memory=False).facts["stopped"]
+
+
+def test_finally_blocks_run_and_workers_end(tmp_path):
+    source = HEAD + """
+import os
+from torch.utils.data import DataLoader, TensorDataset
+
+data = TensorDataset(torch.randn(512, 8), torch.randint(4, (512,)))
+try:
+    for a, b in DataLoader(data, 16, num_workers=2, pin_memory=True):
+        loss = F.cross_entropy(model(a.cuda(non_blocking=True)), b.cuda(non_blocking=True))
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+finally:
+    open("ended.txt", "w").write(str(os.getpgid(0)))
+"""
+    before = os.getcwd()
+    os.chdir(tmp_path)
+    try:
+        found = run(tmp_path, source, memory=False)
+    finally:
+        os.chdir(before)
+    assert found.facts["loaders"] == [{"num_workers": 2, "pin_memory": True, "batch_size": 16}] and not found.waits
+    group = int((tmp_path / "ended.txt").read_text())
+    with pytest.raises(ProcessLookupError):
+        os.killpg(group, 0)
+
+
+def test_a_script_that_takes_too_long(tmp_path):
+    began = time.monotonic()
+    with pytest.raises(AuditError, match="within 4 s"):
+        run(tmp_path, "import subprocess, sys, time\nsubprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)'])\n"
+            "time.sleep(60)", time_limit_s=4)
+    assert time.monotonic() - began < 20
+
+
+def test_ctrl_c_ends_the_script_too(tmp_path):
+    (tmp_path / "train.py").write_text("import os, time\nopen('pid.txt', 'w').write(str(os.getpid()))\ntime.sleep(60)")
+    process = subprocess.Popen([sys.executable, "-m", "gapless.commands.cli", "audit", "--device", "vgpu:a100", "train.py"],
+                               cwd=tmp_path, stderr=subprocess.PIPE, text=True)
+    pid = tmp_path / "pid.txt"
+    while not (pid.exists() and pid.read_text()) and process.poll() is None:
+        time.sleep(0.1)
+    process.send_signal(2)
+    _, said = process.communicate(timeout=30)
+    assert process.returncode == 130 and said.strip().endswith("stopped")
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(pid.read_text()), 0)
+
+
+def test_processes_of_the_script_s_own_have_no_virtual_gpu(tmp_path):
+    source = ("import torch.multiprocessing as mp\n\ndef work(rank):\n    pass\n\nif __name__ == '__main__':\n"
+              "    mp.spawn(work, nprocs=1)\n    print('done')\n")
+    with pytest.raises(AuditError, match="without a training loop"):
+        run(tmp_path, source)
+
+
+def test_an_error_after_the_recorded_steps_is_only_said(tmp_path, capfd):
+    source = WAITING.replace("for step in range(50):", "try:\n  for step in range(50):").replace("\n    ", "\n      ")
+    source = source.replace('raise SystemExit("never reached")', 'finally:\n  raise OSError("no room for the checkpoint")')
+    found = run(tmp_path, source, memory=False)
+    assert found.facts["end"] in ("done", "failed") and found.report.steps == 3

@@ -1,0 +1,85 @@
+"""The page and its Markdown: whole, by themselves, and nothing of the script can break out of it."""
+
+import re
+from html.parser import HTMLParser
+
+import pytest
+
+import gapless
+from gapless.audit.markdown import markdown
+from gapless.audit.page import page
+
+from .made_up import made, training
+
+_EMPTY = {"meta", "br", "img", "path", "use", "rect"}
+
+
+class Reader(HTMLParser):
+    """Checks that elements end in order, and collects what is outside scripts."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.open, self.text, self.addresses, self.alts = [], [], [], []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attributes):
+        attributes = dict(attributes)
+        self.addresses += [attributes[name] for name in ("src", "href") if name in attributes]
+        self.alts += [attributes["aria-label"]] if "aria-label" in attributes else []
+        if tag not in _EMPTY:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attributes):
+        pass
+
+    def handle_endtag(self, tag):
+        if tag not in _EMPTY:
+            assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        if not {"script", "style"} & set(self.open):
+            self.text.append(data)
+
+
+@pytest.fixture(scope="module")
+def audit():
+    gapless.vgpu.enable("a10g")
+    gapless.vgpu.timeline().reset()
+    return made(training(reads=1, input_ms=1.0), memory=True)
+
+
+def test_the_page_needs_nothing_else(audit):
+    read = Reader(page(audit))
+    assert not read.open and len(read.alts) == 2 and "Timeline of 3 steps on simulated NVIDIA A10G" in read.alts[0]
+    assert all(address.startswith("#") for address in read.addresses)
+    text = " ".join(read.text)
+    for words in ("modelled times, not measured", "What bounds it", "Waits, by line", "loss.item()", "lesson 00_two_clocks",
+                  "Memory", "The longest kernels", "the input: a batch that is not there yet"):
+        assert words in text
+
+
+def test_what_a_script_is_called_stays_text(audit):
+    import dataclasses
+
+    bad = "<script>alert(1)</script>`|"
+    hostile = dataclasses.replace(audit, script=bad, waits=(dataclasses.replace(audit.waits[0], line=bad, location=bad),))
+    read = Reader(page(hostile))
+    assert not read.open and bad in " ".join(read.text)
+    assert "<script>alert" not in page(hostile) and "`<script>" not in markdown(hostile).partition("\n")[2]
+
+
+def test_without_matplotlib_there_is_a_page_without_pictures(audit, monkeypatch):
+    from gapless.evidence import picture
+
+    def missing(*args, **kwargs):
+        raise ImportError("matplotlib")
+
+    monkeypatch.setattr(picture, "draw", missing)
+    monkeypatch.setattr("gapless.audit.page.memory_picture", missing)
+    text = page(audit)
+    assert "No pictures" in text and "<svg" not in text and not Reader(text).open
+
+
+def test_markdown_tables_have_their_columns(audit):
+    for block in re.findall(r"(?:^\|.*\n)+", markdown(audit), flags=re.MULTILINE):
+        assert len({line.replace(r"\|", "").count("|") for line in block.splitlines()}) == 1

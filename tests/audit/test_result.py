@@ -1,0 +1,65 @@
+"""What a step is bound by, what its waits cost, what else is said of it."""
+
+import pytest
+
+import gapless
+
+from .made_up import made, training
+
+
+@pytest.fixture(autouse=True)
+def device():
+    gapless.vgpu.enable("a10g")
+    gapless.vgpu.timeline().reset()
+
+
+@pytest.mark.parametrize("bound, step", [
+    ("input", {"input_ms": 5.0}), ("host", {"host_ms": 5.0}), ("device", {"size": 2500}),
+    ("waits", {"size": 2500, "host_ms": 8.0, "reads": 1}), ("input", {"input_ms": 5.0, "reads": 2}),
+])
+def test_what_bounds_a_step(bound, step):
+    found = made(training(**step))
+    assert found.bound == bound
+    assert found.parts_ms["communication"] == 0
+    assert found.step_ms == pytest.approx(found.report.host_step_ms, rel=0.5) or bound == "device"
+
+
+def test_a_wait_costs_what_the_program_without_it_takes_less():
+    waits, none = (made(training(size=1800, host_ms=8.0, reads=reads)) for reads in (1, 0))
+    (line,) = waits.waits
+    assert line.costs_ms == pytest.approx(waits.step_ms - none.step_ms, rel=0.05) and line.costs_ms > 3
+    assert line.line == "loss.item()" and line.location.startswith("audit/made_up.py:") and line.times == 1
+    assert line.advice.lesson == "00" and not none.waits
+
+
+def test_waits_of_one_line_are_one_row():
+    (line,) = made(training(reads=3)).waits
+    assert line.times == 3
+
+
+def test_a_wait_that_costs_nothing_is_listed_still():
+    found = made(training(size=2500, reads=1))
+    assert found.waits[0].wait_ms > 7 and found.waits[0].costs_ms < 0.1 * found.step_ms and found.bound == "device"
+
+
+def titles(found):
+    return [remark.title.partition(":")[0].partition(" (")[0] for remark in found.remarks]
+
+
+def test_remarks_have_their_evidence():
+    assert titles(made(training(input_ms=20.0), loaders=[{"num_workers": 0}])) == [
+        "The GPU waits for batches that the main process makes itself"]
+    assert titles(made(training(input_ms=20.0), loaders=[{"num_workers": 4}])) == [
+        "The GPU waits for batches that the workers do not make fast enough"]
+    slow = made(training(foreach=False, layers=6))
+    assert titles(slow) == ["The host cannot keep the GPU busy", "The optimizer keeps the host busy"]
+    assert 0 < slow.remarks[1].costs_ms < slow.remarks[0].costs_ms < slow.step_ms
+    assert not made(training(size=2500)).remarks
+
+
+def test_without_profiled_steps_there_is_none():
+    with pytest.raises(ValueError, match="no profiled steps"):
+        gapless.vgpu.timeline().reset()
+        from gapless.audit.result import Audit
+
+        Audit.of("train.py", gapless.Trace([]), {})

@@ -1,0 +1,69 @@
+"""``gapless audit`` from the command line, on small scripts."""
+
+import json
+
+import pytest
+
+from ..audit.scripts import FREE, HEAD, WAITING, gapless
+
+
+def audit(folder, source, *options, arguments=(), timeout_s=120.0):
+    (folder / "train.py").write_text(source)
+    return gapless(folder, "audit", "--device", "vgpu:a100", "--no-memory", "--warm-up", "1", "--steps", "2", *options, "train.py",
+                   *arguments, timeout_s=timeout_s)
+
+
+def test_a_script_that_waits(tmp_path):
+    done = audit(tmp_path, WAITING, "--out", "-", "--format", "json", "--fail-on-waits")
+    found = json.loads(done.stdout)
+    assert done.returncode == 1 and "train.py:16: aten::item" in done.stderr
+    assert found["simulated"] and found["device"] == "NVIDIA A100-SXM4-40GB" and found["steps"] == 2
+    (wait,) = found["waits"]
+    assert wait["times"] == 1 and wait["line"] == "if loss.item() > 100:" and wait["advice"]["lesson"] == "00"
+    assert "never reached" not in done.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["train.py"]
+
+
+def test_one_that_does_not(tmp_path):
+    done = audit(tmp_path, FREE, "--fail-on-waits", "--out", "page.html")
+    page = (tmp_path / "page.html").read_text()
+    assert done.returncode == 0, done.stderr
+    assert "None: the host never waits for the GPU." in page and page.count("<svg") == 1
+    assert {path.name for path in tmp_path.iterdir()} == {"train.py", "page.html", "page.trace.json.gz"}
+
+
+def test_its_own_arguments_path_and_folder(tmp_path):
+    (tmp_path / "helper.py").write_text("SIZE = 8")
+    source = ("import argparse, os, sys\nfrom helper import SIZE\nparser = argparse.ArgumentParser()\n"
+              "parser.add_argument('--out')\nassert parser.parse_args().out == 'mine' and __name__ == '__main__'\n"
+              "assert os.path.exists('train.py') and sys.argv[0] == 'train.py'\n" + WAITING)
+    done = audit(tmp_path, source, "--out", "a.md", arguments=("--", "--out", "mine"))
+    assert done.returncode == 0 and "aten::item" in (tmp_path / "a.md").read_text(), done.stderr
+
+
+@pytest.mark.parametrize("source, said", [
+    ("print('hello')", "without a training loop"),
+    ("import sys; sys.exit(3)", "exited with status 3 without a training loop"),
+    ("raise KeyboardInterrupt", "was interrupted"),
+    ("open('data/train.bin')", "the script failed at"),
+    ("def f(:", "SyntaxError"),
+    (HEAD + "model(torch.ones(3, 9).cuda())", "On CPU tensors it fails too (RuntimeError): that is the script's own"),
+    (HEAD + "torch.ones(200_000, 200_000, device='cuda')", "The modelled card's memory is full"),
+    (HEAD + "loss = model(x).sum()\nloss.backward()\noptimizer.step()", "after 1 steps, and 1 of warm-up and 2 to record"),
+    ("import os; os._exit(5)", "ended with status 5"),
+    (HEAD + "x.__dlpack__()", "On CPU tensors it does not fail"),
+])
+def test_scripts_with_nothing_to_audit(tmp_path, source, said):
+    done = audit(tmp_path, source)
+    assert done.returncode == 2 and said in done.stderr and "gapless/audit" not in done.stderr, done.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["train.py"]
+
+
+@pytest.mark.parametrize("arguments, said", [
+    (("nowhere.py",), "there is no file nowhere.py"), (("--steps", "0", "x.py"), "'0' is no number of steps"),
+    (("--out", "no/such/page.html", "train.py"), "does not exist"), (("--device", "vgpu:abacus", "train.py"), "no device is called"),
+])
+def test_what_cannot_be(tmp_path, arguments, said):
+    (tmp_path / "train.py").write_text("raise SystemExit(7)")
+    done = gapless(tmp_path, "audit", *arguments)
+    assert done.returncode == 2 and said in done.stderr
