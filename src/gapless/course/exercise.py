@@ -44,7 +44,7 @@ def _let_go(error: BaseException | None) -> None:
 
 
 TRIAL_CALLS = 9  # of a function in one trial: enough for a long run and a profile
-WHOLE_CALLS = 2  # where a call is a whole run: one timed, one profiled
+WHOLE_CALLS = 1  # where a call is a whole run, timed and profiled at once
 
 
 @dataclass(frozen=True)
@@ -208,7 +208,7 @@ class Program:
     ``article``: what the article reports of it, in words. ``samples``: how many a step works on, where programs differ in
     that; the table's speed-up is then for each sample. ``largest_batch(device)``: the most samples that fit into the
     device's memory, for a table that tells of memory. ``steps``: of one timed run; a step of many kernels takes real time to
-    simulate."""
+    simulate. ``whole_run``: a step is a whole run of a program, made once to be timed and once to be profiled."""
 
     name: str
     make_step: Callable[[torch.device], Callable[[], object]]
@@ -217,6 +217,7 @@ class Program:
     samples: int = 1
     largest_batch: Callable[[torch.device], int] | None = None
     steps: int = 20
+    whole_run: bool = False
 
 
 @dataclass(frozen=True)

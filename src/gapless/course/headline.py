@@ -13,7 +13,7 @@ import torch
 from .. import vgpu
 from ..evidence.report import StepReport
 from ..evidence.trace import Trace
-from ..marker import exercise_name
+from ..marker import exercise_name, file_name, joined
 from ..measure.device import device_name
 from ..measure.profile import profile, time_step
 from .cells import load_function
@@ -69,10 +69,11 @@ def read_fixes(lesson: Lesson, notebook: str | Path) -> dict[str, Callable]:
     Raises FileNotFoundError, CellError, and KeyError where an exercise is not in the notebook.
     """
     cells = json.loads(Path(notebook).read_text(encoding="utf-8"))["cells"]
-    sources = {exercise_name("".join(cell["source"])): "".join(cell["source"])
-               for cell in cells if cell["cell_type"] == "code"}
+    texts = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
+    sources = {exercise_name(text): text for text in texts}
+    files = {file: text for text in texts if exercise_name(text) is None and (file := file_name(text))}
     names = lesson.names()
-    return {name: load_function(sources[name], name, names) for name in lesson.exercises}
+    return {name: load_function(joined(sources[name], files), name, names) for name in lesson.exercises}
 
 
 def measure_programs(lesson: Lesson, device: torch.device, fixed: dict[str, Callable]) -> Iterator[tuple[Figures, Trace]]:
@@ -87,8 +88,10 @@ def measure_programs(lesson: Lesson, device: torch.device, fixed: dict[str, Call
         try:
             with full_size(device, program.assumptions):
                 step = program.make_step(device)
-                time = time_step(step, steps=program.steps, blocks=5, device=device)
-                trace = profile(step, steps=3, warmup=1, device=device)
+                once = {"warmup": 0, "at_once": True} if program.whole_run else {}
+                time = time_step(step, steps=program.steps, blocks=5, device=device, **once)
+                trace = profile(step, **({"steps": 1, "warmup": 0} if program.whole_run else {"steps": 3, "warmup": 1}),
+                                device=device)
                 step = None  # and all that it holds
                 largest = program.largest_batch(device) if program.largest_batch is not None else None
         except torch.OutOfMemoryError:

@@ -9,6 +9,7 @@ import torch
 from ...course import exercise as framework
 from .cases import full_of
 from .cause import without
+from .findings_exercise import findings_exercise
 from .program import ENTRY, Program
 from .programs.photos.program import PHOTOS
 from .stage import names
@@ -32,21 +33,22 @@ def headline_of(program: Program) -> Callable[[dict[str, Callable]], list[framew
                 given = full_of(program)(device)()
                 return lambda: train(*given.inputs.values(), device, **given.options["settings"])
 
-            return framework.Program(name, make_step, "–", steps=1)
+            return framework.Program(name, make_step, "–", steps=1, whole_run=True)
 
         return [stage(name, train) for name, train in stages]
 
     return programs
 
 
-EXERCISES = (train_exercise(PHOTOS),)
+SHOWN = PHOTOS
+EXERCISES = (findings_exercise(SHOWN), train_exercise(SHOWN))
 
 LESSON = framework.Lesson(
     id="10_capstone",
     title="The capstone",
     exercises={exercise.name: exercise for exercise in EXERCISES},
     names=names,
-    programs=headline_of(PHOTOS),
-    size=lambda device: f"a run (one step of the table): {PHOTOS.size_in_words}",
+    programs=headline_of(SHOWN),
+    size=lambda device: f"a run (one step of the table): {SHOWN.size_in_words}",
     article="no article has this",
 )

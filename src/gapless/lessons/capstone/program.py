@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from ...course.cells import load_function
+from ...course.stub import YOUR_VERSION
 from ...marker import joined
 from .cause import Cause, without
 from .stage import names
@@ -58,6 +59,12 @@ class Program:
     def source(self, files: dict[str, str]) -> str:
         """The text of the exercise that is the program ``files``."""
         return joined(f"# exercise: {ENTRY}\n{files[f'{ENTRY}.py']}", files)
+
+    @property
+    def handed_out(self) -> str:
+        """The text of the exercise as learners get it."""
+        return self.source({name: text if text == self.solved_files[name] else f"{text.rstrip()}\n{YOUR_VERSION}"
+                            for name, text in self.slow_files.items()})
 
     def load(self, files: dict[str, str]) -> Callable:
         """The function of the program ``files``."""

@@ -19,7 +19,7 @@ def train_exercise(program: Program) -> Exercise:
         ask=ask_train,
         full=cases.full_of(program),
         trial=Trial(cases.trial_of(program), program.slowdown),
-        stub=program.source(program.slow_files),
+        stub=program.handed_out,
         relative_tolerance=2e-4,
         absolute_tolerance=2e-5,
         points={"values": 4, "peak_bytes": 2, "speed_up_25": 3, "speed_up_50": 3, "speed_up_80": 4},

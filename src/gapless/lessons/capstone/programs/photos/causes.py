@@ -14,14 +14,15 @@ CAUSES = (
 """, """    logits = network(photos)
     loss = loss_of(logits, masks)
     loss.backward()
-"""),)),
+"""),), waits_in_backward=True),
     Cause(
         "no workers", (INPUT,), "04_data_loading",
         "Photos are decoded one after another, in the process that launches the device's work, which waits for them.",
         (("data.py", "return DataLoader("), ("data.py", "decode(self.photos[index]")),
         (Change("data.py", "batch_size=config.batch_size, sampler=order)",
-                "batch_size=config.batch_size, sampler=order, num_workers=2,\n"
-                "                      pin_memory=device.type != \"cpu\", persistent_workers=True)"),)),
+                "batch_size=config.batch_size, sampler=order,\n"
+                "                      num_workers=2 if training else 0, persistent_workers=training,\n"
+                "                      pin_memory=device.type != \"cpu\")"),)),
     Cause(
         "floats over the bus", (BUS, INPUT), "04_data_loading",
         "A photo has a byte for each value: as float32 it is four times as large, and the host makes it so.",
@@ -71,7 +72,7 @@ CAUSES = (
     Cause(
         "unique", (WAIT,), "02_masked_loss",
         "How many labels there are only the device knows: the host waits for that number, and then reads one.",
-        (("losses.py", "torch.unique(masks)"), ("losses.py", "labels[0] == VOID")),
+        (("losses.py", "torch.unique(masks)"),),
         (Change("losses.py", """        labels = torch.unique(masks)
         if len(labels) == 1 and labels[0] == VOID:
             return logits.sum() * 0
@@ -90,7 +91,7 @@ CAUSES = (
     Cause(
         "a boolean mask", (WAIT,), "02_masked_loss",
         "How many pixels are labelled only the device knows: indexing with a mask waits for that number.",
-        (("losses.py", "[labelled], masks[labelled]"),),
+        (("losses.py", "logits.permute(0, 2, 3, 1)[labelled]"),),
         (Change("losses.py", """        labelled = masks != VOID
         return F.cross_entropy(logits.permute(0, 2, 3, 1)[labelled], masks[labelled], weight=self.weight)
 """, """        labelled = masks != VOID
@@ -154,12 +155,13 @@ CAUSES = (
     Cause(
         "scores of the labelled alone", (WAIT,), "02_masked_loss",
         "How many pixels are labelled only the device knows: indexing with a mask waits for that number.",
-        (("metrics.py", "prediction[labelled], masks[labelled]"),), ()),
+        (("metrics.py", "prediction, masks = prediction[labelled]"),), ()),
     Cause(
         "an optimizer parameter by parameter", (KERNELS,), "06_launch_overhead",
         "`foreach=False` launches some kernels for each parameter; lists of them need a handful in all.",
-        (("optim.py", "foreach=False"), ("optim.py", "torch.optim.SGD(")),
-        (Change("optim.py", "foreach=False", "fused=torch.device(next(network.parameters()).device).type != \"cpu\""),)),
+        (("optim.py", "foreach=False"), ("train.py", "optimizer.step()")),
+        (Change("optim.py", "foreach=False", "fused=next(network.parameters()).device.type != \"cpu\""),),
+        seen_at=(("train.py", "optimizer.step()"),)),
     Cause(
         "clipping by hand", (WAIT, KERNELS), "06_launch_overhead",
         "A norm is read for each parameter.",
@@ -202,12 +204,13 @@ CAUSES = (
     Cause(
         "a graph that nobody goes back", (MEMORY,), "08_memory",
         "Without `no_grad` each layer keeps what a backward pass would need.",
-        (("train.py", "outputs.append((network(photos), masks))"),),
+        (("train.py", "network.eval()"), ("train.py", "outputs.append((network(photos), masks))"),),
         (Change("train.py", "def evaluate(", "@torch.no_grad()\ndef evaluate("),)),
     Cause(
         "outputs kept until the end", (MEMORY,), "08_memory",
         "The logits of all batches are there at once, where a batch's counts are all that is wanted of them.",
-        (("train.py", "outputs.append((network(photos), masks))"),),
+        (("train.py", "outputs = []"), ("train.py", "for logits, masks in outputs:"),
+         ("train.py", "outputs.append((network(photos), masks))")),
         (Change("train.py", """    outputs = []
     for batch in loader:
         photos, masks = to_device(batch, config, device)

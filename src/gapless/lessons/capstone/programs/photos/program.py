@@ -15,7 +15,7 @@ PHOTOS = Program(
     full=({"count": sizes.COUNT, "side": sizes.SIDE, "classes": sizes.SETTINGS["classes"]}, sizes.SETTINGS),
     size_in_words=f"{sizes.COUNT} photos of 3×{sizes.SIDE}×{sizes.SIDE}, batch {sizes.SETTINGS['batch_size']}, "
                   f"{sizes.SETTINGS['epochs']} epochs",
-    slowdown=16.0,
-    unneeded_bytes=0.8,
+    slowdown=60.0,
+    unneeded_bytes=0.79,
     max_peak_ratio=0.6,
 )

@@ -4,7 +4,7 @@ import numpy as np
 
 from .config import VOID
 
-COUNT, SIDE = 48, 96  # of the story
+COUNT, SIDE = 72, 96  # of the story
 SETTINGS = {"seed": 0, "epochs": 2, "batch_size": 6, "width": 32, "classes": 6}
 
 
