@@ -24,7 +24,7 @@ from .exercise import Lesson, full_size
 class Figures:
     """One program's figures; times in ms a step. ``host_step_ms``, ``device_step_ms`` and ``device_busy_ms`` are from a
     trace of three steps, ``true_step_ms`` from a long run without a profiler. ``sync_ops``: what the first step waits
-    in. ``article``: what the article reports of it, in words. ``samples``: how many a step works on, as far as programs
+    in, of a whole run each once. ``article``: what the article reports of it, in words. ``samples``: how many a step works on, as far as programs
     differ in that. ``bus_bytes``: what a step copies between host and device. ``largest_batch``: the most samples that fit,
     where somebody has looked."""
 
@@ -98,8 +98,9 @@ def measure_programs(lesson: Lesson, device: torch.device, fixed: dict[str, Call
             step = None
             continue
         report = StepReport.from_trace(trace)
-        first = [s for s in report.syncs_in_steps if s.step == 0]
-        yield Figures(program.name, lesson.size(device), report.syncs_per_step, [s.op or s.name for s in first],
+        first = [s.op or s.name for s in report.syncs_in_steps if s.step == 0]
+        yield Figures(program.name, lesson.size(device), report.syncs_per_step,
+                      sorted(set(first)) if program.whole_run else first,
                       report.host_step_ms, report.device_step_ms, report.device_busy_ms, time.true_ms,
                       report.peak_memory_bytes, simulated, device_name(device), program.article, program.samples,
                       report.bus_bytes, largest), trace
