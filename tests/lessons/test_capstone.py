@@ -12,8 +12,8 @@ from gapless.course.gather import gather
 from gapless.course.judge import judge
 from gapless.course.stage import LocalStage
 from gapless.lessons.capstone.cause import KINDS, without
-from gapless.lessons.capstone.findings import Facts, borne_out, judge_findings, lines_with, places_of, traced
-from gapless.lessons.capstone.lesson import LESSON, SHOWN
+from gapless.lessons.capstone.findings import Facts, all_findings, borne_out, judge_findings, lines_with, places_of, traced
+from gapless.lessons.capstone.lesson import LESSON, PROGRAMS, SHOWN
 from gapless.lessons.capstone.notebook_cells import solved_cells
 from gapless.lessons.capstone.programs.photos.program import PHOTOS
 from gapless.marker import file_name
@@ -23,10 +23,10 @@ from .. import ROOT
 from .answers.capstone import program
 from .reference import inputs
 
-PROGRAMS = (PHOTOS,)
+LETTERS = PROGRAMS["letters"]
 
 
-@pytest.mark.parametrize("each", PROGRAMS, ids=lambda each: each.name)
+@pytest.mark.parametrize("each", PROGRAMS.values(), ids=PROGRAMS)
 def test_a_program_is_some_files_of_about_300_lines_with_causes_of_many_lessons(each):
     lines = [line for text in each.slow_files.values() for line in text.splitlines() if line.strip()]
     assert 4 <= len(each.files) and 180 <= len(lines) <= 400
@@ -36,7 +36,7 @@ def test_a_program_is_some_files_of_about_300_lines_with_causes_of_many_lessons(
         assert "lesson" not in text and "slow" not in text, "nothing is marked"
 
 
-@pytest.mark.parametrize("each", PROGRAMS, ids=lambda each: each.name)
+@pytest.mark.parametrize("each", PROGRAMS.values(), ids=PROGRAMS)
 def test_each_cause_is_shown_by_lines_that_are_there_once_and_can_be_removed(each):
     for cause in each.causes:
         assert cause.kinds and set(cause.kinds) <= set(KINDS) and cause.lines
@@ -47,10 +47,10 @@ def test_each_cause_is_shown_by_lines_that_are_there_once_and_can_be_removed(eac
             ast.parse(text)
 
 
-def graded(function, device_name="vgpu:a10g", **changes):
+def graded(function, lesson=LESSON, device_name="vgpu:a10g", **changes):
     """The verdicts on ``train``, where no run is at full size: that takes long."""
-    exercise, device = replace(LESSON.exercises["train"], **{"full": None, **changes}), choose_device(device_name)
-    plan, truth = inputs(LESSON.id, "train")
+    exercise, device = replace(lesson.exercises["train"], **{"full": None, **changes}), choose_device(device_name)
+    plan, truth = inputs(LESSON.id, "train") if lesson is LESSON else (exercise.plan(3), None)
     seen = gather(exercise, LocalStage(function, device, exercise.ask), plan, device, name=device_name)
     return {verdict.id.partition(".")[2]: verdict for verdict in judge(exercise, plan, seen, truth)}
 
@@ -117,11 +117,23 @@ def test_guesses_score_nothing():
     assert sum(balances) <= 4 and max(balances) <= 1  # one guess in thirty is right
 
 
-def test_findings_of_each_cause_are_borne_out_by_the_trace():
-    facts = traced(PHOTOS, choose_device("vgpu:a10g"), epochs=1)
-    for cause in PHOTOS.causes:
+@pytest.mark.parametrize("each", PROGRAMS.values(), ids=PROGRAMS)
+def test_findings_of_each_cause_are_borne_out_by_the_trace(each):
+    facts = traced(each, choose_device("vgpu:a10g"), epochs=1)
+    for cause in each.causes:
         for kind in cause.kinds:
-            assert any(borne_out(PHOTOS, cause, kind, place, facts) for place in places_of(PHOTOS, cause)), (cause.name, kind)
+            assert any(borne_out(each, cause, kind, place, facts) for place in places_of(each, cause)), (cause.name, kind)
+    assert judge_findings(each, all_findings(each), facts).balance == len(each.causes)
+
+
+def test_the_other_programs_model_solution_keeps_its_results_and_the_slow_one_scores_nothing():
+    lesson = LESSON.of([LETTERS.handed_out])
+    assert lesson.program == "letters" and lesson.max_points == LESSON.max_points
+    assert {verdict.outcome for verdict in graded(LETTERS.solved, lesson).values()} == {"pass"}
+    assert {verdict.outcome for verdict in graded(LETTERS.slow, lesson).values()} == {"fail"}
+    one = dict(LETTERS.solved_files)
+    one["train.py"] = one["train.py"].replace("torch.where(ended, PADDING, letters)", "letters")
+    assert "made" in graded(LETTERS.load(one), lesson)["values"].message
 
 
 def test_what_is_quoted_of_several_lines_or_none_counts_neither_way():

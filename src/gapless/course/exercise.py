@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 
@@ -12,6 +12,7 @@ import numpy as np
 import torch
 
 from .. import vgpu
+from ..marker import program_name
 from ..vgpu import Assumptions
 from .evidence import Case, Evidence, Plan
 from .mistakes import Mistake
@@ -229,6 +230,8 @@ class Lesson:
     ``programs(fixed)``: the headline's programs, from the slow one to the fixed one, where ``fixed`` holds the
     exercises' functions by name; ``size(device)`` says in words at what size they run there. ``quick``: questions of a line
     each, to warm up. ``card``: the one that a notebook simulates where nobody chooses another; "" for the usual one.
+    ``program``: the name of the program that its exercises are about, where there are several; ``variants``: of those, the
+    name of each other → the lesson about it, with the same exercises and points.
     """
 
     id: str
@@ -242,6 +245,13 @@ class Lesson:
     packages: tuple[str, ...] = ()
     quick: QuickQuestions | None = None
     card: str = ""
+    program: str = ""
+    variants: dict[str, Lesson] = field(default_factory=dict)
+
+    def of(self, sources: Iterable[str]) -> Lesson:
+        """The variant whose program the texts of its cells name; else the lesson itself."""
+        names = (program_name(source) for source in sources)
+        return next((self.variants[name] for name in names if name in self.variants), self)
 
     @property
     def max_points(self) -> float:

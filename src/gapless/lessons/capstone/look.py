@@ -14,17 +14,19 @@ from ...evidence.report import StepReport
 from ...evidence.views import kernels_by_line
 from ...measure.device import device_name
 from ...measure.profile import profile, time_step
-from .lesson import SHOWN
-from .program import Program
+from .lesson import PROGRAMS
 
 _LINES = 14  # of a table
 
 
-def run_of(train: Callable, device: torch.device, program: Program = SHOWN, *, photos: int | None = None, **settings
-           ) -> Callable[[], object]:
-    """A run of ``train`` on the story's inputs, or on the first ``photos`` of them; ``settings`` beside the usual."""
+def run_of(train: Callable, device: torch.device, *, records: int | None = None, **settings) -> Callable[[], object]:
+    """A run of ``train`` on its program's inputs at full size, or on the first ``records`` of them; ``settings`` beside the
+    usual. Raises ValueError where it takes the inputs of no program."""
+    program = next((each for each in PROGRAMS.values() if each.is_of(train)), None)
+    if program is None:
+        raise ValueError("train takes other arguments than the program that was handed out: keep them as they were")
     size, usual = program.full
-    inputs = {name: torch.from_numpy(each[:photos])
+    inputs = {name: torch.from_numpy(each[:records])
               for name, each in program.inputs(np.random.default_rng(0), size).items()}
     return lambda: train(*inputs.values(), device, **{**usual, **settings})
 

@@ -24,9 +24,9 @@ CAUSES = (
                 "                      pin_memory=device.type != \"cpu\")"),)),
     Cause(
         "letters as rows of floats", (BUS, WORK), "04_data_loading",
-        "A letter is a byte. As a row of zeros and a one it is as many floats as there are letters, and the network multiplies "
-        "by all those zeros.",
-        (("data.py", "return F.one_hot(text[:-1], self.letters).float(), text[1:]"), ("data.py", "read.to(device), following"),
+        "A letter is a byte. As a row of zeros and a one it is as many floats as there are letters, and the network "
+        "multiplies by all those zeros.",
+        (("data.py", "return F.one_hot(text[:-1], self.letters).float()"), ("data.py", "read.to(device), following"),
          ("data.py", "return F.one_hot(letters, config.letters).float()"), ("model.py", "x = read @ self.letters")),
         (Change("data.py", """        text = decode(self.texts[index], self.device).long()
         return F.one_hot(text[:-1], self.letters).float(), text[1:]
@@ -111,8 +111,8 @@ CAUSES = (
          Change("losses.py", "import torch\nimport", "import"))),
     Cause(
         "counts read for each batch", (WAIT,), "03_metric_collection",
-        "Three numbers are read for each batch, each after an index that waits. Counted on the device, they are read once an "
-        "epoch.",
+        "Three numbers are read for each batch, each after an index that waits. Counted on the device, they are read once "
+        "an epoch.",
         (("metrics.py", "self.right +="), ("metrics.py", "self.high +="), ("metrics.py", "self.count +=")),
         (Change("metrics.py", """        self.right, self.count, self.high = 0, 0, 0
 """, """        self.counts = torch.zeros(3, dtype=torch.int64, device=device)
@@ -124,7 +124,8 @@ CAUSES = (
         high = (logits.topk(3).indices == following.unsqueeze(-1)).any(dim=-1) & kept
         self.counts += torch.stack([right, high, kept]).sum((1, 2))
 """),
-         Change("metrics.py", """        return {"accuracy": self.right / max(1, self.count), "among_three": self.high / max(1, self.count)}
+         Change("metrics.py", """\
+        return {"accuracy": self.right / max(1, self.count), "among_three": self.high / max(1, self.count)}
 """, """        right, high, count = self.counts.tolist()
         return {"accuracy": right / max(1, count), "among_three": high / max(1, count)}
 """),
