@@ -3,14 +3,19 @@
 import ast
 import json
 import random
+import re
 from collections import Counter
 from dataclasses import replace
 
 import pytest
 
+from gapless import vgpu
+from gapless.course.exercise import full_size
 from gapless.course.gather import gather
 from gapless.course.judge import judge
+from gapless.course.solution import annotated_solution
 from gapless.course.stage import LocalStage
+from gapless.lessons.capstone.cases import full_of
 from gapless.lessons.capstone.cause import KINDS, without
 from gapless.lessons.capstone.findings import Facts, all_findings, borne_out, judge_findings, lines_with, places_of, traced
 from gapless.lessons.capstone.lesson import LESSON, PROGRAMS, SHOWN
@@ -18,6 +23,7 @@ from gapless.lessons.capstone.notebook_cells import solved_cells
 from gapless.lessons.capstone.programs.photos.program import PHOTOS
 from gapless.marker import file_name
 from gapless.measure.device import device as choose_device
+from gapless.measure.profile import timed_profile
 
 from .. import ROOT
 from .answers.capstone import program
@@ -84,12 +90,11 @@ def test_tf32_gains_nothing():
     tf32 = program(("train.py", "    config = Config(**settings)\n", """    config = Config(**settings)
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
 """))
-    exercise, device = LESSON.exercises["train"], choose_device("vgpu:a100")
-    plan = exercise.plan(3)
-    times_ms = []
+    given, device, times_ms = full_of(PHOTOS)(choose_device("vgpu:a100"))(), choose_device("vgpu:a100"), []
     for function in (PHOTOS.solved, tf32):
-        seen = gather(replace(exercise, full=None), LocalStage(function, device, exercise.ask), plan, device)
-        times_ms.append(seen.trial.learner.true_ms)
+        with full_size(device), vgpu.default_precision():
+            time, _ = timed_profile(lambda: function(*given.inputs.values(), device, **given.options["settings"]), device=device)
+        times_ms.append(time.true_ms)
     assert times_ms[0] == pytest.approx(times_ms[1], rel=0.001)
 
 
@@ -98,6 +103,13 @@ def test_the_notebook_holds_the_program():
     found = {name: text for cell in cells if cell["cell_type"] == "code"
              and (name := file_name(text := "".join(cell["source"])))}
     assert found == solved_cells(SHOWN), "run python -m gapless.lessons.capstone.notebook_cells"
+
+
+@pytest.mark.parametrize("each", PROGRAMS.values(), ids=PROGRAMS)
+def test_the_annotated_solution_is_the_model_solution(each):
+    text = annotated_solution(LESSON.of([each.handed_out]), "train")
+    shown, = re.findall(r"```python\n(.*?)```", text, re.S)
+    assert shown.strip() == each.solved_files["train.py"].partition("# program")[2].partition("\n")[2].strip()
 
 
 def test_findings_are_held_against_the_trace():

@@ -105,7 +105,8 @@ class Exercise:
     a share of 0; ``max_bytes_ratio``: as much of what goes over the bus; ``max_peak_ratio``: of the memory that a call takes
     at most. ``max_syncs`` and ``max_read_back_bytes``: how often a step may wait, and what it may copy back to the host.
     ``least_syncs``: how often the step itself waits, whatever the function does; ``least_bytes_ratio``: as
-    ``max_bytes_ratio``, what has to cross the bus in any case. With less the step was not made.
+    ``max_bytes_ratio``, what has to cross the bus in any case, of ``best``'s bytes where there is one. With less the step
+    was not made.
     ``fewer_kernels``: by how many a step has to launch fewer than the slow one. ``unwanted_kernels``: a regular expression
     for the names of those that no step may launch.
     ``advice``: operator (``item``) → why it waits here and what to try, in place of what the judge says of it elsewhere;

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import sys
+from itertools import dropwhile
 from pathlib import Path
 
 from ...course.notebook_file import replace_source
@@ -29,7 +30,9 @@ def _headed(name: str, text: str) -> str:
 def _solution(slow: str, solved: str) -> str:
     if slow == solved:
         return ""
-    return f"\n### BEGIN SOLUTION\n\n\n{solved.partition(chr(10))[2].strip()}\n### END SOLUTION"
+    lines = dropwhile(lambda line: line.startswith("#"), solved.splitlines())  # the file's and the program's names
+    text = "\n".join(lines).strip()
+    return f"\n### BEGIN SOLUTION\n\n\n{text}\n### END SOLUTION"
 
 
 def write(notebook: Path = _NOTEBOOK) -> None:

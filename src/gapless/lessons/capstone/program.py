@@ -30,8 +30,7 @@ class Program:
     ``inputs(rng, size)``: argument name → array; ``small``, ``trial`` and ``full`` (rng) give sizes and settings as
     ``(size, settings)``: of the cases, of those that are timed with values, and of the story. ``stages``: of the headline,
     the name of each and how many of the causes are gone by then. ``about``: what it does, Markdown for the notebook.
-    ``slowdown``: of a trial's card. ``unneeded_bytes``: the share of what the slow program sends over the bus that need not;
-    ``max_peak_ratio``: the share of its memory that is enough."""
+    ``slowdown``: of a trial's card. ``max_peak_ratio``: the share of the slow program's memory that is enough."""
 
     name: str
     title: str
@@ -45,7 +44,6 @@ class Program:
     about: str
     size_in_words: str
     slowdown: float
-    unneeded_bytes: float
     max_peak_ratio: float
 
     @cached_property

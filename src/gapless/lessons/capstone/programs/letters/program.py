@@ -25,6 +25,5 @@ LETTERS = Program(
     size_in_words=f"{sizes.COUNT} texts of {sizes.LENGTH} letters, batch {sizes.SETTINGS['batch_size']}, "
                   f"{sizes.SETTINGS['epochs']} epochs",
     slowdown=16.0,
-    unneeded_bytes=0.3,
     max_peak_ratio=0.7,
 )

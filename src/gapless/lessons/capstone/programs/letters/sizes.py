@@ -49,5 +49,5 @@ def small(rng: np.random.Generator) -> list[tuple[str, dict, dict]]:
 
 def trial(rng: np.random.Generator) -> tuple[dict, dict]:
     """(size, settings) of the inputs that are timed with values; another shape for each seed."""
-    settings = _settings(rng, epochs=2, batch_size=3, width=64, letters=32, heads=4, layers=2, validation_share=0.5)
-    return {"count": 12, "length": int(rng.integers(22, 29)), "letters": 32}, settings
+    settings = _settings(rng, epochs=2, batch_size=3, width=64, letters=32, heads=2, layers=1, validation_share=0.5)
+    return {"count": 12, "length": int(rng.integers(18, 25)), "letters": 32}, settings

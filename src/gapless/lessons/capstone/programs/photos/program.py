@@ -25,6 +25,5 @@ PHOTOS = Program(
     size_in_words=f"{sizes.COUNT} photos of 3×{sizes.SIDE}×{sizes.SIDE}, batch {sizes.SETTINGS['batch_size']}, "
                   f"{sizes.SETTINGS['epochs']} epochs",
     slowdown=60.0,
-    unneeded_bytes=0.79,
     max_peak_ratio=0.6,
 )
