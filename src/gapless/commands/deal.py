@@ -13,7 +13,7 @@ def add_parser(commands) -> None:
     parser = commands.add_parser(
         "deal", help="write a learner's copy of the capstone, with a program chosen by the name",
         description="Write a copy of the capstone's notebook for one learner. The program in it is chosen by the learner's "
-                    "name, so that neighbours differ, and is the same each time. Its file name says nothing of it.")
+                    "name, so that neighbours differ, and is the same each time.")
     parser.add_argument("notebook", metavar="NOTEBOOK", help="the notebook as it is handed out (.ipynb)")
     chosen = parser.add_mutually_exclusive_group(required=True)
     chosen.add_argument("--learner", metavar="NAME", help="the learner's name or number")
