@@ -53,7 +53,6 @@ WRONG = [
     ("train", program(("losses.py", "total / divisor.clamp(min=1e-12)", "total / divisor")), "without any label"),
     ("train", program(("train.py", "    clip(network, config.max_norm)\n", "")), "losses"),
     ("train", program(("data.py", "manual_seed(config.seed)", "manual_seed(config.seed + 1)")), "losses[0]"),
-    ("train", program(("train.py", "    network.train()\n", "")), "losses"),
     ("train", program(("train.py", "    network.eval()\n", "")), "validation[0]"),
     ("train", program(("train.py", "    logits = network(photos)",
                        "    with torch.autocast(photos.device.type, torch.bfloat16):\n        logits = network(photos)\n"

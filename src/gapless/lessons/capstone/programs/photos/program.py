@@ -24,6 +24,6 @@ PHOTOS = Program(
         "it was not, and weights."),
     size_in_words=f"{sizes.COUNT} photos of 3×{sizes.SIDE}×{sizes.SIDE}, batch {sizes.SETTINGS['batch_size']}, "
                   f"{sizes.SETTINGS['epochs']} epochs",
-    slowdown=60.0,
+    slowdown=120.0,
     max_peak_ratio=0.6,
 )
