@@ -23,6 +23,7 @@ from nbclient import NotebookClient
 
 from gapless.learner.explain_names import EXPLAINED
 from gapless.lessons import LESSONS
+from gapless.marker import file_name
 
 from .test_lesson_notebooks import output_text, read
 
@@ -104,6 +105,12 @@ from gapless.lessons.memory import lesson
 
 lesson.MOST = 16
 """,
+    "10_capstone": """
+from gapless.lessons.capstone.programs.photos import program, sizes
+
+sizes.SETTINGS.update(epochs=1, batch_size=9)
+object.__setattr__(program.PHOTOS, "stages", program.PHOTOS.stages[::7])
+""",
 }
 
 
@@ -157,6 +164,8 @@ def dependents(cells, exercises) -> set[str]:
         before = len(found)
         for cell in cells:
             used, made = names_in(cell.source)
+            if file_name(cell.source):  # a part of an exercise's program
+                found.add(cell.id)
             if cell.id != "setup" and (made & set(exercises) or (used - made) & touched):
                 found.add(cell.id)
                 touched |= made

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gapless.marker import exercise_name
+from gapless.marker import exercise_name, file_name, joined, parts
 
 
 @pytest.mark.parametrize("source, name", [
@@ -14,3 +14,26 @@ from gapless.marker import exercise_name
 ])
 def test_marker_is_the_first_line_with_text(source, name):
     assert exercise_name(source) == name
+
+
+PROGRAM = "# exercise: train\n# file: train.py\nimport torch\n\n\ndef train():\n    return model()\n"
+FILES = {"model.py": "# file: model.py\ndef model():\n    return 1\n"}
+
+
+def test_a_program_of_files_is_one_text_whose_lines_are_numbered_as_in_the_cells():
+    text = joined(PROGRAM, FILES)
+    assert exercise_name(text) == "train" and list(parts(text)) == ["model.py", "train.py"]
+    assert parts(text)["train.py"] == PROGRAM and parts(text)["model.py"].rstrip() == FILES["model.py"].rstrip()
+    assert joined(text, FILES) and parts(joined(text, {}))["model.py"].rstrip() == FILES["model.py"].rstrip()
+
+
+@pytest.mark.parametrize("source, name", [
+    ("# file: a.py\nx", "a.py"), ("\n# exercise: train\n\n#file: train.py\n", "train.py"), ("# exercise: train\nx = 1", None),
+    ("x = 1\n# file: a.py", None), ("# file: a.txt", None), ("# file: ../a.py", None), ("", None)])
+def test_a_file_is_known_by_the_first_line_but_the_exercises(source, name):
+    assert file_name(source) == name
+
+
+def test_an_exercise_of_one_cell_stays_as_it_is():
+    source = "# exercise: f\ndef f():\n    pass\n"
+    assert joined(source, FILES) == source and parts(source) == {}

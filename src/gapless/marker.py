@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 
+_PROGRAM = re.compile(r"^\s*#\s*program:\s*([A-Za-z_]\w*)\s*$", re.MULTILINE)
 _FILE = re.compile(r"^\s*#\s*file:\s*([A-Za-z_]\w*\.py)\s*$")
 _MARKER = re.compile(r"^\s*#\s*exercise:\s*([A-Za-z_]\w*)\s*$")
 
@@ -33,6 +34,12 @@ def file_name(source: str) -> str | None:
             found = _FILE.match(line)
             return found.group(1) if found else None
     return None
+
+
+def program_name(source: str) -> str | None:
+    """The NAME of the line ``# program: NAME``, where the text has one: of an exercise that is one of several programs."""
+    found = _PROGRAM.search(source)
+    return found.group(1) if found else None
 
 
 def joined(source: str, files: dict[str, str]) -> str:

@@ -64,3 +64,22 @@ def test_a_first_line_that_only_announces_is_followed_by_the_next():
 
 def test_what_was_raised_in_another_process_is_told_as_it_was_told_there():
     assert describe_error(CellRaised("ValueError: no (line 3: raise)"), "f") == "ValueError: no (line 3: raise)"
+
+
+FILES = "# exercise: train\n# file: model.py\ndef model(x):\n    return 1 / x\n\n# file: train.py\ndef train(x):\n    return model(x)\n"
+
+
+def test_a_program_of_files_shares_one_namespace_and_errors_name_the_file():
+    train = load_function(FILES, "train", {})
+    assert train(2) == 0.5
+    with pytest.raises(ZeroDivisionError) as caught:
+        train(0)
+    assert describe_error(caught.value, "train") == "ZeroDivisionError: division by zero (model.py, line 3: return 1 / x)"
+
+
+@pytest.mark.parametrize("before, after, says", [
+    ("1 / x", "1 /", "line 3 of model.py"), ("def model", "%time\ndef model", "line 2 of model.py"),
+    ("def model", "import gapless\ndef model", "takes from gapless")])
+def test_raises_when_a_file_of_a_program_is_broken(before, after, says):
+    with pytest.raises(CellError, match=says):
+        load_function(FILES.replace(before, after), "train", {})

@@ -6,7 +6,7 @@ import pytest
 
 from gapless.course.stub import YOUR_VERSION, handed_out
 from gapless.lessons import LESSONS, find_lesson
-from gapless.marker import exercise_name
+from gapless.marker import exercise_name, file_name, joined
 
 from .. import ROOT
 
@@ -16,7 +16,8 @@ RELEASED = [lesson for lesson in LESSONS if (ROOT / "notebooks" / lesson / f"{le
 def released_cells(lesson_id):
     notebook = json.loads((ROOT / "notebooks" / lesson_id / f"{lesson_id}.ipynb").read_text(encoding="utf-8"))
     sources = ["".join(cell["source"]) for cell in notebook["cells"] if cell["cell_type"] == "code"]
-    return {exercise_name(source): source for source in sources if exercise_name(source)}
+    files = {file_name(source): source for source in sources if file_name(source) and not exercise_name(source)}
+    return {exercise_name(source): joined(source, files) for source in sources if exercise_name(source)}
 
 
 def test_there_are_released_notebooks():

@@ -206,3 +206,9 @@ def test_a_launch_that_ends_with_its_step_belongs_to_it_whatever_rounding_does()
          "args": {"correlation": 1}},
     ]
     assert views.gpu_utilization(Trace(events, {})) == pytest.approx(100 / 200)
+
+
+def test_kernels_are_counted_by_the_lines_that_launched_them():
+    trace = Trace([step(0, 0, 100), frame("a.py(3): f", 0, 40), launch(5, 1), launch(15, 2), kernel(10, 5, 1),
+                   kernel(20, 5, 2), frame("a.py(4): f", 50, 40), launch(55, 3), kernel(60, 5, 3), kernel(70, 5, 77)])
+    assert views.kernels_by_line(trace) == {"a.py:3": 2, "a.py:4": 1, None: 1}

@@ -2,7 +2,7 @@
 
 import json
 
-from gapless.marker import exercise_name
+from gapless.marker import exercise_name, file_name, joined
 
 from .. import ROOT
 
@@ -11,4 +11,5 @@ def cells(folder, lesson_id):
     """Exercise name → source of its cell in the notebook of ``folder`` (notebooks or solutions)."""
     notebook = json.loads((ROOT / folder / lesson_id / f"{lesson_id}.ipynb").read_text(encoding="utf-8"))
     sources = ["".join(cell["source"]) for cell in notebook["cells"] if cell["cell_type"] == "code"]
-    return {exercise_name(source): source for source in sources if exercise_name(source)}
+    files = {file_name(source): source for source in sources if file_name(source) and not exercise_name(source)}
+    return {exercise_name(source): joined(source, files) for source in sources if exercise_name(source)}

@@ -4,6 +4,7 @@ import os
 import pytest
 
 from gapless.grading.submission import SubmissionError, find_handed_in, plain_notebook, read_submission
+from gapless.marker import parts
 
 from .toy import GOOD_DOUBLE, GOOD_SQUARE, SLOW_DOUBLE, code, markdown, notebook, write
 
@@ -155,3 +156,11 @@ def test_a_hundred_thousand_cells_are_read(tmp_path):
     content = {"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": [code("1")] * 100_000 + [code(GOOD_DOUBLE)]}
     write(content, tmp_path / "77_toy.ipynb")
     assert len(plain_notebook(handed_in(tmp_path).notebook)["cells"]) == 100_001
+
+
+def test_the_files_of_a_program_are_put_together_with_the_exercise(tmp_path):
+    last = "# exercise: double\n# file: main.py\ndef double(x):\n    return helper(x)"
+    first = "# file: tools.py\ndef helper(x):\n    return 2 * x"
+    found = read(tmp_path, notebook(first, last, first.replace("2", "3")))
+    assert list(parts(found.cells["double"])) == ["tools.py", "main.py"] and "3 * x" in found.cells["double"]
+    assert any("tools.py is there more than once" in note for note in found.notes)

@@ -1,44 +1,153 @@
 """Lesson 10: what is only in this lesson: programs of several files, their tables of causes, and what the findings say."""
 
 import ast
+import json
+import random
+import re
+from collections import Counter
+from dataclasses import replace
 
 import pytest
 
+from gapless import vgpu
+from gapless.course.exercise import full_size
 from gapless.course.gather import gather
-from gapless.course.judge import Truth, judge
+from gapless.course.judge import judge
+from gapless.course.solution import annotated_solution
 from gapless.course.stage import LocalStage
+from gapless.lessons.capstone.cases import full_of
 from gapless.lessons.capstone.cause import KINDS, without
-from gapless.lessons.capstone.lesson import EXERCISES
+from gapless.lessons.capstone.findings import Facts, all_findings, borne_out, judge_findings, lines_with, places_of, traced
+from gapless.lessons.capstone.lesson import LESSON, PROGRAMS, SHOWN
+from gapless.lessons.capstone.notebook_cells import solved_cells
 from gapless.lessons.capstone.programs.photos.program import PHOTOS
+from gapless.marker import file_name
 from gapless.measure.device import device as choose_device
+from gapless.measure.profile import timed_profile
 
-PROGRAMS = (PHOTOS,)
+from .. import ROOT
+from .answers.capstone import program
+from .reference import inputs
+
+LETTERS = PROGRAMS["letters"]
 
 
-@pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.name)
-def test_a_program_is_some_files_of_about_300_lines_with_causes_of_many_lessons(program):
-    lines = [line for text in program.slow_files.values() for line in text.splitlines() if line.strip()]
-    assert 4 <= len(program.files) and 180 <= len(lines) <= 400
-    assert len(program.causes) >= 10 and len({cause.lesson for cause in program.causes}) >= 6
-    for text in program.slow_files.values():
+@pytest.mark.parametrize("each", PROGRAMS.values(), ids=PROGRAMS)
+def test_a_program_is_some_files_of_about_300_lines_with_causes_of_many_lessons(each):
+    lines = [line for text in each.slow_files.values() for line in text.splitlines() if line.strip()]
+    assert 4 <= len(each.files) and 180 <= len(lines) <= 400
+    assert len(each.causes) >= 10 and len({cause.lesson for cause in each.causes}) >= 6
+    for text in each.slow_files.values():
         ast.parse(text)
         assert "lesson" not in text and "slow" not in text, "nothing is marked"
 
 
-@pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.name)
-def test_each_cause_is_shown_by_lines_that_are_there_once_and_can_be_removed(program):
-    for cause in program.causes:
+@pytest.mark.parametrize("each", PROGRAMS.values(), ids=PROGRAMS)
+def test_each_cause_is_shown_by_lines_that_are_there_once_and_can_be_removed(each):
+    for cause in each.causes:
         assert cause.kinds and set(cause.kinds) <= set(KINDS) and cause.lines
         for file, part in cause.lines:
-            assert sum(part in line for line in program.slow_files[file].splitlines()) == 1, (cause.name, part)
-    for count in range(1, len(program.causes) + 1):
-        for text in without(program.slow_files, program.causes[:count]).values():
+            assert sum(part in line for line in each.slow_files[file].splitlines()) == 1, (cause.name, part)
+    for count in range(1, len(each.causes) + 1):
+        for text in without(each.slow_files, each.causes[:count]).values():
             ast.parse(text)
 
 
-def test_the_model_solution_passes_and_the_slow_program_scores_nothing():
-    exercise, device = EXERCISES[0], choose_device("vgpu:a10g")
-    plan, truth = exercise.plan(3), Truth(exercise, "vgpu:a10g")
-    for function, outcome in ((PHOTOS.solved, "pass"), (PHOTOS.slow, "fail")):
-        seen = gather(exercise, LocalStage(function, device, exercise.ask), plan, device, name="vgpu:a10g")
-        assert {verdict.outcome for verdict in judge(exercise, plan, seen, truth)} == {outcome}
+def graded(function, lesson=LESSON, device_name="vgpu:a10g", **changes):
+    """The verdicts on ``train``, where no run is at full size: that takes long."""
+    exercise, device = replace(lesson.exercises["train"], **{"full": None, **changes}), choose_device(device_name)
+    plan, truth = inputs(LESSON.id, "train") if lesson is LESSON else (exercise.plan(3), None)
+    seen = gather(exercise, LocalStage(function, device, exercise.ask), plan, device, name=device_name)
+    return {verdict.id.partition(".")[2]: verdict for verdict in judge(exercise, plan, seen, truth)}
+
+
+def test_training_on_the_host_scores_nothing():
+    on_host = program(("train.py", "    config = Config(**settings)\n", "    config, device = Config(**settings), torch.device('cpu')\n"))
+    found = graded(on_host)
+    assert {verdict.outcome for verdict in found.values()} == {"fail"}
+    assert "launches nothing" in found["speed_up_25"].message
+
+
+def test_what_is_remembered_from_an_earlier_run_is_no_answer():
+    reports = {}
+
+    def remembering(photos, masks, device, **settings):
+        if photos.shape not in reports:
+            reports[photos.shape] = PHOTOS.solved(photos, masks, device, **settings)
+        return reports[photos.shape]
+
+    assert graded(remembering)["values"].outcome == "fail"
+
+
+def test_doing_less_at_full_size_is_found_out():
+    lazy = program(("train.py", "    for _ in range(config.epochs):", "    for _ in range(1 if len(loader) > 6 else config.epochs):"))
+    found = graded(lazy, full=LESSON.exercises["train"].full)
+    assert {verdict.outcome for verdict in found.values()} == {"fail"}
+    assert "MB go over the bus in a run, of the" in found["speed_up_25"].message
+
+
+def test_tf32_gains_nothing():
+    tf32 = program(("train.py", "    config = Config(**settings)\n", """    config = Config(**settings)
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
+"""))
+    given, device, times_ms = full_of(PHOTOS)(choose_device("vgpu:a100"))(), choose_device("vgpu:a100"), []
+    for function in (PHOTOS.solved, tf32):
+        with full_size(device), vgpu.default_precision():
+            time, _ = timed_profile(lambda: function(*given.inputs.values(), device, **given.options["settings"]), device=device)
+        times_ms.append(time.true_ms)
+    assert times_ms[0] == pytest.approx(times_ms[1], rel=0.001)
+
+
+def test_the_notebook_holds_the_program():
+    cells = json.loads((ROOT / "solutions" / LESSON.id / f"{LESSON.id}.ipynb").read_text(encoding="utf-8"))["cells"]
+    found = {name: text for cell in cells if cell["cell_type"] == "code"
+             and (name := file_name(text := "".join(cell["source"])))}
+    assert found == solved_cells(SHOWN), "run python -m gapless.lessons.capstone.notebook_cells"
+
+
+@pytest.mark.parametrize("each", PROGRAMS.values(), ids=PROGRAMS)
+def test_the_annotated_solution_is_the_model_solution(each):
+    text = annotated_solution(LESSON.of([each.handed_out]), "train")
+    shown, = re.findall(r"```python\n(.*?)```", text, re.S)
+    assert shown.strip() == each.solved_files["train.py"].partition("# program")[2].partition("\n")[2].strip()
+
+
+def test_findings_are_held_against_the_trace():
+    facts = Facts(waits=Counter({("train.py", 53): 3}))
+    place, = lines_with({"train.py": PHOTOS.slow_files["train.py"]}, "losses.append(loss.item())")
+    assert judge_findings(PHOTOS, [("losses.append(loss.item())", "wait")], Facts()).wrong
+    assert judge_findings(PHOTOS, [("losses.append(loss.item())", "wait")], Facts(waits=Counter({place: 1}))).balance == 1
+    assert facts.waits and not judge_findings(PHOTOS, [("value.copy_(", "kernels")], facts).found
+
+
+def test_guesses_score_nothing():
+    device, rng = choose_device("vgpu:a10g"), random.Random(0)
+    facts = traced(PHOTOS, device, epochs=1)
+    lines = [line for text in PHOTOS.slow_files.values() for line in text.splitlines() if len(line.strip()) > 8]
+    balances = [judge_findings(PHOTOS, [(rng.choice(lines), rng.choice(list(KINDS))) for _ in range(count)], facts).balance
+                for count in (1, 5, 20, 100) for _ in range(20)]
+    assert sum(balances) <= 4 and max(balances) <= 1  # one guess in thirty is right
+
+
+@pytest.mark.parametrize("each", PROGRAMS.values(), ids=PROGRAMS)
+def test_findings_of_each_cause_are_borne_out_by_the_trace(each):
+    facts = traced(each, choose_device("vgpu:a10g"), epochs=1)
+    for cause in each.causes:
+        for kind in cause.kinds:
+            assert any(borne_out(each, cause, kind, place, facts) for place in places_of(each, cause)), (cause.name, kind)
+    assert judge_findings(each, all_findings(each), facts).balance == len(each.causes)
+
+
+def test_the_other_programs_model_solution_keeps_its_results_and_the_slow_one_scores_nothing():
+    lesson = LESSON.of([LETTERS.handed_out])
+    assert lesson.program == "letters" and lesson.max_points == LESSON.max_points
+    assert {verdict.outcome for verdict in graded(LETTERS.solved, lesson).values()} == {"pass"}
+    assert {verdict.outcome for verdict in graded(LETTERS.slow, lesson).values()} == {"fail"}
+    one = dict(LETTERS.solved_files)
+    one["train.py"] = one["train.py"].replace("torch.where(ended, PADDING, letters)", "letters")
+    assert "made" in graded(LETTERS.load(one), lesson)["values"].message
+
+
+def test_what_is_quoted_of_several_lines_or_none_counts_neither_way():
+    judged = judge_findings(PHOTOS, [("masks", "wait"), ("no such line", "wait"), ("x", "wait")], Facts())
+    assert len(judged.void) == 3 and not judged.wrong

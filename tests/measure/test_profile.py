@@ -6,7 +6,7 @@ import torch
 from gapless import vgpu
 from gapless.evidence.report import StepReport
 from gapless.measure.device import device as choose_device
-from gapless.measure.profile import StepTime, profile, time_step
+from gapless.measure.profile import StepTime, profile, time_step, timed_profile
 
 
 @pytest.fixture(autouse=True)
@@ -357,3 +357,17 @@ def test_on_the_cpu_it_measures():
 def test_nothing_to_time_is_an_error(counts, device):
     with pytest.raises(ValueError, match="at least 1"):
         time_step(lambda: None, device=device, **counts)
+
+
+def test_a_run_timed_and_profiled_at_once_takes_what_it_takes_without():
+    device = choose_device("vgpu:a10g")
+    x = torch.ones(400, 400, device=device)
+
+    def run():
+        for _ in range(10):
+            (x @ x).sum()
+
+    alone = time_step(run, warmup=0, steps=1, device=device, at_once=True)
+    time, trace = timed_profile(run, device=device)
+    assert time.host_ms == alone.host_ms and 0 <= alone.true_ms - time.true_ms < 0.01  # the wait at the end is the watch's
+    assert sum(span.category == "kernel" for span in trace.spans) == 20

@@ -37,6 +37,7 @@ def run(arguments: argparse.Namespace) -> int:
         lesson, submission = open_lesson(path)
         names = chosen(lesson, arguments.exercises)
         notebook = Notebook(lesson.id, device=arguments.device)
+        notebook.lesson = lesson
     except (SubmissionError, UnknownDevice, OSError) as error:
         print(f"gapless check: {error}", file=sys.stderr)
         return EXIT_UNUSABLE

@@ -54,7 +54,7 @@ def known_exercises() -> dict[str, list[str]]:
 def open_lesson(path: Path) -> tuple[Lesson, Submission]:
     """The lesson of the notebook at ``path``, and its exercise cells. Raises SubmissionError."""
     submission = read_submission(path, known_exercises())
-    return find_lesson(submission.lesson_id), submission
+    return find_lesson(submission.lesson_id).of(submission.cells.values()), submission
 
 
 def chosen(lesson: Lesson, names: list[str]) -> list[str]:

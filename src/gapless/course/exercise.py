@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 
@@ -12,6 +12,7 @@ import numpy as np
 import torch
 
 from .. import vgpu
+from ..marker import program_name
 from ..vgpu import Assumptions
 from .evidence import Case, Evidence, Plan
 from .mistakes import Mistake
@@ -44,7 +45,7 @@ def _let_go(error: BaseException | None) -> None:
 
 
 TRIAL_CALLS = 9  # of a function in one trial: enough for a long run and a profile
-WHOLE_CALLS = 2  # where a call is a whole run: one timed, one profiled
+WHOLE_CALLS = 1  # where a call is a whole run, timed and profiled at once
 
 
 @dataclass(frozen=True)
@@ -104,7 +105,8 @@ class Exercise:
     a share of 0; ``max_bytes_ratio``: as much of what goes over the bus; ``max_peak_ratio``: of the memory that a call takes
     at most. ``max_syncs`` and ``max_read_back_bytes``: how often a step may wait, and what it may copy back to the host.
     ``least_syncs``: how often the step itself waits, whatever the function does; ``least_bytes_ratio``: as
-    ``max_bytes_ratio``, what has to cross the bus in any case. With less the step was not made.
+    ``max_bytes_ratio``, what has to cross the bus in any case, of ``best``'s bytes where there is one. With less the step
+    was not made.
     ``fewer_kernels``: by how many a step has to launch fewer than the slow one. ``unwanted_kernels``: a regular expression
     for the names of those that no step may launch.
     ``advice``: operator (``item``) → why it waits here and what to try, in place of what the judge says of it elsewhere;
@@ -208,7 +210,7 @@ class Program:
     ``article``: what the article reports of it, in words. ``samples``: how many a step works on, where programs differ in
     that; the table's speed-up is then for each sample. ``largest_batch(device)``: the most samples that fit into the
     device's memory, for a table that tells of memory. ``steps``: of one timed run; a step of many kernels takes real time to
-    simulate."""
+    simulate. ``whole_run``: a step is a whole run of a program, made once to be timed and once to be profiled."""
 
     name: str
     make_step: Callable[[torch.device], Callable[[], object]]
@@ -217,6 +219,7 @@ class Program:
     samples: int = 1
     largest_batch: Callable[[torch.device], int] | None = None
     steps: int = 20
+    whole_run: bool = False
 
 
 @dataclass(frozen=True)
@@ -228,6 +231,8 @@ class Lesson:
     ``programs(fixed)``: the headline's programs, from the slow one to the fixed one, where ``fixed`` holds the
     exercises' functions by name; ``size(device)`` says in words at what size they run there. ``quick``: questions of a line
     each, to warm up. ``card``: the one that a notebook simulates where nobody chooses another; "" for the usual one.
+    ``program``: the name of the program that its exercises are about, where there are several; ``variants``: of those, the
+    name of each other → the lesson about it, with the same exercises and points.
     """
 
     id: str
@@ -241,6 +246,13 @@ class Lesson:
     packages: tuple[str, ...] = ()
     quick: QuickQuestions | None = None
     card: str = ""
+    program: str = ""
+    variants: dict[str, Lesson] = field(default_factory=dict)
+
+    def of(self, sources: Iterable[str]) -> Lesson:
+        """The variant whose program the texts of its cells name; else the lesson itself."""
+        names = (program_name(source) for source in sources)
+        return next((self.variants[name] for name in names if name in self.variants), self)
 
     @property
     def max_points(self) -> float:

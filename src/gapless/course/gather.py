@@ -15,7 +15,7 @@ from ..garbage import set_aside
 from ..measure.compilations import compilations, uncompiled
 from ..measure.device import device_name, stay_busy, synchronize
 from ..measure.peak import PeakMeter, held_and_peak, least_held
-from ..measure.profile import profile, time_step
+from ..measure.profile import profile, time_step, timed_profile
 from ..vgpu.state import state
 from .cells import describe_error
 from .evidence import Answer, Aside, Case, Evidence, Measured, Plan, Run
@@ -29,7 +29,6 @@ SIMULATED = {"warmup": 1, "steps": 4, "blocks": 1}
 MEASURED = {"warmup": 5, "steps": 10, "blocks": 7}
 PROFILED = {"steps": 2, "warmup": 1}
 # Of a whole run.
-SIMULATED_WHOLE = {"warmup": 0, "steps": 1, "blocks": 1, "at_once": True}
 MEASURED_WHOLE = {"warmup": 1, "steps": 1, "blocks": 5, "at_once": True}
 PROFILED_WHOLE = {"steps": 1, "warmup": 0}
 
@@ -57,8 +56,8 @@ def gather(exercise: Exercise, stage, plan: Plan, device: torch.device, *, name:
     def full() -> None:
         with full_size(device, exercise.assumptions):
             given = exercise.full(device)
-            evidence.full = _compared(exercise, stage, device, again,
-                                      lambda where: _at_full_size(exercise, where, given, device))
+            evidence.full = _compared(exercise, stage, device, again, _remembered(
+                exercise, stage, device, lambda where: _at_full_size(exercise, where, given, device)))
 
     def trial() -> None:
         quiet: list[bool] = []  # of each function measured: the slow one is the first
@@ -89,6 +88,24 @@ def gather(exercise: Exercise, stage, plan: Plan, device: torch.device, *, name:
             vgpu.timeline().reset()
     evidence.answers = [answers[place] for place in range(len(plan.cases))]
     return evidence
+
+
+_whole_runs: dict[tuple, Run] = {}  # of the slow programs and the model solutions, at full size on a virtual GPU
+
+
+def _remembered(exercise: Exercise, stage, device: torch.device, measure: Callable[[object], Run]
+                ) -> Callable[[object], Run]:
+    """``measure``; a whole run that is not the learner's is made once for each card: it is the same every time, and long."""
+    def measured(where) -> Run:
+        learners = where is stage and getattr(stage, "function", None) is not exercise.slow
+        if learners or not exercise.whole_run or device.type != "vgpu":
+            return measure(where)
+        key = (where.function, repr(vgpu.card()))
+        if key not in _whole_runs:
+            _whole_runs[key] = measure(where)
+        return _whole_runs[key]
+
+    return measured
 
 
 def _compared(exercise: Exercise, stage, device: torch.device, again: bool, measure: Callable[[object], Run]) -> Measured:
@@ -299,15 +316,16 @@ def _timed(exercise: Exercise, step: Callable[[], object], device: torch.device,
 
     # Each call counts, whether it is profiled or not: which they are is no secret to who counts his calls.
     with _hooked(device, lambda wait: waits.append(waits.pop() + 1)):
-        time = time_step(counted, device=device, **_how_often(exercise, simulated))
-        trace = profile(counted, device=device, **(PROFILED_WHOLE if exercise.whole_run else PROFILED))
+        if simulated and exercise.whole_run:
+            time, trace = timed_profile(counted, device=device)
+        else:
+            time = time_step(counted, device=device, **_how_often(exercise, simulated))
+            trace = profile(counted, device=device, **(PROFILED_WHOLE if exercise.whole_run else PROFILED))
     return Run(time.host_ms, time.true_ms, list(time.samples_ms), trace, max(waits[1::2]), min(kernels), meter.peak_bytes)
 
 
 def _how_often(exercise: Exercise, simulated: bool) -> dict:
-    if exercise.whole_run:
-        return SIMULATED_WHOLE if simulated else MEASURED_WHOLE
-    return SIMULATED if simulated else MEASURED
+    return SIMULATED if simulated else MEASURED_WHOLE if exercise.whole_run else MEASURED
 
 
 @contextmanager

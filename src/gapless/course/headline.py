@@ -13,7 +13,7 @@ import torch
 from .. import vgpu
 from ..evidence.report import StepReport
 from ..evidence.trace import Trace
-from ..marker import exercise_name
+from ..marker import exercise_name, file_name, joined
 from ..measure.device import device_name
 from ..measure.profile import profile, time_step
 from .cells import load_function
@@ -24,9 +24,9 @@ from .exercise import Lesson, full_size
 class Figures:
     """One program's figures; times in ms a step. ``host_step_ms``, ``device_step_ms`` and ``device_busy_ms`` are from a
     trace of three steps, ``true_step_ms`` from a long run without a profiler. ``sync_ops``: what the first step waits
-    in. ``article``: what the article reports of it, in words. ``samples``: how many a step works on, as far as programs
-    differ in that. ``bus_bytes``: what a step copies between host and device. ``largest_batch``: the most samples that fit,
-    where somebody has looked."""
+    in, of a whole run each once. ``article``: what the article reports of it, in words. ``samples``: how many a step works
+    on, as far as programs differ in that. ``bus_bytes``: what a step copies between host and device. ``largest_batch``: the
+    most samples that fit, where somebody has looked."""
 
     name: str
     size: str
@@ -69,10 +69,11 @@ def read_fixes(lesson: Lesson, notebook: str | Path) -> dict[str, Callable]:
     Raises FileNotFoundError, CellError, and KeyError where an exercise is not in the notebook.
     """
     cells = json.loads(Path(notebook).read_text(encoding="utf-8"))["cells"]
-    sources = {exercise_name("".join(cell["source"])): "".join(cell["source"])
-               for cell in cells if cell["cell_type"] == "code"}
+    texts = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
+    sources = {exercise_name(text): text for text in texts}
+    files = {file: text for text in texts if exercise_name(text) is None and (file := file_name(text))}
     names = lesson.names()
-    return {name: load_function(sources[name], name, names) for name in lesson.exercises}
+    return {name: load_function(joined(sources[name], files), name, names) for name in lesson.exercises}
 
 
 def measure_programs(lesson: Lesson, device: torch.device, fixed: dict[str, Callable]) -> Iterator[tuple[Figures, Trace]]:
@@ -87,16 +88,19 @@ def measure_programs(lesson: Lesson, device: torch.device, fixed: dict[str, Call
         try:
             with full_size(device, program.assumptions):
                 step = program.make_step(device)
-                time = time_step(step, steps=program.steps, blocks=5, device=device)
-                trace = profile(step, steps=3, warmup=1, device=device)
+                once = {"warmup": 0, "at_once": True} if program.whole_run else {}
+                time = time_step(step, steps=program.steps, blocks=5, device=device, **once)
+                trace = profile(step, **({"steps": 1, "warmup": 0} if program.whole_run else {"steps": 3, "warmup": 1}),
+                                device=device)
                 step = None  # and all that it holds
                 largest = program.largest_batch(device) if program.largest_batch is not None else None
         except torch.OutOfMemoryError:
             step = None
             continue
         report = StepReport.from_trace(trace)
-        first = [s for s in report.syncs_in_steps if s.step == 0]
-        yield Figures(program.name, lesson.size(device), report.syncs_per_step, [s.op or s.name for s in first],
+        first = [s.op or s.name for s in report.syncs_in_steps if s.step == 0]
+        yield Figures(program.name, lesson.size(device), report.syncs_per_step,
+                      sorted(set(first)) if program.whole_run else first,
                       report.host_step_ms, report.device_step_ms, report.device_busy_ms, time.true_ms,
                       report.peak_memory_bytes, simulated, device_name(device), program.article, program.samples,
                       report.bus_bytes, largest), trace

@@ -333,7 +333,7 @@ def _void(exercise: Exercise, evidence: Evidence, measured: Measured) -> tuple[s
 def _missing(exercise: Exercise, measured: Measured) -> str | None:
     """What every function has to do, and this one does not."""
     own, waits = measured.learner.report, measured.learner.report.syncs_per_step
-    least = exercise.least_bytes_ratio * measured.before.report.bus_bytes
+    least = exercise.least_bytes_ratio * (measured.best or measured.before).report.bus_bytes
     if own.bus_bytes < (1 - _ROUNDING) * least:
         return (f"Only {_megabytes(own.bus_bytes)} go over the bus in {exercise.step_is}, of the {_megabytes(least)} that "
                 "the device has to have: something is not copied, or not in every call, so that no time counts.")

@@ -83,8 +83,8 @@ class LocalStage:
     """The learner's ``function`` in this process. ``ask`` is the exercise's (:class:`gapless.course.exercise.Exercise`)."""
 
     def __init__(self, function: Callable, device: torch.device, ask: Ask | None = None):
-        self._function, self._device, self._ask = function, device, ask or ask_for_tensor
+        self.function, self._device, self._ask = function, device, ask or ask_for_tensor
 
     def begin(self, given: Given) -> Call:
         """A call of the function, made ready."""
-        return Call(self._ask(self._function, given, self._device))
+        return Call(self._ask(self.function, given, self._device))

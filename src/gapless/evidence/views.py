@@ -13,7 +13,8 @@ Kineto for some years filled with another number; on such files its operators' t
 from __future__ import annotations
 
 import difflib
-from collections import defaultdict
+from bisect import bisect_left
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -244,6 +245,14 @@ def source_of(trace: Trace, kernel_name: str) -> list[SourceRow]:
         row[1] += span.end_us - span.start_us
     rows = [SourceRow(location, int(calls), total_us) for location, (calls, total_us) in sums.items()]
     return sorted(rows, key=lambda row: -row.total_us)
+
+
+def kernels_by_line(trace: Trace) -> dict[str | None, int]:
+    """Source line → how many kernels it launched, the backward pass of its operators counted by itself; None: no line is
+    known."""
+    correlations = [span.args.get("correlation") for span in trace.spans if span.category == "kernel"]
+    lines = _launching_lines(trace, correlations)
+    return dict(Counter(lines.get(correlation) for correlation in correlations))
 
 
 # -- how they are found -----------------------------------------------------------------------------

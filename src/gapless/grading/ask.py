@@ -173,7 +173,8 @@ class DeviceBehind(Asker):
         """The device's process for one exercise, told what to ask."""
         folder = self._new_folder(exercise)
         save_plan(plan, folder / "plan.npz")
-        job = {"lesson": self._lesson.id, "exercise": exercise.name, "source": source, "card": self._card, "order": order,
+        job = {"lesson": self._lesson.id, "program": self._lesson.program, "exercise": exercise.name,
+               "source": source, "card": self._card, "order": order,
                "core": core, "seconds": self._limits.seconds, "memory_bytes": self._limits.memory_bytes}
         (folder / "job.json").write_text(json.dumps(job), encoding="utf-8")
         own, theirs = socket.socketpair()
@@ -372,7 +373,8 @@ class OwnProcess(Asker):
             ) -> Evidence:
         folder = self._new_folder(exercise)
         save_plan(plan, folder / "plan.npz")
-        job = {"lessons": self._package, "lesson": self._lesson.id, "exercise": exercise.name, "source": source,
+        job = {"lessons": self._package, "lesson": self._lesson.id, "program": self._lesson.program,
+               "exercise": exercise.name, "source": source,
                "device": self._device, "order": order}
         (folder / "job.json").write_text(json.dumps(job), encoding="utf-8")
         packages = dict.fromkeys(("gapless", self._package.partition(".")[0], "torch", "numpy", *self._lesson.packages))

@@ -32,8 +32,9 @@ def main(control: str, lessons: str) -> None:
 
     A job's ``path`` is that of a JSON file; with it come two file descriptors: the socket to the learner's process, and a
     pipe on which ``DONE``, ``GONE`` or ``FAILED`` is said, the last with the reason. Keys of the file: ``lesson``,
-    ``exercise``, ``source`` of the cell, ``card`` as in a card file, ``order`` (a seed), ``core`` (the processor to run on,
-    or None), ``seconds`` of processor time, ``memory_bytes``. Beside it lies ``plan.npz``, and there the evidence is left.
+    ``program`` (the lesson's, or empty), ``exercise``, ``source`` of the cell, ``card`` as in a card file, ``order`` (a
+    seed), ``core`` (the processor to run on, or None), ``seconds`` of processor time, ``memory_bytes``. Beside it lies
+    ``plan.npz``, and there the evidence is left.
     """
     token = sys.stdin.readline().strip()
 
@@ -100,7 +101,8 @@ def _ask(job: dict, folder: Path, lessons: str, channel: int):
     limit("FSIZE", _LARGEST_FILE_BYTES)
     limit("DATA", _data_bytes() + job["memory_bytes"])
     device = enable(card_from_json(job["card"]))
-    exercise = importlib.import_module(lessons).find_lesson(job["lesson"]).exercises[job["exercise"]]
+    exercise = importlib.import_module(lessons).find_lesson(job["lesson"]).of(
+        [f"# program: {job['program']}"]).exercises[job["exercise"]]
     plan = load_plan(folder / "plan.npz")
     evidence = Evidence(exercise.name, "vgpu", card().name)
     try:

@@ -90,7 +90,8 @@ class Grader:
         if not isinstance(submission, Submission):
             submission = read_submission(submission, known_exercises(lessons), lesson)
         self.submission = submission
-        self.lesson: Lesson = importlib.import_module(lessons).find_lesson(submission.lesson_id)
+        self.lesson: Lesson = importlib.import_module(lessons).find_lesson(submission.lesson_id).of(
+            submission.cells.values())
         try:
             self.lesson.require_packages()
         except ModuleNotFoundError as error:

@@ -54,7 +54,7 @@ def _prepare(folder: Path):
     from ..measure.device import device as find_device
 
     job = json.loads((folder / "job.json").read_text(encoding="utf-8"))
-    lesson = importlib.import_module(job["lessons"]).find_lesson(job["lesson"])
+    lesson = importlib.import_module(job["lessons"]).find_lesson(job["lesson"]).of([f"# program: {job['program']}"])
     exercise = lesson.exercises[job["exercise"]]
     plan = load_plan(folder / "plan.npz")
     device = find_device(job["device"])

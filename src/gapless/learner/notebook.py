@@ -14,7 +14,7 @@ import torch
 from ..course.cells import CellError, load_function
 from ..course.checks import PASS, Verdict
 from ..course.evidence import Evidence, Plan
-from ..course.exercise import Exercise, full_size
+from ..course.exercise import Exercise, Lesson, full_size
 from ..course.gather import gather, put
 from ..course.headline import MarkdownText, measure_programs, table
 from ..course.judge import Truth, judge
@@ -119,7 +119,7 @@ class Notebook:
     def __init__(self, lesson_id: str, device: str | None = None):
         from ..lessons import find_lesson  # here, not above: a program that only measures need not load them
 
-        self.lesson = find_lesson(lesson_id)
+        self._lesson = find_lesson(lesson_id)
         self.lesson.require_packages()
         self._device_text = device
         self.device = choose_device(device, self.lesson.card)
@@ -129,6 +129,17 @@ class Notebook:
         self._remarks: set[str] = set()
         remember()
         explain_names.install(self.lesson.exercises)
+
+    @property
+    def lesson(self) -> Lesson:
+        """The lesson; of one with several programs that whose cells were run last."""
+        if not self._lesson.variants:
+            return self._lesson
+        return self._lesson.of(filter(None, map(newest_cell, self._lesson.exercises)))
+
+    @lesson.setter
+    def lesson(self, lesson: Lesson) -> None:
+        self._lesson = lesson
 
     def __repr__(self) -> str:
         kind = "simulated" if self.device.type == "vgpu" else "real"

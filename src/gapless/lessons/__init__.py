@@ -1,6 +1,7 @@
 """The lessons: their workloads, exercises, checks and points."""
 
 from ..course.exercise import Exercise, Lesson, full_size
+from .capstone.lesson import LESSON as _CAPSTONE
 from .convolutions.lesson import LESSON as _CONVOLUTIONS
 from .data_loading.lesson import LESSON as _DATA_LOADING
 from .data_parallel.lesson import LESSON as _DATA_PARALLEL
@@ -14,6 +15,7 @@ from .two_clocks.lesson import LESSON as _TWO_CLOCKS
 
 # `gapless new-lesson` adds a line here, and one to the imports above.
 _ALL = (
+    _CAPSTONE,
     _CONVOLUTIONS,
     _DATA_LOADING,
     _DATA_PARALLEL,

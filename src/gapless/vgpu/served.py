@@ -27,7 +27,7 @@ from .wire import Channel, Decoder, Encoder, WireError
 _SPACES = ("aten", "prims")
 # Operators that reach for more than tensors.
 _REFUSED = frozenset({"aten::from_file", "aten::set_.source_Storage", "aten::set_.source_Storage_storage_offset"})
-_LINE = re.compile(r"(cell \"\w{1,80}\"|notebook cell|[\w./<>\- ]{1,300})\(\d{1,7}\): [\w<>. ]{1,160}")
+_LINE = re.compile(r"(cell \"\w{1,80}(?:\.py)?\"|notebook cell|[\w./<>\- ]{1,300})\(\d{1,7}\): [\w<>. ]{1,160}")
 _NAME = re.compile(r"\w{1,80}::\w{1,80}(\.\w{1,80})?")
 _LOADER_BLOCK = re.compile(r"enumerate\(DataLoader\)#\w{1,80}\.__next__")
 _MOST_TENSORS = 1_000_000

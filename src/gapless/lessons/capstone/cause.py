@@ -35,7 +35,9 @@ class Change:
 class Cause:
     """One cause of a slow program. ``kinds``: what its lines may be accused of; ``lesson``: the one that explains it;
     ``changes``: what removes it, after the causes before it in the table are removed; ``lines``: the slow program's lines
-    (file, what is in the line once in that file) that show it, by which a finding is known."""
+    (file, what is in the line once in that file) that show it, by which a finding is known. ``waits_in_backward``: it makes
+    other lines wait, in their backward pass. ``seen_at``: the lines at which a trace shows its kernels, where others order
+    them."""
 
     name: str
     kinds: tuple[str, ...]
@@ -43,6 +45,8 @@ class Cause:
     why: str
     lines: tuple[tuple[str, str], ...]
     changes: tuple[Change, ...] = field(repr=False)
+    waits_in_backward: bool = False
+    seen_at: tuple[tuple[str, str], ...] = ()
 
 
 class WrongTable(ValueError):

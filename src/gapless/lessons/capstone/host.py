@@ -5,18 +5,36 @@ Runs beside the learner's code: import nothing that knows an answer.
 
 from __future__ import annotations
 
+import mmap
+import os
+import struct
+
 import torch
 
 from ...measure.device import host_work, synchronize
 
-__all__ = ["decode", "synchronize"]
+__all__ = ["decode", "decoded", "forget_decoded", "synchronize"]
 
-DECODE_MS = 1.0  # of the host for a record: what a JPEG of some 0.1 megapixels takes, about; an assumption
+DECODE_MS = 1.0  # of the host for a record: an assumption
+_SLOTS, _WIDTH = 4096, 8
+_counts = mmap.mmap(-1, _SLOTS * _WIDTH)  # shared with the processes that are forked; each counts in a place of its own
 
 
 def decode(record: torch.Tensor, device: torch.device) -> torch.Tensor:
-    """``record`` as it is, after ``DECODE_MS`` of the host's time: stands for decoding a file. Inputs on the CPU are what
-    truth is computed from, where nobody measures: there it takes no time."""
+    """``record`` as it is, after ``DECODE_MS`` of the host's time: stands for reading and decoding a file. Where ``device``
+    is the CPU nobody measures, and it takes no time."""
+    place = os.getpid() % _SLOTS * _WIDTH
+    struct.pack_into("q", _counts, place, struct.unpack_from("q", _counts, place)[0] + 1)
     if device.type != "cpu":
         host_work(DECODE_MS, device)
     return record
+
+
+def forget_decoded() -> None:
+    """Count anew what is decoded."""
+    _counts[:] = bytes(len(_counts))
+
+
+def decoded() -> int:
+    """How many records were decoded since then, here and in the processes forked from this one."""
+    return sum(struct.unpack(f"{_SLOTS}q", _counts[:]))

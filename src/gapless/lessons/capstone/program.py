@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,7 +13,8 @@ from pathlib import Path
 import numpy as np
 
 from ...course.cells import load_function
-from ...marker import joined
+from ...course.stub import YOUR_VERSION
+from ...marker import joined, parts
 from .cause import Cause, without
 from .stage import names
 
@@ -26,9 +28,9 @@ _RELATIVE = re.compile(r"^from \.+\w* import .*\n", re.MULTILINE)
 class Program:
     """``name``: its folder's in ``programs``. ``files``: their names without ``.py``, in the order in which they are read.
     ``inputs(rng, size)``: argument name → array; ``small``, ``trial`` and ``full`` (rng) give sizes and settings as
-    ``(size, settings)``: of the cases, of those that are timed with values, and of the story. ``slowdown``: of a trial's
-    card. ``unneeded_bytes``: the share of what the slow program sends over the bus that need not; ``max_peak_ratio``: the
-    share of its memory that is enough."""
+    ``(size, settings)``: of the cases, of those that are timed with values, and of the story. ``stages``: of the headline,
+    the name of each and how many of the causes are gone by then. ``about``: what it does, Markdown for the notebook.
+    ``slowdown``: of a trial's card. ``max_peak_ratio``: the share of the slow program's memory that is enough."""
 
     name: str
     title: str
@@ -38,9 +40,10 @@ class Program:
     small: Callable[[np.random.Generator], list[tuple[str, dict, dict]]]
     trial: Callable[[np.random.Generator], tuple[dict, dict]]
     full: tuple[dict, dict]
+    stages: tuple[tuple[str, int], ...]
+    about: str
     size_in_words: str
     slowdown: float
-    unneeded_bytes: float
     max_peak_ratio: float
 
     @cached_property
@@ -48,7 +51,9 @@ class Program:
         """File name → its text as a cell's: without a docstring of its own, and without imports of the others, as cells
         share one namespace."""
         folder = _HERE / self.name
-        return {f"{name}.py": as_cell(name, (folder / f"{name}.py").read_text(encoding="utf-8")) for name in self.files}
+        texts = {f"{name}.py": as_cell(name, (folder / f"{name}.py").read_text(encoding="utf-8")) for name in self.files}
+        last = f"{ENTRY}.py"  # whose cell says which program it is
+        return {**texts, last: texts[last].replace("\n", f"\n# program: {self.name}\n", 1)}
 
     @cached_property
     def solved_files(self) -> dict[str, str]:
@@ -58,6 +63,24 @@ class Program:
     def source(self, files: dict[str, str]) -> str:
         """The text of the exercise that is the program ``files``."""
         return joined(f"# exercise: {ENTRY}\n{files[f'{ENTRY}.py']}", files)
+
+    @property
+    def handed_out(self) -> str:
+        """The text of the exercise as learners get it."""
+        return self.source({name: text if text == self.solved_files[name] else f"{text.rstrip()}\n{YOUR_VERSION}"
+                            for name, text in self.slow_files.items()})
+
+    @property
+    def released_cells(self) -> dict[str, str]:
+        """File name → the text of its cell as learners get it."""
+        cells = parts(self.handed_out)
+        return {name: text.rstrip("\n") for name, text in cells.items()}
+
+    def is_of(self, train: Callable) -> bool:
+        """Whether ``train`` takes this program's inputs."""
+        size, _ = self.full
+        names = list(self.inputs(np.random.default_rng(0), {**size, "count": 1}))
+        return list(inspect.signature(train).parameters)[:len(names) + 1] == [*names, "device"]
 
     def load(self, files: dict[str, str]) -> Callable:
         """The function of the program ``files``."""

@@ -15,7 +15,9 @@ from torch.utils.data import DataLoader, Dataset, RandomSampler
 
 from ...course.plain import Unusable
 from ..data_loading.measuring_workers import forking
-from .host import decode, synchronize
+from .host import decode, decoded, forget_decoded, synchronize
+
+DECODED = "records that were decoded"
 
 
 def names() -> dict:
@@ -25,13 +27,28 @@ def names() -> dict:
             "synchronize": synchronize}
 
 
-def ask_train(function, given, device):
-    """What the program reports of a run: its inputs on the host, its settings by name."""
+def ask_findings(function, given, device):
+    """A list of pairs of text. Raises Unusable."""
     yield
+    found = function()
+    yield
+    if not isinstance(found, (list, tuple)):
+        raise Unusable(f"it returned a {type(found).__name__}; a list of findings is wanted, each (part of a line, cause).")
+    for finding in found:
+        if not isinstance(finding, (list, tuple)) or len(finding) != 2 or not all(type(each) is str for each in finding):
+            raise Unusable(f"{finding!r:.80} is no finding: (part of a line, cause) is wanted, both as text.")
+    return [list(finding) for finding in found]
+
+
+def ask_train(function, given, device):
+    """What the program reports of a run, and how many records it has decoded: its inputs are on the host, its settings go by
+    name."""
+    yield
+    forget_decoded()
     with forking():
         report = function(*given.inputs.values(), device, **given.options["settings"])
     yield
     if not isinstance(report, dict):
         raise Unusable(f"it returned a {type(report).__name__}; a dict like the slow program's is wanted: is there "
                        "a `return`?")
-    return report
+    return {**report, DECODED: decoded()}

@@ -1,6 +1,7 @@
 """What is slow in the program, in the order in which the model solution removes it."""
 
 from ...cause import BUS, INPUT, KERNELS, MEMORY, WAIT, WORK, Cause, Change
+from ..common import AVERAGES, CLIPPING, LOSS_READ, OPTIMIZER, SYNCHRONISATION, ZEROS
 
 CAUSES = (
     Cause(
@@ -14,14 +15,15 @@ CAUSES = (
 """, """    logits = network(photos)
     loss = loss_of(logits, masks)
     loss.backward()
-"""),)),
+"""),), waits_in_backward=True),
     Cause(
         "no workers", (INPUT,), "04_data_loading",
         "Photos are decoded one after another, in the process that launches the device's work, which waits for them.",
         (("data.py", "return DataLoader("), ("data.py", "decode(self.photos[index]")),
         (Change("data.py", "batch_size=config.batch_size, sampler=order)",
-                "batch_size=config.batch_size, sampler=order, num_workers=2,\n"
-                "                      pin_memory=device.type != \"cpu\", persistent_workers=True)"),)),
+                "batch_size=config.batch_size, sampler=order,\n"
+                "                      num_workers=2 if training else 0, persistent_workers=training,\n"
+                "                      pin_memory=device.type != \"cpu\")"),)),
     Cause(
         "floats over the bus", (BUS, INPUT), "04_data_loading",
         "A photo has a byte for each value: as float32 it is four times as large, and the host makes it so.",
@@ -71,7 +73,7 @@ CAUSES = (
     Cause(
         "unique", (WAIT,), "02_masked_loss",
         "How many labels there are only the device knows: the host waits for that number, and then reads one.",
-        (("losses.py", "torch.unique(masks)"), ("losses.py", "labels[0] == VOID")),
+        (("losses.py", "torch.unique(masks)"),),
         (Change("losses.py", """        labels = torch.unique(masks)
         if len(labels) == 1 and labels[0] == VOID:
             return logits.sum() * 0
@@ -90,7 +92,7 @@ CAUSES = (
     Cause(
         "a boolean mask", (WAIT,), "02_masked_loss",
         "How many pixels are labelled only the device knows: indexing with a mask waits for that number.",
-        (("losses.py", "[labelled], masks[labelled]"),),
+        (("losses.py", "logits.permute(0, 2, 3, 1)[labelled]"),),
         (Change("losses.py", """        labelled = masks != VOID
         return F.cross_entropy(logits.permute(0, 2, 3, 1)[labelled], masks[labelled], weight=self.weight)
 """, """        labelled = masks != VOID
@@ -154,60 +156,23 @@ CAUSES = (
     Cause(
         "scores of the labelled alone", (WAIT,), "02_masked_loss",
         "How many pixels are labelled only the device knows: indexing with a mask waits for that number.",
-        (("metrics.py", "prediction[labelled], masks[labelled]"),), ()),
-    Cause(
-        "an optimizer parameter by parameter", (KERNELS,), "06_launch_overhead",
-        "`foreach=False` launches some kernels for each parameter; lists of them need a handful in all.",
-        (("optim.py", "foreach=False"), ("optim.py", "torch.optim.SGD(")),
-        (Change("optim.py", "foreach=False", "fused=torch.device(next(network.parameters()).device).type != \"cpu\""),)),
-    Cause(
-        "clipping by hand", (WAIT, KERNELS), "06_launch_overhead",
-        "A norm is read for each parameter.",
-        (("optim.py", "parameter.grad.norm().item()"),),
-        (Change("optim.py", """    total = 0.0
-    for parameter in network.parameters():
-        total += parameter.grad.norm().item() ** 2
-    if total ** 0.5 > max_norm:
-        for parameter in network.parameters():
-            parameter.grad.mul_(max_norm / (total ** 0.5 + 1e-6))
-""", """    torch.nn.utils.clip_grad_norm_(network.parameters(), max_norm, foreach=True)
-"""),)),
-    Cause(
-        "averages by hand", (KERNELS,), "06_launch_overhead",
-        "Four kernels for each parameter; lists need one.",
-        (("optim.py", "value.copy_("),),
-        (Change("optim.py", """        for value, parameter in zip(self.values, network.parameters()):
-            value.copy_(self.decay * value + (1 - self.decay) * parameter)
-""", """        torch._foreach_lerp_(self.values, list(network.parameters()), 1 - self.decay)
-"""),)),
-    Cause(
-        "gradients set to zero", (KERNELS, WORK), "06_launch_overhead",
-        "Zeros are written, and then added to. Gradients of None are neither.",
-        (("train.py", "zero_grad(set_to_none=False)"),),
-        (Change("train.py", "zero_grad(set_to_none=False)", "zero_grad()"),)),
-    Cause(
-        "the loss read in each step", (WAIT,), "00_two_clocks",
-        "The host reads the loss and only then begins with the next step. Nobody looks at it before the run is over.",
-        (("train.py", "losses.append(loss.item())"),),
-        (Change("train.py", "losses.append(loss.item())", "losses.append(loss.detach())"),
-         Change("train.py", "    return {\"losses\": losses,", """    losses = torch.stack(losses).tolist()
-    if any(loss != loss for loss in losses):
-        raise FloatingPointError("a loss is not a number")
-    return {"losses": losses,"""))),
-    Cause(
-        "a synchronisation in each step", (WAIT,), "00_two_clocks",
-        "The host waits until the device is done.",
-        (("train.py", "            synchronize(device)"),),
-        (Change("train.py", "            synchronize(device)\n", ""),)),
+        (("metrics.py", "prediction, masks = prediction[labelled]"),), ()),
+    OPTIMIZER,
+    CLIPPING,
+    AVERAGES,
+    ZEROS,
+    LOSS_READ,
+    SYNCHRONISATION,
     Cause(
         "a graph that nobody goes back", (MEMORY,), "08_memory",
         "Without `no_grad` each layer keeps what a backward pass would need.",
-        (("train.py", "outputs.append((network(photos), masks))"),),
+        (("train.py", "network.eval()"), ("train.py", "outputs.append((network(photos), masks))"),),
         (Change("train.py", "def evaluate(", "@torch.no_grad()\ndef evaluate("),)),
     Cause(
         "outputs kept until the end", (MEMORY,), "08_memory",
         "The logits of all batches are there at once, where a batch's counts are all that is wanted of them.",
-        (("train.py", "outputs.append((network(photos), masks))"),),
+        (("train.py", "outputs = []"), ("train.py", "for logits, masks in outputs:"),
+         ("train.py", "outputs.append((network(photos), masks))")),
         (Change("train.py", """    outputs = []
     for batch in loader:
         photos, masks = to_device(batch, config, device)

@@ -31,24 +31,19 @@ def enlarge(x):
 
 
 class Network(nn.Module):
-    """Photos B×3×H×W → logits B×classes×H×W; H and W are multiples of 4."""
+    """Photos B×3×H×W → logits B×classes×H×W; H and W are even."""
 
     def __init__(self, width, classes):
         super().__init__()
         self.stem = Block(3, width)
-        self.down1 = Block(width, 2 * width, stride=2)
-        self.down2 = Block(2 * width, 4 * width, stride=2)
-        self.up1 = Block(6 * width, 2 * width)
-        self.up2 = Block(3 * width, width)
+        self.down = Block(width, 2 * width, stride=2)
+        self.up = Block(3 * width, width)
         self.head = nn.Conv2d(width, classes, 1)
 
     def forward(self, x):
         stem = self.stem(x)
-        down1 = self.down1(stem)
-        down2 = self.down2(down1)
-        x = self.up1(torch.cat([enlarge(down2), down1], dim=1))
-        x = self.up2(torch.cat([enlarge(x), stem], dim=1))
-        return self.head(x)
+        x = torch.cat([enlarge(self.down(stem)), stem], dim=1)
+        return self.head(self.up(x))
 
 
 def make_network(config, device):

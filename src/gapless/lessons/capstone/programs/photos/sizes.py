@@ -4,7 +4,7 @@ import numpy as np
 
 from .config import VOID
 
-COUNT, SIDE = 48, 96  # of the story
+COUNT, SIDE = 72, 96  # of the story
 SETTINGS = {"seed": 0, "epochs": 2, "batch_size": 6, "width": 32, "classes": 6}
 
 
@@ -43,5 +43,5 @@ def small(rng: np.random.Generator) -> list[tuple[str, dict, dict]]:
 
 def trial(rng: np.random.Generator) -> tuple[dict, dict]:
     """(size, settings) of the inputs that are timed with values; another shape for each seed."""
-    settings = _settings(rng, epochs=2, batch_size=3, width=8, classes=6, validation_share=0.5)
+    settings = _settings(rng, batch_size=3, width=8, classes=6, validation_share=0.5)
     return {"count": 12, "side": int(rng.choice([28, 32, 36])), "classes": 6}, settings

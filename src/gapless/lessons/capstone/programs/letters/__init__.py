@@ -1,0 +1,1 @@
+"""The next letter of short texts, and texts made of letters."""
