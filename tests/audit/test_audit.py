@@ -112,6 +112,31 @@ def test_processes_of_the_script_s_own_have_no_virtual_gpu(tmp_path):
         run(tmp_path, source)
 
 
+def test_a_step_that_is_a_graph(tmp_path):
+    """Its warm-up steps, outside the graph, are not what is recorded."""
+    source = HEAD + """
+def step():
+    optimizer.zero_grad()
+    F.cross_entropy(model(x), y).backward()
+    optimizer.step()
+
+side = torch.cuda.Stream()
+side.wait_stream(torch.cuda.current_stream())
+with torch.cuda.stream(side):
+    for _ in range(5):
+        step()
+torch.cuda.current_stream().wait_stream(side)
+graph = torch.cuda.CUDAGraph()
+with torch.cuda.graph(graph):
+    step()
+while True:
+    graph.replay()
+"""
+    found = run(tmp_path, source)
+    assert found.facts["kind"] == "CUDAGraph.replay()" and found.report.launches == 1 and found.report.kernels > 10
+    assert found.report.steps == 3 and not found.waits and found.memory is None
+
+
 def test_an_error_after_the_recorded_steps_is_only_said(tmp_path, capfd):
     source = WAITING.replace("for step in range(50):", "try:\n  for step in range(50):").replace("\n    ", "\n      ")
     source = source.replace('raise SystemExit("never reached")', 'finally:\n  raise OSError("no room for the checkpoint")')

@@ -67,6 +67,8 @@ def _failed(options: Options, facts: dict, time_limit_s: float | None) -> str:
         except AuditError as other:
             return f"{text}\nWhether it does on CPU tensors too is not known: {other}"
     if again["end"] == "failed" and again["error"]["type"] == error["type"]:
+        if again["error"]["in_gapless"]:
+            return f"{text}\nOn CPU tensors too, and it is raised by what stands in for torch.cuda here: it lacks something"
         return f"{text}\nOn CPU tensors it fails too ({again['error']['type']}): that is the script's own"
     return (f"{text}\nOn CPU tensors it does not fail: the virtual GPU lacks something, or CUDA would refuse it as well. "
             "See docs/virtual_gpu.md, “What it cannot do”")

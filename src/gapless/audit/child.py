@@ -80,8 +80,14 @@ def _about(error: BaseException) -> dict:
     at = (own or frames or [None])[-1]
     return {"type": type(error).__name__, "message": str(error), "lines": lines,
             "at": None if at is None else f"{at.filename}:{at.lineno}", "line": None if at is None else at.line,
+            "in_gapless": _is_ours(traceback.extract_tb(error.__traceback__)),
             "out_of_memory": isinstance(error, torch.OutOfMemoryError),
             "is_syntax": isinstance(error, SyntaxError)}
+
+
+def _is_ours(frames) -> bool:
+    """Whether this package raised it."""
+    return bool(frames) and frames[-1].filename.startswith(str(Path(__file__).parents[1]))
 
 
 def leave(session: Session, ended: dict | None = None) -> None:

@@ -37,18 +37,19 @@ def markdown(audit: Audit) -> str:
              f"{heading(audit)}; torch {audit.facts.get('torch')}. A step ends with `{audit.facts.get('kind')}`.", "",
              f"**A step takes {ms(step)} ms. What bounds it: {PARTS[audit.bound]}.**", "",
              f"The GPU is busy for {ms(report.device_busy_ms)} ms of it ({_share(report.device_busy_ms, step)}), with "
-             f"{report.kernels:g} kernels; the host waits {report.syncs_per_step:g} times.", "",
+             f"{report.kernels:.0f} kernels; the host waits {report.syncs_per_step:.3g} times.", "",
              "| without | a step is shorter by | |", "|---|--:|--:|"]
     lines += [f"| {PARTS[name]} | {ms(saved)} ms | {_share(saved, step)} |" for name, saved in audit.parts_ms.items()]
     lines += ["", "Each row is the step played again without that one thing; what two rows have in common is in both.", "",
               "## Waits, by line", ""]
     if audit.waits:
         lines += ["| costs ms | waits ms | times | where | what waits |", "|--:|--:|--:|---|---|"]
-        lines += [f"| {ms(each.costs_ms)} | {ms(each.wait_ms)} | {each.times:g} | {_cell(each.location or 'unknown line')} "
-                  f"| {_cell(each.operator or each.call)} |" for each in audit.waits]
+        lines += [f"| {ms(each.costs_ms)} | {ms(each.wait_ms)} | {each.times:.3g} | "
+                  f"{_cell(each.location or 'unknown line')} | {_cell(each.operator or each.call)} |" for each in audit.waits]
         for each in audit.waits:
             quoted = f": `{each.line}`" if each.line and "`" not in each.line else ""
-            lines += ["", f"**{_cell(each.location or 'unknown line')}**{quoted}  ",
+            called = f", called at {_cell(each.called_at)}" if each.called_at else ""
+            lines += ["", f"**{_cell(each.location or 'unknown line')}**{quoted}{called}  ",
                       f"{each.advice.why} {each.advice.what} (gapless, {lesson_name(each.advice.lesson)})"]
     else:
         lines += ["None."]

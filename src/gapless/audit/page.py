@@ -46,8 +46,8 @@ def _parts(audit: Audit) -> str:
         f'<td style="width:30%"><span class="bar" style="width:{100 * min(saved / audit.step_ms, 1):.1f}%"></span></td></tr>'
         for name, saved in audit.parts_ms.items())
     report = audit.report
-    return (f"<p>The GPU is busy for {ms(report.device_busy_ms)} ms of a step, with {report.kernels:g} kernels; the host "
-            f"waits {report.syncs_per_step:g} times; {report.bus_bytes / 1e6:.3g} MB go over the bus.</p>"
+    return (f"<p>The GPU is busy for {ms(report.device_busy_ms)} ms of a step, with {report.kernels:.0f} kernels; the host "
+            f"waits {report.syncs_per_step:.3g} times; {report.bus_bytes / 1e6:.3g} MB go over the bus.</p>"
             f'<table><thead><tr><th>without</th><th class="n">a step is shorter by</th><th class="n">of it</th><th></th>'
             f"</tr></thead><tbody>{rows}</tbody></table><p>Each row is the recorded steps played again without that one "
             "thing. What two rows have in common is in both.</p>")
@@ -79,10 +79,11 @@ def _waits(audit: Audit) -> str:
         return "<h2>Waits, by line</h2><p>None: the host never waits for the GPU.</p>"
     rows = []
     for each in audit.waits:
+        called = f"<br>called at {html.escape(each.called_at)}" if each.called_at else ""
         line = f"<br><code>{html.escape(each.line)}</code>" if each.line else ""
         rows.append(f'<tr><td class="n">{ms(each.costs_ms)}</td><td class="n">{ms(each.wait_ms)}</td>'
-                    f'<td class="n">{each.times:g}</td><td><strong>{html.escape(each.location or "unknown line")}</strong>'
-                    f"{line}<br>{html.escape(each.operator or each.call)}</td><td>{_text(each.advice.why)} "
+                    f'<td class="n">{each.times:.3g}</td><td><strong>{html.escape(each.location or "unknown line")}</strong>'
+                    f"{line}{called}<br>{html.escape(each.operator or each.call)}</td><td>{_text(each.advice.why)} "
                     f"{_text(each.advice.what)} {_lesson(each.advice.lesson)}</td></tr>")
     return ('<h2>Waits, by line</h2><table><thead><tr><th class="n">costs ms a step</th><th class="n">waits ms</th>'
             f'<th class="n">times</th><th>where</th><th>why, and what to do</th></tr></thead><tbody>{"".join(rows)}</tbody>'

@@ -16,6 +16,7 @@ from ..evidence.trace import Trace
 from ..measure.device import clock_ms, device_name, synchronize
 from ..measure.memory_profile import MemoryRecording
 from ..measure.profile import LinedProfile
+from ..vgpu import location
 from . import options as files
 from .options import Options
 from .steps import StepEnds
@@ -39,25 +40,35 @@ class Session:
         self._memory: MemoryRecording | None = None
         self._block: record_function | None = None
         self._counting = None
+        location.names_libraries = True
         self._seen = self._recorded = self._raised = 0
         self._began = time.monotonic()
         self._pid = os.getpid()
 
     def finish(self) -> None:
         """After the script, however it ended: close what is open."""
-        for part in (self._profile, self._memory):
-            if part is not None:
-                part.abandon()
+        self._abandon()
         self._count(False)
+        location.names_libraries = False
         self.facts |= {"steps_seen": self._seen, "kind": self.ends.kind, "counts": self.ends.counts,
                        "optimizers": self.ends.optimizers, "device_name": device_name(self.device),
                        "simulated": self.device.type == "vgpu", "torch": torch.__version__}
 
+    def _abandon(self) -> None:
+        for part in (self._profile, self._memory):
+            if part is not None:
+                part.abandon()
+
     # -- at the end of each step ----------------------------------------------------------------------
 
     def _began_anew(self) -> None:
-        if self._profile is None and not self.done:
-            self._seen = 0
+        """Another kind of event ends a step from now on: what was recorded were no steps."""
+        if self.done or os.getpid() != self._pid:
+            return
+        with self._aside():
+            self._abandon()
+        self._profile = self._memory = None
+        self._seen = self._recorded = 0
 
     def _ended(self) -> None:
         if os.getpid() != self._pid:
@@ -102,6 +113,8 @@ class Session:
         self._block.__enter__()
 
     def _end_recording(self) -> None:
+        if self.device.type == "vgpu":
+            vgpu.timeline().host_work(1)  # the closing wait is in no step
         synchronize(self.device)
         total_ms = clock_ms(self.device) - self._start_ms
         trace = self._profile.stop()

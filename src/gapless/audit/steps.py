@@ -74,10 +74,30 @@ class StepEnds:
             torch.optim.Optimizer.__init__ = init
             torch.autograd.graph._engine_run_backward = torch.autograd._engine_run_backward = engine
 
-    def _steps(self, optimizer, args, kwargs) -> None:
-        # PyTorch's own block is still open where a step ends, so the last one is in no trace.
+    def _steps(self, optimizer, args, kwargs):
+        # PyTorch's own block is still open where a step ends, so the last one is in no trace; and a closure is in it.
+        self._open()
+        args = tuple(self._outside(each) if place and callable(each) else each for place, each in enumerate(args))
+        if callable(kwargs.get("closure")):
+            kwargs = {**kwargs, "closure": self._outside(kwargs["closure"])}
+        return args, kwargs
+
+    def _open(self) -> None:
         self._block = record_function(OPTIMIZER_MARK)
         self._block.__enter__()
+
+    def _outside(self, closure):
+        """A closure, which computes the loss and its gradients: that is not the optimizer's work."""
+
+        @functools.wraps(closure)
+        def call(*args, **kwargs):
+            self._block.__exit__(None, None, None)
+            try:
+                return closure(*args, **kwargs)
+            finally:
+                self._open()
+
+        return call
 
     def _stepped(self, optimizer, args, kwargs) -> None:
         self._block.__exit__(None, None, None)
