@@ -45,7 +45,8 @@ def markdown(audit: Audit) -> str:
     if audit.waits:
         lines += ["| costs ms | waits ms | times | where | what waits |", "|--:|--:|--:|---|---|"]
         lines += [f"| {ms(each.costs_ms)} | {ms(each.wait_ms)} | {each.times:.3g} | "
-                  f"{_cell(each.location or 'unknown line')} | {_cell(each.operator or each.call)} |" for each in audit.waits]
+                  f"{_cell(each.location or 'unknown line')} | {_cell(each.operator or each.call)} |"
+                  for each in audit.waits]
         for each in audit.waits:
             quoted = f": `{each.line}`" if each.line and "`" not in each.line else ""
             called = f", called at {_cell(each.called_at)}" if each.called_at else ""

@@ -26,8 +26,8 @@ _FRAME = re.compile(r"(.+)\((\d+)\): (.*)")
 @dataclass(frozen=True)
 class LineOfWaits:
     """All waits at one line of one kind. ``times`` and ``wait_ms`` are per step; ``costs_ms`` is what a step would be
-    shorter without them, None where the trace cannot be played again. ``called_at``: the program's line, where the wait is in
-    a library."""
+    shorter without them, None where the trace cannot be played again. ``called_at``: the program's line, of a wait in a
+    library."""
 
     location: str | None
     line: str | None
