@@ -17,7 +17,8 @@ def down(inside, outside):
     return nn.Conv2d(inside, outside, 4, 2, 1, bias=False), nn.BatchNorm2d(outside), nn.LeakyReLU(0.2)
 
 
-maker = nn.Sequential(*up(64, 128, 1, 0), *up(128, 64, 2, 1), *up(64, 32, 2, 1), nn.ConvTranspose2d(32, 3, 4, 2, 1)).to(device)
+maker = nn.Sequential(*up(64, 128, 1, 0), *up(128, 64, 2, 1), *up(64, 32, 2, 1), nn.ConvTranspose2d(32, 3, 4, 2, 1))
+maker.to(device)
 judge = nn.Sequential(*down(3, 32), *down(32, 64), *down(64, 128), nn.Conv2d(128, 1, 4), nn.Flatten(0)).to(device)
 first, second = (torch.optim.Adam(each.parameters(), lr=2e-4) for each in (judge, maker))
 for step in range(int(os.environ.get("STEPS", 1000))):

@@ -67,3 +67,13 @@ def test_what_cannot_be(tmp_path, arguments, said):
     (tmp_path / "train.py").write_text("raise SystemExit(7)")
     done = gapless(tmp_path, "audit", *arguments)
     assert done.returncode == 2 and said in done.stderr
+
+
+def test_what_is_tried(tmp_path):
+    source = WAITING.replace("optim.SGD(", "optim.AdamW(")
+    done = audit(tmp_path, source, "--out", "-", "--format", "json", "--try", "tf32,fused")
+    found = json.loads(done.stdout)
+    tf32, fused = found["trials"]
+    assert fused["step_ms"] < 0.9 * tf32["step_ms"] <= found["step_ms"] and not tf32["error"], done.stderr
+    done = audit(tmp_path, source, "--try", "magic")
+    assert done.returncode == 2 and "known are tf32, amp" in done.stderr

@@ -11,7 +11,7 @@ from pathlib import Path
 from ..evidence.trace import Trace
 from .launch import AuditError, launch
 from .options import MEMORY, TRACE, Options
-from .result import Audit
+from .result import Audit, Trial
 
 # Errors that have nothing to do with a device.
 _PLAIN = frozenset({"FileNotFoundError", "ModuleNotFoundError", "ImportError", "SyntaxError", "IndentationError",
@@ -19,9 +19,11 @@ _PLAIN = frozenset({"FileNotFoundError", "ModuleNotFoundError", "ImportError", "
 
 
 def audit(script: str, arguments: Sequence[str], folder: str, *, is_module: bool = False, device: str | None = None,
-          steps: int = 3, warm_up: int = 3, memory: bool = True, time_limit_s: float | None = None) -> Audit:
-    """Run ``script`` with its ``arguments`` and read what it left in ``folder``. Raises AuditError where there is nothing to
-    audit, with the reason."""
+          steps: int = 3, warm_up: int = 3, memory: bool = True, time_limit_s: float | None = None,
+          tries: Sequence[str] = ()) -> Audit:
+    """Run ``script`` with its ``arguments`` and read what it left in ``folder``; then once more for each of the switches in
+    ``tries`` (:data:`gapless.audit.switches.SWITCHES`). Raises AuditError, with the reason, where there is nothing to
+    audit."""
     options = Options(script, tuple(arguments), folder, is_module, device, steps, warm_up, memory)
     facts = launch(options, time_limit_s)
     if facts["state"] != "recorded":
@@ -29,7 +31,26 @@ def audit(script: str, arguments: Sequence[str], folder: str, *, is_module: bool
     if facts["end"] == "failed":
         print(f"gapless audit: the script failed after the recorded steps: {facts['error']['type']}", file=sys.stderr)
     kept = Path(folder) / MEMORY
-    return Audit.of(script, Trace.read(Path(folder) / TRACE), facts, Trace.read(kept) if kept.exists() else None)
+    found = Audit.of(script, Trace.read(Path(folder) / TRACE), facts, Trace.read(kept) if kept.exists() else None)
+    return replace(found, trials=tuple(_try(options, name, time_limit_s) for name in tries))
+
+
+def _try(options: Options, name: str, time_limit_s: float | None) -> Trial:
+    """The script once more, with a switch on."""
+    print(f"gapless audit: once more, with {name}", file=sys.stderr, flush=True)
+    with tempfile.TemporaryDirectory(prefix="gapless-audit-") as folder:
+        try:
+            facts = launch(replace(options, folder=folder, switch=name, memory=False), time_limit_s)
+        except AuditError as error:
+            return Trial(name, None, str(error))
+    if facts["state"] != "recorded":
+        return Trial(name, None, _in_short(facts))
+    return Trial(name, facts["step_ms"])
+
+
+def _in_short(facts: dict) -> str:
+    error = facts.get("error")
+    return f"{error['type']}: {error['message'].partition(chr(10))[0]}" if error else "it ended before the recorded steps"
 
 
 def _nothing(options: Options, facts: dict, time_limit_s: float | None) -> str:

@@ -25,6 +25,7 @@ from . import options as files
 from .loaders import watched_loaders
 from .options import Options
 from .session import AuditDone, Session
+from .switches import switched
 
 
 def main(text: str) -> int:
@@ -34,7 +35,8 @@ def main(text: str) -> int:
     session = Session(options, device)
     simulated = as_cuda.install(on_cpu=options.on_cpu) if device.type == "vgpu" else nullcontext()
     with simulated, session.ends.watching(), watched_loaders(session.facts.setdefault("loaders", [])):
-        ended = _run(options)
+        with switched(options.switch):
+            ended = _run(options)
     leave(session, ended)
 
 

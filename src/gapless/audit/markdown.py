@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from .advice import LESSONS
 from .result import Audit
+from .switches import SWITCHES
 
 PARTS = {
     "input": "the input: a batch that is not there yet",
@@ -58,11 +59,36 @@ def markdown(audit: Audit) -> str:
         lines += ["", "## What else costs time", ""]
         lines += [f"- **{each.title}.** {each.what} At most {ms(each.costs_ms)} ms a step. "
                   f"(gapless, {lesson_name(each.lesson)})" for each in audit.remarks]
+    if audit.trials:
+        lines += ["", "## Tried", "", "| with | a step takes | |", "|---|---|---|"]
+        lines += [f"| {' | '.join(map(_cell, row))} |" for row in trials_in_words(audit)]
+        lines += ["", TRIED]
     if audit.memory is not None:
         lines += ["", "## Memory", "", f"The peak of a step is {audit.memory.peak_bytes / 2**20:.1f} MiB.", "",
                   "| | at the peak MiB |", "|---|--:|"]
         lines += [f"| {row.category} | {row.at_peak_bytes / 2**20:.2f} |" for row in audit.memory.rows]
     return "\n".join([*lines, ""])
+
+
+def trials_in_words(audit: Audit) -> list[tuple[str, str, str]]:
+    """What was tried, what a step then takes, and the lesson; what saves most first."""
+    def order(trial):
+        return trial.step_ms is None, trial.step_ms or 0.0
+
+    rows = []
+    for trial in sorted(audit.trials, key=order):
+        switch = SWITCHES[trial.name]
+        if trial.step_ms is None:
+            result = f"failed: {trial.error}"
+        else:
+            change = 100 * (trial.step_ms / audit.step_ms - 1)
+            result = f"{ms(trial.step_ms)} ms ({change:+.0f} %)" if abs(change) >= 1 else "the same"
+        rows.append((switch.what, result, lesson_name(switch.lesson)))
+    return rows
+
+
+TRIED = ("Each is the script run once more with that alone switched on. Results change in their last digits or, in lower "
+         "precision, more: look whether the training still converges.")
 
 
 def _share(part: float, whole: float) -> str:

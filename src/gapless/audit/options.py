@@ -22,6 +22,7 @@ class Options:
     steps: int = 3
     warm_up: int = 3
     memory: bool = True
+    switch: str | None = None  # what is tried (gapless.audit.switches)
     on_cpu: bool = False  # on plain CPU tensors, to see whether an error is the program's own
 
     def to_json(self) -> str:

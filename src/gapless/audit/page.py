@@ -8,7 +8,7 @@ from ..evidence import perfetto, picture
 from ..evidence.memory_picture import alt_text as memory_alt
 from ..evidence.memory_picture import memory_picture
 from ..evidence.themed import svg
-from .markdown import PARTS, heading, lesson_name, ms
+from .markdown import PARTS, TRIED, heading, lesson_name, ms, trials_in_words
 from .result import Audit
 
 _STYLE = """
@@ -34,7 +34,7 @@ def page(audit: Audit) -> str:
              f"ends with <code>{html.escape(str(audit.facts.get('kind')))}</code>.</p>",
              f'<p class="answer">A step takes <strong>{ms(audit.step_ms)} ms</strong>. What bounds it: '
              f"<strong>{PARTS[audit.bound]}</strong>.</p>", _parts(audit), *_pictures(audit), _waits(audit), _remarks(audit),
-             _memory(audit), _kernels(audit)]
+             _trials(audit), _memory(audit), _kernels(audit)]
     return (f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
             f'<meta name="viewport" content="width=device-width"><style>{_STYLE}</style></head><body>\n'
             + "\n".join(filter(None, parts)) + "\n</body></html>\n")
@@ -98,6 +98,15 @@ def _remarks(audit: Audit) -> str:
     rows = "".join(f"<li><strong>{_text(each.title)}.</strong> {_text(each.what)} At most {ms(each.costs_ms)} ms a step. "
                    f"{_lesson(each.lesson)}</li>" for each in audit.remarks)
     return f"<h2>What else costs time</h2><ul>{rows}</ul>"
+
+
+def _trials(audit: Audit) -> str:
+    if not audit.trials:
+        return ""
+    rows = "".join(f"<tr><td>{_text(what)}</td><td>{html.escape(result)}</td><td><small>{lesson}</small></td></tr>"
+                   for what, result, lesson in trials_in_words(audit))
+    return (f"<h2>Tried</h2><table><thead><tr><th>with</th><th>a step takes</th><th></th></tr></thead><tbody>{rows}</tbody>"
+            f"</table><p>{TRIED}</p>")
 
 
 def _memory(audit: Audit) -> str:

@@ -42,6 +42,16 @@ class LineOfWaits:
 
 
 @dataclass(frozen=True)
+class Trial:
+    """The script with one thing switched on (:mod:`gapless.audit.switches`): what a step then takes, None where it failed
+    with that ``error``."""
+
+    name: str
+    step_ms: float | None
+    error: str | None = None
+
+
+@dataclass(frozen=True)
 class Audit:
     """What the page shows. Times are per step, in milliseconds. ``parts_ms``: what a step would be shorter without each of
     input, waits, communication, host and device; ``bound``: which of them bounds it."""
@@ -55,6 +65,7 @@ class Audit:
     remarks: tuple[Remark, ...]
     facts: dict
     memory: MemoryByCategory | None = field(default=None, repr=False)
+    trials: tuple[Trial, ...] = ()
 
     @classmethod
     def of(cls, script: str, trace: Trace, facts: dict, memory: Trace | None = None) -> Audit:
@@ -88,6 +99,7 @@ class Audit:
             "waits_per_step": self.report.syncs_per_step, "wait_ms": self.report.wait_ms,
             "kernels_per_step": self.report.kernels, "bus_bytes_per_step": self.report.bus_bytes,
             "waits": [asdict(each) for each in self.waits], "remarks": [asdict(each) for each in self.remarks],
+            "trials": [asdict(each) for each in self.trials],
             "memory": None if memory is None else {
                 "peak_bytes": memory.peak_bytes,
                 "at_peak_bytes": {row.category: row.at_peak_bytes for row in memory.rows}},
