@@ -357,3 +357,22 @@ def test_on_the_cpu_it_measures():
 def test_nothing_to_time_is_an_error(counts, device):
     with pytest.raises(ValueError, match="at least 1"):
         time_step(lambda: None, device=device, **counts)
+
+
+@pytest.mark.parametrize("device", ["cpu", "vgpu:0"])
+def test_a_profile_between_two_calls_has_the_lines(device):
+    from gapless.evidence.waits import source_line
+    from gapless.measure.profile import LinedProfile
+
+    vgpu.enable("a10g")
+    recorded = LinedProfile(torch.device(device))
+    x = torch.ones(8, device=device)
+    recorded.start()
+    y = x + 1
+    trace = recorded.stop()
+    (y * 2).sum()
+    recorded.abandon()
+    lines = {source_line(span.name) for span in trace.spans if span.category == "python"} - {None}
+    assert lines and all(line.startswith("measure/test_profile.py:") for line in lines)
+    operators = {span.name for span in trace.spans if span.category == "op"}
+    assert "aten::add" in operators and "aten::mul" not in operators

@@ -19,7 +19,7 @@ _PLAIN = frozenset({"FileNotFoundError", "ModuleNotFoundError", "ImportError", "
 
 
 def audit(script: str, arguments: Sequence[str], folder: str, *, is_module: bool = False, device: str | None = None,
-          steps: int = 3, warm_up: int = 3, memory: bool = True, time_limit_s: float | None = None,
+          steps: int = 3, warm_up: int | None = None, memory: bool = True, time_limit_s: float | None = None,
           tries: Sequence[str] = ()) -> Audit:
     """Run ``script`` with its ``arguments`` and read what it left in ``folder``; then once more for each of the switches in
     ``tries`` (:data:`gapless.audit.switches.SWITCHES`). Raises AuditError, with the reason, where there is nothing to
@@ -61,8 +61,9 @@ def _nothing(options: Options, facts: dict, time_limit_s: float | None) -> str:
         return "the script was interrupted before the recorded steps were over"
     how = f"exited with status {facts['status']!r}" if facts["end"] == "exited" else "ended"
     if facts["steps_seen"]:
-        return (f"the script {how} after {facts['steps_seen']} steps, and {options.warm_up} of warm-up and {options.steps} "
-                "to record were asked for: --warm-up 1 --steps 1, or let it train for longer")
+        wanted = f"{options.warm_up or 'some'} of warm-up and {options.steps}"
+        return (f"the script {how} after {facts['steps_seen']} steps, and {wanted} to record were asked for: "
+                "--warm-up 1 --steps 1, or let it train for longer")
     if facts["children"]:
         return (f"the script {how} without a step in its own process; it has started others, which have no virtual GPU: "
                 "start one training process, or audit on a real GPU")

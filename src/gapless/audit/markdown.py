@@ -61,7 +61,7 @@ def markdown(audit: Audit) -> str:
                   f"(gapless, {lesson_name(each.lesson)})" for each in audit.remarks]
     if audit.trials:
         lines += ["", "## Tried", "", "| with | a step takes | |", "|---|---|---|"]
-        lines += [f"| {' | '.join(map(_cell, row))} |" for row in trials_in_words(audit)]
+        lines += ["| " + " | ".join(cell.replace("|", r"\|") for cell in row) + " |" for row in trials_in_words(audit)]
         lines += ["", TRIED]
     if audit.memory is not None:
         lines += ["", "## Memory", "", f"The peak of a step is {audit.memory.peak_bytes / 2**20:.1f} MiB.", "",

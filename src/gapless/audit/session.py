@@ -21,6 +21,8 @@ from . import options as files
 from .options import Options
 from .steps import StepEnds
 
+WARM_UP = 3  # steps, where there are no workers
+_MOST_AHEAD = 16  # more steps than these are not waited for
 _MOST_SWALLOWED = 3
 
 
@@ -84,10 +86,10 @@ class Session:
         self._seen += 1
         options = self.options
         if self._profile is None and self._memory is None:
-            self._say(f"warm-up step {self._seen} of {options.warm_up}")
+            self._say(f"warm-up step {self._seen} of {self._warm_up}")
             if self._seen == 1:
                 self._count(True)
-            if self._seen >= options.warm_up:
+            if self._seen >= self._warm_up:
                 self._begin_recording()
         elif self._memory is None:
             self._recorded += 1
@@ -100,6 +102,14 @@ class Session:
         elif self._memory.step_ended():
             self._write(files.MEMORY, self._memory.trace)
             self.done = True
+
+    @property
+    def _warm_up(self) -> int:
+        """What workers have ready when the steps begin is used up in these: from then on they are as fast as they are."""
+        if self.options.warm_up is not None:
+            return self.options.warm_up
+        ahead = max((each["ahead"] for each in self.facts.get("loaders", ())), default=0)
+        return WARM_UP + min(ahead, _MOST_AHEAD)
 
     def _begin_recording(self) -> None:
         synchronize(self.device)
@@ -120,7 +130,7 @@ class Session:
         trace = self._profile.stop()
         self._write(files.TRACE, trace)
         self.facts |= {"state": "recorded", "step_ms": total_ms / self._recorded, "steps": self._recorded,
-                       "warm_up": self.options.warm_up}
+                       "warm_up": self._seen - self._recorded}
         if self.options.memory:
             self._memory = MemoryRecording(self.device)
         else:

@@ -23,7 +23,8 @@ def add_parser(commands) -> None:
     parser.add_argument("--format", choices=sorted(set(_FORMATS.values())), help="default: by the name of FILE, else html")
     parser.add_argument("--device", metavar="D", help="cuda, vgpu:a100, … (default: GAPLESS_DEVICE, else the best there is)")
     parser.add_argument("--steps", type=_positive, default=3, help="steps to record (default: %(default)s)")
-    parser.add_argument("--warm-up", type=_positive, default=3, help="steps before them (default: %(default)s)")
+    parser.add_argument("--warm-up", type=_positive,
+                        help="steps before them (default: 3, and as many as the loaders' workers have batches ready)")
     parser.add_argument("--no-memory", action="store_true", help="leave out the two steps that tell memory by category")
     parser.add_argument("--try", dest="tries", type=_names, default=(), metavar="NAMES",
                         help=f"run the script again with each of these switched on: {', '.join(_SWITCHES)}, or all")
