@@ -8,7 +8,7 @@ import time
 import pytest
 
 from gapless.audit.audit import audit
-from gapless.audit.launch import AuditError
+from gapless.audit.launch import AuditError, _environment
 from gapless.audit.options import FACTS, MEMORY, TRACE, Options
 
 from .scripts import HEAD, WAITING
@@ -24,6 +24,14 @@ def run(folder, source, **options):
 def test_options_go_to_the_process_and_back():
     options = Options("a b.py", ("--x", "ü"), "/folder", steps=7, device="vgpu:t4", on_cpu=True)
     assert Options.from_json(options.to_json()) == options
+
+
+@pytest.mark.parametrize("device, variable, hidden", [("vgpu:a100", None, True), (None, "vgpu", True), ("cuda", "vgpu", False),
+                                                      (None, None, False)])
+def test_a_real_gpu_is_out_of_sight_where_the_virtual_one_is_named(monkeypatch, device, variable, hidden):
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    monkeypatch.setenv("GAPLESS_DEVICE", variable or "")
+    assert ("CUDA_VISIBLE_DEVICES" in _environment(device)) == hidden
 
 
 def test_the_whole_of_a_run(tmp_path):

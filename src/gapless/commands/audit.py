@@ -56,11 +56,13 @@ def run(arguments: argparse.Namespace) -> int:
     from ..audit.launch import AuditError
     from ..audit.markdown import markdown
     from ..files import check_writable, write_bytes
+    from ..measure.device import device as choose_device
 
     given = arguments.arguments[1:] if arguments.arguments[:1] == ["--"] else arguments.arguments
     script = arguments.script
     if not arguments.is_module and not Path(script).is_file():
         raise AuditError(f"there is no file {script}: name the script that you would give to python")
+    choose_device(arguments.device)  # before anything runs
     name = script if arguments.is_module else Path(script).stem
     out = arguments.out or f"{name}.audit.{arguments.format or 'html'}"
     kind = arguments.format or _FORMATS.get(Path(out).suffix.lower(), "html")
