@@ -146,6 +146,13 @@ while True:
     assert found.report.steps == 3 and not found.waits and found.memory is None
 
 
+def test_an_optimizer_whose_step_is_compiled(tmp_path):
+    source = WAITING.replace("optimizer.step()", "compiled()")
+    source = source.replace("for step", "compiled = torch.compile(lambda: optimizer.step())\nfor step")
+    found = run(tmp_path, source, memory=False, steps=2, warm_up=2)
+    assert found.facts["kind"] == "optimizer.step()" and found.facts["end"] == "done"
+
+
 def test_an_error_after_the_recorded_steps_is_only_said(tmp_path, capfd):
     source = WAITING.replace("for step in range(50):", "try:\n  for step in range(50):").replace("\n    ", "\n      ")
     source = source.replace('raise SystemExit("never reached")', 'finally:\n  raise OSError("no room for the checkpoint")')

@@ -35,7 +35,7 @@ class Session:
 
     def __init__(self, options: Options, device: torch.device):
         self.options, self.device = options, device
-        self.ends = StepEnds(self._ended, self._began_anew)
+        self.ends = StepEnds(self._ended, self._began_anew, self._begin_counting)
         self.done = False
         self.facts: dict = {"steps_seen": 0, "state": "no step"}
         self._profile: LinedProfile | None = None
@@ -87,8 +87,6 @@ class Session:
         options = self.options
         if self._profile is None and self._memory is None:
             self._say(f"warm-up step {self._seen} of {self._warm_up}")
-            if self._seen == 1:
-                self._count(True)
             if self._seen >= self._warm_up:
                 self._begin_recording()
         elif self._memory is None:
@@ -153,8 +151,14 @@ class Session:
         """Inside, what is done is on no clock."""
         return vgpu.host_clock.uncounted() if self.device.type == "vgpu" else nullcontext()
 
+    def _begin_counting(self) -> None:
+        # Not later: at the end of a step PyTorch may be in the middle of a compiled function, which goes on with the
+        # dispatch modes that it began with.
+        if os.getpid() == self._pid:
+            self._count(True)
+
     def _count(self, on: bool) -> None:
-        """The modelled host's Python, from the first step on: what workers have ready depends on it."""
+        """The modelled host's Python, from before the first step on: what workers have ready depends on it."""
         if self.device.type != "vgpu":
             return
         if on and self._counting is None:
