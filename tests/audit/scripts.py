@@ -1,10 +1,4 @@
-"""Small training scripts of the kinds that people write, and one run of one in a process of its own."""
-
-from __future__ import annotations
-
-import subprocess
-import sys
-from pathlib import Path
+"""Small training scripts of the kinds that people write."""
 
 HEAD = """
 import torch
@@ -27,9 +21,3 @@ for step in range(50):
 raise SystemExit("never reached")
 """
 FREE = WAITING.replace("if loss.item() > 100", "if step > 100")
-
-
-def gapless(folder: Path, *arguments: str, timeout_s: float = 120) -> subprocess.CompletedProcess:
-    """``gapless`` with these arguments, in this folder."""
-    return subprocess.run([sys.executable, "-m", "gapless.commands.cli", *arguments], cwd=folder, text=True, timeout=timeout_s,
-                          capture_output=True)

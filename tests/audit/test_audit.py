@@ -8,7 +8,7 @@ import time
 import pytest
 
 from gapless.audit.audit import audit
-from gapless.audit.launch import AuditError
+from gapless.audit.launch import AuditError, _environment
 from gapless.audit.options import FACTS, MEMORY, TRACE, Options
 
 from .scripts import HEAD, WAITING
@@ -24,6 +24,14 @@ def run(folder, source, **options):
 def test_options_go_to_the_process_and_back():
     options = Options("a b.py", ("--x", "ü"), "/folder", steps=7, device="vgpu:t4", on_cpu=True)
     assert Options.from_json(options.to_json()) == options
+
+
+@pytest.mark.parametrize("device, variable, hidden", [("vgpu:a100", None, True), (None, "vgpu", True), ("cuda", "vgpu", False),
+                                                      (None, None, False)])
+def test_a_real_gpu_is_out_of_sight_where_the_virtual_one_is_named(monkeypatch, device, variable, hidden):
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    monkeypatch.setenv("GAPLESS_DEVICE", variable or "")
+    assert ("CUDA_VISIBLE_DEVICES" in _environment(device)) == hidden
 
 
 def test_the_whole_of_a_run(tmp_path):
@@ -77,7 +85,8 @@ finally:
         found = run(tmp_path, source, memory=False)
     finally:
         os.chdir(before)
-    assert found.facts["loaders"] == [{"num_workers": 2, "pin_memory": True, "batch_size": 16}] and not found.waits
+    assert found.facts["loaders"] == [{"num_workers": 2, "ahead": 4, "pin_memory": True, "batch_size": 16}]
+    assert found.facts["warm_up"] == 3 + 4 and not found.waits
     group = int((tmp_path / "ended.txt").read_text())
     with pytest.raises(ProcessLookupError):
         os.killpg(group, 0)
@@ -110,6 +119,38 @@ def test_processes_of_the_script_s_own_have_no_virtual_gpu(tmp_path):
               "    mp.spawn(work, nprocs=1)\n    print('done')\n")
     with pytest.raises(AuditError, match="without a training loop"):
         run(tmp_path, source)
+
+
+def test_a_step_that_is_a_graph(tmp_path):
+    """Its warm-up steps, outside the graph, are not what is recorded."""
+    source = HEAD + """
+def step():
+    optimizer.zero_grad()
+    F.cross_entropy(model(x), y).backward()
+    optimizer.step()
+
+side = torch.cuda.Stream()
+side.wait_stream(torch.cuda.current_stream())
+with torch.cuda.stream(side):
+    for _ in range(5):
+        step()
+torch.cuda.current_stream().wait_stream(side)
+graph = torch.cuda.CUDAGraph()
+with torch.cuda.graph(graph):
+    step()
+while True:
+    graph.replay()
+"""
+    found = run(tmp_path, source)
+    assert found.facts["kind"] == "CUDAGraph.replay()" and found.report.launches == 1 and found.report.kernels > 10
+    assert found.report.steps == 3 and not found.waits and found.memory is None
+
+
+def test_an_optimizer_whose_step_is_compiled(tmp_path):
+    source = WAITING.replace("optimizer.step()", "compiled()")
+    source = source.replace("for step", "compiled = torch.compile(lambda: optimizer.step())\nfor step")
+    found = run(tmp_path, source, memory=False, steps=2, warm_up=2)
+    assert found.facts["kind"] == "optimizer.step()" and found.facts["end"] == "done"
 
 
 def test_an_error_after_the_recorded_steps_is_only_said(tmp_path, capfd):

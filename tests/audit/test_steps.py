@@ -6,6 +6,7 @@ from torch import nn
 
 import gapless
 from gapless.audit.steps import BACKWARD, OPTIMIZER, REPLAY, StepEnds
+from gapless.evidence.what_if import OPTIMIZER_MARK
 
 
 @pytest.fixture(autouse=True)
@@ -54,6 +55,29 @@ def test_of_two_optimizers_the_first():
                 loss().backward()
                 optimizer.step()
     assert ends.ended == 10 and not ends.anew
+
+
+def test_a_closure_is_not_the_optimizer_s_work():
+    with Watched().watching() as ends:
+        model, loss = network("vgpu:0")
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+        def closure():
+            optimizer.zero_grad()
+            value = loss()
+            value.backward()
+            return value
+
+        def step():
+            optimizer.step(closure)
+            optimizer.step(closure=closure)
+
+        trace = gapless.profile(step, steps=1, warmup=1, device="vgpu:0")
+    assert ends.ended == 4
+    blocks = [span for span in trace.spans if span.name == OPTIMIZER_MARK]
+    inside = [span.name for span in trace.spans if span.category == "op" and any(
+        block.start_us <= span.start_us < block.end_us for block in blocks)]
+    assert len(blocks) == 4 and "aten::_foreach_add_" in inside and "aten::addmm" not in inside
 
 
 def test_accumulation_is_one_step():

@@ -1,20 +1,45 @@
 """``gapless audit`` from the command line, on small scripts."""
 
 import json
+from types import SimpleNamespace
 
 import pytest
 
-from ..audit.scripts import FREE, HEAD, WAITING, gapless
+from gapless.commands.cli import main
+
+from ..audit.scripts import FREE, HEAD, WAITING
 
 
-def audit(folder, source, *options, arguments=(), timeout_s=120.0):
-    (folder / "train.py").write_text(source)
-    return gapless(folder, "audit", "--device", "vgpu:a100", "--no-memory", "--warm-up", "1", "--steps", "2", *options, "train.py",
-                   *arguments, timeout_s=timeout_s)
+@pytest.fixture
+def command(tmp_path, monkeypatch, capfd):
+    """``gapless`` in this folder, with what it prints."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments):
+        try:
+            code = main(list(arguments))
+        except SystemExit as error:  # argparse
+            code = error.code
+        said = capfd.readouterr()
+        return SimpleNamespace(returncode=code, stdout=said.out, stderr=said.err)
+
+    return run
 
 
-def test_a_script_that_waits(tmp_path):
-    done = audit(tmp_path, WAITING, "--out", "-", "--format", "json", "--fail-on-waits")
+@pytest.fixture
+def audit(tmp_path, command):
+    """An audit of a script with this source, in two steps after one."""
+
+    def run(source, *options, arguments=()):
+        (tmp_path / "train.py").write_text(source)
+        return command("audit", "--device", "vgpu:a100", "--no-memory", "--warm-up", "1", "--steps", "2", *options, "train.py",
+                       *arguments)
+
+    return run
+
+
+def test_a_script_that_waits(tmp_path, audit):
+    done = audit(WAITING, "--out", "-", "--format", "json", "--fail-on-waits")
     found = json.loads(done.stdout)
     assert done.returncode == 1 and "train.py:16: aten::item" in done.stderr
     assert found["simulated"] and found["device"] == "NVIDIA A100-SXM4-40GB" and found["steps"] == 2
@@ -24,20 +49,20 @@ def test_a_script_that_waits(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["train.py"]
 
 
-def test_one_that_does_not(tmp_path):
-    done = audit(tmp_path, FREE, "--fail-on-waits", "--out", "page.html")
+def test_one_that_does_not(tmp_path, audit):
+    done = audit(FREE, "--fail-on-waits", "--out", "page.html")
     page = (tmp_path / "page.html").read_text()
     assert done.returncode == 0, done.stderr
     assert "None: the host never waits for the GPU." in page and page.count("<svg") == 1
     assert {path.name for path in tmp_path.iterdir()} == {"train.py", "page.html", "page.trace.json.gz"}
 
 
-def test_its_own_arguments_path_and_folder(tmp_path):
+def test_its_own_arguments_path_and_folder(tmp_path, audit):
     (tmp_path / "helper.py").write_text("SIZE = 8")
     source = ("import argparse, os, sys\nfrom helper import SIZE\nparser = argparse.ArgumentParser()\n"
               "parser.add_argument('--out')\nassert parser.parse_args().out == 'mine' and __name__ == '__main__'\n"
               "assert os.path.exists('train.py') and sys.argv[0] == 'train.py'\n" + WAITING)
-    done = audit(tmp_path, source, "--out", "a.md", arguments=("--", "--out", "mine"))
+    done = audit(source, "--out", "a.md", arguments=("--", "--out", "mine"))
     assert done.returncode == 0 and "aten::item" in (tmp_path / "a.md").read_text(), done.stderr
 
 
@@ -53,8 +78,8 @@ def test_its_own_arguments_path_and_folder(tmp_path):
     ("import os; os._exit(5)", "ended with status 5"),
     (HEAD + "x.__dlpack__()", "On CPU tensors it does not fail"),
 ])
-def test_scripts_with_nothing_to_audit(tmp_path, source, said):
-    done = audit(tmp_path, source)
+def test_scripts_with_nothing_to_audit(tmp_path, audit, source, said):
+    done = audit(source)
     assert done.returncode == 2 and said in done.stderr and "gapless/audit" not in done.stderr, done.stderr
     assert [path.name for path in tmp_path.iterdir()] == ["train.py"]
 
@@ -63,7 +88,17 @@ def test_scripts_with_nothing_to_audit(tmp_path, source, said):
     (("nowhere.py",), "there is no file nowhere.py"), (("--steps", "0", "x.py"), "'0' is no number of steps"),
     (("--out", "no/such/page.html", "train.py"), "does not exist"), (("--device", "vgpu:abacus", "train.py"), "no device is called"),
 ])
-def test_what_cannot_be(tmp_path, arguments, said):
+def test_what_cannot_be(tmp_path, command, arguments, said):
     (tmp_path / "train.py").write_text("raise SystemExit(7)")
-    done = gapless(tmp_path, "audit", *arguments)
+    done = command("audit", *arguments)
     assert done.returncode == 2 and said in done.stderr
+
+
+def test_what_is_tried(audit):
+    source = WAITING.replace("optim.SGD(", "optim.AdamW(")
+    done = audit(source, "--out", "-", "--format", "json", "--try", "tf32,fused")
+    found = json.loads(done.stdout)
+    tf32, fused = found["trials"]
+    assert fused["step_ms"] < 0.9 * tf32["step_ms"] <= found["step_ms"] and not tf32["error"], done.stderr
+    done = audit(source, "--try", "magic")
+    assert done.returncode == 2 and "known are tf32, amp" in done.stderr

@@ -371,3 +371,22 @@ def test_a_run_timed_and_profiled_at_once_takes_what_it_takes_without():
     time, trace = timed_profile(run, device=device)
     assert time.host_ms == alone.host_ms and 0 <= alone.true_ms - time.true_ms < 0.01  # the wait at the end is the watch's
     assert sum(span.category == "kernel" for span in trace.spans) == 20
+
+
+@pytest.mark.parametrize("device", ["cpu", "vgpu:0"])
+def test_a_profile_between_two_calls_has_the_lines(device):
+    from gapless.evidence.waits import source_line
+    from gapless.measure.profile import LinedProfile
+
+    vgpu.enable("a10g")
+    recorded = LinedProfile(torch.device(device))
+    x = torch.ones(8, device=device)
+    recorded.start()
+    y = x + 1
+    trace = recorded.stop()
+    (y * 2).sum()
+    recorded.abandon()
+    lines = {source_line(span.name) for span in trace.spans if span.category == "python"} - {None}
+    assert lines and all(line.startswith("measure/test_profile.py:") for line in lines)
+    operators = {span.name for span in trace.spans if span.category == "op"}
+    assert "aten::add" in operators and "aten::mul" not in operators

@@ -30,7 +30,8 @@ MAKES = ["torch.zeros(2, device='cuda')", "torch.tensor([1., 2.], device='cuda:0
          "torch.arange(3, device='cuda')", "torch.randperm(3, device='cuda')", "torch.eye(2, device='cuda')",
          "torch.linspace(0, 1, 3, device='cuda')", "torch.as_tensor([1], device='cuda')", "torch.fft.fftfreq(4, device='cuda')",
          "torch.randint(3, (2,), device='cuda')", "torch.cuda.FloatTensor([1., 2.])", "torch.cuda.LongTensor(2, 3)",
-         "torch.ones(2).type('torch.cuda.HalfTensor')", "torch.nn.Linear(2, 2).cuda().weight",
+         "torch.ones(2).type('torch.cuda.HalfTensor')", "torch.ones(2).type(torch.cuda.DoubleTensor)",
+         "torch.cuda.FloatTensor(torch.Size([2, 3]))", "torch.ones(2, device='cuda').type(torch.cuda.LongTensor)", "torch.nn.Linear(2, 2).cuda().weight",
          "torch.nn.Linear(2, 2).to('cuda').weight", "torch.nn.Linear(2, 2, device='cuda').weight"]
 
 
@@ -41,6 +42,14 @@ def test_what_is_made_on_cuda_is_on_the_device_and_says_cuda(cuda, code):
     assert asked("(made.device, made.is_cuda, made.get_device())", made=made) == (torch.device("cuda", 0), True, 0)
     assert asked("made.type().startswith('torch.cuda.')", made=made)
     assert made.inner.device.type == "cpu"
+
+
+def test_types_of_before_devices(cuda):
+    x = torch.ones(2, device="cuda")
+    assert isinstance(x, torch.cuda.FloatTensor) and not isinstance(x, torch.cuda.LongTensor)
+    assert not isinstance(torch.ones(2), torch.cuda.FloatTensor) and torch.ones(2).type("torch.DoubleTensor").dtype == torch.float64
+    assert x.type(torch.cuda.HalfTensor).dtype == torch.float16 and x.type(torch.float64).dtype == torch.float64
+    assert torch.cuda.FloatTensor(2, 3).shape == (2, 3) and torch.cuda.LongTensor([1, 2]).tolist() == [1, 2]
 
 
 def test_to_its_own_device_is_the_same_tensor(cuda):

@@ -58,6 +58,7 @@ _BY_KIND = {
 _TO_THE_DEVICE = Advice("A copy from pageable memory holds the host until it is done.",
                         "`DataLoader(…, pin_memory=True)` and `.to(device, non_blocking=True)`; a constant is made on the "
                         "GPU, once (`torch.full`, a buffer).", "04")
+_PINNED = Advice("A copy from pinned memory is waited for, and need not be.", "`.to(device, non_blocking=True)`.", "04")
 _TO_THE_HOST = Advice("A copy to the host's memory is waited for.", "Copy less often, or into pinned memory with "
                       "`non_blocking=True`, and look a step later.", "00")
 _METRICS = Advice("A metric's library reads a number, or checks its inputs, at each step.", "`validate_args=False`, "
@@ -69,10 +70,11 @@ _FREES = Advice("The allocator gives memory back to the driver, which waits.", "
                 "loop; equal sizes from step to step.", "08")
 
 
-def advice(kind: str, operator: str | None, call: str, location: str | None, line: str | None, frames: str = "") -> Advice:
+def advice(kind: str, operator: str | None, call: str, location: str | None, line: str | None, memory: str = "unknown"
+           ) -> Advice:
     """What to do about a wait: its ``kind`` (:class:`gapless.evidence.report.Sync`), operator and runtime ``call``, its
-    ``location``, that ``line``'s text, and the ``frames`` around it as text, where known."""
-    place = f"{location or ''} {frames}"
+    ``location``, that ``line``'s text, and of a copy the host's ``memory`` (pageable or pinned)."""
+    place = location or ""
     if "torchmetrics" in place:
         return _METRICS
     if re.search(r"\bscaler\.(step|unscale_|update)\b", line or "") or "grad_scaler.py" in place:
@@ -82,7 +84,7 @@ def advice(kind: str, operator: str | None, call: str, location: str | None, lin
     if call.endswith("Free"):
         return _FREES
     if kind == "copy":
-        return _TO_THE_DEVICE
+        return _PINNED if memory == "pinned" else _TO_THE_DEVICE
     for pattern, found in _BY_OPERATOR:
         if operator and re.fullmatch(pattern, operator):
             return found

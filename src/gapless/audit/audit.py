@@ -11,7 +11,7 @@ from pathlib import Path
 from ..evidence.trace import Trace
 from .launch import AuditError, launch
 from .options import MEMORY, TRACE, Options
-from .result import Audit
+from .result import Audit, Trial
 
 # Errors that have nothing to do with a device.
 _PLAIN = frozenset({"FileNotFoundError", "ModuleNotFoundError", "ImportError", "SyntaxError", "IndentationError",
@@ -19,9 +19,11 @@ _PLAIN = frozenset({"FileNotFoundError", "ModuleNotFoundError", "ImportError", "
 
 
 def audit(script: str, arguments: Sequence[str], folder: str, *, is_module: bool = False, device: str | None = None,
-          steps: int = 3, warm_up: int = 3, memory: bool = True, time_limit_s: float | None = None) -> Audit:
-    """Run ``script`` with its ``arguments`` and read what it left in ``folder``. Raises AuditError where there is nothing to
-    audit, with the reason."""
+          steps: int = 3, warm_up: int | None = None, memory: bool = True, time_limit_s: float | None = None,
+          tries: Sequence[str] = ()) -> Audit:
+    """Run ``script`` with its ``arguments`` and read what it left in ``folder``; then once more for each of the switches in
+    ``tries`` (:data:`gapless.audit.switches.SWITCHES`). Raises AuditError, with the reason, where there is nothing to
+    audit."""
     options = Options(script, tuple(arguments), folder, is_module, device, steps, warm_up, memory)
     facts = launch(options, time_limit_s)
     if facts["state"] != "recorded":
@@ -29,7 +31,26 @@ def audit(script: str, arguments: Sequence[str], folder: str, *, is_module: bool
     if facts["end"] == "failed":
         print(f"gapless audit: the script failed after the recorded steps: {facts['error']['type']}", file=sys.stderr)
     kept = Path(folder) / MEMORY
-    return Audit.of(script, Trace.read(Path(folder) / TRACE), facts, Trace.read(kept) if kept.exists() else None)
+    found = Audit.of(script, Trace.read(Path(folder) / TRACE), facts, Trace.read(kept) if kept.exists() else None)
+    return replace(found, trials=tuple(_try(options, name, time_limit_s) for name in tries))
+
+
+def _try(options: Options, name: str, time_limit_s: float | None) -> Trial:
+    """The script once more, with a switch on."""
+    print(f"gapless audit: once more, with {name}", file=sys.stderr, flush=True)
+    with tempfile.TemporaryDirectory(prefix="gapless-audit-") as folder:
+        try:
+            facts = launch(replace(options, folder=folder, switch=name, memory=False), time_limit_s)
+        except AuditError as error:
+            return Trial(name, None, str(error))
+    if facts["state"] != "recorded":
+        return Trial(name, None, _in_short(facts))
+    return Trial(name, facts["step_ms"])
+
+
+def _in_short(facts: dict) -> str:
+    error = facts.get("error")
+    return f"{error['type']}: {error['message'].partition(chr(10))[0]}" if error else "it ended before the recorded steps"
 
 
 def _nothing(options: Options, facts: dict, time_limit_s: float | None) -> str:
@@ -40,8 +61,9 @@ def _nothing(options: Options, facts: dict, time_limit_s: float | None) -> str:
         return "the script was interrupted before the recorded steps were over"
     how = f"exited with status {facts['status']!r}" if facts["end"] == "exited" else "ended"
     if facts["steps_seen"]:
-        return (f"the script {how} after {facts['steps_seen']} steps, and {options.warm_up} of warm-up and {options.steps} "
-                "to record were asked for: --warm-up 1 --steps 1, or let it train for longer")
+        wanted = f"{options.warm_up or 'some'} of warm-up and {options.steps}"
+        return (f"the script {how} after {facts['steps_seen']} steps, and {wanted} to record were asked for: "
+                "--warm-up 1 --steps 1, or let it train for longer")
     if facts["children"]:
         return (f"the script {how} without a step in its own process; it has started others, which have no virtual GPU: "
                 "start one training process, or audit on a real GPU")
@@ -67,6 +89,8 @@ def _failed(options: Options, facts: dict, time_limit_s: float | None) -> str:
         except AuditError as other:
             return f"{text}\nWhether it does on CPU tensors too is not known: {other}"
     if again["end"] == "failed" and again["error"]["type"] == error["type"]:
+        if again["error"]["in_gapless"]:
+            return f"{text}\nOn CPU tensors too, and it is raised by what stands in for torch.cuda here: it lacks something"
         return f"{text}\nOn CPU tensors it fails too ({again['error']['type']}): that is the script's own"
     return (f"{text}\nOn CPU tensors it does not fail: the virtual GPU lacks something, or CUDA would refuse it as well. "
             "See docs/virtual_gpu.md, “What it cannot do”")

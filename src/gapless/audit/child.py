@@ -25,6 +25,7 @@ from . import options as files
 from .loaders import watched_loaders
 from .options import Options
 from .session import AuditDone, Session
+from .switches import switched
 
 
 def main(text: str) -> int:
@@ -34,7 +35,8 @@ def main(text: str) -> int:
     session = Session(options, device)
     simulated = as_cuda.install(on_cpu=options.on_cpu) if device.type == "vgpu" else nullcontext()
     with simulated, session.ends.watching(), watched_loaders(session.facts.setdefault("loaders", [])):
-        ended = _run(options)
+        with switched(options.switch):
+            ended = _run(options)
     leave(session, ended)
 
 
@@ -80,8 +82,14 @@ def _about(error: BaseException) -> dict:
     at = (own or frames or [None])[-1]
     return {"type": type(error).__name__, "message": str(error), "lines": lines,
             "at": None if at is None else f"{at.filename}:{at.lineno}", "line": None if at is None else at.line,
+            "in_gapless": _is_ours(traceback.extract_tb(error.__traceback__)),
             "out_of_memory": isinstance(error, torch.OutOfMemoryError),
             "is_syntax": isinstance(error, SyntaxError)}
+
+
+def _is_ours(frames) -> bool:
+    """Whether this package raised it."""
+    return bool(frames) and frames[-1].filename.startswith(str(Path(__file__).parents[1]))
 
 
 def leave(session: Session, ended: dict | None = None) -> None:

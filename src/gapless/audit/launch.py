@@ -11,6 +11,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
+from ..measure.device import VARIABLE
 from .options import FACTS, Options
 
 GRACE_S = 10.0  # for a script to end by itself
@@ -24,7 +25,8 @@ def launch(options: Options, time_limit_s: float | None = None) -> dict:
     """Run the script; the facts that it left. Raises AuditError where it left none; KeyboardInterrupt as it comes, when all
     processes have ended."""
     command = [sys.executable, "-m", "gapless.audit.child", options.to_json()]
-    process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=sys.stderr, start_new_session=os.name == "posix")
+    process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=sys.stderr, start_new_session=os.name == "posix",
+                               env=_environment(options.device))
     limit = None if time_limit_s is None else time.monotonic() + time_limit_s
     facts = Path(options.folder) / FACTS
     try:
@@ -43,6 +45,12 @@ def launch(options: Options, time_limit_s: float | None = None) -> dict:
     if not facts.exists():
         raise AuditError(_death(process.returncode))
     return json.loads(facts.read_text(encoding="utf-8"))
+
+
+def _environment(device: str | None) -> dict[str, str]:
+    """The process's: where the virtual GPU is named it sees no real one, as `cuda` cannot mean both."""
+    hidden = (device or os.environ.get(VARIABLE, "")).strip().lower().startswith("vgpu")
+    return {**os.environ, "CUDA_VISIBLE_DEVICES": ""} if hidden else dict(os.environ)
 
 
 def _death(code: int) -> str:

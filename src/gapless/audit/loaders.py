@@ -19,7 +19,8 @@ def watched_loaders(found: list[dict]):
         if id(loader) not in seen:
             seen.add(id(loader))
             size = loader.batch_size
-            found.append({"num_workers": loader.num_workers, "pin_memory": bool(loader.pin_memory),
+            found.append({"num_workers": loader.num_workers,
+                          "ahead": loader.num_workers * (loader.prefetch_factor or 0), "pin_memory": bool(loader.pin_memory),
                           "batch_size": size if isinstance(size, int) else None})
         return begin(loader)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from .advice import LESSONS
 from .result import Audit
+from .switches import SWITCHES
 
 PARTS = {
     "input": "the input: a batch that is not there yet",
@@ -37,18 +38,20 @@ def markdown(audit: Audit) -> str:
              f"{heading(audit)}; torch {audit.facts.get('torch')}. A step ends with `{audit.facts.get('kind')}`.", "",
              f"**A step takes {ms(step)} ms. What bounds it: {PARTS[audit.bound]}.**", "",
              f"The GPU is busy for {ms(report.device_busy_ms)} ms of it ({_share(report.device_busy_ms, step)}), with "
-             f"{report.kernels:g} kernels; the host waits {report.syncs_per_step:g} times.", "",
+             f"{report.kernels:.0f} kernels; the host waits {report.syncs_per_step:.3g} times.", "",
              "| without | a step is shorter by | |", "|---|--:|--:|"]
     lines += [f"| {PARTS[name]} | {ms(saved)} ms | {_share(saved, step)} |" for name, saved in audit.parts_ms.items()]
     lines += ["", "Each row is the step played again without that one thing; what two rows have in common is in both.", "",
               "## Waits, by line", ""]
     if audit.waits:
         lines += ["| costs ms | waits ms | times | where | what waits |", "|--:|--:|--:|---|---|"]
-        lines += [f"| {ms(each.costs_ms)} | {ms(each.wait_ms)} | {each.times:g} | {_cell(each.location or 'unknown line')} "
-                  f"| {_cell(each.operator or each.call)} |" for each in audit.waits]
+        lines += [f"| {ms(each.costs_ms)} | {ms(each.wait_ms)} | {each.times:.3g} | "
+                  f"{_cell(each.location or 'unknown line')} | {_cell(each.operator or each.call)} |"
+                  for each in audit.waits]
         for each in audit.waits:
             quoted = f": `{each.line}`" if each.line and "`" not in each.line else ""
-            lines += ["", f"**{_cell(each.location or 'unknown line')}**{quoted}  ",
+            called = f", called at {_cell(each.called_at)}" if each.called_at else ""
+            lines += ["", f"**{_cell(each.location or 'unknown line')}**{quoted}{called}  ",
                       f"{each.advice.why} {each.advice.what} (gapless, {lesson_name(each.advice.lesson)})"]
     else:
         lines += ["None."]
@@ -56,11 +59,36 @@ def markdown(audit: Audit) -> str:
         lines += ["", "## What else costs time", ""]
         lines += [f"- **{each.title}.** {each.what} At most {ms(each.costs_ms)} ms a step. "
                   f"(gapless, {lesson_name(each.lesson)})" for each in audit.remarks]
+    if audit.trials:
+        lines += ["", "## Tried", "", "| with | a step takes | |", "|---|---|---|"]
+        lines += ["| " + " | ".join(cell.replace("|", r"\|") for cell in row) + " |" for row in trials_in_words(audit)]
+        lines += ["", TRIED]
     if audit.memory is not None:
         lines += ["", "## Memory", "", f"The peak of a step is {audit.memory.peak_bytes / 2**20:.1f} MiB.", "",
                   "| | at the peak MiB |", "|---|--:|"]
         lines += [f"| {row.category} | {row.at_peak_bytes / 2**20:.2f} |" for row in audit.memory.rows]
     return "\n".join([*lines, ""])
+
+
+def trials_in_words(audit: Audit) -> list[tuple[str, str, str]]:
+    """What was tried, what a step then takes, and the lesson; what saves most first."""
+    def order(trial):
+        return trial.step_ms is None, trial.step_ms or 0.0
+
+    rows = []
+    for trial in sorted(audit.trials, key=order):
+        switch = SWITCHES[trial.name]
+        if trial.step_ms is None:
+            result = f"failed: {trial.error}"
+        else:
+            change = 100 * (trial.step_ms / audit.step_ms - 1)
+            result = f"{ms(trial.step_ms)} ms ({change:+.0f} %)" if abs(change) >= 1 else "the same"
+        rows.append((switch.what, result, lesson_name(switch.lesson)))
+    return rows
+
+
+TRIED = ("Each is the script run once more with that alone switched on. Results change in their last digits or, in lower "
+         "precision, more: look whether the training still converges.")
 
 
 def _share(part: float, whole: float) -> str:

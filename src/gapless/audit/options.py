@@ -12,7 +12,8 @@ TRACE, MEMORY, FACTS = "trace.json.gz", "memory.json.gz", "facts.json"
 @dataclass(frozen=True)
 class Options:
     """``script``: a path, or a module's name where ``is_module``. ``device``: as for ``gapless.device``; None: the best
-    there is. ``folder``: for the files of the run. ``steps`` are recorded after ``warm_up`` ones."""
+    there is. ``folder``: for the files of the run. ``steps`` are recorded after ``warm_up`` ones; None: after three, and
+    as many more as its loaders' workers have batches ready."""
 
     script: str
     arguments: tuple[str, ...]
@@ -20,8 +21,9 @@ class Options:
     is_module: bool = False
     device: str | None = None
     steps: int = 3
-    warm_up: int = 3
+    warm_up: int | None = None
     memory: bool = True
+    switch: str | None = None  # what is tried (gapless.audit.switches)
     on_cpu: bool = False  # on plain CPU tensors, to see whether an error is the program's own
 
     def to_json(self) -> str:

@@ -8,7 +8,7 @@ from ..evidence import perfetto, picture
 from ..evidence.memory_picture import alt_text as memory_alt
 from ..evidence.memory_picture import memory_picture
 from ..evidence.themed import svg
-from .markdown import PARTS, heading, lesson_name, ms
+from .markdown import PARTS, TRIED, heading, lesson_name, ms, trials_in_words
 from .result import Audit
 
 _STYLE = """
@@ -34,7 +34,7 @@ def page(audit: Audit) -> str:
              f"ends with <code>{html.escape(str(audit.facts.get('kind')))}</code>.</p>",
              f'<p class="answer">A step takes <strong>{ms(audit.step_ms)} ms</strong>. What bounds it: '
              f"<strong>{PARTS[audit.bound]}</strong>.</p>", _parts(audit), *_pictures(audit), _waits(audit), _remarks(audit),
-             _memory(audit), _kernels(audit)]
+             _trials(audit), _memory(audit), _kernels(audit)]
     return (f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
             f'<meta name="viewport" content="width=device-width"><style>{_STYLE}</style></head><body>\n'
             + "\n".join(filter(None, parts)) + "\n</body></html>\n")
@@ -46,8 +46,8 @@ def _parts(audit: Audit) -> str:
         f'<td style="width:30%"><span class="bar" style="width:{100 * min(saved / audit.step_ms, 1):.1f}%"></span></td></tr>'
         for name, saved in audit.parts_ms.items())
     report = audit.report
-    return (f"<p>The GPU is busy for {ms(report.device_busy_ms)} ms of a step, with {report.kernels:g} kernels; the host "
-            f"waits {report.syncs_per_step:g} times; {report.bus_bytes / 1e6:.3g} MB go over the bus.</p>"
+    return (f"<p>The GPU is busy for {ms(report.device_busy_ms)} ms of a step, with {report.kernels:.0f} kernels; the host "
+            f"waits {report.syncs_per_step:.3g} times; {report.bus_bytes / 1e6:.3g} MB go over the bus.</p>"
             f'<table><thead><tr><th>without</th><th class="n">a step is shorter by</th><th class="n">of it</th><th></th>'
             f"</tr></thead><tbody>{rows}</tbody></table><p>Each row is the recorded steps played again without that one "
             "thing. What two rows have in common is in both.</p>")
@@ -79,10 +79,11 @@ def _waits(audit: Audit) -> str:
         return "<h2>Waits, by line</h2><p>None: the host never waits for the GPU.</p>"
     rows = []
     for each in audit.waits:
+        called = f"<br>called at {html.escape(each.called_at)}" if each.called_at else ""
         line = f"<br><code>{html.escape(each.line)}</code>" if each.line else ""
         rows.append(f'<tr><td class="n">{ms(each.costs_ms)}</td><td class="n">{ms(each.wait_ms)}</td>'
-                    f'<td class="n">{each.times:g}</td><td><strong>{html.escape(each.location or "unknown line")}</strong>'
-                    f"{line}<br>{html.escape(each.operator or each.call)}</td><td>{_text(each.advice.why)} "
+                    f'<td class="n">{each.times:.3g}</td><td><strong>{html.escape(each.location or "unknown line")}</strong>'
+                    f"{line}{called}<br>{html.escape(each.operator or each.call)}</td><td>{_text(each.advice.why)} "
                     f"{_text(each.advice.what)} {_lesson(each.advice.lesson)}</td></tr>")
     return ('<h2>Waits, by line</h2><table><thead><tr><th class="n">costs ms a step</th><th class="n">waits ms</th>'
             f'<th class="n">times</th><th>where</th><th>why, and what to do</th></tr></thead><tbody>{"".join(rows)}</tbody>'
@@ -97,6 +98,15 @@ def _remarks(audit: Audit) -> str:
     rows = "".join(f"<li><strong>{_text(each.title)}.</strong> {_text(each.what)} At most {ms(each.costs_ms)} ms a step. "
                    f"{_lesson(each.lesson)}</li>" for each in audit.remarks)
     return f"<h2>What else costs time</h2><ul>{rows}</ul>"
+
+
+def _trials(audit: Audit) -> str:
+    if not audit.trials:
+        return ""
+    rows = "".join(f"<tr><td>{_text(what)}</td><td>{html.escape(result)}</td><td><small>{lesson}</small></td></tr>"
+                   for what, result, lesson in trials_in_words(audit))
+    return (f"<h2>Tried</h2><table><thead><tr><th>with</th><th>a step takes</th><th></th></tr></thead><tbody>{rows}</tbody>"
+            f"</table><p>{TRIED}</p>")
 
 
 def _memory(audit: Audit) -> str:

@@ -34,7 +34,7 @@ def remarks(trace: Trace, report: StepReport, step_ms: float, parts_ms: dict[str
     kernels = _optimizer_kernels(trace) / max(report.steps, 1)
     if optimizer_ms >= _WORTH * step_ms and kernels > 2:
         found.append(Remark(
-            f"The optimizer keeps the host busy: {kernels:g} kernels a step",
+            f"The optimizer keeps the host busy: {kernels:.0f} kernels a step",
             "`fused=True` makes it one kernel or a few, where the optimizer has it; `foreach=True` a few for each list of "
             "parameters.", optimizer_ms, "06"))
     allocator_ms = saved_ms(without={"allocator"})
@@ -46,7 +46,7 @@ def remarks(trace: Trace, report: StepReport, step_ms: float, parts_ms: dict[str
     kernel_us = [span.end_us - span.start_us for span in trace.spans if span.category == "kernel"]
     if parts_ms["host"] >= 0.25 * step_ms and kernel_us and statistics.median(kernel_us) < _SHORT_US:
         found.append(Remark(
-            f"The host cannot keep the GPU busy: {report.kernels:g} kernels a step, half of them shorter than "
+            f"The host cannot keep the GPU busy: {report.kernels:.0f} kernels a step, half of them shorter than "
             f"{statistics.median(kernel_us):.1f} µs",
             "Larger batches; fewer and larger kernels (`torch.compile`, fused operators); a step as one launch (CUDA "
             "graphs, `mode=\"reduce-overhead\"`). Python's own work in the loop counts too.", parts_ms["host"], "06"))

@@ -10,8 +10,9 @@ from dataclasses import asdict, dataclass, field
 from ..evidence.memory_view import MemoryByCategory, memory_by_category
 from ..evidence.report import StepReport
 from ..evidence.trace import Trace
-from ..evidence.waits import locate, operator_name, source_line
+from ..evidence.waits import copy_memory, locate, operator_name, source_line
 from ..evidence.what_if import WhatIf
+from ..vgpu.location import CALLED_AT
 from .advice import Advice, advice
 from .remarks import Remark, remarks
 
@@ -25,10 +26,12 @@ _FRAME = re.compile(r"(.+)\((\d+)\): (.*)")
 @dataclass(frozen=True)
 class LineOfWaits:
     """All waits at one line of one kind. ``times`` and ``wait_ms`` are per step; ``costs_ms`` is what a step would be
-    shorter without them, None where the trace cannot be played again."""
+    shorter without them, None where the trace cannot be played again. ``called_at``: the program's line, of a wait in a
+    library."""
 
     location: str | None
     line: str | None
+    called_at: str | None
     kind: str
     operator: str | None
     call: str
@@ -36,6 +39,16 @@ class LineOfWaits:
     wait_ms: float
     costs_ms: float | None
     advice: Advice
+
+
+@dataclass(frozen=True)
+class Trial:
+    """The script with one thing switched on (:mod:`gapless.audit.switches`): what a step then takes, None where it failed
+    with that ``error``."""
+
+    name: str
+    step_ms: float | None
+    error: str | None = None
 
 
 @dataclass(frozen=True)
@@ -52,6 +65,7 @@ class Audit:
     remarks: tuple[Remark, ...]
     facts: dict
     memory: MemoryByCategory | None = field(default=None, repr=False)
+    trials: tuple[Trial, ...] = ()
 
     @classmethod
     def of(cls, script: str, trace: Trace, facts: dict, memory: Trace | None = None) -> Audit:
@@ -72,7 +86,7 @@ class Audit:
         return cls(script, report, step_ms, parts_ms, _bound(parts_ms, step_ms),
                    tuple(_lines(trace, played, saved_ms if fits else None)),
                    tuple(remarks(trace, report, step_ms, parts_ms, saved_ms, facts)), facts,
-                   None if memory is None else memory_by_category(memory))
+                   None if memory is None else _memory_view(memory))
 
     def to_json(self) -> dict:
         """All of it but the traces, in plain JSON types."""
@@ -85,10 +99,18 @@ class Audit:
             "waits_per_step": self.report.syncs_per_step, "wait_ms": self.report.wait_ms,
             "kernels_per_step": self.report.kernels, "bus_bytes_per_step": self.report.bus_bytes,
             "waits": [asdict(each) for each in self.waits], "remarks": [asdict(each) for each in self.remarks],
+            "trials": [asdict(each) for each in self.trials],
             "memory": None if memory is None else {
                 "peak_bytes": memory.peak_bytes,
                 "at_peak_bytes": {row.category: row.at_peak_bytes for row in memory.rows}},
         }
+
+
+def _memory_view(trace: Trace) -> MemoryByCategory | None:
+    try:
+        return memory_by_category(trace)
+    except ValueError:
+        return None  # nothing is taken or given back: a step that is a graph's replay
 
 
 def _bound(parts_ms: dict[str, float], step_ms: float) -> str:
@@ -102,8 +124,9 @@ def _bound(parts_ms: dict[str, float], step_ms: float) -> str:
 
 def _lines(trace: Trace, played: WhatIf, saved_ms) -> list[LineOfWaits]:
     """The waits by line, what costs most first."""
-    paths = _paths(trace)
+    paths, callers = _paths(trace)
     groups = defaultdict(list)
+    copies = {span.args.get("correlation"): span for span in trace.spans if span.category == "memcpy"}
     main = next((span.thread for span in trace.spans if span.name.startswith("ProfilerStep#")), None)
     for wait, location in zip(played.waits, locate(played.waits, trace.spans, main)):
         groups[location, wait.kind, operator_name(wait), wait.call.name].append(wait)
@@ -111,22 +134,31 @@ def _lines(trace: Trace, played: WhatIf, saved_ms) -> list[LineOfWaits]:
     for (location, kind, operator, call), waits in groups.items():
         line = _text(paths.get(location), location)
         found.append(LineOfWaits(
-            location, line, kind, operator, call, len(waits) / played.steps,
+            location, line, callers.get(location), kind, operator, call, len(waits) / played.steps,
             sum(wait.wait_us for wait in waits) / 1e3 / played.steps,
             None if saved_ms is None else saved_ms(without_waits=waits),
-            advice(kind, operator, call, paths.get(location, location), line)))
+            advice(kind, operator, call, paths.get(location, location), line, _memory(waits[0], copies))))
     return sorted(found, key=lambda each: (-(each.costs_ms or 0.0), -each.wait_ms))
 
 
-def _paths(trace: Trace) -> dict[str, str]:
-    """Location as in a report → the file's path as the trace has it."""
-    found = {}
+def _paths(trace: Trace) -> tuple[dict[str, str], dict[str, str]]:
+    """Location as in a report → the file's path as the trace has it; → the program's line that called it, in a library."""
+    found, callers = {}, {}
     for span in trace.spans:
         if span.category == "python" and (match := _FRAME.match(span.name)):
             location = source_line(span.name)
             if location is not None:
                 found[location] = match[1]
-    return found
+                _, called, caller = match[3].partition(CALLED_AT)
+                if called:
+                    callers.setdefault(location, caller)
+    return found, callers
+
+
+def _memory(wait, copies: dict) -> str:
+    """Of a copy that is waited for: the host's memory, pageable or pinned."""
+    copy = copies.get(wait.correlation) if wait.correlation is not None else None
+    return "unknown" if copy is None else copy_memory(copy.name)
 
 
 def _text(path: str | None, location: str | None) -> str | None:

@@ -16,10 +16,13 @@ from ..evidence.trace import Trace
 from ..measure.device import clock_ms, device_name, synchronize
 from ..measure.memory_profile import MemoryRecording
 from ..measure.profile import LinedProfile
+from ..vgpu import location
 from . import options as files
 from .options import Options
 from .steps import StepEnds
 
+WARM_UP = 3  # steps, where there are no workers
+_MOST_AHEAD = 16  # more steps than these are not waited for
 _MOST_SWALLOWED = 3
 
 
@@ -32,32 +35,42 @@ class Session:
 
     def __init__(self, options: Options, device: torch.device):
         self.options, self.device = options, device
-        self.ends = StepEnds(self._ended, self._began_anew)
+        self.ends = StepEnds(self._ended, self._began_anew, self._begin_counting)
         self.done = False
         self.facts: dict = {"steps_seen": 0, "state": "no step"}
         self._profile: LinedProfile | None = None
         self._memory: MemoryRecording | None = None
         self._block: record_function | None = None
         self._counting = None
+        location.names_libraries = True
         self._seen = self._recorded = self._raised = 0
         self._began = time.monotonic()
         self._pid = os.getpid()
 
     def finish(self) -> None:
         """After the script, however it ended: close what is open."""
-        for part in (self._profile, self._memory):
-            if part is not None:
-                part.abandon()
+        self._abandon()
         self._count(False)
+        location.names_libraries = False
         self.facts |= {"steps_seen": self._seen, "kind": self.ends.kind, "counts": self.ends.counts,
                        "optimizers": self.ends.optimizers, "device_name": device_name(self.device),
                        "simulated": self.device.type == "vgpu", "torch": torch.__version__}
 
+    def _abandon(self) -> None:
+        for part in (self._profile, self._memory):
+            if part is not None:
+                part.abandon()
+
     # -- at the end of each step ----------------------------------------------------------------------
 
     def _began_anew(self) -> None:
-        if self._profile is None and not self.done:
-            self._seen = 0
+        """Another kind of event ends a step from now on: what was recorded were no steps."""
+        if self.done or os.getpid() != self._pid:
+            return
+        with self._aside():
+            self._abandon()
+        self._profile = self._memory = None
+        self._seen = self._recorded = 0
 
     def _ended(self) -> None:
         if os.getpid() != self._pid:
@@ -73,10 +86,8 @@ class Session:
         self._seen += 1
         options = self.options
         if self._profile is None and self._memory is None:
-            self._say(f"warm-up step {self._seen} of {options.warm_up}")
-            if self._seen == 1:
-                self._count(True)
-            if self._seen >= options.warm_up:
+            self._say(f"warm-up step {self._seen} of {self._warm_up}")
+            if self._seen >= self._warm_up:
                 self._begin_recording()
         elif self._memory is None:
             self._recorded += 1
@@ -90,6 +101,14 @@ class Session:
             self._write(files.MEMORY, self._memory.trace)
             self.done = True
 
+    @property
+    def _warm_up(self) -> int:
+        """What workers have ready when the steps begin is used up in these: from then on they are as fast as they are."""
+        if self.options.warm_up is not None:
+            return self.options.warm_up
+        ahead = max((each["ahead"] for each in self.facts.get("loaders", ())), default=0)
+        return WARM_UP + min(ahead, _MOST_AHEAD)
+
     def _begin_recording(self) -> None:
         synchronize(self.device)
         self._profile = LinedProfile(self.device)
@@ -102,12 +121,14 @@ class Session:
         self._block.__enter__()
 
     def _end_recording(self) -> None:
+        if self.device.type == "vgpu":
+            vgpu.timeline().host_work(1)  # the closing wait is in no step
         synchronize(self.device)
         total_ms = clock_ms(self.device) - self._start_ms
         trace = self._profile.stop()
         self._write(files.TRACE, trace)
         self.facts |= {"state": "recorded", "step_ms": total_ms / self._recorded, "steps": self._recorded,
-                       "warm_up": self.options.warm_up}
+                       "warm_up": self._seen - self._recorded}
         if self.options.memory:
             self._memory = MemoryRecording(self.device)
         else:
@@ -130,8 +151,14 @@ class Session:
         """Inside, what is done is on no clock."""
         return vgpu.host_clock.uncounted() if self.device.type == "vgpu" else nullcontext()
 
+    def _begin_counting(self) -> None:
+        # Not later: at the end of a step PyTorch may be in the middle of a compiled function, which goes on with the
+        # dispatch modes that it began with.
+        if os.getpid() == self._pid:
+            self._count(True)
+
     def _count(self, on: bool) -> None:
-        """The modelled host's Python, from the first step on: what workers have ready depends on it."""
+        """The modelled host's Python, from before the first step on: what workers have ready depends on it."""
         if self.device.type != "vgpu":
             return
         if on and self._counting is None:

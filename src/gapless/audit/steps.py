@@ -26,16 +26,18 @@ _VERY_MANY = 500  # backward passes of a program that has an optimizer and never
 class StepEnds:
     """Calls ``ended()`` at the end of each step while :meth:`watching`.
 
+    ``trains()`` is called once, when the first optimizer has been made or the first backward pass begins.
     ``kind``: what ends a step, one of :data:`OPTIMIZER`, :data:`BACKWARD` and :data:`REPLAY`, None until the first;
     ``began_anew()`` is called where another kind takes over, as steps are other ones then. Of several optimizers the first
     to step ends a step: a step is what lies between two calls of the same one.
     """
 
-    def __init__(self, ended: Callable[[], None], began_anew: Callable[[], None]):
+    def __init__(self, ended: Callable[[], None], began_anew: Callable[[], None],
+                 trains: Callable[[], None] = lambda: None):
         self.kind: str | None = None
         self.counts = dict.fromkeys((OPTIMIZER, BACKWARD, REPLAY), 0)
         self.optimizers = 0  # made
-        self._ended, self._began_anew = ended, began_anew
+        self._ended, self._began_anew, self._trains = ended, began_anew, trains
         self._leader: int | None = None
         self._since: dict[object, int] = {}  # of others, since the last end of a step
 
@@ -48,6 +50,7 @@ class StepEnds:
 
         @functools.wraps(engine)
         def run_backward(*args, **kwargs):
+            this._train()
             out = engine(*args, **kwargs)
             # torch.autograd.grad asks for some gradients in the middle of a step.
             if kwargs.get("accumulate_grad"):
@@ -58,6 +61,7 @@ class StepEnds:
         def make(optimizer, *args, **kwargs):
             this.optimizers += 1
             init(optimizer, *args, **kwargs)
+            this._train()
 
         torch.autograd.graph._engine_run_backward = torch.autograd._engine_run_backward = run_backward
         torch.optim.Optimizer.__init__ = make
@@ -74,10 +78,34 @@ class StepEnds:
             torch.optim.Optimizer.__init__ = init
             torch.autograd.graph._engine_run_backward = torch.autograd._engine_run_backward = engine
 
-    def _steps(self, optimizer, args, kwargs) -> None:
-        # PyTorch's own block is still open where a step ends, so the last one is in no trace.
+    def _train(self) -> None:
+        trains, self._trains = self._trains, lambda: None
+        trains()
+
+    def _steps(self, optimizer, args, kwargs):
+        # PyTorch's own block is still open where a step ends, so the last one is in no trace; and a closure is in it.
+        self._open()
+        args = tuple(self._outside(each) if place and callable(each) else each for place, each in enumerate(args))
+        if callable(kwargs.get("closure")):
+            kwargs = {**kwargs, "closure": self._outside(kwargs["closure"])}
+        return args, kwargs
+
+    def _open(self) -> None:
         self._block = record_function(OPTIMIZER_MARK)
         self._block.__enter__()
+
+    def _outside(self, closure):
+        """A closure, which computes the loss and its gradients: that is not the optimizer's work."""
+
+        @functools.wraps(closure)
+        def call(*args, **kwargs):
+            self._block.__exit__(None, None, None)
+            try:
+                return closure(*args, **kwargs)
+            finally:
+                self._open()
+
+        return call
 
     def _stepped(self, optimizer, args, kwargs) -> None:
         self._block.__exit__(None, None, None)

@@ -9,6 +9,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+_SWITCHES = ("tf32", "amp", "benchmark", "fused", "workers", "pinned")  # gapless.audit.switches, which needs PyTorch
 _FORMATS = {".html": "html", ".md": "md", ".json": "json"}
 
 
@@ -22,8 +23,11 @@ def add_parser(commands) -> None:
     parser.add_argument("--format", choices=sorted(set(_FORMATS.values())), help="default: by the name of FILE, else html")
     parser.add_argument("--device", metavar="D", help="cuda, vgpu:a100, … (default: GAPLESS_DEVICE, else the best there is)")
     parser.add_argument("--steps", type=_positive, default=3, help="steps to record (default: %(default)s)")
-    parser.add_argument("--warm-up", type=_positive, default=3, help="steps before them (default: %(default)s)")
+    parser.add_argument("--warm-up", type=_positive,
+                        help="steps before them (default: 3, and as many as the loaders' workers have batches ready)")
     parser.add_argument("--no-memory", action="store_true", help="leave out the two steps that tell memory by category")
+    parser.add_argument("--try", dest="tries", type=_names, default=(), metavar="NAMES",
+                        help=f"run the script again with each of these switched on: {', '.join(_SWITCHES)}, or all")
     parser.add_argument("--time-limit", type=float, metavar="SECONDS", help="give up after so long")
     parser.add_argument("--fail-on-waits", action="store_true", help="exit with 1 if a recorded step waits, for CI")
     parser.add_argument("-m", dest="is_module", action="store_true", help="SCRIPT is a module's name, as for python -m")
@@ -31,6 +35,13 @@ def add_parser(commands) -> None:
     parser.add_argument("arguments", metavar="ARGUMENTS", nargs=argparse.REMAINDER,
                         help="its own arguments, after -- where they look like these")
     parser.set_defaults(run=run)
+
+
+def _names(text: str) -> tuple[str, ...]:
+    names = _SWITCHES if text == "all" else tuple(text.split(","))
+    if set(names) - set(_SWITCHES):
+        raise argparse.ArgumentTypeError(f"{text!r}: known are {', '.join(_SWITCHES)}, or all; with commas between them")
+    return names
 
 
 def _positive(text: str) -> int:
@@ -45,11 +56,13 @@ def run(arguments: argparse.Namespace) -> int:
     from ..audit.launch import AuditError
     from ..audit.markdown import markdown
     from ..files import check_writable, write_bytes
+    from ..measure.device import device as choose_device
 
     given = arguments.arguments[1:] if arguments.arguments[:1] == ["--"] else arguments.arguments
     script = arguments.script
     if not arguments.is_module and not Path(script).is_file():
         raise AuditError(f"there is no file {script}: name the script that you would give to python")
+    choose_device(arguments.device)  # before anything runs
     name = script if arguments.is_module else Path(script).stem
     out = arguments.out or f"{name}.audit.{arguments.format or 'html'}"
     kind = arguments.format or _FORMATS.get(Path(out).suffix.lower(), "html")
@@ -60,7 +73,8 @@ def run(arguments: argparse.Namespace) -> int:
             raise AuditError(f"{error}") from None
     with tempfile.TemporaryDirectory(prefix="gapless-audit-") as folder:
         found = audit(script, given, folder, is_module=arguments.is_module, device=arguments.device, steps=arguments.steps,
-                      warm_up=arguments.warm_up, memory=not arguments.no_memory, time_limit_s=arguments.time_limit)
+                      warm_up=arguments.warm_up, memory=not arguments.no_memory, time_limit_s=arguments.time_limit,
+                      tries=arguments.tries)
         if kind == "json":
             text = json.dumps(found.to_json(), indent=1, ensure_ascii=False) + "\n"
         elif kind == "md":
@@ -82,7 +96,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _verdict(found, fail_on_waits: bool) -> int:
     if not (fail_on_waits and found.waits):
         return 0
-    print(f"gapless audit: a step waits {found.report.syncs_per_step:g} times:", file=sys.stderr)
+    print(f"gapless audit: a step waits {found.report.syncs_per_step:.3g} times:", file=sys.stderr)
     for each in found.waits:
         print(f"  {each.location or 'unknown line'}: {each.operator or each.call}", file=sys.stderr)
     return 1

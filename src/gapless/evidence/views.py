@@ -13,7 +13,6 @@ Kineto for some years filled with another number; on such files its operators' t
 from __future__ import annotations
 
 import difflib
-from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

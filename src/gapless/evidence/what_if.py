@@ -26,7 +26,6 @@ _ROUNDING_US = 1e-3  # a start and a duration, added up, may miss the end they w
 _BLOCKED_US = 25.0  # a launch that took longer, and five times as long as most, was held up by a full queue
 LOADER = "enumerate(DataLoader)#"  # what PyTorch's profiler calls the fetching of a batch
 OPTIMIZER_MARK = "gapless: optimizer.step"  # what a recording of ours puts around an optimizer's step
-_OPTIMIZER = ("Optimizer.step#", OPTIMIZER_MARK)
 _COMMUNICATION = ("nccl", "c10d::", "ncclKernel")
 
 
@@ -189,9 +188,10 @@ class _Activities:
     """What the host is doing at a time: ``"input"``, ``"optimizer"`` or, where nothing else is known, ``"host"``."""
 
     def __init__(self, spans):
-        marked = [(span.start_us, span.end_us, "input" if span.name.startswith(LOADER) else "optimizer") for span in spans
-                  if span.category in ("annotation", "op")
-                  and (span.name.startswith(LOADER) or span.name.startswith(_OPTIMIZER))]
+        blocks = [span for span in spans if span.category in ("annotation", "op")]
+        optimizer = OPTIMIZER_MARK if any(span.name == OPTIMIZER_MARK for span in blocks) else "Optimizer.step#"
+        marked = [(span.start_us, span.end_us, "input" if span.name.startswith(LOADER) else "optimizer") for span in blocks
+                  if span.name.startswith((LOADER, optimizer))]
         self._blocks: list[tuple[float, float, str]] = []
         for start_us, end_us, name in sorted(marked):
             if not self._blocks or start_us >= self._blocks[-1][1]:

@@ -214,7 +214,8 @@ class DeviceModule(cuda_face.CudaFace, backend_registration._DummyBackendModule)
 
     def set_rng_state_all(self, new_states) -> None:
         """Set the states of all devices' generators."""
-        self.set_rng_state(*new_states)
+        for each in new_states:  # libraries that found no CUDA hand over none
+            self.set_rng_state(each)
 
 
 # Where PyTorch switches Python dispatch off (inside torch.tensor(..., device=...)), the fallback is not found

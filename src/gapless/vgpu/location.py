@@ -46,6 +46,8 @@ _PROCESSES = (_STDLIB + "multiprocessing" + os.sep, _TORCH + "multiprocessing" +
 _PACKAGES = tuple(os.sep + folder + os.sep for folder in ("site-packages", "dist-packages"))
 _GENERATED = ("<frozen", "<string", "<__array_function__")  # code without a file that is not a cell's
 
+CALLED_AT = "called at "  # between a library's line and the program's, where both are told
+
 _user_file: dict[str, bool] = {}
 _cell_names: dict[str, str | None] = {}
 
@@ -119,6 +121,9 @@ def operator_location() -> str | None:
     return found
 
 
+names_libraries = False  # whether another library's line comes first, with the program's that called it behind it
+
+
 def _innermost(frame) -> str | None:
     fallback = None
     while frame is not None:
@@ -127,6 +132,8 @@ def _innermost(frame) -> str | None:
         if is_user_file(filename):
             text = f"{display_name(filename)}({frame.f_lineno}): {code.co_name}"
             if filename.startswith(_OWN) or not _is_package(filename):
+                if names_libraries and fallback is not None:
+                    return f"{fallback}, {CALLED_AT}{display_name(filename)}:{frame.f_lineno}"
                 return text
             fallback = fallback or text  # another library's line, if nobody else's is found
         frame = frame.f_back

@@ -24,7 +24,7 @@ import torch
 
 from ..backend import enable
 from ..hardware.specs import Card
-from . import arguments, asking, cuda_module, files, mixed_precision
+from . import arguments, asking, cuda_module, files, lightning, mixed_precision
 from .asking import Numbering
 from .replaced import Replaced
 
@@ -48,7 +48,7 @@ def install(card: str | Card | None = None, index: int = 0, count: int = 1, on_c
     asking.numbering = Numbering(index, count, torch.device("cpu") if on_cpu else device)
     replaced = Replaced()
     try:
-        for part in (asking, arguments, mixed_precision, files, cuda_module):
+        for part in (asking, arguments, mixed_precision, files, cuda_module, lightning):
             part.install(replaced)
         yield device
     finally:

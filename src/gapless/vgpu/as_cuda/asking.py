@@ -73,10 +73,10 @@ def _type(plain):
         """The tensor's type by name, ``torch.cuda.FloatTensor``; or the tensor converted to ``dtype``."""
         if dtype is None:
             return plain(self).replace(f"torch.{NAME}.", "torch.cuda.")
-        if isinstance(dtype, str) and dtype.startswith("torch.cuda."):
-            dtype = dtype.replace("torch.cuda.", "torch.")
-            made = self if isinstance(self, VirtualTensor) else self.to(DEVICE, non_blocking=non_blocking)
-            return made.to(getattr(torch, dtype.removeprefix("torch.")).dtype)
+        kind = dtype if isinstance(dtype, str) else f"{getattr(dtype, '__module__', '')}.{getattr(dtype, '__name__', '')}"
+        if kind.startswith("torch.cuda."):
+            wanted = getattr(torch, kind.removeprefix("torch.cuda.")).dtype
+            return self.to(numbering.place, wanted, non_blocking=non_blocking)
         return plain(self, dtype, non_blocking, **kwargs)
 
     return type

@@ -100,19 +100,22 @@ def install(replaced) -> None:
     replaced.put(cuda, "_is_in_bad_fork", virtual._is_in_bad_fork)
     replaced.put(cuda, "_lazy_init", lambda: None)
     for kind in ("Half", "BFloat16", "Float", "Double", "Byte", "Char", "Short", "Int", "Long", "Bool"):
-        made = _typed(getattr(torch, f"{kind}Tensor").dtype)
-        replaced.put(cuda, f"{kind}Tensor", made)
+        replaced.put(cuda, f"{kind}Tensor", _typed(f"{kind}Tensor"))
     if "torch.backends.cudnn" in sys.modules:
         replaced.put(torch.backends.cudnn, "is_available", _asked(torch.backends.cudnn.is_available, lambda: True))
 
 
-def _typed(dtype: torch.dtype):
-    """``torch.cuda.FloatTensor``: by sizes, or from values."""
+class _Typed(type):
+    """``torch.cuda.FloatTensor`` and its kind, as programs of before PyTorch had devices say it."""
 
-    def make(*args, device=None):
-        given = {} if device is None else {"device": meant(device)}
-        if len(args) == 1 and not isinstance(args[0], int):
-            return torch.tensor(args[0], dtype=dtype, device=given.get("device", "cuda"))
-        return torch.empty(args, dtype=dtype, device=given.get("device", "cuda"))
+    def __call__(cls, *args, device="cuda"):
+        if len(args) == 1 and not isinstance(args[0], (int, torch.Size)):
+            return torch.tensor(args[0], dtype=cls.dtype, device=meant(device))
+        return torch.empty(*args, dtype=cls.dtype, device=meant(device))
 
-    return make
+    def __instancecheck__(cls, value) -> bool:
+        return isinstance(value, torch.Tensor) and value.device.type == NAME and value.dtype == cls.dtype
+
+
+def _typed(kind: str) -> type:
+    return _Typed(kind, (), {"__module__": "torch.cuda", "dtype": getattr(torch, kind).dtype})
