@@ -6,13 +6,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from gapless.evidence.communication import find_collectives
 from gapless.evidence.distributed import distributed_view
 from gapless.evidence.gpu_time import gpu_time
 from gapless.evidence.straggler import straggler
 from gapless.evidence.tensorboard import name_in_tensorboard
 from gapless.lessons.data_parallel.rank_traces import even_plan, simulate
 
-from .rank_events import REAL_RANK_0, REAL_RANK_1
+from .rank_events import REAL_RANK_0, REAL_RANK_1, real_rank_and_its_twin
 from .rank_runs import COMPUTE, INPUT, rank_run
 
 pytestmark = [pytest.mark.filterwarnings("ignore::Warning:hta"), pytest.mark.filterwarnings("ignore::Warning:torch_tb_profiler")]
@@ -35,14 +36,15 @@ PLANS = {"runs ahead": uneven(0), "waits": uneven(1, waits=True), "one bucket": 
          "older names": uneven(3, older=True), "two groups, waits": uneven(4, grid=2, waits=True)}
 
 
-@pytest.fixture(scope="module", params=PLANS)
-def plan(request):
-    return PLANS[request.param]
+@pytest.fixture(scope="module", params=[*PLANS, "a real rank"])
+def traces(request):
+    return simulate(PLANS[request.param]) if request.param in PLANS else real_rank_and_its_twin()
 
 
 @pytest.fixture(scope="module")
-def traces(plan):
-    return simulate(plan)
+def groups(traces):
+    """How many process groups there are."""
+    return len({each.group for trace in traces for each in find_collectives(trace)})
 
 
 @pytest.fixture(scope="module")
@@ -80,8 +82,8 @@ def test_tensorboard_divides_the_steps_as_we_do(page, view):
             [row.computing_us, row.overlap_us, row.communication_us, row.other_us], abs=1.5)
 
 
-def test_tensorboard_tells_waiting_from_transfer_as_we_do(page, view, plan):
-    if plan.grid > 1:
+def test_tensorboard_tells_waiting_from_transfer_as_we_do(page, view, groups):
+    if groups > 1:
         pytest.skip("the plugin knows no process groups: it compares the i-th collective of all ranks")
     theirs = page.steps_to_wait["data"]
     assert {(row.step or None, row.rank) for row in view.step_waiting} == {
@@ -96,14 +98,18 @@ def test_tensorboard_tells_waiting_from_transfer_as_we_do(page, view, plan):
         assert theirs_us == pytest.approx([row.transfer_us * of_run, row.waiting_us * of_run], abs=1.5 * steps)
 
 
-def test_tensorboards_table_of_collectives_is_ours(page, view, plan):
+def test_tensorboards_table_of_collectives_is_ours(page, view, groups, traces):
     theirs = {(worker, row[0]): row[1:] for worker, table in page.comm_ops["data"].items() for row in table["rows"]}
     assert set(theirs) == {(f"worker_{row.rank}", name_in_tensorboard(row.name)) for row in view.collectives}
     for row in view.collectives:
         calls, size, mean, latency_us, _, transfer_us, _ = theirs[f"worker_{row.rank}", name_in_tensorboard(row.name)]
-        assert (calls, size, mean) == (row.calls, row.total_bytes, round(row.mean_bytes))
+        assert calls == row.calls
+        if traces[0].simulated:
+            assert (size, mean) == (row.total_bytes, round(row.mean_bytes))
+        else:  # recorded without shapes: the plugin knows no sizes, the operators around the calls do
+            assert size == 0 < row.total_bytes
         assert latency_us == pytest.approx(row.latency_us, abs=ROUNDING_US * 50)
-        if plan.grid == 1:  # as above
+        if groups == 1:  # as above
             assert transfer_us == pytest.approx(row.transfer_us, abs=ROUNDING_US * 50)
 
 
@@ -132,7 +138,7 @@ def same_gpu_time(found, overlap, rows):
     for row, theirs, theirs_overlap in zip(rows, found.to_dict("records"), overlap["comp_comm_overlap_pctg"]):
         for name, us in [("compute_time(us)", row.computing_us), ("non_compute_time(us)", row.other_us),
                          ("idle_time(us)", row.idle_us), ("kernel_time(us)", row.total_us)]:
-            assert theirs[name] == pytest.approx(us, abs=0.01), (row.rank, name)
+            assert theirs[name] == pytest.approx(us, abs=0.2), (row.rank, name)  # the sums of moments of 4e12 µs
         assert theirs_overlap == pytest.approx(100 * row.overlap, abs=0.0051)
 
 
