@@ -13,8 +13,8 @@ def add_parser(commands) -> None:
                                  description="Print the report of any Kineto (PyTorch profiler) trace, gzip or not; of a "
                                              "folder with a trace a rank: where each rank's time went, its collectives, and "
                                              "who sets the pace.")
-    parser.add_argument("file", help="the trace: .json or .json.gz, or a URL such as s3://bucket/trace.json.gz; or a folder, "
-                                     "or a URL that ends with /")
+    parser.add_argument("file", help="the trace: .json or .json.gz, or a URL such as s3://bucket/trace.json.gz; or a "
+                                     "folder, or a URL that ends with /")
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--picture", metavar="PNG", help="also draw the timeline (needs matplotlib)")
     parser.add_argument("--partial", action="store_true", help="of a folder: ranks may be missing")
