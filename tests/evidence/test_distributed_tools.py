@@ -5,10 +5,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
+import torch.distributed as dist
 
+import gapless
 from gapless.evidence.communication import find_collectives
 from gapless.evidence.distributed import distributed_view
 from gapless.evidence.gpu_time import gpu_time
+from gapless.evidence.ranks import read_ranks
 from gapless.evidence.straggler import straggler
 from gapless.evidence.tensorboard import name_in_tensorboard
 from gapless.lessons.data_parallel.rank_traces import even_plan, simulate
@@ -36,9 +40,30 @@ PLANS = {"runs ahead": uneven(0), "waits": uneven(1, waits=True), "one bucket": 
          "older names": uneven(3, older=True), "two groups, waits": uneven(4, grid=2, waits=True)}
 
 
-@pytest.fixture(scope="module", params=[*PLANS, "a real rank"])
-def traces(request):
-    return simulate(PLANS[request.param]) if request.param in PLANS else real_rank_and_its_twin()
+def uneven_training(rank, world):
+    """Steps of DistributedDataParallel in which the last rank has eight times the others' samples."""
+    dist.init_process_group("nccl")
+    network = torch.nn.Sequential(*(torch.nn.Linear(512, 512) for _ in range(5))).to("vgpu:0")
+    model = torch.nn.parallel.DistributedDataParallel(network, bucket_cap_mb=2)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    samples = torch.ones(1024 if rank == world - 1 else 128, 512, device="vgpu:0")
+    for _ in range(4):
+        optimizer.zero_grad()
+        model(samples).square().mean().backward()
+        optimizer.step()
+
+
+@pytest.fixture(scope="module", params=[*PLANS, "a real rank", "three virtual GPUs"])
+def traces(request, tmp_path_factory):
+    if request.param in PLANS:
+        return simulate(PLANS[request.param])
+    if request.param == "a real rank":
+        return real_rank_and_its_twin()
+    folder = tmp_path_factory.mktemp("ranks")
+    gapless.on_gpus(3, uneven_training, device="t4", traces=folder)
+    found = straggler(folder)
+    assert (found.rank, found.cause) == (2, "compute")
+    return list(read_ranks(folder).values())
 
 
 @pytest.fixture(scope="module")

@@ -101,8 +101,8 @@ class Straggler:
             late = [step for step in self.steps if step.rank is not None]
             who = ", ".join(str(step.rank) for step in late[:_SHOWN]) + (", …" if len(late) > _SHOWN else "")
             return (f"No rank by itself sets the pace: the ranks' {self.cause} is uneven. In {len(late)} of "
-                    f"{len(self.steps)} steps one is late, in turn rank {who}; the others wait {self.late_us / 1e3:.2f} ms of "
-                    f"{step_us / 1e3:.2f} ms a step for it.")
+                    f"{len(self.steps)} steps one is late, in turn rank {who}; the others wait {self.late_us / 1e3:.2f} ms "
+                    f"of {step_us / 1e3:.2f} ms a step for it.")
         others = [pace for pace in self.ranks if pace.rank != self.rank]
         mine = next(pace for pace in self.ranks if pace.rank == self.rank)
         name, words = {"compute": ("computing_us", "its kernels take"), "input": ("input_us", "its GPU waits for a batch"),
