@@ -14,7 +14,7 @@ EXIT_UNUSABLE = 2
 
 # Each is a module beside this one, with _ for -, which adds itself by its add_parser.
 COMMANDS = ("check", "watch", "progress", "reset", "doctor", "grade", "demo", "trace", "record", "census", "calibrate",
-            "validate", "fit", "new-lesson")
+            "validate", "fit", "new-lesson", "run")
 
 
 def main(argv: list[str] | None = None) -> int:
