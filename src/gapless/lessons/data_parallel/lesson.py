@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from ...course.exercise import Lesson
 from .dealing_exercise import MAKE_BATCHES
+from .naming_exercise import FIND_STRAGGLER
 from .quick import QUICK
 from .stage import names
 
-EXERCISES = (MAKE_BATCHES,)
+EXERCISES = (FIND_STRAGGLER, MAKE_BATCHES)
 
 LESSON = Lesson(
     id="09_data_parallel",

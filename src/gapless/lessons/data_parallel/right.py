@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import random
 
+from ...evidence.straggler import straggler
+from .naming import RANK, WHY
+
 
 def right_make_batches(lengths, world, batch_size, epoch):
     """Samples of like length meet; each step's are dealt out to the ranks like cards, and the steps are shuffled."""
@@ -17,3 +20,9 @@ def right_make_batches(lengths, world, batch_size, epoch):
     of_steps = [order[start:end] for start, end in zip(cuts, cuts[1:])]
     draw.shuffle(of_steps)
     return [[step[rank::world] for step in of_steps] for rank in range(world)]
+
+
+def right_find_straggler(traces):
+    """Who sets the pace of a run, by :func:`gapless.views.straggler`."""
+    found = straggler(dict(enumerate(traces)))
+    return {RANK: found.rank, WHY: found.cause}

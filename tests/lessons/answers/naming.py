@@ -1,0 +1,121 @@
+"""Lesson 09, find_straggler: right answers that are not what the reference solution does, and wrong ones."""
+
+from collections import defaultdict
+
+import numpy as np
+
+
+def _set(spans):
+    """Joined intervals as two sorted lists."""
+    found = []
+    for start, end in sorted((span.start_us, span.end_us) for span in spans):
+        if found and start <= found[-1][1]:
+            found[-1][1] = max(found[-1][1], end)
+        else:
+            found.append([start, end])
+    return found
+
+
+def _both(one, other):
+    return sum(max(0.0, min(b, d) - max(a, c)) for a, b in one for c, d in other)
+
+
+def by_intersection(traces):
+    """Exposed is NCCL less what it shares with computing; who waits in NCCL least is late."""
+    exposed, compute, loading, times, groups = [], [], [], [], defaultdict(dict)
+    for rank, trace in enumerate(traces):
+        kernels = [s for s in trace.spans if s.category == "kernel"]
+        nccl, rest = _set(s for s in kernels if "nccl" in s.name), _set(s for s in kernels if "nccl" not in s.name)
+        busy = _set(s for s in trace.spans if s.category in ("kernel", "memcpy", "memset"))
+        blocks = _set(s for s in trace.spans if s.name.startswith("enumerate(DataLoader)#") and s.category == "annotation")
+        length = [sum(b - a for a, b in each) for each in (nccl, rest, blocks)]
+        exposed.append(length[0] - _both(nccl, rest))
+        compute.append(length[1])
+        loading.append(length[2] - _both(blocks, busy))
+        times.append(busy[-1][1] - busy[0][0])
+        for s in kernels:
+            if "nccl" in s.name:
+                key = s.args["Process Group Ranks"], s.args["Collective name"], s.args["In msg nelems"]
+                groups[key].setdefault(rank, []).append(s.end_us - s.start_us)
+    late = int(np.argmin(exposed))
+    other = [rank for rank in range(len(traces)) if rank != late]
+    if np.mean([exposed[rank] for rank in other]) - exposed[late] > 0.05 * max(times):
+        excess = [numbers[late] - np.mean([numbers[rank] for rank in other]) for numbers in (compute, loading)]
+        return {"rank": late, "why": ("compute", "input")[int(np.argmax(excess))]}
+    if np.mean(exposed) < 0.2 * max(times):
+        return {"rank": None, "why": None}
+    sizes = {len(of_rank) for of_rank in groups.values()}
+    if sizes == {len(traces)}:
+        return {"rank": None, "why": "network"}
+    score = np.zeros(len(traces))
+    for (ranks, kind, size), of_rank in groups.items():
+        least = np.median(np.min(list(of_rank.values()), axis=0))
+        for rank in of_rank:
+            score[rank] += least
+    return {"rank": int(np.argmax(score)), "why": "network"}
+
+
+NAMING_ROUTES = [by_intersection]
+
+
+# -- wrong ones -------------------------------------------------------------------------------------
+
+
+def nobody(traces):
+    return {"rank": None, "why": None}
+
+
+def slowest_kernels(traces):
+    times = [sum(s.duration_ms for s in t.spans if s.category == "kernel" and not s.name.startswith("nccl")) for t in traces]
+    return {"rank": times.index(max(times)), "why": "compute"}
+
+
+def longest_wait_is_late(traces):
+    times = [sum(s.duration_ms for s in t.spans if s.category == "kernel" and s.name.startswith("nccl")) for t in traces]
+    return {"rank": times.index(max(times)), "why": "compute"}
+
+
+def last_to_end(traces):
+    ends = [max(s.end_us for s in t.spans) for t in traces]
+    return {"rank": ends.index(max(ends)), "why": "compute"}
+
+
+def by_steps(traces):
+    lengths = [sum(s.duration_ms for s in t.spans if s.name.startswith("ProfilerStep")) for t in traces]
+    return {"rank": lengths.index(max(lengths)), "why": "compute"}
+
+
+def a_tuple(traces):
+    return 0, "compute"
+
+
+def another_word(traces):
+    return {"rank": 0, "why": "slow kernels"}
+
+
+def no_such_rank(traces):
+    return {"rank": len(traces), "why": "compute"}
+
+
+def never_the_network(traces):
+    found = by_intersection(traces)
+    return found if found["why"] != "network" else nobody(traces)
+
+
+def always_compute(traces):
+    found = by_intersection(traces)
+    return {**found, "why": "compute" if found["why"] == "input" else found["why"]}
+
+
+NAMING_WRONG = [
+    (nobody, "waits least itself"),
+    (slowest_kernels, "to compute"),
+    (longest_wait_is_late, "waits"),
+    (last_to_end, "rank"),
+    (by_steps, "rank"),
+    (a_tuple, "a dict with 'rank' and 'why' is wanted"),
+    (another_word, "'compute', 'input', 'network' or None is wanted"),
+    (no_such_rank, "a number from 0 to"),
+    (never_the_network, "network"),
+    (always_compute, "The rank is right, the reason is not"),
+]
