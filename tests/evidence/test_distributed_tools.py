@@ -43,27 +43,31 @@ PLANS = {"runs ahead": uneven(0), "waits": uneven(1, waits=True), "one bucket": 
 def uneven_training(rank, world):
     """Steps of DistributedDataParallel in which the last rank has eight times the others' samples."""
     dist.init_process_group("nccl")
-    network = torch.nn.Sequential(*(torch.nn.Linear(512, 512) for _ in range(5))).to("vgpu:0")
-    model = torch.nn.parallel.DistributedDataParallel(network, bucket_cap_mb=2)
+    network = torch.nn.Sequential(*(torch.nn.Linear(1024, 1024) for _ in range(3))).to("vgpu:0")
+    model = torch.nn.parallel.DistributedDataParallel(network)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    samples = torch.ones(1024 if rank == world - 1 else 128, 512, device="vgpu:0")
+    samples = torch.ones(256 if rank == world - 1 else 32, 1024, device="vgpu:0")
     for _ in range(4):
         optimizer.zero_grad()
         model(samples).square().mean().backward()
         optimizer.step()
 
 
+@pytest.fixture(scope="module")
+def virtual_gpus(tmp_path_factory):
+    """The folder of their traces."""
+    folder = tmp_path_factory.mktemp("ranks")
+    gapless.on_gpus(3, uneven_training, device="t4", traces=folder)
+    return folder
+
+
 @pytest.fixture(scope="module", params=[*PLANS, "a real rank", "three virtual GPUs"])
-def traces(request, tmp_path_factory):
+def traces(request):
     if request.param in PLANS:
         return simulate(PLANS[request.param])
     if request.param == "a real rank":
         return real_rank_and_its_twin()
-    folder = tmp_path_factory.mktemp("ranks")
-    gapless.on_gpus(3, uneven_training, device="t4", traces=folder)
-    found = straggler(folder)
-    assert (found.rank, found.cause) == (2, "compute")
-    return list(read_ranks(folder).values())
+    return list(read_ranks(request.getfixturevalue("virtual_gpus")).values())
 
 
 @pytest.fixture(scope="module")
@@ -195,3 +199,10 @@ def test_hta_suspects_the_rank_that_we_find(cause, waits, exact, tmp_path):
     found = straggler(tmp_path)
     assert (found.rank, found.cause) == (run.rank, cause)
     assert analysis(tmp_path).get_potential_stragglers(num_candidates=1) == [found.rank]
+
+
+def test_hta_suspects_the_virtual_gpu_that_has_more_samples(virtual_gpus, exact):
+    """With smaller buckets the last one queues behind another on every rank: HTA then sees all start at once."""
+    found = straggler(virtual_gpus)
+    assert (found.rank, found.cause) == (2, COMPUTE)
+    assert analysis(virtual_gpus).get_potential_stragglers(num_candidates=1) == [2]

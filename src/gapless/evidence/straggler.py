@@ -154,7 +154,7 @@ def _paces(rank: int, trace: Trace, collectives, meetings: list[Meeting], window
                     if span.category in ("op", "annotation") and span.name.startswith(LOADER))
     exposed = difference(communication, computing)
     transfers = [(meeting.of_rank[rank].work[0].start_us, meeting.transfer_us) for meeting in meetings
-                 if rank in meeting.of_rank]
+                 if rank in meeting.of_rank and meeting.of_rank[rank].work]
     rows = []
     for window in windows:
         span = window.start_us, window.end_us
