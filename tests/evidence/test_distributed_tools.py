@@ -15,6 +15,7 @@ from gapless.evidence.gpu_time import gpu_time
 from gapless.evidence.ranks import read_ranks
 from gapless.evidence.straggler import straggler
 from gapless.evidence.tensorboard import name_in_tensorboard
+from gapless.evidence.trace import Trace
 from gapless.lessons.data_parallel.rank_traces import even_plan, simulate
 
 from .rank_events import REAL_RANK_0, REAL_RANK_1, real_rank_and_its_twin
@@ -61,10 +62,26 @@ def virtual_gpus(tmp_path_factory):
     return folder
 
 
-@pytest.fixture(scope="module", params=[*PLANS, "a real rank", "three virtual GPUs"])
+def without_steps(events):
+    return [event for event in events if not event["name"].startswith("ProfilerStep#")]
+
+
+def without_the_last_steps_work(events):
+    """As where the profiler stops too early: the step is left out."""
+    last = max(event["ts"] for event in events if event["name"].startswith("ProfilerStep#"))
+    launched = {event["args"].get("correlation") for event in events if event["cat"] == "cuda_runtime" and event["ts"] > last}
+    return [event for event in events if event["cat"] not in ("kernel", "gpu_memcpy") or event["args"]["correlation"] not in launched]
+
+
+CHANGED = {"no steps": without_steps, "the last step's work is missed": without_the_last_steps_work}
+
+
+@pytest.fixture(scope="module", params=[*PLANS, *CHANGED, "a real rank", "three virtual GPUs"])
 def traces(request):
     if request.param in PLANS:
         return simulate(PLANS[request.param])
+    if request.param in CHANGED:
+        return [Trace(CHANGED[request.param](trace.events), trace.metadata) for trace in simulate(uneven(5, waits=True))]
     if request.param == "a real rank":
         return real_rank_and_its_twin()
     return list(read_ranks(request.getfixturevalue("virtual_gpus")).values())
