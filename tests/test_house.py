@@ -118,6 +118,7 @@ ELSEWHERE = {
     "vgpu/loader_worker": "vgpu/test_data_loader",
     "vgpu/modules": "vgpu/test_objects",
     "vgpu/operators": "vgpu/test_dispatch",
+    "vgpu/rank_process": "measure/test_several_gpus",
     "vgpu/state": "vgpu/test_dispatch",
     "vgpu/streams": "vgpu/test_accelerator",
     "vgpu/tensor": "vgpu/test_objects",

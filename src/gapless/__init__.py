@@ -26,6 +26,7 @@ try:
     from .measure.memory_profile import memory_profile
     from .measure.no_syncs import SyncError, no_syncs
     from .measure.profile import StepTime, profile, time_step
+    from .measure.several_gpus import RankError, RankResult, on_gpus
 
     # Modules under their public names, as os.path is one: from gapless.profiler import record_function.
     _sys.modules.update({f"{__name__}.profiler": profiler, f"{__name__}.views": views})
@@ -41,7 +42,8 @@ except Exception as _error:  # PyTorch is missing or damaged: the command line s
 __version__ = "0.1.0"
 
 __all__ = [
-    "Notebook", "StepReport", "StepTime", "Sync", "SyncError", "Trace", "TraceError", "UnknownDevice", "before_after",
+    "Notebook", "RankError", "RankResult", "StepReport", "StepTime", "Sync", "SyncError", "Trace", "TraceError",
+    "UnknownDevice", "before_after",
     "clock_ms", "device", "device_name", "explore", "host_work", "memory_picture", "memory_profile", "no_syncs", "profile",
-    "profiler", "progress", "read_traces", "synchronize", "time_step", "vgpu", "views",
+    "on_gpus", "profiler", "progress", "read_traces", "synchronize", "time_step", "vgpu", "views",
 ]

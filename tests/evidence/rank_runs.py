@@ -8,6 +8,7 @@ again without them (the tests do).
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -120,3 +121,22 @@ def _distractions(rng: np.random.Generator, plan: Plan, rank: int | None, cause:
     if rng.random() < 0.3:
         found["older names"] = {"older": True}
     return found
+
+
+def main(seeds: int) -> None:
+    """How often the view finds the truth, over ``seeds`` times nine runs."""
+    from gapless.evidence.straggler import straggler
+
+    right = total = 0
+    for seed in range(seeds):
+        for run in rank_runs(seed):
+            found = straggler(run.traces)
+            total += 1
+            right += (found.rank, found.cause) == (run.rank, run.cause)
+            if (found.rank, found.cause) != (run.rank, run.cause):
+                print(f"seed {seed}: {run}\n{found}")
+    print(f"{right} of {total}")
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 10)

@@ -5,14 +5,20 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
+import torch.distributed as dist
 
+import gapless
+from gapless.evidence.communication import find_collectives
 from gapless.evidence.distributed import distributed_view
 from gapless.evidence.gpu_time import gpu_time
+from gapless.evidence.ranks import read_ranks
 from gapless.evidence.straggler import straggler
 from gapless.evidence.tensorboard import name_in_tensorboard
+from gapless.evidence.trace import Trace
 from gapless.lessons.data_parallel.rank_traces import even_plan, simulate
 
-from .rank_events import REAL_RANK_0, REAL_RANK_1
+from .rank_events import REAL_RANK_0, REAL_RANK_1, real_rank_and_its_twin
 from .rank_runs import COMPUTE, INPUT, rank_run
 
 pytestmark = [pytest.mark.filterwarnings("ignore::Warning:hta"), pytest.mark.filterwarnings("ignore::Warning:torch_tb_profiler")]
@@ -35,14 +41,56 @@ PLANS = {"runs ahead": uneven(0), "waits": uneven(1, waits=True), "one bucket": 
          "older names": uneven(3, older=True), "two groups, waits": uneven(4, grid=2, waits=True)}
 
 
-@pytest.fixture(scope="module", params=PLANS)
-def plan(request):
-    return PLANS[request.param]
+def uneven_training(rank, world):
+    """Steps of DistributedDataParallel in which the last rank has eight times the others' samples."""
+    dist.init_process_group("nccl")
+    network = torch.nn.Sequential(*(torch.nn.Linear(1024, 1024) for _ in range(3))).to("vgpu:0")
+    model = torch.nn.parallel.DistributedDataParallel(network)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    samples = torch.ones(256 if rank == world - 1 else 32, 1024, device="vgpu:0")
+    for _ in range(4):
+        optimizer.zero_grad()
+        model(samples).square().mean().backward()
+        optimizer.step()
 
 
 @pytest.fixture(scope="module")
-def traces(plan):
-    return simulate(plan)
+def virtual_gpus(tmp_path_factory):
+    """The folder of their traces."""
+    folder = tmp_path_factory.mktemp("ranks")
+    gapless.on_gpus(3, uneven_training, device="t4", traces=folder)
+    return folder
+
+
+def without_steps(events):
+    return [event for event in events if not event["name"].startswith("ProfilerStep#")]
+
+
+def without_the_last_steps_work(events):
+    """As where the profiler stops too early: the step is left out."""
+    last = max(event["ts"] for event in events if event["name"].startswith("ProfilerStep#"))
+    launched = {event["args"].get("correlation") for event in events if event["cat"] == "cuda_runtime" and event["ts"] > last}
+    return [event for event in events if event["cat"] not in ("kernel", "gpu_memcpy") or event["args"]["correlation"] not in launched]
+
+
+CHANGED = {"no steps": without_steps, "the last step's work is missed": without_the_last_steps_work}
+
+
+@pytest.fixture(scope="module", params=[*PLANS, *CHANGED, "a real rank", "three virtual GPUs"])
+def traces(request):
+    if request.param in PLANS:
+        return simulate(PLANS[request.param])
+    if request.param in CHANGED:
+        return [Trace(CHANGED[request.param](trace.events), trace.metadata) for trace in simulate(uneven(5, waits=True))]
+    if request.param == "a real rank":
+        return real_rank_and_its_twin()
+    return list(read_ranks(request.getfixturevalue("virtual_gpus")).values())
+
+
+@pytest.fixture(scope="module")
+def groups(traces):
+    """How many process groups there are."""
+    return len({each.group for trace in traces for each in find_collectives(trace)})
 
 
 @pytest.fixture(scope="module")
@@ -80,8 +128,8 @@ def test_tensorboard_divides_the_steps_as_we_do(page, view):
             [row.computing_us, row.overlap_us, row.communication_us, row.other_us], abs=1.5)
 
 
-def test_tensorboard_tells_waiting_from_transfer_as_we_do(page, view, plan):
-    if plan.grid > 1:
+def test_tensorboard_tells_waiting_from_transfer_as_we_do(page, view, groups):
+    if groups > 1:
         pytest.skip("the plugin knows no process groups: it compares the i-th collective of all ranks")
     theirs = page.steps_to_wait["data"]
     assert {(row.step or None, row.rank) for row in view.step_waiting} == {
@@ -96,14 +144,18 @@ def test_tensorboard_tells_waiting_from_transfer_as_we_do(page, view, plan):
         assert theirs_us == pytest.approx([row.transfer_us * of_run, row.waiting_us * of_run], abs=1.5 * steps)
 
 
-def test_tensorboards_table_of_collectives_is_ours(page, view, plan):
+def test_tensorboards_table_of_collectives_is_ours(page, view, groups, traces):
     theirs = {(worker, row[0]): row[1:] for worker, table in page.comm_ops["data"].items() for row in table["rows"]}
     assert set(theirs) == {(f"worker_{row.rank}", name_in_tensorboard(row.name)) for row in view.collectives}
     for row in view.collectives:
         calls, size, mean, latency_us, _, transfer_us, _ = theirs[f"worker_{row.rank}", name_in_tensorboard(row.name)]
-        assert (calls, size, mean) == (row.calls, row.total_bytes, round(row.mean_bytes))
+        assert calls == row.calls
+        if traces[0].simulated:
+            assert (size, mean) == (row.total_bytes, round(row.mean_bytes))
+        else:  # recorded without shapes: the plugin knows no sizes, the operators around the calls do
+            assert size == 0 < row.total_bytes
         assert latency_us == pytest.approx(row.latency_us, abs=ROUNDING_US * 50)
-        if plan.grid == 1:  # as above
+        if groups == 1:  # as above
             assert transfer_us == pytest.approx(row.transfer_us, abs=ROUNDING_US * 50)
 
 
@@ -132,7 +184,7 @@ def same_gpu_time(found, overlap, rows):
     for row, theirs, theirs_overlap in zip(rows, found.to_dict("records"), overlap["comp_comm_overlap_pctg"]):
         for name, us in [("compute_time(us)", row.computing_us), ("non_compute_time(us)", row.other_us),
                          ("idle_time(us)", row.idle_us), ("kernel_time(us)", row.total_us)]:
-            assert theirs[name] == pytest.approx(us, abs=0.01), (row.rank, name)
+            assert theirs[name] == pytest.approx(us, abs=0.2), (row.rank, name)  # the sums of moments of 4e12 µs
         assert theirs_overlap == pytest.approx(100 * row.overlap, abs=0.0051)
 
 
@@ -164,3 +216,10 @@ def test_hta_suspects_the_rank_that_we_find(cause, waits, exact, tmp_path):
     found = straggler(tmp_path)
     assert (found.rank, found.cause) == (run.rank, cause)
     assert analysis(tmp_path).get_potential_stragglers(num_candidates=1) == [found.rank]
+
+
+def test_hta_suspects_the_virtual_gpu_that_has_more_samples(virtual_gpus, exact):
+    """With smaller buckets the last one queues behind another on every rank: HTA then sees all start at once."""
+    found = straggler(virtual_gpus)
+    assert (found.rank, found.cause) == (2, COMPUTE)
+    assert analysis(virtual_gpus).get_potential_stragglers(num_candidates=1) == [2]

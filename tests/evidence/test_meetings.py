@@ -66,6 +66,14 @@ def test_two_real_ranks_whose_collectives_were_left_out_by_chance_do_not_match()
         meetings(*real_ranks())
 
 
+def test_a_call_whose_kernel_is_anothers_has_nothing_to_wait_with():
+    """As in a coalesced group: the last call launches for all."""
+    ranks = [Trace([*collective(0, 0, 0, 1)[:-2], *collective(40, 100 + late, 90 - late, 2)]) for late in (0, 30)]
+    first, second = meetings(*ranks)
+    assert (first.transfer_us, first.waiting_us(0), second.transfer_us, second.waiting_us(0)) == (0, 0, 60, 30)
+    assert clock_offsets_us([first, second]) == {0: 0, 1: 0}
+
+
 def test_without_kernels_the_hosts_blocks_meet():
     found, = meetings(*(Trace([span("user_annotation", "gloo:all_reduce", 5, dur)]) for dur in (10, 30)))
     assert found.transfer_us == 10 and found.last == 0

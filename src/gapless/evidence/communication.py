@@ -56,8 +56,9 @@ class Collective:
 
     @property
     def work(self) -> tuple[Span, ...]:
-        """What communicates: the kernels, or the host's block where there are none, as with Gloo."""
-        return self.kernels or (() if self.call is None else (self.call,))
+        """What communicates: the kernels; with Gloo, which has none, the host's block. Empty where NCCL's kernel is another
+        call's, as in a coalesced group, or was not recorded."""
+        return (self.call,) if self.call is not None and self.name.startswith("gloo:") else self.kernels
 
     @property
     def order_us(self) -> float:

@@ -9,11 +9,13 @@ Numbers and definitions are those of torch-tb-profiler 0.4.3 (the tests compare 
   "synchronizing"). A collective belongs to the step in whose time the host called it. A host that runs ahead calls those of
   several steps in one step's time; the plugin then divides by the number of steps that have any, we by that of all.
 
-Where the plugin is blind we are not, and say more than it does: it knows five collectives by name (``all_reduce``,
-``broadcast``, ``reduce``, ``all_gather``, ``reduce_scatter``); it finds a call's kernels by "External id", which newer
-profilers fill with the number of the operator around the call, so that NCCL's kernels count as computing there;
-and it matches the i-th collective of every rank, whatever its process group. ``Trace.write_tensorboard`` writes such a trace
-so that it finds them.
+Where the plugin is blind we are not:
+
+- It knows five collectives by name: ``all_reduce``, ``broadcast``, ``reduce``, ``all_gather``, ``reduce_scatter``.
+- It finds a call's kernels by "External id", which newer profilers fill with the number of the operator around the call:
+  NCCL's kernels then count as computing. ``Trace.write_tensorboard`` writes a trace so that it finds them.
+- Kernels of NCCL whose call is not in the trace, as it came before the recording, count as computing there.
+- It compares the i-th collective of every rank, whatever its process group.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ among the ranks is the data's transfer, what a longer one has beyond it is waiti
 Only durations are compared, as torch-tb-profiler 0.4.3 does: ranks on different machines may have clocks that disagree.
 
 Collectives are matched by their order within a process group, as NCCL matches them. ``send`` and ``recv`` are between two
-ranks and meet nobody else: they are left out.
+ranks and meet nobody else: they are left out. Older traces name no groups: then all ranks are one.
 """
 
 from __future__ import annotations
@@ -132,14 +132,14 @@ def clock_offsets_us(meetings: list[Meeting]) -> dict[int, float]:
     for meeting in meetings:
         for one, a in meeting.of_rank.items():
             for other, b in meeting.of_rank.items():
-                ends[one, other].append(b.work[-1].end_us - a.work[-1].end_us)
+                ends[one, other] += [last.end_us - first.end_us for first, last in zip(a.work[-1:], b.work[-1:])]
     ranks = sorted({rank for pair in ends for rank in pair})
     offsets = {ranks[0]: 0.0} if ranks else {}
     reached = list(offsets)
     while reached:
         one = reached.pop(0)
         for other in ranks:
-            if other not in offsets and (one, other) in ends:
+            if other not in offsets and ends.get((one, other)):
                 offsets[other] = offsets[one] + statistics.median(ends[one, other])
                 reached.append(other)
     return offsets

@@ -5,9 +5,10 @@ kernel runs, and waits, while the GPU computes nothing. So the rank with the lea
 and what the others have more is what it costs. What the late rank spent its time on instead is the cause: kernels (compute),
 a GPU without work while the host fetched a batch (input) or did anything else (host), transfers of its own (network).
 
-Where no rank is late, and yet communication is exposed, the network sets the pace; a rank is to blame where those process
-groups are slow that it is in, and no others. How many kernels a rank runs, how long its loader takes, and how long it waits
-in NCCL tell nothing by themselves: what overlaps with computing costs nothing, and who waits longest is not late.
+Where a rank is late in most steps, but not the same, none of them is the straggler: their work is uneven. Where no rank is
+late, and yet communication is exposed, the network sets the pace; a rank is to blame where those process groups are slow
+that it is in, and no others. How many kernels a rank runs, how long its loader takes, and how long it waits in NCCL tell
+nothing by themselves: what overlaps with computing costs nothing, and who waits longest is not late.
 
 Times are medians over the steps, without the first where there are three or more: warm-up is nobody's pace.
 """
@@ -16,8 +17,8 @@ from __future__ import annotations
 
 import statistics
 from collections import defaultdict
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import astuple, dataclass
 
 from .communication import find_collectives
 from .distributed import LOADER, rank_activity
@@ -31,13 +32,14 @@ from .windows import step_windows
 CAUSES = ("compute", "input", "host", "network")
 # Shares of a step: less than the first is nobody's pace; the network sets it where more than the second is exposed.
 LATE, EXPOSED = 0.05, 0.2
+_SHOWN = 8  # ranks in a sentence
 _SLOWER = 1.3  # a process group is slow whose data takes so many times what the same takes in the fastest
 
 
 @dataclass(frozen=True)
 class RankPace:
-    """One rank's step, in µs, the median over the steps: ``computing`` (kernels other than NCCL's), ``input`` (the GPU idle
-    while the host fetches a batch), ``host`` (idle otherwise), ``exposed`` (communication while nothing computes), and
+    """One rank's step, in µs, or the median over its steps: ``computing`` (kernels other than NCCL's), ``input`` (the GPU
+    idle while the host fetches a batch), ``host`` (idle otherwise), ``exposed`` (communication while nothing computes), and
     ``transfer`` (its collectives without waiting, hidden or not)."""
 
     rank: int
@@ -50,15 +52,27 @@ class RankPace:
 
 
 @dataclass(frozen=True)
+class StepPace:
+    """Who set the pace of one step: ``rank`` and ``cause`` as in :class:`Straggler`, of this step alone; ``late_us``: what
+    the others waited."""
+
+    step: str
+    rank: int | None
+    cause: str | None
+    late_us: float
+
+
+@dataclass(frozen=True)
 class Straggler:
     """Who sets the pace. ``rank``: None where no single rank does; ``cause``: one of CAUSES, None where the ranks are even;
-    ``late_us``: what the others waited a step; ``steps``: the numbers of the steps that count, as text."""
+    ``late_us``: what the others waited a step; ``ranks``: what each rank's steps are made of; ``steps``: those that count,
+    one by one."""
 
     rank: int | None
     cause: str | None
     late_us: float
     ranks: tuple[RankPace, ...]
-    steps: tuple[str, ...]
+    steps: tuple[StepPace, ...]
 
     @property
     def share(self) -> float:
@@ -83,6 +97,12 @@ class Straggler:
             whose = "every rank's links alike" if self.rank is None else f"the links of rank {self.rank}"
             return (f"The network sets the pace ({whose}): {exposed_us / 1e3:.2f} ms of a step of {step_us / 1e3:.2f} ms "
                     "are communication that nothing hides.")
+        if self.rank is None:
+            late = [step for step in self.steps if step.rank is not None]
+            who = ", ".join(str(step.rank) for step in late[:_SHOWN]) + (", …" if len(late) > _SHOWN else "")
+            return (f"No rank by itself sets the pace: the ranks' {self.cause} is uneven. In {len(late)} of "
+                    f"{len(self.steps)} steps one is late, in turn rank {who}; the others wait {self.late_us / 1e3:.2f} ms "
+                    f"of {step_us / 1e3:.2f} ms a step for it.")
         others = [pace for pace in self.ranks if pace.rank != self.rank]
         mine = next(pace for pace in self.ranks if pace.rank == self.rank)
         name, words = {"compute": ("computing_us", "its kernels take"), "input": ("input_us", "its GPU waits for a batch"),
@@ -109,13 +129,23 @@ def straggler(traces: Traces, *, partial: bool = False) -> Straggler:
     if not common:
         raise TraceError("no step was recorded on every rank: call the profiler's step() after each step, on every rank")
     steps = common[1:] if len(common) >= 3 else common
-    paces = tuple(_pace(rank, trace, collectives[rank], meetings, [windows[rank][name] for name in steps])
-                  for rank, trace in ranks.items())
-    rank, cause, late_us = _verdict(paces, meetings)
-    return Straggler(rank, cause, late_us, paces, tuple(steps))
+    of_steps = {rank: _paces(rank, trace, collectives[rank], meetings, [windows[rank][name] for name in steps])
+                for rank, trace in ranks.items()}
+    blamed = _slow_links(meetings, set(ranks))
+    by_step = tuple(StepPace(name, *_verdict([of_steps[rank][place] for rank in ranks], blamed))
+                    for place, name in enumerate(steps))
+    medians = tuple(RankPace(rank, *map(statistics.median, zip(*(astuple(pace)[1:] for pace in paces))))
+                    for rank, paces in of_steps.items())
+    rank, cause, late_us = _verdict(medians, blamed)
+    late = [step for step in by_step if step.cause not in (None, "network")]
+    if cause in (None, "network") and 2 * len(late) > len(by_step):
+        cause = statistics.mode(step.cause for step in late)
+        rank, late_us = None, statistics.fmean(step.late_us for step in by_step)
+    return Straggler(rank, cause, late_us, medians, by_step)
 
 
-def _pace(rank: int, trace: Trace, collectives, meetings: list[Meeting], windows) -> RankPace:
+def _paces(rank: int, trace: Trace, collectives, meetings: list[Meeting], windows) -> list[RankPace]:
+    """One a window."""
     spans = trace.spans
     computing, _ = rank_activity(trace, collectives)
     communication = union((span.start_us, span.end_us) for each in collectives for span in each.work)
@@ -124,21 +154,21 @@ def _pace(rank: int, trace: Trace, collectives, meetings: list[Meeting], windows
                     if span.category in ("op", "annotation") and span.name.startswith(LOADER))
     exposed = difference(communication, computing)
     transfers = [(meeting.of_rank[rank].work[0].start_us, meeting.transfer_us) for meeting in meetings
-                 if rank in meeting.of_rank]
+                 if rank in meeting.of_rank and meeting.of_rank[rank].work]
     rows = []
     for window in windows:
         span = window.start_us, window.end_us
         idle = difference(union([span]), busy)
         waits_for_input = within(loading, *span)
         idle_us, idle_without_input_us = length(idle), length(difference(idle, waits_for_input))
-        rows.append((window.end_us - window.start_us, length(within(computing, *span)), idle_us - idle_without_input_us,
-                     idle_without_input_us, length(within(exposed, *span)),
-                     sum(us for start_us, us in transfers if span[0] <= start_us < span[1])))
-    return RankPace(rank, *map(statistics.median, zip(*rows)))
+        rows.append(RankPace(rank, window.end_us - window.start_us, length(within(computing, *span)),
+                             idle_us - idle_without_input_us, idle_without_input_us, length(within(exposed, *span)),
+                             sum(us for start_us, us in transfers if span[0] <= start_us < span[1])))
+    return rows
 
 
-def _verdict(paces: tuple[RankPace, ...], meetings: list[Meeting]) -> tuple[int | None, str | None, float]:
-    """(rank, cause, what the others wait for it)."""
+def _verdict(paces: Sequence[RankPace], blamed: int | None) -> tuple[int | None, str | None, float]:
+    """(rank, cause, what the others wait for it); ``blamed``: the rank with the slow links."""
     step_us = statistics.median(pace.step_us for pace in paces)
     late = min(paces, key=lambda pace: pace.exposed_us)
     others = [pace for pace in paces if pace is not late]
@@ -149,9 +179,9 @@ def _verdict(paces: tuple[RankPace, ...], meetings: list[Meeting]) -> tuple[int 
         cause = max(more, key=more.get)
         if cause != "network":
             return late.rank, cause, late_us
-        return _slow_links(meetings, {pace.rank for pace in paces}), cause, late_us
+        return blamed, cause, late_us
     if statistics.median(pace.exposed_us for pace in paces) >= EXPOSED * step_us:
-        return _slow_links(meetings, {pace.rank for pace in paces}), "network", 0.0
+        return blamed, "network", 0.0
     return None, None, 0.0
 
 

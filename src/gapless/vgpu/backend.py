@@ -254,6 +254,9 @@ def enable(card: str | Card | None = None) -> torch.device:
         name = torch._C._get_privateuse1_backend_name()
         if name not in ("privateuseone", NAME):
             raise RuntimeError(f"PyTorch allows one extra backend a process and {name!r} is it: start a new process")
+        # The engine starts a thread for each device that it knows at its first pass, after which no forked process can run
+        # one (torch/csrc/autograd/engine.cpp, ``start_device_threads``). Here none is ever used.
+        torch.ones(1, requires_grad=True).sum().backward()
         backend_registration._setup_privateuseone_for_python_backend(
             NAME, backend_module=DeviceModule(), device_guard=backward_errors.DeviceGuard())
         backward_errors.install()

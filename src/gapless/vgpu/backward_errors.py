@@ -17,6 +17,8 @@ from torch.utils import backend_registration
 from . import backward_streams
 from .eager import eager
 
+RUN = None  # the code of PyTorch's that calls the engine, once installed
+
 _taken: list[BaseException] = []
 # Any call through ctypes.pythonapi raises the error that is pending in this thread.
 _raise_pending = ctypes.pythonapi.PyErr_Occurred
@@ -57,5 +59,7 @@ def install() -> None:
             finally:
                 del error  # its traceback has this frame: the two would hold each other, and all tensors of the step
 
+    global RUN
+    RUN = run_backward.__code__
     torch.autograd.graph._engine_run_backward = run
     torch.autograd._engine_run_backward = run

@@ -6,8 +6,8 @@ are real, and the host waits as it does with NCCL: for ``barrier()``, and for no
 until its values are there, ``async_op=True`` or not, so that a program's values do not depend on chance; what goes between
 two processes (``isend``, ``irecv``) is there after ``wait()``.
 
-Every collective passes through :func:`begins`. No time passes on the modelled card: communication is not modelled.
-Tensors without values (:func:`gapless.vgpu.shape_only`) are not sent: such a collective is done at once.
+Every collective passes through :func:`takes_time`, which is where the processes meet. Then tensors with values are
+exchanged; those without (:func:`gapless.vgpu.shape_only`) are not.
 """
 
 from __future__ import annotations
@@ -18,8 +18,10 @@ from dataclasses import dataclass
 import torch
 import torch.distributed as dist
 
+from . import communication, inputs, race_detector
 from .dispatch import compute, handles, unwrap
 from .hardware import costs
+from .hardware.timeline import Mark
 from .state import state
 from .tensor import DEVICE, VirtualTensor
 
@@ -27,8 +29,7 @@ from .tensor import DEVICE, VirtualTensor
 @dataclass(frozen=True, slots=True)
 class Collective:
     """One collective of this process. ``kind``: such as "allreduce", "send"; ``given`` and ``taken``: the bytes that go in
-    and come out here; ``ranks``: of the ``group``, numbered as in the whole world; ``stream``: the number of the stream
-    that it comes behind."""
+    and come out here; ``ranks``: of the ``group``, numbered as in the whole world."""
 
     kind: str
     given: int
@@ -36,22 +37,40 @@ class Collective:
     dtype: torch.dtype | None
     group: str
     ranks: tuple[int, ...]
-    stream: int
 
 
-def begins(collective: Collective) -> None:
-    """A collective is called: a trace gets what Kineto writes of it (c10d, ParamCommsUtils.hpp)."""
+def takes_time(collective: Collective, group: dist.ProcessGroup, async_op: bool, reduction: str, root: int | None,
+               given: list[torch.Tensor], taken: list[torch.Tensor]) -> Mark | None:
+    """A collective is called: it takes its time (:mod:`.communication`), and a trace gets what PyTorch writes of it. Returns
+    its end, where that is later than what the current stream holds."""
     timeline = state.timeline
-    if timeline.recording is None:
-        return
-    size = collective.dtype.itemsize if collective.dtype is not None else 1
-    timeline.begin_op("record_param_comms", 0)
-    timeline.note_inputs({"Collective name": collective.kind, "In msg nelems": collective.given // size,
-                          "Out msg nelems": collective.taken // size, "dtype": str(collective.dtype).removeprefix("torch."),
-                          "Group size": len(collective.ranks), "Process Group Name": collective.group,
-                          "Process Group Ranks": str(list(collective.ranks))})
-    timeline.end_op()
+    timeline.begin_op("record_param_comms", timeline.host.library_op_ns if len(collective.ranks) > 1 else 0)
+    try:
+        if timeline.recording is not None:
+            timeline.note_inputs(communication.arguments(collective))
+        start_ns = timeline.host_ns
+        end = communication.run(collective, group, async_op, reduction, root)
+        if timeline.recording is not None:
+            timeline.annotate(f"nccl:{_TITLES.get(collective.kind, collective.kind)}", start_ns,
+                              inputs.describe_tensors(given) if timeline.recording.shapes else None)
+        if end is None:
+            return None
+        mark, stream = end
+        if state.watched:
+            current, timeline.current = timeline.current, stream
+            try:
+                race_detector.uses(f"c10d::{collective.kind}", given, taken)
+            finally:
+                timeline.current = current
+        return mark if async_op else None
+    finally:
+        timeline.end_op()
 
+
+# What PyTorch's annotation calls a kind (ProcessGroupNCCL.cpp, profiling titles), where by another name.
+_TITLES = {"allreduce": "all_reduce", "barrier": "all_reduce_barrier", "allreduce_coalesced": "all_reduce_coalesced",
+           "_allgather_base": "_all_gather_base", "allgather_into_tensor_coalesced": "all_gather_into_tensor_coalesced",
+           "all_to_allv": "all_to_all"}
 
 # Operator of c10d → its name in a trace.
 _KINDS = {"barrier": "barrier", "allgather_": "all_gather", "_allgather_base_": "_allgather_base",
@@ -68,6 +87,9 @@ _BY_RANK = ("_allgather_base_", "_reduce_scatter_base_", "allgather_into_tensor_
 
 # What a process does not stay in: the work of these is Gloo's.
 _NOT_AT_ONCE = ("barrier", "send", "recv_", "recv_any_source_")
+
+_BETWEEN_TWO = ("send", "recv_", "recv_any_source_")
+_DEFAULTS = {"async_op": True, "reduce_op": None, "root_rank": None}
 
 # Group → the same members, with the virtual GPU's backend in the CPU's place.
 _on_values: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
@@ -129,33 +151,54 @@ def with_handles(link, func, args, kwargs):
     return args[0], done[-1]
 
 
-def _done(result: list) -> dist.Work:
-    """A work that is done. ``result``: the value of its future. Waiting with a timeout is a wait of the host, as with NCCL
-    (ProcessGroupNCCL.cpp, ``WorkNCCL::wait``); without one the stream waits."""
+def _done(result: list, end: Mark | None) -> dist.Work:
+    """A work whose values are there. ``result``: the value of its future; ``end``: when the device has done it, where the
+    current stream has to wait for that. Waiting with a timeout is a wait of the host, as with NCCL (ProcessGroupNCCL.cpp,
+    ``WorkNCCL::wait``); without one the stream waits."""
+    held: list = []  # as NCCL's group holds what its stream works on, until somebody waits
 
     def wait(timeout) -> bool:
+        if not held:
+            held.append(result)
+            return True  # the first call, below
+        if end is not None:
+            state.timeline.stream_wait_event(end)
+        held[0] = None
         if timeout:
             state.timeline.synchronize_stream()
         return True
 
-    if torch._C._current_graph_task_id() != -1 and result:
-        # A hook of DDP, which may be C++ and want tensors where Python has put objects.
-        return torch._C._distributed_c10d._create_work_from_future(torch.jit.fork(lambda: result))
+    if torch._C._current_graph_task_id() != -1 and result and communication.asked_by_cpp():
+        # DDP's reducer, which wants tensors where Python has put objects, and waits for the future at the pass's end.
+        if end is not None:
+            communication.awaited_at_the_end(end)
+        return torch._C._distributed_c10d._create_work_from_future(torch._C.fork(lambda: result))
     work = torch._C._distributed_c10d.PythonCallbackWork(wait)
     work.get_future().set_result(result)
-    work.wait()
+    work.wait()  # so that it says that it is completed, as the values are there
     return work
 
 
-def _barrier(work: dist.Work) -> dist.Work:
+def _barrier(work: dist.Work, end: Mark | None) -> dist.Work:
     """The host waits for the current stream (ProcessGroupNCCL.cpp, ``WorkNCCL::wait`` of a barrier)."""
 
     def wait(timeout) -> bool:
         work.wait(timeout)
+        if end is not None:
+            state.timeline.stream_wait_event(end)
         state.timeline.synchronize_stream()
         return True
 
     return torch._C._distributed_c10d.PythonCallbackWork(wait)
+
+
+# ReduceOp::RedOpType, in its order (c10d, Types.hpp).
+_OPERATIONS = ("SUM", "AVG", "PRODUCT", "MIN", "MAX", "BAND", "BOR", "BXOR", "PREMUL_SUM")
+
+
+def _reduction(given) -> str:
+    """Such as "SUM"; "" for what is none."""
+    return "PREMUL_SUM" if premultiplied else "" if given is None else _OPERATIONS[given.op()]
 
 
 def together(works: list[dist.Work]) -> dist.Work:
@@ -238,21 +281,26 @@ if dist.is_available():
         place = next(place for place, value in enumerate(args) if _is_group(value))
         group = dist.ProcessGroup.unbox(args[place])
         results, given = costs.tensors(args[0]), costs.tensors(args[place - 1])
-        begins(Collective(_KINDS[operator.name], sum(map(costs.nbytes, given)), sum(map(costs.nbytes, results)),
-                          given[0].dtype if given else None, group.group_name,
-                          tuple(dist.get_process_group_ranks(group)), state.timeline.current.number))
+        options = {argument.name: value for argument, value in zip(operator.func._schema.arguments, args)}
+        options = _DEFAULTS | {name: value for name, value in {**options, **kwargs}.items() if name in _DEFAULTS}
+        called = Collective(_KINDS[operator.name], sum(map(costs.nbytes, given)), sum(map(costs.nbytes, results)),
+                            given[0].dtype if given else None, group.group_name, tuple(dist.get_process_group_ranks(group)))
+        end = None
+        if operator.name not in _BETWEEN_TWO:
+            reduction = options["reduce_op"]
+            end = takes_time(called, group, options["async_op"], _reduction(reduction), options["root_rank"], given, results)
         value = [args[0]] if isinstance(args[0], torch.Tensor) else args[0]
         inner_args, inner_kwargs, _ = unwrap(operator, args, kwargs)
         inner_args = list(inner_args)
         inner_args[place] = _with_values(group).boxed()
         if any(tensor.inner.is_meta for tensor in (*results, *given)):
-            work = _done(value)
+            work = _done(value, end)
         else:
             work = _run(operator, inner_args, inner_kwargs, place)
             if operator.name not in _NOT_AT_ONCE:
-                work = _done(value)
+                work = _done(value, end)
             elif operator.name == "barrier":
-                work = _barrier(work)
+                work = _barrier(work, end)
         if group in coalescing:
             coalescing[group].append(work)
         return work.boxed() if len(operator.func._schema.returns) == 1 else (args[0], work.boxed())

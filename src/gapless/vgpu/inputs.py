@@ -28,6 +28,11 @@ def describe(func, args: tuple, kwargs: dict) -> dict:
     return {"Input Dims": [_sizes(value) for value in given], "Input type": [_type(value) for value in given]}
 
 
+def describe_tensors(tensors: list[torch.Tensor]) -> dict:
+    """The same of some tensors."""
+    return {"Input Dims": [_sizes(value) for value in tensors], "Input type": [_type(value) for value in tensors]}
+
+
 @functools.cache
 def _arguments(func) -> list[tuple]:
     """(name, default, whether it is a list that may have holes) of each argument."""

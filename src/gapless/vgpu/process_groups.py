@@ -15,6 +15,7 @@ import functools
 import torch
 import torch.distributed as dist
 
+from . import communication
 from .collectives import backend_of, coalescing, premultiplied, together
 from .hardware import costs
 from .tensor import NAME, VirtualTensor
@@ -73,6 +74,17 @@ def _premultiplied(original):
     return reduction
 
 
+def _destroy(original):
+    @functools.wraps(original)
+    def destroy_process_group(group: dist.ProcessGroup | None = None):
+        every = group is None or group == dist.group.WORLD
+        for each in list(dist.distributed_c10d._world.pg_map) if every else [group]:
+            communication.left(each)
+        return original(group)
+
+    return destroy_process_group
+
+
 def install() -> None:
     """Tell PyTorch of the backend."""
     if not dist.is_available() or not dist.is_gloo_available():
@@ -83,6 +95,7 @@ def install() -> None:
         backends._plugins["NCCL"] = backends._BackendPlugin(_create, True)
         backends.backend_capability["nccl"] = [NAME]
     backends.backend_capability["gloo"] = [*backends.backend_capability["gloo"], NAME]
+    dist.destroy_process_group = dist.distributed_c10d.destroy_process_group = _destroy(dist.destroy_process_group)
     group = dist.ProcessGroup
     group._start_coalescing = _start_coalescing(group._start_coalescing)
     group._end_coalescing = _end_coalescing(group._end_coalescing)

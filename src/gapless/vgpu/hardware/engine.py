@@ -54,6 +54,15 @@ class Engine:
                 del times[boundary], taken[boundary]
         return begin_ns, end_ns
 
+    def hold(self, begin_ns: int, end_ns: int, share: int) -> None:
+        """Take ``share`` of the part from ``begin_ns`` until ``end_ns``, or what is left of it: work whose end others
+        decide."""
+        if end_ns <= begin_ns:
+            return
+        first, last = self._cut(begin_ns), self._cut(end_ns)
+        for place in range(first, last):
+            self._taken[place] = min(WHOLE, self._taken[place] + share)
+
     def forget(self, before_ns: int) -> None:
         """What is over by ``before_ns`` is nobody's concern: no later work starts sooner."""
         over = bisect_right(self._times, before_ns) - 1

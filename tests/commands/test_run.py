@@ -1,0 +1,55 @@
+"""``gapless run``: a script on several virtual GPUs."""
+
+import pytest
+
+from gapless.commands.cli import main
+
+SCRIPT = """
+import sys
+import torch, torch.distributed as dist
+import gapless
+from helper import word
+
+device = gapless.device()
+dist.init_process_group()
+x = torch.ones(2, device=device) * dist.get_rank()
+dist.all_reduce(x)
+if dist.get_rank() == 1:
+    open(sys.argv[1], "w").write(f"{word} {x.tolist()} {gapless.device_name(device)} {__name__}")
+dist.destroy_process_group()
+"""
+
+
+@pytest.fixture
+def script(tmp_path):
+    (tmp_path / "helper.py").write_text("word = 'sum'")
+    (tmp_path / "train.py").write_text(SCRIPT)
+    return tmp_path / "train.py"
+
+
+def test_a_script_and_what_is_said_of_its_clocks(script, tmp_path, capfd):
+    assert main(["run", "--gpus", "4", "--machines", "2", "--device", "h100", str(script), str(tmp_path / "out")]) == 0
+    assert (tmp_path / "out").read_text() == "sum [6.0, 6.0] NVIDIA H100 80GB HBM3 __main__"
+    said = capfd.readouterr().err
+    assert "Simulated: 4 × NVIDIA H100 80GB HBM3 in 2 machines" in said and "rank 3: host " in said
+
+
+def test_a_script_that_fails(tmp_path, capsys):
+    (tmp_path / "bad.py").write_text("import os\nif os.environ['RANK'] == '1':\n    raise SystemExit(3)\n")
+    assert main(["run", "--gpus", "2", str(tmp_path / "bad.py")]) == 1
+    said = capsys.readouterr().err
+    assert "rank 1 of 2 failed" in said and "SystemExit: 3" in said
+
+
+@pytest.mark.parametrize("arguments, says", [
+    (["nowhere.py"], "there is no file nowhere.py"), (["--device", "a1000", __file__], "a1000"), (["--device", "cuda", __file__], "torchrun"),
+    (["--gpus", "0", __file__], "0 GPUs"), (["--trace-steps", "2", __file__], "--traces FOLDER")])
+def test_what_cannot_be_run(arguments, says, capsys):
+    assert main(["run", *arguments]) == 2
+    assert says in capsys.readouterr().err
+
+
+def test_steps_that_are_none(capsys):
+    with pytest.raises(SystemExit):
+        main(["run", "--traces", "x", "--trace-steps", "3-2", __file__])
+    assert "'3-2' is no range of steps" in capsys.readouterr().err

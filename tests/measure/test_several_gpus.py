@@ -1,0 +1,129 @@
+"""A function on several virtual GPUs: values, clocks, errors. Each run forks this process."""
+
+import os
+
+import pytest
+import torch
+import torch.distributed as dist
+
+import gapless
+from gapless import RankError, vgpu
+from gapless.measure import several_gpus
+
+
+def summed(rank, world, size):
+    dist.init_process_group()
+    x = torch.full((size,), float(rank + 1), device="vgpu:0")
+    if rank == 1:  # the last to come
+        for _ in range(5):
+            x = x * 1
+    before_ns = vgpu.timeline().host_ns
+    dist.all_reduce(x)
+    dist.destroy_process_group()
+    return x, before_ns
+
+
+def test_values_are_summed_and_the_clocks_meet():
+    first, second = gapless.on_gpus(2, summed, 1000, device="a100")
+    assert first.rank == 0 and second.rank == 1
+    for result in (first, second):
+        assert result.value[0].tolist() == [3.0] * 1000 and result.value[0].device.type == "cpu"
+    assert first.value[1] < second.value[1] < first.device_ns == second.device_ns
+    assert first.host_ns < first.device_ns  # it has not waited
+    again = gapless.on_gpus(2, summed, 1000, device="a100")
+    assert [(each.host_ns, each.device_ns) for each in again] == [(each.host_ns, each.device_ns) for each in (first, second)]
+
+
+def environment(rank, world):
+    return [os.environ[name] for name in ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE")] + [vgpu.card().key]
+
+
+def test_the_environment_is_torchruns_and_each_has_the_card():
+    found = gapless.on_gpus(4, environment, device="vgpu:h100", machines=2)
+    assert [each.value for each in found] == [[str(rank), str(rank % 2), "4", "2", "h100"] for rank in range(4)]
+
+
+def test_this_process_keeps_its_own_device():
+    device = gapless.device("vgpu:t4")
+    x = torch.ones(3, device=device)
+    before = vgpu.timeline().host_ns, vgpu.memory().allocated_bytes
+    gapless.on_gpus(2, lambda rank, world: torch.ones(9, device="vgpu:0").sum().item() + x.sum().item(), device="a100")
+    assert (vgpu.timeline().host_ns, vgpu.memory().allocated_bytes) == before and vgpu.card().key == "t4"
+
+
+def fails(rank, world):
+    dist.init_process_group()
+    if rank == 1:
+        raise KeyError("no such batch")
+    dist.barrier(device_ids=[0])
+
+
+def dies(rank, world):
+    dist.init_process_group()
+    if rank == 1:
+        os.kill(os.getpid(), 9)
+    dist.barrier(device_ids=[0])
+
+
+def one_batch_more(rank, world):
+    dist.init_process_group()
+    x = torch.ones(4, device="vgpu:0")
+    for _ in range(2 + rank):
+        dist.all_reduce(x)
+    x.sum().item()
+
+
+def in_another_order(rank, world):
+    dist.init_process_group()
+    x = torch.ones(4, device="vgpu:0")
+    dist.all_reduce(x) if rank else dist.broadcast(x, 0)
+
+
+def of_another_size(rank, world):
+    dist.init_process_group()
+    dist.all_reduce(torch.ones(4 + rank, device="vgpu:0"))
+
+
+@pytest.mark.parametrize("function, rank, parts", [
+    (fails, 1, ["KeyError: 'no such batch'", "in fails"]),
+    (dies, 1, ["rank 1 of 2 failed", "SIGKILL"]),
+    (one_batch_more, 1, ["rank 1 waits in allreduce of 4 float32 at", "for rank 0, which has ended", "as many batches"]),
+    (in_another_order, None, ["rank 0 calls broadcast of 4 float32", "rank 1 calls allreduce of 4 float32", "test_several_gpus.py"]),
+    (of_another_size, None, ["rank 0 calls allreduce of 4 float32", "rank 1 calls allreduce of 5 float32"]),
+    (lambda rank, world: open, 0, ["cannot leave its process"] if False else []),
+], ids=["an error", "killed", "one batch more", "another order", "another size", "a function"])
+def test_a_failure_is_told_and_nothing_is_left(function, rank, parts):
+    if not parts:
+        assert gapless.on_gpus(1, function)[0].value is open
+        return
+    with pytest.raises(RankError) as error:
+        gapless.on_gpus(2, function)
+    if rank is not None:
+        assert error.value.rank == rank
+    for part in parts:
+        assert part in str(error.value)
+    import psutil
+
+    assert not [child for child in psutil.Process().children() if child.name() == "rank"]
+
+
+def test_what_cannot_leave_its_process_is_an_error():
+    with pytest.raises(RankError, match="cannot leave its process"):
+        gapless.on_gpus(1, lambda rank, world: (lambda: rank))
+
+
+@pytest.mark.parametrize("count, options, says", [
+    (0, {}, "0 GPUs"), (99, {}, "99 GPUs"), ("2", {}, "'2' GPUs"), (3, {"machines": 2}, "3 GPUs on 2 machines"),
+    (2, {"machines": 0}, "on 0 machines"), (2, {"traces": __file__}, "is a file")])
+def test_what_cannot_be_asked_for(count, options, says):
+    with pytest.raises(ValueError, match=says):
+        gapless.on_gpus(count, print, **options)
+    with pytest.raises(vgpu.UnknownCard):
+        gapless.on_gpus(2, print, device="a1000")
+
+
+def test_plain_values():
+    device = gapless.device("vgpu")
+    x = torch.ones(2, device=device, requires_grad=True)
+    found = several_gpus.plain({"a": [x * 2, (x, 3)]})
+    assert found["a"][0].tolist() == [2, 2] and not found["a"][0].requires_grad and found["a"][1][0].device.type == "cpu"
