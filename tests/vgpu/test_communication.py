@@ -64,9 +64,10 @@ def test_streams_wait_and_the_host_only_for_a_barrier():
         stream, host, end = found["sync"]
         assert stream == end > took > host  # on the current stream
         stream, host, end = found["async"]
-        assert stream == host < took < end  # beside it, until wait()
+        assert stream < took < end  # beside it, until wait()
+        assert host < took
         _, host, end = found["barrier"]
-        assert host == end > took_ns("AllReduce", 4)
+        assert took_ns("AllReduce", 4) < host < end + 1000 < host + 10_000  # the host knows that all is done
 
 
 SIZES = {"all_reduce": ("AllReduce", 4 * SIZE), "broadcast": ("Broadcast", 4 * SIZE), "reduce": ("Reduce", 4 * SIZE),
