@@ -1,10 +1,11 @@
-"""The modelled step of GPT-2-large, data parallel on four H100 with NVLink, against one GPU alone, held against measured steps.
+"""The modelled step of GPT-2-large, data parallel on four H100 with NVLink, against one GPU alone, held against measured
+steps.
 
     python benchmarks/data_parallel_steps.py
 
-774 million float32 parameters, sequence 1024, forward and backward in float32 (transformers' model with eager attention), as in
-``records/measured``. Measured on real cards (NeuSight's figures): data parallel with 4 samples on each GPU takes 1.005 of one GPU
-with 4 samples; with 1 sample on each, 1.06 of one GPU with 1. Needs transformers, no GPU; a minute or two.
+774 million float32 parameters, sequence 1024, forward and backward in float32 (transformers' model with eager attention), as
+in ``records/measured``. Measured on real cards (NeuSight's figures): data parallel with 4 samples on each GPU takes 1.005 of
+one GPU with 4 samples; with 1 sample on each, 1.06 of one GPU with 1. Needs transformers, no GPU; a minute or two.
 """
 
 import argparse

@@ -155,8 +155,8 @@ def awaited_at_the_end(end: Mark) -> None:
 
 
 class _Hook:
-    """While a communication hook of DDP's runs: what it does behind its first collective goes to a stream beside the backward
-    pass, as what hangs on a future does on CUDA (ivalue_inl.h, ``Future::invokeCallback``)."""
+    """While a communication hook of DDP's runs: what it does behind its first collective goes to a stream beside the
+    backward pass, as what hangs on a future does on CUDA (ivalue_inl.h, ``Future::invokeCallback``)."""
 
     def __init__(self):
         self.before = state.timeline.current

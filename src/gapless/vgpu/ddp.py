@@ -63,8 +63,8 @@ class _Maps(TorchDispatchMode):
 
 
 class _Indices(TorchDispatchMode):
-    """While a reducer makes its buckets anew, in the order of the first process's gradients, which goes to all in a tensor of
-    integers: that has values always (reducer.cpp, ``sync_bucket_indices``)."""
+    """While a reducer makes its buckets anew, in the order of the first process's gradients, which goes to all in a tensor
+    of integers: that has values always (reducer.cpp, ``sync_bucket_indices``)."""
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}
