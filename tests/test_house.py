@@ -124,7 +124,8 @@ ACROSS = {
     "test_any_order", "test_authors", "test_figures", "test_index_notebook", "test_instructors",  # what is not in src
     "test_lesson_notebooks",
     "conformance/test_dtypes", "conformance/test_entries", "conformance/test_modes",  # PyTorch's operator database
-    "evidence/test_distributed_tools", "evidence/test_trace_tools", "evidence/test_views_tools",  # the field's tools, on our traces
+    "evidence/test_distributed_tools", "evidence/test_rank_trace_tools",
+    "evidence/test_trace_tools", "evidence/test_views_tools",  # the field's tools, on our traces
     "grading/test_lesson02", "grading/test_lessons", "grading/test_nbgrader", "grading/test_rank_processes",  # the whole way to a grade
     "grading/attempts/test_clock", "grading/attempts/test_honest", "grading/attempts/test_process", "grading/attempts/test_steps",
     "grading/attempts/test_values",

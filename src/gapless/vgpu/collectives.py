@@ -177,7 +177,7 @@ def _done(result: list, end: Mark | None) -> dist.Work:
             state.timeline.synchronize_stream()
         return True
 
-    if torch._C._current_graph_task_id() != -1 and result and communication.asked_by_cpp():
+    if result and communication.asked_by_cpp():
         # DDP's reducer, which wants tensors where Python has put objects, and waits for the future at the pass's end.
         if end is not None:
             communication.awaited_at_the_end(end)
