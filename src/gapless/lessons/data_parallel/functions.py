@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 import torch.nn.functional as F
 from torch import nn
+from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader
 
 
@@ -35,3 +36,8 @@ def main(rank, world, model, dataset, batch_size, epochs):
             loss.backward()
             optimizer.step()
     return model
+
+
+def wrap(model):
+    """DDP alone: each rank's BatchNorm sees its own rows."""
+    return DistributedDataParallel(model.to("vgpu"))

@@ -12,8 +12,9 @@ from .naming_exercise import FIND_STRAGGLER
 from .quick import QUICK
 from .stage import names
 from .workload import STEPS, paced_step, size_in_words
+from .wrap_exercise import WRAP
 
-EXERCISES = (MAIN, FIND_STRAGGLER, MAKE_BATCHES)
+EXERCISES = (MAIN, FIND_STRAGGLER, MAKE_BATCHES, WRAP)
 
 
 def programs(fixed: dict[str, Callable]) -> list[Program]:

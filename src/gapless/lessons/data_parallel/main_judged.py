@@ -42,7 +42,7 @@ def seen_main(case: Case, plain: dict, notes) -> dict:
         parameters = sum(value.size for value in weights[0].values())
         if any(sum(each["elements"] for each in row[COLLECTIVES]) < steps * parameters for row in plain[RANKS]):
             found[SENT] = NONE_SENT
-    if not all(_close(each, weights[0]) for each in weights[1:]):
+    if not all(close(each, weights[0]) for each in weights[1:]):
         found[ALIKE] = "different"
     return found
 
@@ -69,7 +69,7 @@ def _which(case: Case, samples: list[list[int]], weights: dict[str, np.ndarray])
     world = case.options["world"]
     for words, options in ((AS_BIG, {}), (TOO_LARGE, {"scale": world}), (TOO_SMALL, {"scale": 1 / world}),
                            (LARGER_BATCHES, {"batches": world})):
-        if _close(weights, big_batch(case, samples, **options)):
+        if close(weights, big_batch(case, samples, **options)):
             return words
     return OTHERS
 
@@ -94,7 +94,7 @@ def big_batch(case: Case, samples: list[list[int]], scale: float = 1.0, batches:
             if not name.endswith("num_batches_tracked")}
 
 
-def _close(one: dict[str, np.ndarray], other: dict[str, np.ndarray]) -> bool:
+def close(one: dict[str, np.ndarray], other: dict[str, np.ndarray]) -> bool:
     return set(one) == set(other) and all(
         one[name].shape == other[name].shape and np.allclose(one[name], other[name], rtol=_TOLERANCE, atol=_TOLERANCE)
         for name in one)

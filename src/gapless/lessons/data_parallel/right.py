@@ -7,6 +7,7 @@ import random
 import torch
 import torch.distributed as dist
 import torch.nn.functional as F
+from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader, DistributedSampler
 
@@ -53,3 +54,8 @@ def right_main(rank, world, model, dataset, batch_size, epochs):
         return model
     finally:
         dist.destroy_process_group()
+
+
+def right_wrap(model):
+    """BatchNorms whose statistics are those of all ranks' rows."""
+    return DistributedDataParallel(nn.SyncBatchNorm.convert_sync_batchnorm(model).to("vgpu"))
