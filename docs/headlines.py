@@ -17,7 +17,7 @@ BEGIN, END = "<!-- headlines: written by make records -->", "<!-- /headlines -->
 # Lesson → the card its headline is simulated on: the article's own where it names one.
 CARDS = {"00_two_clocks": "a10g", "01_profiler_tour": "h100", "02_masked_loss": "a10g", "03_metric_collection": "a40",
          "04_data_loading": "a10g", "05_convolutions": "v100", "06_launch_overhead": "a100", "07_kernel_fusion": "a100",
-         "08_memory": "t4", "10_capstone": "a10g"}
+         "08_memory": "t4", "09_data_parallel": "a10g", "10_capstone": "a10g"}
 
 
 def simulate() -> None:

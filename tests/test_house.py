@@ -115,10 +115,12 @@ ELSEWHERE = {
     "vgpu/identity": "vgpu/test_objects",
     "vgpu/inputs": "measure/test_profiler",
     "vgpu/kineto": "measure/test_profile",
+    "vgpu/linked_groups": "grading/test_rank_processes",
     "vgpu/loader_worker": "vgpu/test_data_loader",
     "vgpu/modules": "vgpu/test_objects",
     "vgpu/operators": "vgpu/test_dispatch",
     "vgpu/rank_process": "measure/test_several_gpus",
+    "vgpu/served_groups": "grading/test_rank_processes",
     "vgpu/state": "vgpu/test_dispatch",
     "vgpu/streams": "vgpu/test_accelerator",
     "vgpu/tensor": "vgpu/test_objects",
@@ -130,9 +132,9 @@ ACROSS = {
     "test_any_order", "test_authors", "test_figures", "test_index_notebook", "test_instructors",  # what is not in src
     "test_lesson_notebooks",
     "conformance/test_dtypes", "conformance/test_entries", "conformance/test_modes",  # PyTorch's operator database
-    "evidence/test_distributed_tools", "evidence/test_rank_runs",
+    "evidence/test_distributed_tools", "evidence/test_rank_runs", "evidence/test_rank_trace_tools",
     "evidence/test_trace_tools", "evidence/test_views_tools",  # the field's tools, on our traces
-    "grading/test_lesson02", "grading/test_lessons", "grading/test_nbgrader",  # the whole way to a grade
+    "grading/test_lesson02", "grading/test_lessons", "grading/test_nbgrader", "grading/test_rank_processes",  # to a grade
     "grading/attempts/test_clock", "grading/attempts/test_honest", "grading/attempts/test_process", "grading/attempts/test_steps",
     "grading/attempts/test_values",
     "learner/test_notebook_in_kernel",

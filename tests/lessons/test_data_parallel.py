@@ -7,7 +7,15 @@ import pytest
 
 from gapless.course.evidence import Case
 from gapless.evidence.trace import Trace
-from gapless.lessons.data_parallel import dealing_look, dealt, naming_cases, naming_mistakes
+from gapless.lessons.data_parallel import (
+    dealing_look,
+    dealt,
+    main_cases,
+    main_judged,
+    naming_cases,
+    naming_mistakes,
+    workload,
+)
 from gapless.lessons.data_parallel.dealing import BATCHES
 from gapless.lessons.data_parallel.functions import make_batches
 from gapless.lessons.data_parallel.naming_look import made_up_run
@@ -89,3 +97,27 @@ def test_who_sets_the_pace_is_whom_the_plan_has_slowed(seed):
 def test_the_rank_that_was_slowed_is_named(rank):
     for what in ("slower kernels", "a slow loader", "one rank's link is slow"):
         assert right_find_straggler(made_up_run(what, rank))["rank"] == rank
+
+
+def test_the_programs_pace_is_that_of_the_rank_with_most_to_do():
+    slow, fast = workload.slowest_batches(make_batches), workload.slowest_batches(right_make_batches)
+    tokens = dealing_look.tokens_by_step(make_batches, dealing_look.sentences())
+    assert [rows * longest for rows, longest in slow] == tokens.max(1).tolist()
+    assert sum(rows * longest for rows, longest in slow) > 2 * sum(rows * longest for rows, longest in fast)
+
+
+def _main_case(world=2):
+    case = main_cases.main_cases(3)[0]
+    assert case.options["world"] == world
+    return case
+
+
+@pytest.mark.parametrize("options, words", [
+    ({}, main_judged.AS_BIG), ({"scale": 2}, main_judged.TOO_LARGE), ({"scale": 0.5}, main_judged.TOO_SMALL),
+    ({"batches": 2}, main_judged.LARGER_BATCHES), ({"scale": 1.3}, main_judged.OTHERS),
+])
+def test_weights_tell_what_the_gradients_were(options, words):
+    case = _main_case()
+    count = len(case.inputs["x"])
+    samples = [[place for _ in range(2) for place in range(rank, count, 2)] for rank in (0, 1)]
+    assert main_judged._which(case, samples, main_judged.big_batch(case, samples, **options)) == words

@@ -80,12 +80,13 @@ class Exercise:
     notes tell (:class:`Notes`); ``verify(case, answer, notes, device)``, which comes after it and in no trial, what the
     device itself makes of the answer, with nothing of it left there. Numbers with a fraction may differ by the tolerances,
     all else must be equal. What is right is found on the CPU; with ``truth_on_device`` (for what only a device's clock can
-    tell) on the device. ``valueless``: it is asked where tensors have shapes and no values. ``behind``: the cases run on a
-    card so slow that it is behind the host all the time, so that nobody gets away with reading early. ``precision``: whether
-    a cell may choose TF32 on the virtual GPU; ``autotuned``: there convolutions are tuned, whatever a cell chooses.
-    ``mistakes``: the known ways to get it wrong, the likeliest first; a wrong answer that one of them gives is explained by
-    it. ``explain(case, found, wanted)`` may add why any other is wrong (answers as plain data, or as arrays where the
-    exercise has no ``ask``): text or None.
+    tell) on the device. ``ranks``: each case runs on so many ranks as its option ``world`` says, a process and a GPU each,
+    and the answer is what :mod:`.ranks` says. ``valueless``: it is asked where tensors have shapes and no values.
+    ``behind``: the cases run on a card so slow that it is behind the host all the time, so that nobody gets away with
+    reading early. ``precision``: whether a cell may choose TF32 on the virtual GPU; ``autotuned``: there convolutions are
+    tuned, whatever a cell chooses. ``mistakes``: the known ways to get it wrong, the likeliest first; a wrong answer that
+    one of them gives is explained by it. ``explain(case, found, wanted)`` may add why any other is wrong (answers as plain
+    data, or as arrays where the exercise has no ``ask``): text or None.
 
     ``trial``: the inputs on which the function is timed. Without it only ``values`` can be checked. ``full(device)`` returns
     a function that gives the inputs at the article's size, anew for each call; on the virtual GPU they have no values.
@@ -131,6 +132,7 @@ class Exercise:
     on_device: bool = False
     truth_on_device: bool = False
     valueless: bool = False
+    ranks: bool = False
     behind: bool = False
     whole_run: bool = False
     best: Callable | None = None
@@ -157,6 +159,8 @@ class Exercise:
     stub: str | None = None
 
     def __post_init__(self):
+        if self.ranks and (self.trial is not None or self.ask is None):
+            raise ValueError(f"{self.name}: on several ranks there is no trial, and there has to be an ask")
         if self.trial is None and self.judged is None and set(self.points) != {"values"}:
             raise ValueError(f"{self.name}: without a trial only values can be checked, not {', '.join(self.points)}")
 

@@ -22,6 +22,7 @@ from .evidence import Answer, Aside, Case, Evidence, Measured, Plan, Run
 from .exercise import Exercise, Note, Notes, full_size
 from .layout import laid_out
 from .plain import Unusable, as_plain
+from .ranks import answer_on_ranks
 from .stage import GRADIENTS, RESULT, RETURNED, Given, LocalStage
 
 # Steps of one measurement: enough for the launch queue to show, few enough to answer at once.
@@ -131,6 +132,8 @@ def _compared(exercise: Exercise, stage, device: torch.device, again: bool, meas
 
 def answer(exercise: Exercise, stage, case: Case, device: torch.device) -> Answer:
     """What the function on ``stage`` makes of one case. Raises nothing of the function's."""
+    if exercise.ranks:
+        return _of_all_ranks(exercise, stage, case, device)
     with _where_asked(exercise, device), _precision(exercise):
         given, notes = put(case, device)
         before = vgpu.timeline().kernel_count if device.type == "vgpu" else 0
@@ -155,6 +158,14 @@ def answer(exercise: Exercise, stage, case: Case, device: torch.device) -> Answe
         finally:
             if device.type == "vgpu":
                 state.unused.clear()
+
+
+def _of_all_ranks(exercise: Exercise, stage, case: Case, device: torch.device) -> Answer:
+    with _precision(exercise):
+        found = answer_on_ranks(exercise, stage, case, device, put, _with_values)
+    if found.plain is not None and exercise.see is not None:
+        found.plain = exercise.see(case, found.plain, Notes())
+    return found
 
 
 def _races(device: torch.device):

@@ -7,7 +7,8 @@ lesson's ``stage`` and what it imports: neither what is right nor how it is judg
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import torch
@@ -84,6 +85,11 @@ class LocalStage:
 
     def __init__(self, function: Callable, device: torch.device, ask: Ask | None = None):
         self.function, self._device, self._ask = function, device, ask or ask_for_tensor
+
+    @contextmanager
+    def ranks(self, world: int) -> Iterator[Callable[[int], LocalStage]]:
+        """For processes that are forked inside, one for each of ``world`` ranks: rank → the stage there."""
+        yield lambda rank: self
 
     def begin(self, given: Given) -> Call:
         """A call of the function, made ready."""

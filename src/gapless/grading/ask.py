@@ -20,7 +20,7 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -179,16 +179,19 @@ class DeviceBehind(Asker):
         (folder / "job.json").write_text(json.dumps(job), encoding="utf-8")
         own, theirs = socket.socketpair()
         said, say = os.pipe()
+        ranks = sum(case.options["world"] for case in plan.cases) if exercise.ranks else 0
+        pairs = [socket.socketpair() for _ in range(ranks)]
         try:
-            with theirs:
+            with theirs, _closing(end for _, end in pairs) as far:
                 try:
-                    self._device_server.begin(folder.name, {"path": str(folder / "job.json")}, [theirs.fileno(), say])
+                    self._device_server.begin(folder.name, {"path": str(folder / "job.json")},
+                                              [theirs.fileno(), say, *(end.fileno() for end in far)])
                 except OSError:
                     raise self._no_device() from None
                 finally:
                     os.close(say)
-            with own:
-                yield _Asked(exercise, folder, own, said, core)
+            with own, _closing(end for end, _ in pairs) as ends:
+                yield _Asked(exercise, folder, own, said, core, ends)
         finally:
             os.close(said)
             self._device_server.end(folder.name)
@@ -199,13 +202,15 @@ class DeviceBehind(Asker):
         output = os.open(self._output(asked.folder.name), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         number = asked.folder.name
         try:
-            self._learners.begin(number, self._of(asked.exercise, asked.core), [asked.channel.fileno(), output])
+            ends = [end.fileno() for end in asked.ends]
+            self._learners.begin(number, self._of(asked.exercise, asked.core), [asked.channel.fileno(), output, *ends])
         except OSError:
             raise AskAlone(0.0) from None
         finally:
             os.close(output)
         # Its other end is in the learner's process alone: the device sees where that ends.
-        asked.channel.close()
+        for end in (asked.channel, *asked.ends):
+            end.close()
         begun = time.monotonic()
         try:
             while not asked.is_done():
@@ -232,10 +237,11 @@ class DeviceBehind(Asker):
 
         name = asked.folder.name
         self._output(name).touch()
-        job = {**self._learner(), **self._of(asked.exercise, asked.core), "channel": asked.channel.fileno()}
+        job = {**self._learner(), **self._of(asked.exercise, asked.core), "channel": asked.channel.fileno(),
+               "ends": [end.fileno() for end in asked.ends]}
         try:
             return run_confined("gapless.grading.worker", [json.dumps(job), str(self._output(name))],
-                                **self._around_learners(name), pass_fds=[asked.channel.fileno()], stopped=done,
+                                **self._around_learners(name), pass_fds=[asked.channel.fileno(), *job["ends"]], stopped=done,
                                 limits=dataclasses.replace(self._limits, seconds=self._limits.seconds - spent_s))
         except _DeviceIsDone:
             return Ending("finished")
@@ -260,6 +266,13 @@ class DeviceBehind(Asker):
     def _no_device(self) -> GradingError:
         return GradingError(f"the device's process is gone: {self._device_server.why_gone()}. Grade again; if that does "
                             "not help, see what gapless doctor says")
+
+
+@contextlib.contextmanager
+def _closing(ends: Iterable[socket.socket]) -> Iterator[list[socket.socket]]:
+    """These sockets, closed afterwards."""
+    with contextlib.ExitStack() as stack:
+        yield [stack.enter_context(end) for end in ends]
 
 
 class _Server:
@@ -340,13 +353,14 @@ class _Cores:
 @dataclass
 class _Asked:
     """An exercise that the device's process asks. ``channel``: the learner's end of the socket. ``said``: what the device's
-    process says comes out of it, and then its end."""
+    process says comes out of it, and then its end. ``ends``: the learner's ends of the sockets for ranks."""
 
     exercise: Exercise
     folder: Path
     channel: socket.socket
     said: int
     core: int | None
+    ends: list[socket.socket]
     _word: bytes = b""
     _closed: bool = False
 

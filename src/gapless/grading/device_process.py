@@ -30,11 +30,11 @@ def main(control: str, lessons: str) -> None:
     """Serve jobs that come over the socket ``control`` (its number) until it closes, as :func:`.forks.serve` does.
     ``lessons``: the package of the lessons.
 
-    A job's ``path`` is that of a JSON file; with it come two file descriptors: the socket to the learner's process, and a
-    pipe on which ``DONE``, ``GONE`` or ``FAILED`` is said, the last with the reason. Keys of the file: ``lesson``,
-    ``program`` (the lesson's, or empty), ``exercise``, ``source`` of the cell, ``card`` as in a card file, ``order`` (a
-    seed), ``core`` (the processor to run on, or None), ``seconds`` of processor time, ``memory_bytes``. Beside it lies
-    ``plan.npz``, and there the evidence is left.
+    A job's ``path`` is that of a JSON file; with it come file descriptors: the socket to the learner's process, a pipe on
+    which ``DONE``, ``GONE`` or ``FAILED`` is said, the last with the reason, and a socket for each rank of each case. Keys
+    of the file: ``lesson``, ``program`` (the lesson's, or empty), ``exercise``, ``source`` of the cell, ``card`` as in a card
+    file, ``order`` (a seed), ``core`` (the processor to run on, or None), ``seconds`` of processor time, ``memory_bytes``.
+    Beside it lies ``plan.npz``, and there the evidence is left.
     """
     token = sys.stdin.readline().strip()
 
@@ -70,10 +70,10 @@ def _warm_up(lessons: str) -> None:
         pass
 
 
-def _do(path: Path, lessons: str, channel: int, done: int) -> None:
+def _do(path: Path, lessons: str, channel: int, done: int, *ends: int) -> None:
     """One job, in a process of its own; does not return."""
     try:
-        evidence, said = _ask(json.loads(path.read_text(encoding="utf-8")), path.parent, lessons, channel)
+        evidence, said = _ask(json.loads(path.read_text(encoding="utf-8")), path.parent, lessons, channel, list(ends))
         folder = path.parent / EVIDENCE
         folder.mkdir()
         evidence.save(folder)
@@ -84,7 +84,7 @@ def _do(path: Path, lessons: str, channel: int, done: int) -> None:
     os._exit(0)
 
 
-def _ask(job: dict, folder: Path, lessons: str, channel: int):
+def _ask(job: dict, folder: Path, lessons: str, channel: int, ends: list[int]):
     import numpy as np
 
     from ..course.cells import CellError
@@ -106,7 +106,7 @@ def _ask(job: dict, folder: Path, lessons: str, channel: int):
     plan = load_plan(folder / "plan.npz")
     evidence = Evidence(exercise.name, "vgpu", card().name)
     try:
-        stage = RemoteStage(Channel(socket.socket(fileno=channel)))
+        stage = RemoteStage(Channel(socket.socket(fileno=channel)), ends)
         stage.load(job["source"], exercise.name)
         return gather(exercise, stage, plan, device, order=np.random.default_rng(job["order"])), DONE
     except CellError as error:

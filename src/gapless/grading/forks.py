@@ -10,7 +10,7 @@ import signal
 import socket
 from collections.abc import Callable
 
-_MOST_FDS = 4
+_MOST_FDS = 64
 
 
 def serve(control: socket.socket, begin: Callable[[dict, list[int]], None]) -> None:

@@ -3,6 +3,11 @@ side)."""
 
 from __future__ import annotations
 
+import os
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
 from ..course.cells import CellError, CellRaised
 from ..course.plain import Unusable
 from ..course.stage import Given
@@ -23,13 +28,26 @@ class RemoteStage:
     """The learner's function at the other end of ``channel``, with the interface of
     :class:`gapless.course.stage.LocalStage`."""
 
-    def __init__(self, channel: Channel):
+    def __init__(self, channel: Channel, ends: list[int] | None = None):
+        """``ends``: numbers of open sockets, for the ranks of the cases that have some, in their order."""
         self._served = Served(channel)
-        self._notes = 0
+        self._notes, self._ends = 0, ends or []
 
     def load(self, source: str, name: str) -> None:
         """Run the exercise's cell. Raises CellError."""
         self._request({"do": "load", "source": source, "name": name})
+
+    @contextmanager
+    def ranks(self, world: int) -> Iterator[Callable[[int], RemoteStage]]:
+        """For processes that are forked inside, one for each of ``world`` ranks: rank → the function there, in a process of
+        the learner's own."""
+        ends, self._ends = self._ends[:world], self._ends[world:]
+        self._request({"do": "ranks", "count": world})
+        try:
+            yield lambda rank: RemoteStage(Channel(socket.socket(fileno=ends[rank])))
+        finally:
+            for end in ends:
+                os.close(end)
 
     def begin(self, given: Given) -> RemoteCall:
         """A call of the function, made ready. Raises CellRaised and Unusable, as all of it does."""

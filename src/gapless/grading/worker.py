@@ -25,9 +25,11 @@ def main(job: str, output: str) -> None:
     """Do the ``job`` (JSON) and end the process; what is printed goes to the file ``output``.
 
     ``job``: ``card``, as in a card file; ``names``, the place (``module:function``) of what the cell finds defined. For one
-    exercise ``channel``, the number of an open socket to the device; ``ask``, the place of how its function is called
+    exercise ``channel``, the number of an open socket to the device; ``ends``, those of a socket for each rank of each
+    case that has some; ``ask``, the place of how its function is called
     (None: as a function of tensors); ``core``, the processor to run on, or None. For several ``control``, the number of a
-    socket: ``ask`` and ``core`` come over it with each, and the descriptors of its ``channel`` and of its output.
+    socket: ``ask`` and ``core`` come over it with each, and the descriptors of its ``channel``, of its output and of its
+    ``ends``.
     """
     token = sys.stdin.readline().strip()
     said = take_over_streams(output)
@@ -80,7 +82,7 @@ def _prepare(job: dict) -> Callable[[], None]:
     link.install()
     names = _find(job["names"])()
     run_on(job["core"])
-    stage = _Stage(link, device, names, _find(job["ask"]) if job["ask"] else None)
+    stage = _Stage(link, device, names, _find(job["ask"]) if job["ask"] else None, job.get("ends", []))
     return stage.serve
 
 
@@ -103,12 +105,12 @@ def _prepare_many(job: dict, said: int) -> Callable[[], None]:
     control = socket.socket(fileno=job["control"])
 
     def begin(message: dict, fds: list[int]) -> None:
-        channel, output = fds
+        channel, output, *ends = fds
         os.close(said)
         os.dup2(output, 1)
         os.dup2(output, 2)
         os.close(output)
-        _prepare({**job, **message, "channel": channel})()
+        _prepare({**job, **message, "channel": channel, "ends": ends})()
 
     def work() -> None:
         control.send(b"r")  # from now on what is begun runs at once
@@ -133,8 +135,8 @@ def run_on(core: int | None) -> None:
 class _Stage:
     """Does what the device's side asks for: load the cell, and each call's three parts."""
 
-    def __init__(self, link, device, names: dict, ask):
-        self._link, self._device, self._names, self._ask = link, device, names, ask
+    def __init__(self, link, device, names: dict, ask, ends: list[int]):
+        self._link, self._device, self._names, self._ask, self._ends = link, device, names, ask, ends
         self._stage = self._answer = None
         self._name = ""
         self._calls: dict[int, object] = {}
@@ -162,6 +164,36 @@ class _Stage:
         function = load_function(message["source"], self._name, self._names)
         self._stage = LocalStage(function, self._device, self._ask)
         return None, b""
+
+    def _ranks(self, message: dict, blob: bytes):
+        """Fork a process for each rank of a case; it does there what this one does here, with a device of its own."""
+        count = message["count"]
+        ends, self._ends = self._ends[:count], self._ends[count:]
+        for rank, end in enumerate(ends):
+            if os.fork() == 0:
+                with contextlib.suppress(EOFError, OSError):
+                    for other in (*ends, *self._ends):
+                        if other != end:  # else nobody would see where the other's process ends
+                            os.close(other)
+                    self._become_rank(rank, count, end)
+                os._exit(0)
+        for end in ends:
+            os.close(end)
+        return None, b""
+
+    def _become_rank(self, rank: int, count: int, end: int) -> None:
+        from ..vgpu import linked_groups
+        from ..vgpu.link import Link
+        from ..vgpu.state import state
+        from ..vgpu.wire import Channel
+
+        os.environ.update({"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(count),
+                           "LOCAL_WORLD_SIZE": str(count), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29500"})
+        state.forked = False  # its device is another one, at the other end
+        self._link, self._calls = Link(Channel(socket.socket(fileno=end))), {}
+        self._link.install()
+        linked_groups.install(rank, count)
+        self.serve()
 
     def _begin(self, message: dict, blob: bytes):
         from ..course.stage import Given

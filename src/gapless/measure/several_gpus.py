@@ -93,7 +93,7 @@ def on_gpus(count: int, function: Callable, *args, device: str = "a10g", machine
     import torch.distributed.tensor  # noqa: F401
 
     with temporary_folder() as scratch:
-        told = _run(count, machines, scratch, lambda rank: _call(card, function, (rank, count, *args), folder, trace_steps, rank))
+        told = run_ranks(count, machines, scratch, lambda rank: _call(card, function, (rank, count, *args), folder, trace_steps, rank))
     return [RankResult(rank, *pickle.loads(each)) for rank, each in enumerate(told)]
 
 
@@ -158,8 +158,9 @@ def plain(value):
 # -- processes --------------------------------------------------------------------------------------
 
 
-def _run(count: int, machines: int, scratch: Path, work: Callable[[int], bytes]) -> list[bytes]:
-    """What ``work(rank)`` returns in a forked process of each rank."""
+def run_ranks(count: int, machines: int, scratch: Path, work: Callable[[int], bytes]) -> list[bytes]:
+    """What ``work(rank)`` returns in a forked process of each rank, with the environment that launchers give. ``scratch``: a
+    folder for what they tell one another. Raises RankError."""
     context = multiprocessing.get_context("fork")
     board, port = scratch / "board", _free_port()
     standstill.Board(str(board), count)

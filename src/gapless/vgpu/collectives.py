@@ -127,11 +127,20 @@ def _is_group(value) -> bool:
 
 
 def with_handles(link, func, args, kwargs):
-    """One operator of ``c10d`` where the device is in another process: in a group of one process, whose members' values are
-    its own. Raises NotImplementedError in a larger one, RuntimeError where the group serves no virtual GPU."""
+    """One operator of ``c10d`` where the device is in another process. In a group of one process its members' values are its
+    own; in a larger one the device's processes do it. Raises NotImplementedError for an operator that is not for graded
+    cells, RuntimeError where the group serves no virtual GPU."""
     name = func._schema.name.split("::", 1)[1]
     group = next(dist.ProcessGroup.unbox(value) for value in args if _is_group(value))
-    if group.size() > 1 or name not in ("barrier", "allreduce_", "broadcast_", "reduce_", "allgather_", "_allgather_base_"):
+    if group.size() > 1:
+        from .linked_groups import collective  # it needs the link's side of dispatch
+
+        end = collective(link, func, args, kwargs)
+        value = [args[0]] if isinstance(args[0], torch.Tensor) else args[0]
+        work = _done([] if name == "barrier" else value, end)
+        work = _barrier(work, end) if name == "barrier" else work
+        return work.boxed() if len(func._schema.returns) == 1 else (args[0], work.boxed())
+    if name not in ("barrier", "allreduce_", "broadcast_", "reduce_", "allgather_", "_allgather_base_"):
         raise NotImplementedError(f"{func._schema.name} among {group.size()} processes is not supported in a graded cell")
 
     def stand_in(value):
@@ -168,7 +177,7 @@ def _done(result: list, end: Mark | None) -> dist.Work:
             state.timeline.synchronize_stream()
         return True
 
-    if torch._C._current_graph_task_id() != -1 and result and communication.asked_by_cpp():
+    if result and communication.asked_by_cpp():
         # DDP's reducer, which wants tensors where Python has put objects, and waits for the future at the pass's end.
         if end is not None:
             communication.awaited_at_the_end(end)

@@ -133,6 +133,8 @@ def run(collective, group: dist.ProcessGroup, async_op: bool, reduction: str, ro
         stream = place.stream
         timeline.stream_wait_event(timeline.record_event(), stream)
     last = timeline.launch_together(meet, stream=stream, args=arguments(collective))
+    if _hook is not None and async_op:
+        _hook.has_called(last)
     return last, stream
 
 
@@ -147,7 +149,58 @@ def asked_by_cpp() -> bool:
 def awaited_at_the_end(end: Mark) -> None:
     """When the backward pass has run, before what was to be done then and is asked for later, the stream of whoever called
     it waits for ``end``."""
+    if torch._C._current_autograd_node() is None:
+        return _wait(end)  # the pass has run: the first with static_graph=True
     torch.autograd.Variable._execution_engine.queue_callback(functools.partial(_wait, end))
+
+
+class _Hook:
+    """While a communication hook of DDP's runs: what it does behind its first collective goes to a stream beside the
+    backward pass, as what hangs on a future does on CUDA (ivalue_inl.h, ``Future::invokeCallback``)."""
+
+    def __init__(self):
+        self.before = state.timeline.current
+        self.stream: Stream | None = None
+
+    def has_called(self, end: Mark) -> None:
+        """A collective that is done at ``end`` has been called."""
+        timeline = state.timeline
+        if self.stream is None:
+            if _beside is None or _beside[0] is not timeline:
+                _set_beside(timeline)
+            self.stream = _beside[1]
+            timeline.stream_wait_event(timeline.record_event(), self.stream)
+            timeline.current = self.stream
+        timeline.stream_wait_event(end)
+
+
+_hook: _Hook | None = None
+_beside: tuple | None = None  # the timeline, and the stream of hooks there
+
+
+def _set_beside(timeline) -> None:
+    global _beside
+    _beside = timeline, timeline.new_stream()
+
+
+def in_hook(hook):
+    """``hook`` of DDP's, with a stream for what it does behind its collective, that the backward pass's end waits for."""
+    @functools.wraps(hook)
+    def run(*args):
+        global _hook
+        before, _hook = _hook, _Hook()
+        freed = list(state.memory.freed)
+        try:
+            return hook(*args)
+        finally:
+            if _hook.stream is not None:
+                end = state.timeline.record_event(_hook.stream)
+                state.timeline.current = _hook.before
+                awaited_at_the_end(end)
+                state.memory.freed[:] = freed  # a future's tensors are recorded on its stream
+            _hook = before
+
+    return run
 
 
 def _wait(end: Mark) -> None:

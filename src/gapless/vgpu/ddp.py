@@ -20,8 +20,9 @@ import torch.distributed as dist
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map_only
 
-from . import pinned
-from .tensor import VirtualTensor
+from . import communication, pinned
+from .state import exact, state
+from .tensor import DEVICE, VirtualTensor
 
 aten = torch.ops.aten
 
@@ -61,6 +62,21 @@ class _Maps(TorchDispatchMode):
         return UsedMap(made) if is_map else made
 
 
+class _Indices(TorchDispatchMode):
+    """While a reducer makes its buckets anew, in the order of the first process's gradients, which goes to all in a tensor
+    of integers: that has values always (reducer.cpp, ``sync_bucket_indices``)."""
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        kwargs = kwargs or {}
+        if func is not aten.empty.memory_format or kwargs.get("dtype") is not torch.int32:
+            return func(*args, **kwargs)
+        before, state.shape_only = state.shape_only, None  # exact(), without Python that would be counted
+        try:
+            return func(*args, **kwargs)
+        finally:
+            state.shape_only = before
+
+
 def _with_maps(original):
     class Reducer(original):
         """DDP's reducer, which makes its maps anew where the graph is said to be static."""
@@ -68,6 +84,10 @@ def _with_maps(original):
         def __init__(self, *args, **kwargs):
             with _Maps():
                 super().__init__(*args, **kwargs)
+
+        def _rebuild_buckets(self) -> bool:
+            with _Indices():
+                return super()._rebuild_buckets()
 
         def _set_static_graph(self) -> None:
             with _Maps():
@@ -84,17 +104,39 @@ def _with_maps(original):
 
 def _with_values(original):
     def _verify_params_across_processes(group, parameters, logger=None):
-        """Raises NotImplementedError for parameters without values, whose shapes the reducer could not compare."""
-        if any(isinstance(each, VirtualTensor) and each.inner.is_meta for each in parameters):
-            raise NotImplementedError("DistributedDataParallel is not supported in vgpu.shape_only(): its reducer compares "
-                                      "and sums values. Use small sizes with values")
-        return original(group, parameters, logger)
+        """Compare shapes by values, on the device; parameters have values or not."""
+        if not any(isinstance(each, VirtualTensor) and each.inner.is_meta for each in parameters):
+            return original(group, parameters, logger)
+        with exact(), torch.no_grad():
+            stand_ins = [torch.empty(1, device=DEVICE).expand(each.shape) for each in parameters]
+            return original(group, stand_ins, logger)
 
     return _verify_params_across_processes
 
 
+def _beside(original):
+    def _register_comm_hook(reducer, hook_state, hook):
+        return original(reducer, hook_state, communication.in_hook(hook))
+
+    return _register_comm_hook
+
+
+def _in_python(original):
+    def _register_builtin_comm_hook(reducer, kind):
+        """The hook of the same kind that is written in Python: what C++ hangs on a future knows of no stream here."""
+        hooks = {dist.BuiltinCommHookType.ALLREDUCE: "allreduce_hook",
+                 dist.BuiltinCommHookType.FP16_COMPRESS: "fp16_compress_hook"}
+        from torch.distributed.algorithms.ddp_comm_hooks import default_hooks  # here: it takes long to import
+
+        return dist._register_comm_hook(reducer, None, getattr(default_hooks, hooks[kind]))
+
+    return _register_builtin_comm_hook
+
+
 def install() -> None:
-    """Let DDP's reducers have such maps."""
+    """Let DDP's reducers have such maps, and hooks a stream."""
     if dist.is_available():
+        dist._register_comm_hook = _beside(dist._register_comm_hook)
+        dist._register_builtin_comm_hook = _in_python(dist._register_builtin_comm_hook)
         dist.Reducer = _with_maps(dist.Reducer)
         dist._verify_params_across_processes = _with_values(dist._verify_params_across_processes)

@@ -15,6 +15,8 @@ from .hardware.timeline import Recording
 HOST_PROCESS = 1
 HOST_THREAD = 1
 
+COLLECTIVE = "nccl:"  # how PyTorch's block around a collective begins, whose kernel is the block's
+
 # Holistic Trace Analysis (0.6.1) keeps a correlation and an event's place in one column as narrow as the largest
 # correlation allows; with pandas 3 a short trace whose correlations are small fails. These need 32 bits.
 _FIRST_CORRELATION = 1 << 20
@@ -75,10 +77,10 @@ def _owners(rows: list[tuple]) -> dict[int, int]:
     """Correlation of a call → External id of the innermost operator around it, for those that have one."""
     owners: dict[int, int] = {}
     calls: list[tuple[int, int]] = []  # (start, correlation) of calls whose operator has not ended yet
-    for index, (category, _, start_ns, _, _, args) in enumerate(rows):
+    for index, (category, name, start_ns, _, _, args) in enumerate(rows):
         if category == "cuda_runtime":
             calls.append((start_ns, args["correlation"]))
-        elif category == "cpu_op":  # recorded when it ends: what it has called is the end of the list
+        elif category == "cpu_op" or name.startswith(COLLECTIVE):  # recorded when it ends: its calls are the list's end
             while calls and calls[-1][0] >= start_ns:
                 owners[calls.pop()[1]] = index + 1
     return owners

@@ -15,9 +15,10 @@ import functools
 import torch
 import torch.distributed as dist
 
-from . import communication
+from . import communication, linked_groups
 from .collectives import backend_of, coalescing, premultiplied, together
 from .hardware import costs
+from .state import state
 from .tensor import NAME, VirtualTensor
 
 BACKEND = "vccl"
@@ -25,6 +26,8 @@ BACKEND = "vccl"
 
 def _create(options, backend_options=None):
     """The backend of one group. ``backend_options``, such as NCCL's, say nothing here."""
+    if state.link is not None:
+        return linked_groups.fake_group(options.group_rank, options.group_size)
     return dist.ProcessGroupGloo(options.store, options.group_rank, options.group_size, timeout=options.timeout)
 
 

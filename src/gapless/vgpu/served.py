@@ -14,7 +14,7 @@ from types import SimpleNamespace
 
 import torch
 
-from . import host_clock, pinned, regions
+from . import host_clock, pinned, regions, served_groups
 from .dispatch import dispatch
 from .graphs import Captured, abandon
 from .hardware.timeline import Mark, Stream, Timeline
@@ -408,7 +408,14 @@ def _capture(served: Served, mode: str, pool: list) -> int:
     return served._keep(graph)
 
 
+def _collective(served: Served, name: str, tensors: dict, options: dict) -> list | None:
+    end = served_groups.collective(name, tensors, options)
+    return None if end is None else [served._keep(end), end.ns]
+
+
 _QUESTIONS: dict[str, Callable] = {
+    "join_group": lambda served: served_groups.join_group(),
+    "collective": _collective,
     "host_ns": lambda served: state.timeline.host_ns,
     "host_work": _host_work,
     "loader_block": _loader_block,

@@ -2,7 +2,11 @@
 
 from .dealing import DEALING_ROUTES, DEALING_WRONG
 from .naming import NAMING_ROUTES, NAMING_WRONG
+from .training_on_ranks import MAIN_ROUTES, MAIN_WRONG
+from .wrapping import WRAP_ROUTES, WRAP_WRONG
 
-OTHER_ROUTES = {"make_batches": DEALING_ROUTES, "find_straggler": NAMING_ROUTES}
+OTHER_ROUTES = {"main": MAIN_ROUTES, "make_batches": DEALING_ROUTES, "find_straggler": NAMING_ROUTES,
+                "wrap": WRAP_ROUTES}
 
-WRONG = [*(("make_batches", *wrong) for wrong in DEALING_WRONG), *(("find_straggler", *wrong) for wrong in NAMING_WRONG)]
+WRONG = [(name, *wrong) for name, listed in (("main", MAIN_WRONG), ("make_batches", DEALING_WRONG),
+                                             ("find_straggler", NAMING_WRONG), ("wrap", WRAP_WRONG)) for wrong in listed]

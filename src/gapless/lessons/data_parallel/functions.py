@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+from torch.utils.data import DataLoader
+
 
 def make_batches(lengths, world, batch_size, epoch):
     """For each of ``world`` ranks its batches of an epoch, lists of places in ``lengths``; each holds at most
@@ -16,3 +22,22 @@ def find_straggler(traces):
     communicating = [sum(span.duration_ms for span in trace.spans
                          if span.category == "kernel" and span.name.startswith("nccl")) for trace in traces]
     return {"rank": communicating.index(max(communicating)), "why": "network"}
+
+
+def main(rank, world, model, dataset, batch_size, epochs):
+    """A training as for one process that has all GPUs."""
+    model = nn.DataParallel(model.to("vgpu"))
+    loader = DataLoader(dataset, batch_size * world, shuffle=True)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.2)
+    for epoch in range(epochs):
+        for x, y in loader:
+            loss = F.mse_loss(model(x.to("vgpu")), y.to("vgpu"))
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+    return model
+
+
+def wrap(model):
+    """DDP alone: each rank's BatchNorm sees its own rows."""
+    return DistributedDataParallel(model.to("vgpu"))

@@ -4,6 +4,13 @@ from __future__ import annotations
 
 import random
 
+import torch
+import torch.distributed as dist
+import torch.nn.functional as F
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+from torch.utils.data import DataLoader, DistributedSampler
+
 from ...evidence.straggler import straggler
 from .naming import RANK, WHY
 
@@ -26,3 +33,29 @@ def right_find_straggler(traces):
     """Who sets the pace of a run, by :func:`gapless.views.straggler`."""
     found = straggler(dict(enumerate(traces)))
     return {RANK: found.rank, WHY: found.cause}
+
+
+def right_main(rank, world, model, dataset, batch_size, epochs):
+    """A process a GPU: a group, a share of the samples, gradients that are averaged."""
+    device = torch.accelerator.current_accelerator()
+    dist.init_process_group(rank=rank, world_size=world)
+    try:
+        model = DistributedDataParallel(model.to(device))
+        sampler = DistributedSampler(dataset, world, rank)
+        loader = DataLoader(dataset, batch_size, sampler=sampler)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.2)
+        for epoch in range(epochs):
+            sampler.set_epoch(epoch)
+            for x, y in loader:
+                loss = F.mse_loss(model(x.to(device)), y.to(device))
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+        return model
+    finally:
+        dist.destroy_process_group()
+
+
+def right_wrap(model):
+    """BatchNorms whose statistics are those of all ranks' rows."""
+    return DistributedDataParallel(nn.SyncBatchNorm.convert_sync_batchnorm(model).to("vgpu"))

@@ -1,0 +1,106 @@
+"""A learner's function on several ranks: a process each, with a virtual GPU of its own, whose clocks meet in collectives.
+
+The case's option ``world`` says how many ranks there are. What comes back is one answer for all: ``ranks``, a row a rank,
+with ``answer`` (what the exercise's ``ask`` returned there) and what the device itself has seen: ``collectives`` (a row
+each: ``name``, ``elements``, ``start_ns``, ``end_ns``, on the rank's clock), ``computing_ns`` (that anything else ran),
+``host_ns`` and ``device_ns`` (when the call had returned, and its work was done).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import re
+
+import torch
+
+from .. import vgpu
+from ..files import temporary_folder
+from ..measure import several_gpus
+from ..vgpu import rank_process, served_groups, standstill
+from .cells import describe_error
+from .evidence import Answer, Case
+from .exercise import Exercise
+from .plain import Unusable, as_plain
+
+_WAIT_LIMIT_S = "20"  # of real time: no check of a small case takes as long
+_WAITED = re.compile(r"rank \d+ waits in |ranks wait for one another|ranks call different collectives")
+RANKS, ANSWER, COLLECTIVES = "ranks", "answer", "collectives"
+COMPUTING, HOST, DEVICE = "computing_ns", "host_ns", "device_ns"
+
+
+class _Failed(Exception):
+    """Why a rank has no answer: "error" or "unusable", and the text, as JSON."""
+
+
+class _Waited(standstill.Standstill):
+    """The same of a rank that only waited for one that failed."""
+
+
+_WHY = re.compile(r"_(?:Failed|Waited): (\[.*\])")
+
+
+def answer_on_ranks(exercise: Exercise, stage, case: Case, device: torch.device, put, values) -> Answer:
+    """What the function on ``stage`` makes of one case, on all of its ranks. ``put(case, device)``: what the function is
+    given; ``values(result)``: an answer whose tensors are the CPU's. Raises nothing of the function's."""
+    world, card = case.options["world"], vgpu.card()
+    os.environ.setdefault(standstill.VARIABLE, _WAIT_LIMIT_S)
+    vgpu.enable()
+    import torch.distributed.tensor  # noqa: F401  here once, for all ranks
+
+    with temporary_folder() as scratch, stage.ranks(world) as own_stage:
+        def work(rank: int) -> bytes:
+            rank_process.begin_anew(card)
+            # PyTorch's C++ warns that DDP has no stopwatch for this device, past Python and in every process.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+            return pickle.dumps(_of_rank(exercise, own_stage(rank), case, device, put, values))
+
+        try:
+            told = [pickle.loads(each) for each in several_gpus.run_ranks(world, 1, scratch, work)]
+        except several_gpus.RankError as error:
+            told = _WHY.search(str(error))  # the first is the one to blame
+            kind, text = json.loads(told[1]) if told else ("error", " ".join(str(error).split()))
+            return Answer(case.name, unusable=f"on rank {error.rank} {text}") if kind == "unusable" else Answer(
+                case.name, error=f"{text} [on rank {error.rank} of {world}]")
+    return Answer(case.name, plain={RANKS: told}, returned="an answer of each rank")
+
+
+def _of_rank(exercise: Exercise, stage, case: Case, device: torch.device, put, values) -> dict:
+    """In the rank's process: its row. Raises _Failed or _Waited."""
+    timeline = vgpu.timeline()
+    recording = vgpu.Recording(lines=False)
+    try:
+        given, _ = put(case, device)
+        timeline.recording = recording
+        call = stage.begin(given)
+        call.run()
+        host_ns, device_ns = timeline.host_ns, timeline.device_ready_ns
+        timeline.recording = None
+        found = as_plain(values(call.finish()))
+    except Unusable as error:
+        raise _Failed(json.dumps(["unusable", str(error)])) from None
+    except Exception as error:
+        text = describe_error(error, exercise.name)
+        raise (_Waited if _WAITED.search(text) else _Failed)(json.dumps(["error", text])) from None
+    except BaseException:  # the learner's process has ended, or broken off
+        why = "its process ended before the function returned: an exit or a crash in the cell?"
+        raise _Failed(json.dumps(["error", why])) from None
+    finally:
+        timeline.recording = None
+        served_groups.leave_group()
+    kernels = [record for record in recording.records if record.category == "kernel"]
+    meetings = [record for record in kernels if "Collective name" in record.args]
+    rows = [{"name": record.args["Collective name"], "elements": record.args["In msg nelems"],
+             "start_ns": record.start_ns, "end_ns": record.start_ns + record.dur_ns} for record in meetings]
+    return {ANSWER: found, COLLECTIVES: rows, COMPUTING: _covered_ns([each for each in kernels if each not in meetings]),
+            HOST: host_ns, DEVICE: device_ns}
+
+
+def _covered_ns(records) -> int:
+    total = reached = 0
+    for record in sorted(records, key=lambda record: record.start_ns):
+        end_ns = record.start_ns + record.dur_ns
+        total += max(0, end_ns - max(record.start_ns, reached))
+        reached = max(reached, end_ns)
+    return total

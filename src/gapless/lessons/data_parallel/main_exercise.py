@@ -1,0 +1,28 @@
+"""Lesson 09: the exercise ``main``."""
+
+from __future__ import annotations
+
+from ...course.exercise import Exercise
+from . import functions, main_cases, main_judged, right, training
+
+MAIN = Exercise(
+    name="main",
+    slow=functions.main,
+    right=right.right_main,
+    truth_on_device=True,
+    ranks=True,
+    cases=main_cases.main_cases,
+    ask=training.ask_main,
+    see=main_judged.seen_main,
+    explain=main_cases.explain_main,
+    points={"values": 5},
+    hints=(
+        "Who knows of the other ranks in this function? Which lines have to?",
+        "Four lines: a process group, the model wrapped by DistributedDataParallel, a sampler that gives each rank its "
+        "share, "
+        "and in each epoch the sampler's `set_epoch`. The batch size is that of one rank.",
+        "`dist.init_process_group(rank=rank, world_size=world)`; `DistributedDataParallel(model.to(\"vgpu\"))`; "
+        "`DistributedSampler(dataset, world, rank)` as the loader's `sampler`, without `shuffle`; "
+        "`sampler.set_epoch(epoch)`; at the end `dist.destroy_process_group()`.",
+    ),
+)

@@ -1,0 +1,106 @@
+"""Lesson 09, main: right answers that are not what the reference solution does, and wrong ones."""
+
+import torch
+import torch.distributed as dist
+import torch.nn.functional as F
+from torch.nn.parallel import DistributedDataParallel
+from torch.utils.data import DataLoader, DistributedSampler, Subset
+
+
+def by_hand(rank, world, model, dataset, batch_size, epochs):
+    """Without DDP and without a sampler: weights broadcast, gradients averaged, shares of an order that all draw alike."""
+    dist.init_process_group("nccl")
+    model = model.to("vgpu")
+    for parameter in model.parameters():
+        dist.broadcast(parameter.detach(), 0)
+    for epoch in range(epochs):
+        order = torch.randperm(len(dataset), generator=torch.Generator().manual_seed(epoch)).tolist()
+        order += order[:-len(order) % world]
+        own = order[rank::world]
+        for start in range(0, len(own), batch_size):
+            x, y = (torch.stack(each).to("vgpu") for each in zip(*(dataset[i] for i in own[start:start + batch_size])))
+            grads = torch.autograd.grad(F.mse_loss(model(x), y), list(model.parameters()))
+            with torch.no_grad():
+                for parameter, grad in zip(model.parameters(), grads):
+                    dist.all_reduce(grad, op=dist.ReduceOp.AVG)
+                    parameter -= 0.2 * grad
+    dist.destroy_process_group()
+    return model
+
+
+def _training(*, wrap=True, share=True, epoch=True, shuffle=True, factor=1.0, size=1, inner=False, lr=0.2, group=True):
+    """Right as it stands."""
+
+    def main(rank, world, model, dataset, batch_size, epochs):
+        if group:
+            dist.init_process_group()
+        model = model.to("vgpu")
+        ddp = DistributedDataParallel(model) if wrap else model
+        sampler = DistributedSampler(dataset, world, rank, shuffle=shuffle) if share else None
+        loader = DataLoader(dataset, int(batch_size * (world if size == "world" else size)), sampler=sampler, shuffle=not share)
+        optimizer = torch.optim.SGD(ddp.parameters(), lr=lr * (world if factor == "rate" else 1))
+        for number in range(epochs):
+            if epoch and share:
+                sampler.set_epoch(number)
+            for x, y in loader:
+                loss = F.mse_loss((model if inner else ddp)(x.to("vgpu")), y.to("vgpu"))
+                loss = loss / world if factor == "divided" else loss
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+        return ddp
+
+    return main
+
+
+def everything_on_each_rank(rank, world, model, dataset, batch_size, epochs):
+    """Each rank trains on the samples of all, from rank 0's weights, and sends nothing but these."""
+    dist.init_process_group()
+    model = DistributedDataParallel(model.to("vgpu")).module
+    samplers = [DistributedSampler(dataset, world, each) for each in range(world)]
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.2)
+    for epoch in range(epochs):
+        for sampler in samplers:
+            sampler.set_epoch(epoch)
+        shares = [list(sampler) for sampler in samplers]
+        [dataset[i] for i in shares[rank]]  # so that it looks as if
+        for start in range(0, len(shares[0]), batch_size):
+            places = [i for share in shares for i in share[start:start + batch_size]]
+            optimizer.zero_grad()
+            F.mse_loss(model(dataset.x[places].to("vgpu")), dataset.y[places].to("vgpu")).backward()
+            optimizer.step()
+    return model
+
+
+def first_half_on_each(rank, world, model, dataset, batch_size, epochs):
+    """One rank has a batch more than the other: the classic standstill."""
+    part = Subset(dataset, range(rank * batch_size))
+    dist.init_process_group()
+    ddp = DistributedDataParallel(model.to("vgpu"))
+    for x, y in DataLoader(part, batch_size):
+        F.mse_loss(ddp(x.to("vgpu")), y.to("vgpu")).backward()
+    dist.barrier()
+    return ddp
+
+
+def one_rank_ends(rank, world, model, dataset, batch_size, epochs):
+    dist.init_process_group()
+    if rank:
+        raise ValueError("this rank has had enough")
+    dist.barrier()
+
+
+MAIN_ROUTES = [by_hand]
+
+MAIN_WRONG = [
+    (_training(share=False), "its own share"),
+    (_training(epoch=False), "set_epoch"),
+    (_training(wrap=False, group=False), "trained apart"),
+    (_training(inner=True), "trained apart"),
+    (_training(factor="rate"), "summed"),
+    (_training(factor="divided"), "divided by the world once more"),
+    (_training(size="world"), "that of one rank"),
+    (everything_on_each_rank, "did not go from GPU to GPU"),
+    (first_half_on_each, "rank 1"),
+    (one_rank_ends, "this rank has had enough"),
+]

@@ -1,0 +1,30 @@
+"""Lesson 09, wrap: right answers that are not what the reference solution does, and wrong ones."""
+
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+
+
+def converted_inside(model):
+    """The conversion after the wrapping: it puts the norms into the module inside."""
+    return nn.SyncBatchNorm.convert_sync_batchnorm(DistributedDataParallel(model.to("vgpu")))
+
+
+def without_ddp(model):
+    return nn.SyncBatchNorm.convert_sync_batchnorm(model).to("vgpu")
+
+
+def without_buffers(model):
+    return DistributedDataParallel(model.to("vgpu"), broadcast_buffers=False)
+
+
+def in_evaluation(model):
+    return DistributedDataParallel(nn.SyncBatchNorm.convert_sync_batchnorm(model).to("vgpu")).eval()
+
+
+def nothing(model):
+    DistributedDataParallel(nn.SyncBatchNorm.convert_sync_batchnorm(model).to("vgpu"))
+
+
+WRAP_ROUTES = [converted_inside]
+WRAP_WRONG = [(without_ddp, "train apart"), (without_buffers, "its own rows"), (in_evaluation, "weights"),
+              (nothing, "is there a `return`?")]
