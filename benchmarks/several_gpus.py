@@ -2,8 +2,8 @@
 
     python benchmarks/several_gpus.py [--steps N]
 
-A step is forward, backward and SGD of four layers of 256 numbers under DistributedDataParallel, 64 samples a rank. Each rank is
-a process with one thread: with fewer cores than ranks they share them. Needs no GPU.
+A step is forward, backward and SGD of four layers of 256 numbers under DistributedDataParallel, 64 samples a rank. Each rank
+is a process with one thread: with fewer cores than ranks they share them. Needs no GPU.
 """
 
 import argparse
@@ -44,8 +44,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--steps", type=int, default=30)
     steps = parser.parse_args().steps
-    print(f"{len(os.sched_getaffinity(0))} cores, load {os.getloadavg()[0]:.1f}, torch {torch.__version__}; median of {steps} "
-          "steps")
+    cores, load = len(os.sched_getaffinity(0)), os.getloadavg()[0]
+    print(f"{cores} cores, load {load:.1f}, torch {torch.__version__}; median of {steps} steps")
     print("| ranks | with values (ms) | without (ms) | the same clocks in two runs |\n|---|---|---|---|")
     for world in (2, 4, 8):
         cells, same = [], True

@@ -80,7 +80,8 @@ class _Place:
             line = where or "a line that is not known"
             raise Standstill(
                 f"rank {self.ranks[self.rank]} waits in {what} at {line} for rank {self.ranks[gone.rank]}, which has ended "
-                "or left the group. Every rank must call the same collectives, and as often: with DistributedDataParallel as many batches on each") from None
+                "or left the group. Every rank must call the same collectives, and as often: with DistributedDataParallel "
+                "as many batches on each") from None
 
     def _look(self, waited_s: float, missing: list[int]) -> None:
         standstill.look(waited_s, self._what, self._where, [self.ranks[rank] for rank in missing])
