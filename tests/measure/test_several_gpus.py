@@ -1,6 +1,8 @@
 """A function on several virtual GPUs: values, clocks, errors. Each run forks this process."""
 
+import multiprocessing
 import os
+import time
 
 import pytest
 import torch
@@ -90,21 +92,44 @@ def of_another_size(rank, world):
     (one_batch_more, 1, ["rank 1 waits in allreduce of 4 float32 at", "for rank 0, which has ended", "as many batches"]),
     (in_another_order, None, ["rank 0 calls broadcast of 4 float32", "rank 1 calls allreduce of 4 float32", "test_several_gpus.py"]),
     (of_another_size, None, ["rank 0 calls allreduce of 4 float32", "rank 1 calls allreduce of 5 float32"]),
-    (lambda rank, world: open, 0, ["cannot leave its process"] if False else []),
-], ids=["an error", "killed", "one batch more", "another order", "another size", "a function"])
+], ids=["an error", "killed", "one batch more", "another order", "another size"])
 def test_a_failure_is_told_and_nothing_is_left(function, rank, parts):
-    if not parts:
-        assert gapless.on_gpus(1, function)[0].value is open
-        return
     with pytest.raises(RankError) as error:
         gapless.on_gpus(2, function)
     if rank is not None:
         assert error.value.rank == rank
     for part in parts:
         assert part in str(error.value)
-    import psutil
+    assert not multiprocessing.active_children()
 
-    assert not [child for child in psutil.Process().children() if child.name() == "rank"]
+
+def hangs(rank, world):
+    dist.init_process_group()
+    if rank == 1:
+        time.sleep(60)
+    dist.all_reduce(torch.ones(4, device="vgpu:0"))
+
+
+def test_a_rank_that_keeps_the_others_waiting(monkeypatch):
+    monkeypatch.setenv("GAPLESS_WAIT_LIMIT_S", "1")
+    began = time.monotonic()
+    with pytest.raises(RankError, match="rank 0 waits in allreduce of 4 float32 at .* for rank 1, and has for 1 real seconds"):
+        gapless.on_gpus(2, hangs)
+    assert time.monotonic() - began < 30
+
+
+def in_two_groups(rank, world):
+    """Each waits in a group in which the other comes later."""
+    dist.init_process_group()
+    groups = [dist.new_group([0, 1]), dist.new_group([0, 1])]
+    x = torch.ones(4, device="vgpu:0")
+    dist.all_reduce(x, group=groups[rank])
+    dist.all_reduce(x, group=groups[1 - rank])
+
+
+def test_ranks_that_wait_for_one_another():
+    with pytest.raises(RankError, match="all ranks wait for one another: rank 0 waits in allreduce .*; rank 1 waits in allreduce"):
+        gapless.on_gpus(2, in_two_groups)
 
 
 def test_what_cannot_leave_its_process_is_an_error():

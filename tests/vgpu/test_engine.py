@@ -72,3 +72,17 @@ def test_a_kernel_takes_what_binds_it():
     assert Kernel("k", "pointwise", rate * 1e-3).duration_and_share(card) == (10**6, WHOLE)
     assert Kernel("k", "pointwise", rate * 1e-6).duration_and_share(card) == (card.kernel_floor_ns, WHOLE // 2 + 1)
     assert Kernel("k", "pointwise", 0).duration_and_share(card) == (card.kernel_floor_ns, 1)
+
+
+def test_what_is_held_is_taken_from_later_work_and_no_more_than_there_is():
+    """Work whose end others decide: it never takes longer, and the rest goes round it."""
+    from gapless.vgpu.hardware.engine import WHOLE, Engine
+
+    engine = Engine()
+    engine.hold(100, 300, WHOLE // 4)
+    assert engine.run(0, 100, WHOLE) == (0, 100)
+    assert engine.run(100, 150, WHOLE) == (100, 300)  # three quarters are left of 200 ns
+    engine.hold(200, 400, WHOLE)
+    assert engine.run(100, 100, WHOLE) == (400, 500)
+    engine.hold(500, 500, WHOLE)
+    assert engine.run(500, 10, WHOLE) == (500, 510)

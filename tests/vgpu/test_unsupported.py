@@ -87,17 +87,7 @@ def ones(device):
 
 
 # Entry → ways to meet it, each with what the error says.
-def parallel_without_values(device):
-    dist.init_process_group(store=dist.HashStore(), rank=0, world_size=1)
-    try:
-        with vgpu.shape_only():
-            nn.parallel.DistributedDataParallel(nn.Linear(2, 2).to(device))
-    finally:
-        dist.destroy_process_group()
-
-
 WAYS = {
-    "DistributedDataParallel in vgpu.shape_only()": [(parallel_without_values, "Use small sizes with values")],
     "sparse tensors of another layout than COO": [
         (lambda d: ones(d).to_sparse_csr(), "use .to_sparse()"), (lambda d: ones(d).to_sparse().to_sparse_csc(), "use .to_sparse()"),
         (lambda d: ones("cpu").to_sparse_csr().to(d) + 1, "SparseCsr"),

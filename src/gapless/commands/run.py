@@ -16,9 +16,10 @@ def add_parser(commands) -> None:
     """Add ``run`` to the command line."""
     parser = commands.add_parser(
         "run", help="run a script on several virtual GPUs",
-        description="Run a Python script in as many processes as there are GPUs, each with a virtual GPU of its own (vgpu:0) "
-                    "and the environment that torchrun gives (RANK, LOCAL_RANK, WORLD_SIZE, MASTER_ADDR, …). Collectives move "
-                    "real values and take modelled time. Afterwards each rank's clocks are printed to stderr.")
+        description="Run a Python script in as many processes as there are GPUs, each with a virtual GPU of its own "
+                    "(vgpu:0) and the environment that torchrun gives (RANK, LOCAL_RANK, WORLD_SIZE, MASTER_ADDR, …). "
+                    "Collectives move real values and take modelled time. Afterwards each rank's clocks are printed to "
+                    "stderr.")
     parser.add_argument("--gpus", metavar="N", type=int, default=2, help="how many (default: %(default)s)")
     parser.add_argument("--machines", metavar="M", type=int, default=1,
                         help="over how many machines they are spread (default: 1)")

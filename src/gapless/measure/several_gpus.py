@@ -93,7 +93,8 @@ def on_gpus(count: int, function: Callable, *args, device: str = "a10g", machine
     import torch.distributed.tensor  # noqa: F401
 
     with temporary_folder() as scratch:
-        told = run_ranks(count, machines, scratch, lambda rank: _call(card, function, (rank, count, *args), folder, trace_steps, rank))
+        told = run_ranks(count, machines, scratch,
+                    lambda rank: _call(card, function, (rank, count, *args), folder, trace_steps, rank))
     return [RankResult(rank, *pickle.loads(each)) for rank, each in enumerate(told)]
 
 

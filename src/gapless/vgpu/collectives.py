@@ -160,6 +160,10 @@ def with_handles(link, func, args, kwargs):
     return args[0], done[-1]
 
 
+if dist.is_available():
+    futures = dist.Work.get_future  # PyTorch's own
+
+
 def _done(result: list, end: Mark | None) -> dist.Work:
     """A work whose values are there. ``result``: the value of its future; ``end``: when the device has done it, where the
     current stream has to wait for that. Waiting with a timeout is a wait of the host, as with NCCL (ProcessGroupNCCL.cpp,
@@ -183,7 +187,7 @@ def _done(result: list, end: Mark | None) -> dist.Work:
             communication.awaited_at_the_end(end)
         return torch._C._distributed_c10d._create_work_from_future(torch._C.fork(lambda: result))
     work = torch._C._distributed_c10d.PythonCallbackWork(wait)
-    work.get_future().set_result(result)
+    futures(work).set_result(result)
     work.wait()  # so that it says that it is completed, as the values are there
     return work
 

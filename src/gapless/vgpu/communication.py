@@ -77,10 +77,11 @@ class _Place:
                     self.meeting = Meeting(store, self.rank, len(self.ranks), self._look)
                 return self.meeting.meet(message)
         except Gone as gone:
+            line = where or "a line that is not known"
             raise Standstill(
-                f"rank {self.ranks[self.rank]} waits in {what} at {where or 'a line that is not known'} for rank "
-                f"{self.ranks[gone.rank]}, which has ended or left the group. Every rank must call the same collectives, and as "
-                "often: with DistributedDataParallel as many batches on each") from None
+                f"rank {self.ranks[self.rank]} waits in {what} at {line} for rank {self.ranks[gone.rank]}, which has ended "
+                "or left the group. Every rank must call the same collectives, and as often: with DistributedDataParallel "
+                "as many batches on each") from None
 
     def _look(self, waited_s: float, missing: list[int]) -> None:
         standstill.look(waited_s, self._what, self._where, [self.ranks[rank] for rank in missing])
@@ -88,8 +89,8 @@ class _Place:
 
 _places: weakref.WeakKeyDictionary[dist.ProcessGroup, _Place] = weakref.WeakKeyDictionary()
 
-# The end of the collective that was called last, for who asks for a future.
-last: Mark | None = None
+# The timeline, the number of its launch, and the end of the collective that was called last.
+last: tuple | None = None
 
 
 def place_of(group: dist.ProcessGroup) -> _Place:
@@ -132,10 +133,11 @@ def run(collective, group: dist.ProcessGroup, async_op: bool, reduction: str, ro
     if async_op:
         stream = place.stream
         timeline.stream_wait_event(timeline.record_event(), stream)
-    last = timeline.launch_together(meet, stream=stream, args=arguments(collective))
+    end = timeline.launch_together(meet, stream=stream, args=arguments(collective))
+    last = timeline, timeline.launches, end
     if _hook is not None and async_op:
-        _hook.has_called(last)
-    return last, stream
+        _hook.has_called(end)
+    return end, stream
 
 
 def asked_by_cpp() -> bool:
@@ -207,6 +209,13 @@ def _wait(end: Mark) -> None:
     state.timeline.stream_wait_event(end)
 
 
+def wait_for_the_last() -> None:
+    """The current stream waits for the collective that was called last, if any."""
+    timeline = state.timeline
+    if last is not None and last[0] is timeline and last[1] >= timeline.first_launch and timeline.capture is None:
+        timeline.stream_wait_event(last[2])
+
+
 def described(collective) -> str:
     """``allreduce of 1000 float32``."""
     if collective.dtype is None or collective.kind == "barrier":
@@ -261,7 +270,7 @@ def _compare(every: list[dict], ranks: list[int]) -> None:
             calls = "; ".join(f"rank {rank} calls {each['what']} at {each['where'] or 'a line that is not known'}"
                               for rank, each in zip(ranks, every))
             raise Standstill(f"the ranks call different collectives in the same place: {calls}. On GPUs they would wait for "
-                             "ever, or get wrong values: every rank must call the same collectives, of the same sizes, in the "
-                             "same order, and with DistributedDataParallel have as many batches as the others")
+                             "ever, or get wrong values: every rank must call the same collectives, of the same sizes, in "
+                             "the same order, and with DistributedDataParallel have as many batches as the others")
         if message["card"] != every[0]["card"]:
             raise ValueError(f"the ranks model different cards ({every[0]['card']}, {message['card']}): give all the same")

@@ -88,6 +88,15 @@ def _destroy(original):
     return destroy_process_group
 
 
+def _future(original):
+    def get_future(work: dist.Work):
+        """What hangs on the future runs at once, on the current stream: let that wait for the collective called last."""
+        communication.wait_for_the_last()
+        return original(work)
+
+    return get_future
+
+
 def install() -> None:
     """Tell PyTorch of the backend."""
     if not dist.is_available() or not dist.is_gloo_available():
@@ -98,6 +107,7 @@ def install() -> None:
         backends._plugins["NCCL"] = backends._BackendPlugin(_create, True)
         backends.backend_capability["nccl"] = [NAME]
     backends.backend_capability["gloo"] = [*backends.backend_capability["gloo"], NAME]
+    dist.Work.get_future = _future(dist.Work.get_future)
     dist.destroy_process_group = dist.distributed_c10d.destroy_process_group = _destroy(dist.destroy_process_group)
     group = dist.ProcessGroup
     group._start_coalescing = _start_coalescing(group._start_coalescing)

@@ -38,8 +38,6 @@ UNSUPPORTED: dict[str, str] = {
         "CPU: .to(), or fully_shard(…, offload_policy=CPUOffloadPolicy()) and get_model_state_dict",
     "groups of several processes where the device is at the other end of a link":
         "only a group of one process is its own: several processes outside a graded cell",
-    "DistributedDataParallel in vgpu.shape_only()":
-        "its reducer compares and sums values: small sizes with values",
     "DistributedDataParallel(mixed_precision=…)":
         "no error but a warning: in the first backward pass PyTorch sums memory that nobody has written, on CUDA too: drop "
         "that pass's gradients, or torch.autocast",

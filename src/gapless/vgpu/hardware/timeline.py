@@ -564,6 +564,11 @@ class Timeline:
             self.capture.refuse_wait(None)
 
     @property
+    def first_launch(self) -> int:
+        """The number of the first launch since the clocks were at zero."""
+        return self._first_launch + 1
+
+    @property
     def device_ready_ns(self) -> int:
         """When all work queued so far will have ended."""
         return max(stream.ready_ns for stream in self.streams.values())
