@@ -32,9 +32,9 @@ def main(control: str, lessons: str) -> None:
 
     A job's ``path`` is that of a JSON file; with it come file descriptors: the socket to the learner's process, a pipe on
     which ``DONE``, ``GONE`` or ``FAILED`` is said, the last with the reason, and a socket for each rank of each case. Keys
-    of the file: ``lesson``, ``program`` (the lesson's, or empty), ``exercise``, ``source`` of the cell, ``card`` as in a card
-    file, ``order`` (a seed), ``core`` (the processor to run on, or None), ``seconds`` of processor time, ``memory_bytes``.
-    Beside it lies ``plan.npz``, and there the evidence is left.
+    of the file: ``lesson``, ``program`` (the lesson's, or empty), ``exercise``, ``source`` of the cell, ``card`` as in a
+    card file, ``order`` (a seed), ``core`` (the processor to run on, or None), ``seconds`` of processor time,
+    ``memory_bytes``. Beside it lies ``plan.npz``, and there the evidence is left.
     """
     token = sys.stdin.readline().strip()
 

@@ -94,7 +94,7 @@ def on_gpus(count: int, function: Callable, *args, device: str = "a10g", machine
 
     with temporary_folder() as scratch:
         told = run_ranks(count, machines, scratch,
-                    lambda rank: _call(card, function, (rank, count, *args), folder, trace_steps, rank))
+                         lambda rank: _call(card, function, (rank, count, *args), folder, trace_steps, rank))
     return [RankResult(rank, *pickle.loads(each)) for rank, each in enumerate(told)]
 
 
