@@ -5,6 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from gapless.commands.audit import own_options
 from gapless.commands.cli import main
 
 from ..audit.scripts import FREE, HEAD, WAITING
@@ -55,6 +56,30 @@ def test_one_that_does_not(tmp_path, audit):
     assert done.returncode == 0, done.stderr
     assert "None: the host never waits for the GPU." in page and page.count("<svg") == 1
     assert {path.name for path in tmp_path.iterdir()} == {"train.py", "page.html", "page.trace.json.gz"}
+
+
+@pytest.mark.parametrize("behind, own, given", [
+    ("", {}, ""),
+    ("--epochs 1 --steps 9", {}, "--epochs 1 --steps 9"),
+    ("--out a.md --fail-on-waits", {"out": "a.md", "fail_on_waits": True}, ""),
+    ("--steps=9 -- --steps 1", {"steps": 9}, "--steps 1"),
+    ("-- --steps 1 -- x", {}, "--steps 1 -- x"),
+    ("-m resnet18 --no-memory", {}, "-m resnet18 --no-memory"),
+    ("--fail --out x", {}, "--fail --out x"),
+    ("data --out x", {}, "data --out x"),
+], ids=str)
+def test_options_behind_the_script(behind, own, given):
+    before = dict(out=None, format=None, device="vgpu", steps=2, warm_up=None, no_memory=False, tries=(), time_limit=None,
+                  fail_on_waits=False, is_module=False)
+    arguments = SimpleNamespace(**before, script=["train.py", *behind.split()])
+    assert own_options(arguments) == given.split()
+    assert vars(arguments) == {**before, **own, "script": arguments.script}
+
+
+def test_options_behind_the_script_that_are_wrong(command, tmp_path):
+    (tmp_path / "train.py").write_text("")
+    done = command("audit", "train.py", "--steps", "many")
+    assert done.returncode == 2 and "'many' is no number of steps" in done.stderr
 
 
 def test_its_own_arguments_path_and_folder(tmp_path, audit):

@@ -50,7 +50,8 @@ def _parts(audit: Audit) -> str:
             f"waits {report.syncs_per_step:.3g} times; {report.bus_bytes / 1e6:.3g} MB go over the bus.</p>"
             f'<table><thead><tr><th>without</th><th class="n">a step is shorter by</th><th class="n">of it</th><th></th>'
             f"</tr></thead><tbody>{rows}</tbody></table><p>Each row is the recorded steps played again without that one "
-            "thing. What two rows have in common is in both.</p>")
+            "thing. What two rows have in common is in both. What can be left out (input, waits, communication) is said to "
+            "bound a step from half of what the host or the GPU costs on.</p>")
 
 
 def _pictures(audit: Audit):

@@ -19,6 +19,15 @@ def add_parser(commands) -> None:
         "audit", help="what makes a training script wait",
         description="Run a training script unchanged for a few steps, on CUDA or, without a GPU, with `cuda` meaning the "
                     "virtual GPU, and report what bounds a step, what each wait costs, and what to do.")
+    _add_options(parser)
+    # With two arguments of the parser's, the first would swallow a -- behind it.
+    parser.add_argument("script", metavar="SCRIPT", nargs=argparse.PARSER,
+                        help="the training script, and its own arguments: all from the first on that is none of these "
+                             "options, or what follows --")
+    parser.set_defaults(run=run)
+
+
+def _add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--out", metavar="FILE", help="a .html, .md or .json; - prints it (default: NAME.audit.html)")
     parser.add_argument("--format", choices=sorted(set(_FORMATS.values())), help="default: by the name of FILE, else html")
     parser.add_argument("--device", metavar="D", help="cuda, vgpu:a100, … (default: GAPLESS_DEVICE, else the best there is)")
@@ -31,10 +40,21 @@ def add_parser(commands) -> None:
     parser.add_argument("--time-limit", type=float, metavar="SECONDS", help="give up after so long")
     parser.add_argument("--fail-on-waits", action="store_true", help="exit with 1 if a recorded step waits, for CI")
     parser.add_argument("-m", dest="is_module", action="store_true", help="SCRIPT is a module's name, as for python -m")
-    parser.add_argument("script", metavar="SCRIPT", help="the training script")
-    parser.add_argument("arguments", metavar="ARGUMENTS", nargs=argparse.REMAINDER,
-                        help="its own arguments, after -- where they look like these")
-    parser.set_defaults(run=run)
+
+
+def own_options(arguments: argparse.Namespace) -> list[str]:
+    """The script's arguments; the options of this command that stand between the script and them become attributes of
+    ``arguments``, as those before the script are, but for ``-m``. Leaves by SystemExit where one of them is wrong."""
+    options = argparse.ArgumentParser(prog="gapless audit", add_help=False, allow_abbrev=False)
+    _add_options(options)
+    takes = {name: action.nargs != 0 for action in options._actions for name in action.option_strings
+             if name.startswith("--")}
+    given = arguments.script[1:]
+    place = 0
+    while place < len(given) and (name := given[place].partition("=")[0]) in takes:
+        place += 1 + (takes[name] and name == given[place])
+    options.parse_args(given[:place], namespace=arguments)
+    return given[place + (given[place:place + 1] == ["--"]):]
 
 
 def _names(text: str) -> tuple[str, ...]:
@@ -58,8 +78,8 @@ def run(arguments: argparse.Namespace) -> int:
     from ..files import check_writable, write_bytes
     from ..measure.device import device as choose_device
 
-    given = arguments.arguments[1:] if arguments.arguments[:1] == ["--"] else arguments.arguments
-    script = arguments.script
+    given = own_options(arguments)
+    script = arguments.script[0]
     if not arguments.is_module and not Path(script).is_file():
         raise AuditError(f"there is no file {script}: name the script that you would give to python")
     choose_device(arguments.device)  # before anything runs
