@@ -63,6 +63,10 @@ print(gapless.views.memory_by_category(gapless.memory_profile(step, device=devic
 print(torch.cuda.max_memory_allocated(), torch.cuda.max_memory_reserved())"
 run "what workers cost" 120 python benchmarks/worker_costs.py
 run "what debug aids cost" 60 python benchmarks/debug_costs.py
+run "an audit" 60 bash -c 'gapless audit --device cuda --out "$OUT/audit.md" benchmarks/audited/transformer.py; cat "$OUT/audit.md"'
+for script in adversaries coder digits words; do
+    run "an audit: $script" 60 bash -c 'gapless audit --device cuda --out - --format md --no-memory "benchmarks/audited/$1.py"' _ "$script"
+done
 run "tests on cuda" 300 bash -c 'GAPLESS_DEVICE=cuda python -m pytest -q -p no:cacheprovider tests/lessons/test_two_clocks.py tests/commands/test_validate.py tests/commands/test_calibrate.py tests/measure'
 for lesson in solutions/[0-9]*; do
     run "solved $lesson on cuda" 120 bash -c 'GAPLESS_DEVICE=cuda gapless grade "$1"/*.ipynb --device cuda' _ "$lesson"

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 import gapless
+from gapless import vgpu
 from gapless.lessons.masked_loss.functions import BACKGROUND, IGNORE
 from gapless.lessons.masked_loss.functions import ignore_background as slow
 
@@ -85,6 +86,15 @@ def test_look_says_what_a_step_takes_and_counts_its_waits(lesson, capsys):
     lesson.look(lambda: make_step(20), steps=1)
     many = capsys.readouterr().out
     assert many.count("aten::item") == 1 and " 20 × aten::item" in many
+
+
+def test_several_gpus_are_the_lessons_card_unless_another_is_named(lesson):
+    def product(rank, world, size):
+        return rank, world, vgpu.card().key, torch.ones(size, device="vgpu:0").sum().item()
+
+    for options, card in (({}, vgpu.card().key), ({"device": "t4"}, "t4")):
+        found = lesson.on_gpus(2, product, 3, **options)
+        assert [each.value for each in found] == [(0, 2, card, 3.0), (1, 2, card, 3.0)]
 
 
 def test_checking_leaves_the_mode_and_the_clock_alone(lesson):

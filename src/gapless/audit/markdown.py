@@ -25,6 +25,11 @@ def ms(value: float | None) -> str:
     return f"{value:.0f}" if value >= 100 else f"{value:.2f}" if value >= 0.1 else f"{value:.3f}"
 
 
+def times(count: float) -> str:
+    """How often something happens in a step."""
+    return "once" if count == 1 else f"{count:.3g} times"
+
+
 def heading(audit: Audit) -> str:
     """The device, and whether its times are modelled."""
     report = audit.report
@@ -38,7 +43,7 @@ def markdown(audit: Audit) -> str:
              f"{heading(audit)}; torch {audit.facts.get('torch')}. A step ends with `{audit.facts.get('kind')}`.", "",
              f"**A step takes {ms(step)} ms. What bounds it: {PARTS[audit.bound]}.**", "",
              f"The GPU is busy for {ms(report.device_busy_ms)} ms of it ({_share(report.device_busy_ms, step)}), with "
-             f"{report.kernels:.0f} kernels; the host waits {report.syncs_per_step:.3g} times.", "",
+             f"{report.kernels:.0f} kernels; the host waits {times(report.syncs_per_step)}.", "",
              "| without | a step is shorter by | |", "|---|--:|--:|"]
     lines += [f"| {PARTS[name]} | {ms(saved)} ms | {_share(saved, step)} |" for name, saved in audit.parts_ms.items()]
     lines += ["", "Each row is the step played again without that one thing; what two rows have in common is in both.", "",

@@ -8,7 +8,7 @@ from ..evidence import perfetto, picture
 from ..evidence.memory_picture import alt_text as memory_alt
 from ..evidence.memory_picture import memory_picture
 from ..evidence.themed import svg
-from .markdown import PARTS, TRIED, heading, lesson_name, ms, trials_in_words
+from .markdown import PARTS, TRIED, heading, lesson_name, ms, times, trials_in_words
 from .result import Audit
 
 _STYLE = """
@@ -47,7 +47,7 @@ def _parts(audit: Audit) -> str:
         for name, saved in audit.parts_ms.items())
     report = audit.report
     return (f"<p>The GPU is busy for {ms(report.device_busy_ms)} ms of a step, with {report.kernels:.0f} kernels; the host "
-            f"waits {report.syncs_per_step:.3g} times; {report.bus_bytes / 1e6:.3g} MB go over the bus.</p>"
+            f"waits {times(report.syncs_per_step)}; {report.bus_bytes / 1e6:.3g} MB go over the bus.</p>"
             f'<table><thead><tr><th>without</th><th class="n">a step is shorter by</th><th class="n">of it</th><th></th>'
             f"</tr></thead><tbody>{rows}</tbody></table><p>Each row is the recorded steps played again without that one "
             "thing. What two rows have in common is in both. What can be left out (input, waits, communication) is said to "

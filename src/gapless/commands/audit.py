@@ -116,7 +116,9 @@ def run(arguments: argparse.Namespace) -> int:
 def _verdict(found, fail_on_waits: bool) -> int:
     if not (fail_on_waits and found.waits):
         return 0
-    print(f"gapless audit: a step waits {found.report.syncs_per_step:.3g} times:", file=sys.stderr)
+    from ..audit.markdown import times
+
+    print(f"gapless audit: a step waits {times(found.report.syncs_per_step)}:", file=sys.stderr)
     for each in found.waits:
         print(f"  {each.location or 'unknown line'}: {each.operator or each.call}", file=sys.stderr)
     return 1

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 import torch
 
+from .. import vgpu
 from ..course.cells import CellError, load_function
 from ..course.checks import PASS, Verdict
 from ..course.evidence import Evidence, Plan
@@ -28,6 +29,7 @@ from ..evidence.report import StepReport
 from ..measure.device import device as choose_device
 from ..measure.device import device_name
 from ..measure.profile import profile, time_step
+from ..measure.several_gpus import RankResult, on_gpus
 from ..vgpu import Assumptions
 from . import explain_names
 from .marked_cell import CannotCheck, ipython_shell, name_of, newest_cell, source_of
@@ -212,6 +214,11 @@ class Notebook:
             name = f"{often}{sync.op or sync.name}"
             print(f"  {wait_ms:8.2f} ms  {name:{22 if often else 16}} {sync.location or '':27} {line}".rstrip())
         return report
+
+    def on_gpus(self, count: int, function: Callable, *args, **options) -> list[RankResult]:
+        """:func:`gapless.on_gpus` with this lesson's card, or with the one that ``device=`` names: ``function(rank, count,
+        *args)`` in ``count`` processes. The GPUs are virtual whatever the lesson's device is."""
+        return on_gpus(count, function, *args, **{"device": vgpu.card(), **options})
 
     def inputs(self, name: str) -> dict[str, object]:
         """What the check gives to the exercise's function: the input's name → its argument, or a tuple of its arguments.

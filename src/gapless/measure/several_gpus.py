@@ -69,10 +69,10 @@ class RankResult:
         return Trace.read(self.trace)
 
 
-def on_gpus(count: int, function: Callable, *args, device: str = "a10g", machines: int = 1,
+def on_gpus(count: int, function: Callable, *args, device: str | vgpu.Card = "a10g", machines: int = 1,
             traces: str | os.PathLike | None = None, trace_steps: tuple[int, int] | None = None) -> list[RankResult]:
-    """Call ``function(rank, count, *args)`` in ``count`` processes, each with a virtual GPU ``device`` (a card's name, as in
-    ``vgpu:NAME``); returns what each has left, by rank.
+    """Call ``function(rank, count, *args)`` in ``count`` processes, each with a virtual GPU ``device`` (a card, or its name
+    as in ``vgpu:NAME``); returns what each has left, by rank.
 
     ``machines``: over how many machines the GPUs are spread, in the order of ranks. ``traces``: a folder for a trace of each
     rank, ``rank0.json.gz`` and so on (:mod:`gapless.measure.rank_trace`), of the steps ``trace_steps`` (first, last) or of
@@ -82,7 +82,7 @@ def on_gpus(count: int, function: Callable, *args, device: str = "a10g", machine
     Raises RankError where a rank fails, with its traceback, after all processes have ended; ValueError for what cannot be
     asked for, UnknownCard, and RuntimeError where this platform cannot fork.
     """
-    card = vgpu.find_card(device.removeprefix("vgpu:"))
+    card = device if isinstance(device, vgpu.Card) else vgpu.find_card(device.removeprefix("vgpu:"))
     check(count, machines)
     folder = _folder(traces)
     # One process would say what another has in its buffers.
