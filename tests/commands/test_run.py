@@ -1,6 +1,7 @@
 """``gapless run``: a script on several virtual GPUs."""
 
 import pytest
+import torch
 
 from gapless.commands.cli import main
 
@@ -19,6 +20,26 @@ if dist.get_rank() == 1:
 dist.destroy_process_group()
 """
 
+# As for torchrun: it knows of no virtual GPU.
+CUDA_SCRIPT = """
+import os, sys
+import torch, torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+
+number = int(os.environ["LOCAL_RANK"])
+torch.cuda.set_device(number)
+device = torch.device("cuda", number)
+dist.init_process_group("nccl", device_id=device)
+torch.manual_seed(number)
+model = DistributedDataParallel(torch.nn.Linear(3, 2).to(device), device_ids=[number], output_device=number)
+x = torch.full((1, 3), float(number + 1))
+model(x.cuda(number)).sum().backward()
+dist.barrier(device_ids=[number])
+if number == 1:
+    open(sys.argv[1], "w").write(f"{x.to(device).device} {torch.cuda.device_count()} {model.module.weight.grad.tolist()}")
+dist.destroy_process_group()
+"""
+
 
 @pytest.fixture
 def script(tmp_path):
@@ -32,6 +53,13 @@ def test_a_script_and_what_is_said_of_its_clocks(script, tmp_path, capfd):
     assert (tmp_path / "out").read_text() == "sum [6.0, 6.0] NVIDIA H100 80GB HBM3 __main__"
     said = capfd.readouterr().err
     assert "Simulated: 4 × NVIDIA H100 80GB HBM3 in 2 machines" in said and "rank 3: host " in said
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there cuda is a real GPU")
+def test_a_script_that_says_cuda(tmp_path):
+    (tmp_path / "train.py").write_text(CUDA_SCRIPT)
+    assert main(["run", "--gpus", "2", str(tmp_path / "train.py"), str(tmp_path / "out")]) == 0
+    assert (tmp_path / "out").read_text() == f"cuda:1 2 {[[1.5] * 3] * 2}"
 
 
 def test_a_script_that_fails(tmp_path, capsys):

@@ -7,6 +7,7 @@ import os
 import re
 import runpy
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 
 EXIT_FAILED = 1
@@ -17,9 +18,9 @@ def add_parser(commands) -> None:
     parser = commands.add_parser(
         "run", help="run a script on several virtual GPUs",
         description="Run a Python script in as many processes as there are GPUs, each with a virtual GPU of its own "
-                    "(vgpu:0) and the environment that torchrun gives (RANK, LOCAL_RANK, WORLD_SIZE, MASTER_ADDR, …). "
-                    "Collectives move real values and take modelled time. Afterwards each rank's clocks are printed to "
-                    "stderr.")
+                    "(vgpu:0; cuda too, where there is no real GPU) and the environment that torchrun gives (RANK, "
+                    "LOCAL_RANK, WORLD_SIZE, MASTER_ADDR, …). Collectives move real values and take modelled time. "
+                    "Afterwards each rank's clocks are printed to stderr.")
     parser.add_argument("--gpus", metavar="N", type=int, default=2, help="how many (default: %(default)s)")
     parser.add_argument("--machines", metavar="M", type=int, default=1,
                         help="over how many machines they are spread (default: 1)")
@@ -77,10 +78,15 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _script(rank: int, world: int, path: str, arguments: list[str], device: str) -> None:
-    """What each process runs."""
+    """What each process runs. Where there is no GPU, ``cuda`` means the virtual one."""
+    import torch
+
     from ..measure.device import VARIABLE
+    from ..vgpu import as_cuda
 
     os.environ[VARIABLE] = device
     sys.argv = [path, *arguments]
     sys.path[0] = str(Path(path).absolute().parent)
-    runpy.run_path(path, run_name="__main__")
+    here, number = (int(os.environ[name]) for name in ("LOCAL_WORLD_SIZE", "LOCAL_RANK"))
+    with nullcontext() if torch.cuda.is_available() else as_cuda.install(index=number, count=here):
+        runpy.run_path(path, run_name="__main__")

@@ -7,9 +7,9 @@
 PyTorch makes no tensor of type ``cuda`` where no driver is, and a wrapper that claimed to be one would end the process in
 its backward pass. So the tensors stay ``vgpu:0``, and two things are changed. What a program says: each function of PyTorch
 that takes a device takes ``cuda`` for the virtual one (:mod:`.arguments`, :mod:`.mixed_precision`, :mod:`.files`,
-:mod:`.cuda_module`). What a program asks: its own lines, and libraries that were not told of the virtual GPU, see
-``cuda:0`` in ``tensor.device`` and True in ``torch.cuda.is_available()``; PyTorch itself and libraries that were told see
-``vgpu:0`` and False, as ever (:mod:`.asking`).
+:mod:`.cuda_module`, :mod:`.distributed`). What a program asks: its own lines, and libraries that were not told of the
+virtual GPU, see ``cuda:0`` in ``tensor.device`` and True in ``torch.cuda.is_available()``; PyTorch itself and libraries
+that were told see ``vgpu:0`` and False, as ever (:mod:`.asking`).
 
 Not seen: a device that C++ writes out by itself, as in an error's text; ``x.device`` within a compiled function, which is
 ``vgpu:0``. Processes that the program starts by itself have no virtual GPU.
@@ -24,7 +24,7 @@ import torch
 
 from ..backend import enable
 from ..hardware.specs import Card
-from . import arguments, asking, cuda_module, files, lightning, mixed_precision
+from . import arguments, asking, cuda_module, distributed, files, lightning, mixed_precision
 from .asking import Numbering
 from .replaced import Replaced
 
@@ -48,7 +48,7 @@ def install(card: str | Card | None = None, index: int = 0, count: int = 1, on_c
     asking.numbering = Numbering(index, count, torch.device("cpu") if on_cpu else device)
     replaced = Replaced()
     try:
-        for part in (asking, arguments, mixed_precision, files, cuda_module, lightning):
+        for part in (asking, arguments, mixed_precision, files, cuda_module, distributed, lightning):
             part.install(replaced)
         yield device
     finally:
