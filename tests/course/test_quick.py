@@ -66,7 +66,7 @@ def test_listed_says_how_to_answer():
     assert listed(QUESTIONS).count("\n") > 4 and 'lesson.quick("???")' in listed(QUESTIONS)
 
 
-@pytest.mark.parametrize("lesson_id", LESSONS)
+@pytest.mark.parametrize("lesson_id", [name for name in LESSONS if name != "10_capstone"])  # whose questions are findings
 def test_every_lesson_has_ten_with_both_answers_among_them(lesson_id, device):
     quick = LESSONS[lesson_id].quick
     counts = [how_often(quick, each, device) for each in quick.questions]

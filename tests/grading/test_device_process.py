@@ -35,7 +35,7 @@ class Server:
         """A job: (the channel to it, the pipe on which its last word comes)."""
         folder.mkdir(exist_ok=True)
         save_plan(EXERCISE.plan(5), folder / "plan.npz")
-        job = {"lesson": "01_profiler_tour", "exercise": EXERCISE.name, "source": "the source", "order": 3, "core": None, "seconds": 30, "memory_bytes": 2**30,
+        job = {"lesson": "01_profiler_tour", "program": "", "exercise": EXERCISE.name, "source": "the source", "order": 3, "core": None, "seconds": 30, "memory_bytes": 2**30,
                "card": card_to_json(vgpu.CARDS["t4"]), **changes}
         (folder / "job.json").write_text(json.dumps(job))
         ours, theirs = socket.socketpair()

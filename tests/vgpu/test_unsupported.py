@@ -43,7 +43,8 @@ def move_what_is_held(device):
 
 def two_across_a_link(device):
     two = dist.ProcessGroup(dist.HashStore(), 0, 2).boxed()
-    collectives.with_handles(None, torch.ops.c10d.allreduce_.default, ([torch.ones(2, device=device)], two), {})
+    collectives.with_handles(None, torch.ops.c10d.alltoall_base_.default,
+                             (torch.ones(2, device=device), torch.ones(2, device=device), two, [], []), {})
 
 
 class Dispatching(torch.Tensor):
@@ -108,7 +109,7 @@ WAYS = {
                (lambda d: torch.utils.dlpack.to_dlpack(ones(d)), "call .cpu"), (lambda d: np.from_dlpack(ones(d)), "call .cpu")],
     "NumPy without a copy": [(lambda d: ones(d).numpy(), "Use Tensor.cpu()")],
     "moving the data of a tensor that a graph or other tensors hold": [(move_what_is_held, "CPUOffloadPolicy")],
-    "groups of several processes where the device is at the other end of a link": [(two_across_a_link, "among 2 processes")],
+    "rare collectives where the device is at the other end of a link": [(two_across_a_link, "alltoall_base_ among several ranks")],
     "a second device": [(lambda d: torch.ones(2, device="vgpu:1"), "there is one virtual GPU"),
                         (lambda d: torch.ones(2).vgpu(1), "there is one virtual GPU")],
     "another card while a profile records": [(other_card_while_recording, "before or after")],

@@ -53,8 +53,8 @@ def collective(link: Link, func, args, kwargs):
     name = func._schema.name.split("::", 1)[1]
     if name not in _ASKED:
         raise NotImplementedError(f"{func._schema.name} among several ranks is not supported in a graded cell: of "
-                                  f"collectives "
-                                  "there are all_reduce, broadcast, reduce, all_gather, all_gather_into_tensor and barrier")
+                                  "collectives there are all_reduce, broadcast, reduce, all_gather, all_gather_into_tensor "
+                                  "and barrier")
     given = {argument.name: value for argument, value in zip(func._schema.arguments, args)} | kwargs
     group = dist.ProcessGroup.unbox(given["process_group"])
     if dist.get_process_group_ranks(group) != list(range(dist.get_world_size())):

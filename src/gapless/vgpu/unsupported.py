@@ -36,8 +36,9 @@ UNSUPPORTED: dict[str, str] = {
     "moving the data of a tensor that a graph or other tensors hold":
         "tensor.data = tensor.data.cpu() moves none of the others, nor FullyShardedDataParallel what it offloads to the "
         "CPU: .to(), or fully_shard(…, offload_policy=CPUOffloadPolicy()) and get_model_state_dict",
-    "groups of several processes where the device is at the other end of a link":
-        "only a group of one process is its own: several processes outside a graded cell",
+    "rare collectives where the device is at the other end of a link":
+        "among the ranks of a graded cell there are all_reduce, broadcast, reduce, all_gather, all_gather_into_tensor and "
+        "barrier, of the group of all: others outside a graded cell",
     "DistributedDataParallel(mixed_precision=…)":
         "no error but a warning: in the first backward pass PyTorch sums memory that nobody has written, on CUDA too: drop "
         "that pass's gradients, or torch.autocast",
