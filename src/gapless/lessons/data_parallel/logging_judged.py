@@ -105,8 +105,8 @@ def _which(case: Case, rank: int, loss: float) -> str:
     counts = np.cumsum([0, *map(len, sizes)])
     own = [np.mean(of_batches[start:end]) for start, end in zip(counts, counts[1:]) if end > start]
     known = ((EXACT, squares.mean()), (OF_BATCHES, np.mean(of_batches)), (OF_BATCHES, np.mean(own)),
-             (OF_RANKS, np.mean(means)), (OWN, of_ranks[rank].mean() if len(of_ranks[rank]) else np.inf), (SUMMED, squares.sum()),
-             (SUMMED, np.sum(means)), (SUMMED, np.sum(own)))
+             (OF_RANKS, np.mean(means)), (OWN, of_ranks[rank].mean() if len(of_ranks[rank]) else np.inf),
+             (SUMMED, squares.sum()), (SUMMED, np.sum(means)), (SUMMED, np.sum(own)))
     return next((words for words, value in known if np.isclose(loss, value, rtol=1e-4)), OTHER)
 
 
