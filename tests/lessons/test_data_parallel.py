@@ -4,12 +4,18 @@ import random
 
 import numpy as np
 import pytest
+import torch
 
 from gapless.course.evidence import Case
+from gapless.course.gather import answer
+from gapless.course.stage import LocalStage
 from gapless.evidence.trace import Trace
+from gapless.lessons import find_lesson
 from gapless.lessons.data_parallel import (
     dealing_look,
     dealt,
+    logging_handed_out,
+    logging_judged,
     main_cases,
     main_judged,
     naming_cases,
@@ -18,8 +24,13 @@ from gapless.lessons.data_parallel import (
 )
 from gapless.lessons.data_parallel.dealing import BATCHES
 from gapless.lessons.data_parallel.functions import make_batches
+from gapless.lessons.data_parallel.logging_ask import CHECKPOINT, METRICS
+from gapless.lessons.data_parallel.logging_look import epoch_on_four_ranks
+from gapless.lessons.data_parallel.logging_right import right_log_epoch
 from gapless.lessons.data_parallel.naming_look import made_up_run
 from gapless.lessons.data_parallel.right import right_find_straggler, right_make_batches
+from gapless.lessons.data_parallel.training import make_network
+from gapless.measure.device import device as choose_device
 
 
 @pytest.mark.parametrize("count, world, batch_size", [(33, 4, 8), (32, 4, 8), (4, 4, 8), (7, 1, 3), (100, 3, 16), (9, 8, 2)])
@@ -121,3 +132,39 @@ def test_weights_tell_what_the_gradients_were(options, words):
     count = len(case.inputs["x"])
     samples = [[place for _ in range(2) for place in range(rank, count, 2)] for rank in (0, 1)]
     assert main_judged._which(case, samples, main_judged.big_batch(case, samples, **options)) == words
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_an_epochs_loss_tells_how_it_was_averaged(seed):
+    """On the first two inputs no two ways to take a mean give the same, so that each gets its own cause."""
+    for case in logging_judged.logging_cases(seed)[:2]:
+        sizes = case.options["sizes"]
+        network = make_network("plain", case.options["seed"], case.options["width"])
+        with torch.no_grad():
+            squares = (network(torch.from_numpy(case.inputs["x"])) - torch.from_numpy(case.inputs["y"])).square().flatten()
+        of_ranks = squares.split([sum(of_rank) for of_rank in sizes])
+        of_batches = squares.split([size for of_rank in sizes for size in of_rank])
+        for loss, words in (
+                (squares.mean(), logging_judged.EXACT), (of_ranks[1].mean(), logging_judged.OWN),
+                (torch.stack([part.mean() for part in of_ranks]).mean(), logging_judged.OF_RANKS),
+                (torch.stack([part.mean() for part in of_batches]).mean(), logging_judged.OF_BATCHES),
+                (squares.sum(), logging_judged.SUMMED), (squares.mean() * 1.5, logging_judged.OTHER)):
+            assert logging_judged._which(case, 1, loss.item()) == words
+
+
+def test_what_counts_as_right_is_what_the_words_say():
+    """The judge compares with these words; were the model answer found otherwise, nobody would notice."""
+    exercise = find_lesson("09_data_parallel").exercises["log_epoch"]
+    device = choose_device("vgpu:a10g")
+    case = logging_judged.logging_cases(4)[2]
+    found = answer(exercise, LocalStage(exercise.right, device, exercise.ask), case, device).plain
+    assert found == {
+        logging_judged.MEAN: logging_judged.EXACT, logging_judged.SENT: logging_judged.ONE,
+        logging_judged.WRITERS: logging_judged.RANK_0, logging_judged.READS: logging_judged.FEW,
+        logging_judged.WHOLE: logging_judged.GOOD, CHECKPOINT: "this epoch's", METRICS: "this epoch's",
+        logging_judged.LEFT: 0}
+
+
+def test_what_an_epochs_log_costs_is_counted():
+    assert "rank 0: 41 collectives, 45 waits" in epoch_on_four_ranks(logging_handed_out.log_epoch)
+    assert "the other ranks at most: 1 collectives, 1 waits" in epoch_on_four_ranks(right_log_epoch)

@@ -3,7 +3,8 @@
 The case's option ``world`` says how many ranks there are. What comes back is one answer for all: ``ranks``, a row a rank,
 with ``answer`` (what the exercise's ``ask`` returned there) and what the device itself has seen: ``collectives`` (a row
 each: ``name``, ``elements``, ``start_ns``, ``end_ns``, on the rank's clock), ``computing_ns`` (that anything else ran),
-``host_ns`` and ``device_ns`` (when the call had returned, and its work was done).
+``waits`` (how often the host waited for the device, inside the function), ``host_ns`` and ``device_ns`` (when the call had
+returned, and its work was done).
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ _WAIT_LIMIT_S = "20"  # of real time: no check of a small case takes as long
 _WAITED = re.compile(r"rank \d+ waits in |ranks wait for one another|ranks call different collectives")
 RANKS, ANSWER, COLLECTIVES = "ranks", "answer", "collectives"
 COMPUTING, HOST, DEVICE = "computing_ns", "host_ns", "device_ns"
+WAITS = "waits"
 
 
 class _Failed(Exception):
@@ -74,6 +76,7 @@ def _of_rank(exercise: Exercise, stage, case: Case, device: torch.device, put, v
         given, _ = put(case, device)
         timeline.recording = recording
         call = stage.begin(given)
+        made_ready = len(recording.records)
         call.run()
         host_ns, device_ns = timeline.host_ns, timeline.device_ready_ns
         timeline.recording = None
@@ -94,6 +97,7 @@ def _of_rank(exercise: Exercise, stage, case: Case, device: torch.device, put, v
     rows = [{"name": record.args["Collective name"], "elements": record.args["In msg nelems"],
              "start_ns": record.start_ns, "end_ns": record.start_ns + record.dur_ns} for record in meetings]
     return {ANSWER: found, COLLECTIVES: rows, COMPUTING: _covered_ns([each for each in kernels if each not in meetings]),
+            WAITS: sum(record.name.endswith("Synchronize") for record in recording.records[made_ready:]),
             HOST: host_ns, DEVICE: device_ns}
 
 

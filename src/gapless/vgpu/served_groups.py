@@ -41,7 +41,7 @@ def collective(name: str, tensors: dict, options: dict):
         raise RuntimeError("Default process group has not been initialized, please make sure to call init_process_group.")
     communication.last = None
     call(dist.group.WORLD, tensors, options)
-    return communication.last
+    return None if communication.last is None else communication.last[2]
 
 
 def _options(kind, given: dict):

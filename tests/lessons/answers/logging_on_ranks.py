@@ -1,0 +1,151 @@
+"""Lesson 09, log_epoch: right answers that are not what the reference solution does, and wrong ones."""
+
+import json
+import os
+import tempfile
+from pathlib import Path
+
+import torch
+import torch.distributed as dist
+import torch.nn.functional as F
+
+
+def gathered(rank, world, model, batches, folder, epoch):
+    """The sums are gathered, not reduced; files by other means."""
+    parts = [F.mse_loss(model(x), y).detach() * len(x) for x, y in batches]
+    count = float(sum(len(x) for x, _ in batches))
+    own = torch.stack([sum(parts, torch.zeros((), device="vgpu")), torch.tensor(count, device="vgpu")])
+    table = [torch.empty_like(own) for _ in range(world)]
+    dist.all_gather(table, own)
+    total, count = torch.stack(table).sum(0).cpu().numpy()
+    if rank == 0:
+        state = {name: value.cpu() for name, value in model.state_dict().items()}
+        torch.save({"model": state, "epoch": epoch, "loss": float(total / count)}, Path(folder) / "next")
+        os.rename(Path(folder) / "next", Path(folder) / "checkpoint.pt")
+        with tempfile.NamedTemporaryFile("w", dir=folder, delete=False) as file:
+            json.dump({"loss": float(total / count), "epoch": epoch}, file)
+        Path(file.name).replace(Path(folder) / "metrics.json")
+    return float(total / count)
+
+
+def not_awaited(rank, world, model, batches, folder, epoch):
+    """The reduction goes on while the checkpoint is written."""
+    sums = torch.zeros(2, device="vgpu", dtype=torch.float64)
+    with torch.inference_mode():
+        for x, y in batches:
+            sums += torch.stack([(model(x) - y).square().sum(), torch.full((), len(x), device="vgpu")])
+    work = dist.all_reduce(sums, async_op=True)
+    if rank == 0:
+        torch.save({"epoch": epoch, "model": model.state_dict()}, f"{folder}/checkpoint.next")
+        os.replace(f"{folder}/checkpoint.next", f"{folder}/checkpoint.pt")
+    work.wait()
+    loss = (sums[0] / sums[1]).item()
+    if rank == 0:
+        Path(f"{folder}/metrics.next").write_text(json.dumps({"epoch": epoch, "loss": loss}))
+        os.replace(f"{folder}/metrics.next", f"{folder}/metrics.json")
+    return loss
+
+
+def _version(*, mean="exact", read="once", barrier=None, ranks=(0,), write="renamed", keep=False, of="this", own=False,
+             returned=True):
+    """Right as it stands."""
+
+    def written(path, save):
+        if write == "in place":
+            return save(path)
+        if write == "anew":
+            os.remove(path)
+            return save(path)
+        save(path + ".tmp")
+        os.replace(path + ".tmp", path)
+
+    def dumped(value, path):
+        with open(path, "w") as file:
+            json.dump(value, file)
+
+    def log_epoch(rank, world, model, batches, folder, epoch):
+        sums = torch.zeros(2, device="vgpu")
+        with torch.no_grad():
+            for x, y in batches:
+                loss = F.mse_loss(model(x), y, reduction="mean" if mean == "of batches" else "sum")
+                sums[0] += loss.item() if read == "each" else loss
+                sums[1] += 1 if mean == "of batches" else len(x)
+                if barrier == "each":
+                    dist.barrier()
+        if mean == "of ranks":
+            one = sums[0] / sums[1]
+            dist.all_reduce(one, op=dist.ReduceOp.AVG)
+            loss = one.item()
+        else:
+            if not own:
+                dist.all_reduce(sums)
+            total, count = sums.tolist()
+            loss = total if mean == "sum" else total / count
+        if rank in ranks:
+            number = epoch if of == "this" else epoch - 1
+            written(f"{folder}/checkpoint.pt", lambda path: torch.save({"epoch": number, "model": model.state_dict()}, path))
+            written(f"{folder}/metrics.json", lambda path: dumped({"epoch": number, "loss": loss}, path))
+            if keep:
+                Path(folder, "checkpoint.tmp").write_bytes(b"")
+        if barrier == "end":
+            dist.barrier()
+        return loss if returned else None
+
+    return log_epoch
+
+
+def renamed_while_open(rank, world, model, batches, folder, epoch):
+    """What is written is in Python's buffer when the file gets its name."""
+    loss = _version()(rank, world, model, batches, folder, epoch)
+    if rank == 0:
+        with open(f"{folder}/metrics.tmp", "w") as file:
+            json.dump({"epoch": epoch, "loss": loss}, file)
+            os.replace(f"{folder}/metrics.tmp", f"{folder}/metrics.json")
+    return loss
+
+
+def two_reductions(rank, world, model, batches, folder, epoch):
+    """Sum and count apart; so they are two collectives."""
+    sums = torch.zeros(2, device="vgpu")
+    for x, y in batches:
+        sums += torch.stack([F.mse_loss(model(x), y, reduction="sum").detach(), torch.full((), len(x), device="vgpu")])
+    total, count = sums[0].clone(), sums[1].clone()
+    dist.all_reduce(total)
+    dist.all_reduce(count)
+    return (total / count).item()
+
+
+def sent_by_files(rank, world, model, batches, folder, epoch):
+    """Hostile: no collective; each rank leaves its sums where the others find them. (Here: where none are found.)"""
+    return _version(own=True)(rank, world, model, batches, folder, epoch)
+
+
+def says_so(rank, world, model, batches, folder, epoch):
+    """Hostile: the loss of the epoch before, from the file; one reduction of nothing."""
+    dist.all_reduce(torch.zeros(2, device="vgpu"))
+    return json.loads(Path(folder, "metrics.json").read_text())["loss"]
+
+
+LOG_ROUTES = [gathered, not_awaited]
+
+LOG_WRONG = [
+    (_version(mean="of batches"), "of different sizes"),
+    (_version(mean="of ranks"), "different numbers of samples"),
+    (_version(mean="sum"), "not divided"),
+    (_version(own=True, ranks=(0, 1, 2)), "one rank's own mean"),
+    (_version(read="each"), "wait until the device has caught up"),
+    (_version(barrier="each"), "nobody has to wait"),
+    (_version(barrier="end"), "nobody has to wait"),
+    (_version(ranks=(0, 1, 2)), "`if rank == 0:`"),
+    (_version(ranks=()), "both readable"),
+    (_version(ranks=(1,)), "`if rank == 0:`"),
+    (_version(write="in place"), "gets half of it"),
+    (_version(write="anew"), "gets half of it"),
+    (_version(keep=True), "left beside"),
+    (_version(of="the last"), "another epoch's"),
+    (_version(returned=False), "a number, is wanted"),
+    (renamed_while_open, "gets half of it"),
+    (two_reductions, "reduced together"),
+    (sent_by_files, "one rank's own mean"),
+    (says_so, "over all batches and ranks"),
+]
