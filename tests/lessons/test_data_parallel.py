@@ -8,6 +8,8 @@ import pytest
 from gapless.course.evidence import Case
 from gapless.evidence.trace import Trace
 from gapless.lessons.data_parallel import (
+    accumulating_judged,
+    accumulating_look,
     dealing_look,
     dealt,
     main_cases,
@@ -17,9 +19,9 @@ from gapless.lessons.data_parallel import (
     workload,
 )
 from gapless.lessons.data_parallel.dealing import BATCHES
-from gapless.lessons.data_parallel.functions import make_batches
+from gapless.lessons.data_parallel.functions import make_batches, train_epoch
 from gapless.lessons.data_parallel.naming_look import made_up_run
-from gapless.lessons.data_parallel.right import right_find_straggler, right_make_batches
+from gapless.lessons.data_parallel.right import right_find_straggler, right_make_batches, right_train_epoch
 
 
 @pytest.mark.parametrize("count, world, batch_size", [(33, 4, 8), (32, 4, 8), (4, 4, 8), (7, 1, 3), (100, 3, 16), (9, 8, 2)])
@@ -121,3 +123,16 @@ def test_weights_tell_what_the_gradients_were(options, words):
     count = len(case.inputs["x"])
     samples = [[place for _ in range(2) for place in range(rank, count, 2)] for rank in (0, 1)]
     assert main_judged._which(case, samples, main_judged.big_batch(case, samples, **options)) == words
+
+
+def test_accumulated_means_are_those_of_the_big_batch():
+    """Of whole groups: the weights do not depend on how a step's loss is taken, once it is divided by the micro-batches."""
+    whole, short = accumulating_judged.accumulating_cases(2)[:2]
+    assert main_judged.close(accumulating_judged.trained_alone(whole), accumulating_judged.trained_alone(whole, "parts", False))
+    ways = [accumulating_judged.trained_alone(short, *way) for way in (("group",), ("parts",), ("nothing",), ("group", False))]
+    assert not any(main_judged.close(one, other) for place, one in enumerate(ways) for other in ways[:place])
+
+
+def test_the_look_counts_what_is_sent():
+    slow, fast = (accumulating_look.two_steps_in_words(function, {}) for function in (train_epoch, right_train_epoch))
+    assert int(slow.split()[0]) >= 4 * int(fast.split()[0]) > 0
