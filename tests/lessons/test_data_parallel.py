@@ -12,6 +12,8 @@ from gapless.course.stage import LocalStage
 from gapless.evidence.trace import Trace
 from gapless.lessons import find_lesson
 from gapless.lessons.data_parallel import (
+    accumulating_judged,
+    accumulating_look,
     dealing_look,
     dealt,
     logging_handed_out,
@@ -23,12 +25,12 @@ from gapless.lessons.data_parallel import (
     workload,
 )
 from gapless.lessons.data_parallel.dealing import BATCHES
-from gapless.lessons.data_parallel.functions import make_batches
+from gapless.lessons.data_parallel.functions import make_batches, train_epoch
 from gapless.lessons.data_parallel.logging_ask import CHECKPOINT, METRICS
 from gapless.lessons.data_parallel.logging_look import epoch_on_four_ranks
 from gapless.lessons.data_parallel.logging_right import right_log_epoch
 from gapless.lessons.data_parallel.naming_look import made_up_run
-from gapless.lessons.data_parallel.right import right_find_straggler, right_make_batches
+from gapless.lessons.data_parallel.right import right_find_straggler, right_make_batches, right_train_epoch
 from gapless.lessons.data_parallel.training import make_network
 from gapless.measure.device import device as choose_device
 
@@ -168,3 +170,16 @@ def test_what_counts_as_right_is_what_the_words_say():
 def test_what_an_epochs_log_costs_is_counted():
     assert "rank 0: 41 collectives, 45 waits" in epoch_on_four_ranks(logging_handed_out.log_epoch)
     assert "the other ranks at most: 1 collectives, 1 waits" in epoch_on_four_ranks(right_log_epoch)
+
+
+def test_accumulated_means_are_those_of_the_big_batch():
+    """Of whole groups: the weights do not depend on how a step's loss is taken, once it is divided by the micro-batches."""
+    whole, short = accumulating_judged.accumulating_cases(2)[:2]
+    assert main_judged.close(accumulating_judged.trained_alone(whole), accumulating_judged.trained_alone(whole, "parts", False))
+    ways = [accumulating_judged.trained_alone(short, *way) for way in (("group",), ("parts",), ("nothing",), ("group", False))]
+    assert not any(main_judged.close(one, other) for place, one in enumerate(ways) for other in ways[:place])
+
+
+def test_the_look_counts_what_is_sent():
+    slow, fast = (accumulating_look.two_steps_in_words(function, {}) for function in (train_epoch, right_train_epoch))
+    assert int(slow.split()[0]) >= 4 * int(fast.split()[0]) > 0

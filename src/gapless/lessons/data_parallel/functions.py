@@ -38,6 +38,17 @@ def main(rank, world, model, dataset, batch_size, epochs):
     return model
 
 
+def train_epoch(ddp, batches, optimizer, parts):
+    """Gradients of ``parts`` micro-batches make a step. They are sent after each of these, not once a step."""
+    for start in range(0, len(batches), parts):
+        group = batches[start:start + parts]
+        optimizer.zero_grad()
+        for x, y in group:
+            loss = F.mse_loss(ddp(x.to("vgpu")), y.to("vgpu"))
+            (loss / len(group)).backward()
+        optimizer.step()
+
+
 def wrap(model):
     """DDP alone: each rank's BatchNorm sees its own rows."""
     return DistributedDataParallel(model.to("vgpu"))

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from ...course.exercise import Lesson, Program
 from . import functions
+from .accumulating_exercise import TRAIN_EPOCH
 from .dealing_exercise import MAKE_BATCHES
 from .logging_exercise import LOG_EPOCH
 from .main_exercise import MAIN
@@ -15,7 +16,7 @@ from .stage import names
 from .workload import STEPS, paced_step, size_in_words
 from .wrap_exercise import WRAP
 
-EXERCISES = (MAIN, FIND_STRAGGLER, MAKE_BATCHES, WRAP, LOG_EPOCH)
+EXERCISES = (MAIN, FIND_STRAGGLER, MAKE_BATCHES, TRAIN_EPOCH, WRAP, LOG_EPOCH)
 
 
 def programs(fixed: dict[str, Callable]) -> list[Program]:

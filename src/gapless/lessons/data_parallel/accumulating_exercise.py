@@ -1,0 +1,26 @@
+"""Lesson 09: the exercise ``train_epoch``."""
+
+from __future__ import annotations
+
+from ...course.exercise import Exercise
+from . import accumulating, accumulating_judged, functions, right
+
+TRAIN_EPOCH = Exercise(
+    name="train_epoch",
+    slow=functions.train_epoch,
+    right=right.right_train_epoch,
+    truth_on_device=True,
+    ranks=True,
+    cases=accumulating_judged.accumulating_cases,
+    ask=accumulating.ask_train_epoch,
+    see=accumulating_judged.seen_train_epoch,
+    explain=accumulating_judged.explain_train_epoch,
+    points={"values": 4},
+    hints=(
+        "After which backward passes does anybody need the other ranks' gradients?",
+        "`ddp.no_sync()` is a context in which DDP leaves gradients on their rank, where they add up. Which micro-batches "
+        "of a step belong inside, and is the forward pass part of it?",
+        "`with nullcontext() if place == len(group) else ddp.no_sync():` around forward *and* backward pass, with `place` "
+        "counted from 1 (`from contextlib import nullcontext`).",
+    ),
+)
