@@ -26,10 +26,8 @@ from gapless.measure.device import device as choose_device
 from gapless.measure.profile import timed_profile
 
 from .. import ROOT
-from .answers.capstone import program
+from .answers.capstone import changed, program
 from .reference import inputs
-
-LETTERS = PROGRAMS["letters"]
 
 
 @pytest.mark.parametrize("each", PROGRAMS.values(), ids=PROGRAMS)
@@ -138,14 +136,17 @@ def test_findings_of_each_cause_are_borne_out_by_the_trace(each):
     assert judge_findings(each, all_findings(each), facts).balance == len(each.causes)
 
 
-def test_the_other_programs_model_solution_keeps_its_results_and_the_slow_one_scores_nothing():
-    lesson = LESSON.of([LETTERS.handed_out])
-    assert lesson.program == "letters" and lesson.max_points == LESSON.max_points
-    assert {verdict.outcome for verdict in graded(LETTERS.solved, lesson).values()} == {"pass"}
-    assert {verdict.outcome for verdict in graded(LETTERS.slow, lesson).values()} == {"fail"}
-    one = dict(LETTERS.solved_files)
-    one["train.py"] = one["train.py"].replace("torch.where(ended, PADDING, letters)", "letters")
-    assert "made" in graded(LETTERS.load(one), lesson)["values"].message
+@pytest.mark.parametrize("name, change, named", [
+    ("letters", ("train.py", "torch.where(ended, PADDING, letters)", "letters"), "made"),
+    ("nuclei", ("metrics.py", "near & ~taken", "near"), "validation"),
+])
+def test_the_other_programs_model_solution_keeps_its_results_and_the_slow_one_scores_nothing(name, change, named):
+    each = PROGRAMS[name]
+    lesson = LESSON.of([each.handed_out])
+    assert lesson.program == name and lesson.max_points == LESSON.max_points
+    assert {verdict.outcome for verdict in graded(each.solved, lesson).values()} == {"pass"}
+    assert {verdict.outcome for verdict in graded(each.slow, lesson).values()} == {"fail"}
+    assert named in graded(each.load(changed(*change, each.solved_files)), lesson)["values"].message
 
 
 def test_what_is_quoted_of_several_lines_or_none_counts_neither_way():

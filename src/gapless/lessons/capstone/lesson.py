@@ -13,16 +13,17 @@ from .cause import without
 from .findings_exercise import findings_exercise
 from .program import ENTRY, Program
 from .programs.letters.program import LETTERS
+from .programs.nuclei.program import NUCLEI
 from .programs.photos.program import PHOTOS
 from .stage import names
 from .train_exercise import train_exercise
 
-PROGRAMS = {program.name: program for program in (PHOTOS, LETTERS)}
+PROGRAMS = {program.name: program for program in (PHOTOS, LETTERS, NUCLEI)}
 SHOWN = PHOTOS  # in the notebook as it is handed out
 
 
 def choose(learner: str) -> Program:
-    """The program for who is called so: the same each time, and another for about every other learner."""
+    """The program for who is called so: the same each time, and another for about two of three other learners."""
     return list(PROGRAMS.values())[zlib.crc32(learner.encode()) % len(PROGRAMS)]
 
 

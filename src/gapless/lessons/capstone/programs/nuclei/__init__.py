@@ -1,0 +1,1 @@
+"""Boxes and masks of nuclei in pictures from a microscope."""
