@@ -37,6 +37,21 @@ def _grading_where_there_is_no_sandbox():
         yield
 
 
+@pytest.fixture(autouse=True)
+def _default_precision():
+    """What a test, or a learner's function in it, switches does not reach the next test."""
+    backends = torch.backends
+    owners = backends, backends.cudnn, backends.cuda.matmul, backends.cudnn.conv, backends.cudnn.rnn
+    before = [owner.fp32_precision for owner in owners]
+    yield
+    backends.cudnn.benchmark = False
+    if [owner.fp32_precision for owner in owners] != before:
+        torch.set_float32_matmul_precision("highest")  # the older switches first: they set the newer ones too
+        backends.cudnn.allow_tf32 = True
+        for owner, precision in zip(owners, before):
+            owner.fp32_precision = precision
+
+
 @pytest.fixture
 def progress_home(tmp_path, monkeypatch):
     """A folder where nothing is recorded yet."""

@@ -19,8 +19,8 @@ def run(folder, source, **changes):
     """(what it said, its plan)."""
     plan = EXERCISE.plan(3)
     save_plan(plan, folder / "plan.npz")
-    (folder / "job.json").write_text(json.dumps({"lessons": "gapless.lessons", "lesson": LESSON.id, "exercise": EXERCISE.name,
-                                                 "source": source, "device": "vgpu:a10g", "order": 1, **changes}))
+    (folder / "job.json").write_text(json.dumps({"lessons": "gapless.lessons", "lesson": LESSON.id, "program": LESSON.program,
+                                                 "exercise": EXERCISE.name, "source": source, "device": "vgpu:a10g", "order": 1, **changes}))
     done = forked.run("-c", f"from gapless.grading.own_process import main; main({str(folder)!r})", input="token\n")
     return [json.loads(line) for line in done.stdout.splitlines()], plan
 

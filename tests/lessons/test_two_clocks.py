@@ -23,7 +23,7 @@ from gapless.lessons.two_clocks.picture import draw_host_steps, draw_two_workers
 from gapless.lessons.two_clocks.stage import ANSWER
 
 from .. import ROOT
-from .answers.two_clocks import into_a_buffer, seconds_for_milliseconds
+from .answers.two_clocks import WRONG, into_a_buffer, seconds_for_milliseconds
 from .reference import inputs, solution
 
 CARDS = ("t4", "a10g", "a100", "h200")
@@ -440,3 +440,9 @@ def test_figures_in_the_notebook_are_those_of_docs_with_their_text():
             assert f"![{kept.with_suffix('.md').read_text(encoding='utf-8').strip()}](" in "".join(cell["source"])
             shown += 1
     assert shown == 2
+
+
+@pytest.mark.parametrize("function, says", [(function, says) for name, function, says in WRONG if name == "predict_step_ms"][:12])
+def test_causes_are_named_where_the_program_allows_tf32_too(function, says):
+    torch.backends.cuda.matmul.fp32_precision = "tf32"
+    assert any(says in verdict.message for verdict in judged("predict_step_ms", function).values())

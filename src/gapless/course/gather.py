@@ -81,7 +81,7 @@ def gather(exercise: Exercise, stage, plan: Plan, device: torch.device, *, name:
     parts += [trial] if plan.trial else []
     watched = exercise.verify is not None or "peak_bytes" in exercise.points
     try:
-        with _precision(exercise), set_aside() if watched else nullcontext():
+        with precision_of(exercise), set_aside() if watched else nullcontext():
             for place in range(len(parts)) if order is None else order.permutation(len(parts)):
                 parts[place]()
     finally:
@@ -134,7 +134,7 @@ def answer(exercise: Exercise, stage, case: Case, device: torch.device) -> Answe
     """What the function on ``stage`` makes of one case. Raises nothing of the function's."""
     if exercise.ranks:
         return _of_all_ranks(exercise, stage, case, device)
-    with _where_asked(exercise, device), _precision(exercise):
+    with _where_asked(exercise, device), precision_of(exercise):
         given, notes = put(case, device)
         before = vgpu.timeline().kernel_count if device.type == "vgpu" else 0
         try:
@@ -161,7 +161,7 @@ def answer(exercise: Exercise, stage, case: Case, device: torch.device) -> Answe
 
 
 def _of_all_ranks(exercise: Exercise, stage, case: Case, device: torch.device) -> Answer:
-    with _precision(exercise):
+    with precision_of(exercise):
         found = answer_on_ranks(exercise, stage, case, device, put, _with_values)
     if found.plain is not None and exercise.see is not None:
         found.plain = exercise.see(case, found.plain, Notes())
@@ -179,7 +179,8 @@ def _raised(exercise: Exercise, case: Case, error: Exception) -> Answer:
     return Answer(case.name, error=describe_error(error, exercise.name))
 
 
-def _precision(exercise: Exercise):
+def precision_of(exercise: Exercise):
+    """The precision that ``exercise`` is asked and judged in: a context, whatever the program has switched before."""
     return nullcontext() if exercise.precision else vgpu.default_precision(exercise.autotuned)
 
 

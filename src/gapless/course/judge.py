@@ -21,7 +21,7 @@ from .checks import FAIL, INCONCLUSIVE, PASS, Verdict
 from .evidence import Answer, Case, Evidence, Measured, Plan, Run
 from .exercise import Exercise
 from .faults import NOISE, Fault, error_advice, fault_of
-from .gather import answer
+from .gather import answer, precision_of
 from .launches import kernels_check
 from .peaks import peak_check
 from .stage import LocalStage
@@ -110,7 +110,7 @@ def judge(exercise: Exercise, plan: Plan, evidence: Evidence, truth: Truth | Non
         with _ONE_AT_A_TIME:
             return _verdicts(exercise, exercise.judged(exercise, plan, evidence))
     truth = truth or Truth(exercise, evidence.device)
-    with _ONE_AT_A_TIME:
+    with _ONE_AT_A_TIME, precision_of(exercise):  # an explanation works out anew what the card reaches
         right, values = ((FAIL, _upper(evidence.error)) if evidence.error is not None
                          else _values(exercise, plan, evidence, truth))
     cells = {} if source is None else {exercise.name: source, **parts(source)}
