@@ -227,7 +227,7 @@ def _figure_type():
 
         def _repr_mimebundle_(self, include=None, exclude=None):
             # A figure made without pyplot has no display of its own.
-            return mime_bundle(self, self.alt, self.controls)
+            return mime_bundle(self, self.alt, self.controls, include is None or "text/html" in include)
 
     return Timeline
 

@@ -40,9 +40,11 @@ def svg(figure, alt: str) -> str:
             f'aria-label="{html.escape(alt)}" fill="currentColor" style="{style}">{inside}')
 
 
-def mime_bundle(figure, alt: str, controls: str = "") -> tuple[dict, dict]:
+def mime_bundle(figure, alt: str, controls: str = "", html_too: bool = True) -> tuple[dict, dict]:
     """What a notebook shows: HTML with the SVG and the ``controls`` below it, a PNG where no HTML is shown, or the text."""
     image = base64.b64encode(png(figure, alt)).decode()
+    if not html_too:
+        return {"image/png": image, "text/plain": alt}, {"image/png": {"alt": alt}}
     fallback = (f'<img class="gapless-fallback" alt="{html.escape(alt)}" style="max-width:100%" '
                 f'src="data:image/png;base64,{image}">')
     page = f"<div>{_HIDDEN}{svg(figure, alt)}{fallback}</div>"

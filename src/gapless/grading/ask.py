@@ -11,13 +11,11 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import itertools
 import json
 import os
 import select
 import shutil
 import socket
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -28,11 +26,9 @@ from ..course.evidence import Evidence, EvidenceError, Plan, save_plan
 from ..course.exercise import Exercise, Lesson
 from ..files import temporary_folder
 from ..measure.device import VARIABLE
-from ..vgpu import card
-from ..vgpu.hardware.cardfile import card_to_json
 from .confine import Confinement, Ending, GradingError, Limits, place_of, run_confined
 from .device_process import DONE, EVIDENCE, FAILED, GONE
-from .package import write_package
+from .servers import Folders, lent, told
 
 _ENDINGS = {
     "timeout": "it was not done within {detail}: does every loop in the cell come to an end?",
@@ -71,8 +67,7 @@ class Asker:
         self._limits, self._confinement, self._stopped = limits, confinement, stopped
         self._temporary = contextlib.ExitStack()
         self._root = self._temporary.enter_context(temporary_folder())
-        self._numbers = itertools.count()
-        self._numbering = threading.Lock()
+        self._folders = Folders(self._root)
 
     def ask(self, exercise: Exercise, plan: Plan, source: str, order: int, alone: bool = False, spent_s: float = 0.0
             ) -> Evidence:
@@ -89,12 +84,6 @@ class Asker:
         """Leave nothing behind."""
         self._temporary.close()
 
-    def _new_folder(self, exercise: Exercise) -> Path:
-        with self._numbering:
-            folder = self._root / "jobs" / f"{next(self._numbers)}-{exercise.name}"
-        folder.mkdir(parents=True)
-        return folder
-
     def _read(self, folder: Path, exercise: Exercise) -> Evidence:
         try:
             evidence = Evidence.load(folder / EVIDENCE)
@@ -109,72 +98,43 @@ class Asker:
 class DeviceBehind(Asker):
     """The learner's process holds handles, and the device is behind a boundary.
 
-    Processes are forked from two that have imported everything once. All the learner's run in one sandbox at first: they
-    are one submission's, and start at once. Of a cell that comes to no good end there, or that another's end has taken
-    along, what is seen in a sandbox of its own counts.
+    Processes are forked from two that have imported everything once (:mod:`.servers`). All the learner's run in one sandbox
+    at first: they are one submission's, and start at once. Of a cell that comes to no good end there, or that another's end
+    has taken along, what is seen in a sandbox of its own counts.
     """
 
     def __init__(self, *args):
         super().__init__(*args)
-        self._card = card_to_json(card())
-        self._shown = write_package(self._root / "package", self._modules())
-        self._jobs = self._root / "jobs"
-        self._jobs.mkdir()
-        self._output("learners").touch()
+        self._servers = self._temporary.enter_context(
+            lent(self._lesson, self._package, self._device, self._limits, self._confinement))
         self._cores = _Cores()
-        places = dict.fromkeys(("gapless", self._package.partition(".")[0]))
-        self._device_server = _Server(
-            "gapless.grading.device_process", lambda control: [str(control), self._package],
-            shown=[place_of(name) for name in places], writable=[self._jobs], environment={VARIABLE: self._device},
-            confinement=self._confinement, limits=_for_a_server(self._limits))
-        self._learners = _Server(
-            "gapless.grading.worker",
-            lambda control: [json.dumps({**self._learner(), "control": control}), str(self._output("learners"))],
-            **self._around_learners("learners"), limits=_for_a_server(self._limits))
-
-    def _modules(self) -> set[str]:
-        """What the learner's process needs."""
-        asks = (exercise.ask for exercise in self._lesson.exercises.values() if exercise.ask is not None)
-        return {"gapless.grading.worker", *(function.__module__ for function in (self._lesson.names, *asks))}
-
-    def _learner(self) -> dict:
-        """What every learner's process is told."""
-        return {"card": self._card, "names": _place(self._lesson.names)}
-
-    def _of(self, exercise: Exercise, core: int | None) -> dict:
-        """What the learner's process for ``exercise`` is told besides."""
-        return {"ask": None if exercise.ask is None else _place(exercise.ask), "core": core}
 
     def _output(self, name: str) -> Path:
         """The file for what a learner's process prints."""
         return self._root / f"{name}.output.txt"
 
-    def _around_learners(self, name: str) -> dict:
-        """The fence around a learner's process, as options of :func:`run_confined`."""
-        return {"shown": self._shown, "hidden": _installed("gapless", self._package.partition(".")[0]),
-                "writable": [self._output(name)], "environment": {VARIABLE: self._device}, "confinement": self._confinement}
-
     @property
     def is_ready(self) -> bool:
-        return self._learners.is_ready or self._learners.is_gone
-
-    def close(self) -> None:
-        for server in (self._learners, self._device_server):
-            server.close()
-        super().close()
+        return self._servers.learners.is_ready or self._servers.learners.is_gone
 
     def ask(self, exercise: Exercise, plan: Plan, source: str, order: int, alone: bool = False, spent_s: float = 0.0
             ) -> Evidence:
         with self._cores.one() as core, self._at_the_device(exercise, plan, source, order, core) as asked:
-            return self._evidence(asked, self._alone(asked, spent_s) if alone else self._among_others(asked))
+            try:
+                ending = self._alone(asked, spent_s) if alone else self._among_others(asked)
+            except AskAlone:
+                self._servers.spoilt = True
+                raise
+            self._servers.spoilt |= ending.kind != "finished"
+            return self._evidence(asked, ending)
 
     @contextlib.contextmanager
     def _at_the_device(self, exercise: Exercise, plan: Plan, source: str, order: int, core: int | None) -> Iterator[_Asked]:
         """The device's process for one exercise, told what to ask."""
-        folder = self._new_folder(exercise)
+        folder = self._servers.folders.new(exercise.name)
         save_plan(plan, folder / "plan.npz")
         job = {"lesson": self._lesson.id, "program": self._lesson.program, "exercise": exercise.name,
-               "source": source, "card": self._card, "order": order,
+               "source": source, "card": self._servers.card, "order": order,
                "core": core, "seconds": self._limits.seconds, "memory_bytes": self._limits.memory_bytes}
         (folder / "job.json").write_text(json.dumps(job), encoding="utf-8")
         own, theirs = socket.socketpair()
@@ -184,7 +144,7 @@ class DeviceBehind(Asker):
         try:
             with theirs, _closing(end for _, end in pairs) as far:
                 try:
-                    self._device_server.begin(folder.name, {"path": str(folder / "job.json")},
+                    self._servers.device.begin(folder.name, {"path": str(folder / "job.json")},
                                               [theirs.fileno(), say, *(end.fileno() for end in far)])
                 except OSError:
                     raise self._no_device() from None
@@ -194,7 +154,7 @@ class DeviceBehind(Asker):
                 yield _Asked(exercise, folder, own, said, core, ends)
         finally:
             os.close(said)
-            self._device_server.end(folder.name)
+            self._servers.device.end(folder.name)
             shutil.rmtree(folder, ignore_errors=True)
 
     def _among_others(self, asked: _Asked) -> Ending:
@@ -203,7 +163,7 @@ class DeviceBehind(Asker):
         number = asked.folder.name
         try:
             ends = [end.fileno() for end in asked.ends]
-            self._learners.begin(number, self._of(asked.exercise, asked.core), [asked.channel.fileno(), output, *ends])
+            self._servers.learners.begin(number, told(asked.exercise, asked.core), [asked.channel.fileno(), output, *ends])
         except OSError:
             raise AskAlone(0.0) from None
         finally:
@@ -214,16 +174,16 @@ class DeviceBehind(Asker):
         begun = time.monotonic()
         try:
             while not asked.is_done():
-                if not self._learners.is_ready:
+                if not self._servers.learners.is_ready:
                     begun = time.monotonic()
                 if self._stopped():
                     raise GradingError("grading was stopped")
-                if self._learners.is_gone:
+                if self._servers.learners.is_gone:
                     raise AskAlone(time.monotonic() - begun)
                 if time.monotonic() - begun > self._limits.seconds:
                     return Ending("timeout", f"{self._limits.seconds:g} s")
         finally:
-            self._learners.end(number)
+            self._servers.learners.end(number)
         if asked.last_word() != DONE:
             raise AskAlone(time.monotonic() - begun)
         return Ending("finished")
@@ -237,11 +197,12 @@ class DeviceBehind(Asker):
 
         name = asked.folder.name
         self._output(name).touch()
-        job = {**self._learner(), **self._of(asked.exercise, asked.core), "channel": asked.channel.fileno(),
+        job = {**self._servers.learner, **told(asked.exercise, asked.core), "channel": asked.channel.fileno(),
                "ends": [end.fileno() for end in asked.ends]}
         try:
             return run_confined("gapless.grading.worker", [json.dumps(job), str(self._output(name))],
-                                **self._around_learners(name), pass_fds=[asked.channel.fileno(), *job["ends"]], stopped=done,
+                                **self._servers.around_learners(self._output(name)),
+                                pass_fds=[asked.channel.fileno(), *job["ends"]], stopped=done,
                                 limits=dataclasses.replace(self._limits, seconds=self._limits.seconds - spent_s))
         except _DeviceIsDone:
             return Ending("finished")
@@ -257,14 +218,14 @@ class DeviceBehind(Asker):
         if said.startswith(FAILED):
             raise Broken(said[len(FAILED):].decode(errors="replace"))
         if said not in (DONE, GONE):
-            if self._device_server.is_gone:
+            if self._servers.device.is_gone:
                 raise self._no_device()
             raise Ended("the device's process ended over what the cell asked of it: an operator with arguments that PyTorch "
                         "cannot take, or one that takes too long or too much memory?")
         return self._read(asked.folder, asked.exercise)
 
     def _no_device(self) -> GradingError:
-        return GradingError(f"the device's process is gone: {self._device_server.why_gone()}. Grade again; if that does "
+        return GradingError(f"the device's process is gone: {self._servers.device.why_gone()}. Grade again; if that does "
                             "not help, see what gapless doctor says")
 
 
@@ -273,56 +234,6 @@ def _closing(ends: Iterable[socket.socket]) -> Iterator[list[socket.socket]]:
     """These sockets, closed afterwards."""
     with contextlib.ExitStack() as stack:
         yield [stack.enter_context(end) for end in ends]
-
-
-class _Server:
-    """A confined process that forks one for each job. It is told of them over a socket, whose number is ``control``."""
-
-    def __init__(self, module: str, arguments: Callable[[int], list[str]], **options):
-        self._mouth, ears = socket.socketpair()
-        self._closed = threading.Event()
-        self._failure: Exception | str | None = None
-        self._thread = threading.Thread(target=self._run, args=(module, arguments, ears, options), daemon=True)
-        self._thread.start()
-
-    def _run(self, module: str, arguments: Callable[[int], list[str]], ears: socket.socket, options: dict) -> None:
-        try:
-            ending = run_confined(module, arguments(ears.fileno()), pass_fds=[ears.fileno()], stopped=self._closed.is_set,
-                                  **options)
-            self._failure = f"{ending.kind}: {ending.detail}"
-        except Exception as error:
-            self._failure = error
-        finally:
-            ears.close()
-
-    def begin(self, number: str, job: dict, fds: list[int]) -> None:
-        """Give it a job; it gets duplicates of the descriptors ``fds``. Raises OSError where it is gone."""
-        socket.send_fds(self._mouth, [json.dumps({"begin": number, **job}).encode() + b"\n"], fds)
-
-    def end(self, number: str) -> None:
-        """End what was begun, should it still run."""
-        with contextlib.suppress(OSError):
-            self._mouth.sendall(json.dumps({"end": number}).encode() + b"\n")
-
-    @property
-    def is_ready(self) -> bool:
-        """Whether jobs begin at once."""
-        return bool(select.select([self._mouth], [], [], 0)[0])
-
-    @property
-    def is_gone(self) -> bool:
-        return not self._thread.is_alive()
-
-    def why_gone(self) -> str:
-        """In words."""
-        self._thread.join(5)
-        return str(self._failure or "it said nothing")
-
-    def close(self) -> None:
-        """End it, and all that it forked."""
-        self._closed.set()
-        self._mouth.close()
-        self._thread.join(30)
 
 
 class _Cores:
@@ -385,7 +296,7 @@ class OwnProcess(Asker):
 
     def ask(self, exercise: Exercise, plan: Plan, source: str, order: int, alone: bool = True, spent_s: float = 0.0
             ) -> Evidence:
-        folder = self._new_folder(exercise)
+        folder = self._folders.new(exercise.name)
         save_plan(plan, folder / "plan.npz")
         job = {"lessons": self._package, "lesson": self._lesson.id, "program": self._lesson.program,
                "exercise": exercise.name, "source": source,
@@ -404,28 +315,3 @@ class OwnProcess(Asker):
 
 class _DeviceIsDone(Exception):
     """The device's process has ended: there is nothing more to wait for."""
-
-
-def _place(function: Callable) -> str:
-    """``module:function``. Raises GradingError for what is not found by its name."""
-    place = f"{function.__module__}:{function.__qualname__}"
-    if getattr(sys.modules[function.__module__], function.__qualname__, None) is not function:
-        raise GradingError(f"{place} is no function of a module: the learner's process could not find it")
-    return place
-
-
-def _installed(*names: str) -> list[Path]:
-    """Those of the packages that lie among the installed libraries, which the sandbox shows as a whole."""
-    with contextlib.suppress(GradingError):
-        places = [place_of(name) for name in names]
-        return [place for place in dict.fromkeys(places) if place.is_relative_to(Path(sys.prefix).resolve())]
-    return []
-
-
-def _for_a_server(limits: Limits) -> Limits:
-    """What a server's processes may use, all together."""
-    at_once = os.cpu_count() or 1
-    return Limits(seconds=24 * 3600.0, start_seconds=limits.start_seconds, memory_bytes=limits.memory_bytes * at_once,
-                  file_bytes=limits.file_bytes, processes=limits.processes * at_once, threads=limits.threads * at_once,
-                  disk_bytes=limits.disk_bytes * at_once, files=limits.files * at_once,
-                  temporary_bytes=limits.temporary_bytes)

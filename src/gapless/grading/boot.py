@@ -79,7 +79,8 @@ def start(todo: dict) -> None:
     """
     if todo["closed"]:
         _prctl(_DUMPABLE, 0)
-    harden(todo["limits"])
+    if todo["limits"] is not None:  # else what it forks gives up what it needs itself
+        harden(todo["limits"])
     # Before an installed version of the same, after the standard library.
     place = next((i for i, path in enumerate(sys.path) if path.endswith(("site-packages", "dist-packages"))), len(sys.path))
     sys.path[place:place] = todo["search"]

@@ -34,11 +34,13 @@ UNCONFINED = "GAPLESS_UNCONFINED"  # the variable that allows grading without a 
 _LAST_WORDS_SECONDS = 2.0  # until what an ended process has said has been read, where something holds its output open
 _POLL_SECONDS = 0.02
 _WATCH_SECONDS = 0.15
-_BOOT = Path(__file__).with_name("boot.py").read_text(encoding="utf-8")
+_BOOT, _ENCLOSURE = (Path(__file__).with_name(f"{name}.py").read_text(encoding="utf-8") for name in ("boot", "enclosure"))
 _LIBRARY_BYTES = 4 * 2**30  # more private memory than PyTorch with its threads takes, on the CPU
 _OPEN_FILES = 1024
+_MAIN = "\nif __name__"
 # In the sandbox; not /tmp itself, below which lies what it is shown of the real one.
 _TEMPORARY = Path("/tmp/scratch")
+_SOMEBODY = "1000"
 _KEPT_VARIABLES = ("LANG", "LC_ALL", "TZ", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "CUDA_VISIBLE_DEVICES",
                    "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SYSTEMROOT", "SYSTEMDRIVE", "WINDIR", "PATHEXT", "COMSPEC")
 
@@ -129,13 +131,37 @@ def find_confinement() -> Confinement:
 def _try_out(confinement: Confinement) -> tuple[bool, str | None]:
     """(whether system calls are filtered in it, what is wrong with it)."""
     with _scratch_folder() as scratch:
-        script = _BOOT.rpartition("\nif __name__")[0] + "\nharden({})\nprint(open('/proc/self/status').read())"
+        script = _BOOT.rpartition(_MAIN)[0] + "\nharden({})\nprint(open('/proc/self/status').read())"
         sandbox = _bubblewrap(confinement, scratch, (), (), (), False, 2**20)
         trial = [*sandbox, "--", sys.executable, "-I", "-S", "-c", script]
         done = subprocess.run(trial, stdin=subprocess.DEVNULL, capture_output=True, timeout=30, text=True, check=False)
     if done.returncode:
         return False, "".join(done.stderr.strip().splitlines()[-1:]) or "no reason given"
     return "\nSeccomp:\t2" in done.stdout, None
+
+
+@functools.cache
+def can_fence(confinement: Confinement) -> bool:
+    """Whether processes within the sandbox can be fenced off from one another (:mod:`.enclosure`); tried out once."""
+    if confinement.bubblewrap is None or not confinement.sized:
+        return False
+    fence = fence_of(Limits(), confinement)
+    script = (f"for text in {[_ENCLOSURE, _BOOT.rpartition(_MAIN)[0]]!r}: exec(compile(text, 'fence', 'exec'))\n"
+              f"enclose(lambda: None, {fence['temporary_bytes']}, {fence['files']}, {fence['folders']})\n"
+              f"harden({fence['limits']})\nprint(open('/proc/self/status').read())")
+    with _scratch_folder() as scratch, contextlib.suppress(OSError, subprocess.SubprocessError):
+        sandbox = _bubblewrap(confinement, scratch, (), (), (), False, 2**20, fenced=True)
+        done = subprocess.run([*sandbox, "--", sys.executable, "-I", "-S", "-c", script], stdin=subprocess.DEVNULL,
+                              capture_output=True, timeout=30, text=True, check=False)
+        return not done.returncode and "\nSeccomp:\t2" in done.stdout
+    return False
+
+
+def fence_of(limits: Limits, confinement: Confinement) -> dict:
+    """What a forked process needs to know to put up its fence: JSON types, for :func:`.enclosure.enclose` and
+    :func:`.boot.harden`."""
+    return {"temporary_bytes": limits.temporary_bytes, "files": limits.files, "folders": [str(_TEMPORARY)],
+            "limits": _inner_limits(limits, confinement, False)}
 
 
 def require_confinement(unconfined: bool = False) -> Confinement:
@@ -160,7 +186,7 @@ def require_confinement(unconfined: bool = False) -> Confinement:
 def run_confined(module: str, arguments: Sequence[str] = (), *, shown: Sequence[Path] = (), hidden: Sequence[Path] = (),
                  writable: Sequence[Path] = (), pass_fds: Sequence[int] = (), environment: Mapping[str, str] | None = None,
                  gpu: bool = False, limits: Limits = Limits(), confinement: Confinement | None = None,
-                 stopped: Callable[[], bool] = lambda: False) -> Ending:
+                 stopped: Callable[[], bool] = lambda: False, fenced: bool = False) -> Ending:
     """Call ``main(*arguments)`` of ``module`` in a confined process; nothing of it is left when this returns.
 
     Of the file system it sees the interpreter with its installed libraries, and the files and folders ``shown`` and
@@ -168,7 +194,8 @@ def run_confined(module: str, arguments: Sequence[str] = (), *, shown: Sequence[
     it does not see ``hidden``. It starts in the first folder that is ``writable``; what it writes there outlives it. Better
     name files, made beforehand: each is limited in size by the system itself, and nothing else can come to be beside it.
     A folder is watched, and a fast writer gets some way past a limit. ``pass_fds`` are inherited, under their numbers.
-    Without a sandbox all files are visible.
+    Without a sandbox all files are visible. ``fenced``: it runs no graded code itself, and puts each process that it forks
+    behind a fence of its own, with :func:`fence_of`; see :func:`can_fence`.
 
     It reads a token from standard input, and says how far it has come in lines of JSON, ``[token, word, text]``, on
     standard output: ``ready`` before it runs graded code, in the end ``finished`` or ``broken``. ``stopped``
@@ -186,13 +213,13 @@ def run_confined(module: str, arguments: Sequence[str] = (), *, shown: Sequence[
         temporary = _TEMPORARY if confinement.bubblewrap else scratch / "tmp"
         home = next((path for path in writable if path.is_dir()), temporary)
         todo = {"module": module, "arguments": list(arguments), "search": list(dict.fromkeys(str(p.parent) for p in shown)),
-                "limits": _inner_limits(limits, confinement, gpu), "closed": confinement.bubblewrap is None,
-                "mark": str(scratch)}
+                "limits": None if fenced else _inner_limits(limits, confinement, gpu),
+                "closed": confinement.bubblewrap is None, "mark": str(scratch)}
         # As -I, but for the one variable that makes sets of text have the same order each time.
         command = [sys.executable, "-s", "-P", "-B", "-c", _BOOT, "start", json.dumps(todo)]
         if confinement.bubblewrap:
-            command = [*_bubblewrap(confinement, scratch, shown, hidden, writable, gpu, limits.temporary_bytes, home), "--",
-                       *command]
+            sandbox = _bubblewrap(confinement, scratch, shown, hidden, writable, gpu, limits.temporary_bytes, home, fenced)
+            command = [*sandbox, "--", *command]
         variables = {**_environment(home, temporary, scratch), **(environment or {})}
         cwd = home if confinement.bubblewrap is None else scratch
         process = _Process(psutil, command, cwd, variables, pass_fds, limits, scratch,
@@ -514,13 +541,18 @@ def place_of(name: str) -> Path:
 
 
 def _bubblewrap(confinement: Confinement, scratch: Path, shown: Sequence[Path], hidden: Sequence[Path],
-                writable: Sequence[Path], gpu: bool, temporary_bytes: int, home: Path = _TEMPORARY) -> list[str]:
+                writable: Sequence[Path], gpu: bool, temporary_bytes: int, home: Path = _TEMPORARY, fenced: bool = False
+                ) -> list[str]:
     """The command that sets up the sandbox. Later lines lie over earlier ones."""
     command = [confinement.bubblewrap, "--unshare-all", "--die-with-parent", "--new-session", "--cap-drop", "ALL"]
-    if confinement.sealed:
+    if fenced:
+        # Linux lets none but root give a namespace root, so it is not root here (user_namespaces(7)).
+        command += ["--unshare-user", "--uid", _SOMEBODY, "--gid", _SOMEBODY]
+    elif confinement.sealed:
         command += ["--unshare-user", "--disable-userns"]
-    # Root's own /proc/sys would be writable, capabilities or not.
-    command += ["--proc", "/proc", "--remount-ro", "/proc", "--dev", "/dev", "--ro-bind", "/usr", "/usr"]
+    # Root's own /proc/sys would be writable, capabilities or not. Making a fence writes to /proc/self.
+    command += ["--proc", "/proc", *(() if fenced else ("--remount-ro", "/proc"))]
+    command += ["--dev", "/dev", "--ro-bind", "/usr", "/usr"]
     for name in ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"):
         if os.path.islink(name):
             command += ["--symlink", os.readlink(name), name]

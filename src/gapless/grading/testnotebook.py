@@ -30,12 +30,12 @@ def find_test_notebook(lesson_id: str, folder: str | os.PathLike = FOLDER) -> Pa
 
 
 def run_test_notebook(notebook: str | os.PathLike, submission: str | os.PathLike, device: str | None = None,
-                      seed: int | None = None, unconfined: bool = False) -> tuple[dict, dict]:
+                      seed: int | None = None, unconfined: bool = False, here: bool = False) -> tuple[dict, dict]:
     """Run a test notebook on the notebook file ``submission``: (results JSON, executed notebook).
 
     ``device`` and ``seed`` as for :class:`gapless.grading.grade.Grader`; what is returned holds the seed.
-    ``unconfined``: whether to grade without a sandbox where there is none. Raises
-    GradingError where the notebook does not run to its end.
+    ``unconfined``: whether to grade without a sandbox where there is none. ``here``: in this process, in place of a kernel.
+    Raises GradingError where the notebook does not run to its end.
     """
     try:
         import papermill
@@ -44,9 +44,11 @@ def run_test_notebook(notebook: str | os.PathLike, submission: str | os.PathLike
     with temporary_folder() as folder:
         results = folder / "results.json"
         try:
-            with _own_kernel(folder, {UNCONFINED: "1"} if unconfined else {}):
+            environment = {UNCONFINED: "1"} if unconfined else {}
+            with _environ(environment) if here else _own_kernel(folder, environment):
                 executed = papermill.execute_notebook(
                     os.path.abspath(notebook), None, kernel_name=_KERNEL, progress_bar=False, cwd=str(folder),
+                    engine_name=_engine() if here else None,
                     parameters={"submission": os.path.abspath(submission), "device": device, "seed": seed,
                                 "results": str(results)})
             return check_results(json.loads(results.read_text(encoding="utf-8"))), executed
@@ -57,6 +59,12 @@ def run_test_notebook(notebook: str | os.PathLike, submission: str | os.PathLike
                                ) from error
         except Exception as error:
             raise GradingError(f"the test notebook {notebook} did not run to its end: {error}") from error
+
+
+def _engine() -> str:
+    from .engine import register
+
+    return register()
 
 
 def check_results(results) -> dict:
@@ -89,13 +97,21 @@ def _own_kernel(folder: Path, environment: dict[str, str]):
                  "--IPKernelApp.log_level=ERROR"],  # else each grading warns of TCP, which does not leave the machine
         "display_name": "Python 3", "language": "python",
         "env": {**dict.fromkeys(("TMPDIR", "TEMP", "TMP"), str(temporary)), **environment}}), encoding="utf-8")
-    with _environment:
-        before = os.environ.get("JUPYTER_PATH")
-        os.environ["JUPYTER_PATH"] = os.pathsep.join(filter(None, [str(spec.parent.parent), before]))
-        try:
-            yield
-        finally:
-            if before is None:
-                del os.environ["JUPYTER_PATH"]
+    path = os.pathsep.join(filter(None, [str(spec.parent.parent), os.environ.get("JUPYTER_PATH")]))
+    with _environment, _environ({"JUPYTER_PATH": path}):
+        yield
+
+
+@contextlib.contextmanager
+def _environ(variables: dict[str, str]):
+    """These environment variables, inside."""
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
             else:
-                os.environ["JUPYTER_PATH"] = before
+                os.environ[name] = value

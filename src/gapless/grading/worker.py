@@ -29,7 +29,7 @@ def main(job: str, output: str) -> None:
     case that has some; ``ask``, the place of how its function is called
     (None: as a function of tensors); ``core``, the processor to run on, or None. For several ``control``, the number of a
     socket: ``ask`` and ``core`` come over it with each, and the descriptors of its ``channel``, of its output and of its
-    ``ends``.
+    ``ends``; ``fence``, what each is behind (:func:`.confine.fence_of`), or None.
     """
     token = sys.stdin.readline().strip()
     said = take_over_streams(output)
@@ -96,6 +96,8 @@ def _prepare_many(job: dict, said: int) -> Callable[[], None]:
     from ..vgpu.backend import enable
     from ..vgpu.forks import only_prepares
     from ..vgpu.hardware.cardfile import card_from_json
+    from .boot import harden
+    from .enclosure import enclose
     from .forks import serve
 
     torch.set_num_threads(1)  # a pool of threads would not live through a fork
@@ -110,6 +112,10 @@ def _prepare_many(job: dict, said: int) -> Callable[[], None]:
         os.dup2(output, 1)
         os.dup2(output, 2)
         os.close(output)
+        if (fence := job["fence"]) is not None:
+            enclose(only_prepares, fence["temporary_bytes"], fence["files"], fence["folders"])
+            harden(fence["limits"])
+            os.chdir(fence["folders"][0])
         _prepare({**job, **message, "channel": channel, "ends": ends})()
 
     def work() -> None:
