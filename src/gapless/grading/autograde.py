@@ -14,6 +14,7 @@ import os
 import secrets
 import shutil
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import nbformat
@@ -26,11 +27,15 @@ from nbgrader.preprocessors import AssignLatePenalties, SaveAutoGrades
 from nbgrader.utils import find_all_files
 from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
-from traitlets import Bool, Integer
+from traitlets import Bool, Integer, Unicode
 from traitlets.config import Config
 
 from ..files import InUse, locked, write_json
 from .confine import GradingError
+from .grade import default_device
+from .job import Job, Outcome
+from .pool import DaskWorkers, LocalWorkers, Workers, cores, grade_all
+from .preprocessors import GradeWithPapermill
 from .standing import FAILED, GRADED, RECORDS, UNGRADED, Assignment, NoSuchLesson, Standing, Submitted, summary
 from .submission import SubmissionError, plain_notebook
 
@@ -43,6 +48,10 @@ class KeepingAutograde(Autograde):
 
     gradebook_seconds = Integer(60, min=1, help="How long to wait for a gradebook that another program has locked").tag(
         config=True)
+    workers = Integer(0, min=0, help="How many submissions to grade at once on this machine; 0: one a processor, and one "
+                                     "more, as some only wait").tag(config=True)
+    scheduler = Unicode("", help="Grade on a Dask cluster: the address of its scheduler, such as tcp://host:8786").tag(
+        config=True)
 
     def start(self):
         try:
@@ -50,7 +59,7 @@ class KeepingAutograde(Autograde):
                 super().start()
         except InUse as holder:
             self._refuse(f"another autograde runs in this course ({holder}): nothing was graded. Wait until it is done")
-        except NoSuchLesson as error:
+        except (NoSuchLesson, GradingError) as error:
             self._refuse(str(error))
         except DBAPIError as error:
             self._refuse(f"the gradebook {self.coursedir.db_url} cannot be used: {error.orig}")
@@ -78,10 +87,10 @@ class KeepingAutograde(Autograde):
                     gradebook.db.rollback()
         except DBAPIError as error:
             self._refuse(f"the gradebook {self.coursedir.db_url} cannot be written ({error.orig}): nothing was graded")
-        reasons = {}
+        reasons: dict[str, str] = {}
         try:
-            for student in self._students:
-                reasons[student] = self._grade_or_say_why(student)
+            for student, reason in self._grade_all():
+                reasons[student] = reason
         finally:
             standings, words = summary(self._assignment)
             for line in words.splitlines():
@@ -94,61 +103,118 @@ class KeepingAutograde(Autograde):
         if failed:
             raise NbGraderException(f"{len(failed)} of {len(self._students)} submissions could not be graded")
 
-    def _grade_or_say_why(self, student: str) -> str:
-        """Grade what ``student`` has handed in, where it is not graded; '' or, where that failed, the reason."""
+    def _grade_all(self) -> Iterator[tuple[str, str]]:
+        """Grade what is not graded yet: each student, and '' or the reason why that failed."""
+        jobs: dict[str, _Begun] = {}
+        settled: list[tuple[str, str]] = []
+
+        def begin() -> Iterator[tuple[str, Job]]:
+            for student in self._students:
+                try:
+                    begun = self._begin(student)
+                except Exception as error:
+                    settled.append((student, self._failed(student, error)))
+                    continue
+                if begun is None:
+                    settled.append((student, ""))
+                else:
+                    jobs[student] = begun
+                    yield student, begun.job
+
+        with self._workers() as workers:
+            for student, outcome in grade_all(begin(), workers):
+                yield from settled
+                settled.clear()
+                yield student, self._finish(student, jobs.pop(student), outcome)
+        yield from settled
+
+    def _workers(self) -> Workers:
+        if self.scheduler:
+            return DaskWorkers(self.scheduler)
+        grader = GradeWithPapermill(parent=self)
+        on_gpu = (grader.device or default_device()).startswith("cuda")  # another's work would show in the times
+        most = 1 if on_gpu else min(self.workers or cores() + 1, len(self._students))  # many wait for their own time limit
+        return LocalWorkers(most)
+
+    def _begin(self, student: str) -> _Begun | None:
+        """What is to be graded of ``student``; None where that is graded. Raises SubmissionError, OSError, DBAPIError."""
+        for place in self._places(student):
+            _mend(place)
+        submitted = self._assignment.read(student)
+        graded = self._assignment.is_graded(student, submitted)
+        if graded and not self.force:
+            self.log.info("Skipping existing assignment: %s is graded", self._places(student)[0])
+            return None
+        self._assignment.failure_file(student).unlink(missing_ok=True)
+        begun = _Begun(submitted, graded)
         try:
-            for place in self._places(student):
-                _mend(place)
-            submitted = self._assignment.read(student)
-            graded = self._assignment.is_graded(student, submitted)
-            if graded and not self.force:
-                self.log.info("Skipping existing assignment: %s is graded", self._places(student)[0])
-                return ""
-            self._assignment.failure_file(student).unlink(missing_ok=True)
-        except SubmissionError as error:
-            return str(error)
-        except (OSError, DBAPIError) as error:
-            return _in_words(error)
+            self._sanitize(student, begun)
+        except Exception as error:
+            raise _Failed(begun) from error
+        return begun
+
+    def _finish(self, student: str, begun: _Begun, outcome: Outcome | Exception) -> str:
         try:
-            self._grade(student, submitted)
+            if isinstance(outcome, Exception):
+                raise outcome
+            self._keep(student, begun, outcome)
             return ""
         except Exception as error:
-            if not isinstance(error, (GradingError, OSError, DBAPIError, MissingEntry)):
-                self.log.exception("an error in grading itself")
-            reason = _in_words(error)
-            if not graded:
-                noted = {"submission": submitted.fingerprint, "reason": reason}
-                with contextlib.suppress(OSError, ValueError):
-                    write_json(self._assignment.failure_file(student), noted)
-            return reason
+            return self._failed(student, _Failed(begun), error)
         finally:
             with contextlib.suppress(OSError):
                 for place in self._places(student):
                     _mend(place)
+
+    def _failed(self, student: str, error: Exception, cause: Exception | None = None) -> str:
+        """Why, in words; noted down beside the submission where it was to be graded."""
+        begun = error.begun if isinstance(error, _Failed) else None
+        if begun is not None:
+            error = cause or error.__cause__
+        if not isinstance(error, (GradingError, SubmissionError, OSError, DBAPIError, MissingEntry)):
+            self.log.error("an error in grading itself", exc_info=error)
+        reason = _in_words(error)
+        if begun is not None and not begun.graded:
+            with contextlib.suppress(OSError, ValueError):
+                write_json(self._assignment.failure_file(student),
+                           {"submission": begun.submitted.fingerprint, "reason": reason})
+        return reason
 
     def _places(self, student: str) -> tuple[Path, Path]:
         """Where the graded notebook lies, and where its results."""
         return (self._assignment.folder(self.coursedir.autograded_directory, student),
                 self._assignment.folder(RECORDS, student))
 
-    def _grade(self, student: str, submitted: Submitted) -> None:
-        lesson = self._assignment.lesson
+    def _sanitize(self, student: str, begun: _Begun) -> None:
+        """Bring what was handed in into nbgrader's form, and say what is to be graded."""
+        lesson, submitted = self._assignment.lesson, begun.submitted
         self.log.info("Grading %s of %s", submitted.found.name, student)
         if not self.create_student:
             with Gradebook(self.coursedir.db_url, self.coursedir.course_id) as gradebook:
                 gradebook.find_student(student)
         self.notebooks = [str(self._assignment.folder(self.coursedir.submitted_directory, student) / submitted.found.name)]
         self.run_pre_convert_hook()
-        resources = {"unique_key": lesson, "output_files_dir": f"{lesson}_files",
-                     "nbgrader": {"student": student, "assignment": lesson, "notebook": lesson,
-                                  "db_url": self.coursedir.db_url},
-                     "gapless": {"notes": submitted.found.notes}}
-        graded = nbformat.from_dict(plain_notebook(submitted.found.notebook))
-        for self._sanitizing in (True, False):
-            self._init_preprocessors()
-            written, resources = self.exporter.from_notebook_node(graded, resources)
-            graded = nbformat.reads(written, as_version=4)
+        begun.resources = {"unique_key": lesson, "output_files_dir": f"{lesson}_files",
+                           "nbgrader": {"student": student, "assignment": lesson, "notebook": lesson,
+                                        "db_url": self.coursedir.db_url},
+                           "gapless": {"notes": submitted.found.notes}}
+        begun.notebook = nbformat.from_dict(plain_notebook(submitted.found.notebook))
+        self._export(begun, sanitizing=True)
+        begun.job = GradeWithPapermill(parent=self).job(begun.notebook, begun.resources)
+
+    def _export(self, begun: _Begun, sanitizing: bool) -> None:
+        self._sanitizing = sanitizing
+        self._init_preprocessors()
+        written, begun.resources = self.exporter.from_notebook_node(begun.notebook, begun.resources)
+        begun.notebook = nbformat.reads(written, as_version=4)
         self._sanitizing = True
+
+    def _keep(self, student: str, begun: _Begun, outcome: Outcome) -> None:
+        """Put what came out where it belongs: first aside, then into the gradebook, and last into its place."""
+        lesson, submitted = self._assignment.lesson, begun.submitted
+        begun.resources["gapless"]["outcome"] = outcome
+        self._export(begun, sanitizing=False)
+        graded, resources = begun.notebook, begun.resources
         # Tells which results and which graded notebook belong together.
         grading = secrets.token_hex(8)
         graded.metadata["gapless"] = {"grading": grading}
@@ -281,6 +347,25 @@ class TrueFeedback(GenerateFeedback):
             for name, content in self._assignment.beside(standing.student).items():
                 (folder / name).write_bytes(content)
         super().set_permissions(lesson, standing.student)
+
+
+@dataclass
+class _Begun:
+    """A grading under way. ``graded``: whether this very submission was graded before."""
+
+    submitted: Submitted
+    graded: bool
+    notebook: nbformat.NotebookNode | None = None
+    resources: dict | None = None
+    job: Job | None = None
+
+
+class _Failed(Exception):
+    """A grading that had begun came to nothing."""
+
+    def __init__(self, begun: _Begun):
+        super().__init__()
+        self.begun = begun
 
 
 def use_keeping_autograde() -> None:

@@ -96,7 +96,7 @@ class Grader:
             self.lesson.require_packages()
         except ModuleNotFoundError as error:
             raise GradingError(str(error)) from None
-        self.device = device or os.environ.get(VARIABLE) or ("cuda" if torch.cuda.is_available() else "vgpu")
+        self.device = device or default_device()
         find_device(self.device)
         self.seed = secrets.randbits(64) if seed is None else seed
         self._limits = limits
@@ -212,6 +212,11 @@ def grade(submission: Submission | str | os.PathLike, device: str | None = None,
     """
     with Grader(submission, device, seed, **options) as grader:
         return grader.result(progress)
+
+
+def default_device() -> str:
+    """The name of the device to grade on where nothing says another."""
+    return os.environ.get(VARIABLE) or ("cuda" if torch.cuda.is_available() else "vgpu")
 
 
 def known_exercises(lessons: str = "gapless.lessons") -> dict[str, list[str]]:

@@ -7,7 +7,7 @@ learner's notebook is never executed, and what a grade cell displays is put ther
 
 from __future__ import annotations
 
-import secrets
+import os
 
 import nbformat
 from nbconvert.exporters import HTMLExporter
@@ -17,11 +17,12 @@ from nbgrader.utils import determine_grade
 from traitlets import Bool, Integer, Unicode
 
 from ..course.verdicts import as_html, points
-from ..files import temporary_folder
 from ..marker import exercise_name
-from .confine import GradingError, require_confinement
+from ..measure.device import VARIABLE
+from .confine import UNCONFINED, GradingError, require_confinement
+from .job import Job, grade_job
 from .standing import CHECK
-from .testnotebook import FOLDER, find_test_notebook, run_test_notebook
+from .testnotebook import FOLDER, find_test_notebook
 
 
 class RestoreLesson(NbGraderPreprocessor):
@@ -119,7 +120,8 @@ class GradeWithPapermill(NbGraderPreprocessor):
     Each grade cell gets one output: its points, which is what nbgrader reads, and for people the checks with
     their messages, and the timeline of the learner's step. The results JSON and the executed test notebook are in
     the resources, ``gapless.results`` and ``gapless.executed``; what ``gapless.notes`` there says is shown to the learner.
-    Where grading itself fails, or there is no sandbox, this raises GradingError, so that nothing is stored.
+    Where it was graded already, ``gapless.outcome`` is that. Where grading itself fails, or there is no sandbox, this raises
+    GradingError, so that nothing is stored.
     """
 
     test_notebooks = Unicode(FOLDER, help="Folder of the test notebooks, from the course's root").tag(config=True)
@@ -128,28 +130,20 @@ class GradeWithPapermill(NbGraderPreprocessor):
                                   "files, the gradebook included").tag(config=True)
     attempts = Integer(3, min=1, help="How often to try where a measurement was too noisy to decide").tag(config=True)
 
-    def preprocess(self, nb, resources):
+    def job(self, nb, resources) -> Job:
+        """What :func:`.job.grade_job` needs for the submission ``nb``. Raises GradingError."""
         require_confinement(self.unconfined)
-        info = resources["nbgrader"]
-        test_notebook = find_test_notebook(info["notebook"], self.test_notebooks)
-        with temporary_folder() as folder:
-            submission = folder / f"{info['notebook']}.ipynb"
-            submission.write_text(nbformat.writes(nb), encoding="utf-8")
-            for _ in range(self.attempts):
-                seed = secrets.randbits(64)
-                results, executed = run_test_notebook(test_notebook, submission, self.device or None, seed,
-                                                      unconfined=self.unconfined)
-                if not any(check["outcome"] == "inconclusive" for check in results["checks"]):
-                    break
-            else:
-                raise GradingError(f"the measurements were too noisy {self.attempts} times; no score is stored. Grade "
-                                   "again when the machine is quiet")
-        if results["lesson"] != info["notebook"]:
-            raise GradingError(f"the test notebook {test_notebook} is for lesson {results['lesson']}")
-        if results["seed"] != seed:
-            raise GradingError(f"the test notebook {test_notebook} does not use the seed it is given: make it anew with "
-                               "make notebooks")
+        lesson = resources["nbgrader"]["notebook"]
+        test_notebook = find_test_notebook(lesson, self.test_notebooks)
+        # What this machine is told by variables, another one is told here.
+        return Job(lesson, nbformat.writes(nb).encode(), test_notebook.read_bytes(),
+                   self.device or os.environ.get(VARIABLE, ""), self.unconfined or os.environ.get(UNCONFINED) == "1",
+                   self.attempts)
+
+    def preprocess(self, nb, resources):
         ours = resources.setdefault("gapless", {})
+        outcome = ours.get("outcome") or grade_job(self.job(nb, resources), here=False)
+        results, executed, info = outcome.results, nbformat.from_dict(outcome.executed), resources["nbgrader"]
         notes = [*ours.get("notes", []), *results["notes"]]
         for cell in nb.cells:
             known = cell.metadata.get("nbgrader", {})

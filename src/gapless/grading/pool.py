@@ -1,0 +1,213 @@
+"""Many gradings at once: in worker processes of this machine, or of a Dask cluster.
+
+A worker imports PyTorch once, and keeps the servers from which the processes of a grading are forked. One that dies has what
+it was grading graded again.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import functools
+import multiprocessing
+import os
+import signal
+import threading
+import time
+from collections.abc import Hashable, Iterable, Iterator
+from concurrent.futures import (
+    FIRST_COMPLETED,
+    BrokenExecutor,
+    CancelledError,
+    Executor,
+    Future,
+    ProcessPoolExecutor,
+    wait,
+)
+
+from .confine import GradingError
+from .job import Job, Outcome, grade_job
+
+_MOST_DEATHS = 2  # of workers over one submission, before it is graded while no other is, for the last time
+_CLUSTER_SECONDS = 60.0  # to wait for a cluster's first worker
+
+
+class Workers:
+    """Where gradings are done. As a context, which ends them."""
+
+    def __enter__(self) -> Workers:
+        self.executor = self.begin()
+        return self
+
+    def __exit__(self, kind, *exc) -> None:
+        self.end(at_once=kind is not None)
+
+    def begin(self) -> Executor:
+        """Start them."""
+        raise NotImplementedError
+
+    def end(self, at_once: bool = False) -> None:
+        """End them. ``at_once``: and what they are at."""
+        self.executor.shutdown(wait=not at_once, cancel_futures=True)
+
+    def begin_again(self) -> None:
+        """Where the executor is broken."""
+        self.end(at_once=True)
+        self.executor = self.begin()
+
+    def count(self) -> int:
+        """How many there are now."""
+        raise NotImplementedError
+
+
+def grade_all(jobs: Iterable[tuple[Hashable, Job]], workers: Workers) -> Iterator[tuple[Hashable, Outcome | Exception]]:
+    """Grade ``jobs``, pairs of a key and a job: (key, outcome or what was raised) as each is done, in any order.
+
+    ``jobs`` is read as workers become free. Over whose submission workers die again and again has a GradingError in the end.
+    Raises GradingError where the workers cannot be reached any more.
+    """
+    waiting, again = iter(jobs), []
+    deaths: dict[Hashable, int] = {}
+    running: dict[Future, tuple[Hashable, Job]] = {}
+    while True:
+        suspect = any(deaths[key] >= _MOST_DEATHS for key, _ in again)
+        if suspect and not running:
+            again.sort(key=lambda each: deaths[each[0]])
+        while len(running) < (1 if suspect else workers.count()):
+            todo = again.pop() if again else next(waiting, None)
+            if todo is None:
+                break
+            running[workers.executor.submit(_grade, todo[1])] = todo
+            if suspect:
+                break
+        if not running:
+            return
+        died: list[tuple[Hashable, Job]] = []
+        broken = False
+        for future in wait(running, return_when=FIRST_COMPLETED)[0]:
+            key, job = running.pop(future)
+            try:
+                outcome: Outcome | Exception = future.result()
+            except (BrokenExecutor, CancelledError):
+                broken = True
+                died.append((key, job))
+                continue
+            except Exception as error:
+                outcome = _unlucky() if type(error).__name__ == "KilledWorker" else error  # Dask has tried it often
+            yield key, outcome
+        if broken:
+            died += running.values()
+            running.clear()
+            workers.begin_again()
+        for key, job in died:
+            deaths[key] = deaths.get(key, 0) + 1
+            if deaths[key] > _MOST_DEATHS:
+                yield key, _unlucky()
+            else:
+                again.append((key, job))
+
+
+def _unlucky() -> GradingError:
+    return GradingError("each worker that graded it ended before it was done: too little memory on that machine? Grade it "
+                        "again with fewer workers")
+
+
+# -- in the worker ----------------------------------------------------------------------------------
+
+
+def _grade(job: Job) -> Outcome:
+    _keep_servers()
+    return grade_job(job)
+
+
+@functools.cache
+def _keep_servers() -> None:
+    """From one grading to the next, while this process lives."""
+    import torch
+
+    from .servers import keep_servers
+
+    torch.set_num_threads(1)
+    stack = contextlib.ExitStack()
+    stack.enter_context(keep_servers())
+    atexit.register(stack.close)
+
+
+# -- of this machine --------------------------------------------------------------------------------
+
+
+def cores() -> int:
+    """The processors that this process may use."""
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:  # not on macOS
+        return os.cpu_count() or 1
+
+
+class LocalWorkers(Workers):
+    """``most`` processes of this machine."""
+
+    def __init__(self, most: int):
+        self._most = most
+
+    def begin(self) -> Executor:
+        return ProcessPoolExecutor(self._most, mp_context=multiprocessing.get_context("spawn"), initializer=_begin_process)
+
+    def end(self, at_once: bool = False) -> None:
+        processes = list((self.executor._processes or {}).values())
+        super().end(at_once)
+        if at_once:
+            for process in processes:
+                process.terminate()
+        for process in processes:
+            process.join(30)
+
+    def count(self) -> int:
+        return self._most
+
+
+def _begin_process() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # it is told by the process that started it
+    parent = multiprocessing.parent_process()
+
+    def end_with_parent() -> None:
+        parent.join()
+        os._exit(1)
+
+    threading.Thread(target=end_with_parent, daemon=True).start()
+
+
+# -- of a cluster -----------------------------------------------------------------------------------
+
+
+class DaskWorkers(Workers):
+    """Those of the cluster whose scheduler is at ``address``, however many it has at a time. Each of its processes grades
+    one submission at once, whatever its threads."""
+
+    def __init__(self, address: str):
+        self._address = address
+
+    def begin(self) -> Executor:
+        try:
+            from distributed import Client
+        except ImportError:
+            raise GradingError("a cluster needs Dask: pip install 'gapless[cluster]'") from None
+        try:
+            self._client = Client(self._address, timeout=_CLUSTER_SECONDS, set_as_default=False)
+        except (OSError, ValueError) as error:
+            raise GradingError(f"there is no Dask scheduler at {self._address}: {error}") from None
+        return self._client.get_executor(pure=False)
+
+    def end(self, at_once: bool = False) -> None:
+        with contextlib.suppress(OSError, TimeoutError):
+            super().end(at_once)
+            self._client.close()
+
+    def count(self) -> int:
+        deadline = time.monotonic() + _CLUSTER_SECONDS
+        while not (found := len(self._client.scheduler_info(n_workers=-1)["workers"])):
+            if time.monotonic() > deadline:
+                raise GradingError(f"the Dask scheduler at {self._address} has no workers: start some with dask worker "
+                                   f"{self._address}")
+            time.sleep(0.2)
+        return found
