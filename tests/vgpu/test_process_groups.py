@@ -154,6 +154,16 @@ def subgroups(rank, device):
     return x
 
 
+def destroyed(rank, device):
+    """A group that this process is no member of is destroyed without effect."""
+    groups, x = [dist.new_group([0]), dist.new_group([0, 1])], numbers(rank, device)
+    for group in groups:
+        if group is not dist.GroupMember.NON_GROUP_MEMBER:
+            dist.all_reduce(x, group=group)
+        dist.destroy_process_group(group)
+    return x
+
+
 def functions(rank, device):
     x, world = numbers(rank, device), dist.group.WORLD
     gathered = functional.all_gather_tensor(x, 0, world)
@@ -195,7 +205,7 @@ PROGRAMS = {
     **{f"moved {dtype}": moved(dtype) for dtype in (torch.float32, torch.float16, torch.bool, torch.complex64, torch.uint8)},
     "premultiplied": premultiplied, "of several sizes": of_several_sizes,
     "lists": lists, "of two dimensions": of_two_dimensions, "between two": between_two, "coalesced": coalesced, "works": works,
-    "objects": objects, "subgroups": subgroups, "functions": functions, "gradients": gradients, "waits": waits_of,
+    "objects": objects, "subgroups": subgroups, "destroyed": destroyed, "functions": functions, "gradients": gradients, "waits": waits_of,
 }
 
 
