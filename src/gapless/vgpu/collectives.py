@@ -264,9 +264,22 @@ def _of_several_sizes(args, place: int) -> dist.Work:
     return work
 
 
+def _all_to_all(outputs: list[torch.Tensor], inputs: list[torch.Tensor], group) -> dist.Work:
+    """``all_to_all`` of lists as one of a tensor: PyTorch 2.11's Gloo lacks the first."""
+    given, taken = torch.cat([inner.reshape(-1) for inner in inputs]), outputs[0].new_empty(sum(map(torch.numel, outputs)))
+    sizes = [[inner.numel() for inner in some] for some in (outputs, inputs)]
+    work = dist.Work.unbox(torch.ops.c10d.alltoall_base_.default(_as_bytes(taken), _as_bytes(given), group, *sizes))
+    work.wait()
+    for output, piece in zip(outputs, taken.split(sizes[0])):
+        output.copy_(piece.view(output.shape))
+    return work
+
+
 def _run(operator, args, kwargs, place: int) -> dist.Work:
     """The operator on values. ``place``: of the group among the arguments."""
     arguments, tensors = operator.func._schema.arguments, args[:place]
+    if operator.name == "alltoall_":
+        return _all_to_all(args[0], args[1], args[place])
     if operator.name == "allgather_" and len({output.shape for output in tensors[0][0]}) > 1:
         return _of_several_sizes(args, place)
     reduces = len(arguments) > place + 1 and arguments[place + 1].name == "reduce_op"
