@@ -2,6 +2,7 @@
 
 import multiprocessing
 import os
+import socket
 import time
 
 import pytest
@@ -152,3 +153,11 @@ def test_plain_values():
     x = torch.ones(2, device=device, requires_grad=True)
     found = several_gpus.plain({"a": [x * 2, (x, 3)]})
     assert found["a"][0].tolist() == [2, 2] and not found["a"][0].requires_grad and found["a"][1][0].device.type == "cpu"
+
+
+def test_a_port_is_free_and_none_of_connections(monkeypatch):
+    with socket.socket() as taken:
+        taken.bind(("", port := several_gpus.free_port()))
+        numbers = iter([port - 20_000, 7])
+        monkeypatch.setattr(several_gpus.secrets, "randbelow", lambda below: next(numbers))
+        assert several_gpus.free_port() == 20_007 and 20_000 <= port < 32_000

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .advice import LESSONS
+from .remarks import Remark
 from .result import Audit
 from .switches import SWITCHES
 
@@ -13,6 +14,18 @@ PARTS = {
     "host": "the host: Python and launches",
     "device": "the GPU",
 }
+
+
+def bound(audit: Audit) -> str:
+    """What bounds a step, in words."""
+    return PARTS[audit.bound] if audit.report.kernels else "the CPU: nothing runs on the GPU"
+
+
+def costs(remark: Remark) -> str:
+    """What a remark says it costs, with a space before it."""
+    return "" if remark.costs_ms is None else f" At most {ms(remark.costs_ms)} ms a step."
+
+
 def lesson_name(number: str) -> str:
     """What the course calls the lesson of this number."""
     return f"lesson {LESSONS[number]}"
@@ -41,7 +54,7 @@ def markdown(audit: Audit) -> str:
     report, step = audit.report, audit.step_ms
     lines = [f"# Audit of `{audit.script}`", "", f"{report.steps} steps after {audit.facts.get('warm_up')} of warm-up, "
              f"{heading(audit)}; torch {audit.facts.get('torch')}. A step ends with `{audit.facts.get('kind')}`.", "",
-             f"**A step takes {ms(step)} ms. What bounds it: {PARTS[audit.bound]}.**", "",
+             f"**A step takes {ms(step)} ms. What bounds it: {bound(audit)}.**", "",
              f"The GPU is busy for {ms(report.device_busy_ms)} ms of it ({_share(report.device_busy_ms, step)}), with "
              f"{report.kernels:.0f} kernels; the host waits {times(report.syncs_per_step)}.", "",
              "| without | a step is shorter by | |", "|---|--:|--:|"]
@@ -62,7 +75,7 @@ def markdown(audit: Audit) -> str:
         lines += ["None."]
     if audit.remarks:
         lines += ["", "## What else costs time", ""]
-        lines += [f"- **{each.title}.** {each.what} At most {ms(each.costs_ms)} ms a step. "
+        lines += [f"- **{each.title}.** {each.what}{costs(each)} "
                   f"(gapless, {lesson_name(each.lesson)})" for each in audit.remarks]
     if audit.trials:
         lines += ["", "## Tried", "", "| with | a step takes | |", "|---|---|---|"]

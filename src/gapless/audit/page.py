@@ -8,7 +8,7 @@ from ..evidence import perfetto, picture
 from ..evidence.memory_picture import alt_text as memory_alt
 from ..evidence.memory_picture import memory_picture
 from ..evidence.themed import svg
-from .markdown import PARTS, TRIED, heading, lesson_name, ms, times, trials_in_words
+from .markdown import PARTS, TRIED, bound, costs, heading, lesson_name, ms, times, trials_in_words
 from .result import Audit
 
 _STYLE = """
@@ -33,7 +33,7 @@ def page(audit: Audit) -> str:
              f"<strong>{html.escape(heading(audit))}</strong>; torch {html.escape(str(audit.facts.get('torch')))}. A step "
              f"ends with <code>{html.escape(str(audit.facts.get('kind')))}</code>.</p>",
              f'<p class="answer">A step takes <strong>{ms(audit.step_ms)} ms</strong>. What bounds it: '
-             f"<strong>{PARTS[audit.bound]}</strong>.</p>", _parts(audit), *_pictures(audit), _waits(audit), _remarks(audit),
+             f"<strong>{bound(audit)}</strong>.</p>", _parts(audit), *_pictures(audit), _waits(audit), _remarks(audit),
              _trials(audit), _memory(audit), _kernels(audit)]
     return (f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
             f'<meta name="viewport" content="width=device-width"><style>{_STYLE}</style></head><body>\n'
@@ -96,7 +96,7 @@ def _waits(audit: Audit) -> str:
 def _remarks(audit: Audit) -> str:
     if not audit.remarks:
         return ""
-    rows = "".join(f"<li><strong>{_text(each.title)}.</strong> {_text(each.what)} At most {ms(each.costs_ms)} ms a step. "
+    rows = "".join(f"<li><strong>{_text(each.title)}.</strong> {_text(each.what)}{costs(each)} "
                    f"{_lesson(each.lesson)}</li>" for each in audit.remarks)
     return f"<h2>What else costs time</h2><ul>{rows}</ul>"
 
