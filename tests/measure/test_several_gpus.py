@@ -161,3 +161,16 @@ def test_a_port_is_free_and_none_of_connections(monkeypatch):
         numbers = iter([port - 20_000, 7])
         monkeypatch.setattr(several_gpus.secrets, "randbelow", lambda below: next(numbers))
         assert several_gpus.free_port() == 20_007 and 20_000 <= port < 32_000
+
+
+def with_a_port_of_its_own(rank, count, port):
+    os.environ["MASTER_PORT"] = str(port)
+    dist.init_process_group()
+
+
+def test_a_port_that_another_program_has_taken():
+    with socket.create_server(("", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(RankError, match=f"listens on port {port}.*os.environ.setdefault"):
+            gapless.on_gpus(1, with_a_port_of_its_own, port)
+    assert several_gpus.taken_port("address is wrong") == ""

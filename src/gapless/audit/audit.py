@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from ..evidence.trace import Trace
+from ..measure.several_gpus import taken_port
 from .launch import AuditError, launch
 from .options import FACTS, MEMORY, TRACE, Options
 from .result import Audit, Trial
@@ -115,6 +116,8 @@ def _failed(options: Options, facts: dict, time_limit_s: float | None) -> str:
     if error["out_of_memory"] and facts["simulated"]:
         return f"{text}\nThe modelled card's memory is full, as the real one's would be: a smaller batch, or a larger " \
                "card (--device vgpu:h200)"
+    if port := taken_port(error["message"]):
+        return text + port
     if facts["started"] and facts["simulated"]:
         return f"{text}\n{_OTHERS}"
     if not facts["simulated"] or error["type"] in _PLAIN:

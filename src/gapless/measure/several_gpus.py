@@ -19,6 +19,7 @@ import io
 import multiprocessing
 import os
 import pickle
+import re
 import secrets
 import signal
 import socket
@@ -226,7 +227,7 @@ def _text_of(error: BaseException) -> str:
     while frames and frames[0].filename == __file__:
         frames.pop(0)
     lines = traceback.format_list(frames) + traceback.format_exception_only(error)
-    return "".join(lines).rstrip()
+    return "".join(lines).rstrip() + taken_port(str(error))
 
 
 def _gather(processes, ends, board: Path) -> list[bytes]:
@@ -266,6 +267,16 @@ def _ended(code: int | None) -> str:
         why = ": the system may have had no memory left" if name == "SIGKILL" else ""
         return f"its process was ended by {name}{why}"
     return f"its process ended with status {code} before the function returned"
+
+
+def taken_port(message: str) -> str:
+    """What to do about an error with this message where it is a port in use, on a line of its own; else nothing."""
+    if "EADDRINUSE" not in message:
+        return ""
+    found = re.search(r"port: (\d+)", message)
+    return (f"\nAnother program on this machine listens on port {found[1] if found else 'MASTER_PORT'}, perhaps another run "
+            "of this one: end it, or let the program keep the MASTER_PORT that it finds in its environment, which is free: "
+            "os.environ.setdefault(\"MASTER_PORT\", …)")
 
 
 def free_port() -> int:
