@@ -91,3 +91,9 @@ def test_a_script_that_computes_on_the_cpu():
     text = markdown(made(lambda: (x @ x).sum()))
     assert "nothing runs on the GPU" in text and "Nothing runs on the GPU: the script computes on the CPU" in text
     assert "At most not known" not in text
+
+
+def test_what_of_the_input_is_not_counted_is_said_where_there_is_a_loader():
+    with_loader = made(training(), loaders=[{"num_workers": 0}])
+    for write in (markdown, page):
+        assert "take no time there" in write(with_loader) and "take no time there" not in write(made(training()))

@@ -21,6 +21,15 @@ def bound(audit: Audit) -> str:
     return PARTS[audit.bound] if audit.report.kernels else "the CPU: nothing runs on the GPU"
 
 
+def not_counted(audit: Audit) -> str:
+    """What of the input the modelled host leaves out, with a space before it; nothing where there is no loader."""
+    if not (audit.report.simulated and audit.facts.get("loaders")):
+        return ""
+    return (" Of what makes a batch the modelled host counts Python's calls, operators on CPU tensors and torchvision's "
+            "decoding; other functions in C (Pillow's, NumPy's, tokenizers') take no time there, so the input may cost more "
+            "than this.")
+
+
 def costs(remark: Remark) -> str:
     """What a remark says it costs, with a space before it."""
     return "" if remark.costs_ms is None else f" At most {ms(remark.costs_ms)} ms a step."
@@ -59,8 +68,8 @@ def markdown(audit: Audit) -> str:
              f"{report.kernels:.0f} kernels; the host waits {times(report.syncs_per_step)}.", "",
              "| without | a step is shorter by | |", "|---|--:|--:|"]
     lines += [f"| {PARTS[name]} | {ms(saved)} ms | {_share(saved, step)} |" for name, saved in audit.parts_ms.items()]
-    lines += ["", "Each row is the step played again without that one thing; what two rows have in common is in both.", "",
-              "## Waits, by line", ""]
+    lines += ["", "Each row is the step played again without that one thing; what two rows have in common is in both."
+              + not_counted(audit), "", "## Waits, by line", ""]
     if audit.waits:
         lines += ["| costs ms | waits ms | times | where | what waits |", "|--:|--:|--:|---|---|"]
         lines += [f"| {ms(each.costs_ms)} | {ms(each.wait_ms)} | {each.times:.3g} | "
@@ -85,6 +94,7 @@ def markdown(audit: Audit) -> str:
         lines += ["", "## Memory", "", f"The peak of a step is {audit.memory.peak_bytes / 2**20:.1f} MiB.", "",
                   "| | at the peak MiB |", "|---|--:|"]
         lines += [f"| {row.category} | {row.at_peak_bytes / 2**20:.2f} |" for row in audit.memory.rows]
+        lines += ["", FROM_BEFORE]
     return "\n".join([*lines, ""])
 
 
@@ -107,6 +117,10 @@ def trials_in_words(audit: Audit) -> list[tuple[str, str, str]]:
 
 TRIED = ("Each is the script run once more with that alone switched on. Results change in their last digits or, in lower "
          "precision, more: look whether the training still converges.")
+
+
+FROM_BEFORE = ("Parameters are those that get gradients. From before: what lay there when the step began, such as frozen "
+               "parameters, buffers, an average of the weights.")
 
 
 def _share(part: float, whole: float) -> str:

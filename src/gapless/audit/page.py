@@ -8,7 +8,19 @@ from ..evidence import perfetto, picture
 from ..evidence.memory_picture import alt_text as memory_alt
 from ..evidence.memory_picture import memory_picture
 from ..evidence.themed import svg
-from .markdown import PARTS, TRIED, bound, costs, heading, lesson_name, ms, times, trials_in_words
+from .markdown import (
+    FROM_BEFORE,
+    PARTS,
+    TRIED,
+    bound,
+    costs,
+    heading,
+    lesson_name,
+    ms,
+    not_counted,
+    times,
+    trials_in_words,
+)
 from .result import Audit
 
 _STYLE = """
@@ -51,7 +63,7 @@ def _parts(audit: Audit) -> str:
             f'<table><thead><tr><th>without</th><th class="n">a step is shorter by</th><th class="n">of it</th><th></th>'
             f"</tr></thead><tbody>{rows}</tbody></table><p>Each row is the recorded steps played again without that one "
             "thing. What two rows have in common is in both. What can be left out (input, waits, communication) is said to "
-            "bound a step from half of what the host or the GPU costs on.</p>")
+            f"bound a step from half of what the host or the GPU costs on.{not_counted(audit)}</p>")
 
 
 def _pictures(audit: Audit):
@@ -123,7 +135,8 @@ def _memory(audit: Audit) -> str:
     except ImportError:
         figure = None
     drawn = f"<figure>{svg(figure, memory_alt(view))}</figure>" if figure is not None else ""
-    return f"<h2>Memory</h2><p>The peak of a step is {view.peak_bytes / 2**20:.1f} MiB. {_lesson('08')}</p>{drawn}{table}"
+    return f"<h2>Memory</h2><p>The peak of a step is {view.peak_bytes / 2**20:.1f} MiB. {_lesson('08')}</p>{drawn}{table}" \
+           f"<p>{FROM_BEFORE}</p>"
 
 
 def _kernels(audit: Audit) -> str:
