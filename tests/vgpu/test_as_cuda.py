@@ -192,3 +192,11 @@ def test_a_process_for_each_card_is_this_one():
             torch.multiprocessing.spawn(lambda rank: exit(3), nprocs=2)
         with pytest.raises(RuntimeError, match=r"run --gpus 3"):
             torch.multiprocessing.spawn(calls.append, nprocs=3)
+
+
+def test_graphed_callables(cuda):
+    torch.manual_seed(0)
+    x, model = torch.randn(4, 8, device="cuda"), nn.Linear(8, 2).cuda()
+    wanted = model(x).cpu()
+    graphed = torch.cuda.make_graphed_callables(model, (x,))
+    assert torch.equal(graphed(x).cpu(), wanted)

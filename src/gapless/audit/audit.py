@@ -43,6 +43,8 @@ def audit(script: str, arguments: Sequence[str], folder: str, *, is_module: bool
         facts = launch(options, time_limit_s)
     if facts["state"] != "recorded":
         raise AuditError(_nothing(options, facts, time_limit_s))
+    if "not_counted" in facts:
+        raise AuditError(facts["not_counted"])
     if facts["end"] == "failed":
         print(f"gapless audit: the script failed after the recorded steps: {facts['error']['type']}", file=sys.stderr)
     kept = Path(folder) / MEMORY
