@@ -10,6 +10,7 @@ from dataclasses import replace
 import pytest
 
 from gapless import vgpu
+from gapless.course.cells import load_function
 from gapless.course.exercise import full_size
 from gapless.course.gather import gather
 from gapless.course.judge import judge
@@ -20,8 +21,9 @@ from gapless.lessons.capstone.cause import KINDS, without
 from gapless.lessons.capstone.findings import Facts, all_findings, borne_out, judge_findings, lines_with, places_of, traced
 from gapless.lessons.capstone.lesson import LESSON, PROGRAMS, SHOWN
 from gapless.lessons.capstone.notebook_cells import solved_cells
+from gapless.lessons.capstone.programs.nuclei.program import NUCLEI
 from gapless.lessons.capstone.programs.photos.program import PHOTOS
-from gapless.marker import file_name
+from gapless.marker import exercise_name, file_name
 from gapless.measure.device import device as choose_device
 from gapless.measure.profile import timed_profile
 
@@ -99,8 +101,35 @@ def test_tf32_gains_nothing():
 def test_the_notebook_holds_the_program():
     cells = json.loads((ROOT / "solutions" / LESSON.id / f"{LESSON.id}.ipynb").read_text(encoding="utf-8"))["cells"]
     found = {name: text for cell in cells if cell["cell_type"] == "code"
-             and (name := file_name(text := "".join(cell["source"])))}
+             and (name := file_name(text := "".join(cell["source"])) or exercise_name(text))}
     assert found == solved_cells(SHOWN), "run python -m gapless.lessons.capstone.notebook_cells"
+
+
+def test_what_only_one_program_says_stands_in_the_notebook_once_and_in_a_copy_is_the_others():
+    cells = json.loads((ROOT / "solutions" / LESSON.id / f"{LESSON.id}.ipynb").read_text(encoding="utf-8"))["cells"]
+    texts = ["".join(cell["source"]) for cell in cells]
+    for passage in SHOWN.passages:
+        assert sum(text.count(passage) for text in texts) == 1, passage
+    assert len({each.passages[:2] for each in PROGRAMS.values()}) == len(PROGRAMS)
+
+
+@pytest.mark.parametrize("each", PROGRAMS.values(), ids=PROGRAMS)
+def test_the_annotated_findings_are_the_programs_own_and_all_right(each):
+    text = annotated_solution(LESSON.of([each.handed_out]), "findings")
+    shown, = re.findall(r"```python\n(.*?)```", text, re.S)
+    listed = load_function(f"# exercise: findings\n{shown}", "findings", {})()
+    assert judge_findings(each, listed, traced(each, choose_device("vgpu:a10g"), epochs=1)).balance == len(each.causes)
+    assert 3 <= len(re.findall(r"^- ", text, re.M)) <= 8
+    hint = LESSON.of([each.handed_out]).exercises["train"].hints[2]
+    assert all(cause.name in hint for cause in each.causes)
+
+
+def test_many_kernels_at_a_line_that_only_others_make_many_count_neither_way():
+    for part in ("both = area(some) + area(others) - shared", "return (boxes[..., 2]"):
+        judged = judge_findings(NUCLEI, [(part, "kernels")], traced(NUCLEI, choose_device("vgpu:a10g"), epochs=1))
+        assert not judged.wrong and not judged.found and "Who calls it so often" in judged.void[0]
+    judged = judge_findings(NUCLEI, [("size = anchors[..., 2:]", "kernels")], Facts())
+    assert judged.void or "no kernels are launched there" in judged.wrong[0]
 
 
 @pytest.mark.parametrize("each", PROGRAMS.values(), ids=PROGRAMS)

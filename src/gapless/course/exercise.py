@@ -114,7 +114,8 @@ class Exercise:
     ``kernels`` → what to try where too many are launched; ``peak_bytes`` → where too much
     memory is taken; ``step_time`` → where no wait is to blame.
     ``step_is``: what such a step is called in messages. ``assumptions``: the data-dependent sizes of the full-size inputs,
-    for the virtual GPU. ``stub``: the cell as handed out, where it is more than the source of ``slow``.
+    for the virtual GPU. ``stub``: the cell as handed out, where it is more than the source of ``slow``. ``solution()``: the
+    annotated solution, Markdown, where it is made and not a file.
     """
 
     name: str
@@ -157,6 +158,7 @@ class Exercise:
     step_is: str = "a step"
     assumptions: Assumptions = Assumptions()
     stub: str | None = None
+    solution: Callable[[], str] | None = None
 
     def __post_init__(self):
         if self.ranks and (self.trial is not None or self.ask is None):
