@@ -5,7 +5,7 @@ from . import sizes
 from .causes import CAUSES
 
 QUESTION = """\
-**Question.** You leave the padding to `ignore_index`, and the look for a batch without letters seems to be one wait too many.
+**Question.** You leave the padding to `ignore_index`, and the look for a batch without letters seems one wait too many.
 Without it a loss of the small inputs is no number. Why?
 
 <details><summary>Answer</summary>
