@@ -8,6 +8,7 @@ from collections import Counter
 from dataclasses import replace
 
 import pytest
+import torch
 
 from gapless import vgpu
 from gapless.course.cells import load_function
@@ -19,6 +20,7 @@ from gapless.course.stage import LocalStage
 from gapless.lessons.capstone.cases import full_of
 from gapless.lessons.capstone.cause import KINDS, without
 from gapless.lessons.capstone.findings import Facts, all_findings, borne_out, judge_findings, lines_with, places_of, traced
+from gapless.lessons.capstone.host import DECODE_MS, decode, measured_on
 from gapless.lessons.capstone.lesson import LESSON, PROGRAMS, SHOWN
 from gapless.lessons.capstone.notebook_cells import solved_cells
 from gapless.lessons.capstone.programs.nuclei.program import NUCLEI
@@ -84,6 +86,31 @@ def test_doing_less_at_full_size_is_found_out():
     found = graded(lazy, full=LESSON.exercises["train"].full)
     assert {verdict.outcome for verdict in found.values()} == {"fail"}
     assert "MB go over the bus in a run, of the" in found["speed_up_25"].message
+
+
+def test_decoding_takes_its_time_whichever_device_it_is_told():
+    device = choose_device("vgpu:a10g")
+    vgpu.timeline().reset()
+    with measured_on(device):
+        decode(torch.zeros(1), torch.device("cpu"))
+    assert vgpu.timeline().host_ns >= 1e6 * DECODE_MS
+    vgpu.timeline().reset()
+    decode(torch.zeros(1), torch.device("cpu"))
+    assert vgpu.timeline().host_ns < 1e6 * DECODE_MS
+
+
+def test_a_run_on_the_host_with_the_right_copies_beside_it_scores_nothing():
+    def beside(photos, masks, device, **settings):
+        for _ in range(settings["epochs"]):
+            photos.to(device).add(1), masks.to(device)
+        try:
+            return PHOTOS.solved(photos, masks, torch.device("cpu"), **settings)
+        except IndexError:  # at full size there are no values
+            return {}
+
+    found = graded(beside, full=LESSON.exercises["train"].full)
+    assert {verdict.outcome for verdict in found.values()} == {"fail"}
+    assert "left out, or done elsewhere" in found["speed_up_25"].message
 
 
 def test_tf32_gains_nothing():

@@ -106,8 +106,8 @@ class Exercise:
     a share of 0; ``max_bytes_ratio``: as much of what goes over the bus; ``max_peak_ratio``: of the memory that a call takes
     at most. ``max_syncs`` and ``max_read_back_bytes``: how often a step may wait, and what it may copy back to the host.
     ``least_syncs``: how often the step itself waits, whatever the function does; ``least_bytes_ratio``: as
-    ``max_bytes_ratio``, what has to cross the bus in any case, of ``best``'s bytes where there is one. With less the step
-    was not made.
+    ``max_bytes_ratio``, what has to cross the bus in any case, of ``best``'s bytes where there is one; ``least_work_ratio``:
+    of ``best``'s kernels, and of the time for which the device works there. With less the step was not made.
     ``fewer_kernels``: by how many a step has to launch fewer than the slow one. ``unwanted_kernels``: a regular expression
     for the names of those that no step may launch.
     ``advice``: operator (``item``) → why it waits here and what to try, in place of what the judge says of it elsewhere;
@@ -151,6 +151,7 @@ class Exercise:
     max_bytes_ratio: float = 1.0
     max_peak_ratio: float = 1.0
     least_bytes_ratio: float = 0.0
+    least_work_ratio: float = 0.0
     max_read_back_bytes: int = 4096
     fewer_kernels: int = 0
     unwanted_kernels: str = ""

@@ -34,6 +34,7 @@ def train_exercise(program: Program) -> Exercise:
         speed_up_shares={"speed_up_25": 0.25, "speed_up_50": 0.5, "speed_up_80": 0.8},
         max_peak_ratio=program.max_peak_ratio,
         least_bytes_ratio=0.9,
+        least_work_ratio=0.3,  # compiled graphs need fewer kernels
         max_read_back_bytes=2**16,  # of a whole run
         step_is="a run",
         advice={"peak_bytes": "Which of these does the program need again, and which does it only still refer to?",
