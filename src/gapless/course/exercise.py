@@ -106,15 +106,16 @@ class Exercise:
     a share of 0; ``max_bytes_ratio``: as much of what goes over the bus; ``max_peak_ratio``: of the memory that a call takes
     at most. ``max_syncs`` and ``max_read_back_bytes``: how often a step may wait, and what it may copy back to the host.
     ``least_syncs``: how often the step itself waits, whatever the function does; ``least_bytes_ratio``: as
-    ``max_bytes_ratio``, what has to cross the bus in any case, of ``best``'s bytes where there is one. With less the step
-    was not made.
+    ``max_bytes_ratio``, what has to cross the bus in any case, of ``best``'s bytes where there is one; ``least_work_ratio``:
+    of ``best``'s kernels, and of the time for which the device works there. With less the step was not made.
     ``fewer_kernels``: by how many a step has to launch fewer than the slow one. ``unwanted_kernels``: a regular expression
     for the names of those that no step may launch.
     ``advice``: operator (``item``) → why it waits here and what to try, in place of what the judge says of it elsewhere;
     ``kernels`` → what to try where too many are launched; ``peak_bytes`` → where too much
     memory is taken; ``step_time`` → where no wait is to blame.
     ``step_is``: what such a step is called in messages. ``assumptions``: the data-dependent sizes of the full-size inputs,
-    for the virtual GPU. ``stub``: the cell as handed out, where it is more than the source of ``slow``.
+    for the virtual GPU. ``stub``: the cell as handed out, where it is more than the source of ``slow``. ``solution()``: the
+    annotated solution, Markdown, where it is made and not a file.
     """
 
     name: str
@@ -150,6 +151,7 @@ class Exercise:
     max_bytes_ratio: float = 1.0
     max_peak_ratio: float = 1.0
     least_bytes_ratio: float = 0.0
+    least_work_ratio: float = 0.0
     max_read_back_bytes: int = 4096
     fewer_kernels: int = 0
     unwanted_kernels: str = ""
@@ -157,6 +159,7 @@ class Exercise:
     step_is: str = "a step"
     assumptions: Assumptions = Assumptions()
     stub: str | None = None
+    solution: Callable[[], str] | None = None
 
     def __post_init__(self):
         if self.ranks and (self.trial is not None or self.ask is None):
