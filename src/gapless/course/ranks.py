@@ -49,12 +49,11 @@ def answer_on_ranks(exercise: Exercise, stage, case: Case, device: torch.device,
     world, card = case.options["world"], vgpu.card()
     os.environ.setdefault(standstill.VARIABLE, _WAIT_LIMIT_S)
     vgpu.enable()
-    import torch.distributed.tensor  # noqa: F401  here once, for all ranks
-
+    several_gpus.import_for_all()
     with temporary_folder() as scratch, stage.ranks(world) as own_stage:
         def work(rank: int) -> bytes:
             rank_process.begin_anew(card)
-            # PyTorch's C++ warns that DDP has no stopwatch for this device, past Python and in every process.
+            # What DDP's C++ advises, it writes past Python: a check has words of its own.
             os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
             return pickle.dumps(_of_rank(exercise, own_stage(rank), case, device, put, values))
 

@@ -37,6 +37,11 @@ def accumulating_cases(seed: int) -> list[Case]:
             case("a layer that some micro-batches do not use", 3, 2 * parts - 1, parts, True)]
 
 
+def wanted_train_epoch(case: Case) -> dict:
+    """What is found of a right answer."""
+    return {ALIKE: SAME, SENT: ONCE_A_STEP, BIG_BATCH: AS_BIG}
+
+
 def seen_train_epoch(case: Case, plain: dict, notes) -> dict:
     """What is to be compared, in words: right, or else what was found."""
     weights = [{name: np.asarray(value) for name, value in row[ANSWER][WEIGHTS].items()} for row in plain[RANKS]]

@@ -23,6 +23,7 @@ EXACT, OF_BATCHES, OF_RANKS, OWN, SUMMED, OTHER = (
 ONE, NONE = "one", "none"
 FEW = "one for the loss, and what saving takes on rank 0"
 RANK_0, ALL, NOBODY = "rank 0 alone", "other ranks too", "not all files are new on rank 0"
+THIS_EPOCH = "this epoch's"
 GOOD, IN_PLACE = "whole when they got their names", "not whole when they got their names"
 _WAITS, _WAITS_A_TENSOR = 2, 2
 
@@ -48,6 +49,12 @@ def logging_cases(seed: int) -> list[Case]:
     return [case("a short last batch on rank 1", [[*whole, full], [*whole, 2]]),
             case("short batches at other places", [[*whole, 1], [2, *whole], [*whole, full - 1]]),
             case("a rank without samples", [[*whole, 3], []])]
+
+
+def wanted_logging(case: Case) -> dict:
+    """What is found of a right answer."""
+    return {MEAN: EXACT, SENT: ONE, WRITERS: RANK_0, READS: FEW, WHOLE: GOOD, CHECKPOINT: THIS_EPOCH,
+            METRICS: THIS_EPOCH, LEFT: 0}
 
 
 def seen_logging(case: Case, plain: dict, notes) -> dict:
@@ -82,8 +89,8 @@ def _as_wanted(case: Case, content: dict, wanted) -> str:
         return "another epoch's"
     if isinstance(wanted, dict):
         named = {name: np.asarray(value, dtype=np.float32) for name, value in content["model"].items()}
-        return "this epoch's" if close(named, wanted) else "other weights"
-    return "this epoch's" if np.isclose(content["loss"], wanted, rtol=1e-4) else "another loss"
+        return THIS_EPOCH if close(named, wanted) else "other weights"
+    return THIS_EPOCH if np.isclose(content["loss"], wanted, rtol=1e-4) else "another loss"
 
 
 def _weights(case: Case) -> dict[str, np.ndarray]:

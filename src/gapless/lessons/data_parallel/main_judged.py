@@ -23,13 +23,18 @@ TOO_LARGE, TOO_SMALL, LARGER_BATCHES, OTHERS = (
 _TOLERANCE = 1e-3
 
 
+def wanted_main(case: Case) -> dict:
+    """What is found of a right answer."""
+    return {SHARES: EACH_ONCE, ORDER: CHANGES, ALIKE: SAME, BIG_BATCH: AS_BIG, SENT: IN_EACH_STEP}
+
+
 def seen_main(case: Case, plain: dict, notes) -> dict:
     """What is to be compared, in words: right, or else what was found."""
     rows, options = [row[ANSWER] for row in plain[RANKS]], case.options
     samples = [row[SAMPLES] for row in rows]
     shares = _shares(samples, len(case.inputs["x"]), options)
     weights = [{name: np.asarray(value) for name, value in row[WEIGHTS].items()} for row in rows]
-    found = {SHARES: shares, ORDER: CHANGES, ALIKE: SAME, BIG_BATCH: AS_BIG, SENT: IN_EACH_STEP}
+    found = {**wanted_main(case), SHARES: shares}
     if shares == EACH_ONCE:
         per_epoch = len(samples[0]) // options["epochs"]
         orders = [tuple(samples[0][epoch * per_epoch:(epoch + 1) * per_epoch]) for epoch in range(options["epochs"])]
