@@ -24,8 +24,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map_only
 
 from . import communication, pinned
+from .dispatch import check_device
 from .state import exact, state
-from .tensor import DEVICE, VirtualTensor
+from .tensor import DEVICE, NAME, VirtualTensor
 
 aten = torch.ops.aten
 
@@ -113,6 +114,13 @@ def _without_stopwatch(original):
         def __init__(self, reducer):
             super().__init__(reducer)
             self._is_on_device = reducer.is_on_device
+
+        def set_construction_data_and_log(self, name: str, device_ids: list[int], *others) -> None:
+            """Raises RuntimeError for a second virtual GPU: without it the first forward pass would, over some list."""
+            if self._is_on_device:
+                for index in device_ids:
+                    check_device(torch.device(NAME, index))
+            super().set_construction_data_and_log(name, device_ids, *others)
 
         def set_runtime_stats_and_log(self) -> None:
             if not self._is_on_device:

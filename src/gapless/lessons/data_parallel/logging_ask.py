@@ -70,7 +70,8 @@ def _renamed(folder: Path) -> dict[str, bytes]:
     def hear(event: str, given: tuple) -> None:
         if event == "os.rename":
             source, target = (Path(os.fsdecode(each)).absolute() for each in given[:2])
-            if target.parent == folder.absolute() and source.is_file():
+            # From another disk a rename fails, and what then comes is a copy.
+            if target.parent == folder.absolute() and source.is_file() and source.stat().st_dev == folder.stat().st_dev:
                 found[target.name] = source.read_bytes()
 
     sys.addaudithook(hear)

@@ -128,7 +128,8 @@ _WHY = {
     (WRITERS, ALL): "Ranks other than 0 write too: on a shared disk they would write into one another's files. Everything "
                     "about files wants an `if rank == 0:`.",
     (WRITERS, NOBODY): "After the call rank 0's folder should hold this epoch's `checkpoint.pt` and `metrics.json`, both "
-                       "readable.",
+                       "readable: the checkpoint by `torch.load(path, weights_only=True)`, a dict with a state dict and no "
+                       "module in it.",
     (WHOLE, IN_PLACE): "Somebody who reads while the file is written gets half of it, and where the writing breaks off, the "
                        "old checkpoint is lost too. Write to another name in the same folder, close the file, then "
                        "`os.replace(temporary, path)`.",
@@ -154,4 +155,9 @@ def explain_logging(case: Case, found, wanted) -> str | None:
     if name == SENT and found[name] != NONE:
         return ("A collective costs its start and the wait for the slowest rank, each time. Sum and count in one tensor on "
                 "the device are reduced together, once an epoch.")
+    if name == READS and all(int(each.split()[0]) < max(len(sizes), 2 * _WAITS) for each, sizes in
+                             zip(found[READS].split(", ")[1:], case.options["sizes"][1:])):
+        return ("The host waits more than once for the loss. Each `.item()`, each comparison and each "
+                "`torch.tensor([value, …], device=…)` of a value that lies on the device reads it. Fill a tensor on the "
+                "device, reduce it, and read it by one `.tolist()`.")
     return _WHY.get((name, found.get(name)), _WHY_OF.get(name))
