@@ -58,12 +58,13 @@ def seen_train_epoch(case: Case, plain: dict, notes) -> dict:
 
 
 def _sent(case: Case, rows: list[dict], weights: dict[str, np.ndarray]) -> str:
-    """How often the ranks have sent gradients, by the elements that their devices have reduced. (DDP's note of the
-    parameters that were used is among them: an element each, far fewer than the gradients.)"""
+    """How often the ranks have sent gradients, by the elements that their devices have sent inside the function, in whatever
+    way. (DDP's notes are among them, of the parameters that were used and of the order of its buckets: some elements for
+    each parameter, far fewer than the gradients.)"""
     count, parts = len(case.inputs["x"]), case.options["parts"]
     steps, parameters = -(-count // parts), sum(value.size for value in weights.values())
-    reduced = [sum(each["elements"] for each in row[COLLECTIVES] if "reduce" in each["name"]) for row in rows]
-    notes = len(weights) * count
+    reduced = [sum(each["elements"] for each in row[COLLECTIVES]) for row in rows]
+    notes = 2 * len(weights) * (count + 1)
     if min(reduced) < steps * parameters:
         return TOO_FEW
     if max(reduced) <= steps * parameters + notes:

@@ -47,7 +47,9 @@ def seen_main(case: Case, plain: dict, notes) -> dict:
         found[BIG_BATCH] = _which(case, samples, weights[0])
         steps = options["epochs"] * -(-per_epoch // options["batch_size"])
         parameters = sum(value.size for value in weights[0].values())
-        if any(sum(each["elements"] for each in row[COLLECTIVES]) < steps * parameters for row in plain[RANKS]):
+        # One collective of many elements is no more than one step's.
+        sent = [sum(min(each["elements"], parameters) for each in row[COLLECTIVES]) for row in plain[RANKS]]
+        if min(sent) < steps * parameters:
             found[SENT] = NONE_SENT
     if not all(close(each, weights[0]) for each in weights[1:]):
         found[ALIKE] = "different"
