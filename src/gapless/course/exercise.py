@@ -80,7 +80,8 @@ class Exercise:
     notes tell (:class:`Notes`); ``verify(case, answer, notes, device)``, which comes after it and in no trial, what the
     device itself makes of the answer, with nothing of it left there. Numbers with a fraction may differ by the tolerances,
     all else must be equal. What is right is found on the CPU; with ``truth_on_device`` (for what only a device's clock can
-    tell) on the device. ``ranks``: each case runs on so many ranks as its option ``world`` says, a process and a GPU each,
+    tell) on the device; ``wanted(case)`` says it, as ``see`` would find it, where that is known without asking ``right``.
+    ``ranks``: each case runs on so many ranks as its option ``world`` says, a process and a GPU each,
     and the answer is what :mod:`.ranks` says. ``valueless``: it is asked where tensors have shapes and no values.
     ``behind``: the cases run on a card so slow that it is behind the host all the time, so that nobody gets away with
     reading early. ``precision``: whether a cell may choose TF32 on the virtual GPU; ``autotuned``: there convolutions are
@@ -130,6 +131,7 @@ class Exercise:
     see: Callable[[Case, object, Notes], object] | None = None
     verify: Callable[[Case, object, Notes, torch.device], object] | None = None
     right: Callable | None = None
+    wanted: Callable[[Case], object] | None = None
     on_device: bool = False
     truth_on_device: bool = False
     valueless: bool = False

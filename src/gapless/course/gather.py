@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import pickle
 from collections.abc import Callable
 from contextlib import contextmanager, nullcontext
 
@@ -209,9 +208,7 @@ def put(case: Case, device: torch.device) -> tuple[Given, Notes]:
         used = {name: sum(each not in state.unused for each in allocations) for name, allocations in lists.items()}
         notes.append(_note(text, used, device))
 
-    # A copy, to the bottom: what a function changes in place is no one else's. Plain values, perhaps a whole trace:
-    # pickle takes a tenth of deepcopy's time.
-    return Given(inputs, pickle.loads(pickle.dumps(case.options)), tuple(case.needs_grad), note), notes
+    return Given(inputs, case.copy_of_options(), tuple(case.needs_grad), note), notes
 
 
 def _note(text: str, used: dict[str, int], device: torch.device) -> Note:

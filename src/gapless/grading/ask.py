@@ -129,7 +129,7 @@ class DeviceBehind(Asker):
         self._cores = _Cores()
         places = dict.fromkeys(("gapless", self._package.partition(".")[0]))
         self._device_server = _Server(
-            "gapless.grading.device_process", lambda control: [str(control), self._package],
+            "gapless.grading.device_process", lambda control: [str(control), self._package, self._lesson.id],
             shown=[place_of(name) for name in places], writable=[self._jobs], environment={VARIABLE: self._device},
             confinement=self._confinement, limits=_for_a_server(self._limits))
         self._learners = _Server(

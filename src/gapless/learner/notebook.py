@@ -29,7 +29,7 @@ from ..evidence.report import StepReport
 from ..measure.device import device as choose_device
 from ..measure.device import device_name
 from ..measure.profile import profile, time_step
-from ..measure.several_gpus import RankResult, on_gpus
+from ..measure.several_gpus import RankResult, import_for_all, on_gpus
 from ..vgpu import Assumptions
 from . import explain_names
 from .marked_cell import CannotCheck, ipython_shell, name_of, newest_cell, source_of
@@ -129,6 +129,9 @@ class Notebook:
         self._best: dict[str, float] = {}
         self._hints_given: dict[str, int] = {}
         self._remarks: set[str] = set()
+        self._plans: dict[str, tuple[Exercise, Plan, Truth]] = {}
+        if self.device.type == "vgpu" and any(exercise.ranks for exercise in self.lesson.exercises.values()):
+            import_for_all()  # here, where everybody waits for imports
         remember()
         explain_names.install(self.lesson.exercises)
 
@@ -165,8 +168,7 @@ class Notebook:
         return self._check(self._exercise(name), lambda: source)
 
     def _check(self, exercise: Exercise, find: Callable[[], str | Callable]) -> CheckResult:
-        plan, printed, source = exercise.plan(_SEED), io.StringIO(), None
-        truth = Truth(exercise, self._device_name)
+        (plan, truth), printed, source = self._asked(exercise), io.StringIO(), None
         problem = void()
         if problem is None:
             truth.of_all(plan)  # before anything of the learner's runs
@@ -184,6 +186,13 @@ class Notebook:
         self.results[exercise.name] = result
         self._best[exercise.name] = max(result.earned, self._best.get(exercise.name, 0))
         return result
+
+    def _asked(self, exercise: Exercise) -> tuple[Plan, Truth]:
+        """What is asked in each check, and what is right there: found out in the first."""
+        known = self._plans.get(exercise.name)
+        if known is None or known[0] is not exercise:
+            known = self._plans[exercise.name] = exercise, exercise.plan(_SEED), Truth(exercise, self._device_name)
+        return known[1:]
 
     def _once(self, remark: str) -> str:
         """The remark, unless it has been made already."""

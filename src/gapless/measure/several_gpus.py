@@ -91,13 +91,18 @@ def on_gpus(count: int, function: Callable, *args, device: str | vgpu.Card = "a1
     sys.stdout.flush()
     sys.stderr.flush()
     vgpu.enable()
-    # PyTorch imports it at a tensor subclass's first operator: here once for all processes.
-    import torch.distributed.tensor  # noqa: F401
-
+    import_for_all()
     with temporary_folder() as scratch:
         told = run_ranks(count, machines, scratch,
                          lambda rank: _call(card, function, (rank, count, *args), folder, trace_steps, rank))
     return [RankResult(rank, *pickle.loads(each)) for rank, each in enumerate(told)]
+
+
+def import_for_all() -> None:
+    """Import what each rank would, two seconds long: the one where a model is wrapped or an optimizer steps, the other at a
+    tensor subclass's first operator."""
+    import torch._dynamo
+    import torch.distributed.tensor  # noqa: F401
 
 
 def check(count: int, machines: int) -> None:

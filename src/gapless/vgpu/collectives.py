@@ -13,6 +13,7 @@ exchanged; those without (:func:`gapless.vgpu.shape_only`) are not.
 from __future__ import annotations
 
 import weakref
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -24,6 +25,9 @@ from .hardware import costs
 from .hardware.timeline import Mark
 from .state import state
 from .tensor import DEVICE, VirtualTensor
+
+# Each is told of every collective, and of the tensors that this process gives, before it is done.
+watchers: list[Callable[[Collective, list[torch.Tensor]], None]] = []
 
 
 @dataclass(frozen=True, slots=True)
@@ -311,6 +315,8 @@ if dist.is_available():
         options = _DEFAULTS | {name: value for name, value in {**options, **kwargs}.items() if name in _DEFAULTS}
         called = Collective(_KINDS[operator.name], sum(map(costs.nbytes, given)), sum(map(costs.nbytes, results)),
                             given[0].dtype if given else None, group.group_name, tuple(dist.get_process_group_ranks(group)))
+        for watch in watchers:
+            watch(called, given)
         end = None
         if operator.name not in _BETWEEN_TWO:
             reduction = options["reduce_op"]
