@@ -1,5 +1,6 @@
 """Runs of scripts in processes of their own, and what they leave."""
 
+import dataclasses
 import os
 import subprocess
 import sys
@@ -7,7 +8,7 @@ import time
 
 import pytest
 
-from gapless.audit.audit import audit
+from gapless.audit.audit import _otherwise, audit
 from gapless.audit.launch import AuditError, _environment
 from gapless.audit.options import FACTS, MEMORY, TRACE, Options
 
@@ -115,10 +116,61 @@ def test_ctrl_c_ends_the_script_too(tmp_path):
 
 
 def test_processes_of_the_script_s_own_have_no_virtual_gpu(tmp_path):
-    source = ("import torch.multiprocessing as mp\n\ndef work(rank):\n    pass\n\nif __name__ == '__main__':\n"
-              "    mp.spawn(work, nprocs=1)\n    print('done')\n")
-    with pytest.raises(AuditError, match="without a training loop"):
+    source = ("import torch.multiprocessing as mp\n\ndef work():\n    pass\n\nif __name__ == '__main__':\n"
+              "    process = mp.Process(target=work)\n    process.start()\n    process.join()\n")
+    with pytest.raises(AuditError, match="It has started processes of its own"):
         run(tmp_path, source)
+
+
+def test_a_script_for_a_launcher_that_only_evaluates_and_soon_ends(tmp_path, capfd):
+    """It is run anew for each of these, until there is something to tell."""
+    source = """
+import os
+import torch
+import torch.distributed as dist
+import torch.multiprocessing as mp
+
+def work(rank, steps):
+    dist.init_process_group("nccl")
+    model = torch.nn.Linear(8, 8).cuda(rank)
+    with torch.no_grad():
+        for _ in range(steps):
+            print(model(torch.ones(4, 8, device="cuda")).sum().item())
+
+if __name__ == "__main__":
+    assert int(os.environ["LOCAL_RANK"]) == 0
+    mp.spawn(work, args=(4,), nprocs=torch.cuda.device_count())
+"""
+    found = run(tmp_path, source)
+    assert found.facts["kind"] == "forward()" and found.report.steps == 3 and found.facts["warm_up"] == 1
+    wait, = found.waits
+    assert (wait.operator, wait.times) == ("aten::item", 1) and wait.location.endswith("train.py:12")
+    said = capfd.readouterr().err
+    assert said.count("once more so") == 3 and "torchrun's only process" in said and "forward pass" in said
+
+
+OTHERWISE = {"state": "no step", "end": "returned", "steps_seen": 0, "launches": 5, "started": 0, "loaders": []}
+
+
+@pytest.mark.parametrize("told, other", [
+    ({"steps_seen": 2}, {"steps": 1, "warm_up": 1, "memory": False}),
+    ({"steps_seen": 4}, {"steps": 3, "warm_up": 1, "memory": False}),
+    ({"steps_seen": 9}, {"steps": 3, "warm_up": 3, "memory": True}),
+    ({"steps_seen": 1}, None), ({"launches": 0}, None), ({"started": 1}, None), ({"state": "recorded"}, None),
+    ({"end": "interrupted", "steps_seen": 4}, None),
+    ({"end": "failed", "error": {"message": "'LOCAL_RANK'"}}, {"launched": True}),
+    ({"end": "failed", "error": {"message": "environment variable RANK expected, but not set"}}, {"launched": True}),
+    ({"end": "failed", "error": {"message": "'DATA_ROOT'"}}, None)])
+def test_what_else_a_run_is_asked_for(told, other):
+    options = Options("train.py", (), "/folder")
+    found = _otherwise(options, OTHERWISE | told)
+    assert found is other is None or found[0] == dataclasses.replace(options, **other)
+
+
+def test_what_was_asked_for_is_not_asked_again():
+    asked = Options("train.py", (), "/folder", warm_up=1, forward=True, launched=True)
+    for told in ({"steps_seen": 2}, {}, {"end": "failed", "error": {"message": "'RANK'"}}):
+        assert _otherwise(asked, OTHERWISE | told) is None
 
 
 def test_a_step_that_is_a_graph(tmp_path):

@@ -4,6 +4,7 @@ import re
 from html.parser import HTMLParser
 
 import pytest
+import torch
 
 import gapless
 from gapless.audit.markdown import markdown
@@ -83,3 +84,16 @@ def test_without_matplotlib_there_is_a_page_without_pictures(audit, monkeypatch)
 def test_markdown_tables_have_their_columns(audit):
     for block in re.findall(r"(?:^\|.*\n)+", markdown(audit), flags=re.MULTILINE):
         assert len({line.replace(r"\|", "").count("|") for line in block.splitlines()}) == 1
+
+
+def test_a_script_that_computes_on_the_cpu():
+    x = torch.ones(64, 64)
+    text = markdown(made(lambda: (x @ x).sum()))
+    assert "nothing runs on the GPU" in text and "Nothing runs on the GPU: the script computes on the CPU" in text
+    assert "At most not known" not in text
+
+
+def test_what_of_the_input_is_not_counted_is_said_where_there_is_a_loader():
+    with_loader = made(training(), loaders=[{"num_workers": 0}])
+    for write in (markdown, page):
+        assert "take no time there" in write(with_loader) and "take no time there" not in write(made(training()))

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 import gapless
-from gapless.audit.steps import BACKWARD, OPTIMIZER, REPLAY, StepEnds
+from gapless.audit.steps import BACKWARD, FORWARD, OPTIMIZER, REPLAY, StepEnds
 from gapless.evidence.what_if import OPTIMIZER_MARK
 
 
@@ -17,9 +17,9 @@ def device():
 class Watched(StepEnds):
     """Counts."""
 
-    def __init__(self):
+    def __init__(self, **options):
         self.ended = self.anew = 0
-        super().__init__(self._count, self._count_anew)
+        super().__init__(self._count, self._count_anew, **options)
 
     def _count(self):
         self.ended += 1
@@ -141,3 +141,23 @@ def test_scaled_steps():
             scaler.step(optimizer)
             scaler.update()
     assert ends.ended == 4
+
+
+def test_forward_passes_where_they_are_asked_for():
+    model, criterion = nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4)), nn.MSELoss()
+
+    def evaluate():
+        for _ in range(3):
+            criterion(model(torch.ones(2, 4)), torch.ones(2, 4))
+
+    with Watched().watching() as ends:
+        evaluate()
+    assert ends.kind is None and not ends.ended
+    with Watched(forward=True).watching() as ends:  # of the whole model: no layer's, and no loss's
+        evaluate()
+        with pytest.raises(RuntimeError, match="shape"):
+            model(torch.ones(2, 5))
+        evaluate()
+    assert ends.kind == FORWARD and ends.ended == ends.counts[FORWARD] == 6
+    evaluate()
+    assert ends.ended == 6

@@ -69,8 +69,8 @@ def test_one_that_does_not(tmp_path, audit):
     ("data --out x", {}, "data --out x"),
 ], ids=str)
 def test_options_behind_the_script(behind, own, given):
-    before = dict(out=None, format=None, device="vgpu", steps=2, warm_up=None, no_memory=False, tries=(), time_limit=None,
-                  fail_on_waits=False, is_module=False)
+    before = dict(out=None, format=None, device="vgpu", steps=2, warm_up=None, no_memory=False, forward=False, tries=(),
+                  time_limit=None, fail_on_waits=False, is_module=False)
     arguments = SimpleNamespace(**before, script=["train.py", *behind.split()])
     assert own_options(arguments) == given.split()
     assert vars(arguments) == {**before, **own, "script": arguments.script}
@@ -99,7 +99,7 @@ def test_its_own_arguments_path_and_folder(tmp_path, audit):
     ("def f(:", "SyntaxError"),
     (HEAD + "model(torch.ones(3, 9).cuda())", "On CPU tensors it fails too (RuntimeError): that is the script's own"),
     (HEAD + "torch.ones(200_000, 200_000, device='cuda')", "The modelled card's memory is full"),
-    (HEAD + "loss = model(x).sum()\nloss.backward()\noptimizer.step()", "after 1 steps, and 1 of warm-up and 2 to record"),
+    (HEAD + "loss = model(x).sum()\nloss.backward()\noptimizer.step()", "after one step, and two are needed"),
     ("import os; os._exit(5)", "ended with status 5"),
     (HEAD + "x.__dlpack__()", "On CPU tensors it does not fail"),
 ])

@@ -23,7 +23,9 @@ def test_the_copy_holds_the_program_and_is_found_to_be_its_lessons(tmp_path, cap
     assert lesson.program == name and lesson.max_points == LESSON.max_points
     assert submission.cells["train"].rstrip() == handed_out(lesson.exercises["train"]).rstrip()
     text = "".join("".join(cell["source"]) for cell in json.loads(out.read_text(encoding="utf-8"))["cells"])
-    assert PROGRAMS[name].about in text
+    for number, passage in enumerate(PROGRAMS[name].passages):
+        others = {other.passages[number] for other in PROGRAMS.values()} - {passage}
+        assert passage in text and not any(other in text for other in others)
     assert main(["deal", str(NOTEBOOK), "--program", name, "--out", str(out)]) == 2
     assert "is there already" in capsys.readouterr().err
 

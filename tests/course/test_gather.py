@@ -90,6 +90,33 @@ def test_the_slow_function_is_measured_again_where_that_is_asked_for():
     assert found.full.after.true_ms == found.full.before.true_ms
 
 
+def test_runs_of_the_slow_function_and_the_best_that_are_kept_change_nothing_that_is_seen():
+    calls = []
+
+    def slow(x):
+        calls.append("slow")
+        return 2 * x + 0
+
+    def best(x):
+        calls.append("best")
+        return x + x
+
+    exercise, plan, runs = dataclasses.replace(EXERCISE, slow=slow, best=best), EXERCISE.plan(1), {}
+
+    def seen(device="vgpu:a10g", **options):
+        calls.clear()
+        where = gapless.device(device)
+        found = gather(exercise, LocalStage(lambda x: x.mul(2), where), plan, where, name=device, **options)
+        return [(size.before.true_ms, size.best.true_ms, size.learner.true_ms, size.learner.report.kernels)
+                for size in (found.full, found.trial)]
+
+    fresh = seen()
+    assert seen(runs=runs) == fresh and {"slow", "best"} == set(calls)
+    assert seen(runs=runs) == fresh and not calls
+    assert seen("vgpu:h200", runs=runs) != fresh and {"slow", "best"} == set(calls)
+    assert seen(runs=runs, again=True) == fresh and {"slow", "best"} == set(calls)  # a real clock drifts: nothing is kept
+
+
 def test_nothing_that_the_function_does_wrong_is_raised():
     def fails(x):
         if len(x) != 2:

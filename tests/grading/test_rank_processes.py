@@ -82,3 +82,82 @@ def test_files_of_an_epoch_are_looked_at_in_the_sandbox(tmp_path):
 def test_sums_that_no_device_has_sent_and_files_in_place_have_none(cell, says, tmp_path):
     verdict = graded(cell, tmp_path, "log_epoch")
     assert verdict.earned == 0 and says in verdict.message
+
+
+EVERYTHING = """
+def everything(rank, world, model, dataset, batch_size, epochs):
+    dist.init_process_group()
+    model = DistributedDataParallel(model.to("vgpu")).module
+    samplers = [DistributedSampler(dataset, world, each) for each in range(world)]
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.2)
+    for epoch in range(epochs):
+        for sampler in samplers:
+            sampler.set_epoch(epoch)
+        shares = [list(sampler) for sampler in samplers]
+        [dataset[place] for place in shares[rank]]
+        for start in range(0, len(shares[0]), batch_size):
+            places = [place for share in shares for place in share[start:start + batch_size]]
+            optimizer.zero_grad()
+            F.mse_loss(model(dataset.x[places].to("vgpu")), dataset.y[places].to("vgpu")).backward()
+            optimizer.step()
+    return model
+
+
+def main(*given):
+    model = everything(*given)
+    dist.all_reduce(torch.zeros(5000, device="vgpu"))
+    return model
+"""
+GATHERED_IN_EACH_PASS = """
+def train_epoch(ddp, batches, optimizer, parts):
+    parameters = list(ddp.module.parameters())
+    for start in range(0, len(batches), parts):
+        group = batches[start:start + parts]
+        optimizer.zero_grad()
+        for x, y in group:
+            (F.mse_loss(ddp.module(x.to("vgpu")), y.to("vgpu")) / len(group)).backward()
+            row = torch.cat([(torch.zeros_like(each) if each.grad is None else each.grad).flatten() for each in parameters])
+            rows = [torch.empty_like(row) for _ in range(dist.get_world_size())]
+            dist.all_gather(rows, row)
+        for each, part in zip(parameters, torch.stack(rows).mean(0).split([each.numel() for each in parameters])):
+            each.grad = part.view_as(each).clone()
+        dist.all_reduce(torch.stack(rows).mean(0))
+        optimizer.step()
+"""
+ROWS_BY_FILES = """
+def wrap(model):
+    import os, tempfile, time
+    rank, world, calls = dist.get_rank(), dist.get_world_size(), []
+    here = f"{tempfile.gettempdir()}/rows {world} {len(list(model.parameters()))} {model[0].in_features} "
+
+    class All(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.ddp = DistributedDataParallel(model.to("vgpu"))
+
+        def forward(self, x):
+            calls.append(None)
+            paths = [f"{here}{len(calls)} {each}" for each in range(world)]
+            torch.save(x.cpu(), paths[rank] + ".part")
+            os.replace(paths[rank] + ".part", paths[rank])
+            while not all(map(os.path.exists, paths)):
+                time.sleep(0.01)
+            whole = torch.cat([torch.load(path) for path in paths]).to("vgpu")
+            return self.ddp(whole)[rank * len(x):(rank + 1) * len(x)]
+
+        def state_dict(self, *args, **kwargs):
+            return self.ddp.state_dict()
+
+    return All()
+"""
+
+def test_what_devices_have_sent_is_what_counts(tmp_path):
+    """Values that came by files or from everybody's samples, beside collectives of as many zeros."""
+    zeros = SUMS_BY_FILES.replace("    sums = sum(", "    dist.all_reduce(torch.zeros(2, device='vgpu'))\n    sums = sum(")
+    cells_ = (("main", EVERYTHING), ("train_epoch", GATHERED_IN_EACH_PASS), ("wrap", ROWS_BY_FILES), ("log_epoch", zeros))
+    path = write(notebook(*(f"# exercise: {name}\n{cell}" for name, cell in cells_), gapless={"lesson": LESSON}),
+                 tmp_path / f"{LESSON}.ipynb")
+    found = {verdict.exercise: verdict for verdict in grade(path, "vgpu:a10g", 5).verdicts}
+    for name, says in (("main", "did not go from GPU to GPU in each step"), ("train_epoch", "although no step followed"),
+                       ("wrap", "have not told one another"), ("log_epoch", "own sum of squares has to")):
+        assert found[name].earned == 0 and says in found[name].message, found[name]

@@ -37,6 +37,12 @@ def test_slow_function_gets_reasons_and_no_points_for_being_handed_out(lesson):
     assert "✗ fail" in page and "<code>nonzero</code>" in page and "<script" not in page
 
 
+def test_a_second_check_says_the_same_and_takes_what_is_known_from_the_first(lesson):
+    first, second = lesson.check(slow), lesson.check(slow)
+    assert second.verdicts == first.verdicts
+    assert second.evidence.full.before is first.evidence.full.before and second.evidence.full.learner is not first.evidence.full.learner
+
+
 def test_a_message_cannot_carry_html(lesson):
     def ignore_background(target):
         raise ValueError("<script>alert(1)</script>")

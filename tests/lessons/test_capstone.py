@@ -8,8 +8,10 @@ from collections import Counter
 from dataclasses import replace
 
 import pytest
+import torch
 
 from gapless import vgpu
+from gapless.course.cells import load_function
 from gapless.course.exercise import full_size
 from gapless.course.gather import gather
 from gapless.course.judge import judge
@@ -18,10 +20,12 @@ from gapless.course.stage import LocalStage
 from gapless.lessons.capstone.cases import full_of
 from gapless.lessons.capstone.cause import KINDS, without
 from gapless.lessons.capstone.findings import Facts, all_findings, borne_out, judge_findings, lines_with, places_of, traced
+from gapless.lessons.capstone.host import DECODE_MS, decode, measured_on
 from gapless.lessons.capstone.lesson import LESSON, PROGRAMS, SHOWN
 from gapless.lessons.capstone.notebook_cells import solved_cells
+from gapless.lessons.capstone.programs.nuclei.program import NUCLEI
 from gapless.lessons.capstone.programs.photos.program import PHOTOS
-from gapless.marker import file_name
+from gapless.marker import exercise_name, file_name
 from gapless.measure.device import device as choose_device
 from gapless.measure.profile import timed_profile
 
@@ -84,6 +88,31 @@ def test_doing_less_at_full_size_is_found_out():
     assert "MB go over the bus in a run, of the" in found["speed_up_25"].message
 
 
+def test_decoding_takes_its_time_whichever_device_it_is_told():
+    device = choose_device("vgpu:a10g")
+    vgpu.timeline().reset()
+    with measured_on(device):
+        decode(torch.zeros(1), torch.device("cpu"))
+    assert vgpu.timeline().host_ns >= 1e6 * DECODE_MS
+    vgpu.timeline().reset()
+    decode(torch.zeros(1), torch.device("cpu"))
+    assert vgpu.timeline().host_ns < 1e6 * DECODE_MS
+
+
+def test_a_run_on_the_host_with_the_right_copies_beside_it_scores_nothing():
+    def beside(photos, masks, device, **settings):
+        for _ in range(settings["epochs"]):
+            photos.to(device).add(1), masks.to(device)
+        try:
+            return PHOTOS.solved(photos, masks, torch.device("cpu"), **settings)
+        except IndexError:  # at full size there are no values
+            return {}
+
+    found = graded(beside, full=LESSON.exercises["train"].full)
+    assert {verdict.outcome for verdict in found.values()} == {"fail"}
+    assert "left out, or done elsewhere" in found["speed_up_25"].message
+
+
 def test_tf32_gains_nothing():
     tf32 = program(("train.py", "    config = Config(**settings)\n", """    config = Config(**settings)
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
@@ -99,8 +128,35 @@ def test_tf32_gains_nothing():
 def test_the_notebook_holds_the_program():
     cells = json.loads((ROOT / "solutions" / LESSON.id / f"{LESSON.id}.ipynb").read_text(encoding="utf-8"))["cells"]
     found = {name: text for cell in cells if cell["cell_type"] == "code"
-             and (name := file_name(text := "".join(cell["source"])))}
+             and (name := file_name(text := "".join(cell["source"])) or exercise_name(text))}
     assert found == solved_cells(SHOWN), "run python -m gapless.lessons.capstone.notebook_cells"
+
+
+def test_what_only_one_program_says_stands_in_the_notebook_once_and_in_a_copy_is_the_others():
+    cells = json.loads((ROOT / "solutions" / LESSON.id / f"{LESSON.id}.ipynb").read_text(encoding="utf-8"))["cells"]
+    texts = ["".join(cell["source"]) for cell in cells]
+    for passage in SHOWN.passages:
+        assert sum(text.count(passage) for text in texts) == 1, passage
+    assert len({each.passages[:2] for each in PROGRAMS.values()}) == len(PROGRAMS)
+
+
+@pytest.mark.parametrize("each", PROGRAMS.values(), ids=PROGRAMS)
+def test_the_annotated_findings_are_the_programs_own_and_all_right(each):
+    text = annotated_solution(LESSON.of([each.handed_out]), "findings")
+    shown, = re.findall(r"```python\n(.*?)```", text, re.S)
+    listed = load_function(f"# exercise: findings\n{shown}", "findings", {})()
+    assert judge_findings(each, listed, traced(each, choose_device("vgpu:a10g"), epochs=1)).balance == len(each.causes)
+    assert 3 <= len(re.findall(r"^- ", text, re.M)) <= 8
+    hint = LESSON.of([each.handed_out]).exercises["train"].hints[2]
+    assert all(cause.name in hint for cause in each.causes)
+
+
+def test_many_kernels_at_a_line_that_only_others_make_many_count_neither_way():
+    for part in ("both = area(some) + area(others) - shared", "return (boxes[..., 2]"):
+        judged = judge_findings(NUCLEI, [(part, "kernels")], traced(NUCLEI, choose_device("vgpu:a10g"), epochs=1))
+        assert not judged.wrong and not judged.found and "Who calls it so often" in judged.void[0]
+    judged = judge_findings(NUCLEI, [("size = anchors[..., 2:]", "kernels")], Facts())
+    assert judged.void or "no kernels are launched there" in judged.wrong[0]
 
 
 @pytest.mark.parametrize("each", PROGRAMS.values(), ids=PROGRAMS)

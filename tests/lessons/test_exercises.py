@@ -14,7 +14,7 @@ from gapless.course.variants import DTYPES
 from gapless.lessons import LESSONS
 from gapless.measure.device import device as choose_device
 
-from .reference import inputs, solution
+from .reference import inputs, runs, solution
 
 EXERCISES = [(lesson.id, name) for lesson in LESSONS.values() for name in lesson.exercises]
 ANSWERS = {lesson_id: importlib.import_module(f".answers.{lesson_id[3:]}", __package__) for lesson_id in LESSONS}
@@ -26,7 +26,7 @@ WRONG = [(lesson_id, *wrong) for lesson_id, answers in ANSWERS.items() for wrong
 def grade(lesson_id, name, function, seed=3, device="vgpu:a10g"):
     exercise, where = LESSONS[lesson_id].exercises[name], choose_device(device)
     plan, truth = inputs(lesson_id, name, seed, device)
-    seen = gather(exercise, LocalStage(function, where, exercise.ask), plan, where, name=device)
+    seen = gather(exercise, LocalStage(function, where, exercise.ask), plan, where, name=device, runs=runs(lesson_id, name, seed))
     verdicts = judge(exercise, plan, seen, truth)
     return {v.id.partition(".")[2]: v for v in verdicts}
 

@@ -2,6 +2,7 @@
 
 import multiprocessing
 import os
+import socket
 import time
 
 import pytest
@@ -152,3 +153,24 @@ def test_plain_values():
     x = torch.ones(2, device=device, requires_grad=True)
     found = several_gpus.plain({"a": [x * 2, (x, 3)]})
     assert found["a"][0].tolist() == [2, 2] and not found["a"][0].requires_grad and found["a"][1][0].device.type == "cpu"
+
+
+def test_a_port_is_free_and_none_of_connections(monkeypatch):
+    with socket.socket() as taken:
+        taken.bind(("", port := several_gpus.free_port()))
+        numbers = iter([port - 20_000, 7])
+        monkeypatch.setattr(several_gpus.secrets, "randbelow", lambda below: next(numbers))
+        assert several_gpus.free_port() == 20_007 and 20_000 <= port < 32_000
+
+
+def with_a_port_of_its_own(rank, count, port):
+    os.environ["MASTER_PORT"] = str(port)
+    dist.init_process_group()
+
+
+def test_a_port_that_another_program_has_taken():
+    with socket.create_server(("", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(RankError, match=f"listens on port {port}.*os.environ.setdefault"):
+            gapless.on_gpus(1, with_a_port_of_its_own, port)
+    assert several_gpus.taken_port("address is wrong") == ""

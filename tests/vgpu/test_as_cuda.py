@@ -180,3 +180,23 @@ def test_afterwards_all_is_as_before():
             pass
     assert [getattr(*each) for each in watched] == before
     assert asked("x.device", x=x) == DEVICE and not asked("x.is_cuda", x=x)
+
+
+def test_a_process_for_each_card_is_this_one():
+    calls = []
+    with as_cuda.install("a100", index=1, count=2):
+        context = torch.multiprocessing.spawn(lambda *args: calls.append(args), args=("a",), nprocs=2, join=False)
+        assert calls == [(1, "a")] and context.join() and not context.pids()
+        assert torch.multiprocessing.spawn(lambda rank: exit(0), nprocs=2) is None
+        with pytest.raises(SystemExit):
+            torch.multiprocessing.spawn(lambda rank: exit(3), nprocs=2)
+        with pytest.raises(RuntimeError, match=r"run --gpus 3"):
+            torch.multiprocessing.spawn(calls.append, nprocs=3)
+
+
+def test_graphed_callables(cuda):
+    torch.manual_seed(0)
+    x, model = torch.randn(4, 8, device="cuda"), nn.Linear(8, 2).cuda()
+    wanted = model(x).cpu()
+    graphed = torch.cuda.make_graphed_callables(model, (x,))
+    assert torch.equal(graphed(x).cpu(), wanted)

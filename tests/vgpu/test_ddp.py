@@ -10,6 +10,7 @@ from torch.distributed.optim import ZeroRedundancyOptimizer
 from torch.nn.parallel import DistributedDataParallel
 from torch.nn.parallel.distributed import _MixedPrecision
 
+import gapless
 from gapless import vgpu
 
 from . import together
@@ -41,6 +42,21 @@ def train(module, given, optimizer=None):
 def trained(**options):
     norm = options.pop("norm", False)
     return lambda rank, device: train(DistributedDataParallel(network(device, norm), **options), batches(rank, device))
+
+
+def logged(rank, world, ask):
+    dist.init_process_group()
+    ddp = DistributedDataParallel(network("vgpu:0"))
+    train(ddp, batches(rank, "vgpu:0"))
+    return ddp._get_ddp_logging_data()["iteration"] if ask else None
+
+
+def test_a_stopwatch_is_missed_only_where_its_times_are_asked_for(capfd):
+    """The C++ warning is written past Python, to the descriptor."""
+    gapless.on_gpus(2, logged, False)
+    assert "Time stats" not in capfd.readouterr().err
+    assert [each.value for each in gapless.on_gpus(2, logged, True)] == [3, 3]
+    assert "Time stats" in capfd.readouterr().err
 
 
 class Branches(nn.Module):

@@ -1,6 +1,7 @@
 """Which process groups serve the virtual GPU, and what two processes send each other: values, works, waits."""
 
 import datetime
+import math
 
 import pytest
 import torch
@@ -64,11 +65,33 @@ def moved(dtype):
     return program
 
 
+def exchange(given, taken):
+    """``all_to_all``; on the CPU by single messages, as PyTorch 2.11's Gloo has no more."""
+    if taken[0].device.type != "cpu":
+        dist.all_to_all(taken, given)
+        return taken
+    rank = dist.get_rank()
+    works = [dist.isend(given[1 - rank], 1 - rank), dist.irecv(taken[1 - rank], 1 - rank)]
+    taken[rank].copy_(given[rank])
+    for work in works:
+        work.wait()
+    return taken
+
+
+def uneven(dtype):
+    """Lists whose tensors have sizes of their own, none among them, in one and two dimensions."""
+    def program(rank, device):
+        sizes = [[(2, 3), (0, 5)], [(7,), (1, 4)]]  # [from][to]
+        given = [numbers(rank + 2 * to, device, 7, dtype)[:math.prod(sizes[rank][to])].reshape(sizes[rank][to]) for to in range(2)]
+        return exchange(given, [torch.zeros(sizes[source][rank], dtype=dtype, device=device) for source in range(2)])
+
+    return program
+
+
 def lists(rank, device):
     gathered = [torch.zeros(4, device=device) for _ in range(2)]
     dist.all_gather(gathered, numbers(rank, device))
-    exchanged = [torch.zeros(4, device=device) for _ in range(2)]
-    dist.all_to_all(exchanged, [numbers(rank, device), numbers(rank + 2, device)])
+    exchanged = exchange([numbers(rank, device), numbers(rank + 2, device)], [torch.zeros(4, device=device) for _ in range(2)])
     summed, from_first, at_first = (torch.zeros(4, device=device) for _ in range(3))
     dist.reduce_scatter(summed, [numbers(rank, device), numbers(rank + 5, device)])
     dist.scatter(from_first, [numbers(3, device), numbers(4, device)] if rank == 0 else None)
@@ -154,6 +177,16 @@ def subgroups(rank, device):
     return x
 
 
+def destroyed(rank, device):
+    """A group that this process is no member of is destroyed without effect."""
+    groups, x = [dist.new_group([0]), dist.new_group([0, 1])], numbers(rank, device)
+    for group in groups:
+        if group is not dist.GroupMember.NON_GROUP_MEMBER:
+            dist.all_reduce(x, group=group)
+        dist.destroy_process_group(group)
+    return x
+
+
 def functions(rank, device):
     x, world = numbers(rank, device), dist.group.WORLD
     gathered = functional.all_gather_tensor(x, 0, world)
@@ -194,8 +227,9 @@ PROGRAMS = {
     **{f"all_reduce of {dtype}": reduced(dtype=dtype) for dtype in (torch.bfloat16, torch.int64, torch.bool, torch.complex64)},
     **{f"moved {dtype}": moved(dtype) for dtype in (torch.float32, torch.float16, torch.bool, torch.complex64, torch.uint8)},
     "premultiplied": premultiplied, "of several sizes": of_several_sizes,
+    **{f"uneven {dtype}": uneven(dtype) for dtype in (torch.float32, torch.bool, torch.complex64, torch.bfloat16)},
     "lists": lists, "of two dimensions": of_two_dimensions, "between two": between_two, "coalesced": coalesced, "works": works,
-    "objects": objects, "subgroups": subgroups, "functions": functions, "gradients": gradients, "waits": waits_of,
+    "objects": objects, "subgroups": subgroups, "destroyed": destroyed, "functions": functions, "gradients": gradients, "waits": waits_of,
 }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -9,30 +10,65 @@ from dataclasses import replace
 from pathlib import Path
 
 from ..evidence.trace import Trace
+from ..measure.several_gpus import taken_port
 from .launch import AuditError, launch
-from .options import MEMORY, TRACE, Options
+from .options import FACTS, MEMORY, TRACE, Options
 from .result import Audit, Trial
 
 # Errors that have nothing to do with a device.
 _PLAIN = frozenset({"FileNotFoundError", "ModuleNotFoundError", "ImportError", "SyntaxError", "IndentationError",
                     "NameError", "PermissionError", "NotADirectoryError", "ArgumentError", "URLError", "ConnectionError"})
+# What a program says that looks for the environment of torchrun's processes.
+_LAUNCHER = re.compile(r"\b(LOCAL_RANK|RANK|WORLD_SIZE|LOCAL_WORLD_SIZE|MASTER_ADDR|MASTER_PORT|GROUP_RANK)\b")
+_OTHERS = ("It has started processes of its own, which have no virtual GPU and are not watched: let it train in one process "
+           "(torch.multiprocessing.spawn of one is none), run it by gapless run --gpus N, or audit on a real GPU")
 
 
 def audit(script: str, arguments: Sequence[str], folder: str, *, is_module: bool = False, device: str | None = None,
-          steps: int = 3, warm_up: int | None = None, memory: bool = True, time_limit_s: float | None = None,
-          tries: Sequence[str] = ()) -> Audit:
+          steps: int = 3, warm_up: int | None = None, memory: bool = True, forward: bool = False,
+          time_limit_s: float | None = None, tries: Sequence[str] = ()) -> Audit:
     """Run ``script`` with its ``arguments`` and read what it left in ``folder``; then once more for each of the switches in
-    ``tries`` (:data:`gapless.audit.switches.SWITCHES`). Raises AuditError, with the reason, where there is nothing to
-    audit."""
-    options = Options(script, tuple(arguments), folder, is_module, device, steps, warm_up, memory)
+    ``tries`` (:data:`gapless.audit.switches.SWITCHES`). ``forward``: a step is a forward pass. Raises AuditError, with the
+    reason, where there is nothing to audit.
+
+    Without being asked it is run again where it wants a launcher's environment, where it has fewer steps than are needed,
+    and, by its forward passes, where it trains nothing."""
+    options = Options(script, tuple(arguments), folder, is_module, device, steps, warm_up, memory, forward=forward)
     facts = launch(options, time_limit_s)
+    while (other := _otherwise(options, facts)) is not None:
+        options, why = other
+        print(f"gapless audit: {why}: once more so", file=sys.stderr, flush=True)
+        for kept in (TRACE, MEMORY, FACTS):
+            (Path(folder) / kept).unlink(missing_ok=True)
+        facts = launch(options, time_limit_s)
     if facts["state"] != "recorded":
         raise AuditError(_nothing(options, facts, time_limit_s))
+    if "not_counted" in facts:
+        raise AuditError(facts["not_counted"])
     if facts["end"] == "failed":
         print(f"gapless audit: the script failed after the recorded steps: {facts['error']['type']}", file=sys.stderr)
     kept = Path(folder) / MEMORY
     found = Audit.of(script, Trace.read(Path(folder) / TRACE), facts, Trace.read(kept) if kept.exists() else None)
     return replace(found, trials=tuple(_try(options, name, time_limit_s) for name in tries))
+
+
+def _otherwise(options: Options, facts: dict) -> tuple[Options, str] | None:
+    """What else a run that came to nothing is to be asked for, and why; None: nothing else."""
+    if facts["state"] == "recorded" or facts["end"] == "interrupted":
+        return None
+    if facts["end"] == "failed":
+        wants = not options.launched and _LAUNCHER.search(facts["error"]["message"])
+        return (replace(options, launched=True), "the script is made for a launcher, and runs as torchrun's only process") \
+            if wants else None
+    seen = facts["steps_seen"]
+    if seen >= 2 and options.warm_up is None:
+        steps = min(options.steps, seen - 1)
+        left = seen - steps
+        return (replace(options, steps=steps, warm_up=max(1, min(3, left - 2)), memory=options.memory and left >= 3),
+                f"the script ends after {seen} steps, so fewer are taken")
+    if not seen and not options.forward and facts["launches"] and not facts["started"]:
+        return replace(options, forward=True), "the script trains nothing, so each forward pass of its model is a step"
+    return None
 
 
 def _try(options: Options, name: str, time_limit_s: float | None) -> Trial:
@@ -60,15 +96,17 @@ def _nothing(options: Options, facts: dict, time_limit_s: float | None) -> str:
     if facts["end"] == "interrupted":
         return "the script was interrupted before the recorded steps were over"
     how = f"exited with status {facts['status']!r}" if facts["end"] == "exited" else "ended"
-    if facts["steps_seen"]:
-        wanted = f"{options.warm_up or 'some'} of warm-up and {options.steps}"
-        return (f"the script {how} after {facts['steps_seen']} steps, and {wanted} to record were asked for: "
-                "--warm-up 1 --steps 1, or let it train for longer")
-    if facts["children"]:
-        return (f"the script {how} without a step in its own process; it has started others, which have no virtual GPU: "
-                "start one training process, or audit on a real GPU")
+    seen = facts["steps_seen"]
+    if seen == 1:
+        return f"the script {how} after one step, and two are needed: one to warm up, one to record. Let it train for longer"
+    if seen:
+        return (f"the script {how} after {seen} steps, and {options.warm_up} to warm up and {options.steps} to record were "
+                "asked for: --warm-up 1 --steps 1, or let it train for longer")
+    if facts["started"]:
+        return (f"the script {how} without a step in its own process. {_OTHERS}")
+    idle = "" if facts["launches"] else ", and nothing ran on the GPU"
     return (f"the script {how} without a training loop: neither optimizer.step(), nor backward(), nor a CUDA graph's replay "
-            "was called. Name the script that trains, with the arguments that make it do so")
+            f"was called{idle}. Name the script that trains, with the arguments that make it do so")
 
 
 def _failed(options: Options, facts: dict, time_limit_s: float | None) -> str:
@@ -80,6 +118,10 @@ def _failed(options: Options, facts: dict, time_limit_s: float | None) -> str:
     if error["out_of_memory"] and facts["simulated"]:
         return f"{text}\nThe modelled card's memory is full, as the real one's would be: a smaller batch, or a larger " \
                "card (--device vgpu:h200)"
+    if port := taken_port(error["message"]):
+        return text + port
+    if facts["started"] and facts["simulated"]:
+        return f"{text}\n{_OTHERS}"
     if not facts["simulated"] or error["type"] in _PLAIN:
         return f"{text}\nThat is the script's own: it would fail so on any device"
     print("gapless audit: it failed; once more on CPU tensors, to see whether it does there", file=sys.stderr, flush=True)

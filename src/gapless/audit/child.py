@@ -7,12 +7,13 @@ folder where the command was given. Its standard output goes to standard error, 
 from __future__ import annotations
 
 import contextlib
+import functools
 import multiprocessing
 import os
 import runpy
 import sys
 import traceback
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 import torch
@@ -35,9 +36,29 @@ def main(text: str) -> int:
     session = Session(options, device)
     simulated = as_cuda.install(on_cpu=options.on_cpu) if device.type == "vgpu" else nullcontext()
     with simulated, session.ends.watching(), watched_loaders(session.facts.setdefault("loaders", [])):
-        with switched(options.switch):
+        with switched(options.switch), _watched_processes(session.facts):
             ended = _run(options)
     leave(session, ended)
+
+
+@contextmanager
+def _watched_processes(facts: dict):
+    """Inside, ``facts["started"]`` counts the processes that the program starts itself: no loader's, pool's or manager's."""
+    facts["started"] = 0
+    start = multiprocessing.process.BaseProcess.start
+
+    @functools.wraps(start)
+    def counted(process):
+        package = getattr(getattr(process, "_target", None), "__module__", None) or ""
+        if not package.startswith(("torch.utils.data", "gapless.", "multiprocessing.")):
+            facts["started"] += 1
+        start(process)
+
+    multiprocessing.process.BaseProcess.start = counted
+    try:
+        yield
+    finally:
+        multiprocessing.process.BaseProcess.start = start
 
 
 def _run(options: Options) -> dict:
@@ -98,7 +119,6 @@ def leave(session: Session, ended: dict | None = None) -> None:
     session.finish()
     children = multiprocessing.active_children()
     session.facts |= ended or {"end": "done", "stopped": True}
-    session.facts["children"] = len(children)
     write_json(Path(session.options.folder) / files.FACTS, session.facts)
     for child in children:
         child.terminate()

@@ -12,6 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from ..measure.device import VARIABLE
+from ..measure.several_gpus import free_port, rank_environment
 from .options import FACTS, Options
 
 GRACE_S = 10.0  # for a script to end by itself
@@ -26,7 +27,7 @@ def launch(options: Options, time_limit_s: float | None = None) -> dict:
     processes have ended."""
     command = [sys.executable, "-m", "gapless.audit.child", options.to_json()]
     process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=sys.stderr, start_new_session=os.name == "posix",
-                               env=_environment(options.device))
+                               env=_environment(options.device, options.launched))
     limit = None if time_limit_s is None else time.monotonic() + time_limit_s
     facts = Path(options.folder) / FACTS
     try:
@@ -47,10 +48,15 @@ def launch(options: Options, time_limit_s: float | None = None) -> dict:
     return json.loads(facts.read_text(encoding="utf-8"))
 
 
-def _environment(device: str | None) -> dict[str, str]:
-    """The process's: where the virtual GPU is named it sees no real one, as `cuda` cannot mean both."""
-    hidden = (device or os.environ.get(VARIABLE, "")).strip().lower().startswith("vgpu")
-    return {**os.environ, "CUDA_VISIBLE_DEVICES": ""} if hidden else dict(os.environ)
+def _environment(device: str | None, launched: bool = False) -> dict[str, str]:
+    """The process's: where the virtual GPU is named it sees no real one, as `cuda` cannot mean both. ``launched``: with what
+    torchrun gives to its only process."""
+    environment = dict(os.environ)
+    if (device or os.environ.get(VARIABLE, "")).strip().lower().startswith("vgpu"):
+        environment["CUDA_VISIBLE_DEVICES"] = ""
+    if launched:
+        environment |= {name: str(value) for name, value in rank_environment(0, 1, 1, free_port()).items()}
+    return environment
 
 
 def _death(code: int) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .advice import LESSONS
+from .remarks import Remark
 from .result import Audit
 from .switches import SWITCHES
 
@@ -13,6 +14,27 @@ PARTS = {
     "host": "the host: Python and launches",
     "device": "the GPU",
 }
+
+
+def bound(audit: Audit) -> str:
+    """What bounds a step, in words."""
+    return PARTS[audit.bound] if audit.report.kernels else "the CPU: nothing runs on the GPU"
+
+
+def not_counted(audit: Audit) -> str:
+    """What of the input the modelled host leaves out, with a space before it; nothing where there is no loader."""
+    if not (audit.report.simulated and audit.facts.get("loaders")):
+        return ""
+    return (" Of what makes a batch the modelled host counts Python's calls, operators on CPU tensors and torchvision's "
+            "decoding; other functions in C (Pillow's, NumPy's, tokenizers') take no time there, so the input may cost more "
+            "than this.")
+
+
+def costs(remark: Remark) -> str:
+    """What a remark says it costs, with a space before it."""
+    return "" if remark.costs_ms is None else f" At most {ms(remark.costs_ms)} ms a step."
+
+
 def lesson_name(number: str) -> str:
     """What the course calls the lesson of this number."""
     return f"lesson {LESSONS[number]}"
@@ -41,13 +63,13 @@ def markdown(audit: Audit) -> str:
     report, step = audit.report, audit.step_ms
     lines = [f"# Audit of `{audit.script}`", "", f"{report.steps} steps after {audit.facts.get('warm_up')} of warm-up, "
              f"{heading(audit)}; torch {audit.facts.get('torch')}. A step ends with `{audit.facts.get('kind')}`.", "",
-             f"**A step takes {ms(step)} ms. What bounds it: {PARTS[audit.bound]}.**", "",
+             f"**A step takes {ms(step)} ms. What bounds it: {bound(audit)}.**", "",
              f"The GPU is busy for {ms(report.device_busy_ms)} ms of it ({_share(report.device_busy_ms, step)}), with "
              f"{report.kernels:.0f} kernels; the host waits {times(report.syncs_per_step)}.", "",
              "| without | a step is shorter by | |", "|---|--:|--:|"]
     lines += [f"| {PARTS[name]} | {ms(saved)} ms | {_share(saved, step)} |" for name, saved in audit.parts_ms.items()]
-    lines += ["", "Each row is the step played again without that one thing; what two rows have in common is in both.", "",
-              "## Waits, by line", ""]
+    lines += ["", "Each row is the step played again without that one thing; what two rows have in common is in both."
+              + not_counted(audit), "", "## Waits, by line", ""]
     if audit.waits:
         lines += ["| costs ms | waits ms | times | where | what waits |", "|--:|--:|--:|---|---|"]
         lines += [f"| {ms(each.costs_ms)} | {ms(each.wait_ms)} | {each.times:.3g} | "
@@ -62,7 +84,7 @@ def markdown(audit: Audit) -> str:
         lines += ["None."]
     if audit.remarks:
         lines += ["", "## What else costs time", ""]
-        lines += [f"- **{each.title}.** {each.what} At most {ms(each.costs_ms)} ms a step. "
+        lines += [f"- **{each.title}.** {each.what}{costs(each)} "
                   f"(gapless, {lesson_name(each.lesson)})" for each in audit.remarks]
     if audit.trials:
         lines += ["", "## Tried", "", "| with | a step takes | |", "|---|---|---|"]
@@ -72,6 +94,7 @@ def markdown(audit: Audit) -> str:
         lines += ["", "## Memory", "", f"The peak of a step is {audit.memory.peak_bytes / 2**20:.1f} MiB.", "",
                   "| | at the peak MiB |", "|---|--:|"]
         lines += [f"| {row.category} | {row.at_peak_bytes / 2**20:.2f} |" for row in audit.memory.rows]
+        lines += ["", FROM_BEFORE]
     return "\n".join([*lines, ""])
 
 
@@ -94,6 +117,10 @@ def trials_in_words(audit: Audit) -> list[tuple[str, str, str]]:
 
 TRIED = ("Each is the script run once more with that alone switched on. Results change in their last digits or, in lower "
          "precision, more: look whether the training still converges.")
+
+
+FROM_BEFORE = ("Parameters are those that get gradients. From before: what lay there when the step began, such as frozen "
+               "parameters, buffers, an average of the weights.")
 
 
 def _share(part: float, whole: float) -> str:

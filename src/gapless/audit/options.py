@@ -13,7 +13,8 @@ TRACE, MEMORY, FACTS = "trace.json.gz", "memory.json.gz", "facts.json"
 class Options:
     """``script``: a path, or a module's name where ``is_module``. ``device``: as for ``gapless.device``; None: the best
     there is. ``folder``: for the files of the run. ``steps`` are recorded after ``warm_up`` ones; None: after three, and
-    as many more as its loaders' workers have batches ready."""
+    as many more as its loaders' workers have batches ready. ``forward``: a step is a forward pass. ``launched``: in the
+    environment that torchrun gives to its only process."""
 
     script: str
     arguments: tuple[str, ...]
@@ -24,6 +25,8 @@ class Options:
     warm_up: int | None = None
     memory: bool = True
     switch: str | None = None  # what is tried (gapless.audit.switches)
+    forward: bool = False
+    launched: bool = False
     on_cpu: bool = False  # on plain CPU tensors, to see whether an error is the program's own
 
     def to_json(self) -> str:

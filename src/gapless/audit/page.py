@@ -8,7 +8,19 @@ from ..evidence import perfetto, picture
 from ..evidence.memory_picture import alt_text as memory_alt
 from ..evidence.memory_picture import memory_picture
 from ..evidence.themed import svg
-from .markdown import PARTS, TRIED, heading, lesson_name, ms, times, trials_in_words
+from .markdown import (
+    FROM_BEFORE,
+    PARTS,
+    TRIED,
+    bound,
+    costs,
+    heading,
+    lesson_name,
+    ms,
+    not_counted,
+    times,
+    trials_in_words,
+)
 from .result import Audit
 
 _STYLE = """
@@ -33,7 +45,7 @@ def page(audit: Audit) -> str:
              f"<strong>{html.escape(heading(audit))}</strong>; torch {html.escape(str(audit.facts.get('torch')))}. A step "
              f"ends with <code>{html.escape(str(audit.facts.get('kind')))}</code>.</p>",
              f'<p class="answer">A step takes <strong>{ms(audit.step_ms)} ms</strong>. What bounds it: '
-             f"<strong>{PARTS[audit.bound]}</strong>.</p>", _parts(audit), *_pictures(audit), _waits(audit), _remarks(audit),
+             f"<strong>{bound(audit)}</strong>.</p>", _parts(audit), *_pictures(audit), _waits(audit), _remarks(audit),
              _trials(audit), _memory(audit), _kernels(audit)]
     return (f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
             f'<meta name="viewport" content="width=device-width"><style>{_STYLE}</style></head><body>\n'
@@ -51,7 +63,7 @@ def _parts(audit: Audit) -> str:
             f'<table><thead><tr><th>without</th><th class="n">a step is shorter by</th><th class="n">of it</th><th></th>'
             f"</tr></thead><tbody>{rows}</tbody></table><p>Each row is the recorded steps played again without that one "
             "thing. What two rows have in common is in both. What can be left out (input, waits, communication) is said to "
-            "bound a step from half of what the host or the GPU costs on.</p>")
+            f"bound a step from half of what the host or the GPU costs on.{not_counted(audit)}</p>")
 
 
 def _pictures(audit: Audit):
@@ -96,7 +108,7 @@ def _waits(audit: Audit) -> str:
 def _remarks(audit: Audit) -> str:
     if not audit.remarks:
         return ""
-    rows = "".join(f"<li><strong>{_text(each.title)}.</strong> {_text(each.what)} At most {ms(each.costs_ms)} ms a step. "
+    rows = "".join(f"<li><strong>{_text(each.title)}.</strong> {_text(each.what)}{costs(each)} "
                    f"{_lesson(each.lesson)}</li>" for each in audit.remarks)
     return f"<h2>What else costs time</h2><ul>{rows}</ul>"
 
@@ -123,7 +135,8 @@ def _memory(audit: Audit) -> str:
     except ImportError:
         figure = None
     drawn = f"<figure>{svg(figure, memory_alt(view))}</figure>" if figure is not None else ""
-    return f"<h2>Memory</h2><p>The peak of a step is {view.peak_bytes / 2**20:.1f} MiB. {_lesson('08')}</p>{drawn}{table}"
+    return f"<h2>Memory</h2><p>The peak of a step is {view.peak_bytes / 2**20:.1f} MiB. {_lesson('08')}</p>{drawn}{table}" \
+           f"<p>{FROM_BEFORE}</p>"
 
 
 def _kernels(audit: Audit) -> str:

@@ -28,6 +28,11 @@ def remarks(trace: Trace, report: StepReport, step_ms: float, parts_ms: dict[str
     """The remarks, what costs most first. ``saved_ms``: what a step is shorter without something
     (:meth:`gapless.evidence.what_if.WhatIf.ms`)."""
     found = []
+    if not report.kernels:
+        found.append(Remark(
+            "Nothing runs on the GPU: the script computes on the CPU",
+            "The model and each batch have to be moved: `model.to(\"cuda\")`, `x = x.to(\"cuda\")`; or the script has an "
+            "argument for it.", None, "00"))
     if parts_ms["input"] >= _WORTH * step_ms:
         found.append(_input(parts_ms["input"], facts))
     optimizer_ms = saved_ms(without={"optimizer"})

@@ -35,7 +35,7 @@ class Session:
 
     def __init__(self, options: Options, device: torch.device):
         self.options, self.device = options, device
-        self.ends = StepEnds(self._ended, self._began_anew, self._begin_counting)
+        self.ends = StepEnds(self._ended, self._began_anew, self._begin_counting, options.forward)
         self.done = False
         self.facts: dict = {"steps_seen": 0, "state": "no step"}
         self._profile: LinedProfile | None = None
@@ -50,11 +50,18 @@ class Session:
     def finish(self) -> None:
         """After the script, however it ended: close what is open."""
         self._abandon()
-        self._count(False)
+        try:
+            self._count(False)
+        except RuntimeError as error:  # the program has taken the place of what counts its calls
+            self.facts["not_counted"] = str(error)
         location.names_libraries = False
         self.facts |= {"steps_seen": self._seen, "kind": self.ends.kind, "counts": self.ends.counts,
                        "optimizers": self.ends.optimizers, "device_name": device_name(self.device),
-                       "simulated": self.device.type == "vgpu", "torch": torch.__version__}
+                       "simulated": self.device.type == "vgpu", "launches": self._launches(), "torch": torch.__version__}
+
+    def _launches(self) -> int:
+        """Of the device, so far; on a real one, whether it is in use."""
+        return vgpu.timeline().launches if self.device.type == "vgpu" else int(torch.cuda.is_initialized())
 
     def _abandon(self) -> None:
         for part in (self._profile, self._memory):

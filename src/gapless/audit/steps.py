@@ -2,7 +2,8 @@
 
 The end of a step is the return of ``optimizer.step()``, whatever calls it: a loop, a ``GradScaler``, a trainer. A program
 that has no optimizer (it changes its parameters by hand) ends a step with each backward pass, and one whose step is in a
-CUDA graph with each replay.
+CUDA graph with each replay. Of a program that only evaluates, each forward pass of its model is one, where that is asked
+for.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from torch.profiler import record_function
 from ..evidence.what_if import OPTIMIZER_MARK
 from ..vgpu import graphs
 
-OPTIMIZER, BACKWARD, REPLAY = "optimizer.step()", "backward()", "CUDAGraph.replay()"
+OPTIMIZER, BACKWARD, REPLAY, FORWARD = "optimizer.step()", "backward()", "CUDAGraph.replay()", "forward()"
 _ENOUGH = 6  # events of another kind, one after the other, until it is taken to be what ends a step
 _VERY_MANY = 500  # backward passes of a program that has an optimizer and never calls it: accumulation ends sooner
 
@@ -30,14 +31,18 @@ class StepEnds:
     ``kind``: what ends a step, one of :data:`OPTIMIZER`, :data:`BACKWARD` and :data:`REPLAY`, None until the first;
     ``began_anew()`` is called where another kind takes over, as steps are other ones then. Of several optimizers the first
     to step ends a step: a step is what lies between two calls of the same one.
+
+    ``forward``: nothing is trained, and the end of a step is the return of a module that has parameters and is called by
+    none (:data:`FORWARD`); of several the first one's.
     """
 
     def __init__(self, ended: Callable[[], None], began_anew: Callable[[], None],
-                 trains: Callable[[], None] = lambda: None):
+                 trains: Callable[[], None] = lambda: None, forward: bool = False):
         self.kind: str | None = None
-        self.counts = dict.fromkeys((OPTIMIZER, BACKWARD, REPLAY), 0)
+        self.counts = dict.fromkeys((OPTIMIZER, BACKWARD, REPLAY, FORWARD), 0)
         self.optimizers = 0  # made
         self._ended, self._began_anew, self._trains = ended, began_anew, trains
+        self._forward, self._within = forward, False
         self._leader: int | None = None
         self._since: dict[object, int] = {}  # of others, since the last end of a step
 
@@ -65,6 +70,9 @@ class StepEnds:
 
         torch.autograd.graph._engine_run_backward = torch.autograd._engine_run_backward = run_backward
         torch.optim.Optimizer.__init__ = make
+        call = torch.nn.Module.__call__
+        if self._forward:
+            torch.nn.Module.__call__ = self._outermost(call)
         replays = {kind: kind.replay for kind in {torch.cuda.CUDAGraph, graphs.CUDAGraph}}
         for kind, replay in replays.items():
             kind.replay = _then(replay, functools.partial(self._event, REPLAY))
@@ -76,11 +84,30 @@ class StepEnds:
             for kind, replay in replays.items():
                 kind.replay = replay
             torch.optim.Optimizer.__init__ = init
+            torch.nn.Module.__call__ = call
             torch.autograd.graph._engine_run_backward = torch.autograd._engine_run_backward = engine
 
     def _train(self) -> None:
         trains, self._trains = self._trains, lambda: None
         trains()
+
+    def _outermost(self, call):
+        this = self
+
+        @functools.wraps(call)
+        def forward(module, *args, **kwargs):
+            if this._within or torch.compiler.is_compiling() or next(module.parameters(), None) is None:
+                return call(module, *args, **kwargs)
+            this._train()
+            this._within = True
+            try:
+                out = call(module, *args, **kwargs)
+            finally:
+                this._within = False
+            this._event(FORWARD, id(module))
+            return out
+
+        return forward
 
     def _steps(self, optimizer, args, kwargs):
         # PyTorch's own block is still open where a step ends, so the last one is in no trace; and a closure is in it.
@@ -118,7 +145,7 @@ class StepEnds:
         if kind is not REPLAY and _is_capturing():
             return  # nothing has run yet
         self.counts[kind] += 1
-        if self.kind is None and kind is OPTIMIZER:
+        if self.kind is None and kind in (OPTIMIZER, FORWARD):
             self.kind, self._leader = kind, which
         if kind is self.kind and which == self._leader:
             self._since.clear()

@@ -34,6 +34,8 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--steps", type=_positive, default=3, help="steps to record (default: %(default)s)")
     parser.add_argument("--warm-up", type=_positive,
                         help="steps before them (default: 3, and as many as the loaders' workers have batches ready)")
+    parser.add_argument("--forward", action="store_true",
+                        help="a step is a forward pass, of a script that trains nothing (found out where it soon ends)")
     parser.add_argument("--no-memory", action="store_true", help="leave out the two steps that tell memory by category")
     parser.add_argument("--try", dest="tries", type=_names, default=(), metavar="NAMES",
                         help=f"run the script again with each of these switched on: {', '.join(_SWITCHES)}, or all")
@@ -93,8 +95,8 @@ def run(arguments: argparse.Namespace) -> int:
             raise AuditError(f"{error}") from None
     with tempfile.TemporaryDirectory(prefix="gapless-audit-") as folder:
         found = audit(script, given, folder, is_module=arguments.is_module, device=arguments.device, steps=arguments.steps,
-                      warm_up=arguments.warm_up, memory=not arguments.no_memory, time_limit_s=arguments.time_limit,
-                      tries=arguments.tries)
+                      warm_up=arguments.warm_up, memory=not arguments.no_memory, forward=arguments.forward,
+                      time_limit_s=arguments.time_limit, tries=arguments.tries)
         if kind == "json":
             text = json.dumps(found.to_json(), indent=1, ensure_ascii=False) + "\n"
         elif kind == "md":

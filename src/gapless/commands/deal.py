@@ -59,16 +59,20 @@ def dealt(path: Path, program) -> str:
 
     content = read_notebook_bytes(path)
     cells, text = parse_notebook(content, path)["cells"], content.decode("utf-8-sig")
-    files, shown = program.released_cells, [each.about for each in PROGRAMS.values()]
+    files = program.released_cells
+    passages = [(others, own) for *others, own in zip(*(each.passages for each in PROGRAMS.values()), program.passages)]
     missing = set(files)
     for number, cell in enumerate(cells):
         source = cell_source(cell)
         if cell.get("cell_type") == "code" and (name := file_name(source)) in files:
             text = replace_source(text, number, files[name])
             missing.discard(name)
-        for about in shown:
-            if about in source:
-                text = replace_source(text, number, source.replace(about, program.about))
+        changed = source
+        for others, own in passages:
+            for other in others:
+                changed = changed.replace(other, own)
+        if changed != source and cell.get("cell_type") == "markdown":
+            text = replace_source(text, number, changed)
     if missing:
         raise SubmissionError(f"{path} has no cell for {', '.join(sorted(missing))}: take the capstone's notebook")
     json.loads(text)  # nothing that cannot be read again is written

@@ -80,7 +80,8 @@ class Exercise:
     notes tell (:class:`Notes`); ``verify(case, answer, notes, device)``, which comes after it and in no trial, what the
     device itself makes of the answer, with nothing of it left there. Numbers with a fraction may differ by the tolerances,
     all else must be equal. What is right is found on the CPU; with ``truth_on_device`` (for what only a device's clock can
-    tell) on the device. ``ranks``: each case runs on so many ranks as its option ``world`` says, a process and a GPU each,
+    tell) on the device; ``wanted(case)`` says it, as ``see`` would find it, where that is known without asking ``right``.
+    ``ranks``: each case runs on so many ranks as its option ``world`` says, a process and a GPU each,
     and the answer is what :mod:`.ranks` says. ``valueless``: it is asked where tensors have shapes and no values.
     ``behind``: the cases run on a card so slow that it is behind the host all the time, so that nobody gets away with
     reading early. ``precision``: whether a cell may choose TF32 on the virtual GPU; ``autotuned``: there convolutions are
@@ -106,15 +107,16 @@ class Exercise:
     a share of 0; ``max_bytes_ratio``: as much of what goes over the bus; ``max_peak_ratio``: of the memory that a call takes
     at most. ``max_syncs`` and ``max_read_back_bytes``: how often a step may wait, and what it may copy back to the host.
     ``least_syncs``: how often the step itself waits, whatever the function does; ``least_bytes_ratio``: as
-    ``max_bytes_ratio``, what has to cross the bus in any case, of ``best``'s bytes where there is one. With less the step
-    was not made.
+    ``max_bytes_ratio``, what has to cross the bus in any case, of ``best``'s bytes where there is one; ``least_work_ratio``:
+    of ``best``'s kernels, and of the time for which the device works there. With less the step was not made.
     ``fewer_kernels``: by how many a step has to launch fewer than the slow one. ``unwanted_kernels``: a regular expression
     for the names of those that no step may launch.
     ``advice``: operator (``item``) → why it waits here and what to try, in place of what the judge says of it elsewhere;
     ``kernels`` → what to try where too many are launched; ``peak_bytes`` → where too much
     memory is taken; ``step_time`` → where no wait is to blame.
     ``step_is``: what such a step is called in messages. ``assumptions``: the data-dependent sizes of the full-size inputs,
-    for the virtual GPU. ``stub``: the cell as handed out, where it is more than the source of ``slow``.
+    for the virtual GPU. ``stub``: the cell as handed out, where it is more than the source of ``slow``. ``solution()``: the
+    annotated solution, Markdown, where it is made and not a file.
     """
 
     name: str
@@ -129,6 +131,7 @@ class Exercise:
     see: Callable[[Case, object, Notes], object] | None = None
     verify: Callable[[Case, object, Notes, torch.device], object] | None = None
     right: Callable | None = None
+    wanted: Callable[[Case], object] | None = None
     on_device: bool = False
     truth_on_device: bool = False
     valueless: bool = False
@@ -150,6 +153,7 @@ class Exercise:
     max_bytes_ratio: float = 1.0
     max_peak_ratio: float = 1.0
     least_bytes_ratio: float = 0.0
+    least_work_ratio: float = 0.0
     max_read_back_bytes: int = 4096
     fewer_kernels: int = 0
     unwanted_kernels: str = ""
@@ -157,6 +161,7 @@ class Exercise:
     step_is: str = "a step"
     assumptions: Assumptions = Assumptions()
     stub: str | None = None
+    solution: Callable[[], str] | None = None
 
     def __post_init__(self):
         if self.ranks and (self.trial is not None or self.ask is None):

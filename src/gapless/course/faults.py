@@ -55,6 +55,14 @@ ERROR_ADVICE = {
     "Attempting to unscale FP16 gradients": "The network's weights are float16. They stay float32: autocast casts copies of "
                                             "them, so leave out `.half()`",
 }
+ERROR_ADVICE |= {
+    "No backend type associated with device type cpu": "NCCL, and `vccl` here, sends what lies on GPUs alone: move the "
+                                                       "model, or the tensor, to the device first",
+    "to mark a variable ready only once": "DistributedDataParallel wants a backward pass after each forward pass: go "
+                                          "backward from each loss by itself, and not once from their sum",
+    "in forked subprocess. To use CUDA": "The GPU here is simulated: its name is `\"vgpu\"`",
+    "is not JSON serializable": "A tensor is no number: `.item()`, once, or `.tolist()`",
+}
 ERROR_ADVICE["when stream is capturing"] = ERROR_ADVICE["a previous error during capture"] = (
     "While work is captured nothing runs, so nothing can be waited for: no line inside the capture asks for a number "
     "(`item`, `float`, `print`, `if`), copies to the host or synchronises")

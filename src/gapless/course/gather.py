@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import pickle
 from collections.abc import Callable
 from contextlib import contextmanager, nullcontext
 
@@ -38,13 +37,17 @@ _BEHIND, _BEHIND_FLOOR = 100.0, 25.0
 
 
 def gather(exercise: Exercise, stage, plan: Plan, device: torch.device, *, name: str = "", again: bool = False,
-           order: np.random.Generator | None = None) -> Evidence:
+           order: np.random.Generator | None = None, runs: dict | None = None) -> Evidence:
     """What the function on ``stage`` answers, and its times beside the slow function's.
 
     ``stage``: a :class:`LocalStage`, or one in another process. ``name``: what ``device`` was asked for by.
     ``again``: the slow function is measured after the learner's too. ``order`` decides in which order all this happens;
-    without it the cases come first. Whatever the function does wrong is written into the evidence; nothing of it is raised.
+    without it the cases come first. ``runs``: a dict, empty at first, for what the slow function and the model solution took
+    with this exercise and plan on the virtual GPU: it is the same every time, and is measured once. Whatever the function
+    does wrong is written into the evidence; nothing of it is raised.
     """
+    if device.type != "vgpu" or again:
+        runs = None
     evidence = Evidence(exercise.name, name or str(device), device_name=device_name(device), simulated=device.type == "vgpu")
     answers: dict[int, Answer] = {}
 
@@ -57,24 +60,28 @@ def gather(exercise: Exercise, stage, plan: Plan, device: torch.device, *, name:
     def full() -> None:
         with full_size(device, exercise.assumptions):
             given = exercise.full(device)
-            evidence.full = _compared(exercise, stage, device, again, _remembered(
-                exercise, stage, device, lambda where: _at_full_size(exercise, where, given, device)))
+            evidence.full = _compared(exercise, stage, device, again, _kept(runs, "full", stage, _remembered(
+                exercise, stage, device, lambda where: _at_full_size(exercise, where, given, device))))
 
     def trial() -> None:
         quiet: list[bool] = []  # of each function measured: the slow one is the first
 
-        def measure(where) -> Run:
+        def measure(where) -> tuple[Run, bool]:
             answers = evidence.trial_answers if where is stage else []
             at_once = exercise.whole_run or bool(quiet) and quiet[0]
             run, launched_nothing = _try(exercise, where, plan, device, answers, at_once=at_once)
             if launched_nothing and not quiet and not at_once and "peak_bytes" in exercise.points:
                 # As the learner's will be: what answers hold on to until they are read is nobody's step.
                 run, _ = _try(exercise, where, plan, device, [], at_once=True)
+            return run, launched_nothing
+
+        def run_of(where) -> Run:
+            run, launched_nothing = _kept(runs, "trial", stage, measure)(where)
             quiet.append(launched_nothing)
             return run
 
         with vgpu.on_card(exercise.trial.card(vgpu.card())) if device.type == "vgpu" else nullcontext():
-            evidence.trial = _compared(exercise, stage, device, again, measure)
+            evidence.trial = _compared(exercise, stage, device, again, run_of)
 
     parts = [ask(place) for place in range(len(plan.cases))]
     parts += [full] if exercise.full is not None else []
@@ -89,6 +96,19 @@ def gather(exercise: Exercise, stage, plan: Plan, device: torch.device, *, name:
             vgpu.timeline().reset()
     evidence.answers = [answers[place] for place in range(len(plan.cases))]
     return evidence
+
+
+def _kept(runs: dict | None, kind: str, stage, measure: Callable) -> Callable:
+    """``measure``; with ``runs``, what it finds of a function that is not the learner's is kept there, for each card."""
+    def found(where):
+        if runs is None or where is stage:
+            return measure(where)
+        key = kind, where.function, repr(vgpu.card())
+        if key not in runs:
+            runs[key] = measure(where)
+        return runs[key]
+
+    return found
 
 
 _whole_runs: dict[tuple, Run] = {}  # of the slow programs and the model solutions, at full size on a virtual GPU
@@ -209,9 +229,7 @@ def put(case: Case, device: torch.device) -> tuple[Given, Notes]:
         used = {name: sum(each not in state.unused for each in allocations) for name, allocations in lists.items()}
         notes.append(_note(text, used, device))
 
-    # A copy, to the bottom: what a function changes in place is no one else's. Plain values, perhaps a whole trace:
-    # pickle takes a tenth of deepcopy's time.
-    return Given(inputs, pickle.loads(pickle.dumps(case.options)), tuple(case.needs_grad), note), notes
+    return Given(inputs, case.copy_of_options(), tuple(case.needs_grad), note), notes
 
 
 def _note(text: str, used: dict[str, int], device: torch.device) -> Note:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
 import threading
 from collections.abc import Callable
 from dataclasses import replace
@@ -12,19 +11,20 @@ import torch
 
 from .. import vgpu
 from ..evidence.quote import quoted
-from ..evidence.report import BUS, StepReport
+from ..evidence.report import BUS
 from ..incoming import clean_text
 from ..marker import parts
 from ..measure.device import device as choose_device
 from .causes import MadeAgain
 from .checks import FAIL, INCONCLUSIVE, PASS, Verdict
-from .evidence import Answer, Case, Evidence, Measured, Plan, Run
+from .evidence import Answer, Case, Evidence, Measured, Plan
 from .exercise import Exercise
-from .faults import NOISE, Fault, error_advice, fault_of
+from .faults import Fault, error_advice, fault_of
 from .gather import answer, precision_of
 from .launches import kernels_check
 from .peaks import peak_check
 from .stage import LocalStage
+from .times import host_time, operators, read_back, speed_up, step_time, sync_count
 
 DRIFT = 0.2  # how far the slow function's two runs may lie apart on a real GPU
 
@@ -146,11 +146,11 @@ def _better(exercise: Exercise, evidence: Evidence, found: dict[str, tuple[str, 
         return False
     if len(sizes) == 2 and _shirked(evidence) is not None:
         return False
-    if any(_read_back(exercise, size) and not _read_back(exercise, replace(size, learner=size.before)) for size in sizes):
+    if any(read_back(exercise, size) and not read_back(exercise, replace(size, learner=size.before)) for size in sizes):
         return False
     least = 1 - (_GAIN if evidence.simulated else DRIFT)
     better = {
-        "syncs": lambda size: _sync_count(size.learner) < _sync_count(size.before),
+        "syncs": lambda size: sync_count(size.learner) < sync_count(size.before),
         "host_time": lambda size: size.learner.host_ms < least * size.before.host_ms,
         "step_time": lambda size: size.learner.true_ms < least * size.before.true_ms,
         "kernels": lambda size: size.learner.report.kernels < size.before.report.kernels,
@@ -181,6 +181,8 @@ def _upper(text: str) -> str:
 def expected_answer(exercise: Exercise, case: Case, device: str) -> Answer:
     """What is right: the answer of ``right``, else of the slow function, on the CPU or, where the exercise says so, on
     the device of that name. Raises RuntimeError where that function fails."""
+    if exercise.wanted is not None:
+        return Answer(case.name, plain=exercise.wanted(case))
     function = exercise.slow if exercise.right is None else exercise.right
     target = choose_device(device) if exercise.truth_on_device else torch.device("cpu")
     try:
@@ -262,15 +264,15 @@ def _shapes(case: Case) -> str:
 
 def _judged(check: str, cells: dict[str, str]) -> Callable[[Exercise, Evidence, Measured], tuple[str, str]]:
     if check.startswith("speed_up_"):
-        return partial(_speed_up, check=check)
-    return {"syncs": partial(_syncs, cells=cells), "host_time": _host_time, "step_time": _step_time, "bus_bytes": _bus_bytes,
+        return partial(speed_up, check=check)
+    return {"syncs": partial(_syncs, cells=cells), "host_time": host_time, "step_time": step_time, "bus_bytes": _bus_bytes,
             "peak_bytes": _where_it_is(partial(peak_check, cells=cells)), "kernels": _where_it_is(kernels_check)}[check]
 
 
 def _where_it_is(check: Callable) -> Callable[[Exercise, Evidence, Measured], tuple[str, str]]:
     """``check``, which fails where the device's work or its memory is moved to the host."""
     def checked(exercise: Exercise, evidence: Evidence, measured: Measured) -> tuple[str, str]:
-        copied = _read_back(exercise, measured)
+        copied = read_back(exercise, measured)
         return check(exercise, evidence, measured) if copied is None else (FAIL, copied)
 
     return checked
@@ -311,14 +313,14 @@ def _void(exercise: Exercise, evidence: Evidence, measured: Measured) -> tuple[s
                       f"in the slow function {slow.kernels} and {slow.waits}: work done before or after them cannot count."
                       + (" Does every call wait, those that are not measured too (`synchronize`, `item`)?"
                          if own.waits > slow.waits else ""))
-    missing = _missing(exercise, measured)
+    missing = _missing(exercise, evidence, measured)
     if missing is not None:
         return FAIL, missing
     if after is None:
         return None
     changed = None
-    if _sync_count(after) != _sync_count(before):
-        changed = f"{_sync_count(before):g} waits a step before and {_sync_count(after):g} after"
+    if sync_count(after) != sync_count(before):
+        changed = f"{sync_count(before):g} waits a step before and {sync_count(after):g} after"
     elif evidence.simulated and (after.true_ms, after.host_ms) != (before.true_ms, before.host_ms):
         changed = f"{before.true_ms:.3f} ms a step before and {after.true_ms:.3f} ms after"
     if changed is not None:
@@ -330,22 +332,24 @@ def _void(exercise: Exercise, evidence: Evidence, measured: Measured) -> tuple[s
     return None
 
 
-def _missing(exercise: Exercise, measured: Measured) -> str | None:
+def _missing(exercise: Exercise, evidence: Evidence, measured: Measured) -> str | None:
     """What every function has to do, and this one does not."""
     own, waits = measured.learner.report, measured.learner.report.syncs_per_step
     least = exercise.least_bytes_ratio * (measured.best or measured.before).report.bus_bytes
     if own.bus_bytes < (1 - _ROUNDING) * least:
         return (f"Only {_megabytes(own.bus_bytes)} go over the bus in {exercise.step_is}, of the {_megabytes(least)} that "
                 "the device has to have: something is not copied, or not in every call, so that no time counts.")
+    best, done = measured.best, measured.learner
+    if best is not None and evidence.simulated and (
+            done.fewest_kernels < exercise.least_work_ratio * best.fewest_kernels
+            or own.device_busy_ms < exercise.least_work_ratio * best.report.device_busy_ms):
+        return (f"The device launches {done.fewest_kernels} kernels and works for {own.device_busy_ms:.1f} ms in "
+                f"{exercise.step_is}, in the model solution {best.fewest_kernels} and {best.report.device_busy_ms:.1f} ms: "
+                "what it has to do is left out, or done elsewhere, so that no time counts.")
     if waits < exercise.least_syncs:
         return (f"{waits:g} waits are in {exercise.step_is}, and {exercise.least_syncs:g} are the step's own, whatever the "
                 "function does: the step itself was changed, so that no time counts.")
     return None
-
-
-def _sync_count(run: Run) -> float:
-    """Of a call: of those profiled, and of the others."""
-    return max(run.report.syncs_per_step, run.most_waits)
 
 
 def _shirked(evidence: Evidence) -> str | None:
@@ -362,29 +366,18 @@ def _shirked(evidence: Evidence) -> str | None:
             "cannot count. A function has to do the same at every size.")
 
 
-def _read_back(exercise: Exercise, measured: Measured) -> str | None:
-    """What is copied to the host, where that is too much to be a number or two."""
-    report = measured.learner.report
-    read_back = sum(copy.bytes for copy in report.copies if copy.direction == "DtoH" and copy.step is not None)
-    read_back /= max(report.steps, 1)
-    if read_back <= exercise.max_read_back_bytes:
-        return None
-    return (f"{read_back / 1e6:.3g} MB a step are copied from the device to the host. The work has to stay on the "
-            "device; what the host computes, or keeps, is in no figure that is measured here.")
-
-
 # -- waits ----------------------------------------------------------------------------------------
 
 
 def _syncs(exercise: Exercise, evidence: Evidence, measured: Measured, cells: dict[str, str]) -> tuple[str, str]:
     report = measured.learner.report
-    before = _sync_count(measured.before)
-    allowed, most = exercise.max_syncs, _sync_count(measured.learner)
+    before = sync_count(measured.before)
+    allowed, most = exercise.max_syncs, sync_count(measured.learner)
     if report.syncs_per_step <= allowed < most:
         return FAIL, (f"It waits {report.syncs_per_step:g} times in the calls that are profiled and {most:g} times in "
                       "others: every call counts.")
     if report.syncs_per_step <= allowed:
-        copied = _read_back(exercise, measured)
+        copied = read_back(exercise, measured)
         if copied is not None:
             return FAIL, copied
         left = "No wait is left" if not report.syncs_per_step else f"At most {allowed:g} may be left"
@@ -392,7 +385,7 @@ def _syncs(exercise: Exercise, evidence: Evidence, measured: Measured, cells: di
     left = [sync for sync in report.syncs_in_steps if sync.step == report.syncs_in_steps[-1].step]
     lines = [f"{len(left)} {'wait is' if len(left) == 1 else 'waits are'} left in {exercise.step_is} "
              f"({before:g} in the slow function):"]
-    if _operators(report) == _operators(measured.before.report):
+    if operators(report) == operators(measured.before.report):
         lines.insert(0, "Your version waits exactly as often as the slow one, and in the same operators.")
     # By reason, so that each is explained once.
     reasons: dict[str | None, list[str]] = {}
@@ -404,10 +397,6 @@ def _syncs(exercise: Exercise, evidence: Evidence, measured: Measured, cells: di
     for reason, waits in reasons.items():
         lines.append(f"- {'; '.join(waits)}" + (f". Why: {reason}." if reason else "."))
     return FAIL, "\n".join(lines)
-
-
-def _operators(report: StepReport) -> list[str]:
-    return sorted(sync.op or sync.name for sync in report.syncs_in_steps)
 
 
 def _alike(waits) -> dict[tuple, list[float]]:
@@ -445,66 +434,3 @@ def _bus_bytes(exercise: Exercise, evidence: Evidence, measured: Measured) -> tu
 
 def _megabytes(nbytes: float) -> str:
     return f"{nbytes / 1e6:.3g} MB"
-
-
-# -- time -----------------------------------------------------------------------------------------
-
-
-_SEE_WAITS = "It still waits for the device: see the waits above."
-
-
-def _names(report: StepReport) -> str:
-    """What waits."""
-    return ", ".join(f"`{name.removeprefix('aten::')}`" for name in dict.fromkeys(_operators(report))) or "some calls"
-
-
-def _host_time(exercise: Exercise, evidence: Evidence, measured: Measured) -> tuple[str, str]:
-    waits = _sync_count(measured.learner) > exercise.max_syncs
-    next_step = (_SEE_WAITS if waits and "syncs" in exercise.points else
-                 f"It waits for the device, in {_names(measured.learner.report)}." if waits else
-                 exercise.advice.get("host_time", "It does not wait: it calls too much. What could one call do for all?"))
-    return _time(exercise, evidence, measured, "host_time", "host_ms", "The host is free again after", next_step)
-
-
-def _step_time(exercise: Exercise, evidence: Evidence, measured: Measured) -> tuple[str, str]:
-    if "syncs" in exercise.points and _sync_count(measured.learner) > exercise.max_syncs:
-        next_step = _SEE_WAITS
-    elif "syncs" in exercise.points:
-        next_step = exercise.advice.get(
-            "step_time", "It is not only the waits: the device has to do less work. Which of it would nobody miss?")
-    else:
-        next_step = exercise.advice.get(
-            "step_time", "No wait is to blame: count the multiplications, and ask for whom they are made.")
-    return _time(exercise, evidence, measured, "step_time", "true_ms",
-                 f"{exercise.step_capitalised} takes", next_step)
-
-
-def _speed_up(exercise: Exercise, evidence: Evidence, measured: Measured, check: str) -> tuple[str, str]:
-    """Whether so large a share of the model solution's speed-up is reached."""
-    share = exercise.speed_up_shares[check]
-    most = measured.before.true_ms / measured.best.true_ms
-    wanted = 1 + share * (most - 1)
-    exercise = replace(exercise, max_time_ratio={check: 1 / wanted})
-    outcome, facts = _time(exercise, evidence, measured, check, "true_ms", f"{exercise.step_capitalised} takes",
-                           exercise.advice.get("step_time", "What costs most now? Profile it again."))
-    own = measured.before.true_ms / measured.learner.true_ms
-    return outcome, (f"{own:.2f}× as fast as the slow program; {wanted:.2f}× is wanted here, the model solution reaches "
-                     f"{most:.2f}×. {facts}")
-
-
-def _time(exercise: Exercise, evidence: Evidence, measured: Measured, check: str, key: str, phrase: str, next_step: str
-          ) -> tuple[str, str]:
-    copied = _read_back(exercise, measured)
-    if copied is not None:
-        return FAIL, copied
-    slow = [getattr(run, key) for run in (measured.before, measured.after) if run is not None]
-    slow_ms, own_ms = statistics.mean(slow), getattr(measured.learner, key)
-    limit = exercise.max_time_ratio[check]
-    ratio = own_ms / slow_ms
-    kind = f"simulated {evidence.device_name}" if evidence.simulated else f"measured on {evidence.device_name}"
-    if evidence.simulated and measured is not evidence.main:
-        kind += ", slowed down to suit the smaller inputs"
-    facts = f"{phrase} {own_ms:.2f} ms (slow: {slow_ms:.2f} ms; wanted: at most {limit * slow_ms:.2f} ms; {kind})."
-    if not evidence.simulated and abs(ratio - limit) < NOISE * limit:
-        return INCONCLUSIVE, facts + " That is too close to the target to tell from noise: run it again."
-    return (PASS, facts) if ratio <= limit else (FAIL, f"{facts} {next_step}")

@@ -1,9 +1,10 @@
 """A learner's function on several ranks: a process each, with a virtual GPU of its own, whose clocks meet in collectives.
 
 The case's option ``world`` says how many ranks there are. What comes back is one answer for all: ``ranks``, a row a rank,
-with ``answer`` (what the exercise's ``ask`` returned there) and what the device itself has seen: ``collectives`` (a row
-each: ``name``, ``elements``, ``start_ns``, ``end_ns``, on the rank's clock), ``computing_ns`` (that anything else ran),
-``waits`` (how often the host waited for the device, inside the function), ``host_ns`` and ``device_ns`` (when the call had
+with ``answer`` (what the exercise's ``ask`` returned there) and what the device itself has seen inside the function:
+``collectives`` (a row each: ``name``, ``elements``, ``start_ns``, ``end_ns``, on the rank's clock), ``values`` (those that
+small ones were given, a list for each), ``computing_ns`` (that anything else ran), ``waits`` (how often the host waited for
+the device, or asked it again and again), ``host_ns`` and ``device_ns`` (when the call had
 returned, and its work was done).
 """
 
@@ -13,13 +14,15 @@ import json
 import os
 import pickle
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import torch
 
 from .. import vgpu
 from ..files import temporary_folder
 from ..measure import several_gpus
-from ..vgpu import rank_process, served_groups, standstill
+from ..vgpu import collectives, rank_process, served_groups, standstill
 from .cells import describe_error
 from .evidence import Answer, Case
 from .exercise import Exercise
@@ -29,7 +32,8 @@ _WAIT_LIMIT_S = "20"  # of real time: no check of a small case takes as long
 _WAITED = re.compile(r"rank \d+ waits in |ranks wait for one another|ranks call different collectives")
 RANKS, ANSWER, COLLECTIVES = "ranks", "answer", "collectives"
 COMPUTING, HOST, DEVICE = "computing_ns", "host_ns", "device_ns"
-WAITS = "waits"
+WAITS, VALUES = "waits", "values"
+_MOST_VALUES = 64  # of a collective whose values are told
 
 
 class _Failed(Exception):
@@ -49,12 +53,11 @@ def answer_on_ranks(exercise: Exercise, stage, case: Case, device: torch.device,
     world, card = case.options["world"], vgpu.card()
     os.environ.setdefault(standstill.VARIABLE, _WAIT_LIMIT_S)
     vgpu.enable()
-    import torch.distributed.tensor  # noqa: F401  here once, for all ranks
-
+    several_gpus.import_for_all()
     with temporary_folder() as scratch, stage.ranks(world) as own_stage:
         def work(rank: int) -> bytes:
             rank_process.begin_anew(card)
-            # PyTorch's C++ warns that DDP has no stopwatch for this device, past Python and in every process.
+            # What DDP's C++ advises, it writes past Python: a check has words of its own.
             os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
             return pickle.dumps(_of_rank(exercise, own_stage(rank), case, device, put, values))
 
@@ -76,8 +79,10 @@ def _of_rank(exercise: Exercise, stage, case: Case, device: torch.device, put, v
         given, _ = put(case, device)
         timeline.recording = recording
         call = stage.begin(given)
-        made_ready = len(recording.records)
-        call.run()
+        made_ready, polls, values_given = len(recording.records), timeline.polls, []
+        with _watched(values_given):
+            call.run()
+        polls = timeline.polls - polls
         host_ns, device_ns = timeline.host_ns, timeline.device_ready_ns
         timeline.recording = None
         found = as_plain(values(call.finish()))
@@ -92,13 +97,30 @@ def _of_rank(exercise: Exercise, stage, case: Case, device: torch.device, put, v
     finally:
         timeline.recording = None
         served_groups.leave_group()
-    kernels = [record for record in recording.records if record.category == "kernel"]
+    kernels = [record for record in recording.records[made_ready:] if record.category == "kernel"]
     meetings = [record for record in kernels if "Collective name" in record.args]
     rows = [{"name": record.args["Collective name"], "elements": record.args["In msg nelems"],
              "start_ns": record.start_ns, "end_ns": record.start_ns + record.dur_ns} for record in meetings]
     return {ANSWER: found, COLLECTIVES: rows, COMPUTING: _covered_ns([each for each in kernels if each not in meetings]),
-            WAITS: sum(record.name.endswith("Synchronize") for record in recording.records[made_ready:]),
+            VALUES: values_given,
+            WAITS: polls + sum(record.name.endswith("Synchronize") for record in recording.records[made_ready:]),
             HOST: host_ns, DEVICE: device_ns}
+
+
+@contextmanager
+def _watched(found: list) -> Iterator[None]:
+    """What small collectives are given inside is added to ``found``."""
+    def watch(collective, given) -> None:
+        tensors = [tensor.inner for tensor in given]
+        if (sum(tensor.numel() for tensor in tensors) <= _MOST_VALUES
+                and not any(tensor.is_meta or tensor.is_complex() for tensor in tensors)):
+            found.append([value for tensor in tensors for value in tensor.double().flatten().tolist()])
+
+    collectives.watchers.append(watch)
+    try:
+        yield
+    finally:
+        collectives.watchers.remove(watch)
 
 
 def _covered_ns(records) -> int:

@@ -1,4 +1,4 @@
-"""An exercise's annotated solution: ``solutions/NAME.md`` in the lesson's package."""
+"""An exercise's annotated solution: ``solutions/NAME.md`` in its package, or what the exercise makes itself."""
 
 from __future__ import annotations
 
@@ -9,5 +9,8 @@ from .exercise import Lesson
 
 def annotated_solution(lesson: Lesson, name: str) -> str:
     """The text, as Markdown. Raises FileNotFoundError where the lesson has none."""
-    package = lesson.exercises[name].slow.__module__.rpartition(".")[0]
+    exercise = lesson.exercises[name]
+    if exercise.solution is not None:
+        return exercise.solution()
+    package = exercise.slow.__module__.rpartition(".")[0]
     return (resources.files(package) / "solutions" / f"{name}.md").read_text(encoding="utf-8")

@@ -38,6 +38,7 @@ _ENDINGS = {
     "ended": "its process ended before the checks were done ({detail}): an os._exit or a crash in the cell?",
 }
 _POLL_SECONDS = 0.02
+_WHOLE_RUN = 3.0  # times the limit on real time, for a whole run of a program
 _LAST_SECONDS = 30.0  # for the device's process to write down what it has seen
 
 
@@ -83,6 +84,10 @@ class Asker:
     def close(self) -> None:
         """Leave nothing behind."""
         self._temporary.close()
+
+    def _seconds(self, exercise: Exercise) -> float:
+        """How long an exercise may take: a whole run of a program is many steps."""
+        return self._limits.seconds * (_WHOLE_RUN if exercise.whole_run else 1)
 
     def _read(self, folder: Path, exercise: Exercise) -> Evidence:
         try:
@@ -135,7 +140,7 @@ class DeviceBehind(Asker):
         save_plan(plan, folder / "plan.npz")
         job = {"lesson": self._lesson.id, "program": self._lesson.program, "exercise": exercise.name,
                "source": source, "card": self._servers.card, "order": order,
-               "core": core, "seconds": self._limits.seconds, "memory_bytes": self._limits.memory_bytes}
+               "core": core, "seconds": self._seconds(exercise), "memory_bytes": self._limits.memory_bytes}
         (folder / "job.json").write_text(json.dumps(job), encoding="utf-8")
         own, theirs = socket.socketpair()
         said, say = os.pipe()
@@ -180,8 +185,8 @@ class DeviceBehind(Asker):
                     raise GradingError("grading was stopped")
                 if self._servers.learners.is_gone:
                     raise AskAlone(time.monotonic() - begun)
-                if time.monotonic() - begun > self._limits.seconds:
-                    return Ending("timeout", f"{self._limits.seconds:g} s")
+                if time.monotonic() - begun > self._seconds(asked.exercise):
+                    return Ending("timeout", f"{self._seconds(asked.exercise):g} s")
         finally:
             self._servers.learners.end(number)
         if asked.last_word() != DONE:
@@ -203,7 +208,7 @@ class DeviceBehind(Asker):
             return run_confined("gapless.grading.worker", [json.dumps(job), str(self._output(name))],
                                 **self._servers.around_learners(self._output(name)),
                                 pass_fds=[asked.channel.fileno(), *job["ends"]], stopped=done,
-                                limits=dataclasses.replace(self._limits, seconds=self._limits.seconds - spent_s))
+                                limits=dataclasses.replace(self._limits, seconds=self._seconds(asked.exercise) - spent_s))
         except _DeviceIsDone:
             return Ending("finished")
         finally:
@@ -305,7 +310,8 @@ class OwnProcess(Asker):
         packages = dict.fromkeys(("gapless", self._package.partition(".")[0], "torch", "numpy", *self._lesson.packages))
         ending = run_confined("gapless.grading.own_process", [str(folder)], shown=[place_of(name) for name in packages],
                               writable=[folder], environment={VARIABLE: self._device}, gpu=self._device.startswith("cuda"),
-                              limits=self._limits, confinement=self._confinement, stopped=self._stopped)
+                              limits=dataclasses.replace(self._limits, seconds=self._seconds(exercise)),
+                              confinement=self._confinement, stopped=self._stopped)
         if ending.kind == "broken":
             raise Broken(ending.detail or "no reason given")
         if ending.kind != "finished":

@@ -26,9 +26,9 @@ EVIDENCE = "evidence"  # the folder that the evidence is left in
 DONE, GONE, FAILED = b"d", b"g", b"f"
 
 
-def main(control: str, lessons: str) -> None:
+def main(control: str, lessons: str, lesson: str) -> None:
     """Serve jobs that come over the socket ``control`` (its number) until it closes, as :func:`.forks.serve` does.
-    ``lessons``: the package of the lessons.
+    ``lessons``: the package of the lessons; ``lesson``: the one that most jobs are for.
 
     A job's ``path`` is that of a JSON file; with it come file descriptors: the socket to the learner's process, a pipe on
     which ``DONE``, ``GONE`` or ``FAILED`` is said, the last with the reason, and a socket for each rank of each case. Keys
@@ -43,7 +43,7 @@ def main(control: str, lessons: str) -> None:
         sys.stdout.flush()
 
     try:
-        _warm_up(lessons)
+        _warm_up(lessons, lesson)
         ears = socket.socket(fileno=int(control))
     except BaseException:
         say(BROKEN, traceback.format_exc())
@@ -54,7 +54,7 @@ def main(control: str, lessons: str) -> None:
     os._exit(0)
 
 
-def _warm_up(lessons: str) -> None:
+def _warm_up(lessons: str, lesson: str) -> None:
     """Import what jobs need, so that each begins with it. One thread: a pool of them would not live through a fork."""
     import torch
 
@@ -63,8 +63,12 @@ def _warm_up(lessons: str) -> None:
     from ..vgpu import enable, shape_only
     from ..vgpu.forks import only_prepares
 
-    importlib.import_module(lessons)
+    exercises = importlib.import_module(lessons).find_lesson(lesson).exercises.values()
     enable()
+    if any(exercise.ranks for exercise in exercises):
+        from ..measure.several_gpus import import_for_all
+
+        import_for_all()
     only_prepares()
     with shape_only():  # its first use imports much of PyTorch
         pass

@@ -56,7 +56,7 @@ class Servers:
         output.touch()
         places = dict.fromkeys(("gapless", package.partition(".")[0]))
         self.device = Server(
-            "gapless.grading.device_process", lambda control: [str(control), package],
+            "gapless.grading.device_process", lambda control: [str(control), package, lesson.id],
             shown=[place_of(name) for name in places], writable=[jobs], environment={VARIABLE: device},
             confinement=confinement, limits=_for_a_server(limits))
         fence = fence_of(limits, confinement) if fenced else None

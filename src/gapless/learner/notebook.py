@@ -7,7 +7,7 @@ import io
 import os
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import torch
 
@@ -29,7 +29,7 @@ from ..evidence.report import StepReport
 from ..measure.device import device as choose_device
 from ..measure.device import device_name
 from ..measure.profile import profile, time_step
-from ..measure.several_gpus import RankResult, on_gpus
+from ..measure.several_gpus import RankResult, import_for_all, on_gpus
 from ..vgpu import Assumptions
 from . import explain_names
 from .marked_cell import CannotCheck, ipython_shell, name_of, newest_cell, source_of
@@ -111,6 +111,16 @@ class CheckResult:
         return self.evidence.learner.report.show()
 
 
+@dataclass(frozen=True)
+class _Known:
+    """What the checks of an exercise have in common: the second takes less time. ``runs``: for :func:`gather`."""
+
+    exercise: Exercise
+    plan: Plan
+    truth: Truth
+    runs: dict = field(default_factory=dict)
+
+
 class Notebook:
     """One lesson in a notebook: ``Notebook("02_masked_loss")``, then ``check`` and ``hint``.
 
@@ -129,6 +139,9 @@ class Notebook:
         self._best: dict[str, float] = {}
         self._hints_given: dict[str, int] = {}
         self._remarks: set[str] = set()
+        self._known: dict[str, _Known] = {}
+        if self.device.type == "vgpu" and any(exercise.ranks for exercise in self.lesson.exercises.values()):
+            import_for_all()  # here, where everybody waits for imports
         remember()
         explain_names.install(self.lesson.exercises)
 
@@ -165,13 +178,13 @@ class Notebook:
         return self._check(self._exercise(name), lambda: source)
 
     def _check(self, exercise: Exercise, find: Callable[[], str | Callable]) -> CheckResult:
-        plan, printed, source = exercise.plan(_SEED), io.StringIO(), None
-        truth = Truth(exercise, self._device_name)
+        known, printed, source = self._known_of(exercise), io.StringIO(), None
+        plan, truth = known.plan, known.truth
         problem = void()
         if problem is None:
             truth.of_all(plan)  # before anything of the learner's runs
             with contextlib.redirect_stdout(printed):
-                evidence, source = self._gather(exercise, find, plan)
+                evidence, source = self._gather(exercise, find, known)
             problem = void()
         if problem is not None:
             evidence = self._nothing_seen(exercise, problem)
@@ -184,6 +197,16 @@ class Notebook:
         self.results[exercise.name] = result
         self._best[exercise.name] = max(result.earned, self._best.get(exercise.name, 0))
         return result
+
+    def _known_of(self, exercise: Exercise) -> _Known:
+        """What its checks have in common; made anew where a real clock had a part in it, which drifts."""
+        if exercise.truth_on_device and self.device.type != "vgpu":
+            self._known.pop(exercise.name, None)
+        known = self._known.get(exercise.name)
+        if known is None or known.exercise is not exercise:  # another program's
+            known = _Known(exercise, exercise.plan(_SEED), Truth(exercise, self._device_name))
+            self._known[exercise.name] = known
+        return known
 
     def _once(self, remark: str) -> str:
         """The remark, unless it has been made already."""
@@ -312,7 +335,7 @@ class Notebook:
         """A name of the course's, so that "vgpu:a100" stays what the learner chose."""
         return self._device_text or str(self.device)
 
-    def _gather(self, exercise: Exercise, find: Callable[[], str | Callable], plan: Plan) -> tuple[Evidence, str | None]:
+    def _gather(self, exercise: Exercise, find: Callable[[], str | Callable], known: _Known) -> tuple[Evidence, str | None]:
         """What was seen, and the text of the cell."""
         source = None
         try:
@@ -320,7 +343,8 @@ class Notebook:
             if isinstance(function, str):
                 source, function = function, load_function(function, exercise.name, self.lesson.names())
             stage = LocalStage(function, self.device, exercise.ask)
-            return gather(exercise, stage, plan, choose_device(self._device_name), name=self._device_name), source
+            return gather(exercise, stage, known.plan, choose_device(self._device_name), name=self._device_name,
+                          runs=known.runs), source
         except CellError as error:
             return self._nothing_seen(exercise, str(error)), source
         except SystemExit:

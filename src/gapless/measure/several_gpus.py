@@ -19,6 +19,8 @@ import io
 import multiprocessing
 import os
 import pickle
+import re
+import secrets
 import signal
 import socket
 import sys
@@ -89,13 +91,18 @@ def on_gpus(count: int, function: Callable, *args, device: str | vgpu.Card = "a1
     sys.stdout.flush()
     sys.stderr.flush()
     vgpu.enable()
-    # PyTorch imports it at a tensor subclass's first operator: here once for all processes.
-    import torch.distributed.tensor  # noqa: F401
-
+    import_for_all()
     with temporary_folder() as scratch:
         told = run_ranks(count, machines, scratch,
                          lambda rank: _call(card, function, (rank, count, *args), folder, trace_steps, rank))
     return [RankResult(rank, *pickle.loads(each)) for rank, each in enumerate(told)]
+
+
+def import_for_all() -> None:
+    """Import what each rank would, two seconds long: the one where a model is wrapped or an optimizer steps, the other at a
+    tensor subclass's first operator."""
+    import torch._dynamo
+    import torch.distributed.tensor  # noqa: F401
 
 
 def check(count: int, machines: int) -> None:
@@ -159,20 +166,28 @@ def plain(value):
 # -- processes --------------------------------------------------------------------------------------
 
 
+def rank_environment(rank: int, count: int, machines: int, port: int) -> dict[str, object]:
+    """What PyTorch's launchers put into the environment of a rank's process."""
+    here = count // machines
+    return {"RANK": rank, "LOCAL_RANK": rank % here, "WORLD_SIZE": count, "LOCAL_WORLD_SIZE": here,
+            "GROUP_RANK": rank // here, "GROUP_WORLD_SIZE": machines,
+            "ROLE_RANK": rank, "ROLE_WORLD_SIZE": count, "ROLE_NAME": "default", "MASTER_ADDR": "127.0.0.1",
+            "MASTER_PORT": port, "OMP_NUM_THREADS": 1, "TORCHELASTIC_RUN_ID": "gapless", "TORCHELASTIC_RESTART_COUNT": 0,
+            "TORCHELASTIC_MAX_RESTARTS": 0}
+
+
 def run_ranks(count: int, machines: int, scratch: Path, work: Callable[[int], bytes]) -> list[bytes]:
     """What ``work(rank)`` returns in a forked process of each rank, with the environment that launchers give. ``scratch``: a
     folder for what they tell one another. Raises RankError."""
     context = multiprocessing.get_context("fork")
-    board, port = scratch / "board", _free_port()
+    board, port = scratch / "board", free_port()
     standstill.Board(str(board), count)
     processes, ends = [], []
     try:
         for rank in range(count):
             end, theirs = context.Pipe(duplex=False)
-            environment = {"RANK": rank, "LOCAL_RANK": rank % (count // machines), "WORLD_SIZE": count,
-                           "LOCAL_WORLD_SIZE": count // machines, "GROUP_RANK": rank // (count // machines),
-                           "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "OMP_NUM_THREADS": 1,
-                           communication.MACHINES: machines, standstill.BOARD: board}
+            environment = {**rank_environment(rank, count, machines, port), communication.MACHINES: machines,
+                           standstill.BOARD: board}
             process = context.Process(target=_child, args=(work, rank, environment, theirs), name=f"rank {rank}")
             process.start()
             theirs.close()
@@ -217,7 +232,7 @@ def _text_of(error: BaseException) -> str:
     while frames and frames[0].filename == __file__:
         frames.pop(0)
     lines = traceback.format_list(frames) + traceback.format_exception_only(error)
-    return "".join(lines).rstrip()
+    return "".join(lines).rstrip() + taken_port(str(error))
 
 
 def _gather(processes, ends, board: Path) -> list[bytes]:
@@ -259,7 +274,24 @@ def _ended(code: int | None) -> str:
     return f"its process ended with status {code} before the function returned"
 
 
-def _free_port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return free.getsockname()[1]
+def taken_port(message: str) -> str:
+    """What to do about an error with this message where it is a port in use, on a line of its own; else nothing."""
+    if "EADDRINUSE" not in message:
+        return ""
+    found = re.search(r"port: (\d+)", message)
+    return (f"\nAnother program on this machine listens on port {found[1] if found else 'MASTER_PORT'}, perhaps another run "
+            "of this one: end it, or let the program keep the MASTER_PORT that it finds in its environment, which is free: "
+            "os.environ.setdefault(\"MASTER_PORT\", …)")
+
+
+def free_port() -> int:
+    """A port that nothing on this machine listens on now, and that no connection will be given: those are from 32768 on."""
+    for _ in range(100):
+        port = 20_000 + secrets.randbelow(12_000)
+        with socket.socket() as free:
+            try:
+                free.bind(("", port))
+            except OSError:
+                continue
+            return port
+    raise RuntimeError("none of 100 ports between 20000 and 32000 is free on this machine")

@@ -13,6 +13,7 @@ exchanged; those without (:func:`gapless.vgpu.shape_only`) are not.
 from __future__ import annotations
 
 import weakref
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -24,6 +25,9 @@ from .hardware import costs
 from .hardware.timeline import Mark
 from .state import state
 from .tensor import DEVICE, VirtualTensor
+
+# Each is told of every collective, and of the tensors that this process gives, before it is done.
+watchers: list[Callable[[Collective, list[torch.Tensor]], None]] = []
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,9 +268,22 @@ def _of_several_sizes(args, place: int) -> dist.Work:
     return work
 
 
+def _all_to_all(outputs: list[torch.Tensor], inputs: list[torch.Tensor], group) -> dist.Work:
+    """``all_to_all`` of lists as one of a tensor: PyTorch 2.11's Gloo lacks the first."""
+    given, taken = torch.cat([inner.reshape(-1) for inner in inputs]), outputs[0].new_empty(sum(map(torch.numel, outputs)))
+    sizes = [[inner.numel() for inner in some] for some in (outputs, inputs)]
+    work = dist.Work.unbox(torch.ops.c10d.alltoall_base_.default(_as_bytes(taken), _as_bytes(given), group, *sizes))
+    work.wait()
+    for output, piece in zip(outputs, taken.split(sizes[0])):
+        output.copy_(piece.view(output.shape))
+    return work
+
+
 def _run(operator, args, kwargs, place: int) -> dist.Work:
     """The operator on values. ``place``: of the group among the arguments."""
     arguments, tensors = operator.func._schema.arguments, args[:place]
+    if operator.name == "alltoall_":
+        return _all_to_all(args[0], args[1], args[place])
     if operator.name == "allgather_" and len({output.shape for output in tensors[0][0]}) > 1:
         return _of_several_sizes(args, place)
     reduces = len(arguments) > place + 1 and arguments[place + 1].name == "reduce_op"
@@ -298,6 +315,8 @@ if dist.is_available():
         options = _DEFAULTS | {name: value for name, value in {**options, **kwargs}.items() if name in _DEFAULTS}
         called = Collective(_KINDS[operator.name], sum(map(costs.nbytes, given)), sum(map(costs.nbytes, results)),
                             given[0].dtype if given else None, group.group_name, tuple(dist.get_process_group_ranks(group)))
+        for watch in watchers:
+            watch(called, given)
         end = None
         if operator.name not in _BETWEEN_TWO:
             reduction = options["reduce_op"]

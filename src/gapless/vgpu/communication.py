@@ -102,8 +102,9 @@ def place_of(group: dist.ProcessGroup) -> _Place:
 
 
 def left(group: dist.ProcessGroup) -> None:
-    """``group`` is destroyed: who waits for this process in it will see that it has left."""
-    place = _places.pop(group, None)
+    """``group`` is destroyed: who waits for this process in it will see that it has left. What ``new_group`` gives to who is
+    no member is passed over."""
+    place = _places.pop(group, None) if isinstance(group, dist.ProcessGroup) else None
     if place is not None and place.meeting is not None:
         place.meeting.close()
 

@@ -6,6 +6,9 @@ which C++ asks the device's C++ hooks: a backend in Python has none. Here the re
 takes for a tensor on the CPU and that does what the device's would: a copy from pinned memory that does not block, a
 collective, a copy back that does.
 
+When DDP's logger first notes what a step takes it warns, past Python and in each process, that it has no stopwatch for this
+device. It notes it once somebody asks.
+
 DDP's own mixed precision gives each bucket new memory before the first step, and leaves the views of it that gradients are
 copied to in the old (reducer.cpp, ``set_mixed_precision_param_dtype``); after that step the buckets are made anew. It is the
 same here, and a warning says so.
@@ -21,8 +24,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map_only
 
 from . import communication, pinned
+from .dispatch import check_device
 from .state import exact, state
-from .tensor import DEVICE, VirtualTensor
+from .tensor import DEVICE, NAME, VirtualTensor
 
 aten = torch.ops.aten
 
@@ -81,9 +85,10 @@ def _with_maps(original):
     class Reducer(original):
         """DDP's reducer, which makes its maps anew where the graph is said to be static."""
 
-        def __init__(self, *args, **kwargs):
+        def __init__(self, parameters, *args, **kwargs):
+            self.is_on_device = isinstance(parameters[0], VirtualTensor)
             with _Maps():
-                super().__init__(*args, **kwargs)
+                super().__init__(parameters, *args, **kwargs)
 
         def _rebuild_buckets(self) -> bool:
             with _Indices():
@@ -100,6 +105,33 @@ def _with_maps(original):
                           stacklevel=4)
 
     return Reducer
+
+
+def _without_stopwatch(original):
+    class Logger(original):
+        """DDP's logger, which leaves a reducer's times on this device alone until they are asked for: they are zeros."""
+
+        def __init__(self, reducer):
+            super().__init__(reducer)
+            self._is_on_device = reducer.is_on_device
+
+        def set_construction_data_and_log(self, name: str, device_ids: list[int], *others) -> None:
+            """Raises RuntimeError for a second virtual GPU: without it the first forward pass would, over some list."""
+            if self._is_on_device:
+                for index in device_ids:
+                    check_device(torch.device(NAME, index))
+            super().set_construction_data_and_log(name, device_ids, *others)
+
+        def set_runtime_stats_and_log(self) -> None:
+            if not self._is_on_device:
+                super().set_runtime_stats_and_log()
+
+        def _get_ddp_logging_data(self):
+            if self._is_on_device:
+                super().set_runtime_stats_and_log()
+            return super()._get_ddp_logging_data()
+
+    return Logger
 
 
 def _with_values(original):
@@ -134,9 +166,10 @@ def _in_python(original):
 
 
 def install() -> None:
-    """Let DDP's reducers have such maps, and hooks a stream."""
+    """Let DDP's reducers have such maps, its loggers patience, and hooks a stream."""
     if dist.is_available():
         dist._register_comm_hook = _beside(dist._register_comm_hook)
         dist._register_builtin_comm_hook = _in_python(dist._register_builtin_comm_hook)
         dist.Reducer = _with_maps(dist.Reducer)
+        dist.Logger = _without_stopwatch(dist.Logger)
         dist._verify_params_across_processes = _with_values(dist._verify_params_across_processes)

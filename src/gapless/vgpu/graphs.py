@@ -264,9 +264,12 @@ class _InCudasPlace(types.ModuleType):
         return getattr(torch, name)
 
 
+_PYTORCHS = torch.cuda.graphs.make_graphed_callables  # now: gapless.vgpu.as_cuda puts ours in its place
+
+
 @functools.cache
 def _make_graphed_callables():
-    theirs = torch.cuda.graphs.make_graphed_callables
+    theirs = _PYTORCHS
     names = {**theirs.__globals__, "torch": _InCudasPlace("torch"), "graph_pool_handle": graph_pool_handle}
     ours = types.FunctionType(theirs.__code__, names, theirs.__name__, theirs.__defaults__, theirs.__closure__)
     ours.__kwdefaults__ = theirs.__kwdefaults__

@@ -11,6 +11,7 @@ Gloo moves the values. What NCCL has and Gloo lacks, coalescing and ``ReduceOp.P
 from __future__ import annotations
 
 import functools
+import re
 
 import torch
 import torch.distributed as dist
@@ -29,6 +30,25 @@ def _create(options, backend_options=None):
     if state.link is not None:
         return linked_groups.fake_group(options.group_rank, options.group_size)
     return dist.ProcessGroupGloo(options.store, options.group_rank, options.group_size, timeout=options.timeout)
+
+
+def _named(original):
+    @functools.wraps(original)
+    def _new_process_group_helper(size, rank, ranks, backend, *args, **kwargs):
+        """A group of the backend that the program means: PyTorch 2.11 asks no plugin for NCCL, and takes Gloo for the
+        backend of a group that was made without one. The group is known by the name that the program gave."""
+        meant = str(backend)
+        if meant == dist.Backend.UNDEFINED and torch._C._get_accelerator().type == NAME:
+            meant = BACKEND
+        elif not torch.cuda.is_available():
+            meant = re.sub(r"\bnccl\b", BACKEND, meant)
+        made = original(size, rank, ranks, dist.Backend(meant), *args, **kwargs)
+        known = dist.distributed_c10d._world.pg_map
+        if isinstance(made[0], dist.ProcessGroup) and made[0] in known:
+            known[made[0]] = backend, known[made[0]][1]
+        return made
+
+    return _new_process_group_helper
 
 
 def _start_coalescing(original):
@@ -104,8 +124,9 @@ def install() -> None:
     backends = dist.Backend
     backends.register_backend(BACKEND, _create, extended_api=True, devices=[NAME])
     if not torch.cuda.is_available():
-        backends._plugins["NCCL"] = backends._BackendPlugin(_create, True)
         backends.backend_capability["nccl"] = [NAME]
+    group = dist.distributed_c10d
+    group._new_process_group_helper = _named(group._new_process_group_helper)
     backends.backend_capability["gloo"] = [*backends.backend_capability["gloo"], NAME]
     dist.Work.get_future = _future(dist.Work.get_future)
     dist.destroy_process_group = dist.distributed_c10d.destroy_process_group = _destroy(dist.destroy_process_group)

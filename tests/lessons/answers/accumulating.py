@@ -44,7 +44,8 @@ def _training(*, quiet="all but the last", divide="group", short=True, inner=Fal
             group = batches[start:start + parts]
             if len(group) < parts and not short:
                 break
-            optimizer.zero_grad()
+            if clear:
+                optimizer.zero_grad()
             for place, (x, y) in enumerate(group, 1):
                 if clear == "micro-batch":
                     optimizer.zero_grad()
@@ -57,10 +58,19 @@ def _training(*, quiet="all but the last", divide="group", short=True, inner=Fal
                 with context:
                     if forward:
                         loss = F.mse_loss(network(x.to("vgpu")), y.to("vgpu"))
-                    (loss / {"group": len(group), "parts": parts, "nothing": 1}[divide]).backward()
+                    by = {"group": len(group), "parts": parts, "nothing": 1, "world": len(group) * dist.get_world_size()}
+                    (loss / by[divide]).backward()
             optimizer.step()
 
     return train_epoch
+
+
+def one_backward_pass(ddp, batches, optimizer, parts):
+    for start in range(0, len(batches), parts):
+        group = batches[start:start + parts]
+        optimizer.zero_grad()
+        (sum(F.mse_loss(ddp(x.to("vgpu")), y.to("vgpu")) for x, y in group) / len(group)).backward()
+        optimizer.step()
 
 
 def claims(ddp, batches, optimizer, parts):
@@ -85,6 +95,9 @@ ACCUMULATING_WRONG = [
     (_training(divide="nothing"), "divide each loss"),
     (_training(divide="parts"), "may be shorter than `parts`: divide"),
     (_training(short=False), "wants a step too"),
+    (_training(divide="world"), "do not divide by their number once more"),
+    (_training(clear=None), "before a step's first"),
+    (one_backward_pass, "and not once from their sum"),
     (_training(clear="micro-batch"), "only there"),
     (claims, "is each micro-batch used once"),
     (nothing, "have not met in each step"),

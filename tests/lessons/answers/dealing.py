@@ -121,7 +121,13 @@ def by_hash(lengths, world, batch_size, epoch):
     return by_torch(lengths, world, batch_size, int(own * 1e6))
 
 
+def asserts(lengths, world, batch_size, epoch):
+    assert len(lengths) >= world
+    return by_torch(lengths, world, batch_size, epoch)
+
+
 DEALING_WRONG = [
+    (asserts, "'raised AssertionError' and should be 'raised ValueError'"),
     (distributed_sampler, "DistributedSampler"),
     (longest_first, "Blur"),
     (only_one_rank, "a list of batches for each rank"),

@@ -55,7 +55,12 @@ def by_intersection(traces):
     return {"rank": int(np.argmax(score)), "why": "network"}
 
 
-NAMING_ROUTES = [by_intersection]
+def numpys_numbers(traces):
+    found = by_intersection(traces)
+    return found if found["rank"] is None else {**found, "rank": np.int64(found["rank"])}
+
+
+NAMING_ROUTES = [by_intersection, numpys_numbers]
 
 
 # -- wrong ones -------------------------------------------------------------------------------------

@@ -28,24 +28,27 @@ def by_hand(rank, world, model, dataset, batch_size, epochs):
     return model
 
 
-def _training(*, wrap=True, share=True, epoch=True, shuffle=True, factor=1.0, size=1, inner=False, lr=0.2, group=True):
+def _training(*, wrap=True, share=True, epoch=True, shuffle=True, factor=1.0, size=1, inner=False, lr=0.2, group=True,
+              clear=True, reduction="mean", drop=None, ids=None, where="vgpu"):
     """Right as it stands."""
 
     def main(rank, world, model, dataset, batch_size, epochs):
         if group:
             dist.init_process_group()
-        model = model.to("vgpu")
-        ddp = DistributedDataParallel(model) if wrap else model
-        sampler = DistributedSampler(dataset, world, rank, shuffle=shuffle) if share else None
-        loader = DataLoader(dataset, int(batch_size * (world if size == "world" else size)), sampler=sampler, shuffle=not share)
+        model = model.to(where)
+        ddp = DistributedDataParallel(model, device_ids=[rank] if ids else None) if wrap else model
+        sampler = DistributedSampler(dataset, world, rank, shuffle=shuffle, drop_last=drop == "sampler") if share else None
+        per_rank = {"world": batch_size * world, "share": max(1, batch_size // world)}.get(size, batch_size)
+        loader = DataLoader(dataset, per_rank, sampler=sampler, shuffle=not share, drop_last=drop == "loader")
         optimizer = torch.optim.SGD(ddp.parameters(), lr=lr * (world if factor == "rate" else 1))
         for number in range(epochs):
             if epoch and share:
                 sampler.set_epoch(number)
             for x, y in loader:
-                loss = F.mse_loss((model if inner else ddp)(x.to("vgpu")), y.to("vgpu"))
+                loss = F.mse_loss((model if inner else ddp)(x.to("vgpu")), y.to("vgpu"), reduction=reduction)
                 loss = loss / world if factor == "divided" else loss
-                optimizer.zero_grad()
+                if clear:
+                    optimizer.zero_grad()
                 loss.backward()
                 optimizer.step()
         return ddp
@@ -99,7 +102,15 @@ MAIN_WRONG = [
     (_training(inner=True), "trained apart"),
     (_training(factor="rate"), "summed"),
     (_training(factor="divided"), "divided by the world once more"),
-    (_training(size="world"), "that of one rank"),
+    (_training(size="world"), "too large: `batch_size` is that of one rank"),
+    (_training(size="share"), "too small: `batch_size` is that of one rank"),
+    (_training(shuffle=False), "the dataset's order"),
+    (_training(drop="sampler"), "leave `drop_last` out"),
+    (_training(drop="loader"), "leave `drop_last` out"),
+    (_training(clear=False), "`optimizer.zero_grad()` in each step"),
+    (_training(reduction="sum"), "its mean is wanted"),
+    (_training(ids=True), "device_ids=[0]"),
+    (_training(where="cpu"), "move the model"),
     (everything_on_each_rank, "did not go from GPU to GPU"),
     (first_half_on_each, "rank 1"),
     (one_rank_ends, "this rank has had enough"),

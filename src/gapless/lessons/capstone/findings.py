@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import json
 import re
 from collections import Counter
 from dataclasses import dataclass, field
@@ -24,6 +25,7 @@ from .program import ENTRY, Program
 
 LEVELS = {"values": 5, "findings_10": 10, "findings_15": 15}  # check → how many findings it wants, wrong ones taken off
 _FEW_KERNELS = 8  # a line that launches fewer, in a whole run, is no place for many kernels
+_MANY_KERNELS = 50  # of a line that launches more, in a whole run, it is true that they are many
 _SHORTEST = 4  # characters that name a line
 _MOST = 200  # findings that are read
 _LINE = re.compile(r'cell "(?P<file>\w+\.py)", line (?P<line>\d+)(?P<backward> \(in its backward pass\))?')
@@ -119,6 +121,9 @@ def judge_findings(program: Program, findings: list[tuple[str, str]], facts: Fac
             judged.void.append(f"{quote}: said already")
         elif kind == WAIT and facts.waits[place]:
             judged.void.append(f"{quote}: it waits there, and nothing is gained by removing it")
+        elif kind == KERNELS and facts.kernels[place] > _MANY_KERNELS:
+            judged.void.append(f"{quote}: {facts.kernels[place]} kernels are launched there in a whole run, and it is not "
+                               "this line that makes them so many. Who calls it so often, or looks at its results?")
         else:
             judged.wrong.append(f"{quote}: {_against(kind, place, facts)}")
     return judged
@@ -137,7 +142,7 @@ def _against(kind: str, place: tuple[str, int], facts: Facts) -> str:
         return ("the waits there are in the backward pass of its operators: what makes it wait, and where is that switched "
                 "on?" if facts.backward_waits[place] else "the trace has no wait there")
     if kind == KERNELS:
-        return f"{facts.kernels[place]} kernels are launched there in a whole run, and they are needed"
+        return f"{facts.kernels[place] or 'no'} kernels are launched there in a whole run: they are not many"
     return {BUS: "what crosses the bus there is not too much"}.get(kind, "that is not what this line does")
 
 
@@ -179,4 +184,16 @@ def judged_of(program: Program):
 
 def all_findings(program: Program) -> list[tuple[str, str]]:
     """One for each cause: what the table has."""
-    return [(cause.lines[-1][1], cause.kinds[0]) for cause in program.causes]
+    return [(cause.lines[0][1], cause.kinds[0]) for cause in program.causes]
+
+
+def findings_source(program: Program) -> str:
+    """The function that returns them: the model solution."""
+    rows = "".join(f"        ({json.dumps(line, ensure_ascii=False)}, \"{kind}\"),\n"
+                   for line, kind in all_findings(program))
+    return f"def findings():\n    return [\n{rows}    ]\n"
+
+
+def annotated_findings(program: Program) -> str:
+    """The same and how to come to it, Markdown: the remarks are the program's ``solutions/findings.md``."""
+    return f"```python\n{findings_source(program)}```\n\n{program.text('solutions/findings.md')}"

@@ -18,6 +18,7 @@ def findings_exercise(program: Program) -> Exercise:
         cases=judging.findings_cases,
         ask=ask_findings,
         judged=judging.judged_of(program),
+        solution=lambda: judging.annotated_findings(program),
         points={"values": 2, "findings_10": 3, "findings_15": 3},
         hints=(
             "Profile the program as it was handed out: at which lines does the host wait, and how often in a step? At which "
@@ -26,8 +27,8 @@ def findings_exercise(program: Program) -> Exercise:
             "have their cause elsewhere. What does not wait may cost all the same: look at the bytes on the bus, at gaps "
             "in the device's row, at the memory's peak.",
             "For instance `(\"losses.append(loss.item())\", \"wait\")`. Every number that is read, every copy that blocks, "
-            "every operator whose result's size depends on values is a \"wait\"; a loop that launches for each parameter or "
-            "class is \"kernels\"; what `DataLoader` does in the main process is \"input\"; a type that is larger than what "
-            "it holds is \"bus\"; what an evaluation keeps is \"memory\".",
+            "every operator whose result's size depends on values is a \"wait\"; a loop that launches for each parameter, "
+            "class, head or picture is \"kernels\"; what `DataLoader` does in the main process is \"input\"; a type that is "
+            "larger than what it holds is \"bus\"; what an evaluation keeps is \"memory\".",
         ),
     )

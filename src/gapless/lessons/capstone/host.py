@@ -8,21 +8,37 @@ from __future__ import annotations
 import mmap
 import os
 import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import torch
 
 from ...measure.device import host_work, synchronize
 
-__all__ = ["decode", "decoded", "forget_decoded", "synchronize"]
+__all__ = ["decode", "decoded", "forget_decoded", "measured_on", "synchronize"]
 
 DECODE_MS = 1.0  # of the host for a record: an assumption
 _SLOTS, _WIDTH = 4096, 8
 _counts = mmap.mmap(-1, _SLOTS * _WIDTH)  # shared with the processes that are forked; each counts in a place of its own
 
 
+_measured: list[torch.device] = []  # what the program is asked on, while it is
+
+
+@contextmanager
+def measured_on(device: torch.device) -> Iterator[None]:
+    """Inside, decoding takes the time that it takes beside ``device``, whichever device it is told."""
+    _measured.append(device)
+    try:
+        yield
+    finally:
+        _measured.pop()
+
+
 def decode(record: torch.Tensor, device: torch.device) -> torch.Tensor:
     """``record`` as it is, after ``DECODE_MS`` of the host's time: stands for reading and decoding a file. Where ``device``
     is the CPU nobody measures, and it takes no time."""
+    device = _measured[-1] if _measured else device
     place = os.getpid() % _SLOTS * _WIDTH
     struct.pack_into("q", _counts, place, struct.unpack_from("q", _counts, place)[0] + 1)
     if device.type != "cpu":

@@ -1,8 +1,9 @@
-"""Lesson 10: the program's cells in the notebook with the solutions: ``python -m gapless.lessons.capstone.notebook_cells``
-writes them there, from the program's files and its table of causes."""
+"""Lesson 10: the program's cells, and the findings', in the notebook with the solutions:
+``python -m gapless.lessons.capstone.notebook_cells`` writes them there, from the program's files and its table of causes."""
 
 from __future__ import annotations
 
+import inspect
 import json
 import sys
 from itertools import dropwhile
@@ -10,7 +11,9 @@ from pathlib import Path
 
 from ...course.notebook_file import replace_source
 from ...files import write_bytes
-from ...marker import file_name
+from ...marker import exercise_name, file_name
+from . import functions
+from .findings import findings_source
 from .lesson import LESSON, SHOWN
 from .program import ENTRY, Program
 
@@ -18,9 +21,12 @@ _NOTEBOOK = Path("solutions", LESSON.id, f"{LESSON.id}.ipynb")
 
 
 def solved_cells(program: Program) -> dict[str, str]:
-    """File name → the text of its cell: as handed out, and the model solution of a file that differs from it."""
-    return {name: _headed(name, text) + _solution(text, program.solved_files[name])
-            for name, text in program.slow_files.items()}
+    """File name → the text of its cell: as handed out, and the model solution of a file that differs from it. And
+    ``findings`` → that exercise's."""
+    files = {name: _headed(name, text) + _solution(text, program.solved_files[name])
+             for name, text in program.slow_files.items()}
+    stub = f"# exercise: findings\n{inspect.getsource(functions.findings).rstrip()}"
+    return {**files, "findings": stub + _solution(stub, findings_source(program))}
 
 
 def _headed(name: str, text: str) -> str:
@@ -39,7 +45,8 @@ def write(notebook: Path = _NOTEBOOK) -> None:
     """Write the cells into the notebook, which has a cell for each file already. Raises OSError."""
     text, cells = notebook.read_text(encoding="utf-8"), solved_cells(SHOWN)
     for number, cell in enumerate(json.loads(text)["cells"]):
-        if cell["cell_type"] == "code" and (name := file_name("".join(cell["source"]))):
+        source = "".join(cell["source"])
+        if cell["cell_type"] == "code" and (name := file_name(source) or exercise_name(source)):
             text = replace_source(text, number, cells[name])
     write_bytes(notebook, text.encode())
 

@@ -30,7 +30,8 @@ class Program:
     ``inputs(rng, size)``: argument name → array; ``small``, ``trial`` and ``full`` (rng) give sizes and settings as
     ``(size, settings)``: of the cases, of those that are timed with values, and of the story. ``stages``: of the headline,
     the name of each and how many of the causes are gone by then. ``about``: what it does, Markdown for the notebook.
-    ``slowdown``: of a trial's card. ``max_peak_ratio``: the share of the slow program's memory that is enough."""
+    ``slowdown``: of a trial's card. ``max_peak_ratio``: the share of the slow program's memory that is enough. ``question``:
+    a surprise while mending it, with its answer, Markdown for the notebook."""
 
     name: str
     title: str
@@ -45,13 +46,22 @@ class Program:
     size_in_words: str
     slowdown: float
     max_peak_ratio: float
+    question: str
+
+    @property
+    def passages(self) -> tuple[str, ...]:
+        """What only this program's notebook says, in an order that all programs have in common."""
+        return self.about, f"| 2 | at most {self.max_peak_ratio:g} of the memory |", self.question
+
+    def text(self, file: str) -> str:
+        """What is in a file of its folder."""
+        return (_HERE / self.name / file).read_text(encoding="utf-8")
 
     @cached_property
     def slow_files(self) -> dict[str, str]:
         """File name → its text as a cell's: without a docstring of its own, and without imports of the others, as cells
         share one namespace."""
-        folder = _HERE / self.name
-        texts = {f"{name}.py": as_cell(name, (folder / f"{name}.py").read_text(encoding="utf-8")) for name in self.files}
+        texts = {f"{name}.py": as_cell(name, self.text(f"{name}.py")) for name in self.files}
         last = f"{ENTRY}.py"  # whose cell says which program it is
         return {**texts, last: texts[last].replace("\n", f"\n# program: {self.name}\n", 1)}
 

@@ -15,9 +15,10 @@ from .training import LEARNING_RATE, WEIGHTS
 SENT = "gradients sent"
 ONCE_A_STEP, EACH_PASS, TOO_FEW, TOO_OFTEN = (
     "once for each step", "in each backward pass", "less often than there are steps", "more often than there are steps")
-SUMMED, BY_PARTS, FORGOTTEN = (
+SUMMED, BY_PARTS, FORGOTTEN, BY_WORLD, PILED_UP = (
     "as with gradients that are summed over the micro-batches", "as with a short last group divided by `parts`",
-    "as without the short last group")
+    "as without the short last group", "as with gradients that are divided by the world twice",
+    "as with gradients that are never cleared")
 
 
 def accumulating_cases(seed: int) -> list[Case]:
@@ -37,13 +38,19 @@ def accumulating_cases(seed: int) -> list[Case]:
             case("a layer that some micro-batches do not use", 3, 2 * parts - 1, parts, True)]
 
 
+def wanted_train_epoch(case: Case) -> dict:
+    """What is found of a right answer."""
+    return {ALIKE: SAME, SENT: ONCE_A_STEP, BIG_BATCH: AS_BIG}
+
+
 def seen_train_epoch(case: Case, plain: dict, notes) -> dict:
     """What is to be compared, in words: right, or else what was found."""
     weights = [{name: np.asarray(value) for name, value in row[ANSWER][WEIGHTS].items()} for row in plain[RANKS]]
     found = {ALIKE: SAME if all(close(each, weights[0]) for each in weights) else "different",
              SENT: _sent(case, plain[RANKS], weights[0]), BIG_BATCH: OTHERS}
     for words, options in ((AS_BIG, {}), (SUMMED, {"divide": "nothing"}), (BY_PARTS, {"divide": "parts"}),
-                           (FORGOTTEN, {"short": False})):
+                           (FORGOTTEN, {"short": False}), (BY_WORLD, {"ranks": case.options["world"] ** 2}),
+                           (PILED_UP, {"cleared": False})):
         if close(weights[0], trained_alone(case, **options)):
             found[BIG_BATCH] = words
             break
@@ -51,12 +58,13 @@ def seen_train_epoch(case: Case, plain: dict, notes) -> dict:
 
 
 def _sent(case: Case, rows: list[dict], weights: dict[str, np.ndarray]) -> str:
-    """How often the ranks have sent gradients, by the elements that their devices have reduced. (DDP's note of the
-    parameters that were used is among them: an element each, far fewer than the gradients.)"""
+    """How often the ranks have sent gradients, by the elements that their devices have sent inside the function, in whatever
+    way. (DDP's notes are among them, of the parameters that were used and of the order of its buckets: some elements for
+    each parameter, far fewer than the gradients.)"""
     count, parts = len(case.inputs["x"]), case.options["parts"]
     steps, parameters = -(-count // parts), sum(value.size for value in weights.values())
-    reduced = [sum(each["elements"] for each in row[COLLECTIVES] if "reduce" in each["name"]) for row in rows]
-    notes = len(weights) * count
+    reduced = [sum(each["elements"] for each in row[COLLECTIVES]) for row in rows]
+    notes = 2 * len(weights) * (count + 1)
     if min(reduced) < steps * parameters:
         return TOO_FEW
     if max(reduced) <= steps * parameters + notes:
@@ -64,9 +72,11 @@ def _sent(case: Case, rows: list[dict], weights: dict[str, np.ndarray]) -> str:
     return EACH_PASS if count * parameters <= min(reduced) <= max(reduced) <= count * parameters + notes else TOO_OFTEN
 
 
-def trained_alone(case: Case, divide: str = "group", short: bool = True) -> dict[str, np.ndarray]:
+def trained_alone(case: Case, divide: str = "group", short: bool = True, ranks: int | None = None, cleared: bool = True
+                  ) -> dict[str, np.ndarray]:
     """The weights after the same epoch by one process on the CPU that sees all ranks' micro-batches. ``divide``: by what a
-    step's losses are divided; ``short``: whether a last group that is not full makes a step."""
+    step's losses are divided; ``short``: whether a last group that is not full makes a step; ``ranks``: by what their
+    sum is divided, if not by their number; ``cleared``: whether gradients are, before each step."""
     options = case.options
     world, parts = options["world"], options["parts"]
     network = make_branched(options["seed"], options["width"])
@@ -77,11 +87,12 @@ def trained_alone(case: Case, divide: str = "group", short: bool = True) -> dict
         group = range(start, min(start + parts, len(x)))
         if len(group) < parts and not short:
             break
-        optimizer.zero_grad()
+        if cleared:
+            optimizer.zero_grad()
         for place in group:
             for share in shares:
                 loss = F.mse_loss(network(share[place][0]), share[place][1])
-                (loss / world / {"group": len(group), "parts": parts, "nothing": 1}[divide]).backward()
+                (loss / (ranks or world) / {"group": len(group), "parts": parts, "nothing": 1}[divide]).backward()
         optimizer.step()
     return {name: value.numpy() for name, value in network.state_dict().items()}
 
@@ -93,6 +104,9 @@ _OFTEN = ("Gradients went from GPU to GPU although no step followed. DDP decides
 _OF_WEIGHTS = {
     SUMMED: "The micro-batches' gradients are added up: divide each loss by the number of micro-batches in its step.",
     BY_PARTS: "The last group may be shorter than `parts`: divide by the number of micro-batches that it has.",
+    BY_WORLD: "DDP takes the mean over the ranks already: do not divide by their number once more.",
+    PILED_UP: "The gradients of earlier steps are still there, and are added: `optimizer.zero_grad()` before a step's first "
+              "micro-batch.",
     FORGOTTEN: "What is left at the end of the epoch wants a step too: the last group may be shorter than `parts`.",
 }
 

@@ -33,8 +33,9 @@ def ask_make_batches(function, given, device):
         found.append(answers)
         alike = alike or any(one == other for one, other in zip(*after))
     yield
-    if any(answer == RAISED for answers in found for answer in answers):
-        return RAISED
+    raised = [answer for answers in found for answer in answers if isinstance(answer, str)]
+    if raised:
+        return raised[0]
     return {
         BATCHES: [first for first, _ in found],
         AGREE: SAME if all(first == second for first, second in found) else OTHERS,
@@ -45,10 +46,10 @@ def ask_make_batches(function, given, device):
 def _called(function, options: dict, epoch: int):
     try:
         batches = function(list(options["lengths"]), options["world"], options["batch_size"], epoch)
-    except ValueError:
-        if len(options["lengths"]) >= options["world"]:
+    except Exception as error:
+        if len(options["lengths"]) >= options["world"] and not isinstance(error, Unusable):
             raise
-        return RAISED
+        return f"raised {type(error).__name__}"
     return _checked(batches, options["world"])
 
 

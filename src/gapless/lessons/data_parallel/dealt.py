@@ -17,6 +17,8 @@ AS_MANY, NEAR_LEAST = "as many on each rank, or one more", "near the least"
 CHANGES, NOT_BY_LENGTH = "changes from epoch to epoch", "changes from epoch to epoch, and goes not by length"
 SAME_COMPANY, SAME_ORDER, BY_LENGTH = "the same in each epoch", "the same in each epoch", "by length"
 
+RAISED_NOTHING = "no error"
+
 _MOST_WORK = 1.2  # times what sorting without any chance gives, and one step of the longest samples besides
 _MOST_COMPANY = 0.6  # of the pairs that a batch joins, those that the next epoch's join again
 _ENOUGH_SAMPLES, _ENOUGH_STEPS = 16, 12  # of a step, of an epoch: with less, chance may tell the same twice
@@ -28,6 +30,8 @@ def seen(case: Case, plain, notes):
     if not isinstance(plain, dict) or BATCHES not in plain:
         return plain
     options = case.options
+    if len(options["lengths"]) < options["world"]:
+        return RAISED_NOTHING
     lengths, world, size = options["lengths"], options["world"], options["batch_size"]
     epochs = plain[BATCHES]
     found = {NUMBER: ALIKE, STEPS: FEW, EACH: ONCE, ROWS: f"1 to {size}", EVEN: AS_MANY, WORK: NEAR_LEAST, MEET: CHANGES,

@@ -30,7 +30,7 @@ def ask_log_epoch(function, given, device):
     rank, world = rank_and_world()
     model = make_network("plain", options["seed"], options["width"]).to(device)
     batches = _batches(given.inputs["x"], given.inputs["y"], options["sizes"], rank)
-    dist.init_process_group(rank=rank, world_size=world)
+    dist.init_process_group(rank=rank, world_size=world, device_id=torch.device(device.type, 0))  # else a barrier warns
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         old = {CHECKPOINT: _checkpoint_before(folder / CHECKPOINT), METRICS: b'{"epoch": -1, "loss": 9.0}'}
@@ -70,7 +70,8 @@ def _renamed(folder: Path) -> dict[str, bytes]:
     def hear(event: str, given: tuple) -> None:
         if event == "os.rename":
             source, target = (Path(os.fsdecode(each)).absolute() for each in given[:2])
-            if target.parent == folder.absolute() and source.is_file():
+            # From another disk a rename fails, and what then comes is a copy.
+            if target.parent == folder.absolute() and source.is_file() and source.stat().st_dev == folder.stat().st_dev:
                 found[target.name] = source.read_bytes()
 
     sys.addaudithook(hear)

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from ...course.evidence import Case
-from ...course.ranks import ANSWER, COLLECTIVES, RANKS, WAITS
+from ...course.ranks import ANSWER, COLLECTIVES, RANKS, VALUES, WAITS
 from .logging_ask import CHECKPOINT, CONTENT, FILES, LOSS, METRICS, MORE, OLD, RENAMED
 from .main_judged import close
 from .training import make_network
@@ -23,6 +23,8 @@ EXACT, OF_BATCHES, OF_RANKS, OWN, SUMMED, OTHER = (
 ONE, NONE = "one", "none"
 FEW = "one for the loss, and what saving takes on rank 0"
 RANK_0, ALL, NOBODY = "rank 0 alone", "other ranks too", "not all files are new on rank 0"
+TOLD, SUMS, NO_SUMS = "what the ranks have sent", "sums over their own samples", "not the sum over their own samples"
+THIS_EPOCH = "this epoch's"
 GOOD, IN_PLACE = "whole when they got their names", "not whole when they got their names"
 _WAITS, _WAITS_A_TENSOR = 2, 2
 
@@ -50,6 +52,12 @@ def logging_cases(seed: int) -> list[Case]:
             case("a rank without samples", [[*whole, 3], []])]
 
 
+def wanted_logging(case: Case) -> dict:
+    """What is found of a right answer."""
+    return {MEAN: EXACT, SENT: ONE, TOLD: SUMS, WRITERS: RANK_0, READS: FEW, WHOLE: GOOD, CHECKPOINT: THIS_EPOCH,
+            METRICS: THIS_EPOCH, LEFT: 0}
+
+
 def seen_logging(case: Case, plain: dict, notes) -> dict:
     """What is to be compared, in words."""
     rows = plain[RANKS]
@@ -60,6 +68,7 @@ def seen_logging(case: Case, plain: dict, notes) -> dict:
     most = max(map(len, names))
     barriers = max(of_rank.count("barrier") for of_rank in names)
     found[SENT] = f"{most}, of which {barriers} barriers" if barriers else {0: NONE, 1: ONE}.get(most, str(most))
+    found[TOLD] = SUMS if all(_tells(row[VALUES], squares) for row, squares in zip(rows, _squares(case))) else NO_SUMS
     writers = [rank for rank, answer in enumerate(answers)
                if answer[MORE] or not all(file[OLD] for file in answer[FILES].values())]
     of_first = answers[0][FILES]
@@ -82,8 +91,8 @@ def _as_wanted(case: Case, content: dict, wanted) -> str:
         return "another epoch's"
     if isinstance(wanted, dict):
         named = {name: np.asarray(value, dtype=np.float32) for name, value in content["model"].items()}
-        return "this epoch's" if close(named, wanted) else "other weights"
-    return "this epoch's" if np.isclose(content["loss"], wanted, rtol=1e-4) else "another loss"
+        return THIS_EPOCH if close(named, wanted) else "other weights"
+    return THIS_EPOCH if np.isclose(content["loss"], wanted, rtol=1e-4) else "another loss"
 
 
 def _weights(case: Case) -> dict[str, np.ndarray]:
@@ -91,16 +100,27 @@ def _weights(case: Case) -> dict[str, np.ndarray]:
     return {name: value.numpy() for name, value in model.state_dict().items()}
 
 
-def _which(case: Case, rank: int, loss: float) -> str:
-    """Whose mean this is."""
-    sizes = case.options["sizes"]
+def _squares(case: Case) -> list[np.ndarray]:
+    """Of each rank, the squared error of each of its samples."""
     model = make_network("plain", case.options["seed"], case.options["width"])
     x, y = (torch.from_numpy(np.array(case.inputs[name])) for name in ("x", "y"))
     with torch.no_grad():
         squares = (model(x) - y).double().square().flatten().numpy()
+    return np.split(squares, np.cumsum(list(map(sum, case.options["sizes"])))[:-1])
+
+
+def _tells(values: list[list[float]], squares: np.ndarray) -> bool:
+    """Whether a collective was given the sum of these squares, or their mean: as a number, or in parts."""
+    own = () if not len(squares) else (squares.sum(), squares.mean(), squares.sum() + len(squares))
+    return not own or any(np.isclose(each, own, rtol=1e-3).any() for given in values for each in (*given, sum(given)))
+
+
+def _which(case: Case, rank: int, loss: float) -> str:
+    """Whose mean this is."""
+    sizes, of_ranks = case.options["sizes"], _squares(case)
+    squares = np.concatenate(of_ranks)
     cuts = np.cumsum([size for of_rank in sizes for size in of_rank])[:-1]
     of_batches = [part.mean() for part in np.split(squares, cuts)]
-    of_ranks = [part for part in np.split(squares, np.cumsum([sum(of_rank) for of_rank in sizes])[:-1])]
     means = [part.mean() for part in of_ranks if len(part)]
     counts = np.cumsum([0, *map(len, sizes)])
     own = [np.mean(of_batches[start:end]) for start, end in zip(counts, counts[1:]) if end > start]
@@ -118,10 +138,13 @@ _WHY = {
     (MEAN, OWN): "That is one rank's own mean: the sums and counts of all ranks are wanted, on each rank.",
     (MEAN, SUMMED): "The sum is not divided by the number of samples of all ranks: `all_reduce` adds up.",
     (SENT, NONE): "Nothing went from GPU to GPU: reduce the sums with one `all_reduce`.",
+    (TOLD, NO_SUMS): "The loss is right, and no device has sent what it needs: each rank's own sum of squares has to "
+                     "go into the one collective.",
     (WRITERS, ALL): "Ranks other than 0 write too: on a shared disk they would write into one another's files. Everything "
                     "about files wants an `if rank == 0:`.",
     (WRITERS, NOBODY): "After the call rank 0's folder should hold this epoch's `checkpoint.pt` and `metrics.json`, both "
-                       "readable.",
+                       "readable: the checkpoint by `torch.load(path, weights_only=True)`, a dict with a state dict and no "
+                       "module in it.",
     (WHOLE, IN_PLACE): "Somebody who reads while the file is written gets half of it, and where the writing breaks off, the "
                        "old checkpoint is lost too. Write to another name in the same folder, close the file, then "
                        "`os.replace(temporary, path)`.",
@@ -147,4 +170,9 @@ def explain_logging(case: Case, found, wanted) -> str | None:
     if name == SENT and found[name] != NONE:
         return ("A collective costs its start and the wait for the slowest rank, each time. Sum and count in one tensor on "
                 "the device are reduced together, once an epoch.")
+    if name == READS and all(int(each.split()[0]) < max(len(sizes), 2 * _WAITS) for each, sizes in
+                             zip(found[READS].split(", ")[1:], case.options["sizes"][1:])):
+        return ("The host waits more than once for the loss. Each `.item()`, each comparison and each "
+                "`torch.tensor([value, …], device=…)` of a value that lies on the device reads it. Fill a tensor on the "
+                "device, reduce it, and read it by one `.tolist()`.")
     return _WHY.get((name, found.get(name)), _WHY_OF.get(name))

@@ -37,7 +37,8 @@ _WHY = {
                       "or met now "
                       "and then.",
     main_judged.BIG_BATCH: "Gradients have to be the mean over ranks, from rank 0's weights on: wrap the model before the "
-                           "optimizer steps, and scale nothing by the world, neither loss nor learning rate.",
+                           "optimizer steps, and scale nothing by the world, neither loss nor learning rate. Each batch "
+                           "is one step of `torch.optim.SGD` with a rate of 0.2.",
 }
 
 
@@ -47,6 +48,10 @@ _OF_WEIGHTS = {
                            "or the learning rate multiplied, or a gradient not divided?",
     main_judged.TOO_SMALL: "The gradients are divided by the world once more: DDP takes their mean already.",
     main_judged.LARGER_BATCHES: "Each rank's batch is `world` times too large: `batch_size` is that of one rank.",
+    main_judged.SMALLER_BATCHES: "Each rank's batch is `world` times too small: `batch_size` is that of one rank.",
+    main_judged.PILED_UP: "The gradients of earlier steps are still there, and are added: `optimizer.zero_grad()` in each "
+                          "step, before the backward pass.",
+    main_judged.LOSS_SUMMED: "The loss is a sum over the batch; its mean is wanted (`F.mse_loss` as it is).",
 }
 
 
@@ -56,4 +61,10 @@ def explain_main(case: Case, found, wanted) -> str | None:
     why = _OF_WEIGHTS.get(found.get(main_judged.BIG_BATCH))
     if why is not None:
         return why
+    if found.get(main_judged.ORDER) == main_judged.DATASETS:
+        return ("The samples come in the dataset's order in each epoch. A `DistributedSampler` draws another one, unless it "
+                "is told `shuffle=False`, and by its epoch: `sampler.set_epoch(epoch)`.")
+    if str(found.get(main_judged.SHARES)).endswith(main_judged.DROPPED):
+        return ("Samples are dropped: leave `drop_last` out, at the sampler and at the loader. A short last batch is a "
+                "batch, and what is missing to equal shares the sampler fills up.")
     return next((_WHY[name] for name in wanted if found.get(name) != wanted[name] and name in _WHY), None)

@@ -5,6 +5,8 @@ Runs beside the learner's code: import nothing that knows an answer.
 
 from __future__ import annotations
 
+import numpy as np
+
 from ...course.plain import Unusable
 from ...evidence.trace import Trace
 
@@ -21,11 +23,12 @@ def ask_find_straggler(function, given, device):
     if not isinstance(found, dict) or set(found) != {RANK, WHY}:
         raise Unusable(f"it returned {_shown(found)}; a dict with 'rank' and 'why' is wanted.")
     rank, why = found[RANK], found[WHY]
+    rank = int(rank) if isinstance(rank, np.integer) else rank
     if rank is not None and (type(rank) is not int or not 0 <= rank < len(traces)):
         raise Unusable(f"'rank' is {_shown(rank)}; a number from 0 to {len(traces) - 1} is wanted, or None.")
     if why is not None and why not in REASONS:
         raise Unusable(f"'why' is {_shown(why)}; 'compute', 'input', 'network' or None is wanted.")
-    return found
+    return {RANK: rank, WHY: why}
 
 
 def _shown(value) -> str:

@@ -6,12 +6,14 @@ import numpy as np
 
 from ...course.evidence import Case
 from ...course.exercise import Exercise
-from ...course.ranks import ANSWER, RANKS
+from ...course.ranks import ANSWER, COLLECTIVES, RANKS
 from . import functions, right, training
 from .main_judged import ALIKE, AS_BIG, BIG_BATCH, OTHERS, SAME, big_batch, close
 from .training import WEIGHTS
 
 STATISTICS = "running statistics"
+BETWEEN = "what goes from GPU to GPU"
+ENOUGH, GRADIENTS_ALONE = "gradients, and what norms have to know", "gradients alone, or not these"
 
 
 def wrap_cases(seed: int) -> list[Case]:
@@ -30,6 +32,11 @@ def wrap_cases(seed: int) -> list[Case]:
     return [case("a BatchNorm", "norm", 2), case("a BatchNorm", "norm", 3), case("no BatchNorm", "plain", 2)]
 
 
+def wanted_wrap(case: Case) -> dict:
+    """What is found of a right answer."""
+    return {ALIKE: SAME, BIG_BATCH: AS_BIG, STATISTICS: AS_BIG, BETWEEN: ENOUGH}
+
+
 def seen_wrap(case: Case, plain: dict, notes) -> dict:
     """What is to be compared, in words."""
     world, size, count = case.options["world"], case.options["batch_size"], len(case.inputs["x"])
@@ -43,7 +50,16 @@ def seen_wrap(case: Case, plain: dict, notes) -> dict:
 
     return {ALIKE: SAME if all(close(part(each, False), part(weights[0], False)) for each in weights) else "different",
             BIG_BATCH: AS_BIG if close(part(weights[0], False), part(wanted, False)) else OTHERS,
-            STATISTICS: AS_BIG if all(close(part(each, True), part(wanted, True)) for each in weights) else OTHERS}
+            STATISTICS: AS_BIG if all(close(part(each, True), part(wanted, True)) for each in weights) else OTHERS,
+            BETWEEN: _between(plain[RANKS], weights[0], count // (world * size))}
+
+
+def _between(rows: list[dict], weights: dict[str, np.ndarray], steps: int) -> str:
+    """Whether the devices have sent gradients in each step, and as many numbers as a norm has statistics both ways. What DDP
+    broadcasts is neither."""
+    wanted = steps * sum((2 if "running" in name else 1) * value.size for name, value in weights.items())
+    sent = [sum(each["elements"] for each in row[COLLECTIVES] if each["name"] != "broadcast") for row in rows]
+    return ENOUGH if min(sent) >= wanted else GRADIENTS_ALONE
 
 
 def explain_wrap(case: Case, found, wanted) -> str | None:
@@ -51,6 +67,8 @@ def explain_wrap(case: Case, found, wanted) -> str | None:
         return None
     if found.get(ALIKE) != SAME:
         return "The ranks train apart: the gradients want to be averaged too, by DistributedDataParallel."
+    if found.get(BIG_BATCH) == found.get(STATISTICS) == AS_BIG:
+        return "The weights are right, and the GPUs have not told one another what they need for that."
     if found != wanted:
         return ("Each rank's BatchNorm takes mean and variance of its own rows. Those of all ranks are wanted, in the "
                 "forward pass "
@@ -63,7 +81,7 @@ WRAP = Exercise(
     name="wrap",
     slow=functions.wrap,
     right=right.right_wrap,
-    truth_on_device=True,
+    wanted=wanted_wrap,
     ranks=True,
     cases=wrap_cases,
     ask=training.ask_wrap,

@@ -12,7 +12,8 @@ virtual GPU, see ``cuda:0`` in ``tensor.device`` and True in ``torch.cuda.is_ava
 that were told see ``vgpu:0`` and False, as ever (:mod:`.asking`).
 
 Not seen: a device that C++ writes out by itself, as in an error's text; ``x.device`` within a compiled function, which is
-``vgpu:0``. Processes that the program starts by itself have no virtual GPU.
+``vgpu:0``. Processes that the program starts by itself have no virtual GPU, but for ``torch.multiprocessing.spawn`` of one
+for each card (:mod:`.spawned`).
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ import torch
 
 from ..backend import enable
 from ..hardware.specs import Card
-from . import arguments, asking, cuda_module, distributed, files, lightning, mixed_precision
+from . import arguments, asking, cuda_module, distributed, files, lightning, mixed_precision, spawned
 from .asking import Numbering
 from .replaced import Replaced
 
@@ -48,7 +49,7 @@ def install(card: str | Card | None = None, index: int = 0, count: int = 1, on_c
     asking.numbering = Numbering(index, count, torch.device("cpu") if on_cpu else device)
     replaced = Replaced()
     try:
-        for part in (asking, arguments, mixed_precision, files, cuda_module, distributed, lightning):
+        for part in (asking, arguments, mixed_precision, files, cuda_module, distributed, lightning, spawned):
             part.install(replaced)
         yield device
     finally:

@@ -1,7 +1,17 @@
-"""Causes that several programs have, in files and lines that are alike."""
+"""What several programs have: causes in files and lines that are alike, and a question about one of them."""
 
 from ..cause import KERNELS, WAIT, WORK, Cause, Change
 
+BIAS_QUESTION = """\
+**Question.** You remove a convolution's bias, and all losses change. Should they?
+
+<details><summary>Answer</summary>
+
+No: the norm behind it takes it away again. Here each weight is drawn by its own name, so a bias less leaves the others as \
+they are. In most programs it does not: one number drawn less, and every weight behind it is another. Then compare with the \
+same weights copied in.
+
+</details>"""
 OPTIMIZER = Cause(
         "an optimizer parameter by parameter", (KERNELS,), "06_launch_overhead",
         "`foreach=False` launches some kernels for each parameter; lists of them need a handful in all.",
@@ -11,7 +21,7 @@ OPTIMIZER = Cause(
 CLIPPING = Cause(
         "clipping by hand", (WAIT, KERNELS), "06_launch_overhead",
         "A norm is read for each parameter.",
-        (("optim.py", "parameter.grad.norm().item()"),),
+        (("optim.py", "parameter.grad.norm().item()"), ("optim.py", "parameter.grad.mul_(")),
         (Change("optim.py", """    total = 0.0
     for parameter in network.parameters():
         total += parameter.grad.norm().item() ** 2
@@ -19,7 +29,7 @@ CLIPPING = Cause(
         for parameter in network.parameters():
             parameter.grad.mul_(max_norm / (total ** 0.5 + 1e-6))
 """, """    torch.nn.utils.clip_grad_norm_(network.parameters(), max_norm, foreach=True)
-"""),))
+"""),), seen_at=(("optim.py", "parameter.grad.norm().item()"),))
 AVERAGES = Cause(
         "averages by hand", (KERNELS,), "06_launch_overhead",
         "Four kernels for each parameter; lists need one.",

@@ -58,7 +58,8 @@ CAUSES = (
     Cause(
         "attention head by head", (KERNELS,), "07_kernel_fusion",
         "Each head has its own products, softmax and sums, forward and backward; one operator does it for all.",
-        (("model.py", "scores = queries[..., part]"), ("model.py", "found.append(torch.softmax(scores")),
+        (("model.py", "scores = queries[..., part]"), ("model.py", "found.append(torch.softmax(scores"),
+         ("model.py", "for head in range(self.heads)")),
         (Change("model.py", """        later = torch.full((x.shape[1], x.shape[1]), -math.inf, device=x.device).triu(1)
         queries, keys, values = self.mix(x).chunk(3, dim=-1)
         found = []
@@ -70,11 +71,12 @@ CAUSES = (
 """, """        parts = (part.unflatten(-1, (self.heads, size)).transpose(1, 2) for part in self.mix(x).chunk(3, dim=-1))
         found = nn.functional.scaled_dot_product_attention(*parts, is_causal=True)
         return self.join(found.transpose(1, 2).flatten(2))
-"""),)),
+"""),), seen_at=(("model.py", "scores = queries[..., part]"),)),
     Cause(
         "a norm by hand", (KERNELS, MEMORY), "07_kernel_fusion",
         "Ten kernels, and as many tensors kept, where one kernel would do.",
-        (("model.py", "variance = ((x - mean) ** 2)"), ("model.py", "torch.sqrt(variance + 1e-5)")),
+        (("model.py", "torch.sqrt(variance + 1e-5)"), ("model.py", "variance = ((x - mean) ** 2)"),
+         ("model.py", "mean = x.mean(dim=-1, keepdim=True)")),
         (Change("model.py", """        mean = x.mean(dim=-1, keepdim=True)
         variance = ((x - mean) ** 2).mean(dim=-1, keepdim=True)
         return (x - mean) / torch.sqrt(variance + 1e-5) * self.scale + self.shift
@@ -167,7 +169,8 @@ CAUSES = (
     Cause(
         "a graph that nobody goes back", (MEMORY,), "08_memory",
         "Without `no_grad` each layer keeps what a backward pass would need.",
-        (("train.py", "outputs.append((network(read), following))"),),
+        (("train.py", "def evaluate("), ("train.py", "def generate("),
+         ("train.py", "outputs.append((network(read), following))")),
         (Change("train.py", "def evaluate(", "@torch.no_grad()\ndef evaluate("),
          Change("train.py", "def generate(", "@torch.no_grad()\ndef generate("))),
     Cause(

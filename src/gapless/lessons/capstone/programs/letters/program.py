@@ -4,6 +4,17 @@ from ...program import Program
 from . import sizes
 from .causes import CAUSES
 
+QUESTION = """\
+**Question.** You leave the padding to `ignore_index`, and the look for a batch without letters seems one wait too many.
+Without it a loss of the small inputs is no number. Why?
+
+<details><summary>Answer</summary>
+
+Where all is padding the mean is one of nothing: 0/0. The slow program gives zero there. A sum, divided by a count that is
+at least one, gives zero too, and nobody has to look.
+
+</details>"""
+
 LETTERS = Program(
     name="letters",
     title="the next letter of short texts",
@@ -26,4 +37,5 @@ LETTERS = Program(
                   f"{sizes.SETTINGS['epochs']} epochs",
     slowdown=16.0,
     max_peak_ratio=0.7,
+    question=QUESTION,
 )

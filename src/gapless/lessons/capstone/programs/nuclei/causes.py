@@ -119,11 +119,12 @@ CAUSES = (
         "nucleus by nucleus", (KERNELS, WAIT), "07_kernel_fusion",
         "Each mask has its own index, which waits, its own product and its own loss, forward and backward.",
         (("losses.py", "[which == number] @ shapes"), ("losses.py", "F.avg_pool2d(mask.unsqueeze(0), FINE).flatten"),
-         ("losses.py", "total = total + F.binary")), ()),
+         ("losses.py", "total = total + F.binary"), ("losses.py", "for number, mask in enumerate(masks)")), (),
+        seen_at=(("losses.py", "[which == number] @ shapes"),)),
     Cause(
         "the loss picture by picture", (KERNELS,), "07_kernel_fusion",
         "Each picture has its own overlaps and losses, forward and backward; one more dimension does them all at once.",
-        (("losses.py", "for picture in zip("), ("losses.py", "overlaps(anchors, boxes).max(dim=1)")),
+        (("losses.py", "pictures = [self.of_picture("), ("losses.py", "overlaps(anchors, boxes).max(dim=1)")),
         (Change("losses.py", """\
     def of_picture(self, anchors, logits, moves, mixes, shapes, boxes, kinds, masks):
         \"\"\"The parts of one picture's; boxes and masks are those of matched anchors, zero where none is.\"\"\"
@@ -186,7 +187,8 @@ CAUSES = (
         "the best boxes one by one", (KERNELS, WAIT), "07_kernel_fusion",
         "Each box is asked for by itself whether it is dropped, and the host waits for the answer; each that is kept is "
         "held against all by itself.",
-        (("metrics.py", "if not dropped[number]"), ("metrics.py", "dropped = dropped | (overlaps(")),
+        (("metrics.py", "dropped = dropped | (overlaps("), ("metrics.py", "if not dropped[number]"),
+         ("metrics.py", "for number in range(len(boxes))")),
         (Change("metrics.py", """\
     \"\"\"Of boxes K×4, the best first, which overlap no better one by more than ``limit``.\"\"\"
     kept, dropped = [], torch.zeros(len(boxes), dtype=torch.bool, device=boxes.device)
@@ -245,7 +247,7 @@ CAUSES = (
          Change("metrics.py", """        rows, wanted = sorted(self.rows, key=lambda row: -row[1]), self.wanted
 """, """        rows = [row for row in torch.cat(self.rows).flatten(0, 1).tolist() if row[4]]
         rows, wanted = sorted(rows, key=lambda row: -row[1]), torch.cat(self.wanted).flatten().tolist()
-"""))),
+""")), seen_at=(("metrics.py", "dropped = dropped | (overlaps("),)),
     Cause(
         "hits read box by box", (WAIT,), "03_metric_collection",
         "Four numbers are read for each box. Kept on the device, all are read once an epoch.",
@@ -264,7 +266,8 @@ CAUSES = (
     Cause(
         "a graph that nobody goes back", (MEMORY,), "08_memory",
         "Without `no_grad` each layer keeps what a backward pass would need.",
-        (("train.py", "network.eval()"), ("train.py", "outputs.append((network(pictures), wanted))"),),
+        (("train.py", "def evaluate("), ("train.py", "network.eval()"),
+         ("train.py", "outputs.append((network(pictures), wanted))")),
         (Change("train.py", "def evaluate(", "@torch.no_grad()\ndef evaluate("),)),
     Cause(
         "outputs kept until the end", (MEMORY,), "08_memory",

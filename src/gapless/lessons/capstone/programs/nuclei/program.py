@@ -1,6 +1,7 @@
 """The program, put together."""
 
 from ...program import Program
+from ..common import BIAS_QUESTION
 from . import sizes
 from .causes import CAUSES
 
@@ -28,4 +29,5 @@ NUCLEI = Program(
                   f"{sizes.SETTINGS['epochs']} epochs",
     slowdown=16.0,
     max_peak_ratio=0.75,
+    question=BIAS_QUESTION,
 )

@@ -104,7 +104,8 @@ CAUSES = (
     Cause(
         "a loop over classes", (KERNELS,), "07_kernel_fusion",
         "Each class has its own comparison, product and sums, forward and backward, over all pixels.",
-        (("losses.py", "(masks == number).float()"), ("losses.py", "(predicted * wanted).sum()"),
+        (("losses.py", "(predicted * wanted).sum()"), ("losses.py", "(masks == number).float()"),
+         ("losses.py", "predicted = probabilities[:, number]"), ("losses.py", "for number in range(self.config.classes)"),
          ("losses.py", "(2 * overlap + 1)")),
         (Change("losses.py", """        total = 0
         for number in range(self.config.classes):
@@ -118,7 +119,7 @@ CAUSES = (
         overlap = (probabilities * wanted).sum((0, 2, 3))
         both = probabilities.sum((0, 2, 3)) + wanted.sum((0, 2, 3))
         return (1 - (2 * overlap + 1) / (both + 1)).mean()
-"""),)),
+"""),), seen_at=(("losses.py", "(predicted * wanted).sum()"),)),
     Cause(
         "a check of each loss", (WAIT,), "00_two_clocks",
         "An `if` needs a Python bool, in the middle of the step.",
@@ -134,7 +135,7 @@ CAUSES = (
         "scores read class by class", (WAIT, KERNELS), "03_metric_collection",
         "Three numbers are read for each class and batch. Counted on the device, they are read once an epoch.",
         (("metrics.py", "self.hits[number] +="), ("metrics.py", "self.predicted[number] +="),
-         ("metrics.py", "self.wanted[number] +=")),
+         ("metrics.py", "self.wanted[number] +="), ("metrics.py", "for number in range(self.classes)")),
         (Change("metrics.py", """        self.hits, self.predicted, self.wanted = ([0] * config.classes for _ in range(3))
 """, """        # Rows: the mask's class, the last one void. Columns: the predicted class.
         self.counts = torch.zeros((config.classes + 1) * config.classes, dtype=torch.int64, device=device)
@@ -152,7 +153,7 @@ CAUSES = (
         hits, predicted, wanted = counted
 """, """        counts = self.counts.cpu().view(self.classes + 1, self.classes)[:-1].double()
         hits, predicted, wanted = counts.diagonal(), counts.sum(0), counts.sum(1)
-"""))),
+""")), seen_at=(("metrics.py", "self.hits[number] +="),)),
     Cause(
         "scores of the labelled alone", (WAIT,), "02_masked_loss",
         "How many pixels are labelled only the device knows: indexing with a mask waits for that number.",
@@ -166,7 +167,8 @@ CAUSES = (
     Cause(
         "a graph that nobody goes back", (MEMORY,), "08_memory",
         "Without `no_grad` each layer keeps what a backward pass would need.",
-        (("train.py", "network.eval()"), ("train.py", "outputs.append((network(photos), masks))"),),
+        (("train.py", "def evaluate("), ("train.py", "network.eval()"),
+         ("train.py", "outputs.append((network(photos), masks))")),
         (Change("train.py", "def evaluate(", "@torch.no_grad()\ndef evaluate("),)),
     Cause(
         "outputs kept until the end", (MEMORY,), "08_memory",

@@ -1,6 +1,7 @@
 """The program, put together."""
 
 from ...program import Program
+from ..common import BIAS_QUESTION
 from . import sizes
 from .causes import CAUSES
 
@@ -26,4 +27,5 @@ PHOTOS = Program(
                   f"{sizes.SETTINGS['epochs']} epochs",
     slowdown=120.0,
     max_peak_ratio=0.6,
+    question=BIAS_QUESTION,
 )

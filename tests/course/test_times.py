@@ -1,0 +1,52 @@
+"""The checks of time, on figures that are made up."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from gapless.course.checks import FAIL, PASS
+from gapless.course.judge import _missing
+from gapless.course.times import operators, read_back, speed_up, sync_count
+
+EXERCISE = SimpleNamespace(
+    speed_up_shares={"speed_up_50": 0.5}, step_capitalised="A run", step_is="a run", advice={}, max_read_back_bytes=100,
+    least_bytes_ratio=0.9, least_work_ratio=0.3, least_syncs=0, points={})
+EVIDENCE = SimpleNamespace(simulated=True, device_name="a card", main=None)
+
+
+def run(ms=10.0, kernels=100, busy_ms=5.0, nbytes=1000.0, copies=(), syncs=(), most_waits=0):
+    report = SimpleNamespace(copies=copies, steps=1, bus_bytes=nbytes, device_busy_ms=busy_ms, syncs_in_steps=syncs,
+                             syncs_per_step=len(syncs))
+    return SimpleNamespace(true_ms=ms, host_ms=ms, fewest_kernels=kernels, report=report, most_waits=most_waits)
+
+
+def measured(learner, best=None, before=None):
+    return SimpleNamespace(before=before or run(40.0), after=None, best=best or run(10.0), learner=learner)
+
+
+@pytest.fixture(autouse=True)
+def plain(monkeypatch):
+    """An exercise with a target of time is a copy of the exercise; here of a stand-in."""
+    monkeypatch.setattr("gapless.course.times.replace", lambda made, **changes: SimpleNamespace(**{**vars(made), **changes}))
+
+
+@pytest.mark.parametrize("ms, outcome", [(40.0, FAIL), (17.0, FAIL), (16.0, PASS), (5.0, PASS)])
+def test_half_of_the_speed_up_is_two_and_a_half_where_the_model_solution_has_four(ms, outcome):
+    found, message = speed_up(EXERCISE, EVIDENCE, measured(run(ms)), "speed_up_50")
+    assert found == outcome and "2.50× is wanted here, the model solution reaches 4.00×" in message
+
+
+@pytest.mark.parametrize("kernels, busy_ms, says", [(100, 5.0, None), (30, 1.5, None), (29, 5.0, "29 kernels"),
+                                                    (100, 1.4, "works for 1.4 ms"), (1, 0.1, "done elsewhere")])
+def test_work_that_is_done_elsewhere_counts_for_no_time(kernels, busy_ms, says):
+    found = _missing(EXERCISE, EVIDENCE, measured(run(kernels=kernels, busy_ms=busy_ms)))
+    assert found is None if says is None else says in found
+
+
+def test_waits_are_the_most_of_any_call_and_what_is_read_back_is_a_number_or_two():
+    waits = [SimpleNamespace(op=None, name="cudaStreamSynchronize"), SimpleNamespace(op="aten::item", name="")]
+    assert sync_count(run(syncs=waits, most_waits=3)) == 3 and sync_count(run(syncs=waits)) == 2
+    assert operators(run(syncs=waits).report) == ["aten::item", "cudaStreamSynchronize"]
+    copies = [SimpleNamespace(bytes=101, direction="DtoH", step=0), SimpleNamespace(bytes=10**6, direction="HtoD", step=0)]
+    assert "0.000101 MB a step" in read_back(EXERCISE, measured(run(copies=copies)))
+    assert read_back(EXERCISE, measured(run(copies=copies[1:]))) is None

@@ -1,0 +1,92 @@
+"""Workers that grade side by side, and die."""
+
+import json
+import os
+from concurrent.futures import ThreadPoolExecutor
+
+import psutil
+import pytest
+
+from gapless.grading.confine import GradingError
+from gapless.grading.job import Job
+from gapless.grading.pool import LocalWorkers, grade_all
+
+from .toy import GOOD_DOUBLE, GOOD_SQUARE, notebook
+from .toycourse import LESSON, quick_test_notebook
+
+
+def job(before="", **options):
+    return Job(LESSON, json.dumps(notebook(GOOD_DOUBLE, GOOD_SQUARE)).encode(), json.dumps(quick_test_notebook(before)).encode(), **options)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def unconfined():
+    """These test notebooks run nothing of a learner's."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("GAPLESS_UNCONFINED", "1")
+        yield
+
+
+DIES = "import os\nif {where}: os.kill(os.getpid(), 9)\n"
+
+
+def test_what_dies_is_graded_again_and_its_neighbours_too(tmp_path):
+    flag = tmp_path / "died"
+    once = DIES.format(where=f"not os.path.exists({str(flag)!r}) and [open({str(flag)!r}, 'w')]")
+    jobs = {"ann": job(), "bob": job(once), "cleo": job(DIES.format(where="True")), "dora": job("raise ValueError('mine')\n"),
+            "ed": job(version="0"), **{f"more {i}": job() for i in range(3)}}
+    with LocalWorkers(2) as workers:
+        found = dict(grade_all(jobs.items(), workers))
+        executor = workers.executor
+        pids = list(executor._processes)
+    assert set(found) == set(jobs)
+    for key in ("ann", "bob", "more 0", "more 1", "more 2"):
+        assert sum(check["earned"] for check in found[key].results["checks"]) == 6
+        assert found[key].executed["cells"][-1]["outputs"] == []
+    for key, says in (("cleo", "ended before it was done"), ("dora", "ValueError: mine"), ("ed", "install the same on both")):
+        assert isinstance(found[key], GradingError) and says in str(found[key])
+    assert pids and not any(psutil.pid_exists(pid) and psutil.Process(pid).status() != "zombie" for pid in pids)
+
+
+class Threads(LocalWorkers):
+    """Workers that cannot die; counts what is asked of them at once."""
+
+    begun = 0
+
+    def begin(self):
+        return ThreadPoolExecutor(self._most)
+
+    def end(self, at_once=False):
+        self.executor.shutdown(cancel_futures=at_once)
+
+
+def test_jobs_are_read_as_workers_become_free():
+    read = []
+
+    def jobs():
+        for number in range(6):
+            read.append(number)
+            yield number, job()
+
+    with Threads(2) as workers:
+        grading = grade_all(jobs(), workers)
+        for done in range(1, 7):
+            next(grading)
+            assert len(read) <= done + 2
+        assert next(grading, None) is None
+
+
+def test_none_to_grade_starts_no_process():
+    with LocalWorkers(2) as workers:
+        assert list(grade_all([], workers)) == []
+        assert not workers.executor._processes
+
+
+def test_stopped_in_between_it_leaves_no_process(tmp_path):
+    before = {each.pid for each in psutil.Process(os.getpid()).children(recursive=True)}
+    with pytest.raises(KeyboardInterrupt), LocalWorkers(1) as workers:
+        for _ in grade_all([("ann", job()), ("bob", job("import time; time.sleep(600)\n"))], workers):
+            raise KeyboardInterrupt
+    left = [each for each in psutil.Process(os.getpid()).children(recursive=True) if each.pid not in before
+            and "resource_tracker" not in " ".join(each.cmdline())]
+    assert not left, left
