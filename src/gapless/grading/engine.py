@@ -8,9 +8,11 @@ from __future__ import annotations
 import contextlib
 import functools
 import traceback
+import types
 from base64 import b64encode
 
 import nbformat
+from IPython.core.displayhook import DisplayHook
 from IPython.core.interactiveshell import InteractiveShell
 from IPython.utils.capture import capture_output
 from papermill.engines import Engine, papermill_engines
@@ -19,6 +21,19 @@ from traitlets.config import Config
 from .grade import Grader
 
 NAME = "gapless-here"
+
+
+class _Shown(DisplayHook):
+    """The value of a cell's last expression is one of its outputs, and kept nowhere."""
+
+    def __call__(self, result=None):
+        if result is not None:
+            data, metadata = self.compute_format_data(result)
+            self.shell.display_pub.publish(data, metadata)
+
+
+class _Shell(InteractiveShell):
+    displayhook_class = _Shown
 
 
 class HereEngine(Engine):
@@ -70,7 +85,8 @@ def _shell() -> InteractiveShell:
         import matplotlib
 
         matplotlib.use("agg")  # no window
-    return InteractiveShell.instance(config=Config(HistoryManager={"enabled": False}))
+    # Not __main__: that is the program which this process was started for.
+    return _Shell.instance(user_module=types.ModuleType("test_notebook"), config=Config(HistoryManager={"enabled": False}))
 
 
 def register() -> str:
