@@ -27,6 +27,7 @@ from nbgrader.preprocessors import AssignLatePenalties, SaveAutoGrades
 from nbgrader.utils import find_all_files
 from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
+from tqdm import tqdm
 from traitlets import Bool, Integer, Unicode
 from traitlets.config import Config
 
@@ -52,6 +53,8 @@ class KeepingAutograde(Autograde):
                                      "more, as some only wait").tag(config=True)
     scheduler = Unicode("", help="Grade on a Dask cluster: the address of its scheduler, such as tcp://host:8786").tag(
         config=True)
+
+    progress = Bool(False, help="Whether to show a bar: done, failed, time left").tag(config=True)
 
     def start(self):
         try:
@@ -88,9 +91,13 @@ class KeepingAutograde(Autograde):
         except DBAPIError as error:
             self._refuse(f"the gradebook {self.coursedir.db_url} cannot be written ({error.orig}): nothing was graded")
         reasons: dict[str, str] = {}
+        bar = tqdm(total=len(self._students), desc=self._assignment.lesson, unit="submission", disable=not self.progress)
         try:
-            for student, reason in self._grade_all():
-                reasons[student] = reason
+            with bar:
+                for student, reason in self._grade_all():
+                    reasons[student] = reason
+                    bar.set_postfix(failed=sum(map(bool, reasons.values())), refresh=False)
+                    bar.update()
         finally:
             standings, words = summary(self._assignment)
             for line in words.splitlines():
