@@ -41,3 +41,9 @@ def test_lessons_exist():
     there = {path.name for path in (ROOT / "solutions").iterdir()}
     for number, name in LESSONS.items():
         assert name.startswith(f"{number}_") and (name in there or number == "09")
+
+
+def test_an_optimizer_s_closure():
+    for line, found in (("optimizer.step(closure)", True), ("loss = opt.step(closure=closure).item()", True),
+                        ("optimizer.step()", False), ("scheduler.step(epoch)", False)):
+        assert ("closure" in advice("read-back", "aten::item", "", "a.py:3", line).why) == found
