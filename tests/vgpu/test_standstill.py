@@ -41,7 +41,7 @@ def test_a_rank_that_has_ended_is_named(board):
 def test_all_that_wait_for_one_another_are_named(board, monkeypatch):
     monkeypatch.setattr(standstill, "_ALL_WAIT_S", 0.05)
     with standstill.waiting("allreduce", "a.py(1): f", "0: 1", [0, 1]):
-        board.write(1, {"state": "waits", "what": "barrier", "where": "b.py(2): g", "place": "1: 1"})
+        board.write(1, {"state": "waits", "what": "barrier", "where": "b.py(2): g", "place": "1: 1", "members": [0, 1]})
         board.write(2, {"state": "ended"})
         look([1])  # the first look only remembers
         time.sleep(0.1)
@@ -49,6 +49,17 @@ def test_all_that_wait_for_one_another_are_named(board, monkeypatch):
             look([1])
     for part in ("rank 0 waits in allreduce at a.py(1): f", "rank 1 waits in barrier at b.py(2): g", "rank 2 has ended"):
         assert part in str(error.value)
+
+
+def test_who_waits_where_all_have_come_can_go_on(board, monkeypatch):
+    """However slow the machine: two wait for the third, which waits in a group whose members have come."""
+    monkeypatch.setattr(standstill, "_ALL_WAIT_S", 0.05)
+    with standstill.waiting("allreduce", "a.py(1): f", "0: 1", [0, 1, 2]):
+        for rank in (1, 2):
+            board.write(rank, {"state": "waits", "what": "barrier", "where": "b.py(2): g", "place": "1: 1", "members": [1, 2]})
+        look([1, 2])
+        time.sleep(0.1)
+        look([1, 2])
 
 
 def test_the_limit_is_the_environments(board, monkeypatch):
