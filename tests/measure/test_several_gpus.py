@@ -57,6 +57,24 @@ def test_this_process_keeps_its_own_device():
     assert (vgpu.timeline().host_ns, vgpu.memory().allocated_bytes) == before and vgpu.card().key == "t4"
 
 
+def sum_of_ones(rank, world):
+    dist.init_process_group()
+    x = torch.ones(2, device="vgpu:0")
+    dist.all_reduce(x)
+    return x, dist.get_world_size()
+
+
+def test_this_process_keeps_its_own_group(tmp_path):
+    gapless.device("vgpu:t4")
+    dist.init_process_group(init_method=f"file://{tmp_path}/store", rank=0, world_size=1)
+    try:
+        for result in gapless.on_gpus(2, sum_of_ones):
+            assert result.value[0].tolist() == [2, 2] and result.value[1] == 2
+        assert dist.get_world_size() == 1
+    finally:
+        dist.destroy_process_group()
+
+
 def fails(rank, world):
     dist.init_process_group()
     if rank == 1:
