@@ -266,7 +266,8 @@ def test_what_cannot_leave_its_process_is_an_error():
 
 @pytest.mark.parametrize("count, options, says", [
     (0, {}, "0 GPUs"), (99, {}, "99 GPUs"), ("2", {}, "'2' GPUs"), (3, {"machines": 2}, "3 GPUs on 2 machines"),
-    (2, {"machines": 0}, "on 0 machines"), (2, {"traces": __file__}, "is a file")])
+    (2, {"machines": 0}, "on 0 machines"), (2, {"traces": __file__}, "is a file"),
+    (2, {"trace_steps": (1, 2)}, "name a folder"), (2, {"traces": "traces", "trace_steps": (3, 2)}, "steps 3 to 2")])
 def test_what_cannot_be_asked_for(count, options, says):
     with pytest.raises(ValueError, match=says):
         gapless.on_gpus(count, print, **options)

@@ -67,9 +67,12 @@ def test_the_limit_is_the_environments(board, monkeypatch):
     look([1], waited_s=6.9)
     with pytest.raises(Standstill, match="for rank 1, and has for 7 real seconds"):
         look([1], waited_s=7.1)
-    monkeypatch.setenv(standstill.VARIABLE, "soon")
-    with pytest.raises(ValueError, match="GAPLESS_WAIT_LIMIT_S is 'soon'"):
-        look([1])
+    for text in ("soon", "0", "-1", "nan"):
+        monkeypatch.setenv(standstill.VARIABLE, text)
+        with pytest.raises(ValueError, match=f"GAPLESS_WAIT_LIMIT_S is '{text}'"):
+            look([1])
+    monkeypatch.setenv(standstill.VARIABLE, "inf")
+    look([1], waited_s=1e9)
 
 
 def test_texts_that_are_too_long_are_cut(board):

@@ -86,6 +86,10 @@ def on_gpus(count: int, function: Callable, *args, device: str | vgpu.Card = "a1
     """
     card = device if isinstance(device, vgpu.Card) else vgpu.find_card(device.removeprefix("vgpu:"))
     check(count, machines)
+    if trace_steps is not None:
+        first, last = trace_steps
+        if traces is None or not 0 <= first <= last:
+            raise ValueError(f"steps {first} to {last} are to be traced: name a folder for the traces, and steps from 0 on")
     folder = _folder(traces)
     # One process would say what another has in its buffers.
     sys.stdout.flush()

@@ -33,8 +33,11 @@ def _create(options, backend_options=None):
     communication.gather(options.store, options.group_id, options.group_rank,
                          list(options.global_ranks_in_group) or list(range(options.group_size)))
     # What goes between two processes is waited for in Gloo, and would be for half an hour.
-    timeout = datetime.timedelta(seconds=min(options.timeout.total_seconds(), standstill.limit_s()))
-    return dist.ProcessGroupGloo(options.store, options.group_rank, options.group_size, timeout=timeout)
+    return dist.ProcessGroupGloo(options.store, options.group_rank, options.group_size, timeout=_limited(options.timeout))
+
+
+def _limited(timeout: datetime.timedelta) -> datetime.timedelta:
+    return datetime.timedelta(seconds=min(timeout.total_seconds(), standstill.limit_s()))
 
 
 def _short(original):
@@ -43,7 +46,7 @@ def _short(original):
         """How long a process waits for the others where the program says nothing. In a run of this package's no longer than
         it may: not for half an hour for a process that has ended before it made a group."""
         usual = original(backend)
-        return min(usual, datetime.timedelta(seconds=standstill.limit_s())) if standstill.has_board() else usual
+        return _limited(usual) if standstill.has_board() else usual
 
     return _get_default_timeout
 

@@ -94,9 +94,12 @@ def waiting(what: str, where: str | None, place: str, members: list[int]):
 def limit_s() -> float:
     """How many real seconds a process waits for the others."""
     try:
-        return float(os.environ.get(VARIABLE, LIMIT_S))
+        limit = float(os.environ.get(VARIABLE, LIMIT_S))
+        if limit > 0:
+            return limit
+        raise ValueError("no time")
     except ValueError:
-        raise ValueError(f"{VARIABLE} is {os.environ[VARIABLE]!r}: give it a number of seconds") from None
+        raise ValueError(f"{VARIABLE} is {os.environ[VARIABLE]!r}: give it seconds, more than 0, or inf") from None
 
 
 def look(waited_s: float, what: str, where: str | None, missing: list[int]) -> None:
