@@ -141,6 +141,21 @@ def test_a_rank_that_keeps_the_others_waiting(late, monkeypatch):
     assert time.monotonic() - began < 30
 
 
+def late(rank, world, seconds):
+    dist.init_process_group()
+    x = torch.ones(2, device="vgpu:0")
+    time.sleep(seconds * rank)
+    dist.all_reduce(x)
+    time.sleep(seconds * (1 - rank))
+    dist.new_group([0, 1])
+    dist.barrier(device_ids=[0])
+
+
+def test_how_long_ranks_really_wait_is_on_no_clock():
+    clocks = [[(result.host_ns, result.device_ns) for result in gapless.on_gpus(2, late, seconds)] for seconds in (0, 0.5)]
+    assert clocks[0] == clocks[1]
+
+
 def comes_to_no_group(rank, world):
     if rank == 0:
         dist.init_process_group()

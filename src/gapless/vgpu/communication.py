@@ -81,7 +81,19 @@ class _Place:
             raise _without(gone, self.rank, self.ranks, what, where) from None
 
     def _look(self, waited_s: float, missing: list[int]) -> None:
-        standstill.look(waited_s, self._what, self._where, [self.ranks[rank] for rank in missing])
+        _look(waited_s, self._what, self._where, [self.ranks[rank] for rank in missing])
+
+
+def _look(waited_s: float, what: str, where: str | None, missing: list[int]) -> None:
+    """:func:`standstill.look`, whose Python nobody counts: how often it is done hangs on real time. (No ``with``: what
+    ``contextlib`` does in Python would count.)"""
+    counting = state.counting
+    paused = counting is not None and counting.pause()
+    try:
+        standstill.look(waited_s, what, where, missing)
+    finally:
+        if paused:
+            counting.resume()
 
 
 def _without(gone: Gone, rank: int, ranks: list[int], what: str, where: str | None) -> Standstill:
@@ -102,7 +114,7 @@ def gather(store, name: str, rank: int, ranks: list[int]) -> None:
     store.set(f"gapless {rank}", json.dumps(ranks))
     try:
         with standstill.waiting(what, where, f"group {name}", ranks):
-            until_set(store, keys, lambda waited_s, missing: standstill.look(waited_s, what, where, missing))
+            until_set(store, keys, lambda waited_s, missing: _look(waited_s, what, where, missing))
     except Gone as gone:
         raise _without(gone, rank, ranks, what, where) from None
     for key, each in keys.items():
