@@ -35,7 +35,7 @@ def _exercise(name, slow):
 
 LESSON = Lesson("77_toy", "Toy", {"double": _exercise("double", double), "square": _exercise("square", square)}, names)
 _BACKGROUND = MASKED_LOSS.exercises["ignore_background"]
-ATTEMPTS = Lesson("79_attempts", "Attempts", {name: dataclasses.replace(_BACKGROUND, name=name)
+ATTEMPTS = Lesson("79_attempts", "Attempts", {name: dataclasses.replace(_BACKGROUND, name=name, busy_ms=10)
                                               for name in (f"attempt_{number}" for number in range(32))}, MASKED_LOSS.names)
 
 
