@@ -36,10 +36,10 @@ def tables() -> str:
     for lesson in LESSONS.values():
         parts.append(f"### {lesson.id[:2]} {lesson.title}")
         for record in records:
-            if lesson.id in record["lessons"]:
-                versions = record["versions"]
-                parts.append(str(table(lesson, [Figures(**row) for row in record["lessons"][lesson.id]])))
-                parts.append(f"`{record['command']}`, torch {versions['torch'].partition('+')[0]}.")
+            found = [str(table(each, [Figures(**row) for row in record["lessons"][name]]))
+                     for name, each in lesson.named.items() if name in record["lessons"]]
+            if found:
+                parts += [*found, f"`{record['command']}`, torch {record['versions']['torch'].partition('+')[0]}."]
     return "\n\n".join(parts)
 
 

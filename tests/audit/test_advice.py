@@ -31,9 +31,13 @@ def test_idioms(bag, idiom, lesson):
 
 def test_lines_tell_more_than_operators():
     assert advice("read-back", "aten::item", "cudaStreamSynchronize", "a.py:3", "scaler.step(optimizer)").lesson == "05"
+    assert advice("read-back", "aten::item", "", "cuda.py:7", "self._scaler.step(optimizer)").lesson == "05"
+    for kind in ("copy", "stream", "read-back"):
+        assert "sparse" in advice(kind, "aten::mm", "cudaMemcpyAsync", "a.py:3", "out = torch.spmm(adjacency, x)").why
     assert advice("read-back", "aten::item", "", "torchmetrics/metric.py:3", None).lesson == "03"
     assert advice("device", None, "cudaDeviceSynchronize", "a.py:3", "torch.cuda.synchronize()").lesson == "00"
     assert advice("device", None, "cudaFree", "a.py:3", "torch.cuda.empty_cache()").lesson == "08"
+    assert advice("launch", "aten::mm", "cudaLaunchKernel", None, None).lesson == "06"
     assert advice("launch", "aten::relu", "cudaLaunchKernel", None, None).lesson == "06"
 
 
@@ -41,3 +45,9 @@ def test_lessons_exist():
     there = {path.name for path in (ROOT / "solutions").iterdir()}
     for number, name in LESSONS.items():
         assert name.startswith(f"{number}_") and (name in there or number == "09")
+
+
+def test_an_optimizer_s_closure():
+    for line, found in (("optimizer.step(closure)", True), ("loss = opt.step(closure=closure).item()", True),
+                        ("optimizer.step()", False), ("scheduler.step(epoch)", False)):
+        assert ("closure" in advice("read-back", "aten::item", "", "a.py:3", line).why) == found

@@ -113,7 +113,8 @@ def test_the_sandbox_hides_files(grade_double, tmp_path):
 
 def test_limits_alone_confine_too_and_nothing_is_left_running(grade_cells, tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))  # a process's command names its folder: these are ours
-    result = grade_cells(GOOD_DOUBLE, "# exercise: square\ndef square(x):\n    while True: pass\n", confinement=LIMITS_ONLY, seconds=25)
+    result = grade_cells(GOOD_DOUBLE, "# exercise: square\nimport time\ndef square(x):\n    time.sleep(10**6)\n",
+                         confinement=LIMITS_ONLY, seconds=25)
     assert result.score == 3 and result.confinement == LIMITS_ONLY.description
     left = [p for p in psutil.process_iter() if p.status() != psutil.STATUS_ZOMBIE and str(tmp_path) in " ".join(p.cmdline())]
     assert left == []

@@ -88,6 +88,14 @@ def test_doing_less_at_full_size_is_found_out():
     assert "MB go over the bus in a run, of the" in found["speed_up_25"].message
 
 
+def test_workers_are_worth_their_start_where_values_are_checked_too():
+    stages = dict(PHOTOS.stages)
+    first, more = (graded(PHOTOS.load(without(PHOTOS.slow_files, PHOTOS.causes[:stages[name]])))
+                   for name in ("without anomaly mode", "batches in time"))
+    earned = [sum(verdict.earned for verdict in found.values()) for found in (first, more)]
+    assert 0 < earned[0] < earned[1] and more["speed_up_25"].outcome == "pass"
+
+
 def test_decoding_takes_its_time_whichever_device_it_is_told():
     device = choose_device("vgpu:a10g")
     vgpu.timeline().reset()

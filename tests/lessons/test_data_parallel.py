@@ -22,6 +22,7 @@ from gapless.lessons.data_parallel import (
     main_judged,
     naming_cases,
     naming_mistakes,
+    scaling_look,
     workload,
 )
 from gapless.lessons.data_parallel.dealing import BATCHES
@@ -32,6 +33,8 @@ from gapless.lessons.data_parallel.naming_look import made_up_run
 from gapless.lessons.data_parallel.right import right_find_straggler, right_make_batches, right_train_epoch
 from gapless.lessons.data_parallel.training import make_network
 from gapless.measure.device import device as choose_device
+from gapless.vgpu import find_card
+from gapless.vgpu.hardware.interconnect import course
 
 
 @pytest.mark.parametrize("count, world, batch_size", [(33, 4, 8), (32, 4, 8), (4, 4, 8), (7, 1, 3), (100, 3, 16), (9, 8, 2)])
@@ -173,6 +176,24 @@ def test_accumulated_means_are_those_of_the_big_batch():
     assert main_judged.close(accumulating_judged.trained_alone(whole), accumulating_judged.trained_alone(whole, "parts", False))
     ways = [accumulating_judged.trained_alone(short, *way) for way in (("group",), ("parts",), ("nothing",), ("group", False))]
     assert not any(main_judged.close(one, other) for place, one in enumerate(ways) for other in ways[:place])
+
+
+def test_dataparallels_step_is_put_together_of_its_parts():
+    """Each GPU's forward pass begins when the host has called those before it; the rest once the last is done."""
+    card = find_card("a10g")
+    parts = scaling_look.Parts(forward_host_ms=2.0, forward_ms=3.0, backward_ms=5.0, optimizer_ms=1.0, parameter_bytes=4_000_000)
+    alone, three = (scaling_look.put_together(parts, count, card) for count in (1, 3))
+    assert alone.forwards == ((0.0, 3.0),) and alone.end == 3 + 5 + 1
+    sent, summed = (course(kind, 4_000_000, (0, 0, 0), card).ns / 1e6 for kind in ("Broadcast", "Reduce"))
+    assert [begin for begin, _ in three.forwards] == pytest.approx([sent, sent + 2, sent + 4])
+    assert three.end == pytest.approx(sent + 4 + 3 + 5 + summed + 1)
+
+
+def test_ddp_scales_where_dataparallel_does_not():
+    pytest.importorskip("matplotlib")
+    alt = scaling_look.draw_scaling((1, 2)).alt
+    own, other = (float(part.split("×")[0].split()[-1]) for part in alt.split(". ")[1].split(", "))
+    assert 1 < own < 1.4 < 1.5 < other < 2
 
 
 def test_the_look_counts_what_is_sent():

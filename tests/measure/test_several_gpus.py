@@ -1,9 +1,13 @@
 """A function on several virtual GPUs: values, clocks, errors. Each run forks this process."""
 
+import atexit
 import multiprocessing
 import os
 import socket
+import subprocess
+import sys
 import time
+from pathlib import Path
 
 import pytest
 import torch
@@ -52,6 +56,24 @@ def test_this_process_keeps_its_own_device():
     before = vgpu.timeline().host_ns, vgpu.memory().allocated_bytes
     gapless.on_gpus(2, lambda rank, world: torch.ones(9, device="vgpu:0").sum().item() + x.sum().item(), device="a100")
     assert (vgpu.timeline().host_ns, vgpu.memory().allocated_bytes) == before and vgpu.card().key == "t4"
+
+
+def sum_of_ones(rank, world):
+    dist.init_process_group()
+    x = torch.ones(2, device="vgpu:0")
+    dist.all_reduce(x)
+    return x, dist.get_world_size()
+
+
+def test_this_process_keeps_its_own_group(tmp_path):
+    gapless.device("vgpu:t4")
+    dist.init_process_group(init_method=f"file://{tmp_path}/store", rank=0, world_size=1)
+    try:
+        for result in gapless.on_gpus(2, sum_of_ones):
+            assert result.value[0].tolist() == [2, 2] and result.value[1] == 2
+        assert dist.get_world_size() == 1
+    finally:
+        dist.destroy_process_group()
 
 
 def fails(rank, world):
@@ -104,19 +126,139 @@ def test_a_failure_is_told_and_nothing_is_left(function, rank, parts):
     assert not multiprocessing.active_children()
 
 
-def hangs(rank, world):
+def hangs(rank, world, late):
     dist.init_process_group()
-    if rank == 1:
+    if rank == late:
         time.sleep(60)
     dist.all_reduce(torch.ones(4, device="vgpu:0"))
 
 
-def test_a_rank_that_keeps_the_others_waiting(monkeypatch):
-    monkeypatch.setenv("GAPLESS_WAIT_LIMIT_S", "1")
+@pytest.mark.parametrize("late", [0, 1])
+def test_a_rank_that_keeps_the_others_waiting(late, monkeypatch):
+    monkeypatch.setenv("GAPLESS_WAIT_LIMIT_S", "2")
     began = time.monotonic()
-    with pytest.raises(RankError, match="rank 0 waits in allreduce of 4 float32 at .* for rank 1, and has for 1 real seconds"):
-        gapless.on_gpus(2, hangs)
+    with pytest.raises(RankError, match=f"rank {1 - late} waits in allreduce of 4 float32 at .* for rank {late}, and has for 2 real"):
+        gapless.on_gpus(2, hangs, late)
     assert time.monotonic() - began < 30
+
+
+def late(rank, world, seconds):
+    dist.init_process_group()
+    x = torch.ones(2, device="vgpu:0")
+    time.sleep(seconds * rank)
+    dist.all_reduce(x)
+    time.sleep(seconds * (1 - rank))
+    dist.new_group([0, 1])
+    dist.barrier(device_ids=[0])
+
+
+def test_how_long_ranks_really_wait_is_on_no_clock():
+    clocks = [[(result.host_ns, result.device_ns) for result in gapless.on_gpus(2, late, seconds)] for seconds in (0, 0.5)]
+    assert clocks[0] == clocks[1]
+
+
+def comes_to_no_group(rank, world):
+    if rank == 0:
+        dist.init_process_group()
+
+
+def both_receive(rank, world):
+    dist.init_process_group()
+    dist.recv(torch.ones(4, device="vgpu:0"), 1 - rank)
+
+
+@pytest.mark.parametrize("function, says", [(comes_to_no_group, "(?i)timed? ?out"), (both_receive, "Timed out waiting 3000ms for recv")])
+def test_what_pytorch_itself_waits_for_has_the_limit_too(function, says, monkeypatch):
+    monkeypatch.setenv("GAPLESS_WAIT_LIMIT_S", "3")
+    began = time.monotonic()
+    with pytest.raises(RankError, match=says):
+        gapless.on_gpus(2, function)
+    assert time.monotonic() - began < 30
+
+
+def groups_in_another_order(rank, world):
+    dist.init_process_group()
+    for ranks in ([[0, 1], [0, 2]] if rank == 0 else [[0, 2], [0, 1]]):
+        dist.new_group(ranks)
+
+
+def test_groups_that_are_made_in_another_order():
+    """Else the first groups were of ranks 0 and 2, whatever each of them believes."""
+    with pytest.raises(RankError, match="the ranks make different groups in the same place: .* in the same order"):
+        gapless.on_gpus(3, groups_in_another_order)
+
+
+def the_first_ends_first(rank, world):
+    """Rank 0 is in no group but that of all, and has nothing to do."""
+    dist.init_process_group()
+    group, x = dist.new_group([1, 2]), torch.ones(2, device="vgpu:0")
+    if rank:
+        time.sleep(0.5)
+        dist.all_reduce(x, group=group)
+    return x
+
+
+def test_a_group_that_the_first_rank_is_not_in_outlives_it():
+    assert [result.value.tolist() for result in gapless.on_gpus(3, the_first_ends_first)] == [[1, 1], [2, 2], [2, 2]]
+
+
+def three_groups(rank, world):
+    for _ in range(3):
+        dist.init_process_group()
+        x = torch.ones(2, device="vgpu:0")
+        dist.all_reduce(x)
+        dist.destroy_process_group()
+    return x
+
+
+def test_the_group_of_all_may_be_made_again():
+    assert [result.value.tolist() for result in gapless.on_gpus(2, three_groups)] == [[2, 2]] * 2
+
+
+def leaves_a_file(rank, world, folder):
+    """As many programs end: by sys.exit(), a file not closed, what is left to do in atexit."""
+    atexit.register((folder / f"exit{rank}").touch)
+    file = open(folder / f"log{rank}", "w")
+    file.write("a line")
+    torch.ones(4, device="vgpu:0").sum()
+    sys.exit()
+
+
+def test_a_program_that_ends_by_exit_has_its_trace_and_files(tmp_path):
+    at_the_end = []
+    atexit.register(at_the_end.append, 1)
+    results = gapless.on_gpus(2, leaves_a_file, tmp_path, traces=tmp_path / "traces")
+    assert all(result.read_trace().events and result.value is None for result in results)
+    assert [(tmp_path / f"log{rank}").read_text() for rank in range(2)] == ["a line"] * 2
+    assert sorted(path.name for path in tmp_path.glob("exit*")) == ["exit0", "exit1"] and not at_the_end
+
+
+def test_ranks_end_with_who_started_them(tmp_path):
+    code = f"""
+import os, time, gapless
+def program(rank, world):
+    open({str(tmp_path)!r} + f"/{{os.getpid()}}", "w").close()
+    time.sleep(60)
+gapless.on_gpus(2, program)"""
+    process = subprocess.Popen([sys.executable, "-c", code])
+    while len(list(tmp_path.iterdir())) < 2:
+        assert process.poll() is None
+        time.sleep(0.05)
+    process.kill()
+    process.wait()
+    until = time.monotonic() + 20
+    while any(alive(int(path.name)) for path in tmp_path.iterdir()):
+        assert time.monotonic() < until
+        time.sleep(0.05)
+
+
+def alive(pid):
+    """Whether the process runs; one that nobody has asked for its end runs no more."""
+    try:
+        os.kill(pid, 0)
+        return "\nState:\tZ" not in Path(f"/proc/{pid}/status").read_text()
+    except (ProcessLookupError, FileNotFoundError):
+        return False
 
 
 def in_two_groups(rank, world):
@@ -140,7 +282,8 @@ def test_what_cannot_leave_its_process_is_an_error():
 
 @pytest.mark.parametrize("count, options, says", [
     (0, {}, "0 GPUs"), (99, {}, "99 GPUs"), ("2", {}, "'2' GPUs"), (3, {"machines": 2}, "3 GPUs on 2 machines"),
-    (2, {"machines": 0}, "on 0 machines"), (2, {"traces": __file__}, "is a file")])
+    (2, {"machines": 0}, "on 0 machines"), (2, {"traces": __file__}, "is a file"),
+    (2, {"trace_steps": (1, 2)}, "name a folder"), (2, {"traces": "traces", "trace_steps": (3, 2)}, "steps 3 to 2")])
 def test_what_cannot_be_asked_for(count, options, says):
     with pytest.raises(ValueError, match=says):
         gapless.on_gpus(count, print, **options)

@@ -200,3 +200,19 @@ def test_graphed_callables(cuda):
     wanted = model(x).cpu()
     graphed = torch.cuda.make_graphed_callables(model, (x,))
     assert torch.equal(graphed(x).cpu(), wanted)
+
+
+def test_the_accelerator_has_the_program_s_numbers():
+    with as_cuda.install("a100", index=1, count=2):
+        assert asked("torch.accelerator.device_count()") == 2
+        assert asked("torch.accelerator.current_device_index()") == 1
+        for own in ("1", "'cuda:1'", "torch.device('cuda', 1)", "torch.device('cuda')"):
+            asked(f"torch.accelerator.set_device_index({own})")
+            asked(f"torch.accelerator.synchronize({own})")
+        assert asked("torch.accelerator.memory_allocated(1)") == asked("torch.accelerator.memory_allocated()")
+        with asked("torch.accelerator.device_index(1)"):
+            assert asked("torch.accelerator.current_accelerator()") == torch.device("cuda")
+        for other in ("set_device_index(0)", "device_index(0)", "synchronize('cuda:0')"):
+            with pytest.raises(RuntimeError, match="invalid device ordinal"):
+                asked(f"torch.accelerator.{other}")
+    assert torch.accelerator.device_count() == 1

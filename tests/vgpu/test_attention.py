@@ -122,3 +122,30 @@ def test_without_autograd_too(device, context):
 def test_autocast_lowers_its_operands(device):
     with torch.autocast("vgpu", dtype=torch.bfloat16):
         assert F.scaled_dot_product_attention(*operands(device)).dtype == torch.bfloat16
+
+
+def on_shards(rank, world):
+    import torch.distributed as dist
+    from torch.distributed.tensor import Shard, distribute_tensor
+    from torch.nn.functional import scaled_dot_product_attention
+
+    from gapless.vgpu import as_cuda
+
+    with as_cuda.install(index=rank, count=world):
+        dist.init_process_group("nccl")
+        mesh = dist.init_device_mesh("cuda", (world,))
+        torch.manual_seed(0)
+        whole = [torch.randn(2, 4, 6, 8, requires_grad=True) for _ in range(3)]
+        sharded = [distribute_tensor(each.detach().cuda(), mesh, [Shard(1)]).requires_grad_() for each in whole]
+        outs = [scaled_dot_product_attention(*tensors, is_causal=True) for tensors in (whole, sharded)]
+        for out in outs:
+            out.square().sum().backward()
+        return [outs[0], *(each.grad for each in whole)], [outs[1], *(each.grad for each in sharded)]
+
+
+def test_each_rank_attends_with_its_own_heads():
+    """DTensors, as tensor parallelism makes them, on a mesh of what a program calls cuda."""
+    for result in gapless.on_gpus(2, on_shards, device="a100"):
+        wanted, found = result.value
+        for one, other in zip(wanted, found):
+            torch.testing.assert_close(one, other)

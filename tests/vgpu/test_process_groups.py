@@ -49,8 +49,26 @@ def of_several_sizes(rank, device):
         return every
     gathered = [[torch.zeros_like(each) for each in some] for some in every]
     for outputs, some in zip(gathered, every):
-        dist.all_gather(outputs, some[rank], async_op=True).wait()
+        dist.all_gather(outputs, some[rank].contiguous(), async_op=True).wait()
     return gathered
+
+
+def with_gaps(rank, device):
+    """What NCCL refuses to take."""
+    x, dense = numbers(rank, device, 6).reshape(2, 3).t(), torch.zeros(3, 2, device=device)
+    uses = [lambda: dist.all_reduce(x), lambda: dist.broadcast(x, 0), lambda: dist.all_gather([dense, dense.clone()], x),
+            lambda: dist.all_to_all_single(dense, x), lambda: dist.reduce_scatter(x, [dense, dense])]
+    found = []
+    for use in uses:
+        try:
+            found.append(device.type == "cpu" or use() is not None)  # there it is CUDA's source that is asked
+        except ValueError as error:
+            found.append(str(error) == "Tensors must be contiguous")
+    kept = numbers(rank, device, 16).reshape(1, 2, 2, 4)
+    if device.type != "cpu":  # Gloo refuses this, NCCL does not
+        kept = kept.contiguous(memory_format=torch.channels_last)
+    dist.all_reduce(kept)
+    return [found, kept.contiguous()]
 
 
 def moved(dtype):
@@ -226,7 +244,7 @@ PROGRAMS = {
     **{f"all_reduce {op}": reduced(op) for op in ("SUM", "AVG", "PRODUCT", "MIN", "MAX")},
     **{f"all_reduce of {dtype}": reduced(dtype=dtype) for dtype in (torch.bfloat16, torch.int64, torch.bool, torch.complex64)},
     **{f"moved {dtype}": moved(dtype) for dtype in (torch.float32, torch.float16, torch.bool, torch.complex64, torch.uint8)},
-    "premultiplied": premultiplied, "of several sizes": of_several_sizes,
+    "with gaps": with_gaps, "premultiplied": premultiplied, "of several sizes": of_several_sizes,
     **{f"uneven {dtype}": uneven(dtype) for dtype in (torch.float32, torch.bool, torch.complex64, torch.bfloat16)},
     "lists": lists, "of two dimensions": of_two_dimensions, "between two": between_two, "coalesced": coalesced, "works": works,
     "objects": objects, "subgroups": subgroups, "destroyed": destroyed, "functions": functions, "gradients": gradients, "waits": waits_of,

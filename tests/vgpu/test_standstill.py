@@ -41,7 +41,7 @@ def test_a_rank_that_has_ended_is_named(board):
 def test_all_that_wait_for_one_another_are_named(board, monkeypatch):
     monkeypatch.setattr(standstill, "_ALL_WAIT_S", 0.05)
     with standstill.waiting("allreduce", "a.py(1): f", "0: 1", [0, 1]):
-        board.write(1, {"state": "waits", "what": "barrier", "where": "b.py(2): g", "place": "1: 1"})
+        board.write(1, {"state": "waits", "what": "barrier", "where": "b.py(2): g", "place": "1: 1", "members": [0, 1]})
         board.write(2, {"state": "ended"})
         look([1])  # the first look only remembers
         time.sleep(0.1)
@@ -51,14 +51,28 @@ def test_all_that_wait_for_one_another_are_named(board, monkeypatch):
         assert part in str(error.value)
 
 
+def test_who_waits_where_all_have_come_can_go_on(board, monkeypatch):
+    """However slow the machine: two wait for the third, which waits in a group whose members have come."""
+    monkeypatch.setattr(standstill, "_ALL_WAIT_S", 0.05)
+    with standstill.waiting("allreduce", "a.py(1): f", "0: 1", [0, 1, 2]):
+        for rank in (1, 2):
+            board.write(rank, {"state": "waits", "what": "barrier", "where": "b.py(2): g", "place": "1: 1", "members": [1, 2]})
+        look([1, 2])
+        time.sleep(0.1)
+        look([1, 2])
+
+
 def test_the_limit_is_the_environments(board, monkeypatch):
     monkeypatch.setenv(standstill.VARIABLE, "7")
     look([1], waited_s=6.9)
     with pytest.raises(Standstill, match="for rank 1, and has for 7 real seconds"):
         look([1], waited_s=7.1)
-    monkeypatch.setenv(standstill.VARIABLE, "soon")
-    with pytest.raises(ValueError, match="GAPLESS_WAIT_LIMIT_S is 'soon'"):
-        look([1])
+    for text in ("soon", "0", "-1", "nan"):
+        monkeypatch.setenv(standstill.VARIABLE, text)
+        with pytest.raises(ValueError, match=f"GAPLESS_WAIT_LIMIT_S is '{text}'"):
+            look([1])
+    monkeypatch.setenv(standstill.VARIABLE, "inf")
+    look([1], waited_s=1e9)
 
 
 def test_texts_that_are_too_long_are_cut(board):

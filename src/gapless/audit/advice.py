@@ -66,6 +66,10 @@ _METRICS = Advice("A metric's library reads a number, or checks its inputs, at e
 _SCALER = Advice("`GradScaler` reads whether a gradient was infinite.", "A fused optimizer (`fused=True`) decides on the "
                  "GPU; bfloat16 needs no scaler.", "05")
 _CLIPPING = Advice("Clipping looks whether the norm is finite.", "`clip_grad_norm_(…, error_if_nonfinite=False)`.", "06")
+_CLOSURE = Advice("An optimizer that takes a closure (LBFGS) reads numbers at each of its iterations.",
+                  "Fewer of them (`max_iter`, `max_eval`), no line search, or an optimizer that needs no closure.", "00")
+_SPARSE = Advice("A product with a sparse COO tensor sorts and counts its indices on the way, and waits for that.",
+                 "`coalesce()` it once, outside the loop; one that is small, or not very sparse, is faster dense.", "02")
 _FREES = Advice("The allocator gives memory back to the driver, which waits.", "Leave `torch.cuda.empty_cache()` out of the "
                 "loop; equal sizes from step to step.", "08")
 
@@ -77,12 +81,17 @@ def advice(kind: str, operator: str | None, call: str, location: str | None, lin
     place = location or ""
     if "torchmetrics" in place:
         return _METRICS
-    if re.search(r"\bscaler\.(step|unscale_|update)\b", line or "") or "grad_scaler.py" in place:
+    if re.search(r"scaler\.(step|unscale_|update)\b", line or "") or "grad_scaler.py" in place:
         return _SCALER
     if "clip_grad_norm" in (line or ""):
         return _CLIPPING
+    if kind == "read-back" and re.search(r"\.step\(\s*(closure=)?[A-Za-z_]\w*\s*\)", line or "") \
+            and "sched" not in line:
+        return _CLOSURE
     if call.endswith("Free"):
         return _FREES
+    if kind != "launch" and re.fullmatch(r"aten::(mm|addmm|bmm|_sparse_mm|_coalesce|coalesce)(\.\w+)?", operator or ""):
+        return _SPARSE  # dense products never wait
     if kind == "copy":
         return _PINNED if memory == "pinned" else _TO_THE_DEVICE
     for pattern, found in _BY_OPERATOR:

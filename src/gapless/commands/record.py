@@ -50,7 +50,10 @@ def run(arguments) -> int:
     device = choose_device(arguments.device)
     lessons = [lesson for lesson in (map(find_lesson, arguments.lesson) if arguments.lesson else LESSONS.values())
                if lesson.programs is not None]
-    found = {lesson.id: measure(lesson, device, load_fixes(lesson, arguments.solutions)) for lesson in lessons}
+    found = {}
+    for lesson in lessons:
+        for name, each in lesson.named.items():
+            found[name] = measure(each, device, load_fixes(each, arguments.solutions) if each is lesson else best_of(each))
     command = ["gapless", "record", "--out", arguments.out]
     command += ["--device", arguments.device] if arguments.device else []
     command += [word for each in arguments.lesson or () for word in ("--lesson", each)]
@@ -67,7 +70,8 @@ def run(arguments) -> int:
         record["driver_memory_bytes"] = torch.cuda.get_device_properties(device).total_memory
         record["predicted"] = predict(device_name(device), arguments.solutions, [lesson.id for lesson in lessons])
     for lesson in lessons:
-        print(f"\n{table(lesson, found[lesson.id])}", file=sys.stderr)
+        for each, named in lesson.named.items():
+            print(f"\n{table(named, found[each])}", file=sys.stderr)
     if arguments.out == "-":
         print(json.dumps(record, indent=1, ensure_ascii=False))
         return 0
@@ -92,6 +96,11 @@ def load_fixes(lesson: Lesson, folder: str | os.PathLike = SOLUTIONS) -> dict:
     except (ValueError, KeyError, CellError) as error:
         raise RecordError(f"{notebook} does not hold the lesson's exercises ({error}): name the folder of the reference "
                           "solutions with --solutions") from None
+
+
+def best_of(lesson: Lesson) -> dict:
+    """The model solutions of a variant, which no notebook holds."""
+    return {exercise.name: exercise.best for exercise in lesson.exercises.values() if exercise.best is not None}
 
 
 def measure(lesson: Lesson, device: torch.device, fixed: dict) -> list[Figures]:

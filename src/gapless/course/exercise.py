@@ -264,6 +264,11 @@ class Lesson:
         return next((self.variants[name] for name in names if name in self.variants), self)
 
     @property
+    def named(self) -> dict[str, Lesson]:
+        """The lesson and its variants, by the names that their figures have in a record."""
+        return {self.id: self, **{f"{self.id}/{name}": variant for name, variant in self.variants.items()}}
+
+    @property
     def max_points(self) -> float:
         return sum(exercise.max_points for exercise in self.exercises.values())
 

@@ -15,6 +15,7 @@ environment that PyTorch's launchers give: ``RANK``, ``LOCAL_RANK``, ``WORLD_SIZ
 
 from __future__ import annotations
 
+import atexit
 import io
 import multiprocessing
 import os
@@ -24,12 +25,13 @@ import secrets
 import signal
 import socket
 import sys
+import threading
 import time
 import traceback
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
-from multiprocessing import connection
+from multiprocessing import connection, util
 from pathlib import Path
 
 import torch
@@ -86,6 +88,10 @@ def on_gpus(count: int, function: Callable, *args, device: str | vgpu.Card = "a1
     """
     card = device if isinstance(device, vgpu.Card) else vgpu.find_card(device.removeprefix("vgpu:"))
     check(count, machines)
+    if trace_steps is not None:
+        first, last = trace_steps
+        if traces is None or not 0 <= first <= last:
+            raise ValueError(f"steps {first} to {last} are to be traced: name a folder for the traces, and steps from 0 on")
     folder = _folder(traces)
     # One process would say what another has in its buffers.
     sys.stdout.flush()
@@ -137,7 +143,12 @@ def _call(card: vgpu.Card, function: Callable, args: tuple, folder: Path | None,
             stack.enter_context(recorded(path, steps))
         else:
             stack.enter_context(host_clock.counting())
-        value = function(*args)
+        try:
+            value = function(*args)
+        except SystemExit as end:
+            if end.code not in (None, 0):
+                raise
+            value = None
         vgpu.timeline().catch_up()
         host_ns, device_ns = vgpu.timeline().host_ns, vgpu.timeline().device_ready_ns
     return _pickled((plain(value), host_ns, device_ns, path))
@@ -183,18 +194,21 @@ def run_ranks(count: int, machines: int, scratch: Path, work: Callable[[int], by
     board, port = scratch / "board", free_port()
     standstill.Board(str(board), count)
     processes, ends = [], []
+    life = os.pipe()  # at its end the processes end too: this one has what it wanted, or was killed
     try:
         for rank in range(count):
             end, theirs = context.Pipe(duplex=False)
             environment = {**rank_environment(rank, count, machines, port), communication.MACHINES: machines,
                            standstill.BOARD: board}
-            process = context.Process(target=_child, args=(work, rank, environment, theirs), name=f"rank {rank}")
+            process = context.Process(target=_child, args=(work, rank, environment, theirs, life), name=f"rank {rank}")
             process.start()
             theirs.close()
             processes.append(process)
             ends.append(end)
         return _gather(processes, ends, board)
     finally:
+        for descriptor in life:
+            os.close(descriptor)
         for process in processes:
             if process.is_alive():
                 process.kill()
@@ -205,25 +219,36 @@ def run_ranks(count: int, machines: int, scratch: Path, work: Callable[[int], by
             end.close()
 
 
-def _child(work, rank: int, environment: dict, pipe) -> None:
+def _child(work, rank: int, environment: dict, pipe, life: tuple[int, int]) -> None:
     """One rank's process, from fork to end."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends it
+    os.close(life[1])
+    lives = threading.Thread(target=_end_with, args=life[:1], daemon=True)
+    lives.start()
+    # What is to be done at the end of the parent is not to be done here; what the program asks for from now on is.
+    atexit._clear()
+    atexit.register(util._exit_function)
     os.environ.update({name: str(value) for name, value in environment.items()})
     standstill.join()
     try:
         told = "done", work(rank)
     except BaseException as error:
-        if isinstance(error, SystemExit) and error.code in (None, 0):
-            told = "done", _pickled((None, vgpu.timeline().host_ns, vgpu.timeline().device_ready_ns, None))
-        else:
-            told = "failed", (isinstance(error, standstill.Standstill), _text_of(error))
+        told = "failed", (isinstance(error, standstill.Standstill), _text_of(error))
+    atexit._run_exitfuncs()
     sys.stdout.flush()
     sys.stderr.flush()
     standstill.leave()
     pipe.send(told)
     pipe.close()
+    if rank == 0 and told[0] == "done":
+        lives.join()  # it keeps the store, which the others may need for groups that it is not in
     # Threads of Gloo's may hold what an orderly end would wait for.
     os._exit(0)
+
+
+def _end_with(life: int) -> None:
+    os.read(life, 1)
+    os._exit(1)
 
 
 def _text_of(error: BaseException) -> str:

@@ -100,6 +100,13 @@ def _fused(query, key, value, mask) -> bool:
                      and query.shape[1] == key.shape[1])
 
 
+def _whole_heads(query, key, value) -> bool:
+    """Whether these are DTensors of which each rank has some samples or heads, or all of them."""
+    places = [getattr(tensor, "placements", None) for tensor in (query, key, value)]
+    return (places[0] is not None and places[0] == places[1] == places[2] and query.dim() == 4
+            and all(place.is_replicate() or place.is_shard(0) or place.is_shard(1) for place in places[0]))
+
+
 @of_the_device
 @eager
 def attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, *, scale=None, enable_gqa=False):
@@ -111,6 +118,13 @@ def attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False,
             return state.link.fused(_func, (query, key, value, attn_mask, dropout_p, is_causal),
                                     {"scale": scale, "enable_gqa": enable_gqa})
         return _Attention.apply(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa)
+    if attn_mask is None and _whole_heads(query, key, value):
+        # As PyTorch's rules for the fused operators do: each rank its own heads.
+        out = attention(query.to_local(), key.to_local(), value.to_local(), None, dropout_p, is_causal, scale=scale,
+                        enable_gqa=enable_gqa)
+        shape = torch.Size((*query.shape[:-1], value.shape[-1]))
+        return type(query).from_local(out, query.device_mesh, query.placements, run_check=False, shape=shape,
+                                      stride=out.new_empty(shape, device="meta").stride())
     return _func.decompose(query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa)
 
 

@@ -89,6 +89,13 @@ _KINDS = {"barrier": "barrier", "allgather_": "all_gather", "_allgather_base_": 
 _BY_RANK = ("_allgather_base_", "_reduce_scatter_base_", "allgather_into_tensor_coalesced_",
             "reduce_scatter_tensor_coalesced_")
 
+# What NCCL's group asks to be contiguous, by the arguments' names (ProcessGroupNCCL.cpp, ``check_gpu_single_tensor``).
+_CONTIGUOUS = {"allreduce_": ("tensors",), "broadcast_": ("tensors",), "reduce_": ("tensors",),
+               "allgather_": ("input_tensors",), "_allgather_base_": ("output_tensor", "input_tensor"),
+               "reduce_scatter_": ("output_tensors",), "_reduce_scatter_base_": ("output_tensor", "input_tensor"),
+               "gather_": ("input_tensors",), "scatter_": ("output_tensors",), "alltoall_base_": ("output", "input"),
+               "alltoall_": ("output_tensors", "input_tensors")}
+
 # What a process does not stay in: the work of these is Gloo's.
 _NOT_AT_ONCE = ("barrier", "send", "recv_", "recv_any_source_")
 
@@ -246,6 +253,16 @@ def _as_bytes(inner: torch.Tensor) -> torch.Tensor:
     return inner.unsqueeze(-1).view(torch.uint8)  # the first dimension stays as it is
 
 
+def _check_contiguous(operator, args) -> None:
+    """Raises what CUDA does where NCCL could not take a tensor's memory as it lies."""
+    asked = _CONTIGUOUS.get(operator.name, ())
+    for argument, value in zip(operator.func._schema.arguments, args):
+        for tensor in costs.tensors(value) if argument.name in asked else ():
+            formats = {4: [torch.channels_last], 5: [torch.channels_last_3d]}.get(tensor.dim(), [])
+            if not any(tensor.is_contiguous(memory_format=each) for each in (torch.contiguous_format, *formats)):
+                raise ValueError("Tensors must be contiguous")
+
+
 def _wider(inner: torch.Tensor) -> torch.Tensor:
     if inner.dtype in _GLOO:
         return inner
@@ -310,6 +327,7 @@ if dist.is_available():
         """One operator of ``c10d`` on the values of its tensors."""
         place = next(place for place, value in enumerate(args) if _is_group(value))
         group = dist.ProcessGroup.unbox(args[place])
+        _check_contiguous(operator, args)
         results, given = costs.tensors(args[0]), costs.tensors(args[place - 1])
         options = {argument.name: value for argument, value in zip(operator.func._schema.arguments, args)}
         options = _DEFAULTS | {name: value for name, value in {**options, **kwargs}.items() if name in _DEFAULTS}

@@ -13,6 +13,7 @@ order, another size or a process that has ended is an error that says who waits 
 from __future__ import annotations
 
 import functools
+import json
 import os
 import sys
 import weakref
@@ -23,7 +24,7 @@ import torch.distributed as dist
 from . import backward_errors, standstill
 from .hardware import interconnect
 from .hardware.timeline import Mark, Stream
-from .meeting import Gone, Meeting
+from .meeting import Gone, Meeting, until_set
 from .standstill import Standstill
 from .state import state
 
@@ -77,14 +78,51 @@ class _Place:
                     self.meeting = Meeting(store, self.rank, len(self.ranks), self._look)
                 return self.meeting.meet(message)
         except Gone as gone:
-            line = where or "a line that is not known"
-            raise Standstill(
-                f"rank {self.ranks[self.rank]} waits in {what} at {line} for rank {self.ranks[gone.rank]}, which has ended "
-                "or left the group. Every rank must call the same collectives, and as often: with DistributedDataParallel "
-                "as many batches on each") from None
+            raise _without(gone, self.rank, self.ranks, what, where) from None
 
     def _look(self, waited_s: float, missing: list[int]) -> None:
-        standstill.look(waited_s, self._what, self._where, [self.ranks[rank] for rank in missing])
+        _look(waited_s, self._what, self._where, [self.ranks[rank] for rank in missing])
+
+
+def _look(waited_s: float, what: str, where: str | None, missing: list[int]) -> None:
+    """:func:`standstill.look`, whose Python nobody counts: how often it is done hangs on real time. (No ``with``: what
+    ``contextlib`` does in Python would count.)"""
+    counting = state.counting
+    paused = counting is not None and counting.pause()
+    try:
+        standstill.look(waited_s, what, where, missing)
+    finally:
+        if paused:
+            counting.resume()
+
+
+def _without(gone: Gone, rank: int, ranks: list[int], what: str, where: str | None) -> Standstill:
+    who = "the process that keeps the store, rank 0 as a rule" if gone.rank is None else f"rank {ranks[gone.rank]}"
+    line = where or "a line that is not known"
+    return Standstill(
+        f"rank {ranks[rank]} waits in {what} at {line} for {who}, which has ended or left the group. Every rank must call "
+        "the same collectives, and as often: with DistributedDataParallel as many batches on each")
+
+
+def gather(store, name: str, rank: int, ranks: list[int]) -> None:
+    """Wait until the processes ``ranks`` are about to make the same group ``name``, whose store is ``store`` and in which
+    ``rank`` is this process's number. Raises Standstill where they make another one in its place, or have ended."""
+    if len(ranks) == 1:
+        return
+    where, what = state.timeline.locate(), f"the making of a group of {standstill.ranks(ranks)}"
+    keys = {f"gapless {number}": each for number, each in enumerate(ranks)}
+    store.set(f"gapless {rank}", json.dumps(ranks))
+    try:
+        with standstill.waiting(what, where, f"group {name}", ranks):
+            until_set(store, keys, lambda waited_s, missing: _look(waited_s, what, where, missing))
+    except Gone as gone:
+        raise _without(gone, rank, ranks, what, where) from None
+    for key, each in keys.items():
+        theirs = json.loads(store.get(key))
+        if theirs != ranks:
+            raise Standstill(f"the ranks make different groups in the same place: rank {ranks[rank]} one of "
+                             f"{standstill.ranks(ranks)} at {where or 'a line that is not known'}, and rank {each} one of "
+                             f"{standstill.ranks(theirs)}. Every rank must call new_group for each group, in the same order")
 
 
 _places: weakref.WeakKeyDictionary[dist.ProcessGroup, _Place] = weakref.WeakKeyDictionary()

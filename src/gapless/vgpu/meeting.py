@@ -22,10 +22,11 @@ _LOOKS_S = 0.2  # real seconds between two looks
 
 
 class Gone(ConnectionError):
-    """A process of the group has ended, or left the group: ``rank``, by the group's numbers."""
+    """A process of the group has ended, or left the group: ``rank``, by the group's numbers; None: the process that keeps
+    the group's store, which may be of another group."""
 
-    def __init__(self, rank: int):
-        super().__init__(f"rank {rank} has left")
+    def __init__(self, rank: int | None):
+        super().__init__("the store has gone" if rank is None else f"rank {rank} has left")
         self.rank = rank
 
 
@@ -102,12 +103,32 @@ class Meeting:
                     line.close()
 
     def _join(self, store) -> None:
+        until_set(store, {"gapless meeting": 0}, self.look)
         port, word = store.get("gapless meeting").decode().split()
         try:
             self._peers[0] = _Line(socket.create_connection((_HOST, int(port))))
         except OSError:
             raise Gone(0) from None
         self._told(0, self._peers[0].send, [word, self.rank])
+
+
+def until_set(store, keys: dict[str, int], look: Callable[[float, list[int]], None]) -> None:
+    """Wait until ``store`` has all ``keys``, each with the rank that sets it; ``look`` is called as by :class:`Meeting`.
+    Raises Gone where the process that keeps the store has ended."""
+    since, pause_s, looked_s = time.monotonic(), 0.001, 0.0
+    while True:
+        try:
+            keys = {key: rank for key, rank in keys.items() if not store.check([key])}
+        except RuntimeError:  # PyTorch's DistError
+            raise Gone(None) from None
+        if not keys:
+            return
+        waited_s = time.monotonic() - since
+        if waited_s - looked_s >= _LOOKS_S:
+            looked_s = waited_s
+            look(waited_s, list(keys.values()))
+        time.sleep(pause_s)
+        pause_s = min(2 * pause_s, 0.05)
 
 
 class _Line:

@@ -10,13 +10,14 @@ Gloo moves the values. What NCCL has and Gloo lacks, coalescing and ``ReduceOp.P
 
 from __future__ import annotations
 
+import datetime
 import functools
 import re
 
 import torch
 import torch.distributed as dist
 
-from . import communication, linked_groups
+from . import communication, linked_groups, standstill
 from .collectives import backend_of, coalescing, premultiplied, together
 from .hardware import costs
 from .state import state
@@ -29,20 +30,41 @@ def _create(options, backend_options=None):
     """The backend of one group. ``backend_options``, such as NCCL's, say nothing here."""
     if state.link is not None:
         return linked_groups.fake_group(options.group_rank, options.group_size)
-    return dist.ProcessGroupGloo(options.store, options.group_rank, options.group_size, timeout=options.timeout)
+    communication.gather(options.store, options.group_id, options.group_rank,
+                         list(options.global_ranks_in_group) or list(range(options.group_size)))
+    # What goes between two processes is waited for in Gloo, and would be for half an hour.
+    return dist.ProcessGroupGloo(options.store, options.group_rank, options.group_size, timeout=_limited(options.timeout))
+
+
+def _limited(timeout: datetime.timedelta) -> datetime.timedelta:
+    return datetime.timedelta(seconds=min(timeout.total_seconds(), standstill.limit_s()))
+
+
+def _short(original):
+    @functools.wraps(original)
+    def _get_default_timeout(backend) -> datetime.timedelta:
+        """How long a process waits for the others where the program says nothing. In a run of this package's no longer than
+        it may: not for half an hour for a process that has ended before it made a group."""
+        usual = original(backend)
+        return _limited(usual) if standstill.has_board() else usual
+
+    return _get_default_timeout
 
 
 def _named(original):
     @functools.wraps(original)
-    def _new_process_group_helper(size, rank, ranks, backend, *args, **kwargs):
+    def _new_process_group_helper(size, rank, ranks, backend, store, *args, **kwargs):
         """A group of the backend that the program means: PyTorch 2.11 asks no plugin for NCCL, and takes Gloo for the
         backend of a group that was made without one. The group is known by the name that the program gave."""
+        if not ranks and store is not None:  # the group of all: in its store nothing of an earlier one is taken for new
+            made = store.add(f"gapless made by {rank}", 1)
+            store = dist.PrefixStore(f"gapless {made}", store) if made > 1 else store
         meant = str(backend)
         if meant == dist.Backend.UNDEFINED and torch._C._get_accelerator().type == NAME:
             meant = BACKEND
         elif not torch.cuda.is_available():
             meant = re.sub(r"\bnccl\b", BACKEND, meant)
-        made = original(size, rank, ranks, dist.Backend(meant), *args, **kwargs)
+        made = original(size, rank, ranks, dist.Backend(meant), store, *args, **kwargs)
         known = dist.distributed_c10d._world.pg_map
         if isinstance(made[0], dist.ProcessGroup) and made[0] in known:
             known[made[0]] = backend, known[made[0]][1]
@@ -126,6 +148,7 @@ def install() -> None:
     if not torch.cuda.is_available():
         backends.backend_capability["nccl"] = [NAME]
     group = dist.distributed_c10d
+    group._get_default_timeout = _short(group._get_default_timeout)
     group._new_process_group_helper = _named(group._new_process_group_helper)
     backends.backend_capability["gloo"] = [*backends.backend_capability["gloo"], NAME]
     dist.Work.get_future = _future(dist.Work.get_future)

@@ -64,6 +64,11 @@ def join() -> None:
     _board = Board(path, int(os.environ["WORLD_SIZE"])) if path else None
 
 
+def has_board() -> bool:
+    """Whether this process is one of a run with a board."""
+    return _board is not None
+
+
 def leave() -> None:
     """This process has done its part."""
     if _board is not None:
@@ -78,7 +83,8 @@ def waiting(what: str, where: str | None, place: str, members: list[int]):
         yield
         return
     rank, _count = int(os.environ["RANK"]), _count + 1
-    _board.write(rank, {"state": WAITS, "what": what, "where": where or "", "place": place, "count": _count})
+    _board.write(rank, {"state": WAITS, "what": what, "where": where or "", "place": place, "members": members,
+                        "count": _count})
     try:
         yield
     finally:
@@ -88,9 +94,12 @@ def waiting(what: str, where: str | None, place: str, members: list[int]):
 def limit_s() -> float:
     """How many real seconds a process waits for the others."""
     try:
-        return float(os.environ.get(VARIABLE, LIMIT_S))
+        limit = float(os.environ.get(VARIABLE, LIMIT_S))
+        if limit > 0:
+            return limit
+        raise ValueError("no time")
     except ValueError:
-        raise ValueError(f"{VARIABLE} is {os.environ[VARIABLE]!r}: give it a number of seconds") from None
+        raise ValueError(f"{VARIABLE} is {os.environ[VARIABLE]!r}: give it seconds, more than 0, or inf") from None
 
 
 def look(waited_s: float, what: str, where: str | None, missing: list[int]) -> None:
@@ -119,8 +128,9 @@ def _stands_still(entries: list[dict]) -> bool:
         _calm = entries, time.monotonic()
     if not all(entry.get("state") in (WAITS, ENDED) for entry in entries):
         return False
-    if len({entry.get("place") for entry in entries}) == 1:
-        return False  # all are where they should be
+    for entry in entries:
+        if entry["state"] == WAITS and all(entries[rank].get("place") == entry["place"] for rank in entry["members"]):
+            return False  # all that it waits for have come
     return time.monotonic() - _calm[1] > _ALL_WAIT_S
 
 

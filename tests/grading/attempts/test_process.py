@@ -174,7 +174,6 @@ import builtins, json, socket
 socket.socket.sendall = json.loads = builtins.getattr = lambda *args, **kwargs: None
 f = slow
 """, NOTHING),
-    "a loop": ("def f(target):\n    while True:\n        pass\n", NOTHING),
     "a loop that cannot be interrupted": ("""
 def f(target):
     while True:

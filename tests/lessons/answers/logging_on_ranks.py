@@ -47,6 +47,25 @@ def not_awaited(rank, world, model, batches, folder, epoch):
     return loss
 
 
+def with_gradients(rank, world, model, batches, folder, epoch):
+    """Nobody has said `no_grad`, and the two numbers are read one by one."""
+    total, count = torch.zeros((), device="vgpu"), 0
+    for x, y in batches:
+        total = total + (model(x) - y).square().sum()
+        count += x.shape[0]
+    sums = torch.zeros(2, device="vgpu")
+    sums[0] = total.detach()
+    sums[1].fill_(count)
+    dist.all_reduce(sums)
+    loss = sums[0].item() / sums[1].item()
+    if rank == 0:
+        for name, save in (("checkpoint.pt", lambda path: torch.save({"epoch": epoch, "model": model.state_dict()}, path)),
+                           ("metrics.json", lambda path: Path(path).write_text(json.dumps({"epoch": epoch, "loss": loss})))):
+            save(f"{folder}/.{name}")
+            Path(f"{folder}/.{name}").rename(f"{folder}/{name}")
+    return loss
+
+
 def _version(*, mean="exact", read="once", barrier=None, ranks=(0,), write="renamed", keep=False, of="this", own=False,
              returned=True):
     """Right as it stands."""
@@ -160,7 +179,7 @@ def pickled_whole(rank, world, model, batches, folder, epoch):
 
 ANOTHER_DISK = os.path.isdir("/dev/shm") and os.stat("/dev/shm").st_dev != os.stat(tempfile.gettempdir()).st_dev
 
-LOG_ROUTES = [gathered, not_awaited]
+LOG_ROUTES = [gathered, not_awaited, with_gradients]
 
 LOG_WRONG = [
     (_version(mean="of batches"), "of different sizes"),

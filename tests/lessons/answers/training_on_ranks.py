@@ -93,7 +93,24 @@ def one_rank_ends(rank, world, model, dataset, batch_size, epochs):
     dist.barrier()
 
 
-MAIN_ROUTES = [by_hand]
+def from_the_environment(rank, world, model, dataset, batch_size, epochs):
+    """The group and the sampler find their rank by themselves, another backend, the optimizer first; the module inside is
+    returned, and the group left as it is."""
+    dist.init_process_group("gloo")
+    model.to("vgpu")
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.2)
+    ddp = DistributedDataParallel(model, device_ids=[0])
+    sampler = DistributedSampler(dataset)
+    for epoch in range(epochs):
+        sampler.set_epoch(epoch + 3)
+        for x, y in DataLoader(dataset, batch_size, sampler=sampler):
+            F.mse_loss(ddp(x), y.to("vgpu")).backward()
+            optimizer.step()
+            optimizer.zero_grad()
+    return ddp.module
+
+
+MAIN_ROUTES = [by_hand, from_the_environment]
 
 MAIN_WRONG = [
     (_training(share=False), "its own share"),

@@ -9,6 +9,13 @@ def converted_inside(model):
     return nn.SyncBatchNorm.convert_sync_batchnorm(DistributedDataParallel(model.to("vgpu")))
 
 
+def in_place(model):
+    """The conversion changes the network that it is given, where that is no norm itself."""
+    ddp = DistributedDataParallel(model.to("vgpu"))
+    nn.SyncBatchNorm.convert_sync_batchnorm(model)
+    return ddp
+
+
 def without_ddp(model):
     return nn.SyncBatchNorm.convert_sync_batchnorm(model).to("vgpu")
 
@@ -25,6 +32,6 @@ def nothing(model):
     DistributedDataParallel(nn.SyncBatchNorm.convert_sync_batchnorm(model).to("vgpu"))
 
 
-WRAP_ROUTES = [converted_inside]
+WRAP_ROUTES = [converted_inside, in_place]
 WRAP_WRONG = [(without_ddp, "train apart"), (without_buffers, "its own rows"), (in_evaluation, "weights"),
               (nothing, "is there a `return`?")]

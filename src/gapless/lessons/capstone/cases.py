@@ -11,10 +11,12 @@ from ...course.evidence import Case
 from ...course.stage import Given
 from .program import Program
 
+_TRIAL_DECODE_MS = 20.0  # of a trial's few records: at 1 ms each no worker would be worth its start, as it is at full size
 
-def _case(program: Program, rng: np.random.Generator, name: str, size: dict, settings: dict) -> Case:
+
+def _case(program: Program, rng: np.random.Generator, name: str, size: dict, settings: dict, **options) -> Case:
     inputs = program.inputs(rng, size)
-    return Case(name, inputs, {"settings": settings}, on_host=dict.fromkeys(inputs, "pageable"))
+    return Case(name, inputs, {"settings": settings, **options}, on_host=dict.fromkeys(inputs, "pageable"))
 
 
 def cases_of(program: Program) -> Callable[[int], list[Case]]:
@@ -30,7 +32,7 @@ def trial_of(program: Program) -> Callable[[np.random.Generator, int], list[Case
     """``cases(rng, count)``: inputs of one shape and with the same settings."""
     def trial(rng: np.random.Generator, count: int) -> list[Case]:
         size, settings = program.trial(rng)
-        return [_case(program, rng, "a run", size, settings) for _ in range(count)]
+        return [_case(program, rng, "a run", size, settings, decode_ms=_TRIAL_DECODE_MS) for _ in range(count)]
 
     return trial
 

@@ -22,13 +22,13 @@ _SLOTS, _WIDTH = 4096, 8
 _counts = mmap.mmap(-1, _SLOTS * _WIDTH)  # shared with the processes that are forked; each counts in a place of its own
 
 
-_measured: list[torch.device] = []  # what the program is asked on, while it is
+_measured: list[tuple[torch.device, float]] = []  # what the program is asked on, while it is
 
 
 @contextmanager
-def measured_on(device: torch.device) -> Iterator[None]:
-    """Inside, decoding takes the time that it takes beside ``device``, whichever device it is told."""
-    _measured.append(device)
+def measured_on(device: torch.device, decode_ms: float = DECODE_MS) -> Iterator[None]:
+    """Inside, decoding takes ``decode_ms`` beside ``device``, whichever device it is told."""
+    _measured.append((device, decode_ms))
     try:
         yield
     finally:
@@ -38,11 +38,11 @@ def measured_on(device: torch.device) -> Iterator[None]:
 def decode(record: torch.Tensor, device: torch.device) -> torch.Tensor:
     """``record`` as it is, after ``DECODE_MS`` of the host's time: stands for reading and decoding a file. Where ``device``
     is the CPU nobody measures, and it takes no time."""
-    device = _measured[-1] if _measured else device
+    device, decode_ms = _measured[-1] if _measured else (device, DECODE_MS)
     place = os.getpid() % _SLOTS * _WIDTH
     struct.pack_into("q", _counts, place, struct.unpack_from("q", _counts, place)[0] + 1)
     if device.type != "cpu":
-        host_work(DECODE_MS, device)
+        host_work(decode_ms, device)
     return record
 
 

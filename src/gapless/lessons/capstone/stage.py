@@ -15,7 +15,7 @@ from torch.utils.data import DataLoader, Dataset, RandomSampler
 
 from ...course.plain import Unusable
 from ..data_loading.measuring_workers import forking
-from .host import decode, decoded, forget_decoded, measured_on, synchronize
+from .host import DECODE_MS, decode, decoded, forget_decoded, measured_on, synchronize
 
 DECODED = "records that were decoded"
 
@@ -45,7 +45,7 @@ def ask_train(function, given, device):
     name."""
     yield
     forget_decoded()
-    with forking(), measured_on(device):
+    with forking(), measured_on(device, given.options.get("decode_ms", DECODE_MS)):
         report = function(*given.inputs.values(), device, **given.options["settings"])
     yield
     if not isinstance(report, dict):

@@ -173,6 +173,7 @@ def explain_logging(case: Case, found, wanted) -> str | None:
     if name == READS and all(int(each.split()[0]) < max(len(sizes), 2 * _WAITS) for each, sizes in
                              zip(found[READS].split(", ")[1:], case.options["sizes"][1:])):
         return ("The host waits more than once for the loss. Each `.item()`, each comparison and each "
-                "`torch.tensor([value, …], device=…)` of a value that lies on the device reads it. Fill a tensor on the "
-                "device, reduce it, and read it by one `.tolist()`.")
+                "`torch.tensor([value, …], device=…)` of a value that lies on the device reads it; `sums[1] = number` "
+                "copies the number there, and waits (`+=` and `fill_` do not). Fill a tensor on the device, reduce it, and "
+                "read it by one `.tolist()`.")
     return _WHY.get((name, found.get(name)), _WHY_OF.get(name))

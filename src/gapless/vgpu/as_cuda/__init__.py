@@ -25,7 +25,7 @@ import torch
 
 from ..backend import enable
 from ..hardware.specs import Card
-from . import arguments, asking, cuda_module, distributed, files, lightning, mixed_precision, spawned
+from . import accelerator, arguments, asking, cuda_module, distributed, files, lightning, mixed_precision, spawned
 from .asking import Numbering
 from .replaced import Replaced
 
@@ -49,7 +49,7 @@ def install(card: str | Card | None = None, index: int = 0, count: int = 1, on_c
     asking.numbering = Numbering(index, count, torch.device("cpu") if on_cpu else device)
     replaced = Replaced()
     try:
-        for part in (asking, arguments, mixed_precision, files, cuda_module, distributed, lightning, spawned):
+        for part in (asking, accelerator, arguments, mixed_precision, files, cuda_module, distributed, lightning, spawned):
             part.install(replaced)
         yield device
     finally:

@@ -88,10 +88,3 @@ def install(replaced) -> None:
     replaced.put(VirtualTensor, "is_cuda", property(lambda self: by_the_program(), doc="True, for the program."))
     replaced.put(VirtualTensor, "get_device", lambda self: numbering.index if by_the_program() else DEVICE.index)
     replaced.put(torch.Tensor, "type", _type(torch.Tensor.type))
-    current = torch.accelerator.current_accelerator
-
-    def current_accelerator(check_available: bool = False):
-        """``cuda``, for the program."""
-        return torch.device("cuda") if by_the_program() else current(check_available)
-
-    replaced.put(torch.accelerator, "current_accelerator", current_accelerator)

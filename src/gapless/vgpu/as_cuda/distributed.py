@@ -48,12 +48,22 @@ def _met(function):
     return call
 
 
+def _meshed(function):
+    @functools.wraps(function)
+    def init(self, device_type: str, *args, **kwargs):
+        function(self, asking.numbering.place.type if device_type == "cuda" else device_type, *args, **kwargs)
+
+    return init
+
+
 def install(replaced) -> None:
     """Translate from now on."""
     if not torch.distributed.is_available():
         return
     replaced.put(torch.nn.parallel.DistributedDataParallel, "__init__",
                  _wrapped(torch.nn.parallel.DistributedDataParallel.__init__))
+    mesh = torch.distributed.device_mesh.DeviceMesh
+    replaced.put(mesh, "__init__", _meshed(mesh.__init__))
     for owner in (torch.distributed, torch.distributed.distributed_c10d):
         replaced.put(owner, "init_process_group", _begun(owner.init_process_group))
         replaced.put(owner, "barrier", _met(owner.barrier))
