@@ -146,7 +146,7 @@ def test_a_device_that_is_gone_is_no_zero(tmp_path):
     with Grader(path, "vgpu", 1, lessons=PACKAGE) as grader:
         assert sum(v.earned for v in grader.grade_exercise("double").verdicts) == 3
         grader.grade_exercise("square")
-        grader._asker._device_server.close()
+        grader._asker._servers.device.close()
         with pytest.raises(GradingError, match="the device's process is gone"):
             grader._grade(grader.lesson.exercises["double"])
 

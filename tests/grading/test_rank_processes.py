@@ -2,7 +2,9 @@
 
 import pytest
 
+from gapless.grading.confine import can_fence, find_confinement
 from gapless.grading.grade import grade
+from gapless.grading.servers import keep_servers
 from gapless.lessons import find_lesson
 
 from .lessoncells import cells
@@ -53,6 +55,12 @@ def graded(cell, tmp_path, name="main"):
     path = write(notebook(f"# exercise: {name}\n{cell}", gapless={"lesson": LESSON}), tmp_path / f"{LESSON}.ipynb")
     result = grade(path, "vgpu:a10g", 5)
     return next(verdict for verdict in result.verdicts if verdict.exercise == name)
+
+
+@pytest.mark.skipif(not can_fence(find_confinement()), reason="no fence within a sandbox here")
+def test_the_end_of_a_rank_is_seen_through_a_fence_too(tmp_path):
+    with keep_servers():
+        assert "its process ended" in graded(ENDS, tmp_path).message
 
 
 def test_the_solution_has_all_points(tmp_path):

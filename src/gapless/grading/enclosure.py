@@ -19,6 +19,7 @@ _READ_ONLY, _NO_SETUID, _NO_DEVICES, _NO_PROGRAMS, _REMOUNT, _BIND, _RECURSIVE, 
     1, 2, 4, 8, 32, 4096, 16384, 1 << 18)
 _PDEATHSIG, _CAPBSET_DROP = 1, 24
 _CAPABILITY_VERSION = 0x20080522
+_MOST_FILES = 65536
 _TEMPORARY = ("/tmp", "/dev/shm")
 
 
@@ -51,6 +52,7 @@ def enclose(before_fork: Callable[[], None], temporary_bytes: int, files: int, f
 
 def _end_as(child: int) -> None:
     """Wait for all children, and exit when ``child`` has, as it did."""
+    os.closerange(3, _MOST_FILES)  # else who is at the other end of a socket would not see where ``child`` closes it
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
     while True:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import secrets
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from importlib.metadata import version
 
-from .. import __version__
 from ..files import temporary_folder
 from .confine import GradingError, require_confinement
 from .testnotebook import run_test_notebook
@@ -26,7 +26,7 @@ class Job:
     device: str = ""
     unconfined: bool = False
     attempts: int = 3
-    version: str = __version__
+    version: str = field(default_factory=lambda: version("gapless"))
 
 
 @dataclass(frozen=True)
@@ -41,9 +41,9 @@ def grade_job(job: Job, here: bool = True) -> Outcome:
     """Grade a submission. ``here``: from this process, else from a kernel; its cells run in a sandbox either way. Raises
     GradingError.
     """
-    if job.version != __version__:
-        raise GradingError(f"this worker has gapless {__version__}, and the class is graded with {job.version}: install the "
-                           "same on both")
+    if job.version != version("gapless"):
+        raise GradingError(f"this worker has gapless {version('gapless')}, and the class is graded with {job.version}: install "
+                           "the same on both")
     require_confinement(job.unconfined)
     with _ONE_AT_A_TIME, temporary_folder() as folder:
         test_notebook, submission = folder / "test.ipynb", folder / f"{job.lesson}.ipynb"
