@@ -54,8 +54,9 @@ class Program:
         return self.about, f"| 2 | at most {self.max_peak_ratio:g} of the memory |", self.question
 
     def text(self, file: str) -> str:
-        """What is in a file of its folder."""
-        return (_HERE / self.name / file).read_text(encoding="utf-8")
+        """What is in a file of its folder, or in one that all programs share."""
+        own = _HERE / self.name / file
+        return (own if own.is_file() else _HERE / file).read_text(encoding="utf-8")
 
     @cached_property
     def slow_files(self) -> dict[str, str]:

@@ -3,12 +3,12 @@
 import torch
 
 from ...host import synchronize
+from ..optim import Average, clip, make_optimizer
 from .config import END, PADDING, Config
 from .data import as_read, make_loader, split, to_device
 from .losses import loss_of
 from .metrics import Scores
 from .model import make_network
-from .optim import Average, clip, make_optimizer
 
 
 def generate(network, prompts, config, device):

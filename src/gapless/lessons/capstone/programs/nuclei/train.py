@@ -3,12 +3,12 @@
 import torch
 
 from ...host import synchronize
+from ..optim import Average, clip, make_optimizer
 from .config import Config
 from .data import make_loader, split, to_device
 from .losses import Loss
 from .metrics import Means, Precision
 from .model import make_network
-from .optim import Average, clip, make_optimizer
 
 
 def evaluate(network, loader, config, device):
