@@ -2,7 +2,7 @@
 
 import json
 import os
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import BrokenExecutor, ThreadPoolExecutor
 
 import psutil
 import pytest
@@ -50,13 +50,38 @@ def test_what_dies_is_graded_again_and_its_neighbours_too(tmp_path):
     assert pids and not any(psutil.pid_exists(pid) and psutil.Process(pid).status() != "zombie" for pid in pids)
 
 
-class Threads(LocalWorkers):
-    """Workers that cannot die; counts what is asked of them at once."""
+class Breaking(ThreadPoolExecutor):
+    """Breaks in the ``breaks``-th submission of all."""
 
-    begun = 0
+    submitted, breaks = 0, ()
+
+    def submit(self, *args):
+        Breaking.submitted += 1
+        if Breaking.submitted in self.breaks:
+            raise BrokenExecutor("a worker has died meanwhile")
+        return super().submit(*args)
+
+
+@pytest.mark.parametrize("breaks", [(1,), (2,), (2, 3), (3, 4, 5)])
+def test_workers_that_are_found_broken_when_more_is_given_to_them(monkeypatch, breaks):
+    monkeypatch.setattr(pool, "_keep_servers", lambda: None)
+    monkeypatch.setattr(Breaking, "breaks", breaks)
+    monkeypatch.setattr(Breaking, "submitted", 0)
+    with Threads(2, Breaking) as workers:
+        found = list(grade_all(((number, job()) for number in range(3)), workers))
+    assert sorted(key for key, _ in found) == [0, 1, 2]
+    assert not [outcome for _, outcome in found if isinstance(outcome, Exception)]
+
+
+class Threads(LocalWorkers):
+    """Workers that cannot die."""
+
+    def __init__(self, most, executor=ThreadPoolExecutor):
+        super().__init__(most)
+        self._executor = executor
 
     def begin(self):
-        return ThreadPoolExecutor(self._most)
+        return self._executor(self._most)
 
     def end(self, at_once=False):
         self.executor.shutdown(cancel_futures=at_once)

@@ -42,8 +42,8 @@ def grade_job(job: Job, here: bool = True) -> Outcome:
     GradingError.
     """
     if job.version != version("gapless"):
-        raise GradingError(f"this worker has gapless {version('gapless')}, and the class is graded with {job.version}: install "
-                           "the same on both")
+        raise GradingError(f"this worker has gapless {version('gapless')}, and the class is graded with {job.version}: "
+                           "install the same on both")
     require_confinement(job.unconfined)
     with _ONE_AT_A_TIME, temporary_folder() as folder:
         test_notebook, submission = folder / "test.ipynb", folder / f"{job.lesson}.ipynb"

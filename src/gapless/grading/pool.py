@@ -24,11 +24,12 @@ from concurrent.futures import (
     ProcessPoolExecutor,
     wait,
 )
+from dataclasses import dataclass
 
 from .confine import GradingError
 from .job import Job, Outcome, grade_job
 
-_MOST_DEATHS = 2  # of workers over one submission, before it is graded while no other is, for the last time
+_MOST_DEATHS = 2  # of workers over one submission, before it is graded while no other is, and then before it is given up
 _CLUSTER_SECONDS = 60.0  # to wait for a cluster's first worker
 
 
@@ -63,48 +64,73 @@ class Workers:
 def grade_all(jobs: Iterable[tuple[Hashable, Job]], workers: Workers) -> Iterator[tuple[Hashable, Outcome | Exception]]:
     """Grade ``jobs``, pairs of a key and a job: (key, outcome or what was raised) as each is done, in any order.
 
-    ``jobs`` is read as workers become free. Over whose submission workers die again and again has a GradingError in the end.
-    Raises GradingError where the workers cannot be reached any more.
+    ``jobs`` is read as workers become free. Where workers die, what was under way is graded again; what was under way
+    several times, alone. What workers die over even then has a GradingError. Raises GradingError where the workers cannot be
+    reached any more.
     """
-    waiting, again = iter(jobs), []
-    deaths: dict[Hashable, int] = {}
-    running: dict[Future, tuple[Hashable, Job]] = {}
+    waiting = (_Task(*each) for each in jobs)
+    again: list[_Task] = []
+    running: dict[Future, _Task] = {}
     while True:
-        suspect = any(deaths[key] >= _MOST_DEATHS for key, _ in again)
-        if suspect and not running:
-            again.sort(key=lambda each: deaths[each[0]])
-        while len(running) < (1 if suspect else workers.count()):
-            todo = again.pop() if again else next(waiting, None)
-            if todo is None:
-                break
-            running[workers.executor.submit(_grade, todo[1])] = todo
-            if suspect:
-                break
-        if not running:
-            return
-        died: list[tuple[Hashable, Job]] = []
+        alone = any(task.is_suspect for task in again)
+        if alone:
+            again.sort(key=lambda task: task.is_suspect)
         broken = False
+        while len(running) < (1 if alone else workers.count()):
+            task = again.pop() if again else next(waiting, None)
+            if task is None:
+                break
+            try:
+                running[workers.executor.submit(_grade, task.job)] = task
+            except BrokenExecutor:
+                again.append(task)
+                broken = True
+                break
+        if not running and not broken:
+            return
+        died: list[_Task] = []
         for future in wait(running, return_when=FIRST_COMPLETED)[0]:
-            key, job = running.pop(future)
+            task = running.pop(future)
             try:
                 outcome: Outcome | Exception = future.result()
             except (BrokenExecutor, CancelledError):
-                broken = True
-                died.append((key, job))
+                died.append(task)
                 continue
             except Exception as error:
                 outcome = _unlucky() if type(error).__name__ == "KilledWorker" else error  # Dask has tried it often
-            yield key, outcome
-        if broken:
+            yield task.key, outcome
+        if died or broken:
             died += running.values()
             running.clear()
             workers.begin_again()
-        for key, job in died:
-            deaths[key] = deaths.get(key, 0) + 1
-            if deaths[key] > _MOST_DEATHS:
-                yield key, _unlucky()
+        for task in died:
+            task.has_died()
+            if task.deaths_alone == _MOST_DEATHS:
+                yield task.key, _unlucky()
             else:
-                again.append((key, job))
+                again.append(task)
+
+
+@dataclass
+class _Task:
+    """``deaths``: of workers while it was graded, perhaps through others' fault. ``deaths_alone``: while no other was."""
+
+    key: Hashable
+    job: Job
+    deaths: int = 0
+    deaths_alone: int = 0
+
+    @property
+    def is_suspect(self) -> bool:
+        """Whether it is to be graded while no other is."""
+        return self.deaths >= _MOST_DEATHS
+
+    def has_died(self) -> None:
+        """Note down one more."""
+        if self.is_suspect:
+            self.deaths_alone += 1
+        else:
+            self.deaths += 1
 
 
 def _unlucky() -> GradingError:
