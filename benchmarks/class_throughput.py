@@ -3,9 +3,9 @@
     taskset -c 0,1 python benchmarks/class_throughput.py [--lesson 02_masked_loss] [--students 12] [--hanging 0]
         [--modes before sequential parallel warm] [--before FOLDER] [--scheduler ADDRESS] [--workers N]
 
-A course of nbgrader's is made in a temporary folder; its students hand in the lesson's solution with some exercises as handed
-out (of those in turn one, two, …), so that all have to be computed; ``--hanging`` of them never end in one exercise. All on
-the course's virtual GPU. Then the class is graded anew in each mode:
+A course of nbgrader's is made in a temporary folder. Its students hand in the lesson's solution with some exercises as
+handed out, none, one, two, … in turn; ``--hanging`` of them never end in one exercise. All on a virtual GPU. The class is
+graded anew in each mode:
 
 - ``before``: by the ``nbgrader autograde`` of another checkout with its own ``.venv``, ``--before FOLDER``;
 - ``sequential``: one after another, each in a kernel and servers of its own, as ``nbgrader autograde`` did before workers;
@@ -13,15 +13,16 @@ the course's virtual GPU. Then the class is graded anew in each mode:
 - ``warm``: ``nbgrader autograde`` as it is: workers that keep what they have imported;
 - ``dask``: ``nbgrader autograde --Autograde.scheduler``, on workers that you have started.
 
-Printed: real seconds, submissions an hour, CPU seconds (of this machine's processes that the mode started and that ended with
-it), most memory at once (proportional set size of all its processes, MB, Linux), and whether all scores are equal to those of
-the first mode. Under each mode the memory after each tenth of the class.
+Printed: real seconds, submissions an hour, CPU seconds (of all processes that the mode started on this machine), most memory
+at once (proportional set size of those, MB, Linux), and whether all scores are equal to those of the first mode. Below each
+mode the most memory in each tenth of its time.
 """
 
 from __future__ import annotations
 
 import argparse
 import csv
+import ctypes
 import json
 import os
 import resource
@@ -35,6 +36,7 @@ from pathlib import Path
 
 import psutil
 
+_SUBREAPER = 36
 ROOT = Path(__file__).parent.parent
 BARE = """
 import sys
@@ -95,6 +97,8 @@ class Watched:
             watcher.start()
             self.status = process.wait()
         self.seconds = time.monotonic() - began
+        while _ended():
+            pass
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         self.cpu_seconds = sum(getattr(after, kind) - getattr(before, kind) for kind in ("ru_utime", "ru_stime"))
 
@@ -115,8 +119,16 @@ class Watched:
 
     def by_tenths(self) -> list[float]:
         """The most memory in each tenth of the time, MB."""
-        tenths = [[mb for when, mb in self.memory if number <= 10 * when / self.seconds < number + 1] for number in range(10)]
+        tenths = [[mb for when, mb in self.memory if int(10 * when / self.seconds) == number] for number in range(10)]
         return [max(tenth) for tenth in tenths if tenth]
+
+
+def _ended() -> bool:
+    """Whether there was one more child, which has ended by now."""
+    try:
+        return bool(os.waitpid(-1, 0))
+    except ChildProcessError:
+        return False
 
 
 def scores(course: Path, lesson: str) -> dict[str, str]:
@@ -137,6 +149,7 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=0)
     parser.add_argument("--device", default="vgpu:a10g")
     options = parser.parse_args()
+    ctypes.CDLL(None).prctl(_SUBREAPER, 1, 0, 0, 0)  # processes that outlive what started them are counted too
     lesson = options.lesson
     cores = len(os.sched_getaffinity(0))
     print(f"lesson {lesson}, {options.students} submissions, {options.hanging} of them hang; {cores} processors, "

@@ -20,7 +20,7 @@ def add_parser(subparsers) -> argparse.ArgumentParser:
     parser.add_argument("course", metavar="COURSE", type=Path, help=f"the folder with {CONFIG}")
     parser.add_argument("--lesson", metavar="ID", action="append", help="only this one (may be given several times)")
     parser.add_argument("--workers", metavar="N", type=int, help="how many submissions at once on this machine (default: "
-                        "one a processor, and one more)")
+                        "one a processor, and one more, as far as there is memory)")
     parser.add_argument("--scheduler", metavar="ADDRESS", help="grade on a Dask cluster, such as tcp://host:8786")
     parser.add_argument("--force", action="store_true", help="grade again what is graded")
     parser.set_defaults(run=run)

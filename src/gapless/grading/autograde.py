@@ -35,7 +35,7 @@ from ..files import InUse, locked, write_json
 from .confine import GradingError
 from .grade import default_device
 from .job import Job, Outcome
-from .pool import DaskWorkers, LocalWorkers, Workers, cores, grade_all
+from .pool import DaskWorkers, LocalWorkers, Workers, grade_all, most_workers
 from .preprocessors import GradeWithPapermill
 from .standing import FAILED, GRADED, RECORDS, UNGRADED, Assignment, NoSuchLesson, Standing, Submitted, summary
 from .submission import SubmissionError, plain_notebook
@@ -50,7 +50,7 @@ class KeepingAutograde(Autograde):
     gradebook_seconds = Integer(60, min=1, help="How long to wait for a gradebook that another program has locked").tag(
         config=True)
     workers = Integer(0, min=0, help="How many submissions to grade at once on this machine; 0: one a processor, and one "
-                                     "more, as some only wait").tag(config=True)
+                                     "more, as far as there is memory").tag(config=True)
     scheduler = Unicode("", help="Grade on a Dask cluster: the address of its scheduler, such as tcp://host:8786").tag(
         config=True)
 
@@ -140,7 +140,7 @@ class KeepingAutograde(Autograde):
             return DaskWorkers(self.scheduler)
         grader = GradeWithPapermill(parent=self)
         on_gpu = (grader.device or default_device()).startswith("cuda")  # another's work would show in the times
-        most = 1 if on_gpu else min(self.workers or cores() + 1, len(self._students))  # many wait for their own time limit
+        most = 1 if on_gpu else min(self.workers or most_workers(), len(self._students))
         return LocalWorkers(most)
 
     def _begin(self, student: str) -> _Begun | None:

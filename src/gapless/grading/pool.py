@@ -31,6 +31,10 @@ from .job import Job, Outcome, grade_job
 
 _MOST_DEATHS = 2  # of workers over one submission, before it is graded while no other is, and then before it is given up
 _CLUSTER_SECONDS = 60.0  # to wait for a cluster's first worker
+_WORKER_BYTES = 3 << 30  # a worker on lesson 02, and what is forked for it: 2.5 GB (benchmarks/class_throughput.py)
+# What every worker needs, and what takes seconds.
+_IMPORTED_ONCE = ["gapless.grading.job", "gapless.grading.engine", "gapless.grading.grade", "gapless.grading.show",
+                  "gapless.lessons", "matplotlib.pyplot", "papermill"]
 
 
 class Workers:
@@ -170,14 +174,24 @@ def cores() -> int:
         return os.cpu_count() or 1
 
 
+def most_workers() -> int:
+    """How many gradings at once keep this machine busy, and fit into the memory that is free now."""
+    import psutil
+
+    # Some only wait for a learner's time limit.
+    return max(1, min(cores() + 1, psutil.virtual_memory().available // _WORKER_BYTES))
+
+
 class LocalWorkers(Workers):
-    """``most`` processes of this machine."""
+    """``most`` processes of this machine, which share what they import."""
 
     def __init__(self, most: int):
         self._most = most
 
     def begin(self) -> Executor:
-        return ProcessPoolExecutor(self._most, mp_context=multiprocessing.get_context("spawn"), initializer=_begin_process)
+        context = multiprocessing.get_context("forkserver")  # none is forked from this process, which may have threads
+        context.set_forkserver_preload(_IMPORTED_ONCE)
+        return ProcessPoolExecutor(self._most, mp_context=context, initializer=_begin_process)
 
     def end(self, at_once: bool = False) -> None:
         processes = list((self.executor._processes or {}).values())
