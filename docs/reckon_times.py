@@ -1,4 +1,4 @@
-"""``python docs/reckon_times.py [--sections]``: how long each lesson should take, by one rule, beside what its notebook says;
+"""``python docs/reckon_times.py [--sections]``: how long each lesson should take, by one rule, and what its notebook says;
 with ``--sections`` also each section, from one heading of the second level to the next.
 
 The rule: prose at 130 words a minute, half a minute for each code cell, 3.5 minutes for each point of the exercises. The
