@@ -29,10 +29,10 @@ from sqlalchemy.exc import DBAPIError
 from traitlets import Bool, Integer
 from traitlets.config import Config
 
+from ..course.submission import SubmissionError, plain_notebook
 from ..files import InUse, locked, write_json
 from .confine import GradingError
 from .standing import FAILED, GRADED, RECORDS, UNGRADED, Assignment, NoSuchLesson, Standing, Submitted, summary
-from .submission import SubmissionError, plain_notebook
 
 _LOCK = ".autograde.lock"
 _TEMPLATES = Path(__file__).parent / "templates"
