@@ -37,7 +37,13 @@ class Submission:
 
 def read_submission(path: str | os.PathLike, lessons: Mapping[str, Iterable[str]],
                     lesson_id: str | None = None) -> Submission:
-    """Read the notebook at ``path``.
+    """Read the notebook at ``path``, as :func:`submission_in` does. Raises SubmissionError."""
+    return submission_in(read_notebook(path), path, lessons, lesson_id)
+
+
+def submission_in(notebook: dict, path: str | os.PathLike, lessons: Mapping[str, Iterable[str]],
+                  lesson_id: str | None = None) -> Submission:
+    """What is graded of ``notebook``, as :func:`parse_notebook` gives it, which was read from ``path``.
 
     ``lessons``: lesson id → its exercise names, of every known lesson. Which of them the notebook belongs
     to is ``lesson_id`` where given, else its metadata ``gapless.lesson``, else the lesson that most of
@@ -46,7 +52,6 @@ def read_submission(path: str | os.PathLike, lessons: Mapping[str, Iterable[str]
     together with the exercise's. Raises SubmissionError.
     """
     path = Path(path)
-    notebook = read_notebook(path)
     found: list[tuple[str, str]] = []
     notes, files = [], {}
     for cell in notebook["cells"]:
