@@ -25,7 +25,7 @@ c = get_config()  # noqa: F821 - nbgrader provides it
 c.CourseDirectory.course_id = "gapless"
 c.CourseDirectory.source_directory = "solutions"
 c.CourseDirectory.release_directory = "notebooks"
-c.CourseDirectory.ignore = [".ipynb_checkpoints", "*.pyc", "__pycache__", "feedback", ".DS_Store"]
+c.CourseDirectory.ignore = [".ipynb_checkpoints", "hand_in", "*.pyc", "__pycache__", "feedback", ".DS_Store"]
 
 # An exercise cell keeps the slow function; only the solution below it goes.
 c.ClearSolutions.code_stub = {"python": YOUR_VERSION}

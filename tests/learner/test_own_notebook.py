@@ -1,6 +1,7 @@
 """Which notebook this is: Colab's answer, and what JupyterLab and VS Code say. JPY_SESSION_NAME as jupyter_server sets it is
 tried with a real server in test_notebook_in_kernel.py."""
 
+import json
 import sys
 import types
 from pathlib import Path
@@ -12,6 +13,7 @@ from gapless.course.submission import SubmissionError
 from gapless.learner import own_notebook
 from gapless.learner.own_notebook import NotFound, find_own_notebook
 
+from .. import ROOT
 from ..grading.toy import GOOD_DOUBLE, notebook, write
 
 ID = "02_masked_loss"
@@ -123,6 +125,12 @@ def test_a_file_that_was_not_saved_since_is_no_submission(shell, here, monkeypat
     assert made.path is None and "the text of ignore_background is not what you ran last" in str(made) and "Ctrl-S" in str(made)
     history.append(CELL)
     assert lesson.submit().path is not None
+
+
+def test_run_all_in_a_notebook_as_handed_out_makes_and_downloads_nothing(colab, here):
+    colab[0].append({"ipynb": json.loads((ROOT / "notebooks" / ID / f"{ID}.ipynb").read_text())})
+    made = gapless.Notebook(ID, device="vgpu:a10g").submit()
+    assert made.path is None and "as it was handed out" in str(made) and not colab[1] and not list(here.iterdir())
 
 
 def test_timeouts_are_short_enough_to_wait_for():

@@ -68,6 +68,11 @@ def test_each_exercise_s_state_is_told(lesson, tmp_path):
     assert "all 5 points" in str(made) and "<code>ignore_background</code>" in made._repr_html_()
 
 
+def test_a_file_that_is_named_may_be_as_handed_out(lesson):
+    made = lesson.submit(ROOT / "notebooks" / ID / f"{ID}.ipynb", folder=".")
+    assert {state for _, state in made.states} == {"as handed out"} and made.path.exists()
+
+
 def test_cells_that_are_gone_twice_or_no_code_are_told_and_may_be_handed_in(lesson, tmp_path):
     given = cells()
     write(notebook(given[0], given[0], markdown("".join(given[1]["source"])), given[2]), tmp_path / "mine.ipynb")

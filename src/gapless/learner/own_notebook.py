@@ -22,10 +22,11 @@ _ANSWER_SECONDS = 20.0  # for Colab's front end: a notebook with many pictures t
 @dataclass(frozen=True)
 class OwnNotebook:
     """A notebook as JSON (``content``); ``path``: its file, or None where it is the editor's content, which no file need
-    hold."""
+    hold; ``named``: whether the learner has named it."""
 
     content: dict
     path: Path | None
+    named: bool = False
 
     @classmethod
     def at(cls, path: str | os.PathLike) -> OwnNotebook:
@@ -34,7 +35,7 @@ class OwnNotebook:
         if not path.exists():
             yours = "" if path.suffix else f". Or is that your name? lesson.submit(name=\"{path}\")"
             raise NotFound(f"there is no {path} in {Path.cwd()}: name the saved notebook (.ipynb){yours}")
-        return cls(read_notebook(path), path.resolve())
+        return cls(read_notebook(path), path.resolve(), named=True)
 
     @property
     def shown(self) -> str:

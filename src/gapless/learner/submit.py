@@ -13,13 +13,15 @@ from pathlib import Path
 from urllib.parse import quote
 
 from ..course.exercise import Exercise, Lesson
+from ..course.stub import handed_out
 from ..course.submission import SubmissionError, cell_source, plain_notebook, read_notebook, stated_lesson, submission_in
 from ..files import write_bytes
-from .marked_cell import unlike_those_run
+from .marked_cell import same_text, unlike_those_run
 from .own_notebook import OwnNotebook
 
 FOLDER = "hand_in"  # beside the notebook, where it is in nobody's way: nbgrader takes the notebook's own folder
 BETWEEN = "--"  # the learner's name and the lesson's: survives Canvas, Moodle and every file system
+_UNTOUCHED = "as handed out"
 _LONGEST_NAME = 60  # characters of a learner's name in a file's name
 
 
@@ -89,14 +91,23 @@ def make(lesson: Lesson, own: OwnNotebook, standing: Callable[[Exercise, str, Le
                            "the notebook (Ctrl-S), then run this cell again; if you have changed such a cell since you ran "
                            "it, run that one first")
     about = lesson.of(found.cells.values())
-    states = tuple((each, standing(exercise, found.cells[each], about) if each in found.cells else
-                    f"missing: no code cell begins with the line '# exercise: {each}'")
+    states = tuple((each, _state(exercise, found.cells.get(each), standing, about))
                    for each, exercise in about.exercises.items())
+    if {state for _, state in states} == {_UNTOUCHED} and not own.named:
+        raise CannotSubmit("Every exercise is as it was handed out: there is nothing to hand in yet")
     notes = tuple(note for note in found.notes if "gets no points" not in note)
     beside = Path.cwd() if own.path is None else own.path.parent
     path = write(lesson.id, own.content, name, beside / FOLDER if folder is None else Path(folder).resolve(), over)
     link = path.relative_to(beside).as_posix() if path.is_relative_to(beside) else ""
     return Submitted(lesson.id, path, states=states, notes=notes, link=link, bytes=path.stat().st_size)
+
+
+def _state(exercise: Exercise, source: str | None, standing: Callable[[Exercise, str, Lesson], str], lesson: Lesson) -> str:
+    if source is None:
+        return f"missing: no code cell begins with the line '# exercise: {exercise.name}'"
+    if same_text(source) == same_text(handed_out(exercise)):
+        return _UNTOUCHED
+    return standing(exercise, source, lesson)
 
 
 def offer_download(made: Submitted) -> Submitted:
