@@ -55,7 +55,7 @@ def find_handed_in(folder: str | os.PathLike, lesson_id: str, exercises: Iterabl
                 readable[name] = _read_named(folder / name)
             except SubmissionError as error:
                 reasons.append(str(error))
-        fitting = {name: each for name, each in readable.items() if _is_for(each[1], lesson_id, exercises)}
+        fitting = {name: each for name, each in readable.items() if is_for(each[1], lesson_id, exercises)}
         if not fitting:
             there = "; ".join([*reasons, *(f"{name} is for another lesson" for name in readable)])
             raise SubmissionError(f"no notebook of lesson {lesson_id} was handed in" + (f" ({there})" if there else "")
@@ -87,5 +87,6 @@ def _marked(notebook: dict) -> list[str]:
     return [name for cell in notebook["cells"] if (name := exercise_name(cell_source(cell)))]
 
 
-def _is_for(notebook: dict, lesson_id: str, exercises: set[str]) -> bool:
+def is_for(notebook: dict, lesson_id: str, exercises: set[str]) -> bool:
+    """Whether the notebook says that it is for the lesson, or has one of its ``exercises``."""
     return stated_lesson(notebook) == lesson_id or bool(exercises & set(_marked(notebook)))
