@@ -16,6 +16,7 @@ from nbgrader.preprocessors import (
 
 from gapless.course.stub import YOUR_VERSION
 from gapless.grading.autograde import use_keeping_autograde
+from gapless.grading.collect import CarefulCollector
 from gapless.grading.exchange import CarefulCollect, CarefulReleaseFeedback
 from gapless.grading.export import TrueCsv
 from gapless.grading.preprocessors import GradeWithPapermill, ReadableText, RestoreLesson
@@ -25,7 +26,7 @@ c = get_config()  # noqa: F821 - nbgrader provides it
 c.CourseDirectory.course_id = "gapless"
 c.CourseDirectory.source_directory = "solutions"
 c.CourseDirectory.release_directory = "notebooks"
-c.CourseDirectory.ignore = [".ipynb_checkpoints", "*.pyc", "__pycache__", "feedback", ".DS_Store"]
+c.CourseDirectory.ignore = [".ipynb_checkpoints", "hand_in", "*.pyc", "__pycache__", "feedback", ".DS_Store"]
 
 # An exercise cell keeps the slow function; only the solution below it goes.
 c.ClearSolutions.code_stub = {"python": YOUR_VERSION}
@@ -39,6 +40,9 @@ c.GenerateFeedback.preprocessors = [GetGrades, ReadableText, CSSHTMLHeaderPrepro
 # One folder that cannot be copied stops nobody else's.
 c.ExchangeFactory.collect = CarefulCollect
 c.ExchangeFactory.release_feedback = CarefulReleaseFeedback
+
+# Archives from Canvas and Moodle, and what lesson.submit() made.
+c.ZipCollectApp.collector_plugin = CarefulCollector
 
 # How nbgrader uses its database is nothing that an instructor can mend.
 warnings.filterwarnings("ignore", message="Object of type <Submitted")

@@ -4,6 +4,7 @@ import nbformat
 import pytest
 from nbclient import NotebookClient
 
+from gapless.commands.skeleton import SUBMIT
 from gapless.lessons import LESSONS
 
 from . import ROOT
@@ -35,6 +36,7 @@ def test_notebook_has_the_parts_of_a_lesson(lesson_id):
     ids = [cell.id for cell in notebook.cells if cell.cell_type == "code"]
     assert notebook.metadata["gapless"]["lesson"] == lesson_id
     assert ids[0] == "setup" and {"headline", "score"} <= set(ids)
+    assert ids[-1] == "submit" and cell(notebook, "submit").source == SUBMIT
     for name, exercise in lesson.exercises.items():
         place = ids.index(name)
         assert ids[place + 1:place + 3] == [f"check_{name}", f"hint_{name}"]

@@ -7,9 +7,9 @@ import psutil
 import pytest
 
 from gapless.course.evidence import save_plan
+from gapless.course.submission import Submission
 from gapless.grading.confine import Confinement, GradingError, find_confinement
 from gapless.grading.grade import Grader, seed_for
-from gapless.grading.submission import Submission
 
 from .attempts import grade_attempts
 from .toy import GOOD_DOUBLE, GOOD_SQUARE, PACKAGE, SLOW_DOUBLE, SLOW_SQUARE, notebook, write

@@ -16,9 +16,9 @@ from .toycourse import LESSON, Course
 pytest.importorskip("nbgrader")
 from nbgrader.api import Gradebook
 
+from gapless.course.submission import plain_notebook
 from gapless.grading.confine import GradingError
 from gapless.grading.preprocessors import GradeWithPapermill, ReadableText, RestoreLesson
-from gapless.grading.submission import plain_notebook
 
 
 @pytest.fixture(scope="module")

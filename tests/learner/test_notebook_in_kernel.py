@@ -1,9 +1,16 @@
 """The lesson's object in a real kernel: what it hands to the notebook beside text."""
 
+import contextlib
 import json
 import os
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
 
 import pytest
+from jupyter_client.blocking import BlockingKernelClient
 from jupyter_client.manager import start_new_kernel
 
 from gapless.course.stub import handed_out
@@ -48,6 +55,53 @@ def test_progress_is_a_table_and_text(run):
     for code in ("lesson.progress()", "gapless.progress()"):
         shown = run(code)[1]
         assert "<table>" in shown["text/html"] and "of 21" in shown["text/plain"] and "started" in shown["text/html"]
+
+
+@pytest.fixture
+def server(tmp_path):
+    """The address of a Jupyter server in tmp_path, whose kernels run here."""
+    pytest.importorskip("jupyter_server")
+    home = {**os.environ, "GAPLESS_HOME": str(tmp_path / "home"), "JUPYTER_RUNTIME_DIR": str(tmp_path / "runtime")}
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "jupyter", "server", "--no-browser", "--allow-root", f"--port={port}", "--IdentityProvider.token=",
+         "--ServerApp.disable_check_xsrf=True"], cwd=tmp_path, env=home, stderr=subprocess.DEVNULL)
+    for _ in range(300):
+        with contextlib.suppress(OSError), urllib.request.urlopen(f"http://127.0.0.1:{port}/api"):
+            break
+        time.sleep(0.1)
+    yield f"http://127.0.0.1:{port}/api"
+    process.terminate()
+    process.wait(timeout=30)
+
+
+def test_submit_finds_the_notebook_that_jupyter_has_opened(server, tmp_path):
+    """As JupyterLab and Notebook 7 open it: by a session of the server's."""
+    (tmp_path / "course").mkdir()
+    (tmp_path / "course" / "Copy of mine.ipynb").write_text(json.dumps(_learners_notebook(SOLVED)))
+    session = {"path": "course/Copy of mine.ipynb", "name": "Copy of mine.ipynb", "type": "notebook", "kernel": {"name": "python3"}}
+    order = urllib.request.Request(f"{server}/sessions", json.dumps(session).encode(), {"Content-Type": "application/json"})
+    with urllib.request.urlopen(order) as answer:
+        kernel = json.load(answer)["kernel"]["id"]
+    client = BlockingKernelClient()
+    client.load_connection_file(str(tmp_path / "runtime" / f"kernel-{kernel}.json"))
+    client.start_channels()
+    shown = []
+
+    def execute(code):
+        reply = client.execute_interactive(code, timeout=120, output_hook=lambda message: shown.append(message["content"].get("data", {})))
+        assert reply["content"]["status"] == "ok", reply["content"]
+        return next(each["text/plain"] for each in reversed(shown) if "text/plain" in each)
+
+    client.wait_for_ready(timeout=60)
+    execute("import gapless; lesson = gapless.Notebook('02_masked_loss', device='vgpu:a10g'); globals().update(lesson.lesson.names()); 1")
+    assert "To hand in: hand_in/ada--02_masked_loss.ipynb" in execute("lesson.submit(name='ada')")
+    assert json.loads((tmp_path / "course" / "hand_in" / "ada--02_masked_loss.ipynb").read_text())["cells"][1]["source"] == SOLVED
+    execute(SOLVED.replace("return", "return 0 *") + "1")  # in the notebook that is open, and not saved
+    assert "the text of ignore_background is not what you ran last" in execute("lesson.submit(name='ada')")
+    client.stop_channels()
 
 
 SOLVED = "# exercise: ignore_background\ndef ignore_background(target):\n    return torch.where(target == BACKGROUND, IGNORE, target)\n"

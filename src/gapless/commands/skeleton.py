@@ -5,6 +5,9 @@ from __future__ import annotations
 import json
 
 EXERCISE = "scale_down"
+# The last cell of every lesson's notebook.
+SUBMIT = ("# To hand in: save the notebook (Ctrl-S), then run this cell. With your name on the file: "
+          'lesson.submit(name="ada")\nlesson.submit()')
 POINTS = 5
 
 _CODE = f'''\
@@ -333,6 +336,7 @@ def _notebook(lesson_id: str, title: str) -> str:
                               "## In your own repository\n\nThree to five steps, with commands.\n\n"
                               "## Further reading\n\n- Links.\n\nYour points so far:"),
         _code("score", "print(lesson.score())"),
+        _code("submit", SUBMIT),
     ]
     kernel = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
     metadata = {"gapless": {"lesson": lesson_id}, "kernelspec": kernel, "language_info": {"name": "python"}}

@@ -31,6 +31,7 @@ from tqdm import tqdm
 from traitlets import Bool, Integer, Unicode
 from traitlets.config import Config
 
+from ..course.submission import SubmissionError, plain_notebook
 from ..files import InUse, locked, write_json
 from .confine import GradingError
 from .grade import default_device
@@ -38,7 +39,6 @@ from .job import Job, Outcome
 from .pool import DaskWorkers, LocalWorkers, Workers, grade_all, most_workers
 from .preprocessors import GradeWithPapermill
 from .standing import FAILED, GRADED, RECORDS, UNGRADED, Assignment, NoSuchLesson, Standing, Submitted, summary
-from .submission import SubmissionError, plain_notebook
 
 _LOCK = ".autograde.lock"
 _TEMPLATES = Path(__file__).parent / "templates"

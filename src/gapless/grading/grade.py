@@ -24,12 +24,12 @@ from ..course.evidence import Evidence, Plan
 from ..course.exercise import Exercise, Lesson
 from ..course.judge import Truth, judge
 from ..course.stub import handed_out
+from ..course.submission import Submission, read_submission
 from ..files import write_json
 from ..measure.device import VARIABLE
 from ..measure.device import device as find_device
 from .ask import AskAlone, Asker, Broken, DeviceBehind, Ended, OwnProcess
 from .confine import Confinement, GradingError, Limits, require_confinement
-from .submission import Submission, read_submission
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ from .testnotebook import FOLDER, find_test_notebook
 
 
 class RestoreLesson(NbGraderPreprocessor):
-    """Gives the cells of a submission (as :func:`gapless.grading.submission.plain_notebook` leaves it) back the metadata
+    """Gives the cells of a submission (as :func:`gapless.course.submission.plain_notebook` leaves it) back the metadata
     that the gradebook knows.
 
     Exercise cells are known by their marker lines (of several the last counts, as in grading), check cells by

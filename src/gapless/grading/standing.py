@@ -22,10 +22,11 @@ from nbgrader.api import Gradebook, MissingEntry
 from nbgrader.coursedir import CourseDirectory
 from nbgrader.utils import parse_utc
 
+from ..course.submission import SubmissionError
 from ..course.verdicts import points
 from ..files import read_regular, write_bytes
 from ..marker import exercise_name
-from .submission import HandedIn, SubmissionError, find_handed_in
+from .submission import HandedIn, find_handed_in
 
 RECORDS = "results"  # for each submission its results and the executed test notebook; not for learners
 CHECK = "check_"  # the grade cell of exercise NAME is check_NAME

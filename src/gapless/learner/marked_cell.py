@@ -82,6 +82,26 @@ def newest_cell(name: str) -> str | None:
                                     if exercise_name(source) is None and (file := file_name(source))})
 
 
+def unlike_those_run(cells: list[str]) -> list[str]:
+    """The names (of exercises, and of a program's files) whose cell that was run last is none of the texts ``cells``: of a
+    notebook's file that was not saved since, or of cells that were changed and not run. Empty outside IPython."""
+    shell = ipython_shell()
+    run: dict[str, str] = {}
+    for source in shell.history_manager.input_hist_raw if shell is not None else []:
+        if name := exercise_name(source) or file_name(source):
+            run[name] = source
+    there: dict[str, set[str]] = {}
+    for source in cells:
+        if name := exercise_name(source) or file_name(source):
+            there.setdefault(name, set()).add(same_text(source))
+    return [name for name, source in run.items() if name in there and same_text(source) not in there[name]]
+
+
+def same_text(source: str) -> str:
+    """Equal for texts that differ in blanks at the ends of lines alone, which editors and formats of files change."""
+    return "\n".join(line.rstrip() for line in source.strip().splitlines())
+
+
 def ipython_shell():
     """IPython's shell, or None outside it."""
     ipython = sys.modules.get("IPython")

@@ -1,4 +1,4 @@
-"""What a lesson's notebook calls: checks and hints. Needs neither papermill nor nbgrader."""
+"""What a lesson's notebook calls: checks, hints, handing in. Needs neither papermill nor nbgrader."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ from ..course.quick import answered, listed
 from ..course.solution import annotated_solution
 from ..course.stage import LocalStage
 from ..course.stub import handed_out
+from ..course.submission import SubmissionError
 from ..course.verdicts import SIGNS, as_html
 from ..evidence.quote import line_at
 from ..evidence.report import StepReport
@@ -32,16 +33,20 @@ from ..measure.profile import profile, time_step
 from ..measure.several_gpus import RankResult, import_for_all, on_gpus
 from ..vgpu import Assumptions
 from . import explain_names
-from .marked_cell import CannotCheck, ipython_shell, name_of, newest_cell, source_of
+from .marked_cell import CannotCheck, ipython_shell, name_of, newest_cell, same_text, source_of
+from .own_notebook import NotFound, OwnNotebook, find_own_notebook, in_colab
 from .patches import remember, void
 from .progress import Progress, progress
 from .progress_file import read_progress, record_check, record_hint
+from .submit import CannotSubmit, Submitted, make, offer_download
 
 # The seed of the checks in a notebook. Grading draws its own.
 _SEED = 0
 
 _MOST_WAITS = 12  # that are shown one by one
 _LOOK_WIDTH = 44  # of a source line behind a wait: the whole line of output fits into a notebook's cell
+
+_ENDS_PYTHON = "the cell ends Python (`exit`, `sys.exit`): take that out"
 
 # Set where nbgrader validates a notebook: it takes a cell for passed unless the cell raises, whatever it shows.
 _VALIDATING = "NBGRADER_VALIDATING"
@@ -140,6 +145,7 @@ class Notebook:
         self._hints_given: dict[str, int] = {}
         self._remarks: set[str] = set()
         self._known: dict[str, _Known] = {}
+        self._checked: dict[tuple[str, str], CheckResult] = {}  # by exercise and text, as far as it is a cell's
         if self.device.type == "vgpu" and any(exercise.ranks for exercise in self.lesson.exercises.values()):
             import_for_all()  # here, where everybody waits for imports
         remember()
@@ -195,6 +201,8 @@ class Notebook:
                               device_name(self.device) + simulated)
         result = replace(result, remark=self._once(remark))
         self.results[exercise.name] = result
+        if source is not None:
+            self._checked[exercise.name, same_text(source)] = result
         self._best[exercise.name] = max(result.earned, self._best.get(exercise.name, 0))
         return result
 
@@ -314,6 +322,36 @@ class Notebook:
             shell.set_next_input(text, replace=False)
         return HandedOut(name, text, shell is not None)
 
+    def submit(self, notebook: str | os.PathLike | None = None, *, name: str | None = None,
+               folder: str | os.PathLike | None = None, replace: bool = False) -> Submitted:
+        """Make the file to hand in, without outputs and with your ``name`` on it if you give one, and say how each exercise
+        stands; exercises that do not pass may be handed in.
+
+        ``notebook``: the saved file, where the editor does not say which it is. ``folder``: where the file goes; by default
+        ``hand_in`` beside the notebook. A file there that is for another lesson or name stays, but with ``replace``. Raises
+        CannotSubmit, a ValueError, where a given ``notebook`` is not this lesson's or cannot be read or written; where none
+        is given, what is returned says so, so that a notebook that runs from top to bottom goes on.
+        """
+        try:
+            own = find_own_notebook(self._lesson.id) if notebook is None else OwnNotebook.at(notebook)
+            made = make(self._lesson, own, self._standing, name, folder, replace)
+        except (SubmissionError, NotFound, CannotSubmit) as error:
+            if notebook is not None:
+                raise CannotSubmit(str(error)) from None
+            return Submitted(self._lesson.id, why=str(error))
+        return offer_download(made) if in_colab() else made
+
+    def _standing(self, exercise: Exercise, source: str, lesson: Lesson) -> str:
+        """How the exercise stands with the text ``source``, in words."""
+        checked = self._checked.get((exercise.name, same_text(source)))
+        if checked is None:
+            refused = _refusal(source, exercise.name, lesson)
+            return f"would get no points: {refused}" if refused else "not checked with this text since the kernel started"
+        if checked.passed:
+            return f"all {checked.points:g} points at its check"
+        why = f": {checked.evidence.error}" if checked.evidence.error else ""
+        return f"{checked.earned:g} of {checked.points:g} points at its last check{why}"
+
     def score(self) -> str:
         """Points so far: the most that a check of each exercise has brought in this session. A later try that brings less
         takes nothing away."""
@@ -348,7 +386,7 @@ class Notebook:
         except CellError as error:
             return self._nothing_seen(exercise, str(error)), source
         except SystemExit:
-            return self._nothing_seen(exercise, "the cell ends Python (`exit`, `sys.exit`): take that out"), source
+            return self._nothing_seen(exercise, _ENDS_PYTHON), source
         except torch.OutOfMemoryError as error:
             raise torch.OutOfMemoryError(
                 f"{error} Something in this notebook still holds the memory, perhaps an earlier error: restart the "
@@ -357,6 +395,18 @@ class Notebook:
 
     def _nothing_seen(self, exercise: Exercise, why: str) -> Evidence:
         return Evidence(exercise.name, self._device_name, device_name(self.device), error=why)
+
+
+def _refusal(source: str, name: str, lesson: Lesson) -> str:
+    """Why a check and grading would not take the exercise's cell, in their words, or ''. Runs it, as they do."""
+    try:
+        with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+            load_function(source, name, lesson.names())
+    except CellError as error:
+        return str(error)
+    except SystemExit:
+        return _ENDS_PYTHON
+    return ""
 
 
 def _alike(syncs) -> list[tuple]:
