@@ -5,6 +5,7 @@ import pytest
 from gapless.grading.confine import Limits
 from gapless.grading.grade import grade
 
+from .postgres import Server
 from .toy import PACKAGE, notebook, write
 from .toycourse import LESSON, Course
 
@@ -38,3 +39,16 @@ def released(tmp_path_factory):
     course = Course(tmp_path_factory.mktemp("released"), quick=True)
     course.nbgrader("generate_assignment", LESSON)
     return course.root
+
+
+@pytest.fixture(scope="session")
+def postgres(tmp_path_factory):
+    """A server with a database ``toy``, in which the assignment is generated; tests copy it."""
+    server = Server()
+    try:
+        server.execute("create database toy")
+        course = Course(tmp_path_factory.mktemp("in_postgres"), quick=True, url=server.url("toy"))
+        course.nbgrader("generate_assignment", LESSON)
+        yield server
+    finally:
+        server.close()

@@ -13,7 +13,6 @@ import pytest
 from gapless.files import locked
 from gapless.grading.grade import grade
 
-from .. import forked
 from .toy import GOOD_DOUBLE, GOOD_SQUARE, PACKAGE, SLOW_DOUBLE, SLOW_SQUARE, code, notebook, write
 from .toycourse import LESSON, Course, quick_test_notebook
 
@@ -235,74 +234,15 @@ def test_ended_by_a_signal_it_goes_on_where_it_was(course, number):
 
 
 ENDINGS = """
-import errno, json, os, shutil, signal, sqlite3, sys
-from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
+import shutil, sqlite3
 
-import gapless.grading.job as job
-from gapless.grading.pool import LocalWorkers
-
-from nbgrader.apps import NbGraderApp
-
-root, lesson = Path.cwd(), "77_toy"
-submitted = root / "submitted" / "ann" / lesson / f"{lesson}.ipynb"
-slow, good = (json.loads((root / f"{name}.json").read_text()) for name in ("slow", "good"))
-
-def graded(notebook, submission, device, seed, unconfined=False, here=False):
-    text = submission.read_text()
-    checks = [{"id": f"{name}.text", "exercise": name, "points": 3, "earned": 3 if mark in text else 1, "outcome": "pass",
-               "message": ""} for name, mark in (("double", "2 * x\\\\n"), ("square", "x * x\\\\n"))]
-    return {"lesson": lesson, "device": "", "simulated": True, "score": 0, "max_score": 6, "confinement": "", "seed": seed,
-            "notes": [], "checks": checks}, {"cells": []}
-
-job.run_test_notebook = graded  # how a score comes about is not what this is about
-LocalWorkers.begin = lambda self: ThreadPoolExecutor(1)
-LocalWorkers.end = lambda self, at_once=False: self.executor.shutdown()
-
-def autograde(*more):
-    '''In a process of its own: its exit status.'''
-    if (child := os.fork()) == 0:
-        status = 1
-        try:
-            os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
-            if more:
-                sys.addaudithook(Trap(*more))
-            NbGraderApp.launch_instance(["autograde", lesson])
-            status = 0
-        except SystemExit as end:
-            status = end.code or 0
-        finally:
-            os._exit(status)
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-
-class Trap:
-    '''At the step of that number that changes a file of the course: die, or have no room left.'''
-    def __init__(self, step, how):
-        self.left, self.how = step, how
-
-    def __call__(self, event, arguments):
-        if event == "open":
-            changes = isinstance(arguments[2], int) and arguments[2] & (os.O_WRONLY | os.O_RDWR)
-        else:
-            changes = event in ("os.rename", "os.remove", "os.rmdir", "os.mkdir", "os.chmod", "sqlite3.connect", "shutil.rmtree")
-        if changes and str(arguments[0]).startswith(str(root)) and "__pycache__" not in str(arguments[0]):
-            self.left -= 1
-            if self.left == 0:
-                if self.how == "kill":
-                    os.kill(os.getpid(), signal.SIGKILL)
-                raise OSError(errno.ENOSPC, "No space left on device")
-
-def state():
-    with sqlite3.connect("gradebook.db") as db:
-        scores = sorted(row[0] for row in db.execute("select auto_score from grade"))
-    found = []
-    for path in (root / "autograded/ann" / lesson / f"{lesson}.ipynb", root / "results/ann" / lesson / f"{lesson}.json"):
-        found.append(path.read_text() if path.exists() else None)
-    return scores, found
+root = Path.cwd()
+submitted = root / "submitted" / "ann" / LESSON / f"{LESSON}.ipynb"
+slow, good = ((root / f"{name}.json").read_text() for name in ("slow", "good"))
 
 # How it is before: graded once, an earlier submission.
-submitted.write_text(json.dumps(slow))
-assert autograde() == 0 and state()[0] == [1, 1]
+submitted.write_text(slow)
+assert autograde() == 0 and scores() == {"ann": LITTLE}
 kept = root / "tmp" / "kept"
 for name in ("autograded", "results"):
     shutil.copytree(root / name, kept / name)
@@ -314,19 +254,16 @@ def try_step(step, how):
         shutil.rmtree(root / name)
         shutil.copytree(kept / name, root / name)
     shutil.copy(kept / "gradebook.db", root)
-    submitted.write_text(json.dumps(good))
-    status = autograde(step, how)
-    scores, (notebook, results) = state()
-    assert scores in ([1, 1], [3, 3]), (how, step, scores)
+    submitted.write_text(good)
+    status = autograde(before=trapped(step, how))
+    found = scores()
+    assert found in ({"ann": LITTLE}, {"ann": FULL}), (how, step, found)
     if status == 0:
-        assert scores == [3, 3], (how, step)
+        assert found == {"ann": FULL}, (how, step)
     elif how == "full":
-        assert notebook and results, (how, step)
+        assert len([*root.glob(f"autograded/ann/*/{LESSON}.ipynb"), *root.glob(f"results/ann/*/{LESSON}.json")]) == 2, (how, step)
     assert autograde() == 0, (how, step)
-    scores, (notebook, results) = state()
-    assert scores == [3, 3], (how, step)
-    assert json.loads(notebook)["metadata"]["gapless"]["grading"] == json.loads(results)["grading"], (how, step)
-    assert not [*root.glob("*/*/.*.new"), *root.glob("*/*/.*.before")], (how, step)
+    assert scores() == {"ann": FULL} and graded_alike(), (how, step)
     return status == 0
 
 every = int(sys.argv[1])
@@ -340,10 +277,7 @@ def test_ended_at_any_step_nothing_is_lost_and_the_next_run_mends_it(course):
     write(SLOW, course.root / "slow.json")
     write(GOOD, course.root / "good.json")
     (course.root / "submitted" / "ann" / LESSON).mkdir(parents=True)
-    command = course.command()
-    done = forked.run("-c", ENDINGS, "4", imports=forked.NBGRADER, cwd=command["cwd"], env=command["env"])  # every fourth step
-    assert done.returncode == 0, done.stdout + done.stderr
-    steps, unfinished = json.loads(done.stdout.splitlines()[-1])
+    steps, unfinished = course.quickly(ENDINGS, "4")  # every fourth step
     assert steps > 20 and unfinished > 3
 
 

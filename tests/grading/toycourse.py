@@ -1,6 +1,7 @@
 """A real nbgrader course in a folder: the toy lesson, the repository's own configuration."""
 
 import csv
+import json
 import os
 import shutil
 import sqlite3
@@ -69,13 +70,18 @@ def quick_test_notebook(before=""):
 
 
 class Course:
-    """A course in ``root``: run nbgrader in it and look at what it leaves. ``quick``: graded by a look at the text."""
+    """A course in ``root``: run nbgrader in it and look at what it leaves. ``quick``: graded by a look at the text. ``url``: of
+    the gradebook, where it is no file."""
 
-    def __init__(self, root: Path, quick=False, like: Path | None = None):
+    def __init__(self, root: Path, quick=False, like: Path | None = None, url: str | None = None):
         self.root = root
+        root.mkdir(exist_ok=True)
         if like is not None:  # a course that is made already: making a gradebook takes nbgrader seconds
             shutil.copytree(like, root, dirs_exist_ok=True)
         shutil.copy(ROOT / "nbgrader_config.py", root)
+        if url is not None:
+            with open(root / "nbgrader_config.py", "a") as config:
+                config.write(f"\nc.CourseDirectory.db_url = {url!r}\n")
         write(source_notebook(), root / "solutions" / LESSON / f"{LESSON}.ipynb")
         self.grade_by(quick_test_notebook() if quick else test_notebook())
 
@@ -95,6 +101,15 @@ class Course:
         if check and done.returncode:
             raise AssertionError(done.stdout + done.stderr)
         return done
+
+    def quickly(self, program, *arguments):
+        """Run a program that uses :mod:`.quick`, with nothing else imported; what it prints as JSON in the end."""
+        command = self.command()
+        prelude = f"import json, os, sys\nsys.path.insert(0, {str(ROOT)!r})\nfrom tests.grading.quick import *\nquicken()\n"
+        done = forked.run("-c", prelude + program, *arguments, imports=forked.NBGRADER, cwd=command["cwd"], env=command["env"])
+        if done.returncode:
+            raise AssertionError(done.stdout + done.stderr)
+        return json.loads(done.stdout.splitlines()[-1])
 
     def submit(self, student, content, name=f"{LESSON}.ipynb"):
         return write(content, self.root / "submitted" / student / LESSON / name)

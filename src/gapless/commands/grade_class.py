@@ -40,7 +40,16 @@ def run(args: argparse.Namespace) -> int:
     options += ["--Autograde.force=True"] if args.force else []
     options += [f"--Autograde.workers={args.workers}"] if args.workers else []
     options += [f"--Autograde.scheduler={args.scheduler}"] if args.scheduler else []
-    lessons = args.lesson or _handed_in()
+    from sqlalchemy.exc import DBAPIError
+
+    from ..grading.confine import GradingError
+    from ..grading.gradebook import in_words
+
+    try:
+        lessons = args.lesson or _handed_in()
+    except (DBAPIError, GradingError) as error:
+        words = in_words(error) if isinstance(error, DBAPIError) else error
+        return _unusable(f"the gradebook cannot be used: {words}")
     if not lessons:
         return _unusable("nothing was handed in: submitted/STUDENT/LESSON/LESSON.ipynb is where it is looked for")
     status = 0
@@ -56,14 +65,14 @@ def run(args: argparse.Namespace) -> int:
 
 def _handed_in() -> list[str]:
     """The lessons of which something was handed in, in order."""
-    from nbgrader.api import Gradebook
     from nbgrader.apps import AutogradeApp
 
+    from ..grading.gradebook import opened
     from ..grading.standing import Assignment
 
     app = AutogradeApp()
     app.initialize(["--log-level=WARN"])
-    with Gradebook(app.coursedir.db_url, app.coursedir.course_id) as gradebook:
+    with opened(app.coursedir.db_url, app.coursedir.course_id) as gradebook:
         known = [assignment.name for assignment in gradebook.assignments]
     return [lesson for lesson in sorted(known) if Assignment(app.coursedir, lesson, []).students()]
 

@@ -21,11 +21,10 @@ import nbformat
 import nbgrader.apps.api
 import nbgrader.apps.autogradeapp
 import nbgrader.apps.generatefeedbackapp
-from nbgrader.api import Gradebook, MissingEntry
+from nbgrader.api import MissingEntry
 from nbgrader.converters import Autograde, GenerateFeedback, NbGraderException
 from nbgrader.preprocessors import AssignLatePenalties, SaveAutoGrades
 from nbgrader.utils import find_all_files
-from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
 from tqdm import tqdm
 from traitlets import Bool, Integer, Unicode
@@ -35,6 +34,7 @@ from ..course.submission import SubmissionError, plain_notebook
 from ..files import InUse, locked, write_json
 from .confine import GradingError
 from .grade import default_device
+from .gradebook import GradebookLost, address, check_writable, in_words, opened, patiently, shown, writing
 from .job import Job, Outcome
 from .pool import DaskWorkers, LocalWorkers, Workers, grade_all, most_workers
 from .preprocessors import GradeWithPapermill
@@ -47,8 +47,8 @@ _TEMPLATES = Path(__file__).parent / "templates"
 class KeepingAutograde(Autograde):
     """Autograde that takes nothing for graded but what is, and never loses an earlier result, not even when it is killed."""
 
-    gradebook_seconds = Integer(60, min=1, help="How long to wait for a gradebook that another program has locked").tag(
-        config=True)
+    gradebook_seconds = Integer(60, min=1, help="How long to wait for a gradebook that another program has locked, or "
+                                             "whose server is away").tag(config=True)
     workers = Integer(0, min=0, help="How many submissions to grade at once on this machine; 0: one a processor, and one "
                                      "more, as far as there is memory").tag(config=True)
     scheduler = Unicode("", help="Grade on a Dask cluster: the address of its scheduler, such as tcp://host:8786").tag(
@@ -65,7 +65,7 @@ class KeepingAutograde(Autograde):
         except (NoSuchLesson, GradingError) as error:
             self._refuse(str(error))
         except DBAPIError as error:
-            self._refuse(f"the gradebook {self.coursedir.db_url} cannot be used: {error.orig}")
+            self._refuse(f"the gradebook {shown(self.coursedir.db_url)} cannot be used: {in_words(error)}")
         except OSError as error:
             self._refuse(f"this course cannot be written: {error}")
 
@@ -83,13 +83,11 @@ class KeepingAutograde(Autograde):
 
     def convert_notebooks(self):
         try:
-            with _writing(self.coursedir, self.gradebook_seconds) as gradebook:
-                if _is_sqlite(gradebook):
-                    # That a disk is full or a folder closed shows at the first change only.
-                    gradebook.db.execute(text("CREATE TABLE gapless_trial (id INTEGER)"))
-                    gradebook.db.rollback()
+            with self._writing() as gradebook:
+                check_writable(gradebook)
         except DBAPIError as error:
-            self._refuse(f"the gradebook {self.coursedir.db_url} cannot be written ({error.orig}): nothing was graded")
+            self._refuse(f"the gradebook {shown(self.coursedir.db_url)} cannot be written ({in_words(error)}): nothing was "
+                         "graded")
         reasons: dict[str, str] = {}
         bar = tqdm(total=len(self._students), desc=self._assignment.lesson, unit="submission", disable=not self.progress)
         try:
@@ -98,17 +96,35 @@ class KeepingAutograde(Autograde):
                     reasons[student] = reason
                     bar.set_postfix(failed=sum(map(bool, reasons.values())), refresh=False)
                     bar.update()
-        finally:
-            standings, words = summary(self._assignment)
-            for line in words.splitlines():
-                self.log.info(line)
+            standings = self._summarise()
+        except GradebookLost as error:
+            done = sum(not reason for reason in reasons.values())
+            self._refuse(f"{error}. {done} of {len(self._students)} are graded; the same command grades the others once the "
+                         "gradebook is there again")
+        except BaseException:
+            with contextlib.suppress(GradebookLost):
+                self._summarise()
+            raise
         failed = [student for each in standings if (student := each.student) in reasons
                   and (reasons[student] or each.state != GRADED)]
         for student in failed:
             self.log.error("There was an error processing assignment '%s' for student '%s': %s", self._assignment.lesson,
-                           student.encode("utf-8", "replace").decode(), reasons[student] or "it has changed since")
+                           student.encode("utf-8", "replace").decode(),
+                           reasons[student] or "it, or its score, has changed since")
         if failed:
             raise NbGraderException(f"{len(failed)} of {len(self._students)} submissions could not be graded")
+
+    def _summarise(self) -> list[Standing]:
+        standings, words = self._patiently(lambda: summary(self._assignment))
+        for line in words.splitlines():
+            self.log.info(line)
+        return standings
+
+    def _patiently(self, action):
+        return patiently(self.coursedir.db_url, self.gradebook_seconds, self.log.warning, action)
+
+    def _writing(self):
+        return writing(self.coursedir.db_url, self.coursedir.course_id, self.gradebook_seconds)
 
     def _grade_all(self) -> Iterator[tuple[str, str]]:
         """Grade what is not graded yet: each student, and '' or the reason why that failed."""
@@ -119,6 +135,8 @@ class KeepingAutograde(Autograde):
             for student in self._students:
                 try:
                     begun = self._begin(student)
+                except GradebookLost:
+                    raise
                 except Exception as error:
                     settled.append((student, self._failed(student, error)))
                     continue
@@ -148,14 +166,16 @@ class KeepingAutograde(Autograde):
         for place in self._places(student):
             _mend(place)
         submitted = self._assignment.read(student)
-        graded = self._assignment.is_graded(student, submitted)
+        graded = self._patiently(lambda: self._assignment.is_graded(student, submitted))
         if graded and not self.force:
             self.log.info("Skipping existing assignment: %s is graded", self._places(student)[0])
             return None
         self._assignment.failure_file(student).unlink(missing_ok=True)
         begun = _Begun(submitted, graded)
         try:
-            self._sanitize(student, begun)
+            self._patiently(lambda: self._sanitize(student, begun))
+        except GradebookLost:
+            raise
         except Exception as error:
             raise _Failed(begun) from error
         return begun
@@ -166,6 +186,8 @@ class KeepingAutograde(Autograde):
                 raise outcome
             self._keep(student, begun, outcome)
             return ""
+        except GradebookLost:
+            raise
         except Exception as error:
             return self._failed(student, _Failed(begun), error)
         finally:
@@ -197,13 +219,13 @@ class KeepingAutograde(Autograde):
         lesson, submitted = self._assignment.lesson, begun.submitted
         self.log.info("Grading %s of %s", submitted.found.name, student)
         if not self.create_student:
-            with Gradebook(self.coursedir.db_url, self.coursedir.course_id) as gradebook:
+            with opened(self.coursedir.db_url, self.coursedir.course_id) as gradebook:
                 gradebook.find_student(student)
         self.notebooks = [str(self._assignment.folder(self.coursedir.submitted_directory, student) / submitted.found.name)]
         self.run_pre_convert_hook()
         begun.resources = {"unique_key": lesson, "output_files_dir": f"{lesson}_files",
                            "nbgrader": {"student": student, "assignment": lesson, "notebook": lesson,
-                                        "db_url": self.coursedir.db_url},
+                                        "db_url": address(self.coursedir.db_url)},
                            "gapless": {"notes": submitted.found.notes}}
         begun.notebook = nbformat.from_dict(plain_notebook(submitted.found.notebook))
         self._export(begun, sanitizing=True)
@@ -240,7 +262,7 @@ class KeepingAutograde(Autograde):
                    "grading": grading}
         write_json(_new(record) / f"{lesson}.json", results)
         write_json(_aside(record, "new") / f"{lesson}.ipynb", resources["gapless"]["executed"])
-        self._store(student, submitted, graded)
+        self._patiently(lambda: self._store(student, submitted, graded))
         for each in (record, place):
             _take_place(each)
         self.run_post_convert_hook()
@@ -258,7 +280,7 @@ class KeepingAutograde(Autograde):
     def _store(self, student: str, submitted: Submitted, graded) -> None:
         """All that the gradebook has of a submission, at once or not at all, where nbgrader stores it bit by bit."""
         lesson = self._assignment.lesson
-        with _writing(self.coursedir, self.gradebook_seconds) as gradebook:
+        with self._writing() as gradebook:
             gradebook.update_or_create_student(student)
             submission = gradebook.update_or_create_submission(lesson, student)
             submission.timestamp = submitted.timestamp
@@ -387,36 +409,10 @@ def use_keeping_autograde() -> None:
         module.GenerateFeedback = TrueFeedback
 
 
-@contextlib.contextmanager
-def _writing(course, seconds: int) -> Iterator[Gradebook]:
-    """The gradebook in one transaction: what is done in it is stored together in the end, or nothing where it raises.
-
-    nbgrader's own functions commit at every step; here those commits wait. Raises sqlalchemy's DBAPIError where another
-    program holds the gradebook for ``seconds``.
-    """
-    with Gradebook(course.db_url, course.course_id) as gradebook:
-        session = gradebook.db
-        if _is_sqlite(gradebook):
-            session.execute(text(f"PRAGMA busy_timeout = {1000 * seconds}"))
-            # Else the lock is asked for at the first change, where SQLite may refuse without waiting.
-            session.execute(text("BEGIN IMMEDIATE"))
-        commit, session.commit = session.commit, session.flush
-        try:
-            yield gradebook
-            commit()
-        except BaseException:
-            session.rollback()
-            raise
-
-
 def _in_words(error: Exception) -> str:
     if isinstance(error, DBAPIError):
-        return f"the gradebook cannot be used: {error.orig}"
+        return f"the gradebook cannot be used: {in_words(error)}"
     return str(error) if isinstance(error, (GradingError, OSError, MissingEntry)) else f"{type(error).__name__}: {error}"
-
-
-def _is_sqlite(gradebook: Gradebook) -> bool:
-    return gradebook.engine.dialect.name == "sqlite"
 
 
 # -- folders that change at once ------------------------------------------------------------------

@@ -46,7 +46,7 @@ class TrueCsv(ExportPlugin):
                     if raw is not None:
                         penalty = submission.late_submission_penalty
                         score = max(0.0, raw - penalty)
-                standing = lesson.standing(student.id) if lesson else None
+                standing = lesson.standing(student.id, gradebook) if lesson else None
                 row = [assignment.name, assignment.duedate, timestamp, student.id, student.last_name, student.first_name,
                        student.email, raw, penalty, score, assignment.max_score,
                        standing and standing.state, standing and standing.reason]

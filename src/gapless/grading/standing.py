@@ -6,6 +6,7 @@ of a grading of what lies in ``submitted/`` now.
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import glob
 import hashlib
@@ -26,6 +27,7 @@ from ..course.submission import SubmissionError
 from ..course.verdicts import points
 from ..files import read_regular, write_bytes
 from ..marker import exercise_name
+from .gradebook import opened
 from .submission import HandedIn, find_handed_in
 
 RECORDS = "results"  # for each submission its results and the executed test notebook; not for learners
@@ -79,8 +81,8 @@ class Assignment:
 
     @classmethod
     def open(cls, course: CourseDirectory, lesson: str) -> Assignment:
-        """Raises NoSuchLesson."""
-        with Gradebook(course.db_url, course.course_id) as gradebook:
+        """Raises NoSuchLesson, GradingError, sqlalchemy's DBAPIError."""
+        with opened(course.db_url, course.course_id) as gradebook:
             try:
                 notebooks = gradebook.find_assignment(lesson).notebooks
             except MissingEntry:
@@ -138,9 +140,9 @@ class Assignment:
                 raise SubmissionError(f"{name} cannot be read: {error.strerror}") from None
         return found
 
-    def standing(self, student: str) -> Standing:
-        """How it stands with ``student``'s submission now."""
-        record, score = self._stored(student)
+    def standing(self, student: str, gradebook: Gradebook | None = None) -> Standing:
+        """How it stands with ``student``'s submission now. ``gradebook``: one that is open already."""
+        record, score = self._stored(student, gradebook)
         earlier = {"score": score, "pages": record is not None}
         if not os.path.lexists(self.folder(self.course.submitted_directory, student)):
             return Standing(student, MISSING, **earlier)
@@ -162,9 +164,9 @@ class Assignment:
 
     def everyone(self) -> list[Standing]:
         """The standing of all who are in the gradebook or have handed something in."""
-        with Gradebook(self.course.db_url, self.course.course_id) as gradebook:
+        with opened(self.course.db_url, self.course.course_id) as gradebook:
             known = {student.id for student in gradebook.students}
-        return [self.standing(student) for student in sorted(known | set(self.students()))]
+            return [self.standing(student, gradebook) for student in sorted(known | set(self.students()))]
 
     def results_file(self, student: str) -> Path:
         return self.folder(RECORDS, student) / f"{self.lesson}.json"
@@ -178,7 +180,7 @@ class Assignment:
         record, _ = self._stored(student)
         return record["file"] if record else None
 
-    def _stored(self, student: str) -> tuple[dict | None, float | None]:
+    def _stored(self, student: str, gradebook: Gradebook | None = None) -> tuple[dict | None, float | None]:
         """The results of the last grading, where results, graded notebook and gradebook are of one and the same, and the
         score in the gradebook."""
         record = _read_json(self.results_file(student))
@@ -189,7 +191,8 @@ class Assignment:
                       for check in self.checks}
         except (KeyError, TypeError):
             whole = scores = False
-        with Gradebook(self.course.db_url, self.course.course_id) as gradebook:
+        course = self.course
+        with contextlib.nullcontext(gradebook) if gradebook else opened(course.db_url, course.course_id) as gradebook:
             try:
                 submission = gradebook.find_submission(self.lesson, student)
             except MissingEntry:
