@@ -38,7 +38,7 @@ def test_what_dies_is_graded_again_and_its_neighbours_too(tmp_path):
     flag = tmp_path / "died"
     once = DIES.format(where=f"not os.path.exists({str(flag)!r}) and [open({str(flag)!r}, 'w')]")
     jobs = {"ann": job(), "bob": job(once), "cleo": job(DIES.format(where="True")), "dora": job("raise ValueError('mine')\n"),
-            "ed": job(version="0"), **{f"more {i}": job() for i in range(3)}}
+            "ed": job(versions="gapless 0"), **{f"more {i}": job() for i in range(3)}}
     with LocalWorkers(2) as workers:
         found = dict(grade_all(jobs.items(), workers))
         executor = workers.executor

@@ -32,11 +32,12 @@ from traitlets.config import Config
 
 from ..course.submission import SubmissionError, plain_notebook
 from ..files import InUse, locked, write_json
+from .cluster import DaskWorkers
 from .confine import GradingError
 from .grade import default_device
 from .gradebook import GradebookLost, address, check_writable, in_words, opened, patiently, shown, writing
 from .job import Job, Outcome
-from .pool import DaskWorkers, LocalWorkers, Workers, grade_all, most_workers
+from .pool import LocalWorkers, Workers, grade_all, most_workers
 from .preprocessors import GradeWithPapermill
 from .standing import FAILED, GRADED, RECORDS, UNGRADED, Assignment, NoSuchLesson, Standing, Submitted, summary
 
@@ -154,9 +155,9 @@ class KeepingAutograde(Autograde):
         yield from settled
 
     def _workers(self) -> Workers:
-        if self.scheduler:
-            return DaskWorkers(self.scheduler)
         grader = GradeWithPapermill(parent=self)
+        if self.scheduler:
+            return DaskWorkers(self.scheduler, grader.unconfined)
         on_gpu = (grader.device or default_device()).startswith("cuda")  # another's work would show in the times
         most = 1 if on_gpu else min(self.workers or most_workers(), len(self._students))
         return LocalWorkers(most)
@@ -229,7 +230,7 @@ class KeepingAutograde(Autograde):
                            "gapless": {"notes": submitted.found.notes}}
         begun.notebook = nbformat.from_dict(plain_notebook(submitted.found.notebook))
         self._export(begun, sanitizing=True)
-        begun.job = GradeWithPapermill(parent=self).job(begun.notebook, begun.resources)
+        begun.job = GradeWithPapermill(parent=self).job(begun.notebook, begun.resources, here=not self.scheduler)
 
     def _export(self, begun: _Begun, sanitizing: bool) -> None:
         self._sanitizing = sanitizing

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import secrets
+import sys
 import threading
 from dataclasses import dataclass, field
 from importlib.metadata import version
@@ -18,7 +20,8 @@ _ONE_AT_A_TIME = threading.Lock()  # a process has one card in use
 @dataclass(frozen=True)
 class Job:
     """One submission to be graded. ``submission`` and ``test_notebook``: the files' content. ``device``: '' for the
-    course's. ``attempts``: how often to try where a measurement was too noisy to decide. ``version``: of this package."""
+    course's. ``attempts``: how often to try where a measurement was too noisy to decide. ``versions``: :func:`versions` of
+    who wants it graded."""
 
     lesson: str
     submission: bytes
@@ -26,7 +29,7 @@ class Job:
     device: str = ""
     unconfined: bool = False
     attempts: int = 3
-    version: str = field(default_factory=lambda: version("gapless"))
+    versions: str = field(default_factory=lambda: versions())
 
 
 @dataclass(frozen=True)
@@ -37,13 +40,24 @@ class Outcome:
     executed: dict
 
 
+@functools.cache
+def versions() -> str:
+    """What has to be the same wherever a class is graded: a verdict hangs on it."""
+    torch = version("torch").partition("+")[0]  # what it was built for decides nothing
+    return f"gapless {version('gapless')}, torch {torch}, Python {sys.version_info.major}.{sys.version_info.minor}"
+
+
+def check_versions(wanted: str) -> None:
+    """Raise GradingError where this process has others than ``wanted``."""
+    if wanted != versions():
+        raise GradingError(f"this worker has {versions()}, and the class is graded with {wanted}: install the same on both")
+
+
 def grade_job(job: Job, here: bool = True) -> Outcome:
     """Grade a submission. ``here``: from this process, else from a kernel; its cells run in a sandbox either way. Raises
     GradingError.
     """
-    if job.version != version("gapless"):
-        raise GradingError(f"this worker has gapless {version('gapless')}, and the class is graded with {job.version}: "
-                           "install the same on both")
+    check_versions(job.versions)
     require_confinement(job.unconfined)
     with _ONE_AT_A_TIME, temporary_folder() as folder:
         test_notebook, submission = folder / "test.ipynb", folder / f"{job.lesson}.ipynb"

@@ -1,4 +1,4 @@
-"""Many gradings at once: in worker processes of this machine, or of a Dask cluster.
+"""Many gradings at once: in worker processes of this machine; of a cluster, in :mod:`.cluster`.
 
 A worker imports PyTorch once, and keeps the servers from which the processes of a grading are forked. One that dies has what
 it was grading graded again.
@@ -6,7 +6,6 @@ it was grading graded again.
 
 from __future__ import annotations
 
-import atexit
 import contextlib
 import functools
 import multiprocessing
@@ -14,7 +13,6 @@ import os
 import signal
 import tempfile
 import threading
-import time
 from collections.abc import Hashable, Iterable, Iterator
 from concurrent.futures import (
     FIRST_COMPLETED,
@@ -31,7 +29,6 @@ from .confine import GradingError
 from .job import Job, Outcome, grade_job
 
 _MOST_DEATHS = 2  # of workers over one submission, before it is graded while no other is, and then before it is given up
-_CLUSTER_SECONDS = 60.0  # to wait for a cluster's first worker
 _WORKER_BYTES = 3 << 30  # a worker on lesson 02, and what is forked for it: 2.5 GB (benchmarks/class_throughput.py)
 _LONGEST_FOLDER = 70  # bytes: the fork server makes a socket in the temporary folder, whose path may have 107
 # What every worker needs, and what takes seconds.
@@ -63,8 +60,27 @@ class Workers:
         self.executor = self.begin()
 
     def count(self) -> int:
-        """How many there are now."""
+        """How many there are now: at least one. Raises GradingError where none can be had, and BrokenExecutor."""
         raise NotImplementedError
+
+    look_seconds: float | None = None  # how often to ask how many there are, and which are lost; None: as one is done
+
+    def submit(self, job: Job) -> Future:
+        """Have one of them grade it. Raises BrokenExecutor."""
+        return self.executor.submit(_grade, job)
+
+    def outcome(self, future: Future) -> Outcome:
+        """Of what was submitted and is done. Raises what was raised there; BrokenExecutor or CancelledError where all are gone,
+        WorkerLost where only this one is."""
+        return future.result()
+
+    def lost(self) -> list[Future]:
+        """What was submitted and will never be done, since its worker is gone."""
+        return []
+
+
+class WorkerLost(Exception):
+    """The worker that graded this is gone; others are not."""
 
 
 def grade_all(jobs: Iterable[tuple[Hashable, Job]], workers: Workers) -> Iterator[tuple[Hashable, Outcome | Exception]]:
@@ -82,33 +98,39 @@ def grade_all(jobs: Iterable[tuple[Hashable, Job]], workers: Workers) -> Iterato
         if alone:
             again.sort(key=lambda task: task.is_suspect)
         broken = False
-        while len(running) < (1 if alone else workers.count()):
-            task = again.pop() if again else next(waiting, None)
-            if task is None:
-                break
-            try:
-                running[workers.executor.submit(_grade, task.job)] = task
-            except BrokenExecutor:
-                again.append(task)
-                broken = True
-                break
+        try:
+            while len(running) < (min(1, workers.count()) if alone else workers.count()):
+                task = again.pop() if again else next(waiting, None)
+                if task is None:
+                    break
+                again.append(task)  # until a worker has it
+                future = workers.submit(task.job)
+                running[future] = again.pop()
+        except BrokenExecutor:
+            broken = True
         if not running and not broken:
             return
         died: list[_Task] = []
-        for future in wait(running, return_when=FIRST_COMPLETED)[0]:
+        for future in wait(running, timeout=workers.look_seconds, return_when=FIRST_COMPLETED)[0]:
             task = running.pop(future)
             try:
-                outcome: Outcome | Exception = future.result()
-            except (BrokenExecutor, CancelledError):
+                outcome: Outcome | Exception = workers.outcome(future)
+            except WorkerLost:
                 died.append(task)
                 continue
+            except (BrokenExecutor, CancelledError):
+                died.append(task)
+                broken = True
+                continue
             except Exception as error:
-                outcome = _unlucky() if type(error).__name__ == "KilledWorker" else error  # Dask has tried it often
+                outcome = error
             yield task.key, outcome
-        if died or broken:
+        if broken:
             died += running.values()
             running.clear()
             workers.begin_again()
+        else:
+            died += [running.pop(future) for future in workers.lost()]
         for task in died:
             task.has_died()
             if task.deaths_alone == _MOST_DEATHS:
@@ -155,6 +177,8 @@ def _grade(job: Job) -> Outcome:
 @functools.cache
 def _keep_servers() -> None:
     """From one grading to the next, while this process lives."""
+    from multiprocessing.util import Finalize
+
     import torch
 
     from .servers import keep_servers
@@ -162,7 +186,7 @@ def _keep_servers() -> None:
     torch.set_num_threads(1)
     stack = contextlib.ExitStack()
     stack.enter_context(keep_servers())
-    atexit.register(stack.close)
+    Finalize(None, stack.close, exitpriority=1)  # the processes of a pool end without what atexit was told
 
 
 # -- of this machine --------------------------------------------------------------------------------
@@ -224,39 +248,3 @@ def _begin_process() -> None:
         os._exit(1)
 
     threading.Thread(target=end_with_parent, daemon=True).start()
-
-
-# -- of a cluster -----------------------------------------------------------------------------------
-
-
-class DaskWorkers(Workers):
-    """Those of the cluster whose scheduler is at ``address``, however many it has at a time. Each of its processes grades
-    one submission at once, whatever its threads."""
-
-    def __init__(self, address: str):
-        self._address = address
-
-    def begin(self) -> Executor:
-        try:
-            from distributed import Client
-        except ImportError:
-            raise GradingError("a cluster needs Dask: pip install 'gapless[cluster]'") from None
-        try:
-            self._client = Client(self._address, timeout=_CLUSTER_SECONDS, set_as_default=False)
-        except (OSError, ValueError) as error:
-            raise GradingError(f"there is no Dask scheduler at {self._address}: {error}") from None
-        return self._client.get_executor(pure=False)
-
-    def end(self, at_once: bool = False) -> None:
-        with contextlib.suppress(OSError, TimeoutError):
-            super().end(at_once)
-            self._client.close()
-
-    def count(self) -> int:
-        deadline = time.monotonic() + _CLUSTER_SECONDS
-        while not (found := len(self._client.scheduler_info(n_workers=-1)["workers"])):
-            if time.monotonic() > deadline:
-                raise GradingError(f"the Dask scheduler at {self._address} has no workers: start some with dask worker "
-                                   f"{self._address}")
-            time.sleep(0.2)
-        return found
