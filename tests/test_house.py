@@ -136,7 +136,7 @@ ACROSS = {
     "conformance/test_dtypes", "conformance/test_entries", "conformance/test_modes",  # PyTorch's operator database
     "evidence/test_distributed_tools", "evidence/test_rank_runs", "evidence/test_rank_trace_tools",
     "evidence/test_trace_tools", "evidence/test_views_tools",  # the field's tools, on our traces
-    "grading/test_lesson02", "grading/test_lessons", "grading/test_nbgrader", "grading/test_rank_processes",  # to a grade
+    "grading/test_lesson02", "grading/test_lessons", "grading/test_nbgrader", "grading/test_rank_processes", "grading/test_round_trips",  # to a grade
     "grading/attempts/test_clock", "grading/attempts/test_honest", "grading/attempts/test_process", "grading/attempts/test_steps",
     "grading/attempts/test_values",
     "learner/test_notebook_in_kernel",

@@ -83,7 +83,7 @@ def test_files_that_are_none(tmp_path):
         os.mkfifo(tmp_path / "pipe.ipynb")
         with pytest.raises(SubmissionError, match="not a regular file"):
             read_submission(tmp_path / "pipe.ipynb", LESSONS)
-    (tmp_path / "bytes.ipynb").write_bytes(b"\xff\xfe\x00\x01")
+    (tmp_path / "bytes.ipynb").write_bytes(b"\xff\xfd\x00\x01")
     with pytest.raises(SubmissionError, match="not text"):
         read_submission(tmp_path / "bytes.ipynb", LESSONS)
 

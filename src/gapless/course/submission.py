@@ -109,7 +109,8 @@ def read_notebook_bytes(path: str | os.PathLike, follow_links: bool = True) -> b
 def parse_notebook(content: bytes, path: str | os.PathLike) -> dict:
     """The notebook in ``content``, which was read from ``path``. Raises SubmissionError."""
     try:
-        text = content.decode("utf-8-sig")
+        # PowerShell's > writes UTF-16.
+        text = content.decode("utf-16" if content.startswith((b"\xff\xfe", b"\xfe\xff")) else "utf-8-sig")
     except UnicodeDecodeError:
         raise SubmissionError(f"{path} is not a notebook: it is not text. Save it again as .ipynb") from None
     if not text.strip():
@@ -134,7 +135,7 @@ def cell_source(cell: dict) -> str:
     source = cell.get("source", "")
     if isinstance(source, list):
         source = "".join(line for line in source if isinstance(line, str))
-    return source.replace("\r\n", "\n") if isinstance(source, str) else ""
+    return source.replace("\r\n", "\n").replace("\r", "\n") if isinstance(source, str) else ""
 
 
 def stated_lesson(notebook: dict) -> str | None:

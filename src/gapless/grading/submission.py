@@ -41,7 +41,8 @@ def find_handed_in(folder: str | os.PathLike, lesson_id: str, exercises: Iterabl
     except OSError as error:
         raise SubmissionError(f"what was handed in is no folder that can be read ({error.strerror}): hand in {expected}"
                               ) from None
-    notebooks = [name for name in names if ".ipynb" in name or name.endswith(".json")]
+    # Browsers and platforms add an ending, or take it.
+    notebooks = [name for name in names if ".ipynb" in name.lower() or name.endswith(".json") or "." not in name]
     notes = []
     if expected in names:
         name, found = expected, _read_named(folder / expected)
