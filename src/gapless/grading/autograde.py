@@ -108,8 +108,8 @@ class KeepingAutograde(Autograde):
             with contextlib.suppress(GradebookLost):
                 self._summarise()
             raise
-        failed = [student for each in standings if (student := each.student) in reasons
-                  and (reasons[student] or each.state != GRADED)]
+        states = {each.student: each.state for each in standings}  # who has handed in nothing any more may not be there
+        failed = [student for student in self._students if reasons[student] or states.get(student) != GRADED]
         for student in failed:
             self.log.error("There was an error processing assignment '%s' for student '%s': %s", self._assignment.lesson,
                            student.encode("utf-8", "replace").decode(),
