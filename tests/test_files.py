@@ -6,6 +6,8 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -139,6 +141,28 @@ def test_a_lock_names_its_holder_and_ends_with_it(tmp_path):
         pass
     with locked(path):
         pass
+
+
+def test_a_lock_is_waited_for_as_long_as_asked(tmp_path):
+    path = tmp_path / "lock"
+    with locked(path), pytest.raises(InUse), locked(path, 0.2):
+        pass
+    first = locked(path)
+    first.__enter__()
+    letting_go = threading.Timer(0.3, first.__exit__, (None, None, None))
+    letting_go.start()
+    with locked(path, 60):
+        letting_go.join()
+
+
+def test_a_folder_whose_owner_was_killed_before_its_lock_is_cleared_when_it_is_old(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    for name, hours in (("gapless-new", 0), ("gapless-old", 2)):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / ".owner").touch()
+        os.utime(tmp_path / name / ".owner", (time.time() - 3600 * hours,) * 2)
+    with temporary_folder():
+        assert (tmp_path / "gapless-new").exists() and not (tmp_path / "gapless-old").exists()
 
 
 def test_temporary_folders_of_the_killed_are_cleared_and_of_the_living_kept(tmp_path, monkeypatch):

@@ -139,6 +139,7 @@ ACROSS = {
     "grading/test_lesson02", "grading/test_lessons", "grading/test_nbgrader", "grading/test_rank_processes", "grading/test_round_trips",  # to a grade
     "grading/attempts/test_clock", "grading/attempts/test_honest", "grading/attempts/test_process", "grading/attempts/test_steps",
     "grading/attempts/test_values",
+    "grading/test_faults",
     "learner/test_notebook_in_kernel",
     "lessons/test_exercises", "lessons/test_rank_traces",
     "programs/test_programs",  # models and libraries of others

@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 _OWNER = ".owner"
+_BEGUN_SECONDS = 3600  # a lock takes no longer
 
 
 def write_json(path: str | os.PathLike, value) -> None:
@@ -89,15 +90,18 @@ class InUse(RuntimeError):
 
 
 @contextlib.contextmanager
-def locked(path: str | os.PathLike) -> Iterator[None]:
+def locked(path: str | os.PathLike, seconds: float = 0.0) -> Iterator[None]:
     """Hold the lock on the file ``path``, which is made where it is missing, stays, and names its holder.
 
-    The system lets go of it when this process ends, however it ends. Never waits: raises InUse where another process, or
-    another user of this function in this one, holds it; OSError where the file cannot be opened.
+    The system lets go of it when this process ends, however it ends. Raises InUse where another process, or another user of
+    this function in this one, holds it for ``seconds``; OSError where the file cannot be opened.
     """
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o666)
     try:
-        if not _lock(descriptor):
+        until = time.monotonic() + seconds
+        while not (ours := _lock(descriptor)) and time.monotonic() < until:
+            time.sleep(0.1)
+        if not ours:
             # On Windows nobody else can read what is locked, so that there may be no name.
             with contextlib.suppress(OSError):
                 holder = os.pread(descriptor, 500, 0).decode("utf-8", "replace") if hasattr(os, "pread") else ""
@@ -151,8 +155,9 @@ def _clear_abandoned() -> None:
         with contextlib.suppress(OSError, InUse):
             status = folder.lstat()
             ours = stat.S_ISDIR(status.st_mode) and (not hasattr(os, "getuid") or status.st_uid == os.getuid())
-            # An empty file is one whose owner is about to lock it.
-            if ours and owner.stat().st_size:
+            held = owner.stat()
+            # An empty file is one whose owner is about to lock it, or was killed before it could.
+            if ours and (held.st_size or time.time() - held.st_mtime > _BEGUN_SECONDS):
                 with locked(owner):
                     remove_tree(folder)
 

@@ -3,6 +3,7 @@
 For programs that :mod:`tests.forked` runs, in a course's folder.
 """
 
+import ctypes
 import errno
 import json
 import os
@@ -18,6 +19,7 @@ import gapless.grading.job as job
 from gapless.grading.pool import LocalWorkers
 
 LESSON = "77_toy"
+during = []  # what else happens while a submission is graded
 
 
 def quicken(slowly=0.0):
@@ -25,6 +27,8 @@ def quicken(slowly=0.0):
 
     def graded(notebook, submission, device, seed, unconfined=False, here=False):
         time.sleep(slowly)
+        for each in during:
+            each()
         text = submission.read_text()
         checks = [{"id": f"{name}.text", "exercise": name, "points": 3, "earned": 3 if mark in text else 1, "outcome": "pass",
                    "message": ""} for name, mark in (("double", "2 * x\\n"), ("square", "x * x\\n"))]
@@ -108,6 +112,32 @@ def at_statement(number, do):
         event.listen(Engine, "commit", count)
 
     return before
+
+
+def small(folder, size) -> bool:
+    """Give this process and those that it starts a file system of their own at ``folder``, of ``size`` such as "300k"; whether
+    the system lets us. With another size later it is that large."""
+    if os.geteuid() != 0 or not _unshare(_NEW_MOUNTS):
+        identity = os.geteuid(), os.getegid()
+        if not _unshare(_NEW_MOUNTS | _NEW_USER):
+            return False
+        Path("/proc/self/setgroups").write_text("deny")
+        for name, each in zip(("uid_map", "gid_map"), identity):
+            Path(f"/proc/self/{name}").write_text(f"0 {each} 1")
+    Path(folder).mkdir(parents=True, exist_ok=True)
+    return not os.system(f"mount --make-rprivate / && mount -t tmpfs -o size={size} none '{folder}'")
+
+
+_NEW_MOUNTS, _NEW_USER = 0x20000, 0x10000000
+
+
+def _unshare(what) -> bool:
+    return ctypes.CDLL(None).unshare(what) == 0
+
+
+def enlarge(folder, size):
+    """What :func:`small` has made."""
+    assert os.system(f"mount -o remount,size={size} '{folder}'") == 0
 
 
 def scores(url="sqlite:///gradebook.db") -> dict:

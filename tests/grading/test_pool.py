@@ -115,7 +115,7 @@ def test_a_temporary_folder_with_a_long_path(length):
         place.mkdir()
         program = ("import tempfile\nfrom gapless.grading.pool import LocalWorkers\nif __name__ == '__main__':\n"
                    f"    assert len(tempfile.gettempdir()) == {length}\n"
-                   "    with LocalWorkers(1) as workers: print(workers.executor.submit(int, '7').result())\n")
+                   "    with LocalWorkers(2) as workers: print(workers.executor.submit(int, '7').result())\n")
         script = folder / "script.py"
         script.write_text(program)
         done = subprocess.run([sys.executable, script], env={**os.environ, "TMPDIR": str(place)}, capture_output=True, text=True)

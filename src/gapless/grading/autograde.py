@@ -37,6 +37,7 @@ from .confine import GradingError
 from .grade import default_device
 from .gradebook import GradebookLost, address, check_writable, in_words, opened, patiently, shown, writing
 from .job import Job, Outcome
+from .kept import KeptWorker
 from .pool import LocalWorkers, Workers, grade_all, most_workers
 from .preprocessors import GradeWithPapermill
 from .standing import FAILED, GRADED, RECORDS, UNGRADED, Assignment, NoSuchLesson, Standing, Submitted, summary
@@ -57,9 +58,11 @@ class KeepingAutograde(Autograde):
 
     progress = Bool(False, help="Whether to show a bar: done, failed, time left").tag(config=True)
 
+    lock_seconds = Integer(0, min=0, help="How long to wait for another autograde in this course").tag(config=True)
+
     def start(self):
         try:
-            with locked(Path(self.coursedir.root) / _LOCK):
+            with locked(Path(self.coursedir.root) / _LOCK, self.lock_seconds):
                 super().start()
         except InUse as holder:
             self._refuse(f"another autograde runs in this course ({holder}): nothing was graded. Wait until it is done")
@@ -106,8 +109,8 @@ class KeepingAutograde(Autograde):
             with contextlib.suppress(GradebookLost):
                 self._summarise()
             raise
-        failed = [student for each in standings if (student := each.student) in reasons
-                  and (reasons[student] or each.state != GRADED)]
+        states = {each.student: each.state for each in standings}  # who has handed in nothing any more may not be there
+        failed = [student for student in self._students if reasons[student] or states.get(student) != GRADED]
         for student in failed:
             self.log.error("There was an error processing assignment '%s' for student '%s': %s", self._assignment.lesson,
                            student.encode("utf-8", "replace").decode(),
@@ -299,6 +302,18 @@ class KeepingAutograde(Autograde):
                     notebook.late_submission_penalty = late._check_late_penalty(notebook, penalty)
 
 
+class ButtonAutograde(KeepingAutograde):
+    """For the formgrader's button, which grades one student: its worker is kept for the next one, and where another button
+    is pressed meanwhile it waits. JupyterLab stands still as long, so it does not wait for a class."""
+
+    lock_seconds = Integer(20, min=0, help="How long to wait for another autograde in this course").tag(config=True)
+
+    _kept = KeptWorker()
+
+    def _workers(self) -> Workers:
+        return super()._workers() if self.scheduler else self._kept
+
+
 class TrueFeedback(GenerateFeedback):
     """Feedback pages for what is graded, and for what could not be graded a page that says what to hand in.
 
@@ -399,13 +414,13 @@ class _Failed(Exception):
 
 
 def use_keeping_autograde() -> None:
-    """Make nbgrader's commands and its formgrader use :class:`KeepingAutograde` and :class:`TrueFeedback`; for
-    ``nbgrader_config.py``.
+    """Make nbgrader's commands and its formgrader use :class:`KeepingAutograde`, :class:`ButtonAutograde` and
+    :class:`TrueFeedback`; for ``nbgrader_config.py``.
 
     nbgrader has no setting for these classes.
     """
-    for module in (nbgrader.apps.autogradeapp, nbgrader.apps.api):
-        module.Autograde = KeepingAutograde
+    nbgrader.apps.autogradeapp.Autograde = KeepingAutograde
+    nbgrader.apps.api.Autograde = ButtonAutograde
     for module in (nbgrader.apps.generatefeedbackapp, nbgrader.apps.api):
         module.GenerateFeedback = TrueFeedback
 

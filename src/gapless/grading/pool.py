@@ -225,7 +225,7 @@ class LocalWorkers(Workers):
         self._most = most
 
     def begin(self) -> Executor:
-        return ProcessPoolExecutor(self._most, mp_context=_context(), initializer=_begin_process)
+        return ProcessPoolExecutor(self._most, mp_context=_context(self._most), initializer=_begin_process)
 
     def end(self, at_once: bool = False) -> None:
         processes = list((self.executor._processes or {}).values())
@@ -240,9 +240,10 @@ class LocalWorkers(Workers):
         return self._most
 
 
-def _context() -> multiprocessing.context.BaseContext:
-    """Starts processes without forking this one, which may have threads."""
-    if len(os.fsencode(tempfile.gettempdir())) > _LONGEST_FOLDER:
+def _context(processes: int) -> multiprocessing.context.BaseContext:
+    """Starts processes without forking this one, which may have threads. One alone has nothing to share, and sees this
+    package's files as they are when it starts, where a fork server would have imported them before."""
+    if processes == 1 or len(os.fsencode(tempfile.gettempdir())) > _LONGEST_FOLDER:
         return multiprocessing.get_context("spawn")
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(_IMPORTED_ONCE)
