@@ -6,19 +6,13 @@ import os
 import subprocess
 import sys
 import time
-from concurrent.futures import Future
 
 import psutil
 import pytest
 
 pytest.importorskip("distributed")
 
-from gapless.commands.cli import main
-from gapless.grading import cluster
-from gapless.grading.cluster import DaskWorkers
-from gapless.grading.confine import GradingError
-from gapless.grading.job import Job, Outcome
-from gapless.grading.pool import grade_all
+from gapless.grading.job import Job
 
 from .. import forked
 from .toy import GOOD_DOUBLE, GOOD_SQUARE, SLOW_DOUBLE, SLOW_SQUARE, notebook

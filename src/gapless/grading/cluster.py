@@ -20,10 +20,10 @@ from dataclasses import asdict, dataclass
 
 from .confine import GradingError, require_confinement
 from .job import Job, Outcome, check_versions, versions
-from .pool import LocalWorkers, Workers, WorkerLost, grade_all
+from .pool import LocalWorkers, WorkerLost, Workers, grade_all
 
 _CONNECT_SECONDS = 60.0  # until a scheduler answers, and until there is a first worker
-# More than any honest submission can take: each exercise has a limit of its own, and is asked at most twice, three times over.
+# More than an honest submission can take: an exercise has a limit of its own, and is asked at most twice, three times over.
 _JOB_SECONDS = 3600.0
 _MODULE = __name__
 _log = logging.getLogger(__name__)
@@ -47,6 +47,7 @@ class DaskWorkers(Workers):
             from distributed import Client
         except ImportError:
             raise GradingError("a cluster needs Dask: pip install 'gapless[cluster]'") from None
+        logging.getLogger("distributed.client").setLevel(logging.CRITICAL)  # else tracebacks; what they mean is said here
         self._workers: dict[str, _Worker] = {}
         self._running: dict[Future, tuple[_Worker, float]] = {}
         try:
@@ -71,11 +72,10 @@ class DaskWorkers(Workers):
             fit = sum(worker.is_fit for worker in self._workers.values())
             if fit:
                 return fit
-            if self._workers and all(worker.is_looked_at for worker in self._workers.values()):
-                reasons = dict.fromkeys(worker.unfit for worker in self._workers.values())
-                raise GradingError(f"no worker of the Dask cluster {self._address} can grade: {'; '.join(reasons)}")
-            if time.monotonic() > deadline and not self._workers:
-                raise GradingError(f"the Dask scheduler at {self._address} has no workers: start some with dask worker "
+            if time.monotonic() > deadline and all(worker.is_looked_at for worker in self._workers.values()):
+                reasons = "; ".join(dict.fromkeys(worker.unfit for worker in self._workers.values()))
+                raise GradingError(f"no worker of the Dask cluster at {self._address} can grade: {reasons}" if reasons else
+                                   f"the Dask scheduler at {self._address} has no workers: start some with dask worker "
                                    f"{self._address}")
             if time.monotonic() > deadline and not warned:
                 _log.warning("the workers of the Dask cluster %s are busy: waiting for them", self._address)
@@ -140,10 +140,10 @@ class DaskWorkers(Workers):
 
 @dataclass(eq=False)
 class _Worker:
-    """``asked``: what it says to :func:`why_unfit`. ``unfit``: why it gets no submission; None until it has said."""
+    """``asked``: what it says to :func:`why_unfit`, until it has. ``unfit``: why it gets no submission; None until it has said."""
 
     address: str
-    asked: Future
+    asked: Future | None
     unfit: str | None = None
 
     @property
@@ -156,15 +156,16 @@ class _Worker:
 
     def hear(self) -> None:
         """Take note of what it said, once."""
-        if self.is_looked_at or not self.asked.done() or self.asked.cancelled():
+        if self.asked is None or not self.asked.done() or self.asked.cancelled():
             return
-        error = self.asked.exception()
+        asked, self.asked = self.asked, None  # while it is kept the scheduler keeps the answer
+        error = asked.exception()
         if isinstance(error, ModuleNotFoundError):
             self.unfit = f"the worker {self.address} lacks this version of gapless or what it needs for grading ({error})"
         elif error is not None:
             self.unfit = f"the worker {self.address} failed ({type(error).__name__}: {error})"
         else:
-            why = self.asked.result()
+            why = asked.result()
             self.unfit = why and f"the worker {self.address} cannot be used: {why}"
         if self.unfit:
             _log.warning("%s: it gets no submission", self.unfit)

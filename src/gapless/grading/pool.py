@@ -71,8 +71,8 @@ class Workers:
         return self.executor.submit(_grade, job)
 
     def outcome(self, future: Future) -> Outcome:
-        """Of what was submitted and is done. Raises what was raised there; BrokenExecutor or CancelledError where all are gone,
-        WorkerLost where only this one is."""
+        """Of what was submitted and is done. Raises what was raised there; BrokenExecutor or CancelledError where all are
+        gone, WorkerLost where only this one is."""
         return future.result()
 
     def lost(self) -> list[Future]:
