@@ -11,7 +11,7 @@ SOURCE = ROOT / "src" / "gapless"
 MODULES = sorted(SOURCE.rglob("*.py"))
 
 # From the ground up. The files at the top of the package are named by themselves.
-FOLDERS = ("files", "marker", "incoming", "garbage", "vgpu/hardware", "vgpu", "evidence", "measure", "course", "lessons", "learner", "grading",
+FOLDERS = ("files", "installed", "marker", "incoming", "garbage", "vgpu/hardware", "vgpu", "evidence", "measure", "course", "lessons", "learner", "grading",
            "fidelity", "audit", "commands", "__init__", "pytest_plugin")
 
 
