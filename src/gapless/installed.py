@@ -95,6 +95,14 @@ def notebooks() -> dict[str, Path]:
     return {path.stem: path for path in found if path.stem == path.parent.name}
 
 
+def whence() -> str:
+    """From where the course runs, in words, with its notebooks. Raises NotebooksMissing."""
+    root = checkout()
+    where = f"as a checkout of the repository, {root}" if root else f"from a wheel, in {_PACKAGE}"
+    held = f"{len(notebooks())} lessons" + ("" if root else "; gapless start FOLDER hands them out")
+    return f"{where}{', on Colab' if on_colab() else ''}, with {held}"
+
+
 _LINK = re.compile(r"\]\((?!\w+:|#|attachment)([^)#\s\"]+)(#[^)\s\"]*)?\)")
 
 

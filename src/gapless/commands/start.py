@@ -20,8 +20,8 @@ class StartError(ValueError):
 
 @dataclass(frozen=True)
 class HandedOut:
-    """What was done, each as a path inside the folder: ``new``; ``same``: it was there, as handed out; ``kept``: something else
-    was there, and was left as it is."""
+    """What was done, each as a path inside the folder: ``new``; ``same``: it was there, as handed out; ``kept``: something
+    else was there, and was left as it is."""
 
     new: list[str]
     same: list[str]
