@@ -269,6 +269,24 @@ def test_in_short_all_is_well_in_a_line_and_else_only_what_is_wrong():
     assert "! random.py hides random" in hidden and "mv random.py" in hidden and "All lessons can run." in hidden
 
 
+def test_from_where_the_course_runs_is_told(monkeypatch):
+    """On Colab, which shows notebooks itself, JupyterLab is not missed."""
+    monkeypatch.setattr(doctor, "probe", lambda names: {"torch": TORCH, "gapless": COURSE | {"libraries": {}}})
+    here = doctor.diagnose()
+    assert "as a checkout of the repository" in here.installation and f"Installed: {here.installation}\n" in str(here)
+    assert "jupyterlab" in {each.name for each in here.packages} and here.to_json()["installation"] == here.installation
+    monkeypatch.setenv("COLAB_RELEASE_TAG", "release-colab_20261101")
+    there = doctor.diagnose()
+    assert ", on Colab, with " in there.installation and "jupyterlab" not in {each.name for each in there.packages}
+
+
+def test_a_package_without_its_notebooks(tmp_path, monkeypatch):
+    monkeypatch.setattr(doctor, "probe", lambda names: {"torch": TORCH, "gapless": COURSE | {"libraries": {}}})
+    monkeypatch.setattr("gapless.installed._PACKAGE", tmp_path / "site" / "gapless")
+    found = doctor.diagnose()
+    assert any("came without its notebooks" in each.what and "--force-reinstall" in each.mend for each in found.problems)
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="Linux only")
 def test_what_keeps_graded_code_in_is_told(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))

@@ -17,6 +17,7 @@ from dataclasses import asdict, dataclass
 from importlib import metadata
 from pathlib import Path
 
+from ..installed import NotebooksMissing, on_colab, whence
 from .probe import probe
 
 # Extra in pyproject.toml → what it is for.
@@ -53,7 +54,8 @@ class Problem:
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """All that was found. ``device`` holds ``name`` (None: there is none) and ``why``."""
+    """All that was found. ``device`` holds ``name`` (None: there is none) and ``why``; ``installation`` says from where the
+    course runs, in words."""
 
     gapless: str
     python: str
@@ -63,6 +65,7 @@ class Diagnosis:
     confinement: str
     problems: list[Problem]
     lessons: tuple[str, ...] = ()  # all there are, as far as the course can be imported
+    installation: str = ""
 
     @property
     def missing(self) -> dict[str, list[Package]]:
@@ -99,7 +102,7 @@ class Diagnosis:
 
     def to_json(self) -> dict:
         """Plain JSON types."""
-        return {"ok": self.ok, "gapless": self.gapless, "python": self.python, "interpreter": self.interpreter,
+        return {"ok": self.ok, "gapless": self.gapless, "installation": self.installation, "python": self.python, "interpreter": self.interpreter,
                 "device": self.device, "packages": [asdict(each) for each in self.packages],
                 "lessons": {lesson: not stopped for lesson, stopped in self.stopped.items()},
                 "uses": {use: not lacks for use, lacks in self.missing.items()}, "confinement": self.confinement,
@@ -107,6 +110,7 @@ class Diagnosis:
 
     def __str__(self) -> str:
         lines = [f"gapless {self.gapless}, Python {self.python} ({self.interpreter})",
+                 f"Installed: {self.installation}",
                  f"Device: {self.device['name'] or 'none'}", f"   Why: {self.device['why']}", ""]
         rows = [("package", "installed", "wanted", "state"),
                 *((each.name, each.installed or "-", each.wanted or "any", each.state) for each in self.packages)]
@@ -189,6 +193,12 @@ def diagnose() -> Diagnosis:
     except metadata.PackageNotFoundError:
         own, version, python_wanted = None, "not installed", ""
     wanted = _wanted(own.requires or [] if own else ["torch", "numpy"])
+    try:
+        installation, lost = whence(), []
+    except NotebooksMissing as error:
+        installation, lost = "without its notebooks", [Problem(str(error), install("gapless", again=True) + " --no-deps")]
+    if on_colab():  # which shows notebooks itself
+        wanted.pop("jupyterlab", None)
     modules = [_IMPORTED_AS.get(name, name) for name in wanted if _version(name)]
     probed = probe([*modules, "gapless"])
     packages = [_package("python", _NEEDED, python_wanted, ".".join(map(str, sys.version_info[:3])), None)]
@@ -197,12 +207,12 @@ def diagnose() -> Diagnosis:
     packages += [Package(name, "others", "", _version(name), "ok" if _version(name) else "missing") for name in _ALSO]
     misplaced = _misplaced(probed)
     lessons = probed["gapless"].get("lessons", {})
-    problems = [*_installation_problems(own, packages), *(misplaced or _broken(packages, lessons)), *_conflicts(packages),
-                *_hiding_files(Path.cwd()), *_kernel_problems(), *_path_problems()]
+    problems = [*_installation_problems(own, packages), *lost, *(misplaced or _broken(packages, lessons)),
+                *_conflicts(packages), *_hiding_files(Path.cwd()), *_kernel_problems(), *_path_problems()]
     problems += _choosing(probed["gapless"], own.requires or [] if own else [])
     device, device_problems = _device(probed.get("torch", {"error": "it is not installed"}), probed["gapless"], packages)
     return Diagnosis(version, packages[0].installed, sys.executable, device, packages, _confinement(),
-                     [*problems, *device_problems, *_lesson_problems(lessons, packages)], tuple(lessons))
+                     [*problems, *device_problems, *_lesson_problems(lessons, packages)], tuple(lessons), installation)
 
 
 # -- packages -------------------------------------------------------------------------------------
