@@ -62,15 +62,15 @@ torch.cuda.is_available, torch.cuda.device_count, torch.cuda.get_device_name = l
 import gapless
 from gapless.learner.progress_file import read_progress
 lesson = gapless.Notebook("09_data_parallel", device="cuda")
-result = lesson.check_source("wrap", sys.stdin.read())
-print(result.passed, result, read_progress()[0][lesson.lesson.id]["wrap"].device, sep="|")
+result = lesson.check_source("main", sys.stdin.read())
+print(result.passed, result, read_progress()[0][lesson.lesson.id]["main"].device, sep="|")
 """
 
 
 def test_several_gpus_are_virtual_in_a_check_on_a_real_one(tmp_path):
     """There the virtual GPU is enabled for the ranks, after the lesson began."""
     lesson_id = "09_data_parallel"
-    source = read_submission(ROOT / "solutions" / lesson_id / f"{lesson_id}.ipynb", {lesson_id: ["wrap"]}, lesson_id).cells["wrap"]
+    source = read_submission(ROOT / "solutions" / lesson_id / f"{lesson_id}.ipynb", {lesson_id: ["main"]}, lesson_id).cells["main"]
     done = forked.run("-c", ON_A_REAL_ONE, input=source, env={**os.environ, "GAPLESS_HOME": str(tmp_path)})
     assert done.stdout.startswith("True|") and done.stdout.endswith("|NVIDIA A10G (simulated)\n"), done.stdout + done.stderr
 
