@@ -73,3 +73,24 @@ def test_a_wheel_holds_what_lies_beside_the_modules():
 
     beside = [path for path in SOURCE.rglob("*") if path.is_file() and path.suffix not in (".py", ".pyc")]
     assert beside and not [path for path in beside if not is_packed(path)]
+
+
+# What IPython 7.34, Colab's, has: looked up there, and run in it by benchmarks/colab_runtime.py.
+IN_IPYTHON_7 = {"IPython.display.HTML", "IPython.display.display", "IPython.utils.capture.capture_output", "get_ipython",
+                "history_manager", "input_hist_raw", "input_hist_parsed", "InteractiveTB", "structured_traceback", "user_ns",
+                "display", "set_custom_exc", "custom_exceptions", "showtraceback", "set_next_input"}
+
+
+def test_nothing_is_used_of_ipython_that_colabs_has_not():
+    """Every name that is imported from it, and every attribute of its shell, as far as the code calls it ``shell``."""
+    used = set()
+    for path in SOURCE.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == "IPython":
+                used |= {f"{node.module}.{alias.name}" for alias in node.names}
+            elif isinstance(node, ast.Attribute) and path.parent.name == "learner":
+                of = node.value.attr if isinstance(node.value, ast.Attribute) else getattr(node.value, "id", "")
+                if of in ("shell", "ipython", "history", "history_manager", "InteractiveTB"):
+                    used.add(node.attr)
+    assert {"get_ipython", "input_hist_raw", "structured_traceback"} <= used  # it finds what is there
+    assert not used - IN_IPYTHON_7, "look them up in IPython 7.34, and run benchmarks/colab_runtime.py there"

@@ -2,6 +2,8 @@
 
 import json
 
+import pytest
+
 from .. import forked
 
 BEFORE = """
@@ -78,3 +80,26 @@ print("torch.nn.modules.module.Module.__init__" in void())
 """
     done = forked.run("-c", code)
     assert done.stdout.split("\n")[-3:-1] == ["True None", "True"], done.stdout + done.stderr
+
+
+LATE = """
+import torch
+from gapless import vgpu
+from gapless.learner.patches import remember, void
+remember()
+{before}
+vgpu.enable("h100")
+{after}
+print(void() or "fine")
+"""
+
+
+@pytest.mark.parametrize("before, after, says", [
+    ("", "", "fine"),
+    ("kept = torch.where; torch.where = torch.add", "", "void: a cell has replaced"),
+    ("", "torch.where = torch.add", "torch.where"),
+])
+def test_the_virtual_gpu_may_be_enabled_late_as_on_a_real_one(before, after, says):
+    """For what a lesson on a real GPU simulates all the same."""
+    done = forked.run("-c", LATE.format(before=before, after=after), imports=forked.PYTORCH)
+    assert done.returncode == 0 and says in done.stdout, done.stdout + done.stderr

@@ -52,7 +52,7 @@ def answer_on_ranks(exercise: Exercise, stage, case: Case, device: torch.device,
     given; ``values(result)``: an answer whose tensors are the CPU's. Raises nothing of the function's."""
     world, card = case.options["world"], vgpu.card()
     os.environ.setdefault(standstill.VARIABLE, _WAIT_LIMIT_S)
-    vgpu.enable()
+    device = vgpu.enable()  # whatever the lesson's is: there are as many as ranks
     several_gpus.import_for_all()
     with temporary_folder() as scratch, stage.ranks(world) as own_stage:
         def work(rank: int) -> bytes:

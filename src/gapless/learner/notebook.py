@@ -27,10 +27,10 @@ from ..course.submission import SubmissionError
 from ..course.verdicts import SIGNS, as_html
 from ..evidence.quote import line_at
 from ..evidence.report import StepReport
+from ..measure.device import VARIABLE, device_name
 from ..measure.device import device as choose_device
-from ..measure.device import device_name
 from ..measure.profile import profile, time_step
-from ..measure.several_gpus import RankResult, import_for_all, on_gpus
+from ..measure.several_gpus import RankResult, hide_real_gpus, import_for_all, on_gpus
 from ..vgpu import Assumptions
 from . import explain_names
 from .marked_cell import CannotCheck, ipython_shell, name_of, newest_cell, same_text, source_of
@@ -129,8 +129,8 @@ class _Known:
 class Notebook:
     """One lesson in a notebook: ``Notebook("02_masked_loss")``, then ``check`` and ``hint``.
 
-    ``device``: a name as for :func:`gapless.device`. Raises UnknownLesson, UnknownDevice, and ModuleNotFoundError where a
-    package is missing that the lesson needs.
+    ``device``: a name as for :func:`gapless.device`. A lesson about several GPUs is simulated unless one is named. Raises
+    UnknownLesson, UnknownDevice, and ModuleNotFoundError where a package is missing that the lesson needs.
     """
 
     def __init__(self, lesson_id: str, device: str | None = None):
@@ -138,6 +138,9 @@ class Notebook:
 
         self._lesson = find_lesson(lesson_id)
         self.lesson.require_packages()
+        if self._several and not device and not os.environ.get(VARIABLE):
+            hide_real_gpus()
+            device = f"vgpu:{self._lesson.card}"
         self._device_text = device
         self.device = choose_device(device, self.lesson.card)
         self.results: dict[str, CheckResult] = {}  # of the last check of each exercise
@@ -146,7 +149,7 @@ class Notebook:
         self._remarks: set[str] = set()
         self._known: dict[str, _Known] = {}
         self._checked: dict[tuple[str, str], CheckResult] = {}  # by exercise and text, as far as it is a cell's
-        if self.device.type == "vgpu" and any(exercise.ranks for exercise in self.lesson.exercises.values()):
+        if self._several:
             import_for_all()  # here, where everybody waits for imports
         remember()
         explain_names.install(self.lesson.exercises)
@@ -162,9 +165,22 @@ class Notebook:
     def lesson(self, lesson: Lesson) -> None:
         self._lesson = lesson
 
+    @property
+    def _several(self) -> bool:
+        """Whether it has exercises for several GPUs, which are virtual whatever the lesson's device is."""
+        return any(exercise.ranks for exercise in self._lesson.exercises.values())
+
     def __repr__(self) -> str:
-        kind = "simulated" if self.device.type == "vgpu" else "real"
-        return f"Lesson {self.lesson.id} on {self.device} ({kind} {device_name(self.device)})"
+        simulated = self.device.type == "vgpu"
+        kind = "simulated" if simulated else "real"
+        text = f"Lesson {self.lesson.id} on {self.device} ({kind} {device_name(self.device)})"
+        return text if simulated or not self._several else f"{text}; several GPUs at once are simulated ({vgpu.card().name})"
+
+    def _ran_on(self, exercise: Exercise) -> str:
+        """The GPU that the exercise is checked on, in words."""
+        if exercise.ranks or self.device.type == "vgpu":
+            return f"{vgpu.card().name} (simulated)"
+        return device_name(self.device)
 
     def check(self, function) -> CheckResult:
         """Check an exercise's function, or the exercise of that name if given as text.
@@ -196,9 +212,7 @@ class Notebook:
             evidence = self._nothing_seen(exercise, problem)
         verdicts = tuple(judge(exercise, plan, evidence, truth, source))
         result = CheckResult(exercise.name, verdicts, evidence, printed.getvalue())
-        simulated = " (simulated)" if self.device.type == "vgpu" else ""
-        remark = record_check(self.lesson.id, exercise.name, result.earned, result.points,
-                              device_name(self.device) + simulated)
+        remark = record_check(self.lesson.id, exercise.name, result.earned, result.points, self._ran_on(exercise))
         result = replace(result, remark=self._once(remark))
         self.results[exercise.name] = result
         if source is not None:

@@ -104,6 +104,14 @@ def on_gpus(count: int, function: Callable, *args, device: str | vgpu.Card = "a1
     return [RankResult(rank, *pickle.loads(each)) for rank, each in enumerate(told)]
 
 
+def hide_real_gpus() -> None:
+    """Let this process have no CUDA device, where it has not looked for one yet: for each that it knows, PyTorch's autograd
+    starts a thread at the first backward pass, after which no forked process can run one
+    (torch/csrc/autograd/engine.cpp, ``track_bad_autograd_forks``), and ranks are forked."""
+    if not torch.cuda.is_initialized():
+        os.environ["CUDA_VISIBLE_DEVICES"] = ""
+
+
 def import_for_all() -> None:
     """Import what each rank would, two seconds long: the one where a model is wrapped or an optimizer steps, the other at a
     tensor subclass's first operator."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import functools
 import sys
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from types import SimpleNamespace
 
 import torch
@@ -226,6 +227,8 @@ _WITHOUT_PYTHON_KEY = ("copy_", "_to_copy", "_local_scalar_dense", "clone", "fil
 _FACTORIES = ("kaiser_window",)
 
 _library = None
+# Contexts to be in while PyTorch is changed, for who watches what changes there: functions that make them.
+around_enabling: list[Callable[[], AbstractContextManager]] = []
 
 
 @eager
@@ -240,7 +243,6 @@ def enable(card: str | Card | None = None) -> torch.device:
     another PrivateUse1 backend is registered in this process, while a profile records, or in a process that was forked after
     the device was enabled.
     """
-    global _library
     if state.forked:
         forks.refuse()
     if card is not None:
@@ -251,46 +253,55 @@ def enable(card: str | Card | None = None) -> torch.device:
             state.use(found)
             sync_debug.listen()
     if _library is None:
-        name = torch._C._get_privateuse1_backend_name()
-        if name not in ("privateuseone", NAME):
-            raise RuntimeError(f"PyTorch allows one extra backend a process and {name!r} is it: start a new process")
-        # The engine starts a thread for each device that it knows at its first pass, after which no forked process can run
-        # one (torch/csrc/autograd/engine.cpp, ``start_device_threads``). Here none is ever used.
-        torch.ones(1, requires_grad=True).sum().backward()
-        backend_registration._setup_privateuseone_for_python_backend(
-            NAME, backend_module=DeviceModule(), device_guard=backward_errors.DeviceGuard())
-        backward_errors.install()
-        for part in (accelerator, streams, graphs, random_numbers, pinned, forks, identity, modules, processes,
-                     process_groups, ddp, sharded_random, storage, safetensors_files, tracing, higher_order, nested,
-                     libraries, compiling, data_loader, debug_aids):
-            part.install()
-        everything = torch.library.Library("_", "IMPL")
-        everything.fallback(_call, "PrivateUse1")
-        everything.fallback(sparse.call, "SparsePrivateUse1")
-        aten = torch.library.Library("aten", "IMPL")
-        for name in _WITHOUT_PYTHON_KEY:
-            for overload in getattr(torch.ops.aten, name).overloads():
-                if overload in ("default", "Scalar", "Tensor"):
-                    func = getattr(getattr(torch.ops.aten, name), overload)
-                    aten.impl(func, functools.partial(_call, func), "PrivateUse1")
-        for name in _FACTORIES:
-            for overload in getattr(torch.ops.aten, name).overloads():
+        with ExitStack() as around:
+            for each in around_enabling:
+                around.enter_context(each())
+            _register()
+    return DEVICE
+
+
+def _register() -> None:
+    """Put the device into PyTorch."""
+    global _library
+    name = torch._C._get_privateuse1_backend_name()
+    if name not in ("privateuseone", NAME):
+        raise RuntimeError(f"PyTorch allows one extra backend a process and {name!r} is it: start a new process")
+    # The engine starts a thread for each device that it knows at its first pass, after which no forked process can run
+    # one (torch/csrc/autograd/engine.cpp, ``start_device_threads``). Here none is ever used.
+    torch.ones(1, requires_grad=True).sum().backward()
+    backend_registration._setup_privateuseone_for_python_backend(
+        NAME, backend_module=DeviceModule(), device_guard=backward_errors.DeviceGuard())
+    backward_errors.install()
+    for part in (accelerator, streams, graphs, random_numbers, pinned, forks, identity, modules, processes,
+                 process_groups, ddp, sharded_random, storage, safetensors_files, tracing, higher_order, nested,
+                 libraries, compiling, data_loader, debug_aids):
+        part.install()
+    everything = torch.library.Library("_", "IMPL")
+    everything.fallback(_call, "PrivateUse1")
+    everything.fallback(sparse.call, "SparsePrivateUse1")
+    aten = torch.library.Library("aten", "IMPL")
+    for name in _WITHOUT_PYTHON_KEY:
+        for overload in getattr(torch.ops.aten, name).overloads():
+            if overload in ("default", "Scalar", "Tensor"):
                 func = getattr(getattr(torch.ops.aten, name), overload)
                 aten.impl(func, functools.partial(_call, func), "PrivateUse1")
-        attention.install(aten)
-        rnn.install(aten)
-        rms_norm.install(aten)
-        ctc.install(aten)
-        fft.install(aten)
-        out_arguments.install(aten, COMPOSITES)
-        formulas.install(aten)
-        sparse.install(aten)
-        for name in ("silu_backward", "mish_backward"):  # one kernel on CUDA; PyTorch's autograd would take it apart
-            aten.impl(name, torch.library.fallthrough_kernel, "AutogradPrivateUse1")
-        aten.impl("_pin_memory", lambda self, device=None: pinned.pin(self), "CPU")
-        aten.impl("is_pinned", lambda self, device=None: pinned.is_pinned(self), "CPU")
-        # The multi-tensor path of torch.optim, and of clipping, is for exact types only.
-        for module in ("torch.optim.optimizer", "torch.utils._foreach_utils"):
-            sys.modules[module]._foreach_supported_types.append(VirtualTensor)
-        _library = (everything, aten, *autocast.install(), *unsupported.install())
-    return DEVICE
+    for name in _FACTORIES:
+        for overload in getattr(torch.ops.aten, name).overloads():
+            func = getattr(getattr(torch.ops.aten, name), overload)
+            aten.impl(func, functools.partial(_call, func), "PrivateUse1")
+    attention.install(aten)
+    rnn.install(aten)
+    rms_norm.install(aten)
+    ctc.install(aten)
+    fft.install(aten)
+    out_arguments.install(aten, COMPOSITES)
+    formulas.install(aten)
+    sparse.install(aten)
+    for name in ("silu_backward", "mish_backward"):  # one kernel on CUDA; PyTorch's autograd would take it apart
+        aten.impl(name, torch.library.fallthrough_kernel, "AutogradPrivateUse1")
+    aten.impl("_pin_memory", lambda self, device=None: pinned.pin(self), "CPU")
+    aten.impl("is_pinned", lambda self, device=None: pinned.is_pinned(self), "CPU")
+    # The multi-tensor path of torch.optim, and of clipping, is for exact types only.
+    for module in ("torch.optim.optimizer", "torch.utils._foreach_utils"):
+        sys.modules[module]._foreach_supported_types.append(VirtualTensor)
+    _library = (everything, aten, *autocast.install(), *unsupported.install())
