@@ -206,8 +206,8 @@ def test_a_gradebook_from_before_the_grading_is_noticed(course):
 
 # -- ended in between -----------------------------------------------------------------------------
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL, signal.SIGINT])
-def test_ended_by_a_signal_it_goes_on_where_it_was(course, number):
+@pytest.mark.parametrize("number, times", [(signal.SIGTERM, 1), (signal.SIGKILL, 1), (signal.SIGINT, 1), (signal.SIGINT, 2)])
+def test_ended_by_a_signal_it_goes_on_where_it_was(course, number, times):
     for student in ("ann", "bob", "cleo"):
         course.submit(student, GOOD)
     flag = course.root / "second"
@@ -223,11 +223,14 @@ def test_ended_by_a_signal_it_goes_on_where_it_was(course, number):
             break
     time.sleep(1)
     process.send_signal(number)
+    for _ in range(times - 1):
+        time.sleep(0.2)
+        process.send_signal(number)
     process.communicate(timeout=60)
     assert process.returncode != 0
     assert course.scores() == {"ann": FULL}
     flag.unlink()
-    done = course.nbgrader("autograde", LESSON)
+    done = course.nbgrader("autograde", LESSON, "--Autograde.workers=1")
     assert done.stderr.count("Skipping existing") == 1
     assert course.scores() == dict.fromkeys(("ann", "bob", "cleo"), FULL)
     assert not list(course.root.glob("*/*/.*")) and not list((course.root / "tmp").glob("gapless-*"))

@@ -6,16 +6,16 @@ no process and no folder is left. Real faults, but for two that are raised in th
 | 1 the grader killed at each step that changes a file | test_autograde: ended_at_any_step |
 | 2 the grader killed between any two statements to PostgreSQL | test_gradebook: killed_between_any_two_statements |
 | 3 no room for any one file (*) | test_autograde: ended_at_any_step |
-| 4 the grader killed, with its workers, in mid-class | test_autograde: ended_by_a_signal[9] |
-| 5 SIGTERM | test_autograde: ended_by_a_signal[15] |
-| 6 Ctrl-C, once and twice | test_autograde: ended_by_a_signal[2], [twice] |
+| 4 the grader killed, with its workers, in mid-class | test_autograde: ended_by_a_signal[SIGKILL] |
+| 5 SIGTERM | test_autograde: ended_by_a_signal[SIGTERM] |
+| 6 Ctrl-C, once and twice | test_autograde: ended_by_a_signal[SIGINT] |
 | 7 the grader killed at random moments, both gradebooks | here: killed_at_random |
 | 8 one worker killed | test_pool: what_dies_is_graded_again |
 | 9 each worker killed over one submission, as where memory is short | test_pool: what_dies_is_graded_again |
 | 10 all workers killed at once | here: all_workers_at_once |
 | 11 a worker without memory | here: all_workers_at_once |
-| 12 the learners' server killed | here: servers |
-| 13 the device's server killed | here: servers |
+| 12 the learners' server killed | here: servers_killed |
+| 13 the device's server killed | here: servers_killed |
 | 14 a full disk: autograded/ and results/ | here: full_disk |
 | 15 a full disk: the gradebook | here: full_disk |
 | 16 a full disk: temporary files | here: full_disk |
@@ -35,7 +35,7 @@ no process and no folder is left. Real faults, but for two that are raised in th
 | 30 results/ unusable | here: results_cannot_be_written |
 """
 
-import json
+import contextlib
 import os
 import random
 import threading
@@ -44,13 +44,16 @@ import time
 import psutil
 import pytest
 
+from gapless.grading import servers
 from gapless.grading.confine import GradingError
+from gapless.grading.grade import grade
 from gapless.grading.pool import LocalWorkers, grade_all
 
 from .test_gradebook import course as in_postgres  # noqa: F401 - fixtures
 from .test_gradebook import url  # noqa: F401
 from .test_pool import job, unconfined  # noqa: F401
-from .toy import GOOD_DOUBLE, GOOD_SQUARE, SLOW_DOUBLE, SLOW_SQUARE, notebook
+from .test_servers import fenced
+from .toy import GOOD_DOUBLE, GOOD_SQUARE, PACKAGE, SLOW_DOUBLE, SLOW_SQUARE, notebook, write
 from .toycourse import Course
 
 pytest.importorskip("nbgrader")
@@ -280,6 +283,37 @@ def test_all_workers_killed_at_once_and_one_without_memory(tmp_path):
         assert sum(check["earned"] for check in found[key].results["checks"]) == 6, (key, found[key])
 
 
+def of_a_server(module):
+    """The process in whose end a server ends, with its sandbox around it."""
+    found = []
+    for process in psutil.Process().children(recursive=True):
+        with contextlib.suppress(psutil.Error):
+            if f'"module": "{module}"' in " ".join(process.cmdline()):
+                found.append((len(process.parents()), process))
+    return min(found, key=lambda each: each[0])[1]
+
+
+@fenced
+@pytest.mark.parametrize("module", ["gapless.grading.worker", "gapless.grading.device_process"])
+def test_servers_killed_while_they_grade(tmp_path, module):
+    """Right points, or none and a reason; the next submission has its own."""
+    good = write(GOOD, tmp_path / "good" / "77_toy.ipynb")
+    waits = write(notebook("# exercise: double\nimport time; time.sleep(3)\ndef double(x):\n    return 2 * x\n", GOOD_SQUARE), tmp_path / "77_toy.ipynb")
+    with servers.keep_servers():
+        assert grade(good, "vgpu", 1, lessons=PACKAGE).score == 6
+        victim = of_a_server(module)
+        killer = threading.Timer(1.0, victim.kill)
+        killer.start()
+        try:
+            assert grade(waits, "vgpu", 1, lessons=PACKAGE).score == 6
+        except GradingError as error:
+            assert "Grade again" in str(error)
+        killer.join()
+        assert not victim.is_running() or victim.status() == "zombie"
+        assert grade(good, "vgpu", 1, lessons=PACKAGE).score == 6
+    assert not [each for each in psutil.Process().children(recursive=True) if "bwrap" in each.name()]
+
+
 # -- at random ------------------------------------------------------------------------------------
 
 AT_RANDOM = """
@@ -320,7 +354,7 @@ def test_killed_at_random_moments_it_ends_as_one_that_was_not_disturbed(tmp_path
         course, gradebook = Course(tmp_path, quick=True, like=released), "sqlite:///gradebook.db"
     else:
         course, gradebook = request.getfixturevalue("in_postgres"), request.getfixturevalue("url")
-    (tmp_path / "good.json").write_text(json.dumps(GOOD))
-    (tmp_path / "slow.json").write_text(json.dumps(SLOW))
+    write(GOOD, tmp_path / "good.json")
+    write(SLOW, tmp_path / "slow.json")
     print("seed", seed)
     assert course.quickly(AT_RANDOM, gradebook, seed, rounds) <= rounds

@@ -5,6 +5,7 @@ import json
 
 import pytest
 
+from gapless.grading import gradebook as gradebook_module
 from gapless.grading.confine import GradingError
 from gapless.grading.gradebook import GradebookLost, address, opened, patiently, shown, writing
 
@@ -13,7 +14,7 @@ from .toy import GOOD_DOUBLE, GOOD_SQUARE, SLOW_DOUBLE, SLOW_SQUARE, notebook
 from .toycourse import LESSON, Course
 
 pytest.importorskip("nbgrader")
-from sqlalchemy.exc import OperationalError
+from sqlalchemy.exc import InternalError, OperationalError
 
 GOOD = notebook(GOOD_DOUBLE, GOOD_SQUARE)
 SLOW = notebook(SLOW_DOUBLE, SLOW_SQUARE)
@@ -72,6 +73,17 @@ def test_one_writes_at_a_time_and_the_other_waits_for_its_time(any_url):
             pass
     with writing(any_url, COURSE, 1) as gradebook:
         assert gradebook.find_student("ann")
+
+
+def test_a_writer_that_fell_silent_loses_its_turn(url, monkeypatch):
+    """Its machine was cut off, or is asleep: what it had not stored is not there, and it is told."""
+    monkeypatch.setattr(gradebook_module, "_HELD_SECONDS", 1)
+    with pytest.raises(InternalError, match="idle-in-transaction"), writing(url, COURSE, 5) as silent:
+        silent.update_or_create_student("ann")
+        with writing(url, COURSE, 30) as gradebook:
+            gradebook.update_or_create_student("bob")
+        silent.update_or_create_submission(LESSON, "ann")
+    assert students(url) == ["bob"]
 
 
 def test_what_the_database_refuses_is_told_as_it_is(url):
