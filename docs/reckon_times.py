@@ -1,4 +1,5 @@
-"""``python docs/reckon_times.py``: how long each lesson should take, by one rule, beside what its notebook states.
+"""``python docs/reckon_times.py [--sections]``: how long each lesson should take, by one rule, and what its notebook says;
+with ``--sections`` also each section, from one heading of the second level to the next.
 
 The rule: prose at 130 words a minute, half a minute for each code cell, 3.5 minutes for each point of the exercises. The
 last is most of it: a point stands for thinking, writing, checking and mending.
@@ -23,7 +24,21 @@ def notebooks() -> list[Path]:
 
 def reckoned_minutes(notebook: Path) -> float:
     """By the rule."""
-    cells = nbformat.read(notebook, as_version=4).cells
+    return _minutes_of(nbformat.read(notebook, as_version=4).cells)
+
+
+def section_minutes(notebook: Path) -> list[tuple[str, float]]:
+    """(heading, minutes) of each section; what stands above the first counts to the notebook's title."""
+    sections: list[tuple[str, list]] = []
+    for cell in nbformat.read(notebook, as_version=4).cells:
+        heading = re.search(r"^##? (.*)", cell.source, re.M) if cell.cell_type == "markdown" else None
+        if heading or not sections:
+            sections.append((heading[1] if heading else notebook.stem, []))
+        sections[-1][1].append(cell)
+    return [(heading, _minutes_of(cells)) for heading, cells in sections]
+
+
+def _minutes_of(cells: list) -> float:
     words = sum(len(prose(cell.source).split()) for cell in cells if cell.cell_type == "markdown")
     code = sum(cell.cell_type == "code" for cell in cells)
     points = sum(cell.metadata.get("nbgrader", {}).get("points", 0) for cell in cells)
@@ -69,8 +84,10 @@ def minutes(text: str) -> float:
 
 
 if __name__ == "__main__":
-    print("lesson                         reckoned   stated")
+    print(f"{'lesson':60} reckoned   stated")
     for path in notebooks():
         reckoned, stated = reckoned_minutes(path), stated_minutes(path)
         mark = "" if 0.75 <= stated / reckoned <= 1.25 else "   more than a quarter away"
-        sys.stdout.write(f"{path.stem:30} {reckoned:4.0f} min {stated:4.0f} min{mark}\n")
+        sys.stdout.write(f"{path.stem:60} {reckoned:4.0f} min {stated:4.0f} min{mark}\n")
+        for heading, reckoned in section_minutes(path) if "--sections" in sys.argv[1:] else ():
+            sys.stdout.write(f"    {heading:56} {reckoned:4.0f} min\n")

@@ -63,3 +63,38 @@ def test_reckoning_counts_words_cells_and_points(tmp_path):
     assert reckon.reckoned_minutes(path) == 2 + 2 * 0.5 + 4 * 3.5
     with pytest.raises(ValueError, match="no row"):
         reckon.stated_minutes(path)
+
+
+SYLLABI = (ROOT / "docs" / "syllabi.md").read_text(encoding="utf-8")
+TABLES = re.findall(r"^#+ (.*)\n(?:\n|[^|#\n].*\n)*((?:\|.*\n)+)", SYLLABI, re.M)
+
+
+def sections(lesson_id):
+    """Minutes by the section's number, and of what is above the first as "start"."""
+    found = {}
+    for heading, reckoned in reckon.section_minutes(notebook(lesson_id)):
+        number = re.match(r"(\d+)\. ", heading)
+        found[int(number[1]) if number else "start" if heading.startswith("Lesson") else heading] = reckoned
+    return found
+
+
+@pytest.mark.parametrize("title, table", TABLES, ids=[title for title, _ in TABLES])
+def test_syllabi_add_up_and_are_as_reckoned(title, table):
+    rows = re.findall(r"^\| (\d+):(\d\d) \| (\d+) \| (.*) \|$", table, re.M)
+    assert len(rows) == len(table.splitlines()) - 2
+    begins = [60 * int(hour) + int(minute) for hour, minute, *_ in rows]
+    for (*_, stated, what), begin, ends in zip(rows, begins, begins[1:] + [None]):
+        assert ends in (None, begin + int(stated)), what
+        lesson = re.match(r"(\d\d): (start)?((?:(?:, )?\d+(?:–\d+)?)*)", what)
+        if lesson:
+            minutes = sections(next(each for each in LESSONS if each.startswith(lesson[1])))
+            chosen = ["start"] if lesson[2] else []
+            for first, last in re.findall(r"(\d+)(?:–(\d+))?", lesson[3]):
+                chosen += range(int(first), int(last or first) + 1)
+            assert chosen and abs(sum(minutes[each] for each in chosen) - int(stated)) <= 3, (what, stated)
+    length = {"Two": 120, "Half": 240}.get(title.split()[0])
+    assert length in (None, begins[-1] + int(rows[-1][2]))
+
+
+def test_there_are_syllabi():
+    assert [title.partition(":")[0] for title, _ in TABLES] == ["Two hours", "Half a day", "Day one", "Day two"]

@@ -10,6 +10,7 @@ from concurrent.futures import BrokenExecutor, ThreadPoolExecutor
 import psutil
 import pytest
 
+from gapless.files import temporary_folder
 from gapless.grading import pool
 from gapless.grading.confine import GradingError
 from gapless.grading.job import Job
@@ -106,6 +107,21 @@ def test_jobs_are_read_as_workers_become_free(monkeypatch):
             next(grading)
             assert len(read) <= done + 2
         assert next(grading, None) is None
+
+
+@pytest.mark.parametrize("length", [70, 100])
+def test_a_temporary_folder_with_a_long_path(length):
+    """The fork server's socket lies in it."""
+    with temporary_folder() as folder:
+        place = folder / ("x" * (length - len(str(folder)) - 1))
+        place.mkdir()
+        program = ("import tempfile\nfrom gapless.grading.pool import LocalWorkers\nif __name__ == '__main__':\n"
+                   f"    assert len(tempfile.gettempdir()) == {length}\n"
+                   "    with LocalWorkers(1) as workers: print(workers.executor.submit(int, '7').result())\n")
+        script = folder / "script.py"
+        script.write_text(program)
+        done = subprocess.run([sys.executable, script], env={**os.environ, "TMPDIR": str(place)}, capture_output=True, text=True)
+    assert done.stdout == "7\n", done.stderr
 
 
 def test_none_to_grade_starts_no_process():

@@ -11,6 +11,7 @@ import functools
 import multiprocessing
 import os
 import signal
+import tempfile
 import threading
 from collections.abc import Hashable, Iterable, Iterator
 from concurrent.futures import (
@@ -29,6 +30,7 @@ from .job import Job, Outcome, grade_job
 
 _MOST_DEATHS = 2  # of workers over one submission, before it is graded while no other is, and then before it is given up
 _WORKER_BYTES = 3 << 30  # a worker on lesson 02, and what is forked for it: 2.5 GB (benchmarks/class_throughput.py)
+_LONGEST_FOLDER = 70  # bytes: the fork server makes a socket in the temporary folder, whose path may have 107
 # What every worker needs, and what takes seconds.
 _IMPORTED_ONCE = ["gapless.grading.job", "gapless.grading.engine", "gapless.grading.grade", "gapless.grading.show",
                   "gapless.lessons", "matplotlib.pyplot", "papermill"]
@@ -221,9 +223,7 @@ class LocalWorkers(Workers):
         self._most = most
 
     def begin(self) -> Executor:
-        context = multiprocessing.get_context("forkserver")  # none is forked from this process, which may have threads
-        context.set_forkserver_preload(_IMPORTED_ONCE)
-        return ProcessPoolExecutor(self._most, mp_context=context, initializer=_begin_process)
+        return ProcessPoolExecutor(self._most, mp_context=_context(), initializer=_begin_process)
 
     def end(self, at_once: bool = False) -> None:
         processes = list((self.executor._processes or {}).values())
@@ -236,6 +236,15 @@ class LocalWorkers(Workers):
 
     def count(self) -> int:
         return self._most
+
+
+def _context() -> multiprocessing.context.BaseContext:
+    """Starts processes without forking this one, which may have threads."""
+    if len(os.fsencode(tempfile.gettempdir())) > _LONGEST_FOLDER:
+        return multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(_IMPORTED_ONCE)
+    return context
 
 
 def _begin_process() -> None:
