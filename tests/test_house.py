@@ -131,7 +131,7 @@ ELSEWHERE = {
 ACROSS = {
     "audit/test_trainers",  # libraries of others
     "test_colab_runtime", "test_house", "test_project", "test_times",
-    "test_any_order", "test_authors", "test_figures", "test_index_notebook", "test_instructors",  # what is not in src
+    "test_any_order", "test_authors", "test_dockerfile", "test_figures", "test_index_notebook", "test_instructors",  # what is not in src
     "test_lesson_notebooks", "test_wheel",
     "conformance/test_dtypes", "conformance/test_entries", "conformance/test_modes",  # PyTorch's operator database
     "evidence/test_distributed_tools", "evidence/test_rank_runs", "evidence/test_rank_trace_tools",

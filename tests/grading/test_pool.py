@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from concurrent.futures import BrokenExecutor, ThreadPoolExecutor
 
 import psutil
@@ -15,6 +16,7 @@ from gapless.grading.confine import GradingError
 from gapless.grading.job import Job
 from gapless.grading.pool import LocalWorkers, grade_all
 
+from .. import ROOT
 from .toy import GOOD_DOUBLE, GOOD_SQUARE, notebook
 from .toycourse import LESSON, quick_test_notebook
 
@@ -136,3 +138,30 @@ def test_stopped_in_between_it_leaves_no_process(tmp_path):
     left = [each for each in psutil.Process(os.getpid()).children(recursive=True) if each.pid not in before
             and "resource_tracker" not in " ".join(each.cmdline())]
     assert not left, left
+
+
+ENDS = """
+import os, sys
+from gapless.grading.pool import LocalWorkers, grade_all
+from tests.grading.test_pool import job
+if __name__ == "__main__":
+    with LocalWorkers(1) as workers:
+        mark = f"import gapless.grading.servers as s; s._keeper.close = lambda: open({sys.argv[1]!r}, 'w').close()\\n"
+        (_, outcome), = grade_all([(0, job(mark))], workers)
+        print(type(outcome).__name__, flush=True)
+        if sys.argv[2] == "killed":
+            os.kill(os.getpid(), 9)
+"""
+
+
+@pytest.mark.parametrize("how, status", [("ended", 0), ("killed", -9)])
+def test_its_servers_are_closed_when_a_worker_ends_and_when_who_started_it_is_killed(tmp_path, how, status):
+    script, flag = tmp_path / "script.py", tmp_path / "closed"
+    script.write_text(ENDS)
+    done = subprocess.run([sys.executable, script, flag, how], capture_output=True, text=True, timeout=120, check=False,
+                          env={**os.environ, "PYTHONPATH": str(ROOT)})
+    assert done.returncode == status and done.stdout == "Outcome\n", done.stderr
+    deadline = time.monotonic() + 30
+    while not flag.exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert flag.exists()

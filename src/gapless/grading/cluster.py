@@ -140,7 +140,8 @@ class DaskWorkers(Workers):
 
 @dataclass(eq=False)
 class _Worker:
-    """``asked``: what it says to :func:`why_unfit`, until it has. ``unfit``: why it gets no submission; None until then."""
+    """``asked``: what it says to :func:`why_unfit`, until it has. ``unfit``: why it gets no submission; '' where it gets
+    some, None until it has said."""
 
     address: str
     asked: Future | None

@@ -184,6 +184,10 @@ def _return_memory() -> None:
         ctypes.CDLL(None).malloc_trim(0)
 
 
+_kept = contextlib.ExitStack()
+_ending = threading.Lock()
+
+
 @functools.cache
 def _keep_servers() -> None:
     """From one grading to the next, while this process lives."""
@@ -194,9 +198,13 @@ def _keep_servers() -> None:
     from .servers import keep_servers
 
     torch.set_num_threads(1)
-    stack = contextlib.ExitStack()
-    stack.enter_context(keep_servers())
-    Finalize(None, stack.close, exitpriority=1)  # the processes of a pool end without what atexit was told
+    _kept.enter_context(keep_servers())
+    Finalize(None, _end_servers, exitpriority=1)  # the processes of a pool end without what atexit was told
+
+
+def _end_servers() -> None:
+    with _ending:  # whoever comes second waits until they are gone
+        _kept.close()
 
 
 # -- of this machine --------------------------------------------------------------------------------
@@ -256,6 +264,9 @@ def _begin_process() -> None:
 
     def end_with_parent() -> None:
         parent.join()
-        os._exit(1)
+        try:
+            _end_servers()
+        finally:
+            os._exit(1)
 
     threading.Thread(target=end_with_parent, daemon=True).start()
