@@ -102,8 +102,8 @@ class Diagnosis:
 
     def to_json(self) -> dict:
         """Plain JSON types."""
-        return {"ok": self.ok, "gapless": self.gapless, "installation": self.installation, "python": self.python, "interpreter": self.interpreter,
-                "device": self.device, "packages": [asdict(each) for each in self.packages],
+        return {"ok": self.ok, "gapless": self.gapless, "installation": self.installation, "python": self.python,
+                "interpreter": self.interpreter, "device": self.device, "packages": [asdict(each) for each in self.packages],
                 "lessons": {lesson: not stopped for lesson, stopped in self.stopped.items()},
                 "uses": {use: not lacks for use, lacks in self.missing.items()}, "confinement": self.confinement,
                 "problems": [asdict(each) for each in self.problems]}
