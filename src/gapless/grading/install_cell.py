@@ -1,7 +1,7 @@
 """What the first cell of a notebook on Colab does.
 
 Its text is copied there, where there is no gapless yet: so it needs the standard library only. A learner finds nothing but
-its name defined.
+its name defined. The course is imported by name, as the package as a whole lies above this file.
 """
 
 
@@ -49,8 +49,7 @@ def install_course(course, needed, tried, python):
 
     import torch
 
-    import gapless
-
+    gapless = importlib.import_module("gapless")
     if not missing("packaging"):
         from packaging.specifiers import SpecifierSet
 
