@@ -16,7 +16,7 @@ test: $(VENV)/.installed  ## the tests
 lab: $(VENV)/.installed  ## open the lessons in JupyterLab, at their index
 	jupyter lab --notebook-dir=notebooks --LabApp.default_url=/lab/tree/index.ipynb
 
-notebooks: $(VENV)/.installed  ## regenerate notebooks/ from solutions/
+notebooks: $(VENV)/.installed  ## regenerate notebooks/ from solutions/, and colab/ and autograde/; write the repository's address
 	python -m gapless.grading.release
 
 records: $(VENV)/.installed  ## simulate the lessons' headlines anew, predict what others measured, and write the tables

@@ -133,3 +133,44 @@ def test_a_solved_lesson_is_checked_and_graded(learner):
     assert "5 of 5 points" in learner("check", "solved.ipynb", "ignore_background")
     learner("grade", "solved.ipynb", "--device", "vgpu:a10g", "--json", "result.json")
     assert json.loads((learner.folder / "result.json").read_text())["score"] == LESSONS[LESSON].max_points
+
+
+# -- on Colab ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def colab(tmp_path_factory):
+    """``colab(folder, **environment)``: the first cell of lesson 02's notebook for Colab, run by a Python that has all that this
+    one has but gapless."""
+    root = tmp_path_factory.mktemp("colab")
+    (root / "site").mkdir()
+    for path in Path(os.path.dirname(pytest.__file__)).parent.iterdir():
+        if "gapless" not in path.name:
+            (root / "site" / path.name).symlink_to(path)
+    run("-m", "venv", "--without-pip", root / "venv")
+    python, = (root / "venv").glob("bin/python")
+    packages, = (root / "venv").glob("lib/python*/site-packages")
+    (packages / "others.pth").write_text(str(root / "site"))
+    cells = json.loads((ROOT / "colab" / f"{LESSON}.ipynb").read_text(encoding="utf-8"))["cells"]
+    program = "\n".join("".join(cell["source"]) for cell in cells if cell["id"] in ("install", "setup"))
+
+    def first_cell(folder, **environment):
+        clean = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+        return subprocess.run([python, "-c", program], cwd=folder, env={**clean, **environment}, capture_output=True, text=True,
+                              timeout=300)
+
+    return first_cell
+
+
+@pytest.mark.skipif(os.name != "posix", reason="symbolic links")
+def test_the_first_cell_on_colab_installs_the_course_and_the_lesson_runs(colab, wheel, tmp_path):
+    nowhere = {"PIP_NO_INDEX": "1", "https_proxy": "http://127.0.0.1:9"}
+    failed = colab(tmp_path, **nowhere)
+    assert failed.returncode == 1 and "put the course's wheel (gapless-….whl) into this folder" in failed.stderr
+    shutil.copy(wheel, tmp_path)
+    done = colab(tmp_path, **nowhere)
+    assert done.returncode == 0, done.stderr
+    said = done.stdout.splitlines()
+    assert said[0] == "Installing the course …" and said[1].startswith("Ready: gapless ") and len(said) == 2
+    again = colab(tmp_path, **nowhere)
+    assert again.stdout.splitlines() == said[1:] and again.returncode == 0

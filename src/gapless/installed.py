@@ -40,6 +40,12 @@ class Repository:
             raise ValueError(f"the repository's address is {url!r}, and has to be https://github.com/OWNER/NAME/tree/BRANCH")
         return cls(*found.groups())
 
+    @classmethod
+    def of(cls, root: Path) -> Repository | None:
+        """The one that pyproject.toml in the folder ``root`` names; None where it names none. Raises ValueError."""
+        urls = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["project"].get("urls", {})
+        return cls.parse(urls["Repository"]) if "Repository" in urls else None
+
     @property
     def colab(self) -> str:
         """The address under which Colab opens what is in the folder ``colab/``; ends with a slash."""
@@ -59,7 +65,7 @@ class Repository:
 def checkout() -> Path | None:
     """The repository's folder on this computer, where the course runs from there; None where it was built into a wheel."""
     root = _PACKAGE.parents[1]
-    return root if (root / "pyproject.toml").is_file() and (root / "notebooks" / _INDEX).is_file() else None
+    return root if _PACKAGE.parent.name == "src" and (root / "pyproject.toml").is_file() else None
 
 
 def repository() -> Repository | None:
@@ -67,13 +73,12 @@ def repository() -> Repository | None:
     the address is not of the right form."""
     root = checkout()
     if root is not None:
-        urls = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["project"].get("urls", {})
-    else:
-        try:
-            found = metadata.metadata("gapless").get_all("Project-URL") or []
-        except metadata.PackageNotFoundError:
-            found = []
-        urls = dict(re.split(r",\s*", each, maxsplit=1) for each in found)
+        return Repository.of(root)
+    try:
+        found = metadata.metadata("gapless").get_all("Project-URL") or []
+    except metadata.PackageNotFoundError:
+        found = []
+    urls = dict(re.split(r",\s*", each, maxsplit=1) for each in found)
     return Repository.parse(urls["Repository"]) if "Repository" in urls else None
 
 
@@ -83,7 +88,7 @@ def notebooks_folder() -> Path:
     if (inside / _INDEX).is_file():
         return inside
     root = checkout()
-    if root is None:
+    if root is None or not (root / "notebooks" / _INDEX).is_file():
         raise NotebooksMissing(f"this installation of gapless, in {_PACKAGE}, came without its notebooks: install it again, "
                                "from a wheel or in the repository's folder")
     return root / "notebooks"

@@ -62,3 +62,9 @@ def test_doctor_runs_without_pytorch(without_torch):
     found = json.loads(done.stdout)
     assert done.returncode == 1 and found["ok"] is False and found["device"]["name"] is None
     assert any("torch is imported from" in problem["what"] and problem["needed"] for problem in found["problems"])
+
+
+def test_the_demo_says_that_it_needs_the_repository(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(["demo"]) == 2 and "only the course's repository has" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []

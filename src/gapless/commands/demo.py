@@ -15,7 +15,7 @@ from ..files import temporary_folder
 from ..lessons import find_lesson
 from ..measure.device import VARIABLE, device_name
 from ..measure.device import device as choose_device
-from .record import find_solution, load_fixes
+from .record import RecordError, find_solution, load_fixes
 
 LESSON = "02_masked_loss"
 OUTPUT = Path("demo-output")
@@ -31,6 +31,9 @@ def add_parser(commands) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the demo at the top of the repository."""
+    if not (Path("solutions").is_dir() and Path("autograde").is_dir()):
+        raise RecordError("the demo grades the reference solution, which only the course's repository has: clone it, and "
+                          "run this at its top. The lessons need no repository: gapless start FOLDER")
     started = time.monotonic()
     lesson = find_lesson(LESSON)
     fixed = load_fixes(lesson)

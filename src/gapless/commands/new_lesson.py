@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from ..files import write_bytes
-from .skeleton import EXERCISE, skeleton
+from .skeleton import COLAB, EXERCISE, skeleton
 
 _ID = re.compile(r"\d\d_[a-z][a-z0-9_]{0,39}")
 _REGISTRY = Path("src/gapless/lessons/__init__.py")
@@ -54,7 +54,7 @@ Next, at the top of the repository:
 
 Then write the lesson: docs/authors.md says how. It is listed in two tables, in README.md and in notebooks/index.ipynb:
 
-| [{lesson_id[:2]} {title}]({notebook}) | what you learn | 30 min | lesson 00 |""")
+| [{lesson_id[:2]} {title}]({notebook}) | what you learn | 30 min | lesson 00 | [open]({COLAB}{lesson_id}.ipynb) |""")
     return 0
 
 

@@ -9,6 +9,8 @@ EXERCISE = "scale_down"
 SUBMIT = ("# To hand in: save the notebook (Ctrl-S), then run this cell. With your name on the file: "
           'lesson.submit(name="ada")\nlesson.submit()')
 POINTS = 5
+# As in every lesson; make notebooks puts the repository's own address here.
+COLAB = "https://colab.research.google.com/github/OWNER/NAME/blob/BRANCH/colab/"
 
 _CODE = f'''\
 def {EXERCISE}(x, limit):
@@ -299,6 +301,7 @@ def _notebook(lesson_id: str, title: str) -> str:
     number, package = lesson_id[:2], lesson_id[3:]
     cells = [
         _text("title", f"# Lesson {number}: {title}\n\n*The question that a learner comes with.*\n\n"
+                       f"[Open in Colab]({COLAB}{lesson_id}.ipynb)\n\n"
                        "After this lesson you will be able to\n\n- say what they can do then, a line each.\n\n"
                        "| | |\n|---|---|\n| time | about 30 minutes |\n"
                        "| you should know | PyTorch tensors, a training loop |\n"

@@ -1,4 +1,5 @@
-"""What is generated: ``notebooks/`` from ``solutions/``, and a test notebook for each lesson in ``autograde/``.
+"""What is generated: ``notebooks/`` from ``solutions/``, ``colab/`` from those, and a test notebook for each lesson in
+``autograde/``.
 
 ``make notebooks`` runs this, and a test that the repository holds what it writes. The learners' notebooks are
 nbgrader's work, in a folder of its own, so that no gradebook of a real course is touched.
@@ -16,6 +17,7 @@ import nbformat
 
 from ..files import temporary_folder
 from ..lessons import LESSONS, Lesson
+from . import colab
 from .testnotebook import FOLDER
 
 CONFIG = "nbgrader_config.py"
@@ -115,5 +117,7 @@ def generate_test_notebooks(into: Path) -> list[Path]:
 
 if __name__ == "__main__":
     here = Path.cwd()
-    for path in [*generate_test_notebooks(here / FOLDER), *generate(here, here / "notebooks")]:
+    changed = colab.write_addresses(here)
+    for path in [*changed, *generate_test_notebooks(here / FOLDER), *generate(here, here / "notebooks"),
+                 *colab.generate_for_colab(here, here / colab.FOLDER)]:
         print(path.relative_to(here))
