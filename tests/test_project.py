@@ -76,7 +76,7 @@ def test_a_wheel_holds_what_lies_beside_the_modules():
 
 
 # What IPython 7.34, Colab's, has: looked up there, and run in it by benchmarks/colab_runtime.py.
-IN_IPYTHON_7 = {"IPython.display.HTML", "IPython.display.display", "IPython.utils.capture.capture_output", "get_ipython",
+IN_IPYTHON_7 = {"IPython.core.displayhook.DisplayHook", "IPython.core.interactiveshell.InteractiveShell", "IPython.display.HTML", "IPython.display.display", "IPython.utils.capture.capture_output", "get_ipython",
                 "history_manager", "input_hist_raw", "input_hist_parsed", "InteractiveTB", "structured_traceback", "user_ns",
                 "display", "set_custom_exc", "custom_exceptions", "showtraceback", "set_next_input"}
 

@@ -7,9 +7,9 @@ import tomllib
 
 import pytest
 
+from gapless.course.submission import read_submission
 from gapless.grading.colab import CELL, FOLDER, generate_for_colab, install_cell, write_addresses
 from gapless.grading.grade import grade, known_exercises
-from gapless.grading.submission import read_submission
 from gapless.installed import Repository, linked
 from gapless.lessons import LESSONS
 
