@@ -12,7 +12,11 @@ import pytest
 
 pytest.importorskip("distributed")
 
-from gapless.grading.job import Job
+from gapless.grading import cluster
+from gapless.grading.cluster import DaskWorkers
+from gapless.grading.confine import GradingError
+from gapless.grading.job import Job, Outcome, versions
+from gapless.grading.pool import grade_all
 
 from .. import forked
 from .toy import GOOD_DOUBLE, GOOD_SQUARE, SLOW_DOUBLE, SLOW_SQUARE, notebook
@@ -25,17 +29,17 @@ class Cluster:
     """Processes of Dask's own commands, in ``folder``."""
 
     def __init__(self, folder):
-        self._folder = folder
+        self.folder = folder
         self._file = folder / "scheduler.json"
         self._temporary = folder / "tmp"
         self._temporary.mkdir()
         self.processes = {}
 
     def start(self, name, module, *arguments, **variables):
-        with open(self._folder / f"{name}.txt", "ab") as output:
+        with open(self.folder / f"{name}.txt", "ab") as output:
             self.processes[name] = subprocess.Popen(
                 [sys.executable, "-m", f"distributed.cli.{module}", "--scheduler-file", self._file, "--no-dashboard", *arguments],
-                cwd=self._folder, stdout=output, stderr=output,
+                cwd=self.folder, stdout=output, stderr=output,
                 env={**os.environ, "GAPLESS_UNCONFINED": "1", "TMPDIR": str(self._temporary), **variables})
         return self.processes[name]
 
@@ -145,8 +149,10 @@ def test_a_class_whose_workers_die_and_come(tmp_path, dask):
     said = (tmp_path / "output.txt").read_text()
     assert "8/8" in said and "lacks this version of gapless" in said
     until(lambda: not alive(below), 20)
-    with forked_scores(one_by_one) as expected:
-        assert course.scores() == expected
+    done = forked.run("-m", "gapless.commands.cli", "grade-class", str(one_by_one.root), "--workers", "1", imports=forked.NBGRADER, cwd="/",
+                      env=one_by_one.command()["env"])
+    assert done.returncode == 0, done.stderr
+    assert course.scores() == one_by_one.scores()
     graded = [json.loads(line) for line in log.read_text().splitlines()]
     assert sum(victim for _, victim in graded) == 2 and len(graded) == len(submissions) + 1
     assert len({pid for pid, _ in graded}) >= 2
@@ -156,9 +162,60 @@ def test_a_class_whose_workers_die_and_come(tmp_path, dask):
     assert dask.left() == []
 
 
-@contextlib.contextmanager
-def forked_scores(course):
-    done = forked.run("-m", "gapless.commands.cli", "grade-class", str(course.root), "--workers", "1", imports=forked.NBGRADER, cwd="/",
-                      env=course.command()["env"])
-    assert done.returncode == 0, done.stderr
-    yield course.scores()
+
+DIES = "import os\nif {where}: os.kill(os.getpid(), 9)\n"
+
+
+def test_what_can_go_wrong_is_said(tmp_path, dask, monkeypatch):
+    monkeypatch.setattr(cluster, "_CONNECT_SECONDS", 3.0)
+
+    def grade(**jobs):
+        def tasks(dask_scheduler):
+            return len(dask_scheduler.tasks)
+
+        with DaskWorkers(address) as workers:
+            found = dict(grade_all(jobs.items(), workers))
+            for outcome in found.values():
+                if isinstance(outcome, Exception):
+                    outcome.__traceback__ = None  # its frames have futures
+            until(lambda: workers._client.run_on_scheduler(tasks) == 0, 10)  # nothing is kept there
+        return found
+
+    for address, says in (("nonsense", "missing port"), ("tcp://127.0.0.1:1", "no Dask scheduler at tcp://127.0.0.1:1")):
+        with pytest.raises(GradingError, match=says):
+            grade(ann=job())
+    address = dask.scheduler()
+    with pytest.raises(GradingError, match="has no workers: start some with dask worker tcp://"):
+        grade(ann=job())
+    (tmp_path / "bin").mkdir()
+    fenceless = dask.worker("without a fence", PATH=str(tmp_path / "bin"), GAPLESS_UNCONFINED="0")
+    monkeypatch.setattr(cluster, "_CONNECT_SECONDS", 30.0)
+    until(lambda: "Registered to" in (dask.folder / "without a fence.txt").read_text())
+    monkeypatch.setattr(cluster, "_CONNECT_SECONDS", 1.0)
+    with pytest.raises(GradingError, match="can grade: the worker .* cannot be used: there is no sandbox .bubblewrap is not installed"):
+        grade(ann=job())
+    fenceless.kill()
+    worker = dask.worker("one")
+    monkeypatch.setattr(cluster, "_CONNECT_SECONDS", 60.0)
+    flag = tmp_path / "died"
+    found = grade(ann=job(), bob=job(DIES.format(where=f"not os.path.exists({str(flag)!r}) and [open({str(flag)!r}, 'w')]")),
+                  cleo=job(DIES.format(where="True")), dora=job("raise ValueError('mine')\n"))
+    for key in ("ann", "bob"):
+        assert isinstance(found[key], Outcome) and sum(check["earned"] for check in found[key].results["checks"]) == 6
+    for key, says in (("cleo", "ended before it was done"), ("dora", "ValueError: mine")):
+        assert isinstance(found[key], GradingError) and says in str(found[key])
+    assert worker.poll() is None
+    with pytest.raises(KeyboardInterrupt), DaskWorkers(address) as workers:
+        for _ in grade_all([("ann", job()), ("bob", job("import time; time.sleep(2)\n"))], workers):
+            raise KeyboardInterrupt
+    found = grade(ann=job())
+    assert isinstance(found["ann"], Outcome)
+    monkeypatch.setattr(cluster, "_JOB_SECONDS", 2.0)
+    monkeypatch.setattr(cluster, "_CONNECT_SECONDS", 1.0)
+    with pytest.raises(GradingError, match="not done with a submission after 2 s"):
+        grade(ann=job("import time; time.sleep(6)\n"))
+
+
+def test_another_version_is_no_worker():
+    assert "install the same on both" in cluster.why_unfit("gapless 0", True)
+    assert cluster.why_unfit(versions(), True) == ""

@@ -123,7 +123,9 @@ class DaskWorkers(Workers):
         except Exception as error:  # Dask's, of many kinds
             raise BrokenExecutor(f"{type(error).__name__}: {error}") from None
         for address in self._workers.keys() - there.keys():
-            del self._workers[address]
+            asked = self._workers.pop(address).asked
+            if asked is not None:
+                asked.cancel()
         for address in there.keys() - self._workers.keys():
             asked = self._send(address, "why_unfit", {"wanted": versions(), "unconfined": self._unconfined})
             self._workers[address] = _Worker(address, asked)
