@@ -219,6 +219,12 @@ def test_a_lesson_that_lacks_its_package():
     assert problem.needed and problem.lessons == ("03_x",)
 
 
+def test_a_module_is_installed_by_its_packages_name(monkeypatch):
+    monkeypatch.setattr(doctor.importlib.util, "find_spec", lambda name: None)
+    problem, = doctor._lesson_problems({"03_x": ["PIL"]}, CORE)
+    assert "needs PIL" in problem.what and problem.mend.endswith('-m pip install "pillow"')
+
+
 LESSONS = {"00_a": [], "01_b": ["torchvision"], "02_c": [], "03_d": ["torchvision", "torchmetrics"]}
 
 

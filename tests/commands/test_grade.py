@@ -52,6 +52,13 @@ def test_a_worker_that_cannot_start_is_no_zero(tmp_path, capsys, monkeypatch):
     assert not (tmp_path / "out.json").exists()
 
 
+def test_without_the_extra_it_says_what_to_install(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(command.importlib.util, "find_spec", lambda name: None)
+    assert run(write(notebook(GOOD_DOUBLE), tmp_path / "x.ipynb")) == 2
+    out, err = capsys.readouterr()
+    assert "pip install 'gapless[grading]'" in err and "gapless check" in err and out == ""
+
+
 def test_without_a_sandbox_it_refuses_unless_told(tmp_path, capsys, no_bubblewrap):
     path = write(notebook(GOOD_DOUBLE, SLOW_SQUARE), tmp_path / "x.ipynb")
     assert run(path, "--device", "vgpu") == 2

@@ -24,6 +24,7 @@ from .probe import probe
 USES = {"": "lessons", "plots": "lessons", "lab": "JupyterLab and all lessons", "grading": "grading", "tools": "trace tools"}
 _NEEDED = "lessons"  # what has to be there for the exit status 0
 _IMPORTED_AS = {"traceinsight": "hta", "torch-tb-profiler": "torch_tb_profiler"}
+_INSTALLED_AS = {"PIL": "pillow", "lightning_utilities": "lightning-utilities"}
 _REQUIREMENT = re.compile(r"([A-Za-z0-9._-]+)(?:\[[^]]*\])?\s*\(?([^;)]*)\)?\s*(?:;(.*))?$")
 _ALSO = ("ipython", "fsspec")  # come with others, and are known to make trouble
 _HIDES = ("torch", "numpy", "matplotlib", "torchvision", "torchmetrics", "gapless", "IPython")
@@ -421,7 +422,8 @@ def _lesson_problems(lessons: dict[str, list[str]], packages: list[Package]) -> 
         each = known.get(name)
         wanted = each.wanted if each else ""
         if each.state == "missing" if each else importlib.util.find_spec(name) is None:
-            problems.append(Problem(f"{need} {name}, which is not installed", install(name + wanted), True, stopped))
+            mend = install(_INSTALLED_AS.get(name, name) + wanted)
+            problems.append(Problem(f"{need} {name}, which is not installed", mend, True, stopped))
         elif each and each.state == "wrong version":
             what = f"{need} {name}{wanted}, and {each.installed} is installed"
             problems.append(Problem(what, install(name + wanted), True, stopped))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import importlib.util
 import sys
 import tempfile
 from pathlib import Path
@@ -40,6 +41,9 @@ def run(args: argparse.Namespace, lessons: str = "gapless.lessons") -> int:
     try:
         if args.json is not None:
             check_writable(args.json)
+        if importlib.util.find_spec("psutil") is None:  # as in a package without its extras
+            raise GradingError("grading needs psutil, which is missing: pip install 'gapless[grading]'. The notebook's "
+                               "own checks need nothing more: gapless check")
         confinement = require_confinement(args.unconfined)
         with _temporary_files_in_one_place(), Grader(args.submission, args.device, args.seed, lessons=lessons,
                                                      confinement=confinement) as grader:

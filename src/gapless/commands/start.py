@@ -49,14 +49,18 @@ def run(arguments) -> int:
         print(f"gapless start: {error}", file=sys.stderr)
         return 2
     if done.new:
-        print(f"New in {folder}: {', '.join(done.new)}")
+        print(f"New in {folder}: {_names(done.new)}")
     if done.same:
-        print(f"There already, as handed out: {', '.join(done.same)}")
+        print(f"There already, as handed out: {_names(done.same)}")
     if done.kept:
         print(f"Yours, and left as it is: {', '.join(done.kept)}. (For a new copy of one, rename yours and say this again.)")
     print(f"\nNext: gapless lab {folder}    opens the lessons in JupyterLab.\n"
           "Is everything there? gapless doctor    says what is missing, and what installs it.")
     return 0
+
+
+def _names(paths: list[str]) -> str:
+    return ", ".join(Path(path).stem for path in paths)
 
 
 def hand_out(folder: Path, lessons: list[str] | None = None) -> HandedOut:
