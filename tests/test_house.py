@@ -101,6 +101,8 @@ ELSEWHERE = {
     "course/mistakes": "course/test_causes",
     "evidence/averages": "measure/test_profiler",
     "grading/boot": "grading/test_confine",
+    "grading/class_page": "grading/test_class_facts",
+    "grading/class_tables": "grading/test_class_facts",
     "grading/enclosure": "grading/test_servers",
     "grading/export": "grading/test_autograde",
     "grading/job": "grading/test_pool",

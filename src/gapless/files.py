@@ -39,6 +39,18 @@ def write_bytes(path: str | os.PathLike, content: bytes) -> None:
         temporary.unlink(missing_ok=True)
 
 
+def write_private(path: str | os.PathLike, content: bytes) -> None:
+    """Write ``content`` so that this user alone can read it, whoever could read a file that was there. Raises OSError."""
+    out = Path(path)
+    descriptor, temporary = tempfile.mkstemp(prefix=f".{out.name[:50]}.", suffix=".tmp", dir=out.parent)  # of mode 0600
+    try:
+        with open(descriptor, "wb") as file:
+            file.write(content)
+        os.replace(temporary, out)
+    finally:
+        Path(temporary).unlink(missing_ok=True)
+
+
 def between(text: str, begin: str, end: str, content: str) -> str:
     """``text`` with ``content`` between the lines ``begin`` and ``end``. Raises ValueError where ``text`` has them not
     once each and in this order."""

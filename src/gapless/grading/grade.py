@@ -16,6 +16,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from importlib.metadata import version
 
 import torch
 
@@ -57,7 +58,8 @@ class Result:
         """Plain JSON types. Holds the seed, from which the hidden inputs can be made: not for learners."""
         return {"lesson": self.lesson, "device": self.device, "simulated": self.simulated, "score": self.score,
                 "max_score": self.max_score, "checks": [verdict.to_json() for verdict in self.verdicts],
-                "confinement": self.confinement, "seed": self.seed, "notes": self.notes}
+                "confinement": self.confinement, "seed": self.seed, "notes": self.notes,
+                "versions": {"gapless": version("gapless"), "torch": torch.__version__}}
 
     def write(self, path: str | os.PathLike) -> None:
         """Write the JSON to ``path``, whole or not at all."""

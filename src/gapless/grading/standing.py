@@ -175,6 +175,11 @@ class Assignment:
         folder = self.folder(RECORDS, student)
         return folder.with_name(f"{folder.name}.failed.json")
 
+    def last_grading(self, student: str) -> dict:
+        """The results of the last grading, as :meth:`.grade.Result.to_json` gives them, where results, graded notebook and
+        gradebook are of one and the same; else {}."""
+        return self._stored(student)[0] or {}
+
     def handed_in_as(self, student: str) -> str | None:
         """The name of the file that was graded last."""
         record, _ = self._stored(student)
