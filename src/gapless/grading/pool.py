@@ -94,11 +94,12 @@ def grade_all(jobs: Iterable[tuple[Hashable, Job]], workers: Workers) -> Iterato
     waiting = (_Task(*each) for each in jobs)
     again: list[_Task] = []
     running: dict[Future, _Task] = {}
+    done: list[tuple[Hashable, Outcome | Exception]] = []
     while True:
         alone = any(task.is_suspect for task in again)
         if alone:
             again.sort(key=lambda task: task.is_suspect)
-        broken = False
+        broken, failure = False, None
         try:
             while len(running) < (min(1, workers.count()) if alone else workers.count()):
                 task = again.pop() if again else next(waiting, None)
@@ -109,6 +110,12 @@ def grade_all(jobs: Iterable[tuple[Hashable, Job]], workers: Workers) -> Iterato
                 running[future] = again.pop()
         except BrokenExecutor:
             broken = True
+        except GradingError as error:
+            failure = error
+        yield from done  # after who is free has new work, as the caller takes its time
+        done.clear()
+        if failure is not None:
+            raise failure
         if not running and not broken:
             return
         died: list[_Task] = []
@@ -125,7 +132,7 @@ def grade_all(jobs: Iterable[tuple[Hashable, Job]], workers: Workers) -> Iterato
                 continue
             except Exception as error:
                 outcome = error
-            yield task.key, outcome
+            done.append((task.key, outcome))
         if broken:
             died += running.values()
             running.clear()
@@ -135,7 +142,7 @@ def grade_all(jobs: Iterable[tuple[Hashable, Job]], workers: Workers) -> Iterato
         for task in died:
             task.has_died()
             if task.deaths_alone == _MOST_DEATHS:
-                yield task.key, _unlucky()
+                done.append((task.key, _unlucky()))
             else:
                 again.append(task)
 
