@@ -13,8 +13,8 @@ import sys
 EXIT_UNUSABLE = 2
 
 # Each is a module beside this one, with _ for -, which adds itself by its add_parser.
-COMMANDS = ("check", "watch", "progress", "reset", "deal", "doctor", "grade", "grade-class", "class-report", "demo", "trace",
-            "run", "audit", "record", "census", "calibrate", "validate", "fit", "new-lesson")
+COMMANDS = ("check", "watch", "progress", "reset", "deal", "doctor", "grade", "grade-class", "class-report", "grades",
+            "demo", "trace", "run", "audit", "record", "census", "calibrate", "validate", "fit", "new-lesson")
 
 
 def main(argv: list[str] | None = None) -> int:

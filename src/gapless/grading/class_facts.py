@@ -5,14 +5,15 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 
-from nbgrader.api import Gradebook, MissingEntry
+from nbgrader.api import Gradebook, MissingEntry, SubmittedAssignment, SubmittedNotebook
 from nbgrader.coursedir import CourseDirectory
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError
+from sqlalchemy.orm import selectinload
 
 from ..course.checks import FAIL
 from ..course.stub import handed_out
@@ -173,7 +174,12 @@ def require_gradebook(course: CourseDirectory) -> None:
 
 
 def _lesson(gradebook: Gradebook, assignment: Assignment, people: list[Person], compare: bool) -> LessonFacts:
+    assignment = replace(assignment, gradebook=gradebook)
+    query = gradebook.db.query(SubmittedAssignment).filter(SubmittedAssignment.name == assignment.lesson)
+    # Held while they are read one by one: what SQLAlchemy has in memory it does not ask the database for.
+    held = query.options(selectinload(SubmittedAssignment.notebooks).selectinload(SubmittedNotebook.grades)).all()
     rows = [_row(gradebook, assignment, person) for person in people]
+    del held
     answers = _answers(assignment, [row for row in rows if row.standing.state != MISSING]) if compare else {}
     groups, unread = _alike(assignment, answers)
     most = {_exercise(check): points for check, points in assignment.checks.items()}

@@ -6,6 +6,7 @@ of a grading of what lies in ``submitted/`` now.
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import glob
 import hashlib
@@ -69,12 +70,14 @@ class Standing:
 @dataclass(frozen=True)
 class Assignment:
     """A lesson in a class: ``course`` as nbgrader is configured; the ``exercises`` and the most points of each grade cell
-    (``checks``) by name, as the gradebook has them."""
+    (``checks``) by name, as the gradebook has them. ``gradebook``: one that is open already, for questions about a class:
+    opening one takes longer than reading a submission's scores."""
 
     course: CourseDirectory
     lesson: str
     exercises: list[str]
     checks: dict[str, float] = field(default_factory=dict)
+    gradebook: Gradebook | None = field(default=None, compare=False, repr=False)
 
     @classmethod
     def open(cls, course: CourseDirectory, lesson: str) -> Assignment:
@@ -193,7 +196,9 @@ class Assignment:
                       for check in self.checks}
         except (KeyError, TypeError):
             whole = scores = False
-        with Gradebook(self.course.db_url, self.course.course_id) as gradebook:
+        opened = (contextlib.nullcontext(self.gradebook) if self.gradebook is not None
+                  else Gradebook(self.course.db_url, self.course.course_id))
+        with opened as gradebook:
             try:
                 submission = gradebook.find_submission(self.lesson, student)
             except MissingEntry:
