@@ -95,6 +95,7 @@ ELSEWHERE = {
     "audit/remarks": "audit/test_result",
     "audit/session": "audit/test_audit",
     "commands/demo": "commands/test_cli",  # its refusals; its three parts have their own tests
+    "commands/grades": "grading/test_class_facts",
     "commands/skeleton": "commands/test_new_lesson",
     "course/faults": "course/test_judge",
     "course/headline": "commands/test_record",

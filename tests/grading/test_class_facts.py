@@ -186,6 +186,20 @@ def test_a_course_that_grades_for_real_says_its_versions(tmp_path, grade_cells):
     assert set(result["versions"]) == {"gapless", "torch"} and all(result["versions"].values())
 
 
+def test_the_scores_are_written_for_canvas_and_moodle(course, tmp_path, capsys):
+    out, roster = tmp_path / "canvas.csv", tmp_path / "roster.csv"
+    roster.write_text(f"Student,ID,SIS Login ID,{LESSON} (7)\nPoints Possible,,,6\nLea,1,lea,\nAnn,2,ann@example.org,\nPia,3,pia,\nX,4,x,\n")
+    assert main(["grades", str(course.root), "--for", "canvas", "--roster", str(roster), "--out", str(out)]) == 0
+    assert out.read_text().splitlines()[2:5] == ["Lea,1,lea,1.5", "Ann,2,ann@example.org,6", "Pia,3,pia,"]
+    assert stat.S_IMODE(out.stat().st_mode) == 0o600
+    said = capsys.readouterr().err
+    assert "X: on the roster" in said and "bob: in the gradebook" in said and "ann" not in said
+    assert main(["grades", str(course.root), "--for", "moodle", "--out", str(out)]) == 0
+    assert f"{FORMULA}: left out" in capsys.readouterr().err and "lea,,1.5" in out.read_text()
+    assert main(["grades", str(course.root), "--for", "canvas", "--roster", str(tmp_path / "none"), "--out", str(out)]) == 2
+    assert "cannot be read" in capsys.readouterr().err and "lea,,1.5" in out.read_text()
+
+
 def test_messages_about_the_same_mistake_are_one_cause():
     lesson = LESSONS["02_masked_loss"]
     name, exercise = next((name, each) for name, each in lesson.exercises.items() if each.mistakes)

@@ -14,7 +14,7 @@ EXIT_UNUSABLE = 2
 
 # Each is a module beside this one, with _ for -, which adds itself by its add_parser.
 COMMANDS = ("start", "lab", "check", "watch", "progress", "reset", "deal", "doctor", "grade", "grade-class", "class-report",
-            "demo", "trace", "run", "audit", "record", "census", "calibrate", "validate", "fit", "new-lesson")
+            "grades", "demo", "trace", "run", "audit", "record", "census", "calibrate", "validate", "fit", "new-lesson")
 
 
 def main(argv: list[str] | None = None) -> int:

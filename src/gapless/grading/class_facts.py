@@ -5,21 +5,24 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 
-from nbgrader.api import Gradebook, MissingEntry
+from nbgrader.api import Gradebook, MissingEntry, SubmittedAssignment, SubmittedNotebook
 from nbgrader.coursedir import CourseDirectory
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError
+from sqlalchemy.orm import selectinload
 
 from ..course.checks import FAIL
 from ..course.stub import handed_out
+from ..course.submission import SubmissionError, cell_source, parse_notebook, read_notebook_bytes
 from ..marker import exercise_name, file_name, joined
+from .confine import GradingError
+from .gradebook import opened
 from .similar import Alike, Parts, Unreadable, alike, parts
 from .standing import CHECK, MISSING, Assignment, NoSuchLesson, Standing, stored_score
-from .submission import SubmissionError, cell_source, parse_notebook, read_notebook_bytes
 
 
 class NoClass(ValueError):
@@ -123,7 +126,7 @@ def class_facts(course: CourseDirectory, lessons: Iterable[str] = (), compare: b
     graded. ``compare``: whether answers are compared. Raises NoClass."""
     require_gradebook(course)
     lessons = list(dict.fromkeys(lessons))
-    with Gradebook(course.db_url, course.course_id) as gradebook:
+    with opened(course.db_url, course.course_id) as gradebook:
         known = [each.name for each in gradebook.assignments]
         roster = [
             Person(
@@ -136,21 +139,21 @@ def class_facts(course: CourseDirectory, lessons: Iterable[str] = (), compare: b
                 f"the gradebook has no assignment {', '.join(map(repr, sorted(unknown)))}; it has "
                 f"{', '.join(sorted(known)) or 'none: run nbgrader generate_assignment LESSON first'}"
             )
-        opened, left_out = [], []
+        there, left_out = [], []
         for name in sorted(lessons or known):
             try:
-                opened.append(Assignment.open(course, name))
+                there.append(Assignment.open(course, name))
             except NoSuchLesson as error:
                 if lessons:
                     raise NoClass(str(error)) from None
                 left_out.append(name)
-        handed_in = {each.lesson: each.students() for each in opened}
+        handed_in = {each.lesson: each.students() for each in there}
         on_roster = {each.id for each in roster}
         strangers = sorted({student for each in handed_in.values() for student in each} - on_roster)
         people = sorted([*roster, *(Person(each, on_roster=False) for each in strangers)], key=lambda each: each.id)
         found = [
             _lesson(gradebook, each, people, compare)
-            for each in opened
+            for each in there
             if lessons or handed_in[each.lesson] or gradebook.assignment_submissions(each.lesson)
         ]
     if not any(row.score is not None or row.grading for each in found for row in each.rows):
@@ -166,14 +169,21 @@ def require_gradebook(course: CourseDirectory) -> None:
             raise NoClass(
                 f"there is no gradebook {url.database}: run nbgrader generate_assignment LESSON in the course first"
             )
-        with Gradebook(course.db_url, course.course_id):
+        with opened(course.db_url, course.course_id):
             pass
+    except GradingError as error:
+        raise NoClass(str(error)) from None
     except (ArgumentError, DBAPIError) as error:
         raise NoClass(f"the gradebook cannot be used: {getattr(error, 'orig', error)}") from None
 
 
 def _lesson(gradebook: Gradebook, assignment: Assignment, people: list[Person], compare: bool) -> LessonFacts:
+    assignment = replace(assignment, gradebook=gradebook)
+    query = gradebook.db.query(SubmittedAssignment).filter(SubmittedAssignment.name == assignment.lesson)
+    # Held while they are read one by one: what SQLAlchemy has in memory it does not ask the database for.
+    held = query.options(selectinload(SubmittedAssignment.notebooks).selectinload(SubmittedNotebook.grades)).all()
     rows = [_row(gradebook, assignment, person) for person in people]
+    del held
     answers = _answers(assignment, [row for row in rows if row.standing.state != MISSING]) if compare else {}
     groups, unread = _alike(assignment, answers)
     most = {_exercise(check): points for check, points in assignment.checks.items()}

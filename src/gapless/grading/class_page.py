@@ -23,7 +23,7 @@ h1{font-size:1.6rem}h2{font-size:1.3rem;margin-top:2.8rem;border-top:2px solid v
 h3{font-size:1.1rem;margin-top:1.8rem}h4{margin:1rem 0 .3rem}
 nav ul{padding:0;list-style:none}nav li{display:inline-block;margin-right:1rem}
 .wide{overflow-x:auto}
-table{border-collapse:collapse;margin:.5rem 0}caption{text-align:left;padding:.3rem 0}
+table{border-collapse:collapse;margin:.5rem 0;min-width:min(100%,44rem)}caption{text-align:left;padding:.3rem 0}
 th,td{border-bottom:1px solid var(--line);padding:.3rem .6rem;text-align:left;vertical-align:top}
 th.n{text-align:right}
 td.n{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}
@@ -31,7 +31,7 @@ tbody th{font-weight:normal}td,th{overflow-wrap:anywhere}td.n,thead th{overflow-
 tbody th small,td small{display:block}
 tfoot td,tfoot th{border-bottom:0;font-weight:bold}
 .text{white-space:pre-wrap;max-width:60rem}
-.who{max-width:24rem}
+.who{min-width:9rem}.name{overflow-wrap:normal;white-space:nowrap}
 .mine,.warn{border-left:.3rem solid #b7791f;padding:.4rem 1rem;background:var(--soft)}
 .beside{display:grid;grid-template-columns:repeat(auto-fit,minmax(20rem,1fr));gap:1rem}
 .beside>div{min-width:0}
@@ -126,7 +126,8 @@ def _overview(facts: ClassFacts) -> str:
         there = [score for score in scores if score is not None]
         total = number(sum(there)) if there else "–"
         shown = (
-            number(score) if score is not None else f"<small>{_text(row.standing.state)}</small>"
+            ("" if score is None else number(score))
+            + ("" if row.standing.state == GRADED and score is not None else f"<small>{_text(row.standing.state)}</small>")
             for row, score in zip(each, scores, strict=True)
         )
         rows.append(f"<tr>{_who(each[0])}{_cells([*shown, total])}</tr>")
@@ -160,8 +161,8 @@ def _overview(facts: ClassFacts) -> str:
         '<section aria-labelledby="all"><h2 id="all">The class</h2>'
         + "".join(map(_warning, warnings))
         + _table(
-            "Points by student and lesson, penalties taken off. Where there is no score the state stands instead of it; "
-            "it counts neither in the mean nor in the median.",
+            "Points by student and lesson, penalties taken off. Where there is no score, or that of an earlier submission, "
+            "the state stands there. Mean and median are of the scores that there are.",
             head,
             rows,
             _averages([*columns, totals]),
@@ -334,7 +335,7 @@ def _causes(facts: LessonFacts) -> str:
     if not facts.causes:
         return ""
     shown = (
-        f'<tr><td class="n">{len(each.who)}</td><td>{_text(each.exercise)}</td>'
+        f'<tr><td class="n">{len(each.who)}</td><td class="name">{_text(each.exercise)}</td>'
         f'<td class="text">{_text(each.example, LONGEST_TEXT)}</td>'
         f'<td class="who"><small>{_plain_names(each.who)}</small></td></tr>'
         for each in facts.causes[:MOST_CAUSES]

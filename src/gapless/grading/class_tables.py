@@ -15,9 +15,12 @@ def harmless(value: object) -> object:
     """``value``; text that begins as a spreadsheet's formula does, with an apostrophe before it. None is an empty cell."""
     if value is None:
         return ""
-    if isinstance(value, str) and value.lstrip(" \n").startswith(_FORMULA):
-        return f"'{value}"
-    return value
+    return f"'{value}" if is_formula(value) else value
+
+
+def is_formula(value: object) -> bool:
+    """Whether a spreadsheet might compute ``value`` instead of showing it."""
+    return isinstance(value, str) and value.lstrip(" \n").startswith(_FORMULA)
 
 
 def written(rows: Iterable[Iterable[object]]) -> bytes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+from dataclasses import replace
 
 from nbgrader.api import MissingEntry
 from nbgrader.plugins import ExportPlugin
@@ -30,7 +31,7 @@ class TrueCsv(ExportPlugin):
             if self.assignment and assignment.name not in map(str, self.assignment):
                 continue
             try:
-                lesson = Assignment.open(self.parent.coursedir, assignment.name)
+                lesson = replace(Assignment.open(self.parent.coursedir, assignment.name), gradebook=gradebook)
             except NoSuchLesson:  # an instructor's own
                 lesson = None
             for student in gradebook.students:
@@ -46,7 +47,7 @@ class TrueCsv(ExportPlugin):
                     if raw is not None:
                         penalty = submission.late_submission_penalty
                         score = max(0.0, raw - penalty)
-                standing = lesson.standing(student.id, gradebook) if lesson else None
+                standing = lesson.standing(student.id) if lesson else None
                 row = [assignment.name, assignment.duedate, timestamp, student.id, student.last_name, student.first_name,
                        student.email, raw, penalty, score, assignment.max_score,
                        standing and standing.state, standing and standing.reason]

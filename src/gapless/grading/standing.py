@@ -15,7 +15,7 @@ import json
 import math
 import os
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 
@@ -72,12 +72,14 @@ class Standing:
 @dataclass(frozen=True)
 class Assignment:
     """A lesson in a class: ``course`` as nbgrader is configured; the ``exercises`` and the most points of each grade cell
-    (``checks``) by name, as the gradebook has them."""
+    (``checks``) by name, as the gradebook has them. ``gradebook``: one that is open already, for questions about a class:
+    opening one takes longer than reading a submission's scores."""
 
     course: CourseDirectory
     lesson: str
     exercises: list[str]
     checks: dict[str, float] = field(default_factory=dict)
+    gradebook: Gradebook | None = field(default=None, compare=False, repr=False)
 
     @classmethod
     def open(cls, course: CourseDirectory, lesson: str) -> Assignment:
@@ -140,9 +142,9 @@ class Assignment:
                 raise SubmissionError(f"{name} cannot be read: {error.strerror}") from None
         return found
 
-    def standing(self, student: str, gradebook: Gradebook | None = None) -> Standing:
-        """How it stands with ``student``'s submission now. ``gradebook``: one that is open already."""
-        record, score = self._stored(student, gradebook)
+    def standing(self, student: str) -> Standing:
+        """How it stands with ``student``'s submission now."""
+        record, score = self._stored(student)
         earlier = {"score": score, "pages": record is not None}
         if not os.path.lexists(self.folder(self.course.submitted_directory, student)):
             return Standing(student, MISSING, **earlier)
@@ -166,7 +168,8 @@ class Assignment:
         """The standing of all who are in the gradebook or have handed something in."""
         with opened(self.course.db_url, self.course.course_id) as gradebook:
             known = {student.id for student in gradebook.students}
-            return [self.standing(student, gradebook) for student in sorted(known | set(self.students()))]
+            with_it = replace(self, gradebook=gradebook)
+            return [with_it.standing(student) for student in sorted(known | set(self.students()))]
 
     def results_file(self, student: str) -> Path:
         return self.folder(RECORDS, student) / f"{self.lesson}.json"
@@ -185,7 +188,7 @@ class Assignment:
         record, _ = self._stored(student)
         return record["file"] if record else None
 
-    def _stored(self, student: str, gradebook: Gradebook | None = None) -> tuple[dict | None, float | None]:
+    def _stored(self, student: str) -> tuple[dict | None, float | None]:
         """The results of the last grading, where results, graded notebook and gradebook are of one and the same, and the
         score in the gradebook."""
         record = _read_json(self.results_file(student))
@@ -196,8 +199,9 @@ class Assignment:
                       for check in self.checks}
         except (KeyError, TypeError):
             whole = scores = False
-        course = self.course
-        with contextlib.nullcontext(gradebook) if gradebook else opened(course.db_url, course.course_id) as gradebook:
+        at_hand = (contextlib.nullcontext(self.gradebook) if self.gradebook is not None
+                   else opened(self.course.db_url, self.course.course_id))
+        with at_hand as gradebook:
             try:
                 submission = gradebook.find_submission(self.lesson, student)
             except MissingEntry:
