@@ -212,6 +212,8 @@ def test_messages_about_the_same_mistake_are_one_cause():
 
     found = causes(lesson.id, [row("ann", "Waits 3 times, at `x.item()`."), row("bob", f"It is 0.25. {why}", "Waits 12 times, at `y`."),
                                row("cleo", f"Of another kind: {why}", "Waits 1 times, at `z`.", "Waits 1 times, at `z`.")])
+    apart = causes(lesson.id, [row("dan", "The batches' means, and the classes' sums."), row("eve", "The batches' sums, and the classes' sums.")])
+    assert len(apart) == 2
     assert [(each.who, each.example) for each in found] == [
         (("ann", "bob", "cleo"), "Waits 1 times, at `z`."), (("bob", "cleo"), f"It is 0.25. {why}")]
 

@@ -25,7 +25,8 @@ def test_a_good_answer_scores_everything_and_the_result_has_the_agreed_form(grad
     result = grade_cells(GOOD_DOUBLE, SLOW_SQUARE)
     result.write(tmp_path / "out.json")
     stored = json.loads((tmp_path / "out.json").read_text())
-    assert set(stored) == {"lesson", "device", "simulated", "score", "max_score", "checks", "confinement", "seed", "notes"}
+    assert set(stored) == {"lesson", "device", "simulated", "score", "max_score", "checks", "confinement", "seed", "notes",
+                           "versions"}
     assert (stored["lesson"], stored["device"], stored["simulated"], stored["seed"]) == ("77_toy", "vgpu", True, 1)
     assert (stored["score"], stored["max_score"], stored["notes"]) == (3, 6, [])
     assert [set(check) for check in stored["checks"]] == [{"id", "exercise", "points", "earned", "outcome", "message"}] * 4

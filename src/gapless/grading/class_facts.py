@@ -260,7 +260,7 @@ def _course_lesson(lesson: str):
     return LESSONS.get(lesson)
 
 
-_DIFFERS = re.compile(r"`[^`]*`|'[^'\n]*'|\"[^\"\n]*\"|[-+]?\d[\d.,]*(?:e[-+]?\d+)?")
+_DIFFERS = re.compile(r"`[^`]*`|(?<!\w)'[^'\n]*'(?!\w)|\"[^\"\n]*\"|[-+]?\d[\d.,]*(?:e[-+]?\d+)?")
 
 
 def _general(message: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import re
 import statistics
 from collections.abc import Iterable
 from datetime import datetime
@@ -35,6 +36,7 @@ tfoot td,tfoot th{border-bottom:0;font-weight:bold}
 .mine,.warn{border-left:.3rem solid #b7791f;padding:.4rem 1rem;background:var(--soft)}
 .beside{display:grid;grid-template-columns:repeat(auto-fit,minmax(20rem,1fr));gap:1rem}
 .beside>div{min-width:0}
+figure{margin:1rem 0}code{font:.9em ui-monospace,monospace;background:var(--soft)}
 pre{font:.82rem/1.4 ui-monospace,monospace;background:var(--soft);padding:.6rem;overflow-x:auto;margin:0;tab-size:4}
 summary{cursor:pointer;padding:.3rem 0}
 svg{max-width:100%;height:auto}svg text{fill:currentColor;font:14px system-ui,sans-serif}
@@ -77,6 +79,10 @@ def _text(value: object, longest: int = 200) -> str:
         for sign in str(value)[: longest + 1]
     )
     return html.escape(text if len(text) <= longest else text[:longest] + " …")
+
+
+def _prose(message: str) -> str:
+    return re.sub(r"`([^`\n]+)`", r"<code>\1</code>", _text(message, LONGEST_TEXT))
 
 
 def _anchor(lesson: str) -> str:
@@ -232,7 +238,7 @@ def _problems(facts: LessonFacts) -> str:
         f'<td class="n">{number(row.score)}</td></tr>'
         for row in sorted(rows, key=lambda row: row.standing.state)
     )
-    return "<h3>Without a grading of what was handed in</h3>" + _table(
+    return "<h3>Without a grading</h3>" + _table(
         "Score: the one of an earlier submission, which stays", _head("student", "state", "why", numbers=["score"]), shown
     )
 
@@ -336,7 +342,7 @@ def _causes(facts: LessonFacts) -> str:
         return ""
     shown = (
         f'<tr><td class="n">{len(each.who)}</td><td class="name">{_text(each.exercise)}</td>'
-        f'<td class="text">{_text(each.example, LONGEST_TEXT)}</td>'
+        f'<td class="text">{_prose(each.example)}</td>'
         f'<td class="who"><small>{_plain_names(each.who)}</small></td></tr>'
         for each in facts.causes[:MOST_CAUSES]
     )
