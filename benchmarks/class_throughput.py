@@ -187,6 +187,8 @@ def main() -> None:
             print(f"{mode:<12}{watched.seconds:>8.1f}{3600 * options.students / watched.seconds:>9.0f}"
                   f"{watched.cpu_seconds:>8.1f}{max(mb for _, mb in watched.memory):>7.0f}  {same}"
                   + (f", exit status {watched.status}" if watched.status else ""), flush=True)
+            if watched.status:
+                print((course / "output.txt").read_text(encoding="utf-8")[-2000:])
             print(f"{'':<12}MB by tenths: {' '.join(f'{mb:.0f}' for mb in watched.by_tenths())}", flush=True)
 
 
