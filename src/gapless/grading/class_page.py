@@ -411,7 +411,8 @@ def _gradings(facts: LessonFacts) -> str:
         )
 
     shown = (
-        f"<tr>{_who(row)}<td>{_text(row.grading.get('device'))}</td><td>{_text(row.grading.get('confinement'))}</td>"
+        f"<tr>{_who(row)}<td class='name'>{_text(row.grading.get('device'))}</td>"
+        f"<td>{_text(row.grading.get('confinement'))}</td>"
         f'<td>{_text(versions(row))}</td><td class="n">{_text(row.grading.get("seed"))}</td>'
         f'<td class="n">{sum(check.get("outcome") == FAIL for check in row.grading.get("checks", ()))}</td></tr>'
         for row in rows
