@@ -41,8 +41,7 @@ class HereEngine(Engine):
 
     @classmethod
     def execute_managed_notebook(cls, nb_man, kernel_name, **options):
-        shell = _shell()
-        shell.reset(new_session=False)
+        shell = _shell()  # as new, or as it was reset below
         try:
             for index, cell in enumerate(nb_man.nb.cells):
                 nb_man.cell_start(cell, index)
