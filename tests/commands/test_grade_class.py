@@ -24,6 +24,7 @@ def test_all_that_was_handed_in_is_graded_with_a_bar(tmp_path):
         course.submit(student, content)
     done = grade_class(course, "--workers", "2")
     assert done.returncode == 1 and "failed=1" in done.stderr and "3/3" in done.stderr
+    assert done.stdout.startswith(f"{LESSON}: 2 graded, 1 failed (all of them: ")
     assert {student: row["score"] for student, row in course.summary().items()} == {"ann": "6", "bob": "2", "cleo": ""}
     course.submit("cleo", GOOD)
     done = grade_class(course, "--lesson", LESSON, "--workers", "1")

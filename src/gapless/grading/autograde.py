@@ -120,6 +120,8 @@ class KeepingAutograde(Autograde):
 
     def _summarise(self) -> list[Standing]:
         standings, words = self._patiently(lambda: summary(self._assignment))
+        if self.progress:  # whoever wants a bar wants a quiet log
+            print(words.splitlines()[0])
         for line in words.splitlines():
             self.log.info(line)
         return standings
