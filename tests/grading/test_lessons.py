@@ -2,15 +2,18 @@
 
 import json
 
+import papermill
 import pytest
 
+from gapless.grading.confine import GradingError
 from gapless.grading.grade import grade
 from gapless.grading.testnotebook import run_test_notebook
 from gapless.lessons import LESSONS
 
 from .. import ROOT
 from .lessoncells import cells
-from .toy import notebook, write
+from .toy import GOOD_DOUBLE, notebook, write
+from .toycourse import quick_test_notebook
 
 
 def submission(folder, lesson_id, tmp_path):
@@ -34,3 +37,23 @@ def test_both_routes_give_the_same_result_and_what_is_handed_out_scores_nothing(
     through, _ = run_test_notebook(ROOT / "autograde" / f"{lesson_id}.ipynb", path, "vgpu:a10g", 7)
     assert through == json.loads(json.dumps(straight.to_json()))
     assert {verdict.outcome for verdict in straight.verdicts} == {"fail"}
+
+
+def test_a_kernel_whose_ports_another_one_took_is_started_again(monkeypatch, tmp_path):
+    real, tries = papermill.execute_notebook, []
+
+    def taken_once(*args, **options):
+        tries.append(options)
+        if len(tries) == 1:
+            raise RuntimeError("Kernel died before replying to kernel_info")
+        return real(*args, **options)
+
+    monkeypatch.setattr(papermill, "execute_notebook", taken_once)
+    submission = tmp_path / "any.ipynb"
+    write(notebook(GOOD_DOUBLE), submission)
+    test_notebook = tmp_path / "test.ipynb"
+    write(quick_test_notebook(), test_notebook)
+    assert run_test_notebook(test_notebook, submission)[0]["checks"] and len(tries) == 2
+    monkeypatch.setattr(papermill, "execute_notebook", lambda *_, **__: taken_once(tries.clear()))
+    with pytest.raises(GradingError, match="Kernel died"):
+        run_test_notebook(test_notebook, submission)

@@ -11,6 +11,7 @@ import json
 import os
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 from ..files import temporary_folder
@@ -18,6 +19,7 @@ from .confine import UNCONFINED, GradingError
 
 FOLDER = "autograde"
 _KERNEL = "gapless-grading"
+_STARTS = 3  # of a kernel
 _environment = threading.Lock()
 
 
@@ -46,11 +48,11 @@ def run_test_notebook(notebook: str | os.PathLike, submission: str | os.PathLike
         try:
             environment = {UNCONFINED: "1"} if unconfined else {}
             with _environ(environment) if here else _own_kernel(folder, environment):
-                executed = papermill.execute_notebook(
+                executed = _started(lambda: papermill.execute_notebook(
                     os.path.abspath(notebook), None, kernel_name=_KERNEL, progress_bar=False, cwd=str(folder),
                     engine_name=_engine() if here else None,
                     parameters={"submission": os.path.abspath(submission), "device": device, "seed": seed,
-                                "results": str(results)})
+                                "results": str(results)}))
             return check_results(json.loads(results.read_text(encoding="utf-8"))), executed
         except GradingError:
             raise
@@ -59,6 +61,18 @@ def run_test_notebook(notebook: str | os.PathLike, submission: str | os.PathLike
                                ) from error
         except Exception as error:
             raise GradingError(f"the test notebook {notebook} did not run to its end: {error}") from error
+
+
+def _started(execute: Callable[[], dict]) -> dict:
+    """What ``execute`` returns. A kernel that could not start is started anew: its ports are chosen before it has them, and
+    another kernel may have been faster."""
+    for _ in range(_STARTS - 1):
+        try:
+            return execute()
+        except RuntimeError as error:  # jupyter_client's
+            if "Kernel died before replying" not in str(error):
+                raise
+    return execute()
 
 
 def _engine() -> str:
