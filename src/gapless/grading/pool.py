@@ -9,6 +9,8 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import functools
+import gc
+import importlib
 import multiprocessing
 import os
 import signal
@@ -205,6 +207,10 @@ def _keep_servers() -> None:
     from .servers import keep_servers
 
     torch.set_num_threads(1)
+    for name in _IMPORTED_ONCE:
+        importlib.import_module(name)
+    gc.collect()
+    gc.freeze()  # it stays: the collector need not look at it again and again
     _kept.enter_context(keep_servers())
     Finalize(None, _end_servers, exitpriority=1)  # the processes of a pool end without what atexit was told
 
