@@ -13,9 +13,9 @@ graded anew in each mode:
 - ``warm``: ``nbgrader autograde`` as it is: workers that keep what they have imported;
 - ``dask``: ``nbgrader autograde --Autograde.scheduler``, on workers that you have started.
 
-Printed: real seconds, submissions an hour, CPU seconds (without those of processes that were killed in the end, which no system
-call tells), most memory at once (proportional set size of all that the mode started, MB, Linux), and whether all scores are
-equal to those of the first mode. Below each mode the most memory in each tenth of its time.
+Printed: real seconds; submissions an hour; CPU seconds (without those of processes that were killed in the end, which
+no system call tells); most memory at once (proportional set size of all that the mode started, MB, Linux); and whether all
+scores are equal to those of the first mode. Below each mode the most memory in each tenth of its time.
 """
 
 from __future__ import annotations
