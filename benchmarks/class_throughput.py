@@ -1,7 +1,7 @@
 """How fast a class is graded, and what memory that takes.
 
     taskset -c 0,1 python benchmarks/class_throughput.py [--lesson 02_masked_loss] [--students 12] [--hanging 0]
-        [--modes before sequential parallel warm] [--before FOLDER] [--scheduler ADDRESS] [--workers N]
+        [--modes before sequential warm dask] [--before FOLDER] [--scheduler ADDRESS] [--workers N]
 
 A course of nbgrader's is made in a temporary folder. Its students hand in the lesson's solution with some exercises as
 handed out, none, one, two, … in turn; ``--hanging`` of them never end in one exercise. All on a virtual GPU. The class is
@@ -9,7 +9,6 @@ graded anew in each mode:
 
 - ``before``: by the ``nbgrader autograde`` of another checkout with its own ``.venv``, ``--before FOLDER``;
 - ``sequential``: one after another, each in a kernel and servers of its own, as ``nbgrader autograde`` did before workers;
-- ``parallel``: as many at once as there are workers, each in a kernel and servers of its own;
 - ``warm``: ``nbgrader autograde`` as it is: workers that keep what they have imported;
 - ``dask``: ``nbgrader autograde --Autograde.scheduler``, on workers that you have started.
 
@@ -45,15 +44,12 @@ from concurrent.futures import ThreadPoolExecutor
 from gapless.grading.job import grade_job
 from gapless.grading.pool import LocalWorkers
 import gapless.grading.pool as pool
-import gapless.grading.job as job
-import contextlib
 
-class Cold(LocalWorkers):
-    def begin(self): return ThreadPoolExecutor(self._most)
+class Cold(LocalWorkers):  # one at a time: gradings in kernels of one process wait for each other
+    def begin(self): return ThreadPoolExecutor(1)
     def end(self, at_once=False): self.executor.shutdown(cancel_futures=at_once)
 
 pool._grade = lambda given: grade_job(given, here=False)
-job._ONE_AT_A_TIME = contextlib.nullcontext()
 autograde.LocalWorkers = Cold
 from nbgrader.apps import NbGraderApp
 sys.argv[0] = "nbgrader"
@@ -143,7 +139,7 @@ def main() -> None:
     parser.add_argument("--lesson", default="02_masked_loss")
     parser.add_argument("--students", type=int, default=12)
     parser.add_argument("--hanging", type=int, default=0)
-    parser.add_argument("--modes", nargs="+", default=["sequential", "parallel", "warm"])
+    parser.add_argument("--modes", nargs="+", default=["sequential", "warm"])
     parser.add_argument("--before", type=Path)
     parser.add_argument("--scheduler")
     parser.add_argument("--workers", type=int, default=0)
@@ -175,7 +171,7 @@ def main() -> None:
                 folder = course / "submitted" / f"student{number:03}" / lesson
                 folder.mkdir(parents=True)
                 (folder / f"{lesson}.ipynb").write_text(json.dumps(notebook), encoding="utf-8")
-            workers = {"sequential": 1, "parallel": options.workers or cores + 1}.get(mode, options.workers)
+            workers = 1 if mode == "sequential" else options.workers
             command = {"before": nbgrader, "warm": nbgrader, "dask": nbgrader}.get(mode, [python, "-c", BARE])
             command = [*command, "autograde", lesson]
             command += [f"--Autograde.workers={workers}"] if workers and mode != "before" else []
