@@ -94,6 +94,7 @@ ELSEWHERE = {
     "audit/options": "audit/test_audit",
     "audit/remarks": "audit/test_result",
     "audit/session": "audit/test_audit",
+    "commands/course_folder": "commands/test_class_report",
     "commands/demo": "commands/test_cli",  # its refusals; its three parts have their own tests
     "commands/grades": "grading/test_class_facts",
     "commands/skeleton": "commands/test_new_lesson",

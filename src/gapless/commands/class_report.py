@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
 import sys
-from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
 
-from .grade_class import CONFIG
+from .course_folder import add_arguments, opened
 
 
 def add_parser(subparsers) -> argparse.ArgumentParser:
@@ -21,11 +19,8 @@ def add_parser(subparsers) -> argparse.ArgumentParser:
         "what most stumbled over, what is missing or failed, how each was graded, and answers that are nearly the "
         "same. Only you can read the files. Exit status: 0 when they are written, 2 when not.",
     )
-    parser.add_argument("course", metavar="COURSE", type=Path, help=f"the folder with {CONFIG}")
+    add_arguments(parser)
     parser.add_argument("--out", metavar="FILE", type=Path, default=Path("class-report.html"), help="default: %(default)s")
-    parser.add_argument(
-        "--lesson", metavar="ID", action="append", default=[], help="only this one (may be given several times)"
-    )
     parser.add_argument("--no-compare", action="store_true", help="do not look for answers that are nearly the same")
     parser.set_defaults(run=run)
     return parser
@@ -55,20 +50,6 @@ def run(args: argparse.Namespace) -> int:
         return _unusable(str(error))
     print("\n".join(map(str, files)))
     return 0
-
-
-@contextlib.contextmanager
-def opened(folder: Path) -> Iterator:
-    """nbgrader's CourseDirectory of the course in ``folder``, which is the current one meanwhile, as the configuration's
-    paths need. Raises ValueError where it is none."""
-    if not (folder / CONFIG).is_file():
-        raise ValueError(f"there is no {CONFIG} in {folder}: name the course's folder, where nbgrader is run")
-    from nbgrader.apps import AutogradeApp
-
-    with contextlib.chdir(folder):
-        app = AutogradeApp()
-        app.initialize(["--log-level=WARN"])
-        yield app.coursedir
 
 
 def _unusable(why: str) -> int:

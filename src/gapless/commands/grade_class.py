@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
-from pathlib import Path
 
-CONFIG = "nbgrader_config.py"
+from .course_folder import NoCourse, add_arguments, opened
 
 
 def add_parser(subparsers) -> argparse.ArgumentParser:
@@ -17,8 +15,7 @@ def add_parser(subparsers) -> argparse.ArgumentParser:
         description="Grade what is not graded yet in a course of nbgrader's, several submissions at once. It can be stopped "
                     "and started again at any moment. Exit status: 0 when all is graded, 1 when something could not be, "
                     "with the reasons in results/LESSON.csv, 2 when nothing could be done.")
-    parser.add_argument("course", metavar="COURSE", type=Path, help=f"the folder with {CONFIG}")
-    parser.add_argument("--lesson", metavar="ID", action="append", help="only this one (may be given several times)")
+    add_arguments(parser)
     parser.add_argument("--workers", metavar="N", type=int, help="how many submissions at once on this machine (default: "
                         "one a processor, and one more, as far as there is memory)")
     parser.add_argument("--scheduler", metavar="ADDRESS", help="grade on a Dask cluster, such as tcp://host:8786")
@@ -29,52 +26,50 @@ def add_parser(subparsers) -> argparse.ArgumentParser:
 
 def run(args: argparse.Namespace) -> int:
     """Do what the parsed arguments say; the exit status. Progress and complaints go to stderr."""
-    if not (args.course / CONFIG).is_file():
-        return _unusable(f"there is no {CONFIG} in {args.course}: name the course's folder, where nbgrader is run")
     if args.workers is not None and args.workers < 1:
         return _unusable(f"--workers {args.workers}: at least one is needed")
-    os.chdir(args.course)
-    from nbgrader.apps import AutogradeApp
-
     options = ["--log-level=WARN", "--Autograde.progress=True"]
     options += ["--Autograde.force=True"] if args.force else []
     options += [f"--Autograde.workers={args.workers}"] if args.workers else []
     options += [f"--Autograde.scheduler={args.scheduler}"] if args.scheduler else []
-    from sqlalchemy.exc import DBAPIError
-
-    from ..grading.confine import GradingError
-    from ..grading.gradebook import in_words
-
     try:
-        lessons = args.lesson or _handed_in()
-    except (DBAPIError, GradingError) as error:
-        words = in_words(error) if isinstance(error, DBAPIError) else error
-        return _unusable(f"the gradebook cannot be used: {words}")
-    if not lessons:
-        return _unusable("nothing was handed in: submitted/STUDENT/LESSON/LESSON.ipynb is where it is looked for")
-    status = 0
-    for lesson in lessons:
-        app = AutogradeApp()
-        app.initialize([lesson, *options])
-        try:
-            app.start()
-        except SystemExit as end:
-            status = max(status, int(bool(end.code)))
-    return status
+        with opened(args.course) as course:
+            lessons = args.lesson or _handed_in(course)
+            if not lessons:
+                return _unusable("nothing was handed in: submitted/STUDENT/LESSON/LESSON.ipynb is where it is looked for")
+            return max([_grade(lesson, options) for lesson in lessons])
+    except NoCourse as error:
+        return _unusable(str(error))
 
 
-def _handed_in() -> list[str]:
-    """The lessons of which something was handed in, in order."""
+def _grade(lesson: str, options: list[str]) -> int:
+    """0 when all is graded, else 1."""
     from nbgrader.apps import AutogradeApp
 
-    from ..grading.gradebook import opened
+    app = AutogradeApp()
+    app.initialize([lesson, *options])
+    try:
+        app.start()
+    except SystemExit as end:
+        return int(bool(end.code))
+    return 0
+
+
+def _handed_in(course) -> list[str]:
+    """The lessons of which something was handed in, in order. Raises NoCourse where the gradebook cannot be used."""
+    from sqlalchemy.exc import DBAPIError
+
+    from ..grading import gradebook
+    from ..grading.confine import GradingError
     from ..grading.standing import Assignment
 
-    app = AutogradeApp()
-    app.initialize(["--log-level=WARN"])
-    with opened(app.coursedir.db_url, app.coursedir.course_id) as gradebook:
-        known = [assignment.name for assignment in gradebook.assignments]
-    return [lesson for lesson in sorted(known) if Assignment(app.coursedir, lesson, []).students()]
+    try:
+        with gradebook.opened(course.db_url, course.course_id) as there:
+            known = [assignment.name for assignment in there.assignments]
+    except (DBAPIError, GradingError) as error:
+        words = gradebook.in_words(error) if isinstance(error, DBAPIError) else error
+        raise NoCourse(f"the gradebook cannot be used: {words}") from None
+    return [lesson for lesson in sorted(known) if Assignment(course, lesson, []).students()]
 
 
 def _unusable(why: str) -> int:

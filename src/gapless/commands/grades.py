@@ -6,8 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from .class_report import opened
-from .grade_class import CONFIG
+from .course_folder import add_arguments, opened
 
 
 def add_parser(subparsers) -> argparse.ArgumentParser:
@@ -17,13 +16,11 @@ def add_parser(subparsers) -> argparse.ArgumentParser:
         description="Write the scores of a course of nbgrader's, late penalties taken off, as CSV for a learning platform. "
                     "A score that there is not is an empty field. Who is on one side only is told on stderr. Exit status: 0 "
                     "when it is written, 2 when not.")
-    parser.add_argument("course", metavar="COURSE", type=Path, help=f"the folder with {CONFIG}")
+    add_arguments(parser)
     parser.add_argument("--for", dest="form", choices=("canvas", "moodle"), required=True)
     parser.add_argument("--roster", metavar="FILE", type=Path, help="a CSV that the platform exported, whose lines and "
                         "columns are kept: Canvas's gradebook, or Moodle's offline grading worksheet of one assignment")
     parser.add_argument("--out", metavar="FILE", type=Path, required=True)
-    parser.add_argument("--lesson", metavar="ID", action="append", default=[],
-                        help="only this one (may be given several times)")
     parser.set_defaults(run=run)
     return parser
 

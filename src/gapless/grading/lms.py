@@ -122,12 +122,11 @@ def _worksheet(facts: ClassFacts, head: list[str], rows: list[list[str]]) -> Gra
         raise NoClass("the worksheet has neither ID number nor Username nor Email address, as where submissions are "
                       "anonymous, so that who is who cannot be told")
     most = next((place for place, name in enumerate(head) if name.lower() == "maximum grade"), None)
-    for row in rows:
+    for number, row in enumerate(rows):
         row += [""] * (len(head) - len(row))
-        place = people.find({head[key]: row[key] for key in keys})
-        if most is not None and not found.content:
+        if most is not None and number == 0:  # it is the same in all
             _warn_of_points(found, lesson, row[most])
-            found.content = b"-"  # once is enough
+        place = people.find({head[key]: row[key] for key in keys})
         if place is not None:
             row[head.index("Grade")] = _score(lesson.rows[place].score)
         else:
