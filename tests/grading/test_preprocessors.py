@@ -14,6 +14,7 @@ from .toy import GOOD_DOUBLE, GOOD_SQUARE, notebook, write
 from .toycourse import LESSON, Course
 
 pytest.importorskip("nbgrader")
+from nbconvert.exporters import HTMLExporter
 from nbgrader.api import Gradebook
 
 from gapless.course.submission import plain_notebook
@@ -123,3 +124,10 @@ def test_grading_imports_nothing_that_only_unix_has():
               "import gapless.commands.grade, gapless.grading.grade, gapless.grading.worker, "
               "gapless.grading.ask, gapless.grading.own_process, gapless.grading.testnotebook, gapless.grading.show\n")
     subprocess.run([sys.executable, "-c", script], check=True)
+
+
+def test_a_page_is_made_without_a_warning(caplog):
+    """The exporter's options are meant for all that it runs."""
+    with caplog.at_level("WARNING"):
+        ReadableText(config=HTMLExporter().default_config)
+    assert not caplog.records

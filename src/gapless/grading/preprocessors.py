@@ -14,7 +14,7 @@ from nbconvert.exporters import HTMLExporter
 from nbgrader.api import Gradebook
 from nbgrader.preprocessors import NbGraderPreprocessor
 from nbgrader.utils import determine_grade
-from traitlets import Bool, Integer, Unicode
+from traitlets import Bool, Integer, List, Unicode
 
 from ..course.verdicts import as_html, points
 from ..marker import exercise_name
@@ -100,6 +100,9 @@ class RestoreLesson(NbGraderPreprocessor):
 class ReadableText(NbGraderPreprocessor):
     """For feedback's pages: text that nbconvert cannot show, such as one with a picture that is not attached, becomes its
     source, so that nobody goes without a page."""
+
+    # HTMLExporter sets it for all that it runs, and nbgrader's base class would warn that it knows no such option.
+    display_data_priority = List(help="Not used: of outputs nothing is shown here").tag(config=True)
 
     def preprocess_cell(self, cell, resources, index):
         if cell.cell_type == "markdown":
