@@ -33,8 +33,8 @@ from torch.fx.node import map_aggregate
 from torch.fx.passes.fake_tensor_prop import FakeTensorProp
 
 from gapless import vgpu
-from gapless.vgpu import regions
-from gapless.vgpu.hardware.timeline import Recording
+from gapless.vgpu.compiling import regions
+from gapless.vgpu.hardware.clock.timeline import Recording
 
 A100 = DeviceProperties(type="cuda", index=0, multi_processor_count=108, cc=80, major=8, regs_per_multiprocessor=65536,
                         max_threads_per_multi_processor=2048, max_threads_per_block=1024, warp_size=32)

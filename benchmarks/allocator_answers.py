@@ -1,6 +1,6 @@
-"""What PyTorch's own caching allocator answers to made-up programs, written down for tests/vgpu/hardware/test_allocator.py.
+"""What PyTorch's own caching allocator answers to made-up programs, for tests/vgpu/hardware/memory/test_allocator.py.
 
-    python benchmarks/allocator_answers.py [PATH]       # default: tests/vgpu/hardware/allocator_answers.json
+    python benchmarks/allocator_answers.py [PATH]       # default: tests/vgpu/hardware/memory/allocator_answers.json
 
 Needs no GPU: PyTorch's C++ allocator (libc10_cuda.so of a PyTorch with CUDA) runs on a CUDA runtime that is made here, with
 gcc, and does nothing but hand out addresses up to a capacity. Each address is counted from the first segment's.
@@ -17,7 +17,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-DEFAULT = Path(__file__).parents[1] / "tests" / "vgpu" / "hardware" / "allocator_answers.json"
+DEFAULT = Path(__file__).parents[1] / "tests" / "vgpu" / "hardware" / "memory" / "allocator_answers.json"
 MIB = 2**20
 SEEDS = 1
 

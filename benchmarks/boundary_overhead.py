@@ -19,9 +19,9 @@ from operator_overhead import operators, repeated
 from timing import milliseconds, parse, parser
 
 from gapless import vgpu
-from gapless.vgpu.link import Link
-from gapless.vgpu.served import Gone, Served
-from gapless.vgpu.wire import Channel
+from gapless.vgpu.boundary.link import Link
+from gapless.vgpu.boundary.served import Gone, Served
+from gapless.vgpu.boundary.wire import Channel
 
 CARD = "a10g"
 NAMES = tuple(operators("cpu"))

@@ -3,7 +3,7 @@
 python benchmarks/compile_costs.py [--repeat 3]
 
 Needs no GPU: Inductor generates its code for the CPU, which is not compiled (a kernel does nothing, so values are rubbish),
-and Triton compiles for an A100. What is fitted here is in src/gapless/vgpu/hardware/compile_costs.py.
+and Triton compiles for an A100. What is fitted here is in src/gapless/vgpu/hardware/clock/compile_costs.py.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ import gapless
 from gapless import vgpu
 from gapless.fidelity.measured import FOLDER
 from gapless.fidelity.transformer_steps import _model
-from gapless.vgpu import attention_patterns
+from gapless.vgpu.compiling import attention_patterns
 
 MEASURED = {4: 1.005, 1: 1.06}
 NAME, SEQUENCE, STEPS = "gpt2_large", 1024, 4

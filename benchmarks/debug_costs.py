@@ -4,7 +4,7 @@
 
 The operator is an addition of one element, so that the aid counts and not the arithmetic; anomaly detection's is one that
 autograd keeps, at a depth of 12 frames, and its figure is for one stack. All take turns. These are the constants of
-``src/gapless/vgpu/hardware/debug_aids.py``. No tool listens to the NVTX ranges; ``emit_nvtx`` itself asks for CUDA, so its
+``gapless.vgpu.hardware.clock.debug_aids``. No tool listens to the NVTX ranges; ``emit_nvtx`` itself asks for CUDA, so its
 ranges are switched on below it, which needs a PyTorch built with CUDA.
 """
 

@@ -4,7 +4,7 @@
 
 For each number of kernels (an addition to 1000 elements): capturing and instantiating, the host's time of a replay, and
 the device's time of a kernel in the graph and in a stream. Then steps of optimizers of 200 tensors, one by one, by lists
-and fused: kernels and the host's time. The constants of ``src/gapless/vgpu/hardware/graphs.py`` and the launches of
+and fused: kernels and the host's time. The constants of ``src/gapless/vgpu/hardware/clock/graphs.py`` and the launches of
 ``hardware/multi_tensor.py`` are held against these.
 """
 

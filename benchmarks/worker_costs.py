@@ -1,4 +1,4 @@
-"""What a DataLoader's worker processes cost on this machine, beside the dataset: `gapless.vgpu.hardware.workers`.
+"""What a DataLoader's worker processes cost on this machine, beside the dataset: `gapless.vgpu.hardware.clock.workers`.
 
     python benchmarks/worker_costs.py [--repeats 7]
 

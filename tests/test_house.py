@@ -10,17 +10,24 @@ from . import ROOT
 SOURCE = ROOT / "src" / "gapless"
 MODULES = sorted(SOURCE.rglob("*.py"))
 
-# From the ground up. The files at the top of the package are named by themselves.
-FOLDERS = ("files", "installed", "marker", "incoming", "garbage", "vgpu/hardware", "vgpu", "evidence", "measure", "course", "lessons", "learner", "grading",
-           "fidelity", "audit", "commands", "__init__", "pytest_plugin")
+# From the ground up. The files at the top of the package are named by themselves, and the rooms of vgpu/.
+FOLDERS = ("files", "installed", "marker", "incoming", "garbage",
+           *(f"vgpu/{room}" for room in (
+               "hardware/cards", "hardware/clock", "hardware/memory", "hardware/times", "hardware/kernels", "hardware",
+               "process", "ordering", "core", "operators", "host", "compiling", "distributed", "boundary",
+               "libraries", "face", "as_cuda")),
+           "vgpu", "evidence", "measure", "course", "lessons", "learner", "grading", "fidelity", "audit", "commands",
+           "__init__", "pytest_plugin")
+MOST_FILES = 20  # side by side in a room of vgpu/
 
 
 def folder(path: Path) -> str:
-    """The folder of FOLDERS that a module lies in."""
+    """The folder of FOLDERS that a module lies in: the innermost."""
     inside = path.relative_to(SOURCE)
     if len(inside.parts) == 1:
         return inside.stem
-    return "vgpu/hardware" if inside.parts[:2] == ("vgpu", "hardware") else inside.parts[0]
+    folders = ["/".join(inside.parts[:depth]) for depth in range(1, len(inside.parts))]
+    return next((name for name in reversed(folders) if name in FOLDERS), folders[0])
 
 
 def module(name: list[str]) -> Path | None:
@@ -62,9 +69,15 @@ def test_a_folder_imports_only_from_those_below_it(path):
                 f"{shown(path)}:{line} imports {shown(imported)}, which lies above it: move what it needs down")
 
 
+@pytest.mark.parametrize("room", sorted({path.parent for path in MODULES if path.is_relative_to(SOURCE / "vgpu")}), ids=shown)
+def test_a_room_has_few_files(room):
+    files = sorted(path.name for path in room.glob("*.py"))
+    assert len(files) <= MOST_FILES, f"{shown(room)} has {len(files)} files side by side: it wants rooms"
+
+
 def test_no_modules_import_each_other_in_a_circle():
-    """At the top of a module: there an import in a circle depends on which module happens to come first."""
-    needs = {path: list(imports(path, ast.parse(path.read_text(encoding="utf-8")).body)) for path in MODULES}
+    """Imports inside functions count too: what two modules need of each other lies below both, or one registers with the other."""
+    needs = {path: list(imports(path)) for path in MODULES}
     done, way = set(), []
 
     def visit(path):
@@ -113,23 +126,24 @@ ELSEWHERE = {
     "grading/testnotebook": "grading/test_lessons",
     "measure/recorder": "measure/test_profile",
     "pytest_plugin": "measure/test_no_syncs",
-    "vgpu/backward_streams": "vgpu/test_race_detector",
-    "vgpu/ctc": "vgpu/test_networks",
-    "vgpu/eager": "vgpu/test_networks",
-    "vgpu/forks": "vgpu/test_processes",
-    "vgpu/hardware/engine": "vgpu/test_engine",
-    "vgpu/identity": "vgpu/test_objects",
-    "vgpu/inputs": "measure/test_profiler",
-    "vgpu/kineto": "measure/test_profile",
-    "vgpu/linked_groups": "grading/test_rank_processes",
-    "vgpu/loader_worker": "vgpu/test_data_loader",
-    "vgpu/modules": "vgpu/test_objects",
-    "vgpu/operators": "vgpu/test_dispatch",
-    "vgpu/rank_process": "measure/test_several_gpus",
-    "vgpu/served_groups": "grading/test_rank_processes",
-    "vgpu/state": "vgpu/test_dispatch",
-    "vgpu/streams": "vgpu/test_accelerator",
-    "vgpu/tensor": "vgpu/test_objects",
+    "vgpu/ordering/backward_streams": "vgpu/ordering/test_race_detector",
+    "vgpu/operators/ctc": "vgpu/test_networks",
+    "vgpu/process/eager": "vgpu/test_networks",
+    "vgpu/process/forks": "vgpu/boundary/test_processes",
+    "vgpu/hardware/clock/engine": "vgpu/test_engine",
+    "vgpu/hardware/clock/streams": "vgpu/hardware/clock/test_timeline",
+    "vgpu/core/identity": "vgpu/test_objects",
+    "vgpu/core/inputs": "measure/test_profiler",
+    "vgpu/face/kineto": "measure/test_profile",
+    "vgpu/boundary/linked_groups": "grading/test_rank_processes",
+    "vgpu/host/loader_worker": "vgpu/host/test_data_loader",
+    "vgpu/face/modules": "vgpu/test_objects",
+    "vgpu/operators/copies": "vgpu/core/test_dispatch",
+    "vgpu/distributed/rank_process": "measure/test_several_gpus",
+    "vgpu/boundary/served_groups": "grading/test_rank_processes",
+    "vgpu/process/state": "vgpu/core/test_dispatch",
+    "vgpu/ordering/streams": "vgpu/face/test_accelerator",
+    "vgpu/core/tensor": "vgpu/test_objects",
 }
 # Test files of more than one module.
 ACROSS = {
@@ -155,6 +169,8 @@ ACROSS = {
 def own_test(path: Path) -> str:
     """Where the test file of a module belongs. A package inside a folder, such as a lesson, is tested as one."""
     inside = path.relative_to(SOURCE).with_suffix("")
+    if inside.parts[:2] in (("vgpu", "as_cuda"), ("vgpu", "libraries")):
+        return f"vgpu/test_{inside.parts[1]}"
     if inside.parts[:2] == ("fidelity", "fit"):  # a fit each, as large as a module
         return "/".join([*inside.parts[:-1], f"test_{inside.parts[-1]}"])
     depth = len(Path(folder(path)).parts) + 1 if len(inside.parts) > 1 else 1

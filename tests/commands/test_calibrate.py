@@ -10,7 +10,7 @@ from gapless.commands import calibrate
 from gapless.fidelity.calibrate import CalibrationError, fit
 from gapless.measure.device import UnknownDevice
 from gapless.vgpu import find_card
-from gapless.vgpu.hardware.cardfile import card_from_json
+from gapless.vgpu.hardware.cards.cardfile import card_from_json
 
 from ..fidelity.made_up import GPU, exact_measurements
 

@@ -6,7 +6,7 @@ import pytest
 
 from gapless.commands.cli import main
 from gapless.fidelity import measured
-from gapless.vgpu.hardware import fitted
+from gapless.vgpu.hardware.cards import fitted
 
 pytest.importorskip("scipy")
 

@@ -4,7 +4,7 @@ import pytest
 
 from gapless.fidelity import hosts
 from gapless.fidelity.measured import Operator
-from gapless.vgpu.hardware.specs import START_NS
+from gapless.vgpu.hardware.cards.specs import START_NS
 
 GAP_US, FLOOR_US, RATE = 20.0, 38.0, 800e9
 

@@ -6,7 +6,7 @@ import torch
 from gapless import vgpu
 from gapless.fidelity import predict
 from gapless.fidelity.measured import OPERATORS, Operator
-from gapless.vgpu.hardware.costs import kernels
+from gapless.vgpu.hardware.kernels.costs import kernels
 
 
 def test_every_operator_that_tables_hold_has_a_program():

@@ -5,7 +5,7 @@ import torch
 
 from gapless import vgpu
 from gapless.fidelity.workloads import DTYPES, WORKLOADS
-from gapless.vgpu.hardware import costs
+from gapless.vgpu.hardware.kernels import costs
 
 
 @pytest.mark.parametrize("name", WORKLOADS)

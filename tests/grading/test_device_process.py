@@ -15,8 +15,8 @@ from gapless.course.evidence import Evidence, save_plan
 from gapless.grading.device_process import DONE, EVIDENCE, FAILED, GONE
 from gapless.grading.worker import FINISHED, READY
 from gapless.lessons import LESSONS
-from gapless.vgpu.hardware.cardfile import card_to_json
-from gapless.vgpu.wire import Channel
+from gapless.vgpu.boundary.wire import Channel
+from gapless.vgpu.hardware.cards.cardfile import card_to_json
 
 EXERCISE = LESSONS["01_profiler_tour"].exercises["choose_batch_size"]
 

@@ -12,7 +12,7 @@ from gapless.course.cells import CellError, CellRaised
 from gapless.course.plain import Unusable
 from gapless.course.stage import Given
 from gapless.grading.remote import RemoteStage, StageGone
-from gapless.vgpu.wire import Channel
+from gapless.vgpu.boundary.wire import Channel
 
 VGPU = gapless.device("vgpu:a10g")
 

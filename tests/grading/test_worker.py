@@ -15,8 +15,8 @@ from gapless.course.plain import Unusable
 from gapless.course.stage import Given
 from gapless.grading.remote import RemoteStage, StageGone
 from gapless.grading.worker import FINISHED, READY
-from gapless.vgpu.hardware.cardfile import card_to_json
-from gapless.vgpu.wire import Channel
+from gapless.vgpu.boundary.wire import Channel
+from gapless.vgpu.hardware.cards.cardfile import card_to_json
 
 
 class Worker:

@@ -34,7 +34,7 @@ from gapless.lessons.data_parallel.right import right_find_straggler, right_make
 from gapless.lessons.data_parallel.training import make_network
 from gapless.measure.device import device as choose_device
 from gapless.vgpu import find_card
-from gapless.vgpu.hardware.interconnect import course
+from gapless.vgpu.hardware.times.interconnect import course
 
 
 @pytest.mark.parametrize("count, world, batch_size", [(33, 4, 8), (32, 4, 8), (4, 4, 8), (7, 1, 3), (100, 3, 16), (9, 8, 2)])

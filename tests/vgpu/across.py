@@ -373,8 +373,8 @@ ONLY_ACROSS = {each.__name__: each for each in (group_of_one, clock_back)}
 
 def serve(number: int) -> None:
     from gapless.vgpu import enable
-    from gapless.vgpu.link import Link
-    from gapless.vgpu.wire import Channel
+    from gapless.vgpu.boundary.link import Link
+    from gapless.vgpu.boundary.wire import Channel
 
     torch.set_num_threads(1)
     device = enable("a10g")

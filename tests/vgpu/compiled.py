@@ -4,9 +4,9 @@ import math
 
 import torch
 
-from gapless.vgpu import regions
-from gapless.vgpu.hardware.cardfile import find_card
-from gapless.vgpu.hardware.fusion import Fused
+from gapless.vgpu.compiling import regions
+from gapless.vgpu.hardware.cards.cardfile import find_card
+from gapless.vgpu.hardware.kernels.fusion import Fused
 
 COUNT = 1 << 18
 BYTES = 4 * COUNT

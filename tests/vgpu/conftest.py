@@ -6,7 +6,7 @@ from contextlib import contextmanager
 import pytest
 
 from gapless import vgpu
-from gapless.vgpu.hardware.timeline import Recording
+from gapless.vgpu.hardware.clock.timeline import Recording
 
 
 @pytest.fixture(autouse=True)

@@ -8,7 +8,8 @@ from torch import nn
 
 from gapless import vgpu
 from gapless.vgpu import as_cuda
-from gapless.vgpu.tensor import DEVICE, VirtualTensor
+from gapless.vgpu.core.tensor import VirtualTensor
+from gapless.vgpu.process.state import DEVICE
 
 
 @pytest.fixture

@@ -6,8 +6,8 @@ from dataclasses import replace
 import pytest
 
 from gapless.vgpu import CARDS
-from gapless.vgpu.hardware.costs import Kernel
-from gapless.vgpu.hardware.engine import WHOLE, Engine
+from gapless.vgpu.hardware.clock.engine import WHOLE, Engine
+from gapless.vgpu.hardware.kernels.costs import Kernel
 
 
 def run(*work):
@@ -76,7 +76,7 @@ def test_a_kernel_takes_what_binds_it():
 
 def test_what_is_held_is_taken_from_later_work_and_no_more_than_there_is():
     """Work whose end others decide: it never takes longer, and the rest goes round it."""
-    from gapless.vgpu.hardware.engine import WHOLE, Engine
+    from gapless.vgpu.hardware.clock.engine import WHOLE, Engine
 
     engine = Engine()
     engine.hold(100, 300, WHOLE // 4)

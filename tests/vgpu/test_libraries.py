@@ -1,7 +1,6 @@
 """Libraries that choose the device themselves choose the virtual GPU."""
 
 import gc
-import sys
 import types
 import warnings
 
@@ -11,7 +10,6 @@ from torch import nn
 
 from gapless import vgpu
 from gapless.vgpu import libraries
-from gapless.vgpu.libraries import imports
 
 from .. import forked
 
@@ -28,47 +26,6 @@ def batches():
     pairs = torch.utils.data.TensorDataset(torch.randn(16, 8, generator=generator),
                                            torch.randint(0, 2, (16,), generator=generator))
     return torch.utils.data.DataLoader(pairs, 8)
-
-
-# -- imports ----------------------------------------------------------------------------------------
-
-
-def test_after_the_first_import_and_at_once_after_it(tmp_path, monkeypatch):
-    (tmp_path / "chooser").mkdir()
-    (tmp_path / "chooser" / "__init__.py").write_text("", encoding="utf-8")
-    (tmp_path / "chooser" / "device.py").write_text("def choose():\n    return 'cpu'\n", encoding="utf-8")
-    monkeypatch.syspath_prepend(tmp_path)
-    seen = []
-    imports.after_import("chooser.device", seen.append)
-    assert seen == []
-    try:
-        import chooser.device
-
-        assert seen == [chooser.device]
-        assert "def choose" in chooser.device.__loader__.get_source("chooser.device")
-        imports.after_import("chooser.device", seen.append)
-        assert len(seen) == 2
-    finally:
-        for name in ("chooser", "chooser.device"):
-            sys.modules.pop(name, None)
-
-
-def test_a_name_is_replaced_where_it_was_imported():
-    first, second, other = (types.ModuleType(name) for name in ("chooser", "chooser.user", "stranger"))
-    first.choose = second.choose = other.choose = lambda: "cpu"
-    sys.modules.update({"chooser": first, "chooser.user": second, "stranger": other})
-    try:
-        imports.replace(first, "choose", lambda: "vgpu")
-        assert (first.choose(), second.choose(), other.choose()) == ("vgpu", "vgpu", "cpu")
-        first.choose.__module__ = "chooser.deep"  # the library's own: who has it has it from there
-        other.choose = first.choose
-        imports.replace(first, "choose", lambda: "other")
-        assert (first.choose(), second.choose(), other.choose()) == ("other", "other", "other")
-    finally:
-        for name in ("chooser", "chooser.user", "stranger"):
-            del sys.modules[name]
-    with pytest.raises(AttributeError):
-        imports.replace(first, "device", None)
 
 
 def test_nothing_is_imported_that_the_program_does_not_import():

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from gapless import profile, vgpu
-from gapless.vgpu.hardware.layout import suggests_channels_last
+from gapless.vgpu.hardware.times.layout import suggests_channels_last
 
 LAST = torch.channels_last
 SIZE = (2, 8, 6, 6)

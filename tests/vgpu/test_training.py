@@ -89,8 +89,8 @@ def test_two_runs_take_the_same_time_and_leave_the_same_trace(device):
 
 def test_a_step_at_full_size_leaves_nothing_behind(device):
     """Host memory and the card's stay as they are however many steps run."""
-    from gapless.vgpu import location
-    from gapless.vgpu.hardware import memory
+    from gapless.vgpu.hardware.memory import memory
+    from gapless.vgpu.process import location
 
     with vgpu.shape_only():
         layer = torch.nn.Linear(1000, 1000).to(device)

@@ -21,7 +21,7 @@ import torch
 from ..files import write_json
 from ..measure.device import device as choose_device
 from ..vgpu import as_cuda
-from ..vgpu.location import is_user_file
+from ..vgpu.process.location import is_user_file
 from . import options as files
 from .loaders import watched_loaders
 from .options import Options

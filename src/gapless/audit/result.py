@@ -12,7 +12,7 @@ from ..evidence.report import StepReport
 from ..evidence.trace import Trace
 from ..evidence.waits import copy_memory, locate, operator_name, source_line
 from ..evidence.what_if import WhatIf
-from ..vgpu.location import CALLED_AT
+from ..vgpu.process.location import CALLED_AT
 from .advice import Advice, advice
 from .remarks import Remark, remarks
 

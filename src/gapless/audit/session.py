@@ -16,7 +16,7 @@ from ..evidence.trace import Trace
 from ..measure.device import clock_ms, device_name, synchronize
 from ..measure.memory_profile import MemoryRecording
 from ..measure.profile import LinedProfile
-from ..vgpu import location
+from ..vgpu.process import location
 from . import options as files
 from .options import Options
 from .steps import StepEnds

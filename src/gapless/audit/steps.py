@@ -17,7 +17,7 @@ from torch.optim.optimizer import register_optimizer_step_post_hook, register_op
 from torch.profiler import record_function
 
 from ..evidence.what_if import OPTIMIZER_MARK
-from ..vgpu import graphs
+from ..vgpu.compiling import graphs
 
 OPTIMIZER, BACKWARD, REPLAY, FORWARD = "optimizer.step()", "backward()", "CUDAGraph.replay()", "forward()"
 _ENOUGH = 6  # events of another kind, one after the other, until it is taken to be what ends a step

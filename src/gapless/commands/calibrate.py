@@ -14,7 +14,7 @@ from ..fidelity.calibrate import CalibrationError, errors, fit, table, take_meas
 from ..files import write_json
 from ..measure.device import device as choose_device
 from ..measure.versions import versions
-from ..vgpu.hardware.cardfile import card_to_json
+from ..vgpu.hardware.cards.cardfile import card_to_json
 
 
 def add_parser(commands) -> None:

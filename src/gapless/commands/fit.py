@@ -8,8 +8,8 @@ from pathlib import Path
 
 from ..fidelity import measured
 from ..files import write_json
-from ..vgpu.hardware import fitted
-from ..vgpu.hardware.specs import CARDS
+from ..vgpu.hardware.cards import fitted
+from ..vgpu.hardware.cards.specs import CARDS
 
 # In the order in which they build on one another.
 MODELS = ("streaming", "products", "convolutions", "networks")

@@ -23,7 +23,7 @@ from ..lessons import LESSONS, Lesson, find_lesson
 from ..measure.device import device as choose_device
 from ..measure.device import device_name
 from ..measure.versions import versions
-from ..vgpu.hardware.specs import find_model
+from ..vgpu.hardware.cards.specs import find_model
 
 SOLUTIONS = Path("solutions")
 

@@ -21,7 +21,7 @@ from ..files import check_writable, write_bytes, write_json
 from ..measure.device import device as choose_device
 from ..measure.device import device_name
 from ..measure.versions import versions
-from ..vgpu.hardware.specs import find_model
+from ..vgpu.hardware.cards.specs import find_model
 
 
 class ValidationError(ValueError):

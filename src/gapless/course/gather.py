@@ -15,7 +15,7 @@ from ..measure.compilations import compilations, uncompiled
 from ..measure.device import device_name, stay_busy, synchronize
 from ..measure.peak import PeakMeter, held_and_peak, least_held
 from ..measure.profile import profile, time_step, timed_profile
-from ..vgpu.state import state
+from ..vgpu.process.state import state
 from .cells import describe_error
 from .evidence import Answer, Aside, Case, Evidence, Measured, Plan, Run
 from .exercise import Exercise, Note, Notes, full_size

@@ -22,7 +22,8 @@ import torch
 from .. import vgpu
 from ..files import temporary_folder
 from ..measure import several_gpus
-from ..vgpu import collectives, rank_process, served_groups, standstill
+from ..vgpu.boundary import served_groups
+from ..vgpu.distributed import collectives, rank_process, standstill
 from .cells import describe_error
 from .evidence import Answer, Case
 from .exercise import Exercise

@@ -20,8 +20,8 @@ from collections import defaultdict
 import numpy as np
 import torch
 
-from ..vgpu.hardware.cardfile import card_from_json, card_to_json
-from ..vgpu.hardware.specs import CARDS, Card, CardError, Host, find_model
+from ..vgpu.hardware.cards.cardfile import card_from_json, card_to_json
+from ..vgpu.hardware.cards.specs import CARDS, Card, CardError, Host, find_model
 from . import experiments
 
 # Kinds bound by memory, in the order of fitting: a sort holds a pointwise kernel whose time is known by then.

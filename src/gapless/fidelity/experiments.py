@@ -1,7 +1,7 @@
 """What ``gapless calibrate`` runs on a GPU: kernels of each kind over sizes, copies, and the host's own costs.
 
-Each experiment on kernels knows which kernels the virtual GPU would model for it (:mod:`gapless.vgpu.hardware.costs`),
-so that a fit compares like with like. Needs torch only.
+Each experiment on kernels knows which kernels the virtual GPU would model for it
+(:mod:`gapless.vgpu.hardware.kernels.costs`), so that a fit compares like with like. Needs torch only.
 """
 
 from __future__ import annotations
@@ -15,8 +15,10 @@ import torch
 import torch.nn.functional as F
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from ..vgpu import attention, python_work
-from ..vgpu.hardware import convolutions, costs, feature_maps, multi_tensor, products, scattered, streaming, tensor_cores
+from ..vgpu.hardware.kernels import costs, feature_maps, multi_tensor
+from ..vgpu.hardware.times import convolutions, products, scattered, streaming, tensor_cores
+from ..vgpu.host import python_work
+from ..vgpu.operators import attention
 
 ELEMENTS = (2**12, 2**16, 2**20, 2**23, 2**26)
 ROW = 1024  # elements of a row that a reduction or a normalisation runs over

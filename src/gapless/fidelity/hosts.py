@@ -17,7 +17,7 @@ import math
 import statistics
 from collections import defaultdict
 
-from ..vgpu.hardware.specs import CARDS, START_NS
+from ..vgpu.hardware.cards.specs import CARDS, START_NS
 from .calibrate import least_relative
 from .measured import FOLDER, Operator
 

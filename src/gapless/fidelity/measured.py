@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..vgpu.hardware.specs import CARDS, find_model
+from ..vgpu.hardware.cards.specs import CARDS, find_model
 
 FOLDER = Path(__file__).parents[3] / "records" / "measured"
 SHIPPED = ("operators.csv.gz", "steps.csv", "timm.csv")

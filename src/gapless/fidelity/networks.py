@@ -6,8 +6,8 @@ defaults, with which it was measured). Both under autocast to float16 with cuDNN
 row says. Attention is fused in inference (PyTorch 2.4; where it is not, its products stay in half precision, as
 they did then) and in training is not (1.12 has no fused one). timm's ``fast_norm`` (layer and group norms in half precision
 under autocast) is taken to be on in inference: the files do not say so, but networks with group norm run in half the
-time that float32 would take. A compiled network is its whole forward in one region (:mod:`gapless.vgpu.regions`), without
-Dynamo: networks are taken to be one graph each.
+time that float32 would take. A compiled network is its whole forward in one region (:mod:`..vgpu.compiling.regions`),
+without Dynamo: networks are taken to be one graph each.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ import torch
 import torch.nn.functional as F
 
 from .. import vgpu
-from ..vgpu import regions
-from ..vgpu.tuning import autotuned
+from ..vgpu.compiling import regions
+from ..vgpu.core.tuning import autotuned
 from .measured import MeasuredError, Network
 from .predict import card_of
 

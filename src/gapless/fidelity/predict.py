@@ -10,9 +10,9 @@ import torch
 import torch.nn.functional as F
 
 from .. import vgpu
-from ..vgpu.hardware import fitted
-from ..vgpu.hardware.specs import Card, Host
-from ..vgpu.tuning import autotuned
+from ..vgpu.core.tuning import autotuned
+from ..vgpu.hardware.cards import fitted
+from ..vgpu.hardware.cards.specs import Card, Host
 from . import hosts
 from .measured import Operator
 

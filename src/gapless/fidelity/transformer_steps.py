@@ -2,7 +2,8 @@
 
 The models are those of ``records/measured/models.json``, made by ``transformers`` with eager attention. As they were
 measured with PyTorch 2.1: token ids alike, dropout in training, no loss's own forward, no optimizer. A compiled step is the
-whole forward in one region (:mod:`gapless.vgpu.regions`), without Dynamo: the models' forwards are taken to be one graph.
+whole forward in one region (:mod:`..vgpu.compiling.regions`), without
+Dynamo: the models' forwards are taken to be one graph.
 Not modelled: that the allocator's cache was emptied before each step, so that a measured step holds calls of ``cudaMalloc``.
 """
 
@@ -15,7 +16,7 @@ from contextlib import nullcontext
 import torch
 
 from .. import vgpu
-from ..vgpu import attention_patterns, regions
+from ..vgpu.compiling import attention_patterns, regions
 from .measured import FOLDER, MeasuredError, Step
 
 

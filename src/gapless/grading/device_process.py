@@ -61,7 +61,7 @@ def _warm_up(lessons: str, lesson: str) -> None:
     torch.set_num_threads(1)
     from ..course import gather  # noqa: F401
     from ..vgpu import enable, shape_only
-    from ..vgpu.forks import only_prepares
+    from ..vgpu.process.forks import only_prepares
 
     exercises = importlib.import_module(lessons).find_lesson(lesson).exercises.values()
     enable()
@@ -95,8 +95,8 @@ def _ask(job: dict, folder: Path, lessons: str, channel: int, ends: list[int]):
     from ..course.evidence import Evidence, load_plan
     from ..course.gather import gather
     from ..vgpu import card, enable
-    from ..vgpu.hardware.cardfile import card_from_json
-    from ..vgpu.wire import Channel
+    from ..vgpu.boundary.wire import Channel
+    from ..vgpu.hardware.cards.cardfile import card_from_json
     from .remote import RemoteStage, StageGone
 
     run_on(job["core"])

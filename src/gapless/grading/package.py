@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
-DATA = (".vgpu.hardware.fitted",)  # packages that are read with the JSON files beside them
+DATA = (".vgpu.hardware.cards.fitted",)  # packages that are read with the JSON files beside them
 
 
 def write_package(folder: Path, modules: Iterable[str]) -> list[Path]:

@@ -12,8 +12,8 @@ from ..course.cells import CellError, CellRaised
 from ..course.plain import Unusable
 from ..course.stage import Given
 from ..incoming import clean_text
-from ..vgpu.served import Gone, Served
-from ..vgpu.wire import Channel, WireError
+from ..vgpu.boundary.served import Gone, Served
+from ..vgpu.boundary.wire import Channel, WireError
 
 _LONGEST_TEXT = 4000  # characters
 _MOST_NOTES = 100_000

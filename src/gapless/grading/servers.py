@@ -22,7 +22,7 @@ from ..course.exercise import Exercise, Lesson
 from ..files import temporary_folder
 from ..measure.device import VARIABLE
 from ..vgpu import card
-from ..vgpu.hardware.cardfile import card_to_json
+from ..vgpu.hardware.cards.cardfile import card_to_json
 from .confine import Confinement, GradingError, Limits, can_fence, fence_of, place_of, run_confined
 from .package import write_package
 

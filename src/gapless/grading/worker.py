@@ -69,10 +69,10 @@ def _prepare(job: dict) -> Callable[[], None]:
     import numpy
     import torch
 
-    from ..vgpu.backend import enable
-    from ..vgpu.hardware.cardfile import card_from_json
-    from ..vgpu.link import Link
-    from ..vgpu.wire import Channel
+    from ..vgpu.boundary.link import Link
+    from ..vgpu.boundary.wire import Channel
+    from ..vgpu.face.backend import enable
+    from ..vgpu.hardware.cards.cardfile import card_from_json
 
     torch.set_num_threads(1)
     random.seed(0)  # that a score can be repeated, whatever the cell draws
@@ -92,10 +92,10 @@ def _prepare_many(job: dict, said: int) -> Callable[[], None]:
     import torch._dynamo  # an optimizer's first step imports it, and it takes as long as PyTorch itself
 
     from ..course import cells, plain, stage  # noqa: F401
-    from ..vgpu import link, wire  # noqa: F401
-    from ..vgpu.backend import enable
-    from ..vgpu.forks import only_prepares
-    from ..vgpu.hardware.cardfile import card_from_json
+    from ..vgpu.boundary import link, wire  # noqa: F401
+    from ..vgpu.face.backend import enable
+    from ..vgpu.hardware.cards.cardfile import card_from_json
+    from ..vgpu.process.forks import only_prepares
     from .boot import harden
     from .enclosure import enclose
     from .forks import serve
@@ -188,10 +188,10 @@ class _Stage:
         return None, b""
 
     def _become_rank(self, rank: int, count: int, end: int) -> None:
-        from ..vgpu import linked_groups
-        from ..vgpu.link import Link
-        from ..vgpu.state import state
-        from ..vgpu.wire import Channel
+        from ..vgpu.boundary import linked_groups
+        from ..vgpu.boundary.link import Link
+        from ..vgpu.boundary.wire import Channel
+        from ..vgpu.process.state import state
 
         os.environ.update({"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(count),
                            "LOCAL_WORLD_SIZE": str(count), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29500"})

@@ -7,7 +7,7 @@ import sys
 import traceback
 from collections.abc import Iterable
 
-from ..vgpu.location import is_notebook_cell
+from ..vgpu.process.location import is_notebook_cell
 
 EXPLAINED = "What to do: "  # the explanation starts with it
 

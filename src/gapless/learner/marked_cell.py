@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection
 
 from ..course.cells import CellError
 from ..marker import exercise_name, file_name, joined
-from ..vgpu.location import is_notebook_cell
+from ..vgpu.process.location import is_notebook_cell
 
 
 class CannotCheck(ValueError):

@@ -11,8 +11,8 @@ from contextlib import contextmanager
 
 import torch
 
-from ..vgpu import backend
-from ..vgpu.location import is_notebook_cell
+from ..vgpu.face import backend
+from ..vgpu.process.location import is_notebook_cell
 
 _PACKAGES = ("torch", "torch.nn", "torch.nn.functional", "torch.autograd", "torch.optim", "torch.utils.data", "torch.cuda",
              "torch.accelerator", "torch.profiler", "torchmetrics", "gapless", "time", "builtins")

@@ -6,8 +6,8 @@ import sys
 
 import torch
 
-from ..vgpu import compile_times
-from ..vgpu.state import state
+from ..vgpu.compiling import compile_times
+from ..vgpu.process.state import state
 
 
 def compilations(device: torch.device) -> int | None:

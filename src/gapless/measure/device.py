@@ -67,7 +67,7 @@ def host_work(ms: float, device: torch.device | None = None) -> None:
     """The host works for ``ms``: stands for work of its own (decoding, augmentation, logging) in a program that is measured.
 
     On the virtual GPU (``vgpu``; None: the course's device) exactly that passes on the modelled host's clock and no time
-    here; in a worker process of a ``DataLoader`` it passes on that worker's clock (:mod:`gapless.vgpu.data_loader`).
+    here; in a worker process of a ``DataLoader`` it passes on that worker's clock (:mod:`gapless.vgpu.host.data_loader`).
     Elsewhere this computes until so much real time has passed. Raises ValueError unless 0 ≤ ``ms`` < 10⁷.
     """
     if isinstance(ms, bool) or not isinstance(ms, (int, float)) or not 0 <= ms < 1e7:

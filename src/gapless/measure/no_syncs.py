@@ -16,7 +16,7 @@ from contextlib import ContextDecorator, ExitStack
 import torch
 
 from .. import vgpu
-from ..vgpu.location import display_name, is_user_file, location, readable
+from ..vgpu.process.location import display_name, is_user_file, location, readable
 
 
 class SyncError(RuntimeError):

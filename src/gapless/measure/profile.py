@@ -19,7 +19,7 @@ from torch.profiler import record_function
 
 from .. import vgpu
 from ..evidence.trace import Trace
-from ..vgpu.location import location
+from ..vgpu.process.location import location
 from . import profiler
 from .device import device as choose_device
 from .device import device_name, synchronize

@@ -11,7 +11,8 @@ import torch
 from .. import vgpu
 from ..evidence.trace import Trace
 from ..garbage import no_collection
-from ..vgpu import host_clock, kineto
+from ..vgpu.face import kineto
+from ..vgpu.host import host_clock
 
 HOST_EVENTS = frozenset({"cpu_op", "user_annotation", "python_function"})
 DEVICE_EVENTS = frozenset({"cuda_runtime", "kernel", "gpu_memcpy", "gpu_memset"})

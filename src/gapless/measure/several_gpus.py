@@ -39,7 +39,8 @@ import torch
 from .. import vgpu
 from ..evidence.trace import Trace
 from ..files import temporary_folder
-from ..vgpu import communication, host_clock, rank_process, standstill
+from ..vgpu.distributed import communication, rank_process, standstill
+from ..vgpu.host import host_clock
 from .rank_trace import recorded
 
 MOST_GPUS = 64

@@ -13,19 +13,19 @@ operator is called; those of a copy to the host that does not block are there wh
 on CUDA. Memory that two streams use with nothing between them is a :class:`RaceWarning`, or what :func:`races` says.
 """
 
-from . import host_clock  # noqa: F401  vgpu.host_clock
-from .backend import enable
-from .debug_aids import is_launch_blocking, launch_blocking
-from .hardware.cardfile import find_card
-from .hardware.precision import default_precision
-from .hardware.specs import CARDS, Card, CardError, Host, UnknownCard
-from .hardware.timeline import Record, Recording, Timeline, Wait
-from .race_detector import RaceError, RaceWarning, Use, races
-from .state import Assumptions, exact, on_card, shape_only, state
-from .streams import Event, Stream
-from .tensor import VirtualTensor, wrap
-from .tuning import forget as forget_plans
-from .unsupported import UNSUPPORTED
+from .core.tensor import VirtualTensor, wrap
+from .core.tuning import forget as forget_plans
+from .core.unsupported import UNSUPPORTED
+from .face.backend import enable
+from .face.debug_aids import is_launch_blocking, launch_blocking
+from .hardware.cards.cardfile import find_card
+from .hardware.cards.specs import CARDS, Card, CardError, Host, UnknownCard
+from .hardware.clock.timeline import Record, Recording, Timeline, Wait
+from .hardware.times.precision import default_precision
+from .host import host_clock  # noqa: F401  vgpu.host_clock
+from .ordering.race_detector import RaceError, RaceWarning, Use, races
+from .ordering.streams import Event, Stream
+from .process.state import Assumptions, exact, on_card, shape_only, state
 
 __all__ = ["Assumptions", "CARDS", "Card", "CardError", "Event", "Host", "RaceError", "RaceWarning", "Record",
            "Recording", "Stream", "Timeline", "UNSUPPORTED", "UnknownCard", "Use", "VirtualTensor", "Wait", "card",

@@ -5,7 +5,7 @@ import pytest
 
 from gapless.fidelity import measured
 from gapless.fidelity.fit import convolutions
-from gapless.vgpu.hardware import fitted
+from gapless.vgpu.hardware.cards import fitted
 
 
 @pytest.fixture(scope="module")

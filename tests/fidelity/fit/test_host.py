@@ -7,8 +7,8 @@ import pytest
 from gapless.evidence.trace import Trace
 from gapless.fidelity.fit import host
 from gapless.lessons.profiler_tour.real import FILE, real_trace
-from gapless.vgpu.hardware import fitted
-from gapless.vgpu.hardware.specs import Host
+from gapless.vgpu.hardware.cards import fitted
+from gapless.vgpu.hardware.cards.specs import Host
 
 OP, LIBRARY, VIEW, LAUNCH, BINDING, CALL = 6.0, 30.0, 1.0, 5.0, 3.0, 1.25  # µs
 

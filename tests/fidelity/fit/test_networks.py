@@ -3,7 +3,7 @@ import pytest
 
 from gapless.fidelity.fit import networks as fit
 from gapless.fidelity.measured import Network
-from gapless.vgpu.hardware import fitted
+from gapless.vgpu.hardware.cards import fitted
 
 pytest.importorskip("timm")
 

@@ -8,9 +8,9 @@ import pytest
 
 from gapless.fidelity import measured
 from gapless.fidelity.fit import products as fit
-from gapless.vgpu.hardware import products
-from gapless.vgpu.hardware.fitted import FOLDER, constants
-from gapless.vgpu.hardware.specs import CARDS
+from gapless.vgpu.hardware.cards.fitted import FOLDER, constants
+from gapless.vgpu.hardware.cards.specs import CARDS
+from gapless.vgpu.hardware.times import products
 
 # Mean |predicted ÷ measured − 1| of the products measured for testing (they are larger than those for training). T4 and
 # L4 run the same short product at one of two clocks, by what ran before, which the rows do not tell.

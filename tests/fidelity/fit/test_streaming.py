@@ -8,7 +8,7 @@ import pytest
 
 from gapless.fidelity import hosts, measured, predict
 from gapless.fidelity.fit import streaming
-from gapless.vgpu.hardware import fitted
+from gapless.vgpu.hardware.cards import fitted
 
 MEMORY_BOUND = {"softmax": "softmax", "ln": "layer norm"}
 

@@ -1,4 +1,4 @@
-"""The fit of :mod:`gapless.vgpu.hardware.convolutions` to measured convolutions, and how far it is off by algorithm.
+"""The fit of :mod:`gapless.vgpu.hardware.times.convolutions` to measured convolutions, and how far it is off by algorithm.
 
 The time of a row is its kernels' and a gap of the measuring host. In NeuSight's data that gap grows with the number of
 convolutions that the process had measured before, evenly, from some 0.03 ms at a file's first row of a card to 0.3–0.4 ms at
@@ -13,8 +13,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ...vgpu.hardware import convolutions
-from ...vgpu.hardware.specs import CARDS
+from ...vgpu.hardware.cards.specs import CARDS
+from ...vgpu.hardware.times import convolutions
 from .. import hosts
 from ..measured import Operator
 

@@ -25,9 +25,10 @@ from scipy.optimize import nnls
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from ...evidence.trace import Trace
-from ...vgpu import location, python_work
-from ...vgpu.dispatch import LIBRARY_OPERATORS
-from ...vgpu.hardware import fitted
+from ...vgpu.core.dispatch import LIBRARY_OPERATORS
+from ...vgpu.hardware.cards import fitted
+from ...vgpu.host import python_work
+from ...vgpu.process import location
 from .. import hosts as measuring_hosts
 
 LAUNCHES = ("cudaLaunchKernel", "cudaMemcpyAsync", "cudaMemsetAsync")
@@ -284,7 +285,7 @@ def main() -> None:
     """Fit, show, and write the file where asked to."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("traces", nargs="+", type=Path)
-    parser.add_argument("--write", action="store_true", help="write hardware/fitted/host.json")
+    parser.add_argument("--write", action="store_true", help="write hardware/cards/fitted/host.json")
     parser.add_argument("--source", default="", help="where the traces are from")
     options = parser.parse_args()
     found = {"source": options.source, "command": "python -m gapless.fidelity.fit.host TRACE.json.gz … --write",

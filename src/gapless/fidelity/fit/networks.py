@@ -1,4 +1,4 @@
-"""The fit of :mod:`gapless.vgpu.hardware.tensor_cores` and :mod:`.feature_maps` to whole networks of timm.
+"""The fit of :mod:`gapless.vgpu.hardware.times.tensor_cores` and :mod:`.feature_maps` to whole networks of timm.
 
 Each network's step is run once on the virtual GPU, without values and with a host that costs nothing, and leaves a list:
 which kernels, how often. Kernels of other models keep their times. Then the constants are those with the least squares of
@@ -18,10 +18,11 @@ from scipy.optimize import least_squares
 from scipy.sparse import csr_matrix
 
 from ... import vgpu
-from ...vgpu import tuning
-from ...vgpu.hardware import costs, feature_maps, tensor_cores
-from ...vgpu.hardware.plans import Part
-from ...vgpu.hardware.specs import CARDS
+from ...vgpu.core import tuning
+from ...vgpu.hardware.cards.specs import CARDS
+from ...vgpu.hardware.kernels import costs, feature_maps
+from ...vgpu.hardware.times import tensor_cores
+from ...vgpu.hardware.times.plans import Part
 from .. import networks
 from ..measured import Network
 from ..predict import NO_HOST, card_of

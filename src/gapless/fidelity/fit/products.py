@@ -1,4 +1,4 @@
-"""Constants of matrix products (:mod:`gapless.vgpu.hardware.products`), fitted to measured float32 products.
+"""Constants of matrix products (:mod:`gapless.vgpu.hardware.times.products`), fitted to measured float32 products.
 
 NeuSight's ``b m n k`` are a product of b×m×n and b×n×k: its ``n`` is the depth (``neusight/Dataset/collect.py``), and
 its ``linear`` has n inputs and k outputs.
@@ -17,8 +17,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.optimize import least_squares
 
-from ...vgpu.hardware import products
-from ...vgpu.hardware.specs import CARDS, Card
+from ...vgpu.hardware.cards.specs import CARDS, Card
+from ...vgpu.hardware.times import products
 from ..measured import Operator
 
 ROWS, MODEL = Operator, "products"

@@ -1,4 +1,4 @@
-"""Constants of the kernels that memory holds back (:mod:`gapless.vgpu.hardware.streaming`), fitted to measured operators.
+"""Constants of the kernels that memory holds back (:mod:`...vgpu.hardware.times.streaming`), fitted to measured operators.
 
 The measurements hold the host's part (:mod:`gapless.fidelity.hosts`). Kernels over rows are fitted to those rows of the
 data only that were taken at one clock: on the T4 and the A100 the time for each row of a layer norm falls
@@ -15,8 +15,8 @@ from collections import defaultdict
 import numpy as np
 from scipy.optimize import least_squares
 
-from ...vgpu.hardware import streaming
-from ...vgpu.hardware.specs import CARDS, START_NS
+from ...vgpu.hardware.cards.specs import CARDS, START_NS
+from ...vgpu.hardware.times import streaming
 from .. import hosts
 from ..calibrate import least_relative
 from ..measured import FOLDER, Operator

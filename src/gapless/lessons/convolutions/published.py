@@ -12,7 +12,7 @@ from ...course.exercise import full_size
 from ...course.headline import MarkdownText
 from ...measure.device import device_name
 from ...measure.profile import time_step
-from ...vgpu.tuning import autotuned
+from ...vgpu.core.tuning import autotuned
 from .workload import sgd_step
 
 BATCH = 128

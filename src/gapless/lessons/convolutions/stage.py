@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from ...course.plain import Unusable
-from ...vgpu.tuning import autotuned
+from ...vgpu.core.tuning import autotuned
 from .format_model import make_mixing_network
 from .norm_models import make_network
 

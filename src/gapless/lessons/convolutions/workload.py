@@ -17,7 +17,7 @@ from ... import vgpu
 from ...course.exercise import full_size
 from ...measure.device import clock_ms, synchronize
 from ...measure.profile import time_step
-from ...vgpu.tuning import autotuned
+from ...vgpu.core.tuning import autotuned
 
 BATCH, SIDE, CLASSES = 32, 64, 200
 LARGE_BATCH = 256

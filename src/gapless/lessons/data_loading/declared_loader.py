@@ -13,7 +13,7 @@ from functools import cache
 import torch
 
 from ...measure.device import host_work
-from ...vgpu.hardware.workers import Cost, Workers
+from ...vgpu.hardware.clock.workers import Cost, Workers
 
 PREFETCHED = 2  # batches that a worker is asked for beforehand: PyTorch's prefetch_factor
 

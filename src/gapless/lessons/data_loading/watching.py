@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 
 from ...measure.device import clock_ms, synchronize
-from ...vgpu.data_loader import recording
+from ...vgpu.host.data_loader import recording
 from .workload import BATCH, at_full_size, make_train, one_by_one, pinned_loader
 
 Interval = tuple[float, float]  # begin and end in ms, from when the loader's iterator is made

@@ -20,7 +20,7 @@ from torch.nn.parallel import DistributedDataParallel
 from ... import vgpu
 from ...evidence.picture import new_figure
 from ...measure.several_gpus import on_gpus
-from ...vgpu.hardware import interconnect
+from ...vgpu.hardware.times import interconnect
 
 WIDTH, LAYERS, ROWS, LENGTH = 512, 4, 16, 64
 COUNTS = (1, 2, 4, 8)

@@ -12,7 +12,7 @@ import numpy as np
 from ... import vgpu
 from ...evidence.trace import Trace
 from ...measure.recorder import as_trace
-from ...vgpu.hardware.costs import Kernel
+from ...vgpu.hardware.kernels.costs import Kernel
 from .disturbances import BLOCKS, OCCUPANCY
 
 HOST, GPU = 1, 0  # processes

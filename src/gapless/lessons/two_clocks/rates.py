@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import torch
 
 from ... import vgpu
-from ...vgpu.hardware import costs, multi_tensor
+from ...vgpu.hardware.kernels import costs, multi_tensor
 
 FLOAT_BYTES = 4
 SMALL = 1000  # elements of a kernel that is as short as a kernel can be

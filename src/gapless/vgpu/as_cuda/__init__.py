@@ -23,8 +23,8 @@ from contextlib import contextmanager
 
 import torch
 
-from ..backend import enable
-from ..hardware.specs import Card
+from ..face.backend import enable
+from ..hardware.cards.specs import Card
 from . import accelerator, arguments, asking, cuda_module, distributed, files, lightning, mixed_precision, spawned
 from .asking import Numbering
 from .replaced import Replaced

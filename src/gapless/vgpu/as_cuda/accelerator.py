@@ -1,6 +1,6 @@
 """``torch.accelerator`` as a program for several cards asks it: the number of its card, and how many there are.
 
-To who knows the virtual GPU it is PyTorch's own, with one device (:mod:`gapless.vgpu.accelerator`).
+To who knows the virtual GPU it is PyTorch's own, with one device (:mod:`..face.accelerator`).
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import functools
 
 import torch
 
-from ..tensor import DEVICE
+from ..process.state import DEVICE
 from . import asking
 from .asking import by_the_program, check, meant
 

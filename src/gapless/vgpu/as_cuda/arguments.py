@@ -99,7 +99,7 @@ def _pinned(function):
 
 def install(replaced) -> None:
     """Translate from now on."""
-    # By name: the module may hold another function than PyTorch's own by now, as gapless.vgpu.pinned puts there.
+    # By name: the module may hold another function than PyTorch's own by now, as gapless.vgpu.ordering.pinned puts there.
     names = {function.__name__.removeprefix("fft_") for function in _device._device_constructors()}
     for space in _SPACES:
         for name in sorted(names & set(vars(space))):

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 
 import torch
 
+from ..core.tensor import VirtualTensor
 from ..libraries import TOLD
-from ..tensor import DEVICE, NAME, VirtualTensor
+from ..process.state import DEVICE, NAME
 
 _KNOW = frozenset({"torch", "gapless", *TOLD})
 

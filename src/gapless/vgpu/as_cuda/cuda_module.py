@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import torch
 
-from ..tensor import NAME
+from ..process.state import NAME
 from . import asking
 from .asking import by_the_program, check, meant
 

@@ -7,7 +7,7 @@ import functools
 import torch
 from torch import serialization
 
-from ..tensor import DEVICE
+from ..process.state import DEVICE
 from .asking import meant
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ..libraries.imports import after_import
-from ..tensor import NAME
+from ..process.imports import after_import
+from ..process.state import NAME
 from . import asking
 
 

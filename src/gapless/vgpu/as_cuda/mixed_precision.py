@@ -7,7 +7,7 @@ import inspect
 
 import torch
 
-from ..tensor import NAME
+from ..process.state import NAME
 
 
 def _named(function, *, default: str | None = None):

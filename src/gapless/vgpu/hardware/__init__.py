@@ -1,3 +1,1 @@
-"""The modelled GPU: clocks, memory, cards, kernels. What has rules of its own for operators is read with the package."""
-
-from . import dense, feature_maps, indexing, losses, sorting  # noqa: F401
+"""The modelled GPU: its cards, clocks, memory, and how long which kernels take. Knows nothing of PyTorch."""

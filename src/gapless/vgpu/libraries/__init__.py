@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import warnings
 
+from ..process.imports import after_import
 from . import hugging_face, lightning, one_function
-from .imports import after_import
 
 # Module of a library → what tells it. After its import, or at once where it is imported already.
 TELLS = {**hugging_face.TELLS, **lightning.TELLS, **one_function.TELLS}

@@ -9,8 +9,8 @@ import types
 
 import torch
 
-from ..tensor import DEVICE, NAME
-from .imports import replace
+from ..process.imports import replace
+from ..process.state import DEVICE, NAME
 
 
 def _state(module) -> None:

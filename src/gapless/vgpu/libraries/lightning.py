@@ -12,8 +12,8 @@ import warnings
 
 import torch
 
-from ..dispatch import check_device
-from ..tensor import DEVICE, NAME
+from ..core.dispatch import check_device
+from ..process.state import DEVICE, NAME
 
 
 def _accelerator(cuda: type) -> type:

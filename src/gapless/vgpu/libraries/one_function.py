@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import functools
 
-from ..tensor import DEVICE
-from .imports import replace
+from ..process.imports import replace
+from ..process.state import DEVICE
 
 
 def _torch_geometric(module) -> None:

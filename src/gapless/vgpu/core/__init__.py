@@ -1,0 +1,1 @@
+"""A tensor of the device, and one call of an operator."""

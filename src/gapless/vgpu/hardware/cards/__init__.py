@@ -1,0 +1,1 @@
+"""The cards that can be modelled: data sheets, card files, fitted constants."""

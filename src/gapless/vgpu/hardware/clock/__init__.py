@@ -1,0 +1,1 @@
+"""The clocks: host, streams, engines, graphs of kernels, worker processes."""

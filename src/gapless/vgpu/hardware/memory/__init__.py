@@ -1,0 +1,1 @@
+"""The card's memory, and PyTorch's caching allocator over it."""

@@ -1,0 +1,1 @@
+"""How long a kernel or a collective takes on a card."""

@@ -1,0 +1,1 @@
+"""Operators that are more than "compute, then launch"."""

@@ -1,0 +1,1 @@
+"""What orders work: streams, events, copies under way, pinned memory, races, sync debug mode."""

@@ -1,0 +1,65 @@
+"""Lets an error inside a backward pass reach the user instead of ending the process.
+
+PyTorch's Python device guard is asked for its device type while C++ unwinds from an operator that raised,
+from a destructor that may not throw, with Python's error still pending: any call into Python then ends in
+``std::terminate``. So the guard takes the pending error away first, and ``backward`` raises it.
+Found on torch 2.11 (``PythonDeviceGuard::exchangeStream``).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+
+import torch
+from torch.utils import backend_registration
+
+from ..process.eager import eager
+from . import backward_streams
+
+RUN = None  # the code of PyTorch's that calls the engine, once installed
+
+_taken: list[BaseException] = []
+# Any call through ctypes.pythonapi raises the error that is pending in this thread.
+_raise_pending = ctypes.pythonapi.PyErr_Occurred
+_raise_pending.restype = ctypes.c_void_p
+
+
+class DeviceGuard(backend_registration._DummyDeviceGuard):
+    """The device guard that PyTorch asks for is registered with this one's answers."""
+
+    @eager
+    def type_(self):
+        try:
+            _raise_pending()
+        except BaseException as error:
+            _taken.append(error)
+        return torch._C._autograd.DeviceType.PrivateUse1
+
+
+def install() -> None:
+    """Make ``backward`` and ``torch.autograd.grad`` raise what the guard took."""
+    run_backward = torch.autograd.graph._engine_run_backward
+
+    @functools.wraps(run_backward)
+    @eager
+    def run(*args, **kwargs):
+        try:
+            # In the caller's thread: the engine makes its device threads at the first backward pass of the process
+            # and would have none for a device that was registered after it.
+            with torch.autograd.set_multithreading_enabled(False), backward_streams.backward_pass():
+                return run_backward(*args, **kwargs)
+        except SystemError:
+            if not _taken:
+                raise
+            error = _taken.pop()
+            _taken.clear()
+            try:
+                raise error from None
+            finally:
+                del error  # its traceback has this frame: the two would hold each other, and all tensors of the step
+
+    global RUN
+    RUN = run_backward.__code__
+    torch.autograd.graph._engine_run_backward = run
+    torch.autograd._engine_run_backward = run

@@ -1,0 +1,157 @@
+"""An error in any pass reaches the program as itself: the process does not end, no SystemError appears."""
+
+import gc
+import threading
+
+import pytest
+import torch
+from torch.utils.checkpoint import checkpoint
+
+from gapless.vgpu.ordering import backward_errors
+
+TEXT = "shapes cannot be multiplied"
+
+
+class BadBackward(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad @ grad
+
+
+class BadForward(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x @ x
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad
+
+
+@pytest.fixture
+def x(device):
+    return torch.ones(2, 3, device=device, requires_grad=True)
+
+
+def hooked(x):
+    y = x * 2
+    if y.requires_grad:  # a checkpoint's first pass has no gradients
+        y.register_hook(lambda grad: grad @ grad)
+    return y
+
+
+def second_derivative(x):
+    gradient, = torch.autograd.grad((x**3).sum(), x, create_graph=True)
+    gradient.register_hook(lambda grad: grad @ grad)
+    return gradient
+
+
+WAYS = {
+    "a function's backward": lambda x: BadBackward.apply(x).sum().backward(),
+    "a function's forward": lambda x: BadForward.apply(x),
+    "a hook": lambda x: hooked(x).sum().backward(),
+    "autograd.grad": lambda x: torch.autograd.grad(hooked(x).sum(), x),
+    "the second backward": lambda x: second_derivative(x).sum().backward(),
+    "autograd.grad of a gradient": lambda x: torch.autograd.grad(second_derivative(x).sum(), x),
+    "a checkpoint": lambda x: checkpoint(hooked, x, use_reentrant=False).sum().backward(),
+    "a reentrant checkpoint": lambda x: checkpoint(hooked, x, use_reentrant=True).sum().backward(),
+    "a composite operator": lambda x: torch.nn.functional.scaled_dot_product_attention(x, x[:, :2], x),
+    "the jacobian": lambda x: torch.autograd.functional.jacobian(lambda x: hooked(x).sum(), x),
+    "func.grad": lambda x: torch.func.grad(lambda x: (x @ x).sum())(x.detach()),
+    "vmap": lambda x: torch.vmap(lambda row: row @ torch.ones(7, 7, device=x.device))(x.detach()),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_an_error_reaches_the_program(way, x):
+    with pytest.raises(RuntimeError, match=TEXT):
+        WAYS[way](x)
+    assert not backward_errors._taken
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, ValueError, SystemExit])
+def test_so_does_one_of_the_programs_own(error, x):
+    def stop(grad):
+        raise error("mine")
+
+    y = x * 2
+    y.register_hook(stop)
+    with pytest.raises(error, match="mine"):
+        y.sum().backward()
+
+
+def test_in_another_thread(x):
+    found = []
+
+    def work():
+        try:
+            hooked(x).sum().backward()
+        except RuntimeError as error:
+            found.append(str(error))
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert TEXT in found[0]
+
+
+def test_an_error_that_a_hook_handles_is_forgotten(x):
+    def careful(grad):
+        try:
+            return grad @ grad
+        except RuntimeError:
+            return grad
+
+    y = x * 2
+    y.register_hook(careful)
+    y.sum().backward()
+    assert x.grad[0, 0] == 2
+    assert not backward_errors._taken
+
+
+def test_backward_works_afterwards(x):
+    for _ in range(3):
+        with pytest.raises(RuntimeError, match=TEXT):
+            hooked(x).sum().backward()
+        x.grad = None
+        (x * 3).sum().backward()
+        assert x.grad[0, 0] == 3
+
+
+def test_an_error_keeps_no_tensors(device):
+    import weakref
+
+    def run():
+        big = torch.ones(2, 3, device=device, requires_grad=True)
+        with pytest.raises(RuntimeError):
+            hooked(big).sum().backward()
+        return weakref.ref(big)
+
+    gone = run()
+    gc.collect()
+    assert gone() is None
+
+
+@pytest.mark.parametrize("way", WAYS, ids=str)
+def test_an_error_that_is_let_go_holds_no_tensors(x, way):
+    def attempt():
+        large = torch.ones(300_000, device=x.device)
+        try:
+            WAYS[way](x)
+        except RuntimeError:
+            return large.nbytes
+        raise AssertionError("it did not fail")
+
+    attempt()
+    gc.collect()
+    gc.disable()
+    try:
+        before = torch.vgpu.memory_allocated()
+        attempt()
+        assert torch.vgpu.memory_allocated() == before
+    finally:
+        gc.enable()
