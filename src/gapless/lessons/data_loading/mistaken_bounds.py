@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ...course.mistakes import Mistake
+from ...course.mistakes import Mistake, Way, versions
 from ...evidence.steps import DEVICE_WORK
 from ...evidence.trace import Span, Trace
-from ..profiler_tour.mistaken import Way, versions
 from . import functions
 from .bound import LOADER, blocks_of, covered_us, steps_of, steps_time, work_of
 

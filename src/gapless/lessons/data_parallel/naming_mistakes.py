@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from statistics import mean, median
 
-from ...course.mistakes import Mistake
+from ...course.mistakes import Mistake, Way, versions
 from ...evidence.straggler import straggler
 from ...evidence.trace import Trace
 from ..data_loading.bound import covered_us
-from ..profiler_tour.mistaken import Way, versions
 from . import functions
 from .naming import RANK, WHY
 

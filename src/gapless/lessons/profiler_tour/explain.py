@@ -9,7 +9,7 @@ from ...course.evidence import Case
 from ...evidence.waits import source_line
 from .cases import REAL, STEADY, trace_of
 from .disturbances import trap_in
-from .mistakes import MISTAKES
+from .mistaken_tables import MEMORY
 from .right import MEMORY_FIELDS, idle_evidence
 from .traces import SLOW_LOADER, SMALL_BATCH, SMALL_KERNELS
 
@@ -213,7 +213,7 @@ def memory(case: Case, found, wanted) -> str:
             answer = found if answer is None else answer
             return {(name, field): answer[name][field] for name in shared for field in wrong}
 
-        known = _like_a_mistake(case, columns, MISTAKES["memory_by_operator"][1:])  # the first is wrong in all
+        known = _like_a_mistake(case, columns, MEMORY[1:])  # the first is wrong in all
         if known:
             return f"Of `{sorted(wrong)[0]}`: {known}"
     where = ""

@@ -11,7 +11,9 @@ from collections.abc import Callable
 from ...course.exercise import Exercise, Lesson, Program
 from ...evidence import views
 from . import cases, explain, functions, right, stage
-from .mistakes import MISTAKES
+from .mistaken_choices import BATCHES, IDLE
+from .mistaken_shares import EFFICIENCY, OCCUPIED, UTILIZATION
+from .mistaken_tables import MEMORY, OPERATORS, SOURCES
 from .quick import QUICK
 from .workload import training_step
 
@@ -22,7 +24,7 @@ EXERCISES = (
         right=views.gpu_utilization,
         cases=cases.utilization_cases,
         ask=stage.ask_trace,
-        mistakes=MISTAKES["gpu_utilization"],
+        mistakes=UTILIZATION,
         explain=explain.utilization,
         points={"values": 4},
         hints=(
@@ -42,7 +44,7 @@ EXERCISES = (
         right=views.sm_efficiency,
         cases=cases.efficiency_cases,
         ask=stage.ask_trace,
-        mistakes=MISTAKES["sm_efficiency"],
+        mistakes=EFFICIENCY,
         explain=explain.efficiency,
         points={"values": 4},
         hints=(
@@ -60,7 +62,7 @@ EXERCISES = (
         right=views.achieved_occupancy,
         cases=cases.occupancy_cases,
         ask=stage.ask_trace,
-        mistakes=MISTAKES["achieved_occupancy"],
+        mistakes=OCCUPIED,
         explain=explain.occupancy,
         points={"values": 2},
         hints=(
@@ -77,7 +79,7 @@ EXERCISES = (
         right=right.right_choose_batch_size,
         cases=cases.batch_cases,
         ask=stage.ask_batch,
-        mistakes=MISTAKES["choose_batch_size"],
+        mistakes=BATCHES,
         explain=explain.batch,
         points={"values": 3},
         hints=(
@@ -94,7 +96,7 @@ EXERCISES = (
         right=right.right_top_operators,
         cases=cases.operator_cases,
         ask=stage.ask_trace,
-        mistakes=MISTAKES["top_operators"],
+        mistakes=OPERATORS,
         explain=explain.operators,
         points={"values": 4},
         absolute_tolerance=1e-3,
@@ -114,7 +116,7 @@ EXERCISES = (
         right=right.right_memory_by_operator,
         cases=cases.memory_cases,
         ask=stage.ask_trace,
-        mistakes=MISTAKES["memory_by_operator"],
+        mistakes=MEMORY,
         explain=explain.memory,
         points={"values": 4},
         hints=(
@@ -133,7 +135,7 @@ EXERCISES = (
         right=right.right_source_of,
         cases=cases.source_cases,
         ask=stage.ask_trace,
-        mistakes=MISTAKES["source_of"],
+        mistakes=SOURCES,
         explain=explain.source,
         points={"values": 4},
         absolute_tolerance=1e-3,
@@ -151,7 +153,7 @@ EXERCISES = (
         right=right.right_why_idle,
         cases=cases.idle_cases,
         ask=stage.ask_trace,
-        mistakes=MISTAKES["why_idle"],
+        mistakes=IDLE,
         explain=explain.idle,
         points={"values": 5},
         hints=(

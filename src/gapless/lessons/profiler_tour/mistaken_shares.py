@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from statistics import median
 
+from ...course.mistakes import Way, versions
 from ...evidence.trace import Span, Trace
 from .disturbances import BLOCKS, OCCUPANCY
-from .mistaken import Way, versions
 from .right import WORK, steps_of, steps_time
 
 EARLY = "A kernel runs before the first step starts: only what lies within the steps' time counts."

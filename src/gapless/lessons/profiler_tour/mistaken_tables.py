@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections import defaultdict
 from functools import partial
 
-from ...course.mistakes import Mistake
+from ...course.mistakes import Mistake, Way, versions
 from ...evidence.trace import Span, Trace
 from . import functions
 from .functions import line_of
-from .mistaken import Way, versions
 from .right import MEMORY_FIELDS, WORK, steps_of
 
 THREAD = "Spans are nested only with those on their own thread: compare `span.thread`"
