@@ -20,7 +20,7 @@ from timing import within
 from vgpu_overhead import resnet_step
 
 from gapless import vgpu
-from gapless.lessons.masked_loss.lesson import LABELS, LossParts, training_step
+from gapless.lessons.masked_loss.workload import LABELS, LossParts, training_step
 
 
 def small_step(device: torch.device) -> Callable[[], None]:

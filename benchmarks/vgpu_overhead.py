@@ -25,7 +25,7 @@ from timing import interleaved, parse, parser, show, within
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from gapless import vgpu
-from gapless.lessons.masked_loss.lesson import LABELS, LossParts, training_step
+from gapless.lessons.masked_loss.workload import LABELS, LossParts, training_step
 from gapless.measure.profile import profile
 
 FIRST = """

@@ -48,8 +48,9 @@ CELL = (("a cell of the notebook", "# exercise: NAME"), ("learner · grading", "
         ("course/gather", "asks, times and profiles it"), ("evidence", "a trace, a report: what was seen"),
         ("course/checks", "judge it, in words"), ("results.json", "verdicts and points for the gradebook"))
 OPERATOR = (("torch.add(x, y)", "x and y on vgpu:0"), ("vgpu/face", "registered the device"),
-            ("vgpu/core/dispatch", "one call: the CPU makes the values"), ("vgpu/hardware/kernels", "which kernels CUDA runs"),
-            ("vgpu/hardware/times", "how long each takes on the card"), ("vgpu/hardware/clock", "host, launch queue, streams"),
+            ("vgpu/core/dispatch", "one call: the CPU makes the values"),
+            ("vgpu/hardware/kernels", "which kernels CUDA runs"), ("vgpu/hardware/times", "how long each takes on the card"),
+            ("vgpu/hardware/clock", "host, launch queue, streams"),
             ("vgpu/face/kineto", "the trace"))
 FLOORS = ("commands", "audit", "fidelity", "grading", "learner", "lessons", "course", "measure", "evidence")
 ROOMS = ("as_cuda", "face", "libraries", "boundary", "distributed", "compiling", "host", "operators", "core", "ordering",

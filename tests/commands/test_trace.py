@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from gapless.commands.cli import main
-from gapless.lessons.data_parallel.rank_traces import even_plan, simulate
+from gapless.lessons.data_parallel.find_straggler.traces import even_plan, simulate
 
 EVENTS = {
     "traceEvents": [

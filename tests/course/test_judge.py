@@ -14,8 +14,8 @@ from gapless.course.gather import gather
 from gapless.course.judge import judge
 from gapless.course.stage import Given, LocalStage
 from gapless.lessons import LESSONS
-from gapless.lessons.masked_loss.cases import HEAD_SIZE
-from gapless.lessons.masked_loss.functions import BACKGROUND, IGNORE
+from gapless.lessons.masked_loss.sparse_head_loss.cases import HEAD_SIZE
+from gapless.lessons.masked_loss.stage import BACKGROUND, IGNORE
 from gapless.measure.device import device as choose_device
 
 from ..lessons.reference import solution

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from gapless.evidence.trace import Trace
-from gapless.lessons.data_parallel.rank_traces import Plan, even_plan, simulate
+from gapless.lessons.data_parallel.find_straggler.traces import Plan, even_plan, simulate
 
 COMPUTE, INPUT, NETWORK = "compute", "input", "network"
 WORLDS = (2, 3, 4, 6, 8)

@@ -16,7 +16,7 @@ from gapless.evidence.ranks import read_ranks
 from gapless.evidence.straggler import straggler
 from gapless.evidence.tensorboard import name_in_tensorboard
 from gapless.evidence.trace import Trace
-from gapless.lessons.data_parallel.rank_traces import even_plan, simulate
+from gapless.lessons.data_parallel.find_straggler.traces import even_plan, simulate
 
 from .rank_events import REAL_RANK_0, REAL_RANK_1, real_rank_and_its_twin
 from .rank_runs import COMPUTE, INPUT, rank_run

@@ -10,7 +10,7 @@ from gapless.evidence.meetings import find_meetings
 from gapless.evidence.ranks import read_ranks
 from gapless.evidence.straggler import straggler
 from gapless.evidence.windows import step_windows
-from gapless.lessons.data_parallel.rank_traces import simulate
+from gapless.lessons.data_parallel.find_straggler.traces import simulate
 
 from .rank_runs import COMPUTE, INPUT, NETWORK, rank_run, rank_runs
 

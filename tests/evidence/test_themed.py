@@ -9,7 +9,7 @@ pytest.importorskip("matplotlib")
 
 from gapless.evidence import picture, themed
 from gapless.evidence.report import StepReport
-from gapless.lessons.two_clocks.picture import draw_host_steps
+from gapless.lessons.two_clocks.look import draw_host_steps
 
 
 def luminance(colour):

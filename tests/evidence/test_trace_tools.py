@@ -9,7 +9,7 @@ import torch
 
 from gapless import vgpu
 from gapless.evidence.report import StepReport, union_ms
-from gapless.lessons.masked_loss.lesson import LABELS, LossParts, training_step
+from gapless.lessons.masked_loss.workload import LABELS, LossParts, training_step
 from gapless.measure.device import device as choose_device
 from gapless.measure.profile import profile
 

@@ -10,8 +10,8 @@ import gapless
 from gapless import vgpu
 from gapless.course.submission import read_submission
 from gapless.lessons import LESSONS
-from gapless.lessons.masked_loss.functions import BACKGROUND, IGNORE
-from gapless.lessons.masked_loss.functions import ignore_background as slow
+from gapless.lessons.masked_loss.ignore_background.slow import ignore_background as slow
+from gapless.lessons.masked_loss.stage import BACKGROUND, IGNORE
 
 from .. import ROOT, forked
 

@@ -17,14 +17,22 @@ from gapless.course.gather import gather
 from gapless.course.judge import judge
 from gapless.course.solution import annotated_solution
 from gapless.course.stage import LocalStage
-from gapless.lessons.capstone.cases import full_of
 from gapless.lessons.capstone.cause import KINDS, without
-from gapless.lessons.capstone.findings import Facts, all_findings, borne_out, judge_findings, lines_with, places_of, traced
+from gapless.lessons.capstone.findings.judged import (
+    Facts,
+    all_findings,
+    borne_out,
+    judge_findings,
+    lines_with,
+    places_of,
+    traced,
+)
 from gapless.lessons.capstone.host import DECODE_MS, decode, measured_on
 from gapless.lessons.capstone.lesson import LESSON, PROGRAMS, SHOWN
 from gapless.lessons.capstone.notebook_cells import solved_cells
 from gapless.lessons.capstone.programs.nuclei.program import NUCLEI
 from gapless.lessons.capstone.programs.photos.program import PHOTOS
+from gapless.lessons.capstone.train.cases import full_of
 from gapless.marker import exercise_name, file_name
 from gapless.measure.device import device as choose_device
 from gapless.measure.profile import timed_profile

@@ -7,10 +7,10 @@ from gapless.course.gather import gather
 from gapless.course.judge import judge
 from gapless.course.stage import LocalStage
 from gapless.lessons import find_lesson
-from gapless.lessons.convolutions.batch_cases import resnet18_shapes
-from gapless.lessons.convolutions.norm_models import CHANNELS, NETWORKS, make_network
-from gapless.lessons.convolutions.right import without_bias
+from gapless.lessons.convolutions.lars_step.cases import resnet18_shapes
 from gapless.lessons.convolutions.stage import CONVOLUTIONS
+from gapless.lessons.convolutions.without_bias.right import without_bias
+from gapless.lessons.convolutions.without_bias.stage import CHANNELS, NETWORKS, make_network
 from gapless.measure.device import device as choose_device
 
 from .answers.convolution_batches import lars

@@ -19,17 +19,19 @@ from gapless.course.gather import answer
 from gapless.course.stage import LocalStage
 from gapless.evidence.trace import Trace
 from gapless.lessons import find_lesson, full_size
-from gapless.lessons.data_loading import cases, functions, idle_programs, workload
-from gapless.lessons.data_loading.augmenting import Augmented
-from gapless.lessons.data_loading.bound import blocks_of, idle_share, right_input_bound, steps_time, work_of
-from gapless.lessons.data_loading.cases_workers import workers_cases
-from gapless.lessons.data_loading.declared_loader import DeclaredLoader, Times
-from gapless.lessons.data_loading.functions import input_bound, prepare
-from gapless.lessons.data_loading.measuring_workers import Decoded, Maker, times_of
-from gapless.lessons.data_loading.picture import draw_epochs, draw_starts
-from gapless.lessons.data_loading.repeats import augmentations, epochs_ms
-from gapless.lessons.data_loading.right import right_best_workers
-from gapless.lessons.data_loading.watching import Watched, watched
+from gapless.lessons.data_loading import workload
+from gapless.lessons.data_loading.best_workers.cases import workers_cases
+from gapless.lessons.data_loading.best_workers.look import epochs_ms
+from gapless.lessons.data_loading.best_workers.right import right_best_workers
+from gapless.lessons.data_loading.best_workers.stage import DeclaredLoader, Decoded, Maker, Times, times_of
+from gapless.lessons.data_loading.input_bound import cases, look
+from gapless.lessons.data_loading.input_bound.right import blocks_of, idle_share, right_input_bound, steps_time, work_of
+from gapless.lessons.data_loading.input_bound.slow import input_bound
+from gapless.lessons.data_loading.look import Watched, draw_epochs, draw_starts, watched
+from gapless.lessons.data_loading.make_loader import slow
+from gapless.lessons.data_loading.make_loader.look import augmentations
+from gapless.lessons.data_loading.make_loader.stage import Augmented
+from gapless.lessons.data_loading.prepare.slow import prepare
 
 from .. import ROOT
 from .answers import augmenting, prefetching
@@ -84,7 +86,7 @@ def test_a_trial_keeps_the_device_about_as_busy_as_full_size(name, card):
 def test_four_programs_of_which_one_wants_batches():
     device = gapless.device("vgpu:a10g")
     idle, host, bound = ({number: share(trace) for number, trace in traces.items()} for traces in [
-        {number: idle_programs.trace_of(number, device) for number in (1, 2, 3, 4)}] for share in (idle_share, input_bound, right_input_bound))
+        {number: look.trace_of(number, device) for number in (1, 2, 3, 4)}] for share in (idle_share, input_bound, right_input_bound))
     assert all(idle[number] > 0.75 for number in (1, 3, 4)) and all(host[number] > 0.75 for number in (2, 3))
     assert [number for number in (1, 2, 3, 4) if bound[number] > 0.2] == [3]
 
@@ -253,7 +255,7 @@ def test_workers_are_forked_whatever_the_systems_default(device, another_start):
 
 
 def test_letters_tell_which_augmentations_are_alike(device):
-    handed_out = augmentations(functions.make_loader(Augmented(8, device), 2, 2))
+    handed_out = augmentations(slow.make_loader(Augmented(8, device), 2, 2))
     assert handed_out.splitlines() == [f"epoch {epoch}, process {number}: A B C D" for epoch in (1, 2) for number in (1, 2)]
     letters = re.findall(r" ([A-Z])\b", augmentations(augmenting.loader()(Augmented(8, device), 2, 2)))
     assert sorted(letters) == list("ABCDEFGHIJKLMNOP")
@@ -266,7 +268,7 @@ def test_pytorch_seeds_numpys_own_generator_in_each_worker(device):
         def __getitem__(self, place):
             return torch.from_numpy(np.random.normal(size=(1, 2, 2))), place, os.getpid()
 
-    letters = re.findall(r" ([A-Z])\b", augmentations(functions.make_loader(Drawing(8, device), 2, 2)))
+    letters = re.findall(r" ([A-Z])\b", augmentations(slow.make_loader(Drawing(8, device), 2, 2)))
     assert len(set(letters)) == 16
 
 

@@ -8,9 +8,14 @@ import torch.nn.functional as F
 
 from gapless.evidence.report import StepReport
 from gapless.lessons import full_size
-from gapless.lessons.kernel_fusion import functions, look
-from gapless.lessons.kernel_fusion.right import right_predicted_gain, right_worth_compiling
+from gapless.lessons.kernel_fusion import look
+from gapless.lessons.kernel_fusion.attention import slow as attention_slow
+from gapless.lessons.kernel_fusion.gelu import slow as gelu_slow
+from gapless.lessons.kernel_fusion.head_loss import slow as head_loss_slow
+from gapless.lessons.kernel_fusion.predicted_gain.right import right_predicted_gain
+from gapless.lessons.kernel_fusion.swish import slow as swish_slow
 from gapless.lessons.kernel_fusion.workload import Fixes, training_step
+from gapless.lessons.kernel_fusion.worth_compiling.right import right_worth_compiling
 from gapless.measure.device import device as choose_device
 from gapless.measure.profile import profile
 
@@ -37,17 +42,17 @@ def head_by_hand(x, residual, gate, weight, projection, target):
 
 def test_the_formulas_handed_out_are_those_of_pytorchs_operators():
     x = 3 * numbers(5, 7)
-    torch.testing.assert_close(functions.gelu(x), F.gelu(x))
-    torch.testing.assert_close(functions.swish(x), F.silu(x))
+    torch.testing.assert_close(gelu_slow.gelu(x), F.gelu(x))
+    torch.testing.assert_close(swish_slow.swish(x), F.silu(x))
     q, k, v = numbers(2, 3, 6, 4), numbers(2, 3, 6, 4).flip(2), numbers(2, 3, 6, 4).flip(3)
     mask = torch.ones(6, 6, dtype=torch.bool).tril().expand(2, 1, 6, 6)
-    torch.testing.assert_close(functions.attention(q, k, v, mask), F.scaled_dot_product_attention(q, k, v, mask))
+    torch.testing.assert_close(attention_slow.attention(q, k, v, mask), F.scaled_dot_product_attention(q, k, v, mask))
 
 
 def test_the_heads_loss_is_that_of_plain_python():
     given = numbers(4, 3), numbers(4, 3).flip(0), numbers(4, 3).flip(1), numbers(3), numbers(5, 3)
     target = torch.tensor([2, -100, 0, 4])
-    assert functions.head_loss(*given, target).item() == pytest.approx(head_by_hand(*given, target), rel=1e-9)
+    assert head_loss_slow.head_loss(*given, target).item() == pytest.approx(head_by_hand(*given, target), rel=1e-9)
 
 
 def test_gelus_kernels_are_those_that_run():
@@ -55,18 +60,18 @@ def test_gelus_kernels_are_those_that_run():
     time that they take where the cache does not hold them."""
     device = choose_device("vgpu:t4")
     x = torch.ones(look.ELEMENTS, device=device)
-    kernels = [event for event in profile(lambda: functions.gelu(x), steps=1, device=device).events
+    kernels = [event for event in profile(lambda: gelu_slow.gelu(x), steps=1, device=device).events
                if event.get("cat") == "kernel"]
     assert len(kernels) == len(look.GELU_KERNELS)
-    slow, fused = (look.call_us(function, device)[0] for function in (functions.gelu, torch.compile(functions.gelu)))
+    slow, fused = (look.call_us(function, device)[0] for function in (gelu_slow.gelu, torch.compile(gelu_slow.gelu)))
     assert slow / fused == pytest.approx(right_predicted_gain(look.GELU_KERNELS, ["y"]), rel=0.05)
 
 
 def test_a_first_call_compiles_and_the_others_pay_for_it():
     device = choose_device("vgpu:a100")
-    eager = look.calls_ms(functions.gelu, device)
+    eager = look.calls_ms(gelu_slow.gelu, device)
     torch._dynamo.reset()
-    compiled = look.calls_ms(torch.compile(functions.gelu), device)
+    compiled = look.calls_ms(torch.compile(gelu_slow.gelu), device)
     assert compiled[0] > 100 > 1000 * compiled[1] and compiled[1:] == pytest.approx(compiled[1:2] * 4)
     pays, after = right_worth_compiling(eager, [(ms, not place) for place, ms in enumerate(compiled)], 10**6)
     assert pays and after == math.ceil((compiled[0] - compiled[1]) / (eager[0] - compiled[1]))
@@ -81,7 +86,7 @@ def test_a_price_is_paid_back_by_gains():
 def test_each_layers_memory_is_in_the_picture():
     device = choose_device("vgpu:a100")
     slow, fused = (StepReport.from_trace(look.swish_memory(function, device)).peak_memory_bytes
-                   for function in (functions.swish, F.silu))
+                   for function in (swish_slow.swish, F.silu))
     assert slow - fused >= 2 * 6 * 4 * 4 * look.ELEMENTS  # two of the three that six layers keep
 
 

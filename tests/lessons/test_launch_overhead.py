@@ -10,11 +10,15 @@ from torch import nn
 from gapless.course.exercise import full_size
 from gapless.course.gather import put
 from gapless.lessons import find_lesson
-from gapless.lessons.launch_overhead import debug_aids, debug_cases, functions
-from gapless.lessons.launch_overhead.captured_training import small_step
-from gapless.lessons.launch_overhead.clip_mistakes import clipping
-from gapless.lessons.launch_overhead.debug_look import training_to_look_at
-from gapless.lessons.launch_overhead.debug_training import training_of
+from gapless.lessons.launch_overhead.capture_step import slow as capture_step_slow
+from gapless.lessons.launch_overhead.capture_step.look import small_step
+from gapless.lessons.launch_overhead.clear_grads import slow as clear_grads_slow
+from gapless.lessons.launch_overhead.clip import slow as clip_slow
+from gapless.lessons.launch_overhead.clip.mistakes import clipping
+from gapless.lessons.launch_overhead.training_without_debugging import cases, stage
+from gapless.lessons.launch_overhead.training_without_debugging.look import training_to_look_at
+from gapless.lessons.launch_overhead.training_without_debugging.stage import training_of
+from gapless.lessons.launch_overhead.update_average import slow as update_average_slow
 from gapless.measure.device import device as choose_device
 from gapless.measure.profile import profile, time_step
 
@@ -46,7 +50,7 @@ def test_clipping_as_handed_out_is_torchs(max_norm, number):
     for parameters in (own, torchs):
         if number is not None:
             parameters[2].grad[0, 0] = number
-    norms = functions.clip(own, max_norm), nn.utils.clip_grad_norm_(torchs, max_norm)
+    norms = clip_slow.clip(own, max_norm), nn.utils.clip_grad_norm_(torchs, max_norm)
     torch.testing.assert_close(torch.tensor(norms[0]), norms[1], equal_nan=True)
     torch.testing.assert_close([each.grad for each in own], [each.grad for each in torchs], equal_nan=True)
 
@@ -56,7 +60,7 @@ def test_the_average_as_handed_out_is_torchs():
     averages = [torch.ones_like(parameter) for parameter in parameters]
     others = copy.deepcopy(averages)
     for _ in range(3):
-        functions.update_average(averages, iter(parameters), 0.9)
+        update_average_slow.update_average(averages, iter(parameters), 0.9)
         torch.optim.swa_utils.get_ema_multi_avg_fn(0.9)(others, [each.detach() for each in parameters], None)
     torch.testing.assert_close(averages, others)
 
@@ -65,7 +69,7 @@ def test_the_average_as_handed_out_is_torchs():
 def test_a_gradient_of_zero_moves_what_none_leaves(settings, moves):
     """What the exercise says: with momentum or weight decay, and without both it is all one."""
     found = []
-    for clear in (functions.clear_grads, solution("06_launch_overhead")["clear_grads"]):
+    for clear in (clear_grads_slow.clear_grads, solution("06_launch_overhead")["clear_grads"]):
         parameters = parameters_of()
         optimizer = torch.optim.SGD(parameters, lr=0.1, **settings)
         optimizer.step()
@@ -136,22 +140,22 @@ def mean_ms(run):
 def test_each_debug_aid_costs_and_is_needed_as_the_cases_have_it(card):
     """Far from the 10 % that decide, alone; and beside the others where its absence is asked for."""
     device = choose_device(f"vgpu:{card}")
-    case = debug_cases.training_case(np.random.default_rng(0), "all", list(debug_aids.AIDS))
+    case = cases.training_case(np.random.default_rng(0), "all", list(stage.AIDS))
     training = training_of(put(case, device)[0])
     bare, full = training.run([]), training.run(training.aids)
-    assert set(debug_aids.AIDS) == {*debug_cases.COSTLY, *debug_cases.CHEAP, *debug_cases.NEEDED}
+    assert set(stage.AIDS) == {*cases.COSTLY, *cases.CHEAP, *cases.NEEDED}
     for name, kind in case.options["kinds"].items():
         cost = mean_ms(training.run([name])) / mean_ms(bare) - 1
         without = training.run([other for other in training.aids if other != name])
-        assert (without.log != full.log) == (kind in debug_cases.NEEDED), kind
-        if kind not in debug_cases.NEEDED:
-            assert cost > 0.13 if kind in debug_cases.COSTLY else abs(cost) < 0.07, (kind, cost)
+        assert (without.log != full.log) == (kind in cases.NEEDED), kind
+        if kind not in cases.NEEDED:
+            assert cost > 0.13 if kind in cases.COSTLY else abs(cost) < 0.07, (kind, cost)
 
 
 def test_which_aids_go_is_another_for_each_seed():
     """A fixed answer is right on few of them."""
-    found = {tuple(sorted(name for name, kind in case.options["kinds"].items() if kind in debug_cases.COSTLY))
-             for seed in range(10) for case in debug_cases.debug_cases(seed)[:2]}
+    found = {tuple(sorted(name for name, kind in case.options["kinds"].items() if kind in cases.COSTLY))
+             for seed in range(10) for case in cases.debug_cases(seed)[:2]}
     assert len(found) > 10
 
 
@@ -162,7 +166,7 @@ def test_an_aid_of_no_training_is_an_error_that_names_it():
 
 def test_a_captured_step_is_one_launch_of_a_graph_and_the_plain_step_one_for_each_kernel():
     device, launches = choose_device("vgpu:a10g"), []
-    for capture_step in (functions.capture_step, solution("06_launch_overhead")["capture_step"]):
+    for capture_step in (capture_step_slow.capture_step, solution("06_launch_overhead")["capture_step"]):
         with full_size(device):
             trace = profile(small_step(capture_step, device), steps=1, device=device)
         names = [event["name"] for event in trace.events if event.get("cat") == "cuda_runtime"]

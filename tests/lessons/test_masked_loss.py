@@ -8,12 +8,12 @@ import torch
 import gapless
 from gapless.course.quick import how_often
 from gapless.lessons import full_size
-from gapless.lessons.masked_loss import functions
 from gapless.lessons.masked_loss.fine_tuning import BATCHES, fine_tuning_step
-from gapless.lessons.masked_loss.functions import BACKGROUND, CLASSES, IGNORE
 from gapless.lessons.masked_loss.lesson import LESSON
-from gapless.lessons.masked_loss.picture import draw_choices
-from gapless.lessons.masked_loss.selecting import head_times, mask_first
+from gapless.lessons.masked_loss.look import draw_choices
+from gapless.lessons.masked_loss.sparse_head_loss import slow as sparse_head_loss_slow
+from gapless.lessons.masked_loss.sparse_head_loss.look import head_times, mask_first
+from gapless.lessons.masked_loss.stage import BACKGROUND, CLASSES, IGNORE
 from gapless.lessons.masked_loss.workload import (
     BYTES_PER_PIXEL,
     LABELS,
@@ -175,14 +175,14 @@ def test_a_frozen_backbone_stays_as_it_is():
 @pytest.mark.parametrize("words, one_in, fastest", [(32_000, 16, "mask"), (1000, 2, "mask"), (1000, 1, "all"), (32, 16, "all")])
 def test_selecting_first_pays_where_much_work_stands_behind_a_row(words, one_in, fastest):
     device = gapless.device("vgpu:a10g")
-    ms = head_times({"all": functions.sparse_head_loss, "mask": mask_first}, device, words, one_in)
+    ms = head_times({"all": sparse_head_loss_slow.sparse_head_loss, "mask": mask_first}, device, words, one_in)
     assert min(ms, key=ms.get) == fastest, ms
 
 
 def test_selecting_by_a_mask_is_the_same_loss():
     hidden, head = torch.randn(12, 4), torch.randn(7, 4)
     target = torch.tensor([IGNORE, 3, IGNORE, 0, 6, *[IGNORE] * 7])
-    torch.testing.assert_close(mask_first(hidden, head, target, 3), functions.sparse_head_loss(hidden, head, target, 3))
+    torch.testing.assert_close(mask_first(hidden, head, target, 3), sparse_head_loss_slow.sparse_head_loss(hidden, head, target, 3))
 
 
 def test_picture_of_choices_says_in_words_what_it_shows():

@@ -7,14 +7,18 @@ import torch
 from gapless.course.evidence import Case
 from gapless.course.exercise import Note, Notes
 from gapless.lessons import full_size
-from gapless.lessons.memory import batch_networks, functions, right_tied, saving_look
-from gapless.lessons.memory.budget_networks import make_network, make_optimizer
-from gapless.lessons.memory.epoch_memory import FAILED, FLAT, LEFT, LOOKED, PLAIN, UNSEEN, memory_of, seen
-from gapless.lessons.memory.fitting import FOUND, Steps
-from gapless.lessons.memory.fitting_judged import BOUNDARY, verified
-from gapless.lessons.memory.fitting_look import reserved_and_allocated
-from gapless.lessons.memory.right import right_budget, right_largest_batch
-from gapless.lessons.memory.token_networks import TokenNetwork
+from gapless.lessons.memory import look
+from gapless.lessons.memory.accumulate import slow
+from gapless.lessons.memory.budget.right import right_budget
+from gapless.lessons.memory.budget.stage import make_network, make_optimizer
+from gapless.lessons.memory.largest_batch_that_fits.judged import BOUNDARY, verified
+from gapless.lessons.memory.largest_batch_that_fits.look import reserved_and_allocated
+from gapless.lessons.memory.largest_batch_that_fits.right import right_largest_batch
+from gapless.lessons.memory.largest_batch_that_fits.stage import FOUND, Steps
+from gapless.lessons.memory.stage import TokenNetwork
+from gapless.lessons.memory.tied_to_the_batch import right as tied_to_the_batch_right
+from gapless.lessons.memory.tied_to_the_batch import stage
+from gapless.lessons.memory.train_epoch.judged import FAILED, FLAT, LEFT, LOOKED, PLAIN, UNSEEN, memory_of, seen
 from gapless.lessons.memory.workload import BATCH, WANTED, training
 from gapless.measure.device import device as choose_device
 
@@ -162,8 +166,8 @@ def test_what_is_right_and_not_good_enough_gets_the_points_for_its_values(name, 
 
 def shift(name, half):
     """How far the outputs of the first half of a batch move when the second half changes, with the same random numbers."""
-    network = batch_networks.make_network(name, 3, torch.device("cpu"))
-    rows = torch.randn(2 * half, *batch_networks.NETWORKS[name][0], generator=torch.Generator().manual_seed(0))
+    network = stage.make_network(name, 3, torch.device("cpu"))
+    rows = torch.randn(2 * half, *stage.NETWORKS[name][0], generator=torch.Generator().manual_seed(0))
     other = torch.cat([rows[:half], 5 - rows[half:]])
     seen = []
     for each in (rows, other):
@@ -172,9 +176,9 @@ def shift(name, half):
     return (seen[0] - seen[1]).abs().max().item()
 
 
-@pytest.mark.parametrize("name", batch_networks.NETWORKS)
+@pytest.mark.parametrize("name", stage.NETWORKS)
 def test_a_network_is_tied_to_its_batch_where_one_of_its_modules_is(name):
-    tied = right_tied.tied_to_the_batch(batch_networks.make_network(name, 3, torch.device("cpu")), None)
+    tied = tied_to_the_batch_right.tied_to_the_batch(stage.make_network(name, 3, torch.device("cpu")), None)
     assert (shift(name, 4) > 1e-4) == bool(tied)
 
 
@@ -184,7 +188,7 @@ def test_gradients_in_parts_are_those_of_the_batch(parts):
     tokens, labels = (torch.randint(0, 9, (7, 4), generator=rng) for _ in range(2))
     labels[2:5, 1:] = -100
     found = []
-    for function in (functions.accumulate, memory_savings.scaled_at_the_end):
+    for function in (slow.accumulate, memory_savings.scaled_at_the_end):
         torch.manual_seed(0)
         model = TokenNetwork(9, 5, 1).double()
         loss = function(model, torch.optim.SGD(model.parameters(), lr=0.0), tokens, labels, parts)
@@ -195,12 +199,12 @@ def test_gradients_in_parts_are_those_of_the_batch(parts):
 
 def test_the_first_blocks_cheap_layers_keep_what_the_table_says():
     """Of 64×3×64×64 images with 256 channels: the convolution's output, the norm's, a mask, dropout's output."""
-    table = saving_look.layer_costs(choose_device("vgpu:a10g"))
+    table = look.layer_costs(choose_device("vgpu:a10g"))
     kept = {line.split()[0]: line.split()[1] for line in table.splitlines()[2:]}
     large = 64 * 256 * 64 * 64 * 4 // 2**20
     assert kept == {"conv": "3", "norm": str(large), "GELU": str(large), "drop": str(large // 4), "resize": str(large)}
 
 
 def test_batch_norm_alone_makes_parts_another_computation():
-    off = {line[:32].strip(): float(line[32:].split()[0]) for line in saving_look.norm_in_parts(torch.device("cpu")).splitlines()[1:]}
+    off = {line[:32].strip(): float(line[32:].split()[0]) for line in look.norm_in_parts(torch.device("cpu")).splitlines()[1:]}
     assert off.pop("BatchNorm1d") > 1 and set(off.values()) == {0.0}

@@ -17,9 +17,12 @@ from gapless.course.judge import judge
 from gapless.course.stage import LocalStage
 from gapless.lessons import full_size
 from gapless.lessons.metric_collection.cases import logits_and_labels
-from gapless.lessons.metric_collection.functions import CLASSES, IGNORE, METRICS, collect, evaluate, update_loss
+from gapless.lessons.metric_collection.collect.slow import collect
+from gapless.lessons.metric_collection.evaluate.slow import evaluate
 from gapless.lessons.metric_collection.lesson import LESSON
-from gapless.lessons.metric_collection.stage import device_group
+from gapless.lessons.metric_collection.stage import CLASSES, IGNORE, METRICS
+from gapless.lessons.metric_collection.step_time_metric.stage import device_group
+from gapless.lessons.metric_collection.update_loss.slow import update_loss
 from gapless.lessons.metric_collection.workload import (
     LABELS,
     SMALL_SIZE,

@@ -20,14 +20,21 @@ from gapless.course.stage import Given, LocalStage
 from gapless.evidence import views
 from gapless.evidence.trace import Trace, read_traces
 from gapless.lessons import full_size
-from gapless.lessons.profiler_tour import mistaken_shares, mistaken_tables, real
+from gapless.lessons.profiler_tour import mistakes, real
+from gapless.lessons.profiler_tour.achieved_occupancy import mistakes as achieved_occupancy_mistakes
 from gapless.lessons.profiler_tour.cases import ONE_FITS
+from gapless.lessons.profiler_tour.choose_batch_size.right import ENOUGH
 from gapless.lessons.profiler_tour.disturbances import TRAPS
 from gapless.lessons.profiler_tour.lesson import EXERCISES, LESSON, programs
+from gapless.lessons.profiler_tour.memory_by_operator import mistakes as memory_by_operator_mistakes
 from gapless.lessons.profiler_tour.quick import QUICK
 from gapless.lessons.profiler_tour.real import real_step, real_trace
-from gapless.lessons.profiler_tour.right import ENOUGH, idle_evidence, steps_of, steps_time
-from gapless.lessons.profiler_tour.traces import SLOW_LOADER, SMALL_BATCH, SMALL_KERNELS, busy_trace, training_trace
+from gapless.lessons.profiler_tour.right import steps_of, steps_time
+from gapless.lessons.profiler_tour.source_of import mistakes as source_of_mistakes
+from gapless.lessons.profiler_tour.top_operators import mistakes as top_operators_mistakes
+from gapless.lessons.profiler_tour.traces import busy_trace, training_trace
+from gapless.lessons.profiler_tour.why_idle.right import idle_evidence
+from gapless.lessons.profiler_tour.why_idle.traces import SLOW_LOADER, SMALL_BATCH, SMALL_KERNELS
 from gapless.lessons.profiler_tour.workload import (
     measure_on,
     puzzle,
@@ -184,9 +191,9 @@ def differs(exercise, function, case, wanted):
 
 
 @pytest.mark.parametrize("name, right", [
-    ("gpu_utilization", mistaken_shares.gpu_utilization), ("sm_efficiency", mistaken_shares.sm_efficiency),
-    ("achieved_occupancy", mistaken_shares.achieved_occupancy), ("top_operators", mistaken_tables.top_operators),
-    ("memory_by_operator", mistaken_tables.memory_by_operator), ("source_of", mistaken_tables.source_of),
+    ("gpu_utilization", mistakes.gpu_utilization), ("sm_efficiency", mistakes.sm_efficiency),
+    ("achieved_occupancy", achieved_occupancy_mistakes.achieved_occupancy), ("top_operators", top_operators_mistakes.top_operators),
+    ("memory_by_operator", memory_by_operator_mistakes.memory_by_operator), ("source_of", source_of_mistakes.source_of),
 ])
 def test_what_mistakes_are_made_from_is_right_before(name, right):
     exercise = LESSON.exercises[name]

@@ -8,7 +8,7 @@ import pytest
 from gapless.evidence.communication import find_collectives, is_communication
 from gapless.evidence.meetings import find_meetings
 from gapless.evidence.trace import Trace
-from gapless.lessons.data_parallel.rank_traces import even_plan, simulate
+from gapless.lessons.data_parallel.find_straggler.traces import even_plan, simulate
 
 
 def plan(seed=0, world=4, **more):

@@ -17,10 +17,20 @@ from gapless.course.plain import difference
 from gapless.course.quick import how_often
 from gapless.course.stage import LocalStage
 from gapless.lessons import full_size
-from gapless.lessons.two_clocks import cases, explain, functions, rates, right, workload
+from gapless.lessons.two_clocks import look, workload
 from gapless.lessons.two_clocks.lesson import LESSON
-from gapless.lessons.two_clocks.picture import draw_host_steps, draw_two_workers
+from gapless.lessons.two_clocks.look import draw_host_steps, draw_two_workers
+from gapless.lessons.two_clocks.predict_step_ms import cases as predict_step_ms_cases
+from gapless.lessons.two_clocks.predict_step_ms import right as predict_step_ms_right
+from gapless.lessons.two_clocks.predict_step_ms import stage
 from gapless.lessons.two_clocks.stage import ANSWER
+from gapless.lessons.two_clocks.time_step import cases as time_step_cases
+from gapless.lessons.two_clocks.time_step import explain as time_step_explain
+from gapless.lessons.two_clocks.time_step import right as time_step_right
+from gapless.lessons.two_clocks.time_step import slow as time_step_slow
+from gapless.lessons.two_clocks.train import cases as train_cases
+from gapless.lessons.two_clocks.train import explain as train_explain
+from gapless.lessons.two_clocks.train import slow as train_slow
 
 from .. import ROOT
 from .answers.two_clocks import WRONG, into_a_buffer, seconds_for_milliseconds
@@ -96,8 +106,8 @@ def test_picture_says_in_words_what_it_shows():
 @pytest.mark.parametrize("seed", range(2))
 def test_truth_is_what_a_clock_at_both_ends_says(card, seed):
     device = gapless.device(f"vgpu:{card}")
-    for case in cases.stopwatch_cases(seed):
-        truth = timed(right.right_time_step, case, device)
+    for case in time_step_cases.stopwatch_cases(seed):
+        truth = timed(time_step_right.right_time_step, case, device)
         by_hand = timed(solution("00_two_clocks")["time_step"], case, device)
         assert by_hand == pytest.approx(truth, rel=0.005), case.name
 
@@ -105,9 +115,9 @@ def test_truth_is_what_a_clock_at_both_ends_says(card, seed):
 def test_programs_are_bound_by_what_their_names_say():
     device = gapless.device("vgpu:a10g")
     host, true = {}, {}
-    for case in cases.stopwatch_cases(0):
-        host[case.name] = timed(functions.time_step, case, device)
-        true[case.name] = timed(right.right_time_step, case, device)
+    for case in time_step_cases.stopwatch_cases(0):
+        host[case.name] = timed(time_step_slow.time_step, case, device)
+        true[case.name] = timed(time_step_right.right_time_step, case, device)
     assert host["many short kernels"] == pytest.approx(true["many short kernels"], rel=0.01)
     assert host["every step reads a number back"] == pytest.approx(true["every step reads a number back"], rel=0.01)
     assert host["a few long kernels"] < true["a few long kernels"] / 20
@@ -118,9 +128,9 @@ def test_programs_are_bound_by_what_their_names_say():
 @pytest.mark.parametrize("card", ("a10g", "h200"))
 def test_waiting_after_every_step_shows(card):
     device = gapless.device(f"vgpu:{card}")
-    case = next(c for c in cases.stopwatch_cases(1) if c.options["program"] == "both")
-    taking_turns = timed(explain._stopwatch(each=True), case, device)
-    assert taking_turns > 1.3 * timed(right.right_time_step, case, device)
+    case = next(c for c in time_step_cases.stopwatch_cases(1) if c.options["program"] == "both")
+    taking_turns = timed(time_step_explain._stopwatch(each=True), case, device)
+    assert taking_turns > 1.3 * timed(time_step_right.right_time_step, case, device)
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="here torch.cuda can wait")
@@ -151,41 +161,41 @@ def by_hand(case):
 @pytest.mark.parametrize("seed", range(2))
 def test_slow_loop_logs_and_learns_what_mathematics_says(seed):
     device = gapless.device("vgpu")
-    for case in cases.training_cases(seed):
+    for case in train_cases.training_cases(seed):
         if case.name == "large numbers" or "nan" in case.name:
             continue  # it diverges, and float32 with it
-        found = answered("train", functions.train, case, device)
+        found = answered("train", train_slow.train, case, device)
         losses, weights = by_hand(case)
         for number, (line, loss) in enumerate(zip(found["lines"], losses, strict=True), start=1):
-            parts = explain._PARTS.fullmatch(line)
+            parts = train_explain._PARTS.fullmatch(line)
             assert float(parts["loss"]) == pytest.approx(loss, rel=1e-4, abs=1e-5)
             assert float(parts["mean"]) == pytest.approx(sum(losses[:number]) / number, rel=1e-4, abs=1e-5)
             assert int(parts["high"]) == sum(loss > case.options["limit"] for loss in losses[:number])
         for own, wanted in zip(found["weights"], weights, strict=True):
             np.testing.assert_allclose(np.array(own), wanted, rtol=1e-3, atol=1e-5)
-        assert found["late"] == found["early"] == cases.NO_LINE
+        assert found["late"] == found["early"] == train_cases.NO_LINE
 
 
 def test_cases_stay_finite():
     device = gapless.device("vgpu")
     for seed in range(5):
-        for case in cases.training_cases(seed):
-            assert "nan" in case.name or all(np.isfinite(np.array(weight)).all() for weight in answered("train", functions.train, case, device)["weights"])
+        for case in train_cases.training_cases(seed):
+            assert "nan" in case.name or all(np.isfinite(np.array(weight)).all() for weight in answered("train", train_slow.train, case, device)["weights"])
 
 
-@pytest.mark.parametrize("function", [functions.train_without_if, functions.train_with_one_read, into_a_buffer])
+@pytest.mark.parametrize("function", [train_slow.train_without_if, train_slow.train_with_one_read, into_a_buffer])
 def test_loops_with_fewer_waits_log_the_same(function):
     device = gapless.device("vgpu")
-    for case in cases.training_cases(4):
-        assert difference(answered("train", function, case, device), answered("train", functions.train, case, device), 0, 0) is None
+    for case in train_cases.training_cases(4):
+        assert difference(answered("train", function, case, device), answered("train", train_slow.train, case, device), 0, 0) is None
 
 
 def test_limits_are_exact_in_float32():
-    for case in cases.training_cases(0):
+    for case in train_cases.training_cases(0):
         assert float(np.float32(case.options["limit"])) == case.options["limit"]
 
 
-@pytest.mark.parametrize("function, waits", [(functions.train, 3), (functions.train_without_if, 2), (functions.train_with_one_read, 1)])
+@pytest.mark.parametrize("function, waits", [(train_slow.train, 3), (train_slow.train_without_if, 2), (train_slow.train_with_one_read, 1)])
 def test_waits_of_a_training_step(function, waits):
     device = gapless.device("vgpu")
     with full_size(device):
@@ -211,7 +221,7 @@ def test_host_and_device_have_about_as_much_to_do(card):
         run = workload.training_run(solution("00_two_clocks")["train"], device)
         report = gapless.StepReport.from_trace(gapless.profile(run, steps=1, device=device))
         slow_ms, mended_ms = (gapless.time_step(workload.training_run(function, device), steps=2, device=device).true_ms
-                              for function in (functions.train, solution("00_two_clocks")["train"]))
+                              for function in (train_slow.train, solution("00_two_clocks")["train"]))
         idle = gapless.StepReport.from_trace(gapless.profile(host_alone(device), steps=1, device=device))
     assert 0.95 < report.device_busy_ms / report.host_step_ms <= 1.0
     assert 0.85 < idle.host_step_ms / report.device_busy_ms < 1.15
@@ -291,7 +301,7 @@ def test_a_loop_moved_to_the_cpu_fails():
     def on_the_cpu(model, optimizer, batches, limit, every, log):
         device = batches[0][0].device
         model.to("cpu")
-        functions.train(model, optimizer, [(x.cpu(), y.cpu()) for x, y in batches], limit, every, log)
+        train_slow.train(model, optimizer, [(x.cpu(), y.cpu()) for x, y in batches], limit, every, log)
         model.to(device)
 
     verdicts = judged("train", on_the_cpu)
@@ -299,13 +309,13 @@ def test_a_loop_moved_to_the_cpu_fails():
 
 
 def test_waits_of_one_line_are_reported_once():
-    verdict = judged("train", functions.train)["syncs"]
+    verdict = judged("train", train_slow.train)["syncs"]
     assert verdict.message.count("two_clocks/functions.py") == 3 and "12 × `item`" in verdict.message
-    assert "see the waits above" in judged("train", functions.train)["step_time"].message
+    assert "see the waits above" in judged("train", train_slow.train)["step_time"].message
 
 
 def test_one_read_left_gets_no_points_for_waits():
-    assert judged("train", functions.train_with_one_read)["syncs"].outcome == "fail"
+    assert judged("train", train_slow.train_with_one_read)["syncs"].outcome == "fail"
 
 
 # -- the roofline ---------------------------------------------------------------------------------
@@ -315,26 +325,26 @@ def test_one_read_left_gets_no_points_for_waits():
 def test_the_clock_that_predictions_are_held_against_is_the_devices(card):
     """``right_step_ms`` takes kernels that reach the rates; here PyTorch runs the same operators on the device."""
     device = gapless.device(f"vgpu:{card}")
-    reached = rates.rates_of(device)
-    for name, program in [("example", rates.example_program(reached)),
-                          *((case.name, rates.program_of(case.options["rows"], reached)) for case in cases.prediction_cases(2))]:
+    reached = stage.rates_of(device)
+    for name, program in [("example", look.example_program(reached)),
+                          *((case.name, stage.program_of(case.options["rows"], reached)) for case in predict_step_ms_cases.prediction_cases(2))]:
         with full_size(device):
-            step = rates.step_of(program, device)
-            clock = gapless.time_step(step, steps=right.LONG_RUN, device=device).true_ms
+            step = look.step_of(program, device)
+            clock = gapless.time_step(step, steps=predict_step_ms_right.LONG_RUN, device=device).true_ms
         # Hopper cannot write a thin product's result while it computes.
         far = 0.25 if card == "h200" and "thin" in name else 0.1 if "thin" in name else 0.08
-        assert right.right_step_ms(**rates.numbers(program), card=reached) == pytest.approx(clock, rel=far), name
+        assert predict_step_ms_right.right_step_ms(**stage.numbers(program), card=reached) == pytest.approx(clock, rel=far), name
 
 
 @pytest.mark.parametrize("card", CARDS)
 def test_rates_are_what_large_operators_reach_on_the_device(card):
     device = gapless.device(f"vgpu:{card}")
-    reached = rates.rates_of(device)
+    reached = stage.rates_of(device)
     host = gapless.vgpu.card().host
     with full_size(device):
-        product, large_sum, tiny = (rates.Operator("matmul", 4096, 1, 4096), rates.Operator("add", 10**8, 1),
-                                    rates.Operator("add", rates.SMALL, 1000))
-        product_ms, sum_ms, tiny_ms = (gapless.time_step(rates.step_of([operator], device), device=device).true_ms
+        product, large_sum, tiny = (stage.Operator("matmul", 4096, 1, 4096), stage.Operator("add", 10**8, 1),
+                                    stage.Operator("add", stage.SMALL, 1000))
+        product_ms, sum_ms, tiny_ms = (gapless.time_step(look.step_of([operator], device), device=device).true_ms
                                        for operator in (product, large_sum, tiny))
     assert product.flops / product_ms * 1e3 == pytest.approx(reached.flops_per_s, rel=0.05)
     assert large_sum.bytes / sum_ms * 1e3 == pytest.approx(reached.bytes_per_s, rel=0.01)
@@ -344,32 +354,32 @@ def test_rates_are_what_large_operators_reach_on_the_device(card):
 
 def test_words_become_programs_by_hand():
     """A card of 2 · 4096² · 1000 FLOP/ms and 12 · 10⁶ B/ms, whose host takes 0.01 ms for an operator."""
-    card = rates.Rates("a10g", "by hand", 2 * 4096**2 * 1000 * 1e3, 12e9, 0.002, 0.01)
-    program = rates.program_of([["matmul", 1.6, 2], ["add", 0.5, 3], ["add", None, 100], ["matmul", "2.0 share", 5]], card)
-    assert program == [rates.Operator("matmul", 4096, 2, 1600), rates.Operator("add", 500_000, 3),
-                       rates.Operator("add", rates.SMALL, 100), rates.Operator("matmul", 4096, 5, 2208)]  # 2 × 110 × 0.01 ms
+    card = stage.Rates("a10g", "by hand", 2 * 4096**2 * 1000 * 1e3, 12e9, 0.002, 0.01)
+    program = stage.program_of([["matmul", 1.6, 2], ["add", 0.5, 3], ["add", None, 100], ["matmul", "2.0 share", 5]], card)
+    assert program == [stage.Operator("matmul", 4096, 2, 1600), stage.Operator("add", 500_000, 3),
+                       stage.Operator("add", stage.SMALL, 100), stage.Operator("matmul", 4096, 5, 2208)]  # 2 × 110 × 0.01 ms
 
 
 def test_flops_and_bytes_are_those_of_the_operators():
-    square, thin, add = (rates.Operator("matmul", 64, 1), rates.Operator("matmul", 100, 1, 8), rates.Operator("add", 70, 1))
+    square, thin, add = (stage.Operator("matmul", 64, 1), stage.Operator("matmul", 100, 1, 8), stage.Operator("add", 70, 1))
     assert (square.flops, square.bytes) == (2 * 64**3, 3 * 4 * 64**2)
     assert (thin.flops, thin.bytes) == (2 * 100 * 100 * 8, 4 * (2 * 100 * 8 + 100 * 100))
     assert (add.flops, add.bytes) == (70, 3 * 4 * 70)
     from torch.utils.flop_counter import FlopCounterMode
 
     with FlopCounterMode(display=False) as counter:
-        rates.step_of([square, thin], torch.device("cpu"))()
+        look.step_of([square, thin], torch.device("cpu"))()
     assert counter.get_total_flops() == square.flops + thin.flops
 
 
 @pytest.mark.parametrize("seed", range(20))
 @pytest.mark.parametrize("card", CARDS)
 def test_solution_is_within_a_tenth_on_every_card_and_seed(card, seed):
-    reached = rates.rates_of(gapless.device(f"vgpu:{card}"))
-    for case in cases.prediction_cases(seed):
-        told = rates.numbers(rates.program_of(case.options["rows"], reached))
+    reached = stage.rates_of(gapless.device(f"vgpu:{card}"))
+    for case in predict_step_ms_cases.prediction_cases(seed):
+        told = stage.numbers(stage.program_of(case.options["rows"], reached))
         found = solution("00_two_clocks")["predict_step_ms"](**told, card=reached)
-        assert math.isclose(found, right.right_step_ms(**told, card=reached), rel_tol=0.08), case.name
+        assert math.isclose(found, predict_step_ms_right.right_step_ms(**told, card=reached), rel_tol=0.08), case.name
 
 
 def test_seconds_taken_for_milliseconds_show_even_though_the_shortest_kernel_and_the_launches_are_right():
@@ -384,7 +394,7 @@ def test_a_step_is_called_what_the_exercise_calls_it():
     found = judged("train", solution("00_two_clocks")["train"])
     assert "36 in a call of 12 training steps before, 2 now" in found["syncs"].message
     assert found["step_time"].message.startswith("A call of 12 training steps takes")
-    assert "36 waits are left in a call of 12 training steps" in judged("train", functions.train)["syncs"].message
+    assert "36 waits are left in a call of 12 training steps" in judged("train", train_slow.train)["syncs"].message
 
 
 def test_a_real_clock_may_differ_by_its_noise_and_a_simulated_one_not():

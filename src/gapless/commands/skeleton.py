@@ -25,8 +25,8 @@ def {EXERCISE}(x, limit):
 '''
 _SIGNATURE = _CODE.partition("\n")[0]
 
-_FUNCTIONS = f'''\
-"""Lesson {{number}}: the functions as handed out. Right, and slow."""
+_SLOW = f'''\
+"""Lesson {{number}}: ``{EXERCISE}`` as handed out. Right, and slow."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def training_step(scale_down: Callable, device: torch.device) -> Callable[[], No
 '''
 
 _CASES = '''\
-"""Lesson {number}: the inputs on which answers are compared, small and middling, and those at full size."""
+"""Lesson {number}: the inputs of ``scale_down``, small and middling, and those at full size."""
 
 from __future__ import annotations
 
@@ -87,11 +87,11 @@ from collections.abc import Callable
 import numpy as np
 import torch
 
-from ...course.evidence import Case
-from ...course.exercise import Trial
-from ...course.stage import Given
-from ...course.variants import CONTIGUOUS, DTYPES, covering, varied
-from .workload import ELEMENTS, LIMIT
+from ....course.evidence import Case
+from ....course.exercise import Trial
+from ....course.stage import Given
+from ....course.variants import CONTIGUOUS, DTYPES, covering, varied
+from ..workload import ELEMENTS, LIMIT
 
 SHAPES = ((67,), (5, 7), (1,), (4, 3), (2, 3, 5))
 SCALES = {{"above the limit": 1.0, "below the limit": 0.001, "far above the limit": 100.0, "zeros": 0.0}}
@@ -126,8 +126,34 @@ def full_scaling(device: torch.device) -> Callable[[], Given]:
     return lambda: Given({{"x": x.clone()}}, {{"limit": LIMIT}})
 '''
 
+_EXERCISE = '''\
+"""Lesson {number}: the exercise ``scale_down``."""
+
+from __future__ import annotations
+
+from ....course.exercise import Exercise
+from . import cases, mistakes, slow
+
+EXERCISE = Exercise(
+    name="scale_down",
+    slow=slow.scale_down,
+    cases=cases.scaling_cases,
+    mistakes=mistakes.SCALING_MISTAKES,
+    full=cases.full_scaling,
+    trial=cases.SCALING_TRIAL,
+    busy_ms=100.0,
+    points={{"values": 2, "syncs": 2, "host_time": 1}},
+    max_time_ratio={{"host_time": 0.25}},
+    hints=(
+        "Which line needs to know on the host what only the device knows? Who else could decide?",
+        "A factor of 1 changes nothing. Which factor do the two cases want, and how does one formula give both?",
+        "`(limit / norm).clamp(max=1.0)` is the factor, a tensor: multiply by it, always.",
+    ),
+)
+'''
+
 _LESSON = '''\
-"""Lesson {number}: its exercises, points, hints and headline."""
+"""Lesson {number}: its exercises and headline."""
 
 from __future__ import annotations
 
@@ -135,36 +161,20 @@ from collections.abc import Callable
 
 import torch
 
-from ...course.exercise import Exercise, Lesson, Program
-from . import cases, functions, mistakes
+from ...course.exercise import Lesson, Program
 from .quick import QUICK
+from .scale_down.exercise import EXERCISE as SCALE_DOWN
+from .scale_down.slow import scale_down
 from .stage import names
 from .workload import ELEMENTS, training_step
 
-EXERCISES = (
-    Exercise(
-        name="scale_down",
-        slow=functions.scale_down,
-        cases=cases.scaling_cases,
-        mistakes=mistakes.SCALING_MISTAKES,
-        full=cases.full_scaling,
-        trial=cases.SCALING_TRIAL,
-        busy_ms=100.0,
-        points={{"values": 2, "syncs": 2, "host_time": 1}},
-        max_time_ratio={{"host_time": 0.25}},
-        hints=(
-            "Which line needs to know on the host what only the device knows? Who else could decide?",
-            "A factor of 1 changes nothing. Which factor do the two cases want, and how does one formula give both?",
-            "`(limit / norm).clamp(max=1.0)` is the factor, a tensor: multiply by it, always.",
-        ),
-    ),
-)
+EXERCISES = (SCALE_DOWN,)
 
 
 def programs(fixed: dict[str, Callable]) -> list[Program]:
     """The step with the function as handed out, and with the learner's."""
     return [Program(name, lambda device, scale=scale: training_step(scale, device), "–")
-            for name, scale in (("as first written", functions.scale_down), ("no `if`", fixed["scale_down"]))]
+            for name, scale in (("as first written", scale_down), ("no `if`", fixed["scale_down"]))]
 
 
 def size_in_words(device: torch.device) -> str:
@@ -184,13 +194,13 @@ LESSON = Lesson(
 '''
 
 _MISTAKES = '''\
-"""Lesson {number}: the usual wrong versions, and what to say of each."""
+"""Lesson {number}: the usual wrong versions of ``scale_down``, and what to say of each."""
 
 from __future__ import annotations
 
 import torch
 
-from ...course.mistakes import Mistake
+from ....course.mistakes import Mistake
 
 SCALING_MISTAKES = (
     Mistake(lambda x, limit: x * (limit / x.norm()), (
@@ -271,7 +281,7 @@ import math
 import pytest
 import torch
 
-from gapless.lessons.{package}.functions import scale_down
+from gapless.lessons.{package}.scale_down.slow import scale_down
 
 
 @pytest.mark.parametrize("values, limit", [([3.0, 4.0], 1.0), ([0.3, 0.4], 1.0), ([0.0, 0.0], 1.0)])
@@ -285,10 +295,14 @@ def test_slow_function_is_the_definition(values, limit):
 def skeleton(lesson_id: str, title: str) -> dict[str, str]:
     """Path in the repository → text, of each file of the lesson. ``lesson_id``: such as ``04_data_loading``."""
     number, package = lesson_id[:2], lesson_id[3:]
-    rooms = {"__init__": '"""Lesson {number}: {title}."""\n', "functions": _FUNCTIONS, "stage": _STAGE,
-             "workload": _WORKLOAD, "cases": _CASES, "mistakes": _MISTAKES, "quick": _QUICK, "lesson": _LESSON}
-    files = {f"src/gapless/lessons/{package}/{room}.py": text for room, text in rooms.items()}
-    files[f"src/gapless/lessons/{package}/solutions/{EXERCISE}.md"] = _ANNOTATED
+    folder = f"src/gapless/lessons/{package}"
+    shared = {"__init__": '"""Lesson {number}: {title}."""\n', "stage": _STAGE, "workload": _WORKLOAD, "quick": _QUICK,
+              "lesson": _LESSON}
+    own = {"__init__": f'"""Lesson {{number}}: the exercise ``{EXERCISE}``."""\n', "exercise": _EXERCISE, "slow": _SLOW,
+           "cases": _CASES, "mistakes": _MISTAKES}
+    files = {f"{folder}/{room}.py": text for room, text in shared.items()}
+    files |= {f"{folder}/{EXERCISE}/{room}.py": text for room, text in own.items()}
+    files[f"{folder}/{EXERCISE}/solution.md"] = _ANNOTATED
     files |= {f"tests/lessons/answers/{package}.py": _ANSWERS, f"tests/lessons/test_{package}.py": _TEST}
     files = {path: text.format(number=number, package=package, id=lesson_id, title=title) for path, text in files.items()}
     return {**files, f"solutions/{lesson_id}/{lesson_id}.ipynb": _notebook(lesson_id, title)}
@@ -310,7 +324,8 @@ def _notebook(lesson_id: str, title: str) -> str:
         _text("how", "**How to work.** Run the cells from the top. An exercise's cell begins with the line "
                      "`# exercise: NAME`: keep that line and the function's name; change the rest as you like. The cell is "
                      "checked *by itself*, so put whatever it needs inside; `torch`, `nn` and `F` are there already."),
-        _code("setup", f"import inspect\n\nimport gapless\nfrom gapless.lessons.{package}.functions import {EXERCISE}\n"
+        _code("setup", "import inspect\n\nimport gapless\n"
+                       f"from gapless.lessons.{package}.{EXERCISE}.slow import {EXERCISE}\n"
                        f"from gapless.lessons.{package}.workload import training_step\n\n"
                        f'lesson = gapless.Notebook("{lesson_id}")  # a real GPU if there is one; or say device="vgpu:a100"\n'
                        "device = lesson.device\nlesson"),

@@ -1,4 +1,4 @@
-"""An exercise's annotated solution: ``solutions/NAME.md`` in its package, or what the exercise makes itself."""
+"""An exercise's annotated solution: ``solution.md`` in its folder, or what the exercise makes itself."""
 
 from __future__ import annotations
 
@@ -13,4 +13,4 @@ def annotated_solution(lesson: Lesson, name: str) -> str:
     if exercise.solution is not None:
         return exercise.solution()
     package = exercise.slow.__module__.rpartition(".")[0]
-    return (resources.files(package) / "solutions" / f"{name}.md").read_text(encoding="utf-8")
+    return (resources.files(package) / "solution.md").read_text(encoding="utf-8")

@@ -1,6 +1,6 @@
 """Lesson 10: right and fast programs and findings that are not what the reference solution has, and wrong ones."""
 
-from gapless.lessons.capstone.findings import all_findings
+from gapless.lessons.capstone.findings.judged import all_findings
 from gapless.lessons.capstone.programs.photos.program import PHOTOS
 
 

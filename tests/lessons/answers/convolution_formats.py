@@ -3,7 +3,7 @@
 import torch
 import torch.nn.functional as F
 
-from gapless.lessons.convolutions.functions import to_channels_last as as_handed_out
+from gapless.lessons.convolutions.to_channels_last.slow import to_channels_last as as_handed_out
 
 
 def mixed(block, x):

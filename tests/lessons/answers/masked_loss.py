@@ -3,7 +3,7 @@
 import torch
 import torch.nn.functional as F
 
-from gapless.lessons.masked_loss.functions import BACKGROUND, CLASSES, IGNORE
+from gapless.lessons.masked_loss.stage import BACKGROUND, CLASSES, IGNORE
 
 
 def sorted_steps(loss, target):

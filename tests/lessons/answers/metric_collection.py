@@ -5,7 +5,7 @@ import torch.nn.functional as F
 from torchmetrics import CatMetric, MaxMetric, MeanMetric, Metric, MetricCollection, RunningMean, SumMetric
 from torchmetrics.aggregation import BaseAggregator
 
-from gapless.lessons.metric_collection.functions import CLASSES, IGNORE, METRICS
+from gapless.lessons.metric_collection.stage import CLASSES, IGNORE, METRICS
 
 
 def filled(metric, loss, batch):

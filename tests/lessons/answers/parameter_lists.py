@@ -6,7 +6,7 @@ import torch
 from torch import nn
 from torch.optim.swa_utils import get_ema_multi_avg_fn
 
-from gapless.lessons.launch_overhead.clip_mistakes import clipping
+from gapless.lessons.launch_overhead.clip.mistakes import clipping
 
 # -- clear_grads ---------------------------------------------------------------------------------------------------------
 

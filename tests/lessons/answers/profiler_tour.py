@@ -4,7 +4,7 @@ import collections
 
 import torch
 
-from gapless.lessons.profiler_tour.functions import line_of
+from gapless.lessons.profiler_tour.stage import line_of
 
 from .profiler_tour_students import STUDENTS
 

@@ -5,7 +5,7 @@ import statistics
 
 import torch
 
-from gapless.lessons.profiler_tour.functions import line_of
+from gapless.lessons.profiler_tour.stage import line_of
 
 STEP = "ProfilerStep#"
 

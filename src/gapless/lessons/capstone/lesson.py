@@ -8,15 +8,15 @@ from collections.abc import Callable
 import torch
 
 from ...course import exercise as framework
-from .cases import full_of
 from .cause import without
-from .findings_exercise import findings_exercise
+from .findings.exercise import findings_exercise
 from .program import ENTRY, Program
 from .programs.letters.program import LETTERS
 from .programs.nuclei.program import NUCLEI
 from .programs.photos.program import PHOTOS
 from .stage import names
-from .train_exercise import train_exercise
+from .train.cases import full_of
+from .train.exercise import train_exercise
 
 PROGRAMS = {program.name: program for program in (PHOTOS, LETTERS, NUCLEI)}
 SHOWN = PHOTOS  # in the notebook as it is handed out

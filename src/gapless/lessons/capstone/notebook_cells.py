@@ -12,8 +12,8 @@ from pathlib import Path
 from ...course.notebook_file import replace_source
 from ...files import write_bytes
 from ...marker import exercise_name, file_name
-from . import functions
-from .findings import findings_source
+from .findings.judged import findings_source
+from .findings.slow import findings as no_findings
 from .lesson import LESSON, SHOWN
 from .program import ENTRY, Program
 
@@ -25,7 +25,7 @@ def solved_cells(program: Program) -> dict[str, str]:
     ``findings`` → that exercise's."""
     files = {name: _headed(name, text) + _solution(text, program.solved_files[name])
              for name, text in program.slow_files.items()}
-    stub = f"# exercise: findings\n{inspect.getsource(functions.findings).rstrip()}"
+    stub = f"# exercise: findings\n{inspect.getsource(no_findings).rstrip()}"
     return {**files, "findings": stub + _solution(stub, findings_source(program))}
 
 

@@ -14,7 +14,7 @@ from torch import nn
 from torch.utils.data import DataLoader, Dataset, RandomSampler
 
 from ...course.plain import Unusable
-from ..data_loading.measuring_workers import forking
+from ..data_loading.stage import forking
 from .host import DECODE_MS, decode, decoded, forget_decoded, measured_on, synchronize
 
 DECODED = "records that were decoded"

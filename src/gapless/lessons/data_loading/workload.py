@@ -19,7 +19,7 @@ from torch.utils.data import DataLoader, Dataset
 from ... import vgpu
 from ...course.exercise import full_size
 from ...measure.device import clock_ms, host_work, synchronize
-from .measuring_workers import start_method
+from .stage import start_method
 
 BATCH, CHANNELS, SIDE, CLASSES = 256, 3, 64, 10
 IMAGES = 16_384  # in an epoch

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ...course.exercise import Lesson, Program
-from . import functions
-from .accumulating_exercise import TRAIN_EPOCH
-from .dealing_exercise import MAKE_BATCHES
-from .logging_exercise import LOG_EPOCH
-from .main_exercise import MAIN
-from .naming_exercise import FIND_STRAGGLER
+from .find_straggler.exercise import EXERCISE as FIND_STRAGGLER
+from .log_epoch.exercise import EXERCISE as LOG_EPOCH
+from .main.exercise import EXERCISE as MAIN
+from .make_batches import slow
+from .make_batches.exercise import EXERCISE as MAKE_BATCHES
 from .quick import QUICK
 from .stage import names
+from .train_epoch.exercise import EXERCISE as TRAIN_EPOCH
 from .workload import STEPS, paced_step, size_in_words
-from .wrap_exercise import WRAP
+from .wrap.exercise import EXERCISE as WRAP
 
 EXERCISES = (MAIN, FIND_STRAGGLER, MAKE_BATCHES, TRAIN_EPOCH, WRAP, LOG_EPOCH)
 
@@ -22,7 +22,7 @@ EXERCISES = (MAIN, FIND_STRAGGLER, MAKE_BATCHES, TRAIN_EPOCH, WRAP, LOG_EPOCH)
 def programs(fixed: dict[str, Callable]) -> list[Program]:
     """The epoch as dealt out at first, and as the learner does."""
     return [Program(name, lambda device, deal=deal: paced_step(deal, device), "no figure", steps=STEPS)
-            for name, deal in (("batches in file order", functions.make_batches),
+            for name, deal in (("batches in file order", slow.make_batches),
                                ("equal work for all", fixed["make_batches"]))]
 
 

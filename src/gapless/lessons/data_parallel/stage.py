@@ -12,6 +12,34 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader, DistributedSampler
 
+from ...course.plain import Unusable
+
+LEARNING_RATE = 0.2
+WEIGHTS, SAMPLES = "weights", "samples"
+
+
+def make_network(kind: str, seed: int, width: int) -> nn.Module:
+    """On the CPU, with weights of this seed. ``kind``: "plain", or "norm" with a BatchNorm."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        norm = [nn.BatchNorm1d(2 * width)] if kind == "norm" else []
+        return nn.Sequential(nn.Linear(width, 2 * width), *norm, nn.Tanh(), nn.Linear(2 * width, 1))
+
+
+def rank_and_world() -> tuple[int, int]:
+    """As the launcher has told this process."""
+    import os
+
+    return int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+
+
+def weights_of(model) -> dict:
+    """Name → the parameter or buffer, without DDP's prefix. Raises Unusable for what is no model."""
+    if not isinstance(model, nn.Module):
+        raise Unusable(f"it returned a {type(model).__name__}; the trained model is wanted: is there a `return`?")
+    return {name.removeprefix("module."): value.detach() for name, value in model.state_dict().items()
+            if not name.endswith("num_batches_tracked")}
+
 
 def names() -> dict:
     """Name → what it stands for."""

@@ -12,7 +12,7 @@ from itertools import cycle, zip_longest
 import torch
 from torch import nn
 
-from .dealing_look import BATCH, WORLD, sentences
+from .make_batches.look import BATCH, WORLD, sentences
 
 WIDTH, LAYERS, STEPS = 512, 4, 60
 

@@ -8,14 +8,19 @@ from dataclasses import replace
 import torch
 
 from ...course.exercise import Lesson, Program
-from .compiled_exercises import FORWARD, GELU, MAKE_STEP
-from .operator_exercises import OPERATORS
+from .attention.exercise import EXERCISE as ATTENTION
+from .forward.exercise import EXERCISE as FORWARD
+from .gelu.exercise import EXERCISE as GELU
+from .head_loss.exercise import EXERCISE as HEAD_LOSS
+from .make_step.exercise import EXERCISE as MAKE_STEP
+from .predicted_gain.exercise import EXERCISE as PREDICTED_GAIN
 from .quick import QUICK
-from .reckoning_exercises import GAIN, WORTH
 from .stage import names
+from .swish.exercise import EXERCISE as SWISH
 from .workload import BATCH, LAYERS, LENGTH, Fixes, training_step
+from .worth_compiling.exercise import EXERCISE as WORTH_COMPILING
 
-EXERCISES = (GAIN, GELU, FORWARD, MAKE_STEP, *OPERATORS, WORTH)
+EXERCISES = (PREDICTED_GAIN, GELU, FORWARD, MAKE_STEP, ATTENTION, HEAD_LOSS, SWISH, WORTH_COMPILING)
 
 
 def programs(fixed: dict[str, Callable]) -> list[Program]:

@@ -16,7 +16,6 @@ from ...measure.profile import profile, time_step
 
 ELEMENTS = 2**20  # of the talk's example: about a million
 _BYTES = 4 * ELEMENTS
-
 # GELU as handed out, kernel by kernel: what each reads, and what it writes.
 GELU_KERNELS = [
     ({"x": _BYTES}, {"half": _BYTES}),

@@ -9,20 +9,19 @@ import torch
 
 from ...course.exercise import Lesson, Program
 from . import workload
-from .capture_exercise import CAPTURE_STEP
-from .debug_exercise import WITHOUT_DEBUGGING
-from .head_exercise import ALL_HEADS
-from .parameter_exercises import PARAMETERS
+from .all_heads.exercise import EXERCISE as ALL_HEADS
+from .capture_step.exercise import EXERCISE as CAPTURE_STEP
+from .clear_grads.exercise import EXERCISE as CLEAR_GRADS
+from .clip.exercise import EXERCISE as CLIP
+from .make_optimizer.exercise import EXERCISE as MAKE_OPTIMIZER
 from .quick import QUICK
 from .stage import names
+from .training_without_debugging.exercise import EXERCISE as TRAINING_WITHOUT_DEBUGGING
+from .update_average.exercise import EXERCISE as UPDATE_AVERAGE
 from .workload import Fixes, training_step
 
-EXERCISES = (
-    *PARAMETERS,
-    WITHOUT_DEBUGGING,
-    ALL_HEADS,
-    CAPTURE_STEP,
-)
+EXERCISES = (CLEAR_GRADS, UPDATE_AVERAGE, CLIP, MAKE_OPTIMIZER, TRAINING_WITHOUT_DEBUGGING, ALL_HEADS, CAPTURE_STEP)
+
 
 FEW = 6  # steps of a timed run: of a program that waits all the time they tell what 20 do, and take a third of the real time
 

@@ -14,8 +14,12 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from . import functions
-from .captured_training import UNMEASURED
+from .all_heads import slow
+from .clear_grads import slow as clear_grads_slow
+from .clip import slow as clip_slow
+from .make_optimizer import slow as make_optimizer_slow
+from .stage import UNMEASURED
+from .update_average import slow as update_average_slow
 
 BATCH, TOKENS, WIDTH, HEADS, BLOCKS, CLASSES = 16, 64, 256, 8, 3, 10
 MAX_NORM, DECAY = 1.0, 0.999
@@ -57,11 +61,11 @@ class Fixes:
     makes the step one launch."""
 
     anomaly_mode: bool = True
-    clear_grads: Callable = functions.clear_grads
-    update_average: Callable = functions.update_average
-    clip: Callable = functions.clip
-    make_optimizer: Callable = functions.make_optimizer
-    all_heads: Callable = functions.all_heads
+    clear_grads: Callable = clear_grads_slow.clear_grads
+    update_average: Callable = update_average_slow.update_average
+    clip: Callable = clip_slow.clip
+    make_optimizer: Callable = make_optimizer_slow.make_optimizer
+    all_heads: Callable = slow.all_heads
     capture_step: Callable | None = None
 
 
@@ -111,4 +115,4 @@ def _as_one_launch(network: Network, optimizer: torch.optim.Optimizer, averages:
 def parameter_count() -> int:
     """Tensors that the network's optimizer has to look after."""
     with torch.device("meta"):
-        return len(list(Network(functions.all_heads).parameters()))
+        return len(list(Network(slow.all_heads).parameters()))

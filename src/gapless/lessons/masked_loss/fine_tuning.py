@@ -7,7 +7,7 @@ from collections.abc import Callable
 import torch
 from torch import nn
 
-from .functions import CLASSES
+from .stage import CLASSES
 from .workload import Size, make_batch, shape_only
 
 WIDTH, STRIDE = 256, 8

@@ -6,7 +6,9 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from .functions import BACKGROUND, CLASSES, IGNORE
+IGNORE = -1
+BACKGROUND = 9
+CLASSES = 10
 
 
 def names() -> dict:

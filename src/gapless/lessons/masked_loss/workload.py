@@ -13,17 +13,19 @@ from torch import nn
 
 from ... import vgpu
 from ...vgpu import Assumptions
-from . import functions
-from .functions import CLASSES, IGNORE
+from .ignore_background import slow
+from .masked_cross_entropy import slow as masked_cross_entropy_slow
+from .stage import CLASSES, IGNORE
+from .zero_if_uniform import slow as zero_if_uniform_slow
 
 
 @dataclass(frozen=True)
 class LossParts:
     """The three functions that make up the loss."""
 
-    ignore_background: Callable = functions.ignore_background
-    zero_if_uniform: Callable = functions.zero_if_uniform
-    masked_cross_entropy: Callable = functions.masked_cross_entropy
+    ignore_background: Callable = slow.ignore_background
+    zero_if_uniform: Callable = zero_if_uniform_slow.zero_if_uniform
+    masked_cross_entropy: Callable = masked_cross_entropy_slow.masked_cross_entropy
 
     def __call__(self, pred, target):
         """The loss of pred B×C×H×W and target B×H×W: a scalar."""
@@ -44,7 +46,6 @@ ARTICLE_SIZE = Size(256, 256)
 # What a step of the slow loss takes at most on the virtual GPU is 1189 bytes a pixel; a real one takes more around it.
 BYTES_PER_PIXEL = 1400
 SMALL_SIZE = Size(2, 32)
-
 # Labels are drawn evenly from −1 … 9, eleven values; 2 of 11 are ignored once the background is.
 LABELS = Assumptions(
     densities={"eq": 1 / 11, "ne": 9 / 11, "ge": 9 / 11, "gt": 9 / 11, "lt": 2 / 11, "le": 2 / 11},

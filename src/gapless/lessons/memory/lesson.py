@@ -8,15 +8,19 @@ from dataclasses import replace
 import torch
 
 from ...course.exercise import Lesson, Program
-from .budget_exercise import BUDGET
-from .epoch_exercise import TRAIN_EPOCH
-from .fitting_exercise import LARGEST_BATCH
-from .less_memory_exercises import LESS_MEMORY
+from .accumulate.exercise import EXERCISE as ACCUMULATE
+from .budget.exercise import EXERCISE as BUDGET
+from .checkpointed.exercise import EXERCISE as CHECKPOINTED
+from .largest_batch_that_fits.exercise import EXERCISE as LARGEST_BATCH_THAT_FITS
+from .optimizer_in_backward.exercise import EXERCISE as OPTIMIZER_IN_BACKWARD
 from .quick import QUICK
 from .stage import names
+from .tied_to_the_batch.exercise import EXERCISE as TIED_TO_THE_BATCH
+from .train_epoch.exercise import EXERCISE as TRAIN_EPOCH
 from .workload import BATCH, MOST, PARTS, WANTED, Fixes, size_in_words, training
 
-EXERCISES = (BUDGET, TRAIN_EPOCH, *LESS_MEMORY, LARGEST_BATCH)
+EXERCISES = (BUDGET, TRAIN_EPOCH, CHECKPOINTED, ACCUMULATE, TIED_TO_THE_BATCH, OPTIMIZER_IN_BACKWARD,
+             LARGEST_BATCH_THAT_FITS)
 
 
 def programs(fixed: dict[str, Callable]) -> list[Program]:

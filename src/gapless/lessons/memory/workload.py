@@ -15,8 +15,8 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from . import functions
-from .block_network import CLASSES, BlockNetwork
+from .checkpointed import slow
+from .stage import CLASSES, BlockNetwork
 
 SIDE, WIDTH = 512, 64
 BATCH = 16  # of each program in the headline's table
@@ -54,7 +54,7 @@ def training(device: torch.device, fixes: Fixes = Fixes()) -> Callable[[int], No
     ``full_size``."""
     with torch.device(device):
         network = BlockNetwork(WIDTH)
-    model = PixelClasses(network, fixes.checkpointed or functions.checkpointed)
+    model = PixelClasses(network, fixes.checkpointed or slow.checkpointed)
     if fixes.optimizer_in_backward is not None:
         train, _ = fixes.optimizer_in_backward(model, torch.optim.AdamW)
     else:
@@ -82,7 +82,7 @@ def looking(device: torch.device, graph: bool) -> Callable[[int], None]:
     """``step(batch)`` that only computes the classes, with a graph that nobody uses or without."""
     with torch.device(device):
         network = BlockNetwork(WIDTH)
-    forward = functions.checkpointed(network)
+    forward = slow.checkpointed(network)
 
     def step(batch):
         with torch.set_grad_enabled(graph):
@@ -105,7 +105,7 @@ class Loss(nn.Module):
 def step_parts(device: torch.device, batch: int) -> tuple[nn.Module, tuple[torch.Tensor, ...], torch.optim.Optimizer]:
     """The slow program's model, whose result is the loss, a batch for it, and its optimizer: what ``budget`` is given."""
     with torch.device(device):
-        model = Loss(PixelClasses(BlockNetwork(WIDTH), functions.checkpointed))
+        model = Loss(PixelClasses(BlockNetwork(WIDTH), slow.checkpointed))
         images, labels = torch.zeros(batch, 3, SIDE, SIDE), torch.zeros(batch, SIDE * SIDE, dtype=torch.int64)
     return model, (images, labels), torch.optim.AdamW(model.parameters())
 

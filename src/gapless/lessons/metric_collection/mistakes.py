@@ -2,305 +2,336 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 
-from ...course.mistakes import Mistake
-from .functions import torchmetrics
-from .wrong_averages import COLLECT, EVALUATE
+from .stage import CLASSES, IGNORE, METRICS
 
-__all__ = ["COLLECT", "EVALUATE", "STEP_TIME", "SUPPRESS", "UPDATE_LOSS"]
-
-
-# -- exercise 1 --------------------------------------------------------------------------------------
+Averages = dict[str, torch.Tensor]
+Pairs = list[tuple[torch.Tensor, torch.Tensor]]  # of each batch the predicted classes and the labels, none of them ignored
 
 
-def _updated(value=lambda loss, batch: loss, weight=lambda loss, batch: _filled(loss, batch), times: int = 1):
-    """update_loss with another value or weight."""
-
-    def update_loss(metric, loss, batch):
-        for _ in range(times):
-            metric.update(value(loss, batch), weight(loss, batch))
-
-    return update_loss
+def confusion(pairs: Pairs, side: int = CLASSES, kind: torch.dtype = torch.float64) -> torch.Tensor:
+    """Rows: labels; columns: predictions."""
+    cells = torch.cat([labels * side + seen for seen, labels in pairs])
+    return torch.bincount(cells, minlength=side * side).view(side, side).to(kind)
 
 
-def _filled(loss, number):
-    return torch.full_like(loss, number, dtype=torch.float64)
+def four(right, predicted, actual, mean, wrong=None) -> Averages:
+    """The four from what each class counts; ``mean(top, bottom)`` makes an average of fractions."""
+    wrong = {} if wrong is None else wrong
+    found = {"accuracy": mean(right, actual), "precision": mean(right, predicted), "recall": mean(right, actual),
+             "f1": mean(2 * right, predicted + actual)} | wrong
+    return {name: torch.as_tensor(value, dtype=torch.float32) for name, value in found.items()}
 
 
-def _into_the_state(metric, loss, batch):
-    metric.mean_value += loss * batch
-    metric.weight += batch
+def share(top, bottom):
+    """Element by element; 0 where nothing is to be divided."""
+    return torch.where(bottom > 0, top / bottom.clamp(min=1), torch.zeros_like(top))
 
 
-def _into_the_state_without_nan(metric, loss, batch):
-    if not loss.isnan():
-        _into_the_state(metric, loss, batch)
+def averaged(pairs: Pairs, over=lambda right, predicted, actual: predicted + actual > 0, fraction=share, wrong=None,
+             matrix=None) -> Averages:
+    """The four macro averages: the mean over the classes that ``over`` picks of each class's ``fraction``.
+    ``wrong(right, predicted, actual, mean)`` replaces some of them."""
+    matrix = confusion(pairs) if matrix is None else matrix
+    right, predicted, actual = matrix.diag(), matrix.sum(0), matrix.sum(1)
+    classes = over(right, predicted, actual).to(matrix.dtype)
+
+    def mean(top, bottom):
+        return (fraction(top, bottom) * classes).sum() / classes.sum().clamp(min=1)
+
+    return four(right, predicted, actual, mean, None if wrong is None else wrong(right, predicted, actual, mean))
 
 
-def _last_only(metric, loss, batch):
-    metric.reset()
-    metric.update(loss, weight=batch)
+def _each(average: Callable[[Pairs], Averages], weigh=lambda labels: 1.0) -> Callable[[Pairs], Averages]:
+    """The mean of what each batch gives."""
+
+    def mean(pairs: Pairs) -> Averages:
+        weights = [weigh(labels) for _, labels in pairs]
+        values = [average([pair]) for pair in pairs]
+        total = max(sum(weights), 1e-9)
+        return {name: sum(w * value[name] for w, value in zip(weights, values)) / total for name in METRICS}
+
+    return mean
 
 
-def _finite_only(metric, loss, batch):
-    if loss.isfinite():
-        metric.update(loss, weight=batch)
+def micro(pairs: Pairs) -> Averages:
+    """One number for all classes together."""
+    matrix = confusion(pairs)
+    return dict.fromkeys(METRICS, share(matrix.diag().sum(), matrix.sum()).to(torch.float32))
 
 
-_TWICE = ("The loss was multiplied by its weight before: TorchMetrics does that itself. Give it the loss as it is, and the "
-          "weight beside it.")
-_STATE = ("That is what writing into the metric's state gives: nothing counts the update, nothing leaves a NaN out, and the "
-          "last result is remembered. All that happens in `update`: call it.")
-_CUT = "A loss was made a whole number on the way: its fraction is cut off. Give the loss as it is."
+def _weighted(pairs: Pairs) -> Averages:
+    """Averages in which a class counts as often as it occurs."""
+    matrix = confusion(pairs)
+    actual = matrix.sum(1)
 
-UPDATE_LOSS = (
-    Mistake(_updated(weight=lambda loss, batch: None),
-            "That is the mean without the weights: a last batch of three images counts as much as a full one. A weight of "
-            "ones is no weight either: each loss counts `batch` times."),
-    Mistake(_updated(lambda loss, batch: loss * batch, lambda loss, batch: None), _TWICE),
-    Mistake(_updated(lambda loss, batch: loss * batch), _TWICE),
-    Mistake(lambda metric, loss, batch: None, "The metric took nothing in: was `metric.update` called, on this metric?"),
-    Mistake(_last_only, "Only the last loss counts: the metric is reset before each update. It has to keep what it has "
-                        "taken "
-                        "in; who reads the mean resets it."),
-    Mistake(_into_the_state, _STATE),
-    Mistake(_into_the_state_without_nan, _STATE),
-    Mistake(_updated(times=2), "Each loss is taken in twice: one call of `update` for each loss (calling the metric, "
-                               "`metric(…)`, updates it too)."),
-    Mistake(_updated(lambda loss, batch: loss.nan_to_num(0.0, posinf=torch.inf, neginf=-torch.inf)),
-            "A NaN was counted as a loss of 0, with its full weight. It has to be left out: `MeanMetric` does that itself, "
-            "if it gets the NaN."),
-    Mistake(_updated(torch.nan_to_num), "NaN was counted as a loss of 0 or inf as a large number (`nan_to_num` does "
-                                        "both). Give the "
-                                        "loss as it is: `MeanMetric` leaves NaN out itself."),
-    Mistake(_finite_only, "A loss of inf was left out. Only NaN is left out: an inf has to be seen in the mean."),
-    Mistake(_updated(weight=lambda loss, batch: loss * 0 + batch),
-            "The weight was computed from the loss: inf × 0 is NaN, so the weight is NaN and the loss is left out. Use only "
-            "the loss's form, not its value: `torch.full_like`."),
-    Mistake(_updated(lambda loss, batch: _filled(loss, batch), lambda loss, batch: loss),
-            "The loss and its weight have changed places: `update(value, weight)`."),
-    Mistake(_updated(weight=lambda loss, batch: _filled(loss, batch**2)),
-            "Each loss is weighted with its number of images twice over, batch × batch: does one copy for each image get a "
-            "weight too?"),
-    Mistake(_updated(weight=lambda loss, batch: _filled(loss, 1 / max(batch, 1))),
-            "The weight is one divided by the number of images: small batches count most. The weight is `batch` itself."),
-    Mistake(_updated(lambda loss, batch: loss / max(batch, 1)),
-            "The loss was divided by the number of images: it is a mean over its batch already."),
-    Mistake(_updated(lambda loss, batch: loss / max(batch, 1), lambda loss, batch: None),
-            "The loss was divided by the number of images, and not weighted: it is a mean over its batch already, and "
-            "`batch` is its weight."),
-    Mistake(_updated(lambda loss, batch: loss.nan_to_num(0.0).trunc()), _CUT),
-    Mistake(_updated(lambda loss, batch: loss.trunc()), _CUT),
-    *(Mistake(_updated(weight=lambda loss, batch, kind=kind: torch.tensor(batch % 2**31).to(kind)),
-              "The weight is in a kind of number too small for it: uint8 ends at 255, int8 at 127, and beyond 256 bfloat16 "
-              "skips whole numbers. Give it the loss's dtype, or float32.")
-      for kind in (torch.uint8, torch.int8, torch.bfloat16)),
-    Mistake(_updated(lambda loss, batch: loss.half()),
-            "The loss was cast to float16 on the way: a metric in a higher precision loses it. Give the loss as it is."),
-    Mistake(_updated(lambda loss, batch: (loss.float() * batch).sum() / max(batch, 1)),
-            "A number too large for float32 was cast to it (or multiplied in float32), and became inf. Leave the dtype "
-            "to the metric."),
-    Mistake(_updated(weight=lambda loss, batch: _filled(loss, 0)), "All weights are 0, and 0 / 0 is NaN: `torch.zeros_like` "
-                                                                    "is not yet a weight; fill it with `batch`."),
-    Mistake(_updated(weight=lambda loss, batch: _filled(loss, max(batch, 1))),
-            "A batch of no images counts as one of one image: its weight is 0."),
+    def mean(top, bottom):
+        return (share(top, bottom) * actual).sum() / actual.sum().clamp(min=1)
+
+    return four(matrix.diag(), matrix.sum(0), actual, mean)
+
+
+def _counted_in(kind: torch.dtype, most: int | None = None) -> Callable[[Pairs], Averages]:
+    """Counts in ``kind``: a byte begins anew, float16 stands still."""
+
+    def average(pairs: Pairs) -> Averages:
+        counts = confusion(pairs)
+        counts = counts.clamp(max=most) if most is not None else counts.to(torch.int64).to(kind).to(torch.float64)
+        return averaged(pairs, matrix=counts)
+
+    return average
+
+
+def _written_not_added(pairs: Pairs) -> torch.Tensor:
+    """What ``counts[cells] += 1`` counts: each cell once for each batch."""
+    return sum(confusion([pair]).clamp(max=1) for pair in pairs)
+
+
+def _f1_of_averages(right, predicted, actual, mean) -> Averages:
+    precision, recall = mean(right, predicted), mean(right, actual)
+    return {"f1": share(2 * precision * recall, torch.ones_like(precision)) / (precision + recall).clamp(min=1e-12)}
+
+
+def _true_negatives_count(right, predicted, actual, mean) -> Averages:
+    total = actual.sum()
+    return {"accuracy": mean(total - predicted - actual + 2 * right, total.expand_as(right))}
+
+
+def _all_classes(right, predicted, actual):
+    return torch.ones_like(right)
+
+
+def _present(right, predicted, actual):
+    return actual > 0
+
+
+_SKIPPED = ("A class that occurs in the labels alone or in the predictions alone was left out of the mean: it counts, with "
+            "0 where its fraction is 0 / 0.")
+# In order of likelihood. Each names what is different from the right averages.
+FORMULAS: tuple[tuple[Callable[[Pairs], Averages], str], ...] = (
+    (micro,
+     "All four are the same number: that is what average=\"micro\" gives (every error is a false positive of one class and "
+     "a false negative of another). Macro averages are wanted."),
+    (_each(averaged),
+     "That is the mean of the batches' values. The batches have to be counted together, and the averages computed once from "
+     "the counts: `update` for each batch, `compute` at the end."),
+    (_each(averaged, len),
+     "That is the mean of the batches' values, weighted by their sizes. A macro average is no mean over images: count the "
+     "batches together, and compute the averages once from the counts."),
+    (lambda pairs: {name: len(pairs) * value for name, value in _each(averaged)(pairs).items()},
+     "That is the sum of the batches' values. Count the batches together, and compute the averages once from the counts."),
+    (_each(micro),
+     "That is the mean of the batches' micro averages. Count the batches together, and take macro averages."),
+    (lambda pairs: averaged(pairs[-1:]),
+     "Only the last batch counts. Is the metric made, or reset, inside the loop? Or is it the value that calling the metric "
+     "returned, which is the batch's own?"),
+    (lambda pairs: averaged(pairs[:1]), "Only the first batch counts. Is there a `return` inside the loop?"),
+    (lambda pairs: averaged(pairs[:-1] or pairs), "The last batch is missing: every batch has to count."),
+    (lambda pairs: averaged(pairs[1:] or pairs), "The first batch is missing: every batch has to count."),
+    (_weighted,
+     "Those are averages weighted by how often each class occurs (average=\"weighted\"). In a macro average each class "
+     "counts "
+     "alike."),
+    (lambda pairs: averaged(pairs, over=_all_classes),
+     f"The sum over the classes was divided by all {CLASSES} classes. Classes that occur neither in the labels nor in the "
+     "predictions do not belong to the mean."),
+    (lambda pairs: averaged(pairs, over=_present),
+     "The mean is over the classes in the labels alone. A class that is predicted and never right belongs to it too, "
+     "with 0."),
+    (lambda pairs: averaged(pairs, over=lambda right, predicted, actual: predicted > 0),
+     "The mean is over the classes in the predictions alone. A class that occurs and is never found belongs to it too, with "
+     "0."),
+    (lambda pairs: averaged(pairs, over=lambda right, predicted, actual: (predicted > 0) & (actual > 0)), _SKIPPED),
+    (lambda pairs: averaged(pairs, over=lambda right, predicted, actual: right > 0),
+     "The mean is over the classes that were found at least once. A class that is never right counts, with 0."),
+    (lambda pairs: _each_over_its_own(pairs), _SKIPPED),
+    (lambda pairs: {name: CLASSES * value for name, value in averaged(pairs, over=_all_classes).items()},
+     "That is a sum over the classes: divide it by the number of classes that occur in the labels or the predictions."),
+    (lambda pairs: averaged(pairs, matrix=confusion(pairs).T.contiguous()),
+     "Labels and predictions have changed places: precision is the right ones among the predictions of a class (false "
+     "positives count), recall among its labels (false negatives count). Which is the row of your matrix? In TorchMetrics: "
+     "`update(predictions, labels)`."),
+    (lambda pairs: averaged(pairs, wrong=_f1_of_averages),
+     "F1 was computed from the averages of precision and recall. The macro F1 is the mean of the classes' F1: 2·tp / "
+     "(2·tp + "
+     "fp + fn) for each class, then the mean."),
+    (lambda pairs: averaged(pairs, wrong=lambda right, predicted, actual, mean:
+                            {"f1": mean(right, predicted + actual - right)}),
+     "That is tp / (tp + fp + fn), the Jaccard index (IoU). F1 counts tp twice: 2·tp / (2·tp + fp + fn)."),
+    (lambda pairs: averaged(pairs, wrong=lambda right, predicted, actual, mean: {"f1": mean(right, predicted + actual)}),
+     "F1 is half of what it should be: 2·tp / (2·tp + fp + fn)."),
+    (lambda pairs: averaged(pairs, wrong=lambda right, predicted, actual, mean:
+                            {"accuracy": share(right.sum(), actual.sum())}),
+     "That accuracy is the share of all images that are right: the micro average. The macro accuracy is the mean over the "
+     "classes of the share of a class's images that are right, the same as the macro recall."),
+    (lambda pairs: averaged(pairs, wrong=_true_negatives_count),
+     "That accuracy counts true negatives, (tp + tn) / all. TorchMetrics' macro accuracy is tp / (tp + fn) for each "
+     "class, the "
+     "same as recall."),
+    (lambda pairs: averaged(pairs, wrong=lambda right, predicted, actual, mean:
+                            {"accuracy": mean(right, predicted + actual - right)}),
+     "That accuracy is tp / (tp + fp + fn), the Jaccard index (IoU). TorchMetrics' macro accuracy is tp / (tp + fn) for "
+     "each "
+     "class, the same as recall."),
+    (lambda pairs: averaged(pairs, wrong=lambda right, predicted, actual, mean: {"accuracy": mean(right, predicted)}),
+     "That accuracy is the precision: divide by the labels of the class (tp + fn), not by its predictions."),
+    (lambda pairs: averaged(pairs, fraction=lambda top, bottom: torch.where(bottom > 0, top / bottom.clamp(min=1), 1.0)),
+     "A class whose fraction is 0 / 0 counts as 1. It counts as 0."),
+    (lambda pairs: averaged(pairs, over=_all_classes, fraction=lambda top, bottom: top / bottom),
+     "NaN is 0 / 0. A class that occurs and is never found has the fraction 0, and where no class occurs at all the mean is "
+     "0: see to it that nothing is divided by 0 (`torch.where`, `clamp(min=1)`)."),
+    (lambda pairs: averaged(pairs, matrix=_written_not_added(pairs)),
+     "Each cell counts once a batch, however often it occurs: `counts[cells] += 1` writes the same cell only once. Use "
+     "`scatter_add_` or `index_add_`, which add."),
+    (lambda pairs: averaged(pairs, matrix=confusion(pairs).clamp(max=1)),
+     "Each cell counts once, however often it occurs: was it written (`counts[cells] = 1`, `scatter_`) where it has to be "
+     "added (`scatter_add_`)?"),
+    (_counted_in(torch.uint8), "A count has run over: uint8 begins anew after 255. Count in int64, or in float32."),
+    (_counted_in(torch.int8), "A count has run over: int8 ends at 127. Count in int64, or in float32."),
+    (_counted_in(torch.float16, 2048), "A count stands still at 2048: float16 cannot add 1 to it. Count in int64, or in "
+                                       "float32."),
+    (_counted_in(torch.bfloat16, 256), "A count stands still at 256: bfloat16 cannot add 1 to it. Count in int64, or in "
+                                       "float32."),
+    (lambda pairs: averaged([(seen % (CLASSES - 1), labels % (CLASSES - 1)) for seen, labels in pairs]),
+     f"The last class, {CLASSES - 1}, is counted as class 0: there are {CLASSES} classes, 0 … {CLASSES - 1}."),
+    (lambda pairs: averaged([(seen[kept], labels[kept]) for seen, labels in pairs for kept in [labels != CLASSES - 1]]),
+     f"Labels of the last class, {CLASSES - 1}, are left out: there are {CLASSES} classes, 0 … {CLASSES - 1}."),
+    (lambda pairs: averaged([(seen[kept], labels[kept]) for seen, labels in pairs for kept in [labels != 0]]),
+     "Labels of class 0 are left out: 0 is a class like any other."),
+    (lambda pairs: averaged(pairs, matrix=_without(pairs, slice(None, CLASSES - 1))),
+     f"The last class, {CLASSES - 1}, was cut off: there are {CLASSES} classes, 0 … {CLASSES - 1}."),
+    (lambda pairs: averaged(pairs, matrix=_without(pairs, slice(1, None))), "Class 0 was cut off: 0 is a class like any "
+                                                                            "other."),
+    (lambda pairs: dict.fromkeys(METRICS, pairs[0][0].new_zeros((), dtype=torch.float32)),
+     "All four are 0: nothing is counted, or a whole-number division (`//`, `.long()`) cut every fraction off. Was the "
+     "result of a `scatter_add` (without the `_`) thrown away?"),
+    (lambda pairs: averaged([(torch.zeros_like(seen), labels) for seen, labels in pairs]),
+     "All predictions are taken for class 0: were the logits made whole numbers, or were they all equal after a "
+     "`sigmoid` or "
+     "`softmax`? `argmax(1)` of the logits gives the classes."),
+    (lambda pairs: averaged(pairs, fraction=lambda top, bottom: 100 * share(top, bottom)),
+     "That is in per cent. A share between 0 and 1 is wanted."),
 )
 
 
-# -- exercise 2 --------------------------------------------------------------------------------------
+def _without(pairs: Pairs, kept: slice) -> torch.Tensor:
+    """The counts of the classes ``kept``, and 0 for the others."""
+    counts = confusion(pairs)
+    left = torch.zeros_like(counts)
+    left[kept, kept] = counts[kept, kept]
+    return left
 
 
-def _checked(change):
-    """suppress_nan_check with ``change(metric, x, weight)``, of two tensors, as the method that checks."""
+def _each_over_its_own(pairs: Pairs) -> Averages:
+    """A mean over the classes in which the fraction is no 0 / 0, another for each."""
+    matrix = confusion(pairs)
 
-    def suppress_nan_check(MetricClass):
-        class Wrong(MetricClass):
-            def _cast_and_nan_check_input(self, x, weight=None):
-                x = torch.as_tensor(x, device=self.device)
-                weight = torch.ones_like(x) if weight is None else torch.as_tensor(weight, device=self.device)
-                return change(self, x, weight)
+    def mean(top, bottom):
+        return share(top, bottom).sum() / (bottom > 0).sum().clamp(min=1)
 
-        return Wrong
-
-    return suppress_nan_check
+    return four(matrix.diag(), matrix.sum(0), matrix.sum(1), mean)
 
 
-def _cast(change):
-    return _checked(lambda metric, x, weight: change(x.to(metric.dtype), weight.to(metric.dtype)))
-
-
-def _to(kind):
-    return _checked(lambda metric, x, weight: (x.to(kind), weight.to(kind)))
-
-
-def _disabled(MetricClass):
-    class Disabled(MetricClass):
-        def __init__(self, *args, **options):
-            super().__init__(*args, **{**options, "nan_strategy": "disable"})
-
-    return Disabled
-
-
-_NO_WEIGHTS = ("That is the mean without the weights. `nan_strategy=\"disable\"` does this in TorchMetrics 1.9.0: it "
-               "replaces "
-               "the weights that it is given by ones, and says nothing. Replace the method that checks, and hand the "
-               "weights on.")
-
-SUPPRESS = (
-    Mistake(_disabled, _NO_WEIGHTS),
-    Mistake(_cast(lambda x, weight: (x, torch.ones_like(x))), _NO_WEIGHTS),
-    Mistake(_cast(lambda x, weight: (x * weight, weight)),
-            "The values were multiplied by their weights before: `MeanMetric.update` does that itself. Return both as they "
-            "are."),
-    Mistake(_cast(lambda x, weight: (x * weight, torch.ones_like(weight))),
-            "The values were multiplied by their weights and the weights replaced by ones: then the sum is divided by the "
-            "count, not by the sum of the weights. Return both as they are."),
-    Mistake(_cast(lambda x, weight: (weight, x)), "Values and weights have changed places: return `x, weight`."),
-    Mistake(_cast(lambda x, weight: (x, torch.zeros_like(x))), "The weights returned are 0, and 0 / 0 is NaN: without a "
-                                                               "weight each value counts once, `torch.ones_like(x)`."),
-    Mistake(_cast(lambda x, weight: (torch.zeros_like(x), torch.zeros_like(x))), "Values and weights come back as 0: is "
-                                                                                 "a mask, or `torch.where`, the wrong "
-                                                                                 "way round? `torch.where(isnan, 0, x)` "
-            "puts 0 where there is a NaN."),
-    Mistake(_cast(lambda x, weight: (x, weight / weight.sum())),
-            "The weights were divided by their sum: then each update counts alike, however much it weighs."),
-    Mistake(_cast(lambda x, weight: (x.mean(), weight.mean())),
-            "The values of an update were averaged first, and their weights lost with it. Return all of them."),
-    Mistake(_cast(lambda x, weight: (x.nan_to_num(), weight)),
-            "An inf became a large number: `nan_to_num` replaces inf too. Leave inf in, or name `posinf` and `neginf`."),
-    Mistake(_cast(lambda x, weight: (torch.where(x.isfinite(), x, 0.0), torch.where(x.isfinite(), weight, 0.0))),
-            "An inf was left out as if it were NaN. Only of NaN you may decide; an inf counts."),
-    Mistake(_cast(lambda x, weight: (torch.where(x.isfinite(), x, 0.0), weight)),
-            "An inf was replaced by 0. Only of NaN you may decide; an inf counts."),
-    Mistake(_cast(lambda x, weight: (torch.where(x.isnan(), x, 0.0), weight)),
-            "`torch.where` is the wrong way round: `torch.where(isnan, 0, x)` puts 0 where there is a NaN."),
-    Mistake(_cast(lambda x, weight: (x, weight.abs().ceil().clamp(max=1))),
-            "The weights were made truth values: a weight of 3 counts as 1."),
-    Mistake(_cast(lambda x, weight: (x, weight.trunc())),
-            "The weights were made whole numbers on the way: 0.7 became 0. Cast them to `self.dtype`."),
-    Mistake(_cast(lambda x, weight: (x.trunc(), weight)),
-            "The values were made whole numbers on the way (`.long()`, `int`): cast them to `self.dtype`."),
-    Mistake(_cast(lambda x, weight: (x.trunc(), weight.trunc())),
-            "Values and weights were made whole numbers on the way (`.long()`, `int`): cast them to `self.dtype`."),
-    Mistake(_cast(lambda x, weight: (x, weight**2)), "The weights are squared: are they multiplied in twice?"),
-    Mistake(_cast(lambda x, weight: (x.flatten()[:1], weight.flatten()[:1])), "Only the first value of each update is "
-                                                                              "taken in."),
-    Mistake(_checked(lambda metric, x, weight: (x, weight)),
-            "The values are not cast: `SumMetric` and the like count in `self.dtype`, and whole numbers or float16 have to "
-            "be made that first (`x.to(self.dtype)`)."),
-    Mistake(_checked(lambda metric, x, weight: (x, weight.to(metric.dtype))),
-            "The values are not cast: `CatMetric` keeps them as they are returned. Make them `self.dtype` first "
-            "(`x.to(self.dtype)`)."),
-    Mistake(_to(torch.float32), "The values were cast to float32, where the metric was set to another dtype "
-                                "(`set_dtype`): a number too large for it becomes inf. Cast to `self.dtype`."),
-    Mistake(_to(torch.float64), "The values were cast to float64: a metric's values are in its own dtype, `self.dtype`."),
-    Mistake(_to(torch.float16), "The values were cast to float16, which keeps three digits: cast to `self.dtype`."),
-    Mistake(_to(torch.bfloat16), "The values were cast to bfloat16, which keeps two to three digits: cast to `self.dtype`."),
+# (which classes are seen in the logits, why that is wrong)
+CHOICES: tuple[tuple[Callable, str], ...] = (
+    (lambda output: output.argmin(1), "The class of the *smallest* logit was taken (`argmin`, or a sort the other way "
+                                      "round)."),
+    (lambda output: output.abs().argmax(1), "The logits' signs are lost: the largest logit wins, not the largest size."),
+    (lambda output: output.square().argmax(1), "The logits' signs are lost: the largest logit wins, not the largest size."),
+    (lambda output: output.topk(2, 1).indices[:, 1], "The second largest logit's class was taken."),
+    (lambda output: output.sigmoid().argmax(1), "The logits went through a `sigmoid`, where all large ones become 1 (and "
+                                                "all "
+                                                "small ones 0): take `argmax(1)` of the logits."),
+    (lambda output: output.clamp(0, 1).argmax(1), "The logits were cut off (`clamp`, `relu`): take `argmax(1)` of them "
+                                                  "as they "
+                                                  "are."),
+    (lambda output: output.relu().argmax(1), "The logits below 0 were made 0 (`relu`, `clamp`): take `argmax(1)` of them as "
+                                             "they are."),
+    (lambda output: (output > 0).int().argmax(1), "The *first* logit above a threshold was taken, not the largest."),
+    (lambda output: output.long().argmax(1), "The logits were made whole numbers before the largest was looked for."),
+    (lambda output: output.round().argmax(1), "The logits were rounded before the largest was looked for."),
+    (lambda output: output.half().argmax(1), "The logits, or what was made of them, were cast to float16 (or rounded): "
+                                             "then two "
+                                             "different ones are equal, and the first one wins. Take `argmax(1)` of the "
+                                             "logits."),
+    (lambda output: output.softmax(1).half().argmax(1),
+     "The probabilities were cast to float16 (or rounded): then two different ones are equal, and the first one wins. Take "
+     "`argmax(1)` of the logits."),
+    (lambda output: output.argmax(0)[: len(output)] if len(output) <= CLASSES else output.argmax(1),
+     "`argmax(0)` goes over the images. The largest logit of each image is `argmax(1)`."),
 )
 
 
-# -- exercise 4 --------------------------------------------------------------------------------------
+def counting(pairs: Pairs) -> Pairs:
+    """Without the images whose label is IGNORE."""
+    return [(seen[labels != IGNORE], labels[labels != IGNORE]) for seen, labels in pairs]
+
+
+def _each_batch(change: Callable[[torch.Tensor, torch.Tensor, torch.Tensor], tuple]) -> Callable[[Pairs], Pairs]:
+    """``change(seen, labels, ignored)`` of each batch."""
+    return lambda pairs: [change(seen, labels, labels == IGNORE) for seen, labels in pairs]
+
+
+def _relabelled(label: Callable[[torch.Tensor], torch.Tensor]) -> Callable[[Pairs], Pairs]:
+    return _each_batch(lambda seen, labels, ignored: (seen, torch.where(ignored, label(seen), labels)))
+
+
+def _whole_batches(pairs: Pairs) -> Pairs:
+    return [(seen, labels) for seen, labels in pairs if not (labels == IGNORE).any()] or _nothing(pairs)
+
+
+def _until_all_ignored(pairs: Pairs) -> Pairs:
+    ignored = [bool((labels == IGNORE).all()) for _, labels in pairs]
+    return counting(pairs[:ignored.index(True)] if True in ignored else pairs) or _nothing(pairs)
+
+
+def _nothing(pairs: Pairs) -> Pairs:
+    return [(seen[:0], labels[:0]) for seen, labels in pairs]
+
+
+_NOWHERE = "An image whose target is IGNORE must count nowhere, as a prediction neither. "
+# What is done about images that are ignored, and what is wrong with that.
+IGNORING: tuple[tuple[Callable[[Pairs], Pairs], str], ...] = (
+    (_relabelled(torch.zeros_like),
+     f"{_NOWHERE}Here it counts as an image of class 0: a `clamp(min=0)` alone does not leave it out."),
+    (_relabelled(lambda seen: torch.full_like(seen, CLASSES - 1)),
+     f"{_NOWHERE}Here it counts as an image of the last class: −1 as an index is the last one."),
+    (_relabelled(lambda seen: seen), f"{_NOWHERE}Here it counts as right: its label was replaced by what was predicted."),
+    (_each_batch(lambda seen, labels, ignored: (seen.masked_fill(ignored, 0), labels.masked_fill(ignored, 0))),
+     f"{_NOWHERE}Here it counts as a right prediction of class 0: multiplying by a mask, or `masked_fill` with 0, makes a "
+     "class of it. Give it the weight 0, or a class of its own that is cut off."),
+    (_each_batch(lambda seen, labels, ignored: (seen[ignored], labels[ignored].clamp(min=0))),
+     "The mask is the wrong way round: only what has to be ignored counts."),
+    (_whole_batches, "A whole batch is left out as soon as one of its targets is IGNORE: leave out the images, not the "
+                     "batch."),
+    (_until_all_ignored, "The loop ends at a batch that is ignored as a whole: `continue`, not `break`."),
+)
+
+
+def _with_a_class_more(over: int) -> Callable[[Pairs], Averages]:
+    """What is ignored is counted as a class of its own, and the first ``over`` classes are averaged."""
+
+    def average(pairs: Pairs) -> Averages:
+        matrix = confusion([(seen, labels % (CLASSES + 1)) for seen, labels in pairs], CLASSES + 1)
+        right, predicted, actual = (counts[:over] for counts in (matrix.diag(), matrix.sum(0), matrix.sum(1)))
+        classes = (predicted + actual > 0).sum().clamp(min=1)
+        return four(right, predicted, actual, lambda top, bottom: share(top, bottom).sum() / classes)
+
+    return average
+
+
+LEFT_IN: tuple[tuple[Callable[[Pairs], Averages], str], ...] = (
+    (_with_a_class_more(CLASSES),
+     f"{_NOWHERE}Its label is left out, but what was predicted for it still counts as a false positive. Cut off the ignored "
+     "images' row before the columns are summed, or weight them with 0."),
+    (_with_a_class_more(CLASSES + 1),
+     "What is ignored counts as a class of its own: cut it off before the averages are computed "
+     f"(`[:{CLASSES}, :{CLASSES}]`)."),
+)
 
 
 def _local(metric_class, **options):
     return lambda device: metric_class(sync_on_compute=False, **options)
-
-
-def _changed_times(change):
-    def step_time_metric(device):
-        class Mean(torchmetrics().MeanMetric):
-            def update(self, value, weight=None):
-                super().update(change(value), weight)
-
-        return Mean(sync_on_compute=False)
-
-    return step_time_metric
-
-
-def _kept(compute, add=lambda times, value: times.append(value), cleared: bool = False):
-    """A metric whose state is a Python list."""
-
-    def step_time_metric(device):
-        class Mean(torchmetrics().Metric):
-            def __init__(self):
-                super().__init__(sync_on_compute=False)
-                self.times = []
-
-            def update(self, value):
-                add(self.times, value)
-
-            def compute(self):
-                return torch.tensor(compute(self.times) if self.times else 0.0)
-
-            def reset(self):
-                super().reset()
-                if cleared:
-                    self.times.clear()
-
-        return Mean()
-
-    return step_time_metric
-
-
-def _running(device):
-    return torchmetrics().aggregation.RunningMean(sync_on_compute=False)
-
-
-def _never_reset(device):
-    class Mean(torchmetrics().MeanMetric):
-        def reset(self):
-            pass
-
-    return Mean(sync_on_compute=False)
-
-
-def _mean_of_means(device):
-    class Mean(torchmetrics().MeanMetric):
-        def update(self, value, weight=None):
-            before = self.mean_value / self.weight.clamp(min=1)
-            self.mean_value = (before + value) / (2 if self.weight else 1)
-            self.weight = torch.ones(())
-
-    return Mean(sync_on_compute=False)
-
-
-def _named(name: str, **options):
-    return lambda device: getattr(torchmetrics(), name)(sync_on_compute=False, **options)
-
-
-_LIST = ("The times are kept in something of your own, a Python list or number, and no state of the metric: `reset`, "
-         "`state_dict`, `.to` and DDP know only what `add_state` has added. `MeanMetric` has a state already.")
-
-
-def _average(times):
-    return sum(times) / len(times)
-
-
-STEP_TIME = (
-    Mistake(_named("SumMetric"), "That is the sum of the step times. Their mean is wanted."),
-    Mistake(_named("MaxMetric"), "That is the longest step. The mean is wanted."),
-    Mistake(_named("MinMetric"), "That is the shortest step. The mean is wanted."),
-    Mistake(_named("CatMetric"), "Those are the step times themselves. Their mean is wanted."),
-    Mistake(_running, "That is the mean of the last five steps: `RunningMean` forgets. The mean of all is wanted."),
-    Mistake(_kept(_average), _LIST),
-    Mistake(_kept(_average, cleared=True), _LIST),
-    Mistake(_kept(lambda times: times[-1]), "That is the last step's time. The mean of all is wanted."),
-    Mistake(_never_reset, "After `reset` the earlier times still count: leave `reset` to the metric."),
-    Mistake(_mean_of_means, "The mean is averaged with each new time, so that the last ones count most. Keep a sum and a "
-                            "count, as `MeanMetric` does."),
-    Mistake(_changed_times(lambda value: 1e3 * value), "A thousand times too large: the times come in as they are to be "
-                                                       "averaged. Leave the unit alone."),
-    Mistake(_changed_times(lambda value: value / 1e3), "A thousand times too small: the times come in as they are to be "
-                                                       "averaged. Leave the unit alone."),
-    Mistake(_changed_times(int), "The times were made whole numbers on the way (`int`, `//`, `.long()`): their fractions "
-                                 "are "
-                                 "cut off."),
-    Mistake(_changed_times(round), "The times were rounded to whole numbers on the way."),
-    Mistake(_changed_times(lambda value: torch.tensor(float(value), dtype=torch.float16)),
-            "The times were cast to float16, which keeps three digits: leave them float32."),
-    Mistake(_changed_times(lambda value: torch.tensor(float(value), dtype=torch.bfloat16)),
-            "The times were cast to bfloat16, which keeps two to three digits: leave them float32."),
-    Mistake(_changed_times(lambda value: 1 / value if value else 0.0), "That is a mean of steps per time: leave the "
-                                                                       "times as they are."),
-)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from ...course.quick import Quick, QuickQuestions
-from .functions import CLASSES, torchmetrics
+from .stage import CLASSES, torchmetrics
 
 IMAGES = 64
 

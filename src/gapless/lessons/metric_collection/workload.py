@@ -18,8 +18,8 @@ from ...course.headline import MarkdownText
 from ...evidence.report import StepReport
 from ...evidence.waits import enclosing, find_waits
 from ...vgpu import Assumptions
-from . import functions
-from .functions import CLASSES, METRICS, torchmetrics
+from .stage import CLASSES, METRICS, torchmetrics
+from .update_loss import slow
 
 ARTICLE_CLASSES = 1000
 
@@ -35,9 +35,6 @@ class Size:
 ARTICLE_SIZE = Size(128, 224)
 SMALL_SIZE = Size(16, 224)  # of the headline: ours; there a wait costs nearly a tenth of a step
 LABELS = Assumptions(distinct=CLASSES)
-
-
-# -- the training step ----------------------------------------------------------------------------
 
 
 def make_network(classes: int = ARTICLE_CLASSES) -> nn.Module:
@@ -60,7 +57,7 @@ class TrainingMetrics:
 
     def __init__(self, device: torch.device, update_loss: Callable | None = None, mean_class: type | None = None,
                  shared: bool = False, classes: int = ARTICLE_CLASSES):
-        self.update_loss = update_loss or functions.update_loss
+        self.update_loss = update_loss or slow.update_loss
         self.loss = (mean_class or torchmetrics().MeanMetric)().to(device)
         four = {name: metric(num_classes=classes, average="micro") for name, metric in METRICS.items()}
         if shared:
@@ -122,9 +119,6 @@ def size_in_words(device: torch.device) -> str:
     """Such as "batch 16 of 3×224×224, 1000 classes (our choice; the article's batch is 128)"."""
     return (f"batch {SMALL_SIZE.batch} of 3×{SMALL_SIZE.side}×{SMALL_SIZE.side}, {ARTICLE_CLASSES} classes "
             f"(our choice; the article's batch is {ARTICLE_SIZE.batch})")
-
-
-# -- which block waits ----------------------------------------------------------------------------
 
 
 def waits_by_block(report: StepReport) -> MarkdownText:

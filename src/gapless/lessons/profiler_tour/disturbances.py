@@ -12,7 +12,6 @@ from dataclasses import dataclass
 import numpy as np
 
 BLOCKS, OCCUPANCY = "blocks per SM", "est. achieved occupancy %"
-
 Events = list[dict]
 
 

@@ -2,10 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
 
-from ...evidence.trace import Trace
-from .functions import Measured, line_of
+from ...evidence.trace import Span, Trace
+from ...evidence.waits import source_line
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A training step at some batch size: time by a stopwatch over a run, and the share of it with a kernel running."""
+
+    step_ms: float
+    gpu_utilization: float
+
+
+def line_of(span: Span) -> str | None:
+    """``train/model.py:31`` of a Python frame in a trace; None for the frames of PyTorch and of Python itself, and for
+    whatever is no Python frame."""
+    return source_line(span.name) if span.category == "python" else None
 
 
 def names() -> dict:
@@ -19,23 +35,5 @@ def ask_trace(function, given, device):
     trace = Trace(options.pop("events"))
     yield
     found = function(trace, **options)
-    yield
-    return found
-
-
-def ask_batch(function, given, device):
-    """The batch size that ``function`` chooses, of those in a table of measurements."""
-    table = given.options["table"]
-
-    def measure(batch):
-        row = table.get(str(batch))
-        if str(batch) not in table:
-            raise ValueError(f"{batch!r} is none of the candidates: measure those")
-        if row is None:
-            raise torch.OutOfMemoryError(f"batch {batch} does not fit into the card's memory")
-        return Measured(**row)
-
-    yield
-    found = function(measure, list(given.options["candidates"]))
     yield
     return found

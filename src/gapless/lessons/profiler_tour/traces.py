@@ -60,8 +60,6 @@ class Sketch:
         return [self.events[i] for i in rng.permutation(len(self.events))]
 
 
-# -- for the measures of the overview -----------------------------------------------------------------
-
 COPY = "Memcpy HtoD (Pinned -> Device)"
 
 
@@ -112,19 +110,6 @@ def busy_trace(rng: np.random.Generator, *, streams=1, copies=False, late=False,
         now += 0.5
     return sketch.finish(rng)
 
-
-def host_trace(rng: np.random.Generator) -> list[dict]:
-    """Steps without any work of a GPU."""
-    sketch, now = Sketch(), 1000 + rng.uniform(0, 100)
-    for number in range(3):
-        end = now + rng.uniform(50, 90)
-        sketch.operator("aten::mm", now + 2, end - 4)
-        sketch.step(number, now, end)
-        now = end + 1
-    return sketch.finish(rng)
-
-
-# -- for the tables -----------------------------------------------------------------------------------
 
 LAYERS = ("aten::linear", "aten::conv2d", "aten::layer_norm", "aten::gelu", "aten::softmax")
 INNER = {"aten::linear": "aten::addmm", "aten::conv2d": "aten::cudnn_convolution",
@@ -253,9 +238,6 @@ def training_trace(rng: np.random.Generator, traps: Traps = Traps(), steps=2) ->
     return sketch.finish(rng)
 
 
-# -- programs on a modelled card ----------------------------------------------------------------------
-
-
 class Program:
     """Runs on a timeline of its own. ``python_ns``: what Python needs between two operators."""
 
@@ -306,100 +288,3 @@ class Program:
     def trace(self) -> Trace:
         """Everything so far."""
         return as_trace(self.timeline.recording, self.card, {})
-
-
-LOADER_LABEL = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
-SMALL_BATCH, SMALL_KERNELS, SLOW_LOADER = "small batch", "many small kernels", "slow loader"
-
-
-def idle_program(rng: np.random.Generator, cause: str, card: str, *, labelled=False, waits=False, small=False,
-                 stacks=False, steps=3) -> list[dict]:
-    """A few steps of a program whose GPU is idle for ``cause``. ``labelled``: fetching the batch carries PyTorch's label,
-    whether it is slow or not; ``waits``: the loss is read at the end; ``small``: the slow loader's network has a small batch
-    too, which is not what costs most; ``stacks``: the slow loader spends most of its time in an operator, on the host."""
-    program = Program(card, python_ns=int(rng.integers(500, 3_000)))
-    timeline, step_ns = program.timeline, 0
-    layers, width = int(rng.integers(10, 18)), int(rng.choice([256, 384, 512]))
-    batch = int(rng.integers(4, 17)) if cause == SMALL_BATCH or small else int(rng.integers(20_000, 60_000))
-    elements = int(program.card.sm_count * 512 * rng.uniform(3, 9))
-    load = rng.uniform(3.5, 5)
-    for number in range(1 + steps):
-        begin = timeline.host_ns
-        if cause == SLOW_LOADER:
-            share = 0.85 if stacks else 0.15
-            timeline.host_work(round(step_ns * load * (1 - share)))
-            program.on_host("aten::stack", round(step_ns * load * share))
-        else:
-            program.on_host("aten::stack", int(rng.uniform(10_000, 30_000)))
-        if labelled:
-            program.block(LOADER_LABEL, begin)
-        loaded = timeline.host_ns
-        if cause == SMALL_KERNELS:
-            program.copy(4 * elements)
-            for _ in range(layers * 3):
-                program.pointwise(elements, str(rng.choice(["aten::mul", "aten::add", "aten::tanh", "aten::pow"])))
-        else:
-            program.copy(4 * batch * width)
-            for _ in range(layers):
-                program.matmul(batch, width, width)
-                program.pointwise(batch * width, "aten::relu")
-        if waits:
-            program.wait()
-        if number == 0:  # a warm-up: how long a step takes, and no queue when recording begins
-            program.wait()
-            step_ns = timeline.host_ns - loaded
-            timeline.recording.fields.clear()
-        else:
-            program.block(f"ProfilerStep#{number}", begin)
-    program.wait()
-    return program.trace().events
-
-
-@dataclass(frozen=True)
-class Network:
-    """A stack of layers, for steps at any batch size. ``rows`` of each sample go through ``layers`` products of
-    ``width`` × ``width``; ``fixed_ms``: one kernel of a single block that takes that long whatever the batch;
-    ``sample_bytes``: memory for each sample."""
-
-    layers: int
-    width: int
-    rows: int
-    sample_bytes: int
-    fixed_ms: float = 0.0
-
-
-IMAGE_BYTES = 3 * 224 * 224
-STEPS = 4
-
-
-def steps_at(network: Network, card: str, batch: int) -> Trace | None:
-    """A trace of training steps with this batch; None where the card's memory is too small."""
-    weights_bytes = 16 * network.layers * network.width**2  # with gradients and two moments
-    if weights_bytes + batch * network.sample_bytes > vgpu.CARDS[card].memory_bytes:
-        return None
-    program = Program(card)
-    rows = batch * network.rows
-    for number in range(STEPS):
-        begin = program.timeline.host_ns
-        program.copy(batch * IMAGE_BYTES)
-        for _ in range(network.layers):
-            program.matmul(rows, network.width, network.width)
-            program.pointwise(rows * network.width, "aten::gelu")
-        if network.fixed_ms:
-            nbytes = network.fixed_ms / 1e3 * program.card.bandwidth_bytes_per_s * program.card.memory_share("scan")
-            program.run("aten::cumsum", Kernel("single_block_scan", "scan", nbytes, work=(4096,)))
-        for _ in range(network.layers):
-            program.pointwise(rows * network.width, "aten::gelu_backward")
-            program.matmul(rows, network.width, network.width, "aten::mm")
-            program.matmul(network.width, network.width, rows, "aten::mm")
-        program.pointwise(3 * network.layers * network.width**2, "aten::_fused_adam_")
-        program.block(f"ProfilerStep#{number}", begin)
-    program.wait()
-    return program.trace()
-
-
-def step_ms(trace: Trace) -> float:
-    """What a step took: from the first step's begin until the GPU's last work, by the number of steps."""
-    steps = [span for span in trace.spans if span.category == "annotation" and span.name.startswith("ProfilerStep#")]
-    last_us = max(span.end_us for span in trace.spans if span.category in ("annotation", "kernel", "memcpy"))
-    return (last_us - steps[0].start_us) / len(steps) / 1e3

@@ -19,13 +19,10 @@ from ...measure.device import device as choose_device
 from ...measure.device import host_work
 from ...measure.profile import time_step
 from ...measure.profiler import record_function
-from .functions import Measured
+from .stage import Measured
 
 BATCHES = (4, 32)
 TRACE_CARD = "h100"  # fast beside its host, so that a small batch leaves it idle
-
-
-# -- the workload -----------------------------------------------------------------------------------
 
 
 def training_step(batch_size: int, device: torch.device) -> Callable[[], None]:
@@ -105,9 +102,6 @@ def measure_on(device: torch.device) -> Callable[[int], Measured]:
             return Measured(took.true_ms, views.gpu_utilization(record(step, device)))
 
     return measure
-
-
-# -- three programs that leave the GPU idle -----------------------------------------------------------
 
 
 def _small_batch(device: torch.device):

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from ...vgpu import Card
-from .rates import card_for, kernels_s
+from .stage import card_for, kernels_s
 
 WIDTH = 1024
 STEP_S = 0.39e-3  # of the device in a training step: what the host needs for one, with its Python
@@ -18,9 +18,6 @@ ITERATIONS, EVERY = 30, 15  # of one call of `train` in the table of the lesson'
 CHECKED, CHECKED_EVERY = 12, 6  # and where it is checked at full size: shorter, as each check makes many calls
 LEARNING_RATE = 0.01
 LIMIT = 3.0  # of most trainings, small and large
-
-# -- for the stopwatch ----------------------------------------------------------------------------
-
 SMALL = 16  # elements of a kernel that is as short as a kernel can be
 
 
@@ -76,9 +73,6 @@ def _slow_at_first(device: torch.device, size: int, warmup: int) -> Callable[[],
 
 PROGRAMS = {"small": _small_kernels, "long": long_kernels, "both": _both, "reads back": _reads_back,
             "slow at first": _slow_at_first}
-
-
-# -- for the training loop ------------------------------------------------------------------------
 
 
 def make_network(layers: int = 1, width: int = WIDTH) -> nn.Sequential:

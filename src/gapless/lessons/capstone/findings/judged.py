@@ -1,0 +1,199 @@
+"""Lesson 10: what a list of findings is worth, by the slow program's own trace. On the judge's side."""
+
+from __future__ import annotations
+
+import gc
+import json
+import re
+from collections import Counter
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+
+from .... import vgpu
+from ....course.checks import FAIL, PASS
+from ....course.evidence import Case, Evidence, Plan
+from ....course.exercise import Exercise, full_size
+from ....evidence.report import StepReport
+from ....evidence.trace import Trace
+from ....evidence.views import kernels_by_line
+from ....measure.device import device as choose_device
+from ....measure.profile import profile
+from ..cause import BUS, KERNELS, KINDS, WAIT, Cause
+from ..program import ENTRY, Program
+
+LEVELS = {"values": 5, "findings_10": 10, "findings_15": 15}  # check → how many findings it wants, wrong ones taken off
+_FEW_KERNELS = 8  # a line that launches fewer, in a whole run, is no place for many kernels
+_MANY_KERNELS = 50  # of a line that launches more, in a whole run, it is true that they are many
+_SHORTEST = 4  # characters that name a line
+_MOST = 200  # findings that are read
+_LINE = re.compile(r'cell "(?P<file>\w+\.py)", line (?P<line>\d+)(?P<backward> \(in its backward pass\))?')
+
+
+def findings_cases(seed: int) -> list[Case]:
+    """One: the run that is traced, with a batch size of its own."""
+    return [Case("the slow program", {}, {"epochs": 1, "batch_size": int(np.random.default_rng(seed).integers(4, 12))})]
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What the slow program's trace says of its lines, each a (file, number): ``waits``, how often the host waits there;
+    ``backward_waits``, in the backward pass of its operators; ``kernels``, how many are launched there, forward and
+    backward."""
+
+    waits: Counter = field(default_factory=Counter)
+    backward_waits: Counter = field(default_factory=Counter)
+    kernels: Counter = field(default_factory=Counter)
+
+
+def facts_of(trace: Trace) -> Facts:
+    """Read off a trace of the program as cells."""
+    facts = Facts()
+    for sync in StepReport.from_trace(trace).syncs:
+        if found := _LINE.fullmatch(sync.location or ""):
+            where = facts.backward_waits if found["backward"] else facts.waits
+            where[found["file"], int(found["line"])] += 1
+    for line, count in kernels_by_line(trace).items():
+        if found := _LINE.fullmatch(line or ""):
+            facts.kernels[found["file"], int(found["line"])] += count
+    return facts
+
+
+_known: dict[tuple, Facts] = {}
+
+
+def traced(program: Program, device: torch.device, **settings) -> Facts:
+    """The facts of a run of the slow program at full size, with other ``settings``; found out once for each card."""
+    key = program.name, str(device), repr(vgpu.card()) if device.type == "vgpu" else "", repr(settings)
+    if key not in _known:
+        size, usual = program.full
+        slow = program.load(program.slow_files)
+        inputs = [torch.from_numpy(each) for each in program.inputs(np.random.default_rng(0), size).values()]
+        try:
+            with full_size(device):
+                trace = profile(lambda: slow(*inputs, device, **{**usual, **settings}), steps=1, warmup=0, device=device)
+        finally:
+            if device.type == "vgpu":
+                vgpu.timeline().reset()
+        _known[key] = facts_of(trace)
+        del trace
+        gc.collect()
+    return _known[key]
+
+
+@dataclass
+class Judged:
+    """A list of findings, judged: names of causes that are found; remarks on those that are wrong and on those that do not
+    count either way."""
+
+    found: list[str] = field(default_factory=list)
+    wrong: list[str] = field(default_factory=list)
+    void: list[str] = field(default_factory=list)
+
+    @property
+    def balance(self) -> int:
+        """Right less wrong, at least zero."""
+        return max(0, len(self.found) - len(self.wrong))
+
+
+def judge_findings(program: Program, findings: list[tuple[str, str]], facts: Facts) -> Judged:
+    """Judge each (part of a line, kind). Right is what the table of causes has and the trace bears out; a line of which the
+    trace says what was said, and that the table has not, counts neither way; each cause counts once."""
+    judged = Judged()
+    for text, kind in findings:
+        quote = f"`{text.strip()[:70]}`, {kind}"
+        if kind not in KINDS:
+            judged.wrong.append(f"{quote}: no such cause; there are {', '.join(KINDS)}")
+            continue
+        places = lines_with(program.slow_files, text)
+        if len(places) != 1:
+            judged.void.append(f"{quote}: " + ("no line of the program as handed out has this" if not places else
+                                               f"{len(places)} lines have this: quote more of the line that you mean"))
+            continue
+        place, = places
+        causes = [cause for cause in program.causes if kind in cause.kinds and place in places_of(program, cause)]
+        shown = [cause for cause in causes if borne_out(program, cause, kind, place, facts)]
+        new = [cause.name for cause in shown if cause.name not in judged.found]
+        if new:
+            judged.found.append(new[0])
+        elif shown:
+            judged.void.append(f"{quote}: said already")
+        elif kind == WAIT and facts.waits[place]:
+            judged.void.append(f"{quote}: it waits there, and nothing is gained by removing it")
+        elif kind == KERNELS and facts.kernels[place] > _MANY_KERNELS:
+            judged.void.append(f"{quote}: {facts.kernels[place]} kernels are launched there in a whole run, and it is not "
+                               "this line that makes them so many. Who calls it so often, or looks at its results?")
+        else:
+            judged.wrong.append(f"{quote}: {_against(kind, place, facts)}")
+    return judged
+
+
+def borne_out(program: Program, cause: Cause, kind: str, place: tuple[str, int], facts: Facts) -> bool:
+    """Whether the trace shows what is said of the line, as far as a trace shows that."""
+    if kind == WAIT:
+        return bool(facts.waits[place] or cause.waits_in_backward and facts.backward_waits)
+    elsewhere = [each for file, part in cause.seen_at for each in lines_with({file: program.slow_files[file]}, part)]
+    return kind != KERNELS or any(facts.kernels[each] >= _FEW_KERNELS for each in [place, *elsewhere])
+
+
+def _against(kind: str, place: tuple[str, int], facts: Facts) -> str:
+    if kind == WAIT:
+        return ("the waits there are in the backward pass of its operators: what makes it wait, and where is that switched "
+                "on?" if facts.backward_waits[place] else "the trace has no wait there")
+    if kind == KERNELS:
+        return f"{facts.kernels[place] or 'no'} kernels are launched there in a whole run: they are not many"
+    return {BUS: "what crosses the bus there is not too much"}.get(kind, "that is not what this line does")
+
+
+def places_of(program: Program, cause: Cause) -> list[tuple[str, int]]:
+    """(file, line number) of the lines that show a cause."""
+    return [place for file, part in cause.lines
+            for place in lines_with({file: program.slow_files[file]}, part)]
+
+
+def lines_with(files: dict[str, str], text: str) -> list[tuple[str, int]]:
+    """(file, line number) of the lines that hold ``text``; blanks do not count. A train file's first line is the cell's."""
+    wanted = "".join(text.split())
+    if len(wanted) < _SHORTEST:
+        return []
+    return [(file, number) for file, source in files.items()
+            for number, line in enumerate(source.splitlines(), start=1 + (file == f"{ENTRY}.py"))
+            if wanted in "".join(line.split())]
+
+
+def judged_of(program: Program):
+    """``judged(exercise, plan, evidence)`` for the exercise ``findings`` on ``program``."""
+    def judged(exercise: Exercise, plan: Plan, evidence: Evidence) -> dict[str, tuple[str, str]]:
+        error = evidence.error or (f"it raised {evidence.answers[0].error}" if evidence.answers and evidence.answers[0].error
+                                   else evidence.answers[0].unusable if evidence.answers else "it was not asked")
+        if error is not None:
+            return dict.fromkeys(LEVELS, (FAIL, error[:1].upper() + error[1:] + ("" if error.endswith((".", "?")) else ".")))
+        findings = evidence.answers[0].plain
+        found = judge_findings(program, [(text, kind) for text, kind in findings[:_MOST]],
+                               traced(program, choose_device(evidence.device), **plan.cases[0].options))
+        facts = (f"{len(found.found)} causes found, {len(found.wrong)} findings wrong: {found.balance} on balance, of "
+                 f"{len(program.causes)} causes")
+        remarks = [f"- wrong: {each}" for each in found.wrong[:10]] + [f"- not counted: {each}" for each in found.void[:10]]
+        return {check: (PASS if found.balance >= wanted else FAIL,
+                        "\n".join([f"{facts}; {wanted} are wanted here.", *(remarks if found.balance < wanted else [])]))
+                for check, wanted in LEVELS.items()}
+
+    return judged
+
+
+def all_findings(program: Program) -> list[tuple[str, str]]:
+    """One for each cause: what the table has."""
+    return [(cause.lines[0][1], cause.kinds[0]) for cause in program.causes]
+
+
+def findings_source(program: Program) -> str:
+    """The function that returns them: the model solution."""
+    rows = "".join(f"        ({json.dumps(line, ensure_ascii=False)}, \"{kind}\"),\n"
+                   for line, kind in all_findings(program))
+    return f"def findings():\n    return [\n{rows}    ]\n"
+
+
+def annotated_findings(program: Program) -> str:
+    """The same and how to come to it, Markdown: the remarks are the program's ``solutions/findings.md``."""
+    return f"```python\n{findings_source(program)}```\n\n{program.text('solutions/findings.md')}"

@@ -1,0 +1,1 @@
+"""Lesson 05: the exercise ``batches_of_few_shapes``."""

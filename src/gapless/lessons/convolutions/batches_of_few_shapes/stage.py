@@ -1,0 +1,58 @@
+"""Lesson 05: how ``batches_of_few_shapes`` is asked, and what it is given.
+
+Runs beside the learner's code: import nothing that knows an answer.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+
+from ....course.plain import Unusable
+from ....vgpu.core.tuning import autotuned
+
+
+def ask_batches(function, given, device):
+    """The batches; where they are timed, also a training step of a small network over each, convolutions autotuned."""
+    images, options = given.inputs["images"], given.options
+    network = small_network(images[0].shape[0] if images else 1, options["seed"], device)
+    yield
+    with autotuned():
+        batches = _checked(function(list(images), options["batch_size"], options["max_shapes"]))
+        for batch, mask, _ in batches:
+            if options["trains"]:
+                (network(batch.float()) * mask.unsqueeze(1)).square().mean().backward()
+    yield
+    return [{"shape": list(batch.shape), "images": batch.flatten(), "mask_shape": list(mask.shape), "mask": mask.flatten(),
+             "indices": indices} for batch, mask, indices in batches]
+
+
+def _checked(batches) -> list[tuple[torch.Tensor, torch.Tensor, list[int]]]:
+    """Raises Unusable where these are no batches of the agreed form."""
+    if not isinstance(batches, (list, tuple)):
+        raise Unusable(f"it returned a {type(batches).__name__}; a list of batches is wanted.")
+    found = []
+    for number, batch in enumerate(batches):
+        if not isinstance(batch, (list, tuple)) or len(batch) != 3:
+            raise Unusable(f"batch {number} is no triple: (images B×C×H×W, mask B×H×W, list of indices) is wanted.")
+        images, mask, indices = batch
+        if not isinstance(images, torch.Tensor) or images.dim() != 4:
+            raise Unusable(f"the images of batch {number} are no tensor of B×C×H×W.")
+        if not isinstance(mask, torch.Tensor) or mask.dtype != torch.bool or mask.dim() != 3:
+            raise Unusable(f"the mask of batch {number} is no tensor of B×H×W and torch.bool.")
+        if isinstance(indices, torch.Tensor):
+            raise Unusable(f"the indices of batch {number} are a tensor; a list of Python's whole numbers is wanted, which "
+                           "the host reads without a wait.")
+        if not all(type(index) is int for index in indices):
+            raise Unusable(f"the indices of batch {number} are not all whole numbers (int).")
+        found.append((images, mask, list(indices)))
+    return found
+
+
+def small_network(channels: int, seed: int, device: torch.device) -> nn.Module:
+    """Three convolutions that keep the images' size, their weights drawn from ``seed``."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        layers = nn.Sequential(nn.Conv2d(channels, 8, 3, padding=1), nn.ReLU(), nn.Conv2d(8, 8, 3, padding=1), nn.ReLU(),
+                               nn.Conv2d(8, 1, 3, padding=1))
+    return layers.to(device)

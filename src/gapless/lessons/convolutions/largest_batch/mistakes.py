@@ -1,0 +1,127 @@
+"""Lesson 05: the usual wrong versions of ``largest_batch``, and what to say of each."""
+
+from __future__ import annotations
+
+import torch
+
+from ....course.mistakes import Mistake
+from . import slow
+
+
+def _bisection(catch: type = torch.OutOfMemoryError, keeps: bool = False, low: int = 0, beyond: int = 1, multiple: int = 8,
+               unit: int = 8, half: bool = False):
+    """Bisection over multiples of ``multiple``: the answer in units of ``unit``. ``keeps``: the last error is kept."""
+
+    def largest_batch(step, most):
+        kept = []
+        fits, fails = low, most // multiple + beyond
+        while fails - fits > 1:
+            middle = (fits + fails) // 2
+            try:
+                step(multiple * middle)
+            except catch as error:
+                fails = middle
+                if keeps:
+                    kept.append(error)
+            else:
+                fits = middle
+                if half:
+                    break
+        return unit * fits
+
+    return largest_batch
+
+
+def _keeps_results(step, most):
+    fits, fails, results = 0, most // 8 + 1, []
+    while fails - fits > 1:
+        middle = (fits + fails) // 2
+        try:
+            results.append(step(8 * middle))
+            fits = middle
+        except torch.OutOfMemoryError:
+            fails = middle
+    return 8 * fits
+
+
+def _inside_except(step, most):
+    def search(fits, fails):
+        if fails - fits <= 1:
+            return 8 * fits
+        middle = (fits + fails) // 2
+        try:
+            step(8 * middle)
+        except torch.OutOfMemoryError:
+            return search(fits, middle)
+        return search(middle, fails)
+
+    return search(0, most // 8 + 1)
+
+
+def _halved(step, most):
+    batch = most // 8 * 8
+    while batch >= 8:
+        try:
+            step(batch)
+            return batch
+        except torch.OutOfMemoryError:
+            batch = batch // 2 // 8 * 8
+    return 0
+
+
+def _doubled(step, most):
+    found, batch = 0, 8
+    while batch <= most:
+        try:
+            step(batch)
+        except torch.OutOfMemoryError:
+            break
+        found, batch = batch, 2 * batch
+    return found
+
+
+def _from_below(catch: type, up: bool = True):
+    def largest_batch(step, most):
+        sizes = range(8, most + 1, 8)
+        found = 0
+        for batch in sizes if up else reversed(sizes):
+            try:
+                step(batch)
+                found = batch
+                if not up:
+                    break
+            except catch:
+                if up:
+                    break
+        return found
+
+    return largest_batch
+
+
+_ALL_ERRORS = ("It catches errors that are not of memory, and a step that is broken looks like one that does not fit. Catch "
+               "`torch.OutOfMemoryError` and nothing else.")
+_HOLDS = ("Something still holds the memory of an earlier trial, and the next one has less. ")
+LARGEST_MISTAKES = (
+    Mistake(slow.largest_batch, "It tries one size after the other. Whatever fits, smaller sizes fit too: try the "
+                                     "middle, and half of what is left is decided."),
+    Mistake(_from_below(torch.OutOfMemoryError), "It tries one size after the other. Try the middle: half of what is left "
+                                                 "is decided."),
+    Mistake(_from_below(torch.OutOfMemoryError, up=False), "It tries one size after the other, from above. Try the middle: "
+                                                           "half of what is left is decided."),
+    Mistake(_bisection(RuntimeError), _ALL_ERRORS),
+    Mistake(_bisection(keeps=True), _HOLDS + "An error that is kept (`errors.append(error)`, `last = error`) keeps its "
+                                             "traceback, that the frames of the step, and those its tensors."),
+    Mistake(_inside_except, _HOLDS + "Inside `except` the error is alive, with the frames and tensors of the failed step: "
+                                     "note there that it failed, leave, and only then try again."),
+    Mistake(_keeps_results, _HOLDS + "What a step returned is kept, and with it its tensors: throw it away."),
+    Mistake(_halved, "Halving until it fits can end at little more than half of what would fit: go on between the last size "
+                     "that fitted and the first that did not."),
+    Mistake(_doubled, "Doubling until it fails leaves up to half of the memory empty: go on between the last size that "
+                      "fitted and the first that did not."),
+    Mistake(_bisection(unit=1), "That is how many eights fit: return the batch, a multiple of 8."),
+    Mistake(_bisection(multiple=1, unit=1), "Sizes that are no multiple of 8 were tried: look among 8, 16, 24, …"),
+    Mistake(_bisection(beyond=0), "The largest size allowed is never tried, and it may fit: `most` itself belongs to the "
+                                  "range."),
+    Mistake(_bisection(low=1), "Where not even 8 fits, the answer is 0: nobody has tried 8."),
+    Mistake(_bisection(half=True), "It stops at the first size that fits: a larger one may fit too."),
+)

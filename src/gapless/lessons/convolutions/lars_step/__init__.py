@@ -1,0 +1,1 @@
+"""Lesson 05: the exercise ``lars_step``."""

@@ -1,0 +1,169 @@
+"""Lesson 05: the usual wrong versions of ``lars_step``, and what to say of each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+
+from ....course.mistakes import Mistake
+
+
+def _ratio(weight, grad, decay, trust):
+    return torch.where((weight > 0) & (grad > 0), trust * weight / (grad + decay * weight), 1.0)
+
+
+def _norm(tensor: torch.Tensor) -> torch.Tensor:
+    return torch.linalg.vector_norm(tensor, dtype=torch.float32)
+
+
+def _lars(ratio: Callable = _ratio, norm: Callable = _norm, update: Callable | None = None, decays: Callable | None = None,
+          skip: bool = True):
+    """LARS with parts exchanged. ``update(param, moment, grad, rate, momentum)`` changes the first two;
+    ``decays(grad, param, weight_decay)`` is the gradient with its weight decay."""
+
+    @torch.no_grad()
+    def lars_step(params, momenta, lr, momentum, weight_decay, trust):
+        for param, moment in zip(params, momenta):
+            if param.grad is None and skip:
+                continue
+            grad = torch.zeros_like(param) if param.grad is None else param.grad
+            rate = lr * ratio(norm(param), norm(grad), weight_decay, trust)
+            grad = (decays or (lambda grad, param, decay: grad + decay * param))(grad, param, weight_decay)
+            if update is None:
+                moment.mul_(momentum).add_(rate * grad)
+                param.sub_(moment)
+            else:
+                update(param, moment, grad, rate, momentum)
+
+    return lars_step
+
+
+def _rate_last(param, moment, grad, rate, momentum):
+    moment.mul_(momentum).add_(grad)
+    param.sub_(rate * moment)
+
+
+def _dampened(param, moment, grad, rate, momentum):
+    moment.mul_(momentum).add_((1 - momentum) * rate * grad)
+    param.sub_(moment)
+
+
+def _nesterov(param, moment, grad, rate, momentum):
+    moment.mul_(momentum).add_(rate * grad)
+    param.sub_(rate * grad + momentum * moment)
+
+
+def _stale(param, moment, grad, rate, momentum):
+    param.sub_(moment)
+    moment.mul_(momentum).add_(rate * grad)
+
+
+def _upwards(param, moment, grad, rate, momentum):
+    moment.mul_(momentum).add_(rate * grad)
+    param.add_(moment)
+
+
+def _without_momentum(param, moment, grad, rate, momentum):
+    param.sub_(rate * grad)
+
+
+@torch.no_grad()
+def _one_rate(params, momenta, lr, momentum, weight_decay, trust):
+    """One ratio for all parameters."""
+    having = [(param, moment) for param, moment in zip(params, momenta) if param.grad is not None]
+    if not having:
+        return
+    weight = torch.stack([_norm(param) for param, _ in having]).norm()
+    grad = torch.stack([_norm(param.grad) for param, _ in having]).norm()
+    rate = lr * _ratio(weight, grad, weight_decay, trust)
+    for param, moment in having:
+        moment.mul_(momentum).add_(rate * (param.grad + weight_decay * param))
+        param.sub_(moment)
+
+
+@torch.no_grad()
+def _decoupled(params, momenta, lr, momentum, weight_decay, trust):
+    """The weight decay beside the momentum, as AdamW has it."""
+    _lars(decays=lambda grad, param, decay: grad)(params, momenta, lr, momentum, weight_decay, trust)
+    for param in params:
+        if param.grad is not None:
+            param.mul_(1 - lr * weight_decay)
+
+
+def _lr_twice(params, momenta, lr, momentum, weight_decay, trust):
+    _lars()(params, momenta, lr**2, momentum, weight_decay, trust)
+
+
+def _without_lr_at_zero(params, momenta, lr, momentum, weight_decay, trust):
+    _lars(ratio=lambda w, g, decay, trust: torch.where((w > 0) & (g > 0), trust * w / (g + decay * w), 1 / lr))(
+        params, momenta, lr, momentum, weight_decay, trust)
+
+
+@torch.no_grad()
+def _momentum_again(params, momenta, lr, momentum, weight_decay, trust):
+    _lars()(params, momenta, lr, momentum, weight_decay, trust)
+    for param, moment in zip(params, momenta):
+        if param.grad is not None:
+            param.sub_(momentum * moment)
+
+
+LARS_MISTAKES = (
+    Mistake(_decoupled, "The weight decay was applied to the weights by itself, as AdamW does: here it is a part of the "
+                         "update, `grad + weight_decay * param`, before rate and momentum."),
+    Mistake(_lr_twice, "`lr` is in the rate twice."),
+    Mistake(_without_lr_at_zero, "Where a norm is 0 the rate is to be `lr` itself, not 1: multiply by `lr` after the "
+                                 "choice."),
+    Mistake(_momentum_again, "That is Nesterov's momentum: the weights are to change by the momentum itself."),
+    Mistake(_one_rate, "All parameters have the same rate: the norms are those of each parameter by itself, which is what "
+                       "LARS (“layer-wise adaptive rate scaling”) is about."),
+    Mistake(_lars(ratio=lambda w, g, decay, trust: torch.ones_like(w)), "The trust ratio is missing: that is SGD with "
+                                                                        "momentum."),
+    Mistake(_lars(ratio=lambda w, g, decay, trust: torch.where((w > 0) & (g > 0), trust * w / g, 1.0)),
+            "The weight decay is missing below the fraction: `trust * weights / (gradients + weight_decay * weights)`, of "
+            "norms."),
+    Mistake(_lars(ratio=lambda w, g, decay, trust: torch.where((w > 0) & (g > 0), w / (g + decay * w), 1.0)),
+            "`trust` is missing in the ratio."),
+    Mistake(_lars(ratio=lambda w, g, decay, trust: torch.where((w > 0) & (g > 0), trust * w / (g + decay * w), trust)),
+            "Where a norm is 0 the rate is `lr` itself: without `trust`."),
+    Mistake(_lars(ratio=lambda w, g, decay, trust: trust * w / (g + decay * w)),
+            "Where a norm is 0 the rate is to be `lr` itself: weights that are all 0 would never leave it, and 0 / 0 is "
+            "nan. Choose with `torch.where`."),
+    Mistake(_lars(ratio=lambda w, g, decay, trust: trust * w / (g + decay * w + 1e-8)),
+            "A small number below the fraction avoids nan, and where the weights are all 0 the rate is still 0: there it "
+            "is to be `lr` itself. Choose with `torch.where`."),
+    Mistake(_lars(ratio=lambda w, g, decay, trust: torch.where(g > 0, trust * w / (g + decay * w), 1.0)),
+            "Where the norm of the *weights* is 0 the rate is to be `lr` itself too, or they never leave it."),
+    Mistake(_lars(ratio=lambda w, g, decay, trust: torch.where(w > 0, trust * w / (g + decay * w), 1.0)),
+            "Where the norm of the *gradient* is 0 the rate is to be `lr` itself too."),
+    Mistake(_lars(ratio=lambda w, g, decay, trust: torch.where((w > 0) & (g > 0), trust * (g + decay * w) / w, 1.0)),
+            "The fraction is upside down: large weights and small gradients make a large rate."),
+    Mistake(_lars(decays=lambda grad, param, decay: grad), "The weight decay is missing in the update: "
+                                                           "`grad + weight_decay * param`."),
+    Mistake(_lars(decays=lambda grad, param, decay: grad - decay * param), "The weight decay has the wrong sign."),
+    Mistake(_lars(decays=lambda grad, param, decay: grad + decay * param.sign()),
+            "The weight decay is `weight_decay * param`, not by its sign."),
+    Mistake(_lars(update=_rate_last), "The rate multiplies what is in the momentum. LARS puts the rate in first: "
+                                      "`moment = momentum * moment + rate * (…)`, `param -= moment`, so that earlier steps "
+                                      "keep the rates that they had."),
+    Mistake(_lars(update=_dampened), "The new part is not multiplied by `1 - momentum`."),
+    Mistake(_lars(update=_nesterov), "That is Nesterov's momentum: the weights are to change by the momentum itself."),
+    Mistake(_lars(update=_stale), "The weights change by the momentum of the step before: first bring it up to date."),
+    Mistake(_lars(update=_upwards), "The momentum is subtracted from the weights."),
+    Mistake(_lars(update=_without_momentum), "The momenta stay as they are: they are to be kept in the tensors of "
+                                             "`momenta`, changed in place."),
+    Mistake(_lars(norm=lambda tensor: _norm(tensor)**2), "Those are squares of norms: the root is missing."),
+    Mistake(_lars(norm=lambda tensor: tensor.abs().sum(dtype=torch.float32)), "Those are sums of absolute values: the norm "
+                                                                              "is the root of the sum of squares."),
+    Mistake(_lars(norm=lambda tensor: tensor.abs().max().float()), "Those are the largest numbers: the norm is the root of "
+                                                                   "the sum of squares."),
+    Mistake(_lars(norm=torch.linalg.vector_norm), "A norm was computed in float16, whose largest number is 65 504: ask for "
+                         "float32 (`torch._foreach_norm(tensors, 2, torch.float32)`)."),
+    Mistake(_lars(ratio=lambda w, g, decay, trust: torch.full_like(w, trust)), "`trust` alone is no ratio: it is "
+                                                                               "multiplied by the norm of the weights, and "
+                                                                               "divided."),
+    Mistake(lambda params, momenta, lr, momentum, weight_decay, trust: None, "Nothing has changed: the parameters and "
+                                                                             "`momenta` are to be changed in place."),
+    Mistake(_lars(skip=False), "A parameter without a gradient is left alone: its weight decays and its momentum goes on "
+                               "otherwise."),
+)

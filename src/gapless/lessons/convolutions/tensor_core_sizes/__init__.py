@@ -1,0 +1,1 @@
+"""Lesson 05: the exercise ``tensor_core_sizes``."""

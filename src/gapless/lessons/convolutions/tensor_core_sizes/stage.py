@@ -1,0 +1,99 @@
+"""Lesson 05: how ``tensor_core_sizes`` is asked, and what it is given.
+
+Runs beside the learner's code: import nothing that knows an answer.
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from ....course.plain import Unusable
+
+SIZES, MODE, WIDTH, EVALUATED, TRAINED, LATER, STEPS = (
+    "sizes of the layers", "in training mode", "columns of the outputs", "outputs in evaluation", "outputs in training",
+    "outputs in evaluation, after the steps", "losses of training steps")
+
+
+def odd_network(channels: list[int], hidden: list[int], classes: int, bias: bool, seed: int) -> nn.Sequential:
+    """3×3 convolutions of these channels, each with a norm and a ReLU, then linear layers. On the CPU; the random state is
+    left as it is."""
+    layers: list[nn.Module] = []
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        width = 3
+        for count in channels:
+            layers += [nn.Conv2d(width, count, 3, padding=1, bias=bias), nn.BatchNorm2d(count), nn.ReLU()]
+            nn.init.normal_(layers[-2].weight, 1.0, 0.2)
+            nn.init.normal_(layers[-2].bias, 0.0, 0.2)
+            layers[-2].running_mean.normal_(0.0, 0.3)
+            layers[-2].running_var.uniform_(0.5, 1.5)
+            width = count
+        layers += [nn.AdaptiveAvgPool2d(1), nn.Flatten()]
+        for count in hidden:
+            layers += [nn.Linear(width, count), nn.ReLU()]
+            width = count
+        layers.append(nn.Linear(width, classes))
+    return nn.Sequential(*layers)
+
+
+def ask_tensor_core_sizes(function, given, device):
+    """The sizes of the padded network, its outputs in both modes, and what some training steps make of it. Where it is
+    timed it is padded on the host; timed is a forward pass with the loss, and with ``backward`` a backward pass, in mixed
+    precision and channels-last order. There the loss is compared."""
+    options = given.options
+    images, labels = given.inputs["images"], given.inputs["labels"]
+    model = odd_network(**options["network"]).train(options["training"])
+    if options["timed"]:
+        padded = _checked(function(model)).to(device, memory_format=torch.channels_last)
+        images = images.contiguous(memory_format=torch.channels_last)
+        yield
+        with torch.set_grad_enabled(options["backward"]), torch.autocast(device.type, torch.float16):
+            outputs = padded(images)
+            loss = F.cross_entropy(outputs, labels)
+        if options["backward"]:
+            loss.backward()
+        yield
+        return _sizes_and_mode(padded) | {WIDTH: outputs.shape[1], STEPS: [loss.detach()]}
+    model.to(device)
+    yield
+    padded = _checked(function(model))
+    yield
+    found = _sizes_and_mode(padded)
+    padded.eval()
+    with torch.no_grad():
+        outputs = padded(images)
+    if not isinstance(outputs, torch.Tensor) or outputs.dim() != 2:
+        raise Unusable("the padded network does not return a tensor of images × classes.")
+    found |= {WIDTH: outputs.shape[1], EVALUATED: outputs}
+    padded.train()
+    optimizer = torch.optim.SGD(padded.parameters(), lr=0.2, momentum=0.9, weight_decay=0.01)
+    losses = []
+    for _ in range(3):
+        loss = F.cross_entropy(padded(images), labels)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.detach())
+    padded.eval()
+    with torch.no_grad():
+        return found | {STEPS: losses, LATER: padded(images)}
+
+
+def _checked(padded) -> nn.Module:
+    """Raises Unusable where it is no network."""
+    if not isinstance(padded, nn.Module):
+        raise Unusable(f"it returned a {type(padded).__name__}; a network is wanted, one that can be called and trained: is "
+                       "there a `return`?")
+    return padded
+
+
+def _sizes_and_mode(padded: nn.Module) -> dict:
+    return {SIZES: [_sizes(layer) for layer in padded.modules() if isinstance(layer, (nn.Conv2d, nn.Linear))],
+            MODE: padded.training}
+
+
+def _sizes(layer: nn.Module) -> str:
+    """Such as "3 → 24"."""
+    return f"{layer.weight.shape[1]} → {layer.weight.shape[0]}"

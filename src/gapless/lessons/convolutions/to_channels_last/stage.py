@@ -1,0 +1,69 @@
+"""Lesson 05: how ``to_channels_last`` is asked, and what it is given.
+
+Runs beside the learner's code: import nothing that knows an answer.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+
+from ....course.plain import Unusable
+
+
+class Block(nn.Module):
+    """``mix``: the channels of each pixel among themselves. Then a convolution and its norm."""
+
+    def __init__(self, before: int, after: int):
+        super().__init__()
+        self.mix = nn.Linear(before, after)
+        self.conv = nn.Conv2d(after, after, 3, padding=1, bias=False)
+        self.norm = nn.BatchNorm2d(after)
+
+
+class MixingNetwork(nn.Module):
+    """Parts without a ``forward``: a stem (images of 8 channels → ``width``), blocks that double the channels, and a head
+    from a mean over the pixels to eight classes."""
+
+    def __init__(self, width: int, blocks: int = 2):
+        super().__init__()
+        self.stem = nn.Sequential(nn.Conv2d(8, width, 3, padding=1, bias=False), nn.BatchNorm2d(width), nn.ReLU())
+        self.blocks = nn.ModuleList(Block(width * 2**i, width * 2**(i + 1)) for i in range(blocks))
+        self.head = nn.Linear(width * 2**blocks, 8)
+
+
+def make_mixing_network(width: int, seed: int, device: torch.device) -> MixingNetwork:
+    """Its weights drawn from ``seed``. The random numbers of others stay as they are."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return MixingNetwork(width).to(device)
+
+
+def ask_channels_last(function, given, device):
+    """What the model computes in mixed precision, its gradients, and what its norms have seen."""
+    options = given.options
+    images = given.inputs["images"].contiguous(memory_format=torch.channels_last)
+    model = make_mixing_network(options["width"], options["seed"], device)
+    forward = function(model)
+    if not callable(forward) or forward is model:  # the model has no forward pass of its own
+        raise Unusable(f"it returned a {type(forward).__name__}; the function `forward(images)` is wanted.")
+
+    def outputs_of(images):
+        with torch.autocast(device.type, torch.float16, enabled=options["mixed_precision"]):
+            return forward(images)
+
+    yield
+    outputs = outputs_of(images)
+    if not isinstance(outputs, torch.Tensor):
+        raise Unusable(f"`forward` returned a {type(outputs).__name__}; a tensor of N×8 is wanted.")
+    if options["backward"]:
+        outputs.float().square().mean().backward()
+    yield
+    gradients = {name: parameter.grad for name, parameter in model.named_parameters()}
+    found = {"outputs": outputs.detach(), "gradients": {
+        name: None if gradient is None else gradient.flatten() for name, gradient in gradients.items()}}
+    found["running means"] = {name: buffer for name, buffer in model.named_buffers() if name.endswith("running_mean")}
+    model.eval()
+    with torch.no_grad():
+        found["outputs in evaluation"] = outputs_of(images[:, :, :-1])  # of another height
+    return found

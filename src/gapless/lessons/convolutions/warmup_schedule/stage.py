@@ -1,0 +1,41 @@
+"""Lesson 05: how ``warmup_schedule`` is asked, and what it is given.
+
+Runs beside the learner's code: import nothing that knows an answer.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+
+from ....course.plain import Unusable
+
+
+def ask_warmup_schedule(function, given, device):
+    """The learning rates of each step, group by group; with ``resumed``, of a schedule that is made anew after so many steps
+    and loaded."""
+    options = given.options
+
+    def make():
+        groups = [{"params": [nn.Parameter(torch.zeros(1, device=device))], "lr": lr} for lr in options["rates"]]
+        optimizer = torch.optim.SGD(groups, lr=1.0)
+        schedule = function(optimizer, options["factor"], options["warmup"], options["total"])
+        if not hasattr(schedule, "step"):
+            raise Unusable(f"it returned a {type(schedule).__name__}; a scheduler of torch.optim.lr_scheduler is wanted.")
+        return optimizer, schedule
+
+    yield
+    optimizer, schedule = make()
+    yield
+    rates: dict[str, list] = {f"learning rates, group {place}": [] for place in range(len(options["rates"]))}
+    for step in range(options["total"] + 4):
+        for group, seen in zip(optimizer.param_groups, rates.values()):
+            seen.append(group["lr"])
+        if step == options.get("resumed"):
+            saved = optimizer.state_dict(), schedule.state_dict()
+            optimizer, schedule = make()
+            optimizer.load_state_dict(saved[0])
+            schedule.load_state_dict(saved[1])
+        optimizer.step()
+        schedule.step()
+    return rates

@@ -1,0 +1,43 @@
+"""Lesson 05: why an answer to ``without_bias`` is wrong, where no known mistake gives it."""
+
+from __future__ import annotations
+
+_TAKEN_OUT = "This bias is taken out again: its convolution's output goes to {} and nowhere else."
+_NEEDED = "This bias is needed: {}."
+# Network → why biases are needed there.
+_WHY_NEEDED = {
+    "an activation between convolution and norm": "an activation stands before the norm, and lets through other values",
+    "an activation in place between them": "an activation stands before the norm, and lets through other values",
+    "a function in place between them": "the tensor is changed before the norm has it, in place",
+    "a mask between them, as of dropout": "where a mask sets zeros the bias is gone, and elsewhere it is not",
+    "zeros padded between them": "zeros are padded before the norm, and they have no bias",
+    "a residual connection around the norm": "the same output is added again behind the norm",
+    "the convolution's output returned as well": "the convolution's output is also a result of the model",
+    "a convolution before a norm, and before an activation": "the same convolution is used again, with no norm behind it",
+    "a norm behind two convolutions": "one norm with one running mean stands behind two convolutions with two biases",
+    "a norm behind a convolution, and behind an activation": "the norm's running mean is used for another input too",
+    "a frozen norm": "that norm stays in evaluation mode, and subtracts no mean of the batch",
+    "GroupNorm of two groups": "the norm subtracts the mean of several channels, whose biases differ",
+    "LayerNorm of all channels": "the norm subtracts the mean of all channels, whose biases differ",
+    "a linear layer before a norm": "no norm stands behind that convolution (and a linear layer's bias is not asked for)",
+}
+
+
+def without_bias(case, found, wanted) -> str | None:
+    if not isinstance(found, dict) or not isinstance(found.get("parameters"), dict):
+        return None
+    missing = [name for name in wanted["parameters"] if name not in found["parameters"]]
+    extra = [name for name in found["parameters"] if name not in wanted["parameters"]]
+    if missing and not missing[0].endswith("bias"):
+        return "A parameter that is no bias of a convolution has gone, or has another name now: keep them as they are."
+    if missing:
+        why = _WHY_NEEDED.get(case.options["network"], "no norm that subtracts its channel's own mean follows directly")
+        return _NEEDED.format(why)
+    if extra:
+        return _TAKEN_OUT.format("norms that subtract each channel's own mean")
+    if found.get("in training mode") is False:
+        return "The model was given in training mode: give it back so."
+    if found.get("outputs in evaluation") != wanted["outputs in evaluation"]:
+        return ("The right biases are gone. In evaluation a norm subtracts its running mean, which was made with the bias: "
+                "is it corrected once for each norm, whatever the number of calls?")
+    return None

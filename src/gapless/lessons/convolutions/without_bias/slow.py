@@ -1,0 +1,8 @@
+"""Lesson 05: ``without_bias`` as handed out."""
+
+from __future__ import annotations
+
+
+def without_bias(model, images):
+    """The model, without those biases of convolutions that a norm takes out again."""
+    return model

@@ -1,0 +1,1 @@
+"""Lesson 04: the exercise ``input_bound``."""

@@ -1,0 +1,95 @@
+"""Lesson 09: the runs whose traces ``find_straggler`` gets, and what is said of a wrong finding.
+
+Each is played from a plan (:mod:`.rank_traces`), so that it is known who is late, and by how much.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from ....course.evidence import Case
+from ....evidence.straggler import straggler
+from ....evidence.trace import Trace
+from .stage import RANK, WHY
+from .traces import Plan, even_plan, simulate
+
+# Name → (plan of an even run, rank) → the plan with what slows that rank, or only seems to.
+SLOWED = {
+    "slower kernels": lambda plan, rank: _more(plan, "kernel", rank, 1.4),
+    "a slow loader": lambda plan, rank: _more(plan, "load", rank, 1.0, plus=1.5 * _step_us(plan)),
+    "even": lambda plan, rank: plan,
+    "many small kernels on one rank": lambda plan, rank: _more(plan, "parts", rank, 3),
+    "kernels on a stream beside on one rank": lambda plan, rank: _more(plan, "beside", rank, 0, plus=4),
+    "a loader that the queue hides": lambda plan, rank: _more(
+        plan, "load", rank, 1.0, plus=0.3 * _step_us(plan) * (np.arange(plan.steps) > 0)),  # the first finds no queue
+    "a slow network for all": lambda plan, rank: replace(plan, rate=np.full(plan.world, _slow_rate(plan))),
+    "one rank's link is slow": lambda plan, rank: _more(replace(plan, grid=2), "rate", rank, 0.0, plus=_slow_rate(plan)),
+    "slower kernels, and another's small ones": lambda plan, rank: _more(
+        _more(plan, "kernel", rank, 1.35), "parts", (rank + 1) % plan.world, 4),
+    "slower kernels, and another's clock is ahead": lambda plan, rank: replace(
+        _more(plan, "kernel", rank, 1.35), skew=np.eye(plan.world)[(rank + 1) % plan.world] * 40_000.0),
+    "a slow loader, and another's small kernels": lambda plan, rank: _more(
+        _more(plan, "load", rank, 1.0, plus=1.3 * _step_us(plan)), "parts", (rank + 1) % plan.world, 4),
+    "slower kernels, and a loader that the queue hides": lambda plan, rank: _more(
+        _more(plan, "kernel", rank, 1.3), "load", rank, 1.0, plus=0.6 * _step_us(plan) * (np.arange(plan.steps) > 0)),
+    "slower kernels, and a loader a little slower": lambda plan, rank: _more(
+        _more(plan, "kernel", rank, 1.4), "load", rank, 1.0, plus=0.1 * _step_us(plan)),
+    "a slow loader, and kernels on a stream beside": lambda plan, rank: _more(
+        _more(plan, "load", rank, 1.0, plus=0.5 * _step_us(plan)), "beside", rank, 0, plus=4),
+    "slower kernels, under a slow network": lambda plan, rank: _more(
+        replace(plan, rate=plan.rate * 0.3), "kernel", rank, 1.6),
+}
+
+
+def _step_us(plan: Plan) -> float:
+    """The kernels of a step."""
+    return 3 * plan.layers * float(plan.kernel.mean())
+
+
+def _slow_rate(plan: Plan) -> float:
+    """Elements a µs with which a step's gradients take 1.5 times as long as its kernels."""
+    return plan.layers * plan.elements / (1.5 * _step_us(plan))
+
+
+def _more(plan: Plan, name: str, rank: int, times: float, plus: float | np.ndarray = 0.0) -> Plan:
+    """The plan with ``name`` so many times as large on one rank, and ``plus`` more."""
+    values = getattr(plan, name).copy()
+    values[..., rank] = values[..., rank] * times + plus
+    return replace(plan, **{name: values})
+
+
+def naming_cases(seed: int) -> list[Case]:
+    rng = np.random.default_rng(seed)
+    found = []
+    for slow, change in SLOWED.items():
+        world = 4 if "link" in slow else int(rng.choice((2, 3, 4, 4)))
+        rank = int(rng.integers(world))
+        even = even_plan(rng, world, steps=4, waits=bool(rng.random() < 0.5), older=bool(rng.random() < 0.3))
+        even = replace(even, waits="hides" not in slow) if "loader" in slow else even
+        traces = [trace.events for trace in simulate(change(even, rank))]
+        found.append(Case(f"{slow}, {world} ranks", {}, {"traces": traces}))
+    return found
+
+
+def explain_naming(case: Case, found, wanted) -> str | None:
+    """What the traces show, rank by rank."""
+    shown = straggler(dict(enumerate(map(Trace, case.options["traces"]))))
+    rows = "; ".join(f"rank {pace.rank}: {pace.computing_us / 1e3:.2f} ms of kernels, {pace.input_us / 1e3:.2f} ms idle "
+                     f"inside "
+                     f"the loader's block, {pace.exposed_us / 1e3:.2f} ms of communication while nothing computes"
+                     for pace in shown.ranks)
+    if not isinstance(found, dict):
+        return None
+    if found[RANK] == wanted[RANK]:
+        words = f"The rank is right, the reason is not: {found[WHY]!r}."
+    elif wanted[RANK] is None:
+        words = "No single rank makes the others wait."
+    elif wanted[WHY] == "network":
+        words = (f"Here the ranks communicate in several groups. Those with rank {wanted[RANK]} in them are slow, and no "
+                 f"others "
+                 "(`span.args[\"Process Group Ranks\"]`).")
+    else:
+        words = "The rank that the others wait for waits least itself."
+    return f"{words} A step of this run: {rows}."

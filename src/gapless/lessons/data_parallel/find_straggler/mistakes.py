@@ -1,0 +1,102 @@
+"""Lesson 09: ``find_straggler`` as learners get it wrong."""
+
+from __future__ import annotations
+
+from statistics import mean, median
+
+from ....course.mistakes import Mistake, Way, versions
+from ....evidence.straggler import straggler
+from ....evidence.trace import Trace
+from ...data_loading.input_bound.right import covered_us
+from . import slow
+from .stage import RANK, WHY
+
+_LOADER = "enumerate(DataLoader)#"
+
+
+def _sum(spans) -> float:
+    return sum(span.end_us - span.start_us for span in spans)
+
+
+def _numbers(trace: Trace, blocks: str) -> dict[str, float]:
+    """One rank's run in µs: what it computes, waits for input, communicates beside no kernel."""
+    work = [span for span in trace.spans if span.category in ("kernel", "memcpy", "memset")]
+    kernels = [span for span in work if span.category == "kernel"]
+    nccl = [span for span in kernels if span.name.lower().startswith("nccl")]
+    computing = [span for span in kernels if span not in nccl]
+    loading = [span for span in trace.spans if span.category in ("annotation", "op") and span.name.startswith(_LOADER)]
+    steps = [span for span in trace.spans if span.category in ("annotation", "op") and span.name.startswith("ProfilerStep#")]
+    start, end = min(span.start_us for span in steps), max(span.end_us for span in (*work, *steps))
+
+    def covered(spans) -> float:
+        return covered_us(spans, start, end)
+
+    return {"compute": covered(computing), "summed": _sum(computing), "count": len(computing), "nccl": _sum(nccl),
+            "exposed": covered([*nccl, *computing]) - covered(computing), "end": end, "time": end - start,
+            "input": _sum(loading) if blocks == "whole" else covered([*work, *loading]) - covered(work)}
+
+
+def find_straggler(traces, *, who="least exposed", even=0.05, network=0.2, why="more than others",
+                   blocks="idle", compute="compute", groups=True):
+    """Right as it stands."""
+    rows = [_numbers(trace, blocks) for trace in traces]
+    key, best = {"least exposed": ("exposed", min), "most exposed": ("exposed", max), "most nccl": ("nccl", max),
+                 "most compute": (compute, max), "most kernels": ("count", max), "most input": ("input", max),
+                 "last end": ("end", max)}[who]
+    late = rows.index(best(rows, key=lambda row: row[key]))
+    own, others = rows[late], [row for place, row in enumerate(rows) if place != late] or rows
+    time = median(row["time"] for row in rows)
+    gap = median(row["exposed"] for row in others) - own["exposed"]
+    if who == "least exposed" and gap < even * time:
+        if median(row["exposed"] for row in rows) < network * time:
+            return {RANK: None, WHY: None}
+        found = straggler(dict(enumerate(traces))) if groups else None
+        return {RANK: found.rank if found else None, WHY: "network"}
+    more = {name: own[key] - mean(row[key] for row in others) for name, key in (("compute", compute), ("input", "input"))}
+    if why == "largest":
+        more = {"compute": own[compute], "input": own["input"]}
+    elif why == "any input":
+        more["compute"] = 0.0 if own["input"] > 0.01 * time else 1.0
+    return {RANK: late, WHY: max(more, key=more.get)}
+
+
+_WAITS = ("That is the rank that *waits* longest. NCCL's kernel starts when its own rank is there, and ends for all when "
+          "the last "
+          "one has come: the late rank has the shortest.")
+_OVERLAP = ("Kernels on several streams overlap, and small ones have gaps between them: join the intervals before you "
+            "measure "
+            "them, and do not count.")
+NAMINGS = (Mistake(slow.find_straggler, _WAITS), *versions(find_straggler, (
+    Way("who", "most exposed", _WAITS),
+    Way("who", "most nccl", _WAITS),
+    Way("who", "most compute", (
+        "The rank with most to compute need not be late: where all are alike it is one of them by chance, and where input "
+        "or "
+        "network is to blame another. Ask first who waits least for the others, and whether that is more than noise.")),
+    Way("who", "most kernels", "The number of kernels tells nothing: many small ones may take as long as few large ones."),
+    Way("who", "most input", (
+        "Its loader takes longest, and the GPU may have work enough meanwhile. Ask first who waits least for the others.")),
+    Way("who", "last end", (
+        "Clocks of different machines disagree: no moment of one trace can be compared with one of another. Compare "
+        "durations.")),
+    Way("even", 0.0, (
+        "One rank always waits least. Where the others wait for it for less than a twentieth of the time that is noise: "
+        "no rank "
+        "sets the pace.")),
+    Way("network", 2.0, (
+        "No rank is late here, and all of them wait for the network for much of the time: that sets the pace.")),
+    Way("network", 0.0, (
+        "Some communication that nothing hides is everywhere: a fifth of the time and more is the network's fault.")),
+    Way("groups", False, (
+        "The ranks communicate in several groups here, and those groups are slow that one rank is in: look at "
+        "`span.args[\"Process Group Ranks\"]` and compare the shortest times of equal collectives.")),
+    Way("blocks", "whole", (
+        "The loader's time on the host costs nothing while the GPU still has work: count the part in which the GPU is "
+        "idle.")),
+    Way("compute", "summed", _OVERLAP),
+    Way("compute", "count", _OVERLAP),
+    Way("why", "largest", (
+        "Computing is most of every rank's time. What counts is what the late rank has *more* than the others.")),
+    Way("why", "any input", (
+        "Some time in the loader is everywhere. What counts is what the late rank has *more* of than the others.")),
+)))

@@ -1,0 +1,51 @@
+"""Lesson 09: what several ranks have trained, against the same training by one process that sees each step's samples of all
+ranks as one batch. On the judge's side."""
+
+from __future__ import annotations
+
+import copy
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+
+from ...course.evidence import Case
+from .stage import LEARNING_RATE, make_network
+
+ALIKE, SHARES, ORDER, BIG_BATCH = "weights of the ranks", "samples of an epoch", "order of the epochs", "weights"
+SAME, EACH_ONCE, CHANGES, AS_BIG = "the same on all", "each on one rank, once", "another in each", "as with one big batch"
+TOO_LARGE, TOO_SMALL, LARGER_BATCHES, SMALLER_BATCHES, PILED_UP, LOSS_SUMMED, OTHERS = (
+    "as with gradients that are summed", "as with gradients that are divided twice", "as with larger batches on each rank",
+    "as with smaller batches on each rank", "as with gradients that are never cleared", "as with a loss that is a sum",
+    "others than with one big batch")
+_TOLERANCE = 1e-3
+
+
+def big_batch(case: Case, samples: list[list[int]], scale: float = 1.0, batches: float = 1, cleared: bool = True,
+              reduction: str = "mean") -> dict[str, np.ndarray]:
+    """The weights after a training on the CPU whose batch is in each step what all ranks took. ``scale``: of the gradients;
+    ``batches``: as many times as large on each rank; ``cleared``: whether gradients are, before each step; ``reduction``: of
+    a rank's loss, whose gradients the ranks average."""
+    options = case.options
+    model = make_network(options["kind"], options["seed"], options["width"])
+    x, y = (torch.from_numpy(np.array(case.inputs[name])) for name in ("x", "y"))
+    optimizer = torch.optim.SGD(model.parameters(), lr=scale * LEARNING_RATE)
+    size = max(1, int(batches * options["batch_size"]))
+    ranks = options["world"] if reduction == "sum" else 1
+    per_epoch = len(samples[0]) // options["epochs"]
+    for epoch in range(options["epochs"]):
+        for start in range(0, per_epoch, size):
+            end = min(start + size, per_epoch)
+            places = [place for taken in samples for place in taken[epoch * per_epoch + start:epoch * per_epoch + end]]
+            if cleared:
+                optimizer.zero_grad()
+            (F.mse_loss(model(x[places]), y[places], reduction=reduction) / ranks).backward()
+            optimizer.step()
+    return {name: value.numpy() for name, value in copy.deepcopy(model.state_dict()).items()
+            if not name.endswith("num_batches_tracked")}
+
+
+def close(one: dict[str, np.ndarray], other: dict[str, np.ndarray]) -> bool:
+    return set(one) == set(other) and all(
+        one[name].shape == other[name].shape and np.allclose(one[name], other[name], rtol=_TOLERANCE, atol=_TOLERANCE)
+        for name in one)

@@ -1,0 +1,179 @@
+"""Lesson 09: the epochs that ``log_epoch`` gets, and what it made of them, in words. On the judge's side.
+
+What the device has seen (collectives, waits) and the loss are beyond doubt; what the files hold is the word of the process
+that holds the learner's cell.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+from ....course.evidence import Case
+from ....course.ranks import ANSWER, COLLECTIVES, RANKS, VALUES, WAITS
+from ..judged import close
+from ..stage import make_network
+from .stage import CHECKPOINT, CONTENT, FILES, LOSS, METRICS, MORE, OLD, RENAMED
+
+MEAN, SENT, READS, WRITERS, WHOLE, LEFT = ("loss", "collectives in an epoch", "waits of the host", "who writes", "files",
+                                           "other files")
+EXACT, OF_BATCHES, OF_RANKS, OWN, SUMMED, OTHER = (
+    "the mean over all samples of all ranks", "a mean of the batches' means", "a mean of the ranks' means",
+    "the mean over the rank's own samples", "a sum", "another number")
+ONE, NONE = "one", "none"
+FEW = "one for the loss, and what saving takes on rank 0"
+RANK_0, ALL, NOBODY = "rank 0 alone", "other ranks too", "not all files are new on rank 0"
+TOLD, SUMS, NO_SUMS = "what the ranks have sent", "sums over their own samples", "not the sum over their own samples"
+THIS_EPOCH = "this epoch's"
+GOOD, IN_PLACE = "whole when they got their names", "not whole when they got their names"
+_WAITS, _WAITS_A_TENSOR = 2, 2
+
+
+def logging_cases(seed: int) -> list[Case]:
+    rng = np.random.default_rng(seed)
+
+    def case(name: str, sizes: list[list[int]]) -> Case:
+        width, rows = int(rng.integers(3, 7)), sum(map(sum, sizes))
+        x = rng.normal(size=(rows, width)).astype(np.float32)
+        # Ranks whose losses differ, and batches, the small last ones most of all.
+        scale = np.concatenate([np.full(size, 1.0 + rank + (size < max(of_rank)))
+                                for rank, of_rank in enumerate(sizes) for size in of_rank])
+        y = (3 * scale[:, None] + rng.normal(size=(rows, 1))).astype(np.float32)
+        options = {"world": len(sizes), "seed": int(rng.integers(1000)), "width": width, "sizes": sizes,
+                   "epoch": int(rng.integers(1, 50))}
+        words = "; ".join(f"rank {rank}: {len(of_rank)} batches, {sum(of_rank)} samples"
+                          for rank, of_rank in enumerate(sizes))
+        return Case(f"{name} ({words})", {"x": x, "y": y}, options)
+
+    full, steps = int(rng.integers(5, 8)), int(rng.integers(14, 17))
+    whole = [full] * (steps - 1)
+    return [case("a short last batch on rank 1", [[*whole, full], [*whole, 2]]),
+            case("short batches at other places", [[*whole, 1], [2, *whole], [*whole, full - 1]]),
+            case("a rank without samples", [[*whole, 3], []])]
+
+
+def wanted_logging(case: Case) -> dict:
+    """What is found of a right answer."""
+    return {MEAN: EXACT, SENT: ONE, TOLD: SUMS, WRITERS: RANK_0, READS: FEW, WHOLE: GOOD, CHECKPOINT: THIS_EPOCH,
+            METRICS: THIS_EPOCH, LEFT: 0}
+
+
+def seen_logging(case: Case, plain: dict, notes) -> dict:
+    """What is to be compared, in words."""
+    rows = plain[RANKS]
+    answers = [row[ANSWER] for row in rows]
+    found = {MEAN: next((words for words in (_which(case, rank, answer[LOSS]) for rank, answer in enumerate(answers))
+                         if words != EXACT), EXACT)}
+    names = [[each["name"] for each in row[COLLECTIVES]] for row in rows]
+    most = max(map(len, names))
+    barriers = max(of_rank.count("barrier") for of_rank in names)
+    found[SENT] = f"{most}, of which {barriers} barriers" if barriers else {0: NONE, 1: ONE}.get(most, str(most))
+    found[TOLD] = SUMS if all(_tells(row[VALUES], squares) for row, squares in zip(rows, _squares(case))) else NO_SUMS
+    writers = [rank for rank, answer in enumerate(answers)
+               if answer[MORE] or not all(file[OLD] for file in answer[FILES].values())]
+    of_first = answers[0][FILES]
+    new = not any(file[OLD] or file[CONTENT] is None for file in of_first.values())
+    found[WRITERS] = ALL if any(writers[1:]) or writers[:1] not in ([], [0]) else RANK_0 if new else NOBODY
+    weights = _weights(case)
+    limits = [_WAITS + (_WAITS_A_TENSOR * len(weights) if rank == 0 else 0) for rank in range(len(rows))]
+    found[READS] = FEW if all(row[WAITS] <= limit for row, limit in zip(rows, limits)) else ", ".join(
+        f"{row[WAITS]} on rank {rank}" for rank, row in enumerate(rows))
+    if new:
+        found[WHOLE] = GOOD if all(file[RENAMED] for file in of_first.values()) else IN_PLACE
+        found[CHECKPOINT] = _as_wanted(case, of_first[CHECKPOINT][CONTENT], weights)
+        found[METRICS] = _as_wanted(case, of_first[METRICS][CONTENT], answers[0][LOSS])
+    found[LEFT] = answers[0][MORE]
+    return found
+
+
+def _as_wanted(case: Case, content: dict, wanted) -> str:
+    if content["epoch"] != case.options["epoch"]:
+        return "another epoch's"
+    if isinstance(wanted, dict):
+        named = {name: np.asarray(value, dtype=np.float32) for name, value in content["model"].items()}
+        return THIS_EPOCH if close(named, wanted) else "other weights"
+    return THIS_EPOCH if np.isclose(content["loss"], wanted, rtol=1e-4) else "another loss"
+
+
+def _weights(case: Case) -> dict[str, np.ndarray]:
+    model = make_network("plain", case.options["seed"], case.options["width"])
+    return {name: value.numpy() for name, value in model.state_dict().items()}
+
+
+def _squares(case: Case) -> list[np.ndarray]:
+    """Of each rank, the squared error of each of its samples."""
+    model = make_network("plain", case.options["seed"], case.options["width"])
+    x, y = (torch.from_numpy(np.array(case.inputs[name])) for name in ("x", "y"))
+    with torch.no_grad():
+        squares = (model(x) - y).double().square().flatten().numpy()
+    return np.split(squares, np.cumsum(list(map(sum, case.options["sizes"])))[:-1])
+
+
+def _tells(values: list[list[float]], squares: np.ndarray) -> bool:
+    """Whether a collective was given the sum of these squares, or their mean: as a number, or in parts."""
+    own = () if not len(squares) else (squares.sum(), squares.mean(), squares.sum() + len(squares))
+    return not own or any(np.isclose(each, own, rtol=1e-3).any() for given in values for each in (*given, sum(given)))
+
+
+def _which(case: Case, rank: int, loss: float) -> str:
+    """Whose mean this is."""
+    sizes, of_ranks = case.options["sizes"], _squares(case)
+    squares = np.concatenate(of_ranks)
+    cuts = np.cumsum([size for of_rank in sizes for size in of_rank])[:-1]
+    of_batches = [part.mean() for part in np.split(squares, cuts)]
+    means = [part.mean() for part in of_ranks if len(part)]
+    counts = np.cumsum([0, *map(len, sizes)])
+    own = [np.mean(of_batches[start:end]) for start, end in zip(counts, counts[1:]) if end > start]
+    known = ((EXACT, squares.mean()), (OF_BATCHES, np.mean(of_batches)), (OF_BATCHES, np.mean(own)),
+             (OF_RANKS, np.mean(means)), (OWN, of_ranks[rank].mean() if len(of_ranks[rank]) else np.inf),
+             (SUMMED, squares.sum()), (SUMMED, np.sum(means)), (SUMMED, np.sum(own)))
+    return next((words for words, value in known if np.isclose(loss, value, rtol=1e-4)), OTHER)
+
+
+_WHY = {
+    (MEAN, OF_BATCHES): "Batches are of different sizes: in a mean of their means a sample of the small batch counts for "
+                        "more. Add up the squares' sum and the number of samples, and divide once, at the end.",
+    (MEAN, OF_RANKS): "Ranks have different numbers of samples: a mean of their means (`ReduceOp.AVG`) lets a sample of the "
+                      "smaller share count for more. Reduce sum *and* count, and divide after it.",
+    (MEAN, OWN): "That is one rank's own mean: the sums and counts of all ranks are wanted, on each rank.",
+    (MEAN, SUMMED): "The sum is not divided by the number of samples of all ranks: `all_reduce` adds up.",
+    (SENT, NONE): "Nothing went from GPU to GPU: reduce the sums with one `all_reduce`.",
+    (TOLD, NO_SUMS): "The loss is right, and no device has sent what it needs: each rank's own sum of squares has to "
+                     "go into the one collective.",
+    (WRITERS, ALL): "Ranks other than 0 write too: on a shared disk they would write into one another's files. Everything "
+                    "about files wants an `if rank == 0:`.",
+    (WRITERS, NOBODY): "After the call rank 0's folder should hold this epoch's `checkpoint.pt` and `metrics.json`, both "
+                       "readable: the checkpoint by `torch.load(path, weights_only=True)`, a dict with a state dict and no "
+                       "module in it.",
+    (WHOLE, IN_PLACE): "Somebody who reads while the file is written gets half of it, and where the writing breaks off, the "
+                       "old checkpoint is lost too. Write to another name in the same folder, close the file, then "
+                       "`os.replace(temporary, path)`.",
+}
+_WHY_OF = {
+    MEAN: "Sum of squares and number of samples, over all batches and ranks; then one division.",
+    READS: "An `.item()` in a step lets the host wait until the device has caught up, and reduce no faster. Add up in a "
+           "tensor on the device, and read once, after the epoch.",
+    CHECKPOINT: 'The checkpoint holds `{"epoch": epoch, "model": model.state_dict()}`.',
+    METRICS: 'The metrics are `{"epoch": epoch, "loss": loss}`, with the loss that is returned.',
+    LEFT: "Something is left beside the two files: a temporary file has to get the file's name.",
+}
+
+
+def explain_logging(case: Case, found, wanted) -> str | None:
+    """Why it is wrong, in words."""
+    if not isinstance(found, dict) or not isinstance(wanted, dict):
+        return None
+    name = next((name for name in wanted if found.get(name) != wanted[name]), None)
+    if name == SENT and "barrier" in found[name]:
+        return ("A barrier lets all ranks wait for the slowest. Nobody reads here what another rank has written, so that "
+                "nobody has to wait: leave it out.")
+    if name == SENT and found[name] != NONE:
+        return ("A collective costs its start and the wait for the slowest rank, each time. Sum and count in one tensor on "
+                "the device are reduced together, once an epoch.")
+    if name == READS and all(int(each.split()[0]) < max(len(sizes), 2 * _WAITS) for each, sizes in
+                             zip(found[READS].split(", ")[1:], case.options["sizes"][1:])):
+        return ("The host waits more than once for the loss. Each `.item()`, each comparison and each "
+                "`torch.tensor([value, …], device=…)` of a value that lies on the device reads it; `sums[1] = number` "
+                "copies the number there, and waits (`+=` and `fill_` do not). Fill a tensor on the device, reduce it, and "
+                "read it by one `.tolist()`.")
+    return _WHY.get((name, found.get(name)), _WHY_OF.get(name))

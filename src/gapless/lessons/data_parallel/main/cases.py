@@ -1,0 +1,69 @@
+"""Lesson 09: the trainings that ``main`` is asked for, and what is said of a wrong one."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ....course.evidence import Case
+from .. import judged as shared_judged
+from . import judged
+
+
+def main_cases(seed: int) -> list[Case]:
+    rng = np.random.default_rng(seed)
+
+    def case(name: str, world: int, samples: int, batch_size: int) -> Case:
+        width = int(rng.integers(3, 7))
+        x = rng.normal(size=(samples, width)).astype(np.float32)
+        y = (x @ rng.normal(size=(width, 1)) + 0.1 * rng.normal(size=(samples, 1))).astype(np.float32)
+        options = {"world": world, "kind": "plain", "seed": int(rng.integers(1000)), "width": width,
+                   "batch_size": batch_size, "epochs": 2}
+        return Case(f"{name}: {samples} samples, {world} ranks, {batch_size} a batch", {"x": x, "y": y}, options,
+                    on_host={"x": "pageable", "y": "pageable"})
+
+    batch = int(rng.integers(3, 6))
+    return [case("whole batches", 2, 2 * batch * 3, batch), case("a short last batch", 2, 2 * (batch * 2 + 1), batch),
+            case("samples that do not divide", 3, 3 * batch * 2 - 1, batch)]
+
+
+_WHY = {
+    shared_judged.SHARES: "Each rank takes its own share: a DistributedSampler(dataset, world, rank), or "
+                        "places[rank::world] of "
+                        "an order that all ranks draw alike; and the batch size is that of one rank.",
+    shared_judged.ORDER: "The sampler draws by its epoch: `sampler.set_epoch(epoch)` before each, or all epochs are one.",
+    shared_judged.ALIKE: "The ranks have trained apart. DistributedDataParallel takes rank 0's weights at first and "
+                       "averages the "
+                       "gradients in each backward pass: call the wrapped model, not the module inside.",
+    judged.SENT: "The gradients did not go from GPU to GPU in each step: the ranks have each trained on everything, "
+                      "or met now "
+                      "and then.",
+    shared_judged.BIG_BATCH: "Gradients have to be the mean over ranks, from rank 0's weights on: wrap the model before the "
+                           "optimizer steps, and scale nothing by the world, neither loss nor learning rate. Each batch "
+                           "is one step of `torch.optim.SGD` with a rate of 0.2.",
+}
+_OF_WEIGHTS = {
+    shared_judged.TOO_LARGE: "The gradients are summed over the ranks: `all_reduce` adds, and DDP divides by the world. Is "
+                           "the loss "
+                           "or the learning rate multiplied, or a gradient not divided?",
+    shared_judged.TOO_SMALL: "The gradients are divided by the world once more: DDP takes their mean already.",
+    shared_judged.LARGER_BATCHES: "Each rank's batch is `world` times too large: `batch_size` is that of one rank.",
+    shared_judged.SMALLER_BATCHES: "Each rank's batch is `world` times too small: `batch_size` is that of one rank.",
+    shared_judged.PILED_UP: "The gradients of earlier steps are still there, and are added: `optimizer.zero_grad()` in each "
+                          "step, before the backward pass.",
+    shared_judged.LOSS_SUMMED: "The loss is a sum over the batch; its mean is wanted (`F.mse_loss` as it is).",
+}
+
+
+def explain_main(case: Case, found, wanted) -> str | None:
+    if not isinstance(found, dict):
+        return None
+    why = _OF_WEIGHTS.get(found.get(shared_judged.BIG_BATCH))
+    if why is not None:
+        return why
+    if found.get(shared_judged.ORDER) == judged.DATASETS:
+        return ("The samples come in the dataset's order in each epoch. A `DistributedSampler` draws another one, unless it "
+                "is told `shuffle=False`, and by its epoch: `sampler.set_epoch(epoch)`.")
+    if str(found.get(shared_judged.SHARES)).endswith(judged.DROPPED):
+        return ("Samples are dropped: leave `drop_last` out, at the sampler and at the loader. A short last batch is a "
+                "batch, and what is missing to equal shares the sampler fills up.")
+    return next((_WHY[name] for name in wanted if found.get(name) != wanted[name] and name in _WHY), None)

@@ -1,0 +1,93 @@
+"""Lesson 09: how ``main`` is judged."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ....course.evidence import Case
+from ....course.ranks import ANSWER, COLLECTIVES, RANKS
+from ..judged import (
+    ALIKE,
+    AS_BIG,
+    BIG_BATCH,
+    CHANGES,
+    EACH_ONCE,
+    LARGER_BATCHES,
+    LOSS_SUMMED,
+    ORDER,
+    OTHERS,
+    PILED_UP,
+    SAME,
+    SHARES,
+    SMALLER_BATCHES,
+    TOO_LARGE,
+    TOO_SMALL,
+    big_batch,
+    close,
+)
+from ..stage import SAMPLES, WEIGHTS
+
+SENT = "gradients sent"
+IN_EACH_STEP, NONE_SENT = "in each step", "none, or not in each step"
+DATASETS, ALL_ALIKE, DROPPED = "that of the dataset", "the same in all", "are on no rank"
+
+
+def wanted_main(case: Case) -> dict:
+    """What is found of a right answer."""
+    return {SHARES: EACH_ONCE, ORDER: CHANGES, ALIKE: SAME, BIG_BATCH: AS_BIG, SENT: IN_EACH_STEP}
+
+
+def seen_main(case: Case, plain: dict, notes) -> dict:
+    """What is to be compared, in words: right, or else what was found."""
+    rows, options = [row[ANSWER] for row in plain[RANKS]], case.options
+    samples = [row[SAMPLES] for row in rows]
+    shares = _shares(samples, len(case.inputs["x"]), options)
+    weights = [{name: np.asarray(value) for name, value in row[WEIGHTS].items()} for row in rows]
+    found = {**wanted_main(case), SHARES: shares}
+    if shares == EACH_ONCE:
+        per_epoch = len(samples[0]) // options["epochs"]
+        orders = [tuple(samples[0][epoch * per_epoch:(epoch + 1) * per_epoch]) for epoch in range(options["epochs"])]
+        if orders[0] == tuple(sorted(orders[0])):
+            found[ORDER] = DATASETS
+        elif len(set(orders)) < len(orders):
+            found[ORDER] = ALL_ALIKE if len(set(orders)) == 1 else "the same in some"
+        found[BIG_BATCH] = _which(case, samples, weights[0])
+        steps = options["epochs"] * -(-per_epoch // options["batch_size"])
+        parameters = sum(value.size for value in weights[0].values())
+        # One collective of many elements is no more than one step's.
+        sent = [sum(min(each["elements"], parameters) for each in row[COLLECTIVES]) for row in plain[RANKS]]
+        if min(sent) < steps * parameters:
+            found[SENT] = NONE_SENT
+    if not all(close(each, weights[0]) for each in weights[1:]):
+        found[ALIKE] = "different"
+    return found
+
+
+def _shares(samples: list[list[int]], count: int, options: dict) -> str:
+    """Whether each sample was taken on one rank, once an epoch; what fills up the ranks' shares may come twice."""
+    world, epochs = options["world"], options["epochs"]
+    each = -(-count // world)
+    if any(len(taken) != each * epochs for taken in samples):
+        most, least = max(map(len, samples)), min(map(len, samples))
+        if most == least and 0 < least and most < each * epochs and len(set().union(*samples)) > most // epochs:
+            return f"{count - most // epochs * world} of {count} {DROPPED}"
+        return f"{least} to {most} on a rank in {epochs} epochs, where {each * epochs} are its share"
+    for epoch in range(epochs):
+        places = [place for taken in samples for place in taken[epoch * each:(epoch + 1) * each]]
+        if not all(0 <= place < count for place in places):
+            return "some that are none"
+        times = np.bincount(places, minlength=count)
+        if (times == 0).any():
+            return f"{int((times == 0).sum())} of {count} on no rank, others on several"
+    return EACH_ONCE
+
+
+def _which(case: Case, samples: list[list[int]], weights: dict[str, np.ndarray]) -> str:
+    """Whose weights these are: a big batch's, or a known mistake's."""
+    world = case.options["world"]
+    for words, options in ((AS_BIG, {}), (TOO_LARGE, {"scale": world}), (TOO_SMALL, {"scale": 1 / world}),
+                           (LARGER_BATCHES, {"batches": world}), (SMALLER_BATCHES, {"batches": 1 / world}),
+                           (PILED_UP, {"cleared": False}), (LOSS_SUMMED, {"reduction": "sum"})):
+        if close(weights, big_batch(case, samples, **options)):
+            return words
+    return OTHERS

@@ -1,0 +1,38 @@
+"""Lesson 09: how ``main`` is asked, and what it is given.
+
+Runs beside the learner's code: import nothing that knows an answer.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch.utils.data import Dataset
+
+from ..stage import SAMPLES, WEIGHTS, make_network, rank_and_world, weights_of
+
+
+class Rows(Dataset):
+    """Rows and targets on the host; ``taken``: the places that were asked for, in their order."""
+
+    def __init__(self, x: torch.Tensor, y: torch.Tensor):
+        self.x, self.y, self.taken = x, y, []
+
+    def __len__(self) -> int:
+        return len(self.x)
+
+    def __getitem__(self, place):
+        self.taken.append(int(place))
+        return self.x[place], self.y[place]
+
+
+def ask_main(function, given, device):
+    """The trained weights on each rank, and the samples that it took. Each rank's network begins with weights of its own."""
+    options = given.options
+    rank, world = rank_and_world()
+    model = make_network(options["kind"], options["seed"] + rank, options["width"])
+    rows = Rows(given.inputs["x"], given.inputs["y"])
+    torch.manual_seed(1000 + rank)
+    yield
+    trained = function(rank, world, model, rows, options["batch_size"], options["epochs"])
+    yield
+    return {WEIGHTS: weights_of(trained), SAMPLES: list(rows.taken)}

@@ -1,0 +1,98 @@
+"""Lesson 09: the data sets that ``make_batches`` gets, and what is said of what it makes of them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ....course.evidence import Case
+from ....course.variants import covering
+from . import judged
+from .stage import AGREE, GLOBAL, OTHERS, RAISED, SEEDED
+
+_EPOCHS, _TIMES = 3, 2
+# Kind → lengths of `count` samples, in tokens.
+KINDS = {
+    "sentences": lambda rng, count: np.clip(rng.lognormal(3.2, 0.7, count), 1, 512),
+    "short ones and long ones": lambda rng, count: np.where(rng.random(count) < 0.8, rng.integers(5, 15, count),
+                                                            rng.integers(200, 400, count)),
+    "sorted in the file": lambda rng, count: np.sort(np.clip(rng.lognormal(3.5, 0.8, count), 1, 1024)),
+    "all of one length": lambda rng, count: np.full(count, 64),
+    "a few very long ones": lambda rng, count: np.where(rng.random(count) < 0.03, rng.integers(800, 1200, count),
+                                                        rng.integers(20, 60, count)),
+}
+# How many samples there are, where a step takes `full` of them on all ranks.
+COUNTS = {
+    "whole steps": lambda rng, full: full * int(rng.integers(13, 17)),
+    "one too many": lambda rng, full: full * int(rng.integers(13, 17)) + 1,
+    "one too few": lambda rng, full: full * int(rng.integers(13, 17)) - 1,
+    "half a step too many": lambda rng, full: full * int(rng.integers(13, 17)) + full // 2 + 1,
+    "less than a step": lambda rng, full: full - 1,
+}
+
+
+def dealing_cases(seed: int) -> list[Case]:
+    rng = np.random.default_rng(seed)
+
+    def case(name: str, kind: str, count: int, world: int, batch_size: int) -> Case:
+        lengths = [int(length) for length in KINDS[kind](rng, count)]
+        first = int(rng.integers(0, 50))
+        options = {"lengths": lengths, "world": world, "batch_size": batch_size,
+                   "epochs": list(range(first, first + _EPOCHS))}
+        return Case(f"{name}, {kind}, {count} samples for {world} ranks, {batch_size} a batch", {}, options)
+
+    found = []
+    kinds = {"count": list(COUNTS), "kind": list(KINDS), "world": (4, 2, 3, 8, 1), "batch_size": (8, 4, 16, 2)}
+    for pick in [pick for _ in range(_TIMES) for pick in covering(rng, **kinds)]:
+        world, batch_size = pick["world"], pick["batch_size"]
+        found.append(case(pick["count"], pick["kind"], COUNTS[pick["count"]](rng, world * batch_size), world, batch_size))
+    found.append(case("one too many", "sentences", 8 * 16 * 4 + 1, 4, 8))
+    found.append(case("one for each rank", "sentences", 4, 4, 8))
+    found.append(case("fewer samples than ranks", "sentences", 3, 4, 8))
+    return found
+
+
+_WHY = {
+    AGREE: (OTHERS, "Each rank calls the function by itself, in a process whose random numbers nobody has set. Draw from a "
+            "generator of your own with the epoch as its seed, or some samples come twice and others never."),
+    judged.NUMBER: (None, "The rank with fewer batches ends its epoch early, and the others wait in the next all-reduce for "
+                   "ever. Fix the number of steps first, and let each step have a batch for each rank."),
+    judged.STEPS: (None, "Each step costs the launches of a step and an all-reduce: samples ÷ (world × batch_size), rounded "
+                  "up, are enough."),
+    judged.EACH: (None, "Nothing may be lost, and nothing doubled: what fills no step is shared out over the steps, which "
+                       "may "
+                 "be smaller than batch_size."),
+    judged.ROWS: (None, "A batch holds at least one sample and at most batch_size. Cut the samples into steps of nearly one "
+                 "size: none is then left over for a step by itself."),
+    judged.EVEN: (None, "DDP takes the mean of the ranks' gradients: where a rank has two samples and another eight, each "
+                 "of the two counts four times as much. Deal out each step's samples in turn."),
+    judged.WORK: (None, "In each step all ranks wait for the one with most to pad and compute. Put samples of like length "
+                       "into "
+                 "one step (sort by length), and share *that* out among the ranks."),
+    judged.MEET: (judged.SAME_COMPANY, "Each batch holds the same samples in every epoch: its gradient is never another "
+                                     "mixture. "
+                 "Blur the lengths a little before you sort, by another draw in each epoch."),
+    judged.ORDER: (judged.BY_LENGTH, "From the shortest to the longest, or back, is no random order: the network sees all "
+                                   "short "
+                  "samples in a row. Shuffle the steps, in the same way on all ranks."),
+}
+
+
+def explain_dealing(case: Case, found, wanted) -> str | None:
+    """Why batches are wrong that no known mistake gives."""
+    if wanted == RAISED or found == RAISED:
+        return ("With fewer samples than ranks some rank has no batch, and nothing may be doubled: raise a ValueError "
+                "that says "
+                "so, on all ranks alike." if wanted == RAISED else
+                "Here there are samples for all ranks: no error is wanted.")
+    if not isinstance(found, dict) or not isinstance(wanted, dict):
+        return None
+    wrong = [name for name in wanted if found.get(name) != wanted[name]]
+    if GLOBAL in wrong[:1]:
+        what = "seeded" if found[GLOBAL] == SEEDED else "drawn from"
+        return (f"The process's own random numbers were {what}: dropout and augmentation use them too, and would be the "
+                f"same on "
+                "all ranks, or in every epoch. Use a generator of your own: `random.Random(epoch)`, "
+                "`torch.Generator().manual_seed(epoch)`.")
+    if judged.ORDER in wrong[:1] and found[judged.ORDER] == judged.SAME_ORDER:
+        return "The steps come in one order in every epoch: shuffle them, with the epoch in the seed."
+    return next((_WHY[name][1] for name in wrong if name in _WHY), None)

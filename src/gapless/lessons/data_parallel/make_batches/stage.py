@@ -1,0 +1,88 @@
+"""Lesson 09: how ``make_batches`` is asked, and what it is given.
+
+Runs beside the learner's code: import nothing that knows an answer.
+"""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import torch
+
+from ....course.plain import Unusable
+
+RAISED = "raised ValueError"
+BATCHES, AGREE, GLOBAL = "batches", "two ranks that call it", "the process's own random numbers"
+SAME, OTHERS = "get the same batches", "get different batches"
+UNTOUCHED, DRAWN, SEEDED = "as before", "drawn from", "seeded"
+
+
+def ask_make_batches(function, given, device):
+    """What two ranks get, whose own random numbers differ, epoch after epoch."""
+    options = given.options
+    yield
+    found, moved, alike = [], False, False
+    for epoch in options["epochs"]:
+        answers, after = [], []
+        for rank in (0, 1):
+            before = _seed_all(1 + 2 * epoch + rank)
+            answers.append(_called(function, options, epoch))
+            after.append(_state())
+            moved = moved or after[-1] != before
+        found.append(answers)
+        alike = alike or any(one == other for one, other in zip(*after))
+    yield
+    raised = [answer for answers in found for answer in answers if isinstance(answer, str)]
+    if raised:
+        return raised[0]
+    return {
+        BATCHES: [first for first, _ in found],
+        AGREE: SAME if all(first == second for first, second in found) else OTHERS,
+        GLOBAL: UNTOUCHED if not moved else SEEDED if alike else DRAWN,
+    }
+
+
+def _called(function, options: dict, epoch: int):
+    try:
+        batches = function(list(options["lengths"]), options["world"], options["batch_size"], epoch)
+    except Exception as error:
+        if len(options["lengths"]) >= options["world"] and not isinstance(error, Unusable):
+            raise
+        return f"raised {type(error).__name__}"
+    return _checked(batches, options["world"])
+
+
+def _checked(batches, world: int) -> list[list[list[int]]]:
+    """Raises Unusable where these are no lists of batches, a list a rank."""
+    if not isinstance(batches, (list, tuple)):
+        raise Unusable(f"it returned a {type(batches).__name__}; a list is wanted, with a list of batches for each rank.")
+    if len(batches) != world:
+        raise Unusable(f"it returned a list of {len(batches)}; one of {world} is wanted, a list of batches for each rank.")
+    found = []
+    for rank, of_rank in enumerate(batches):
+        if not isinstance(of_rank, (list, tuple)):
+            raise Unusable(f"what rank {rank} gets is a {type(of_rank).__name__}; a list of batches is wanted.")
+        found.append([])
+        for batch in of_rank:
+            batch = batch.tolist() if isinstance(batch, (torch.Tensor, np.ndarray)) else batch
+            if not isinstance(batch, (list, tuple)):
+                raise Unusable(f"a batch of rank {rank} is a {type(batch).__name__}; a list of places in `lengths` is "
+                               "wanted.")
+            places = [int(place) if isinstance(place, np.integer) else place for place in batch]
+            if not all(type(place) is int for place in places):
+                raise Unusable(f"a batch of rank {rank} does not hold whole numbers (int), places in `lengths`, alone.")
+            found[-1].append(places)
+    return found
+
+
+def _seed_all(seed: int):
+    random.seed(seed)
+    np.random.seed(seed)
+    torch.manual_seed(seed)
+    return _state()
+
+
+def _state():
+    name, keys, *others = np.random.get_state()
+    return random.getstate(), (name, keys.tolist(), *others), torch.get_rng_state().tolist()

@@ -1,0 +1,26 @@
+"""Lesson 09: the exercise ``train_epoch``."""
+
+from __future__ import annotations
+
+from ....course.exercise import Exercise
+from . import judged, right, slow, stage
+
+EXERCISE = Exercise(
+    name="train_epoch",
+    slow=slow.train_epoch,
+    right=right.right_train_epoch,
+    wanted=judged.wanted_train_epoch,
+    ranks=True,
+    cases=judged.accumulating_cases,
+    ask=stage.ask_train_epoch,
+    see=judged.seen_train_epoch,
+    explain=judged.explain_train_epoch,
+    points={"values": 4},
+    hints=(
+        "After which backward passes does anybody need the other ranks' gradients?",
+        "`ddp.no_sync()` is a context in which DDP leaves gradients on their rank, where they add up. Which micro-batches "
+        "of a step belong inside, and is the forward pass part of it?",
+        "`with nullcontext() if place == len(group) else ddp.no_sync():` around forward *and* backward pass, with `place` "
+        "counted from 1 (`from contextlib import nullcontext`).",
+    ),
+)

@@ -1,0 +1,126 @@
+"""Lesson 09: what ``train_epoch`` is asked for, and what several ranks have trained and sent. On the judge's side."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+
+from ....course.evidence import Case
+from ....course.ranks import ANSWER, COLLECTIVES, RANKS
+from ..judged import ALIKE, AS_BIG, BIG_BATCH, OTHERS, SAME, close
+from ..stage import LEARNING_RATE, WEIGHTS
+from .stage import EXTRA, make_branched, micro_batches
+
+SENT = "gradients sent"
+ONCE_A_STEP, EACH_PASS, TOO_FEW, TOO_OFTEN = (
+    "once for each step", "in each backward pass", "less often than there are steps", "more often than there are steps")
+SUMMED, BY_PARTS, FORGOTTEN, BY_WORLD, PILED_UP = (
+    "as with gradients that are summed over the micro-batches", "as with a short last group divided by `parts`",
+    "as without the short last group", "as with gradients that are divided by the world twice",
+    "as with gradients that are never cleared")
+
+
+def accumulating_cases(seed: int) -> list[Case]:
+    rng = np.random.default_rng(seed)
+
+    def case(name: str, world: int, count: int, parts: int, branch: bool = False) -> Case:
+        width, size = int(rng.integers(3, 7)), int(rng.integers(3, 6))
+        x = rng.normal(size=(count, world, size, width + EXTRA)).astype(np.float32)
+        y = (x.sum(-1, keepdims=True) + rng.normal(size=(count, world, 1, 1))).astype(np.float32)
+        options = {"world": world, "seed": int(rng.integers(1000)), "width": width, "parts": parts, "branch": branch}
+        return Case(f"{name}: {count} micro-batches, {parts} a step, {world} ranks", {"x": x, "y": y}, options,
+                    on_host={"x": "pageable", "y": "pageable"})
+
+    parts = int(rng.integers(3, 5))
+    return [case("whole groups", 2, 2 * parts, parts), case("a short last group", 2, 2 * parts - 1, parts),
+            case("one micro-batch is left", 3, parts + 1, parts), case("a step for each", 2, 3, 1),
+            case("a layer that some micro-batches do not use", 3, 2 * parts - 1, parts, True)]
+
+
+def wanted_train_epoch(case: Case) -> dict:
+    """What is found of a right answer."""
+    return {ALIKE: SAME, SENT: ONCE_A_STEP, BIG_BATCH: AS_BIG}
+
+
+def seen_train_epoch(case: Case, plain: dict, notes) -> dict:
+    """What is to be compared, in words: right, or else what was found."""
+    weights = [{name: np.asarray(value) for name, value in row[ANSWER][WEIGHTS].items()} for row in plain[RANKS]]
+    found = {ALIKE: SAME if all(close(each, weights[0]) for each in weights) else "different",
+             SENT: _sent(case, plain[RANKS], weights[0]), BIG_BATCH: OTHERS}
+    for words, options in ((AS_BIG, {}), (SUMMED, {"divide": "nothing"}), (BY_PARTS, {"divide": "parts"}),
+                           (FORGOTTEN, {"short": False}), (BY_WORLD, {"ranks": case.options["world"] ** 2}),
+                           (PILED_UP, {"cleared": False})):
+        if close(weights[0], trained_alone(case, **options)):
+            found[BIG_BATCH] = words
+            break
+    return found
+
+
+def _sent(case: Case, rows: list[dict], weights: dict[str, np.ndarray]) -> str:
+    """How often the ranks have sent gradients, by the elements that their devices have sent inside the function, in whatever
+    way. (DDP's notes are among them, of the parameters that were used and of the order of its buckets: some elements for
+    each parameter, far fewer than the gradients.)"""
+    count, parts = len(case.inputs["x"]), case.options["parts"]
+    steps, parameters = -(-count // parts), sum(value.size for value in weights.values())
+    reduced = [sum(each["elements"] for each in row[COLLECTIVES]) for row in rows]
+    notes = 2 * len(weights) * (count + 1)
+    if min(reduced) < steps * parameters:
+        return TOO_FEW
+    if max(reduced) <= steps * parameters + notes:
+        return ONCE_A_STEP
+    return EACH_PASS if count * parameters <= min(reduced) <= max(reduced) <= count * parameters + notes else TOO_OFTEN
+
+
+def trained_alone(case: Case, divide: str = "group", short: bool = True, ranks: int | None = None, cleared: bool = True
+                  ) -> dict[str, np.ndarray]:
+    """The weights after the same epoch by one process on the CPU that sees all ranks' micro-batches. ``divide``: by what a
+    step's losses are divided; ``short``: whether a last group that is not full makes a step; ``ranks``: by what their
+    sum is divided, if not by their number; ``cleared``: whether gradients are, before each step."""
+    options = case.options
+    world, parts = options["world"], options["parts"]
+    network = make_branched(options["seed"], options["width"])
+    x, y = (torch.from_numpy(np.array(case.inputs[name])) for name in ("x", "y"))
+    shares = [micro_batches(x, y, options, rank) for rank in range(world)]
+    optimizer = torch.optim.SGD(network.parameters(), lr=LEARNING_RATE)
+    for start in range(0, len(x), parts):
+        group = range(start, min(start + parts, len(x)))
+        if len(group) < parts and not short:
+            break
+        if cleared:
+            optimizer.zero_grad()
+        for place in group:
+            for share in shares:
+                loss = F.mse_loss(network(share[place][0]), share[place][1])
+                (loss / (ranks or world) / {"group": len(group), "parts": parts, "nothing": 1}[divide]).backward()
+        optimizer.step()
+    return {name: value.numpy() for name, value in network.state_dict().items()}
+
+
+_NEVER = ("The ranks have not met in each step: a step's *last* micro-batch has to run without `no_sync`, in the short last "
+          "group too. Its backward pass sends all that was accumulated.")
+_OFTEN = ("Gradients went from GPU to GPU although no step followed. DDP decides in the *forward* pass whether the backward "
+          "pass sends: `with ddp.no_sync():` goes around both, in all micro-batches of a step but the last.")
+_OF_WEIGHTS = {
+    SUMMED: "The micro-batches' gradients are added up: divide each loss by the number of micro-batches in its step.",
+    BY_PARTS: "The last group may be shorter than `parts`: divide by the number of micro-batches that it has.",
+    BY_WORLD: "DDP takes the mean over the ranks already: do not divide by their number once more.",
+    PILED_UP: "The gradients of earlier steps are still there, and are added: `optimizer.zero_grad()` before a step's first "
+              "micro-batch.",
+    FORGOTTEN: "What is left at the end of the epoch wants a step too: the last group may be shorter than `parts`.",
+}
+
+
+def explain_train_epoch(case: Case, found, wanted) -> str | None:
+    if not isinstance(found, dict):
+        return None
+    if found.get(BIG_BATCH) in _OF_WEIGHTS:
+        return _OF_WEIGHTS[found[BIG_BATCH]]
+    if found.get(SENT) == TOO_FEW or found.get(ALIKE) != SAME:
+        return _NEVER
+    if found.get(SENT) in (EACH_PASS, TOO_OFTEN):
+        return _OFTEN
+    if found.get(BIG_BATCH) != AS_BIG:
+        return ("A step's gradient is the mean over its micro-batches and over the ranks, of the loss `F.mse_loss`: is each "
+                "micro-batch used once, and are gradients cleared before a step's first, and only there?")
+    return None

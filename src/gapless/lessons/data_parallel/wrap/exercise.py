@@ -1,0 +1,97 @@
+"""Lesson 09: the exercise ``wrap``."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ....course.evidence import Case
+from ....course.exercise import Exercise
+from ....course.ranks import ANSWER, COLLECTIVES, RANKS
+from ..judged import ALIKE, AS_BIG, BIG_BATCH, OTHERS, SAME, big_batch, close
+from ..stage import WEIGHTS
+from . import right, slow, stage
+
+STATISTICS = "running statistics"
+BETWEEN = "what goes from GPU to GPU"
+ENOUGH, GRADIENTS_ALONE = "gradients, and what norms have to know", "gradients alone, or not these"
+
+
+def wrap_cases(seed: int) -> list[Case]:
+    rng = np.random.default_rng(seed)
+
+    def case(name: str, kind: str, world: int) -> Case:
+        width, size = int(rng.integers(3, 7)), int(rng.integers(3, 6))
+        x = (rng.normal(size=(3 * world * size, width)) + rng.normal(size=(1, width))).astype(np.float32)
+        x += np.repeat(np.tile(np.arange(world), 3), size)[:, None].astype(np.float32)  # ranks whose rows differ
+        y = (x @ rng.normal(size=(width, 1))).astype(np.float32)
+        options = {"world": world, "kind": kind, "seed": int(rng.integers(1000)), "width": width, "batch_size": size,
+                   "epochs": 1}
+        return Case(f"{name}, {world} ranks, {size} rows each", {"x": x, "y": y}, options,
+                    on_host={"x": "pageable", "y": "pageable"})
+
+    return [case("a BatchNorm", "norm", 2), case("a BatchNorm", "norm", 3), case("no BatchNorm", "plain", 2)]
+
+
+def wanted_wrap(case: Case) -> dict:
+    """What is found of a right answer."""
+    return {ALIKE: SAME, BIG_BATCH: AS_BIG, STATISTICS: AS_BIG, BETWEEN: ENOUGH}
+
+
+def seen_wrap(case: Case, plain: dict, notes) -> dict:
+    """What is to be compared, in words."""
+    world, size, count = case.options["world"], case.options["batch_size"], len(case.inputs["x"])
+    samples = [[place for start in range(rank * size, count, world * size) for place in range(start, start + size)]
+               for rank in range(world)]
+    wanted = big_batch(case, samples)
+    weights = [{name: np.asarray(value) for name, value in row[ANSWER][WEIGHTS].items()} for row in plain[RANKS]]
+
+    def part(named: dict[str, np.ndarray], running: bool) -> dict[str, np.ndarray]:
+        return {name: value for name, value in named.items() if ("running" in name) == running}
+
+    return {ALIKE: SAME if all(close(part(each, False), part(weights[0], False)) for each in weights) else "different",
+            BIG_BATCH: AS_BIG if close(part(weights[0], False), part(wanted, False)) else OTHERS,
+            STATISTICS: AS_BIG if all(close(part(each, True), part(wanted, True)) for each in weights) else OTHERS,
+            BETWEEN: _between(plain[RANKS], weights[0], count // (world * size))}
+
+
+def _between(rows: list[dict], weights: dict[str, np.ndarray], steps: int) -> str:
+    """Whether the devices have sent gradients in each step, and as many numbers as a norm has statistics both ways. What DDP
+    broadcasts is neither."""
+    wanted = steps * sum((2 if "running" in name else 1) * value.size for name, value in weights.items())
+    sent = [sum(each["elements"] for each in row[COLLECTIVES] if each["name"] != "broadcast") for row in rows]
+    return ENOUGH if min(sent) >= wanted else GRADIENTS_ALONE
+
+
+def explain_wrap(case: Case, found, wanted) -> str | None:
+    if not isinstance(found, dict):
+        return None
+    if found.get(ALIKE) != SAME:
+        return "The ranks train apart: the gradients want to be averaged too, by DistributedDataParallel."
+    if found.get(BIG_BATCH) == found.get(STATISTICS) == AS_BIG:
+        return "The weights are right, and the GPUs have not told one another what they need for that."
+    if found != wanted:
+        return ("Each rank's BatchNorm takes mean and variance of its own rows. Those of all ranks are wanted, in the "
+                "forward pass "
+                "and in the gradient: `nn.SyncBatchNorm.convert_sync_batchnorm` puts such a norm in the place of each "
+                "BatchNorm.")
+    return None
+
+
+EXERCISE = Exercise(
+    name="wrap",
+    slow=slow.wrap,
+    right=right.right_wrap,
+    wanted=wanted_wrap,
+    ranks=True,
+    cases=wrap_cases,
+    ask=stage.ask_wrap,
+    see=seen_wrap,
+    explain=explain_wrap,
+    points={"values": 3},
+    hints=(
+        "Which layer of the network looks at several rows at once, and whose rows are they with four ranks?",
+        "PyTorch has a BatchNorm that sends its sums to all ranks, and a function that puts it in the place of every "
+        "BatchNorm.",
+        "`nn.SyncBatchNorm.convert_sync_batchnorm(model)` returns the model; wrap that with `DistributedDataParallel`.",
+    ),
+)

@@ -1,0 +1,53 @@
+"""Lesson 07: the inputs of ``attention``."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ....course.evidence import Case
+from ....course.exercise import Trial
+from ....course.variants import covering, varied
+from ..cases import DTYPES, LAYOUTS
+
+MASKS = ("causal", "all may look", "itself only", "drawn", "a padded end")
+
+
+def _mask(rng: np.random.Generator, kind: str, batch: int, length: int) -> np.ndarray:
+    """B×1×L×L; each query may look at one key at least."""
+    if kind == "causal":
+        one = np.tri(length, dtype=bool)
+    elif kind == "all may look":
+        one = np.ones((length, length), dtype=bool)
+    elif kind == "itself only":
+        one = np.eye(length, dtype=bool)
+    elif kind == "drawn":
+        drawn = rng.random((batch, 1, length, length)) < 0.5
+        return drawn | np.eye(length, dtype=bool)
+    else:
+        lengths = rng.integers(1, length + 1, size=batch)
+        return np.broadcast_to((np.arange(length) < lengths[:, None])[:, None, None], (batch, 1, length, length)).copy()
+    return np.broadcast_to(one, (batch, 1, length, length)).copy()
+
+
+def _attention(rng: np.random.Generator, kind: str, shape: tuple[int, int, int, int], scale: float = 1.0) -> Case:
+    def numbers() -> np.ndarray:
+        return scale * rng.normal(size=shape).astype(np.float32)
+
+    return Case(f"mask: {kind}", {**{name: numbers() for name in "qkv"}, "mask": _mask(rng, kind, shape[0], shape[2]),
+                                  "gradient": numbers()})
+
+
+def attention_cases(seed: int) -> list[Case]:
+    """Every mask, shape, dtype and layout at least once."""
+    rng = np.random.default_rng(seed)
+    shapes = ((2, 3, 7, 8), (1, 1, 1, 4), (3, 2, 5, 5), (2, 1, 12, 16), (1, 4, 9, 1), (0, 2, 3, 4))
+    return [varied(_attention(rng, pick["mask"], pick["shape"]), pick["dtype"], pick["layout"])
+            for pick in covering(rng, mask=MASKS, shape=shapes, dtype=DTYPES, layout=LAYOUTS)]
+
+
+def _attention_trial(rng: np.random.Generator, count: int) -> list[Case]:
+    shape = 8, 8, int(rng.integers(90, 110)), 16
+    return [_attention(rng, "drawn", shape) for _ in range(count)]
+
+
+ATTENTION_TRIAL = Trial(_attention_trial, slowdown=400)

@@ -1,0 +1,16 @@
+"""Lesson 07: why an answer to ``attention`` is wrong, where no known mistake gives it."""
+
+from __future__ import annotations
+
+from ..explain import alike
+from ..stage import DTYPE, OUTPUTS
+
+
+def attention(case, found, wanted) -> str | None:
+    """Of the first thing that differs."""
+    if found[DTYPE] != wanted[DTYPE]:
+        return "The inputs' dtype is the result's: something on the way casts."
+    if not alike(found[OUTPUTS], wanted[OUTPUTS]):
+        return ("Try it on one query by hand: its scores, those that are forbidden at minus infinity, softmax, times the "
+                "values.")
+    return "What is attended to is right, and a gradient is not: is every part made of operators that autograd sees?"

@@ -1,0 +1,39 @@
+"""Lesson 07: the inputs of ``forward``."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ....course.evidence import Case
+from ....course.exercise import Trial
+
+
+def _product(rng: np.random.Generator, name: str, rows: int, width: int, columns: int, sign: float) -> Case:
+    """A product whose mean is of that ``sign``."""
+    x, weight = rng.normal(size=(rows, width)), rng.normal(size=(width, columns))
+    x[:, 0], weight[0] = 4.0, sign * 4.0
+    return Case(name, {"x": x.astype(np.float32), "weight": weight.astype(np.float32)}, {"counts": True})
+
+
+def forward_cases(seed: int) -> list[Case]:
+    """Both activations, for two shapes; and what is not a number."""
+    rng = np.random.default_rng(seed)
+    shape, row = [int(each) for each in rng.integers(3, 9, size=3)], (1, int(rng.integers(2, 6)), 1)
+    cases = [_product(rng, f"a {kind} mean{words}", *sizes, sign)
+             for words, sizes in (("", shape), (", one row, one column", row))
+             for kind, sign in (("positive", 1.0), ("negative", -1.0))]
+    cases.append(_product(rng, "a nan in the middle", *shape, 1.0))
+    cases[-1].inputs["x"][0, 0] = np.nan
+    cases.append(Case("zeros", {name: np.zeros_like(value) for name, value in cases[0].inputs.items()}, {"counts": False}))
+    return cases
+
+
+def _forward_trial(rng: np.random.Generator, count: int) -> list[Case]:
+    shape = [int(each) for each in rng.integers(90, 110, size=3)]
+    cases = [_product(rng, "a layer", *shape, float(rng.choice((-1.0, 1.0)))) for _ in range(count)]
+    for case in cases:
+        case.options["counts"] = False
+    return cases
+
+
+FORWARD_TRIAL = Trial(_forward_trial, slowdown=1000.0)

@@ -1,0 +1,10 @@
+"""Lesson 07: ``gelu`` as handed out."""
+
+from __future__ import annotations
+
+import torch
+
+
+def gelu(x):
+    """``x`` times the share of a normal distribution below ``x``, element by element."""
+    return x * 0.5 * (1.0 + torch.erf(x / 2.0 ** 0.5))

@@ -1,0 +1,16 @@
+"""Lesson 07: why an answer to ``head_loss`` is wrong, where no known mistake gives it."""
+
+from __future__ import annotations
+
+from ..explain import alike
+from ..stage import DTYPE, LOSS
+
+
+def head_loss(case, found, wanted) -> str | None:
+    """Of the first thing that differs."""
+    if found[DTYPE] != wanted[DTYPE]:
+        return "The inputs' dtype is the result's: something on the way casts."
+    if not alike(found[LOSS], wanted[LOSS]):
+        return ("Compare your parts with the slow function's, one after the other: what is added, the norm, the loss of the "
+                "logits.")
+    return "The loss is right, and a gradient is not: is every part made of operators that autograd sees?"

@@ -1,0 +1,17 @@
+"""Lesson 07: the inputs of ``make_step``."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ....course.evidence import Case
+
+MANY = 50  # lengths
+
+
+def length_cases(seed: int) -> list[Case]:
+    """Batches of 50 lengths."""
+    rng = np.random.default_rng(seed)
+    lengths = [int(each) for each in 2 + rng.permutation(3 * MANY)[:MANY]]
+    options = {"lengths": lengths, "batch": int(rng.integers(2, 5)), "seed": int(rng.integers(2**31))}
+    return [Case(f"{MANY} lengths", {}, options)]

@@ -1,0 +1,23 @@
+"""Lesson 07: why an answer to ``make_step`` is wrong, where no known mistake gives it."""
+
+from __future__ import annotations
+
+from ..explain import alike
+from ..judged import COMPILATIONS, NONE
+from .cases import MANY
+from .stage import LENGTHS, LOSSES
+
+
+def lengths(case, found, wanted) -> str | None:
+    """Compilations, or the first thing that differs."""
+    if found[LENGTHS] != wanted[LENGTHS]:
+        return "The list is wanted with the length of each batch, in order, once."
+    if not alike(found[LOSSES], wanted[LOSSES]):
+        return "Without a compiler it is `model(batch + place[:, None]).square().mean()`: compare batch by batch."
+    if found[COMPILATIONS] == NONE:
+        return "The device has seen no compiled graph: is what `step` calls made by `torch.compile`?"
+    if found[COMPILATIONS] != wanted[COMPILATIONS]:
+        return (f"The values are right. The device has seen graphs compiled for {MANY} lengths: {found[COMPILATIONS]}. At "
+                "most two are wanted, and the model's products inside them. `TORCH_LOGS=recompiles` names the guard that "
+                "failed each time.")
+    return "The losses are right, and a gradient is not: is every part made of operators that autograd sees?"

@@ -1,0 +1,17 @@
+"""Lesson 07: ``make_step`` as handed out."""
+
+from __future__ import annotations
+
+import torch
+
+
+def make_step(model):
+    """``step(batch)``, compiled: the mean loss of a batch B×L×D of any length L ≥ 2. And the list of the lengths so far."""
+    lengths = []
+
+    def step(batch):
+        lengths.append(batch.shape[1])
+        place = torch.arange(batch.shape[1], device=batch.device) / batch.shape[1]
+        return model(batch + place[:, None]).square().mean()
+
+    return torch.compile(step, dynamic=False), lengths

@@ -1,0 +1,46 @@
+"""Lesson 07: how ``make_step`` is asked, and what it is given.
+
+Runs beside the learner's code: import nothing that knows an answer.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+
+from ....course.plain import Unusable
+from ..stage import gradients_of, number_of, quiet
+
+WIDTH = 8
+LOSSES, LENGTHS = "losses", "lengths"
+
+
+def ask_lengths(function, given, device):
+    """The losses of batches of many lengths, the gradients that they leave, and the lengths that were written down."""
+    options = given.options
+    generator = torch.Generator().manual_seed(options["seed"])
+    model = nn.Sequential(nn.Linear(WIDTH, 16), nn.GELU(), nn.Linear(16, WIDTH))
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.copy_(torch.randn(parameter.shape, generator=generator) / 4)
+    model = model.to(device)
+    batches = [torch.randn(options["batch"], length, WIDTH, generator=generator).to(device) for length in options["lengths"]]
+    if device.type != "cpu":
+        torch._dynamo.reset()  # what was compiled for an earlier model would count for this one
+    yield
+    made = function(model)
+    if not isinstance(made, (tuple, list)) or len(made) != 2 or not callable(made[0]):
+        raise Unusable("the two things `step, lengths` are wanted: a function, and the list of the lengths that it was "
+                       "given.")
+    step, lengths = made
+    losses = []
+    # With a lower limit it would soon run as it is written, and compile no more.
+    with quiet(), torch._dynamo.config.patch(recompile_limit=8):
+        for batch in batches:
+            loss = number_of(step(batch), device)
+            if loss.requires_grad:
+                loss.backward()
+            losses.append(loss.detach())
+    yield
+    return {LOSSES: torch.stack(losses), LENGTHS: list(lengths), **gradients_of(**{
+        name.replace(".", " "): parameter for name, parameter in model.named_parameters()})}

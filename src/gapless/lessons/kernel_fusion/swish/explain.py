@@ -1,0 +1,17 @@
+"""Lesson 07: why an answer to ``swish`` is wrong, where no known mistake gives it."""
+
+from __future__ import annotations
+
+from ..explain import alike
+from ..stage import DTYPE, OUTPUTS
+
+
+def swish(case, found, wanted) -> str | None:
+    """Of the first thing that differs."""
+    if found[DTYPE] != wanted[DTYPE]:
+        return "The input's dtype is the result's: something on the way casts."
+    if not alike(found[OUTPUTS], wanted[OUTPUTS]):
+        return ("x · sigmoid(x), element by element, in both directions far from zero: exp(-x) is infinite for x of -1000, "
+                "the result 0.")
+    return ("The outputs are right and a derivative is not: `torch.autograd.gradcheck(swish, x)`, x of float64 with "
+            "`requires_grad`, compares yours with differences.")

@@ -1,0 +1,44 @@
+"""Lesson 07: the inputs of ``worth_compiling``."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ....course.evidence import Case
+
+
+def _measured(rng: np.random.Generator, name: str, eager_ms: float, compiled_ms: float, compiling_ms: float, steps: int,
+              again: float = 0.0, calls: int = 12) -> Case:
+    """``again``: the share of steps after the first that compile again."""
+
+    def noisy(ms: float) -> float:
+        return round(ms * float(rng.uniform(0.995, 1.005)), 4)
+
+    eager = [noisy(3 * eager_ms), *(noisy(eager_ms) for _ in range(calls))]  # the first warms up
+    often = set(1 + rng.permutation(calls)[:round(again * calls)])
+    compiles = [number == 0 or number in often for number in range(calls + 1)]
+    compiled = [[noisy(compiled_ms + compiling_ms * each), each] for each in compiles]
+    return Case(name, {}, {"eager": eager, "compiled": compiled, "steps": steps})
+
+
+def worth_cases(seed: int) -> list[Case]:
+    """A gain or none, early or late, once and again and again."""
+    rng = np.random.default_rng(seed)
+    found = []
+    for _ in range(3):
+        ms = float(rng.uniform(2, 40))
+        gain = float(rng.uniform(0.2, 0.5))
+        compiling_ms = float(rng.uniform(2_000, 60_000))
+        pays_after = compiling_ms / (gain * ms)
+        found += [
+            _measured(rng, "many steps to come", ms, ms * (1 - gain), compiling_ms, int(pays_after * rng.uniform(1.3, 9))),
+            _measured(rng, "few steps to come", ms, ms * (1 - gain), compiling_ms, int(pays_after * rng.uniform(0.1, 0.8))),
+            _measured(rng, "hardly any gain", ms, ms * float(rng.uniform(0.975, 0.985)), compiling_ms, 10**9),
+            _measured(rng, "slower than before", ms, ms * float(rng.uniform(1.1, 1.3)), compiling_ms, 10**9),
+            _measured(rng, "compiles in every step", ms, ms * (1 - gain), compiling_ms, 10**7, again=1.0),
+            _measured(rng, "compiles again and again", ms, ms * (1 - gain), compiling_ms, 10**7, again=0.25),
+            _measured(rng, "compiles a little at times", ms, ms * 0.5, ms, int(rng.integers(1, 20)), again=0.25),
+        ]
+    found.append(_measured(rng, "one step to come", 10.0, 1.0, 5.0, 1))
+    found.append(_measured(rng, "one step was measured", 10.0, 1.0, 5000.0, 10**6, calls=0))
+    return found

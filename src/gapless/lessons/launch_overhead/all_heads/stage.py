@@ -1,0 +1,50 @@
+"""Lesson 06: how ``all_heads`` is asked, and what it is given.
+
+Runs beside the learner's code: import nothing that knows an answer.
+"""
+
+from __future__ import annotations
+
+import torch
+
+from ....course.plain import Unusable
+
+COMPARED = 600  # elements of a tensor, of more about as many
+# What is seen, in the words of the answer.
+OUTPUTS, DTYPE, OF_X, OF_WEIGHTS = "outputs", "dtype", "gradient of `x`", "gradients of the weights"
+
+
+def ask_all_heads(function, given, device):
+    """What ``function`` gives, and the gradients that come back from it. A gradient that does not come back is zero."""
+    x = given.inputs["x"].detach().requires_grad_()
+    weights = [weight.detach().requires_grad_() for weight in given.inputs["weights"]]
+    gradient = given.inputs["gradient"]
+    yield
+    outputs = function(x, list(weights))
+    _check(outputs, gradient, device)
+    if outputs.requires_grad:
+        outputs.backward(gradient.to(outputs.dtype))
+    yield
+    return {DTYPE: str(outputs.dtype), OUTPUTS: _some(outputs.detach()), OF_X: _some(_gradient(x)),
+            OF_WEIGHTS: [_some(_gradient(weight)) for weight in weights]}
+
+
+def _check(outputs, gradient: torch.Tensor, device: torch.device) -> None:
+    """Raises Unusable where these are no outputs of the agreed form."""
+    if not isinstance(outputs, torch.Tensor):
+        what = "nothing: is there a `return`?" if outputs is None else f"a {type(outputs).__name__}; a tensor is wanted."
+        raise Unusable(f"it returned {what}")
+    if outputs.device.type != device.type:
+        raise Unusable(f"it returned a tensor on {outputs.device}: the heads' results stay where `x` is.")
+    if outputs.shape != gradient.shape:
+        raise Unusable(f"it returned a tensor of shape {tuple(outputs.shape)}; {tuple(gradient.shape)} is wanted: the "
+                       "dimensions of `x`, the last of them as wide as all weights together. Every head has its columns, "
+                       "the last too, and no more than its weight has.")
+
+
+def _gradient(tensor: torch.Tensor) -> torch.Tensor:
+    return torch.zeros_like(tensor) if tensor.grad is None else tensor.grad
+
+
+def _some(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.flatten()[::max(1, -(-tensor.numel() // COMPARED))]

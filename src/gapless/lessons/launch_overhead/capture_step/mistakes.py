@@ -1,0 +1,144 @@
+"""Lesson 06: the usual wrong ways to make a step one launch, and what to say of each."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+
+from ....course.evidence import Case
+from ....course.mistakes import Mistake
+from .stage import LOSSES
+
+
+@dataclass(frozen=True)
+class Captured:
+    """A step captured after ``warm`` real ones. ``copied``: whether batches are copied into the static inputs; ``cloned``:
+    whether the loss is; ``small``: what becomes of a batch of another size ("eager", "skipped", "in part"); ``rate``:
+    whether the learning rate is a tensor; ``on_copies``: steps more, on the batch that is captured; ``zeroed``: whether
+    gradients are set to None before what is captured; ``replayed``: whether the batch of the capture is trained with;
+    ``whole``: whether the optimizer's step is captured too."""
+
+    warm: int = 3
+    copied: bool = True
+    cloned: bool = True
+    small: str = "eager"
+    rate: bool = True
+    on_copies: int = 0
+    zeroed: bool = True
+    replayed: bool = True
+    whole: bool = True
+
+    def __call__(self, model, optimizer, loss_function):
+        device = next(model.parameters()).device
+        backend = torch.get_device_module(device)
+        for group in optimizer.param_groups:
+            group["capturable"] = True
+            if self.rate:
+                group["lr"] = torch.tensor(group["lr"], device=device)
+        graph, static, calls = backend.CUDAGraph(), [], 0
+
+        def step(x, y, zeroed=True, stepped=True):
+            if zeroed:
+                optimizer.zero_grad()
+            loss = loss_function(model(x), y)
+            loss.backward()
+            if stepped:
+                optimizer.step()
+            return loss.detach()
+
+        def run(x, y):
+            nonlocal calls
+            calls += 1
+            if calls <= self.warm:
+                return step(x, y)
+            count = len(x)
+            if static and x.shape != static[0].shape:
+                if self.small == "eager" or count > len(static[0]):
+                    return step(x, y)
+                if self.small == "skipped":
+                    return static[2].clone()
+            if not static:
+                static.extend((x.clone(), y.clone()))
+                for _ in range(self.on_copies):
+                    step(*static)
+                with backend.graph(graph):
+                    static.append(step(*static, self.zeroed, self.whole))
+                if not self.replayed:
+                    return static[2].clone()
+            if self.copied:
+                static[0][:count].copy_(x)
+                static[1][:count].copy_(y)
+            graph.replay()
+            if not self.whole:
+                optimizer.step()
+            return static[2].clone() if self.cloned else static[2]
+
+        return run
+
+
+def _in_eval_mode(model, optimizer, loss_function):
+    model.eval()
+    return Captured()(model, optimizer, loss_function)
+
+
+CAPTURE_MISTAKES = (
+    Mistake(Captured(cloned=False), (
+        "The losses from the capture on are all the last one's: a graph writes its outputs into the same memory in each "
+        "replay. Return a copy, `loss.clone()`.")),
+    Mistake(Captured(copied=False), (
+        "Every replay trains with the batch of the capture: a graph reads the memory that it was captured with. Copy each "
+        "batch into it first: `static_x.copy_(x)`. `static_x = x` only gives another tensor the name.")),
+    Mistake(Captured(rate=False), (
+        "The learning rate of the capture stays: a Python number is a constant of the captured kernels. Make it a tensor on "
+        "the device, `group[\"lr\"] = torch.tensor(group[\"lr\"], device=device)`, and the scheduler writes into that.")),
+    Mistake(Captured(small="in part"), (
+        "A smaller batch was copied over the first rows, and the rest is the batch before it. A graph has one size: train "
+        "with a batch of another size without the graph.")),
+    Mistake(Captured(small="skipped"), (
+        "A batch of another size is left out. A graph has one size: train with such a batch without the graph.")),
+    Mistake(Captured(on_copies=3), (
+        "The weights have moved more often than there were batches: steps that only warm up are steps of the training too. "
+        "Let the first real batches be the warm-up, or put the weights and the optimizer's state back.")),
+    Mistake(Captured(warm=0), (
+        "Captured in the very first step. The optimizer makes its moments in its first step, as zeros, and the graph makes "
+        "them zeros again in each replay. Take some steps without the graph first.")),
+    Mistake(Captured(replayed=False), (
+        "The batch of the capture is lost: while work is captured none of it runs, and its loss holds nothing yet. Replay "
+        "the graph after it, for that batch.")),
+    Mistake(Captured(zeroed=False), (
+        "The gradients add up from replay to replay: there were some when the backward pass was captured, so it adds to "
+        "them. `optimizer.zero_grad()` belongs before it, in what is captured.")),
+    Mistake(Captured(whole=False), (
+        "The optimizer's step is not in the graph. A batch of another size gives each parameter another `.grad`; a replay "
+        "writes the old one, and the optimizer steps with what it finds. Capture its step too: then it reads what the graph "
+        "writes.")),
+    Mistake(_in_eval_mode, "Nothing is dropped: `model.eval()` turns dropout off. It stays a training."),
+    Mistake(Captured(warm=3, cloned=False, rate=False), (
+        "The losses are all the last one's, and the learning rate is that of the capture: copy the loss (`clone()`), and "
+        "make the learning rate a tensor on the device.")),
+)
+
+
+def explain_capture(case: Case, found: dict, wanted: dict) -> str | None:
+    """Of the first loss that is another, or of the weights."""
+    if isinstance(wanted[LOSSES], str):
+        return ("Dropout draws others in each step, in a replayed one too, if the operator is in the graph and the loss is "
+                "copied (`clone()`) before the next replay.")
+    rows = [len(x) for x in case.inputs["x"]]
+    first = next((place for place, (own, right) in enumerate(zip(found[LOSSES], wanted[LOSSES]))
+                  if not abs(own - right) <= 1e-3 * abs(right) + 1e-4), None)
+    if first is None:
+        return "The losses are right and the weights in the end are not: was the last batch's step taken, and once?"
+    if math.isnan(found[LOSSES][first]):
+        return ("It was read before any replay: while work is captured none of it runs, and its tensors hold nothing. "
+                "Replay the graph for the batch of the capture too.")
+    if rows[first] != rows[-2] and len(set(rows)) > 1:
+        return f"Batch {first} is of another size than most: train with such a batch without the graph."
+    if not first:
+        return ("That is the first batch's, before anything could be captured: each call takes one forward pass, one "
+                "backward pass and one step of the optimizer, and the loss is that before the step.")
+    before = f"The losses of the {first} batches before it are right. "
+    return (f"{before}What changes from step to step has to be in memory that the graph reads: the batch, the learning "
+            "rate, the optimizer's count of steps.")

@@ -1,0 +1,10 @@
+"""Lesson 06: ``clear_grads`` as handed out."""
+
+from __future__ import annotations
+
+
+def clear_grads(parameters):
+    """The gradients of the step before are gone."""
+    for parameter in parameters:
+        if parameter.grad is not None:
+            parameter.grad.zero_()

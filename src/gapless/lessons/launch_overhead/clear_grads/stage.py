@@ -1,0 +1,45 @@
+"""Lesson 06: how ``clear_grads`` is asked, and what it is given.
+
+Runs beside the learner's code: import nothing that knows an answer.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+
+from ..stage import some
+
+# What is seen, in the words of the answer.
+LEFT, WEIGHTS, MOMENTA, HELD = ("parameters with a gradient after each call", "weights", "momenta",
+                                "gradients that were kept aside")
+_MOMENTUM = {"SGD": "momentum_buffer", "AdamW": "exp_avg"}  # optimizer → its name in the state
+
+
+def ask_clear_grads(function, given, device):
+    """Steps of an optimizer, each with those parameters in its loss that ``used`` names. ``earlier``: those with a gradient
+    before the first; ``frozen``: those that are trained no longer; ``held``: something holds on to the gradients."""
+    options, coefficients = given.options, given.inputs["coefficients"]
+    parameters = [nn.Parameter(weight) for weight in given.inputs["weights"]]
+    for place in options["earlier"]:
+        parameters[place].grad = coefficients[place].clone()
+    for place in options["frozen"]:
+        parameters[place].requires_grad_(False)
+    optimizer = getattr(torch.optim, options["optimizer"])(parameters, **options["settings"]) if parameters else None
+    left, held = [], []
+    yield
+    for used in options["used"]:
+        function(iter(parameters) if options["iterator"] else list(parameters))
+        left.append([parameter.grad is not None for parameter in parameters])
+        if used:
+            sum((parameters[place] * coefficients[place]).sum() for place in used).backward()
+        if options["held"]:
+            held += [parameter.grad for parameter in parameters if parameter.grad is not None]
+        if optimizer is not None:
+            optimizer.step()
+    yield
+    name = _MOMENTUM[options["optimizer"]]
+    momenta = [optimizer.state.get(parameter, {}).get(name) for parameter in parameters]
+    return {LEFT: [sum(each) for each in left], WEIGHTS: [some(parameter) for parameter in parameters],
+            MOMENTA: [None if momentum is None else some(momentum) for momentum in momenta],
+            HELD: [some(grad) for grad in held]}

@@ -1,0 +1,50 @@
+"""Lesson 06: the inputs of ``clip``."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ....course.evidence import Case
+from ....course.exercise import Trial
+from ..cases import BOTH, HALF, SHAPES, draw, network_shapes
+
+
+def _clipped(rng: np.random.Generator, name: str, shapes=SHAPES, dtypes=("float32",), size: float = 1.0, **options) -> Case:
+    return Case(name, {"grads": draw(rng, shapes, dtypes, size)},
+                {"max_norm": 1.0, "without_gradient": [], "iterator": False} | options)
+
+
+def _with(case: Case, number: float) -> Case:
+    case.inputs["grads"][1][0] = number
+    return case
+
+
+def clip_cases(seed: int) -> list[Case]:
+    rng = np.random.default_rng(seed)
+    drawn = float(rng.uniform(0.3, 0.9))
+    return [
+        _clipped(rng, "gradients above the limit", max_norm=drawn),
+        _clipped(rng, "gradients below the limit", max_norm=100.0),
+        _clipped(rng, "two parameters without a gradient", without_gradient=[1, 4]),
+        _clipped(rng, "no parameter has a gradient", without_gradient=[0, 1, 2, 3, 4, 5]),
+        _clipped(rng, "no parameters", ()),
+        _clipped(rng, "gradients of three dtypes", dtypes=BOTH, max_norm=drawn),
+        _clipped(rng, "gradients in float16", dtypes=HALF),
+        _clipped(rng, "an iterator of parameters", iterator=True, without_gradient=[0]),
+        _clipped(rng, "gradients that are all 0", size=0.0),
+        _clipped(rng, "an infinite limit", max_norm="inf"),
+        _clipped(rng, "a limit of 0", max_norm=0.0),
+        _with(_clipped(rng, "a gradient that is inf"), np.inf),
+        _with(_clipped(rng, "a gradient that is nan"), np.nan),
+        _with(_clipped(rng, "a gradient that is inf, an infinite limit", max_norm="inf"), np.inf),
+        _clipped(rng, "one gradient, far above the limit", ((33,),), size=50.0),
+    ]
+
+
+def _clip_trial(rng: np.random.Generator, count: int) -> list[Case]:
+    shapes = network_shapes(rng)
+    idle = [int(rng.integers(0, len(shapes)))]
+    return [_clipped(rng, "a network's gradients", shapes, without_gradient=idle) for _ in range(count)]
+
+
+CLIP_TRIAL = Trial(_clip_trial)

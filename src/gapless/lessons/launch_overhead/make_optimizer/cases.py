@@ -1,0 +1,56 @@
+"""Lesson 06: parameters for which an optimizer is to be made."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ....course.evidence import Case
+from ....course.exercise import Trial
+
+SHAPES = ((4, 3), (3,), (2, 3, 2), (), (5, 5), (1, 6))
+
+
+def _network(rng: np.random.Generator, name: str, shapes=SHAPES, dtypes=("float32",), **options) -> Case:
+    def drawn(number: float) -> list[np.ndarray]:
+        arrays = []
+        for place, shape in enumerate(shapes):
+            dtype = dtypes[place % len(dtypes)]
+            values = number * rng.normal(size=shape)
+            arrays.append(np.asarray(values + 1j * rng.normal(size=shape) if dtype.startswith("complex") else values
+                                     ).astype(dtype))
+        return arrays
+
+    return Case(name, {"weights": drawn(1.0), "grads": drawn(0.3)},
+                {"scale": 256.0, "scaled": True, "steps": 3, "overflows": [], "without_gradient": [], "iterator": False,
+                 "begun": False}
+                | options)
+
+
+def optimizer_cases(seed: int) -> list[Case]:
+    rng = np.random.default_rng(seed)
+    return [
+        _network(rng, "three steps of a GradScaler"),
+        _network(rng, "the second of three steps overflows", overflows=[1]),
+        _network(rng, "the first step overflows", overflows=[0]),
+        _network(rng, "a scaler that is switched off", scaled=False, steps=4),
+        _network(rng, "an iterator of parameters", iterator=True),
+        _network(rng, "two parameters without a gradient", without_gradient=[0, 3]),
+        _network(rng, "matrices only", ((3, 4), (2, 2), (1, 1))),
+        _network(rng, "biases and norms only", ((3,), (5,), ())),
+        _network(rng, "float32 and float64", dtypes=("float32", "float64"), scaled=False),
+        _network(rng, "a complex parameter among others", dtypes=("float32", "complex64"), scaled=False),
+        _network(rng, "one parameter, eight steps", ((3, 3),), steps=8, overflows=[2, 3]),
+    ]
+
+
+FEWEST = 30  # parameters of a trial
+
+
+def _trial(rng: np.random.Generator, count: int) -> list[Case]:
+    number, side = int(rng.integers(FEWEST, FEWEST + 6)), int(rng.integers(5, 9))
+    shapes = [(side, side) if place % 2 else (side,) for place in range(number)]
+    return [_network(rng, "a network's parameters", shapes, steps=2, begun=True) for _ in range(count)]
+
+
+# It is the host that sets the pace, here as at any size.
+OPTIMIZER_TRIAL = Trial(_trial)

@@ -1,0 +1,80 @@
+"""Lesson 06: how ``make_optimizer`` is asked, and what it is given.
+
+Runs beside the learner's code: import nothing that knows an answer.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+
+from ....course.plain import Unusable
+from ..stage import some
+
+KIND, DECAYS, RATES, AMSGRAD, BETAS, WEIGHTS, AVERAGES, STEPS, SCALE = (
+    "kind", "weight decay of each parameter", "learning rate of each parameter", "parameters with amsgrad",
+    "betas of each parameter", "weights",
+    "averages of the gradients", "steps that were taken", "scale")
+
+
+def ask_make_optimizer(function, given, device):
+    """The optimizer in some steps of a GradScaler on gradients that are given, scaled. ``overflows``: the steps in which one
+    of them is infinite; ``scaled``: whether the scaler is switched on; ``begun``: the first step, which makes the
+    optimizer's state, is not measured."""
+    options = given.options
+    parameters = [nn.Parameter(weight) for weight in given.inputs["weights"]]
+    scaler = torch.amp.GradScaler(device.type, init_scale=options["scale"], growth_interval=10**6,
+                                  enabled=options["scaled"])
+    scaler.scale(torch.zeros((), device=device))  # makes the scale
+    optimizer = function(iter(parameters) if options["iterator"] else list(parameters))
+    _check(optimizer, parameters)
+    steps = [_gradients(given.inputs["grads"], step, options) for step in range(options["steps"])]
+
+    def take(grads) -> None:
+        for parameter, grad in zip(parameters, grads):
+            parameter.grad = grad
+        scaler.step(optimizer)
+        scaler.update()
+
+    if options["begun"]:
+        take(steps.pop(0))
+    yield
+    for grads in steps:
+        take(grads)
+    yield
+    settings = {id(parameter): group for group in optimizer.param_groups for parameter in group["params"]}
+    states = [optimizer.state.get(parameter, {}) for parameter in parameters]
+    groups = [settings[id(parameter)] for parameter in parameters]
+    return {KIND: type(optimizer).__name__, DECAYS: [float(group["weight_decay"]) for group in groups],
+            RATES: [float(group["lr"]) for group in groups],
+            AMSGRAD: sum(group["amsgrad"] for group in groups),
+            BETAS: [[float(beta) for beta in group["betas"]] for group in groups],
+            STEPS: [state["step"] if "step" in state else 0.0 for state in states],
+            WEIGHTS: [_real(parameter) for parameter in parameters],
+            AVERAGES: [_real(state["exp_avg"]) if "exp_avg" in state else None for state in states],
+            SCALE: scaler._scale if options["scaled"] else None}
+
+
+def _check(optimizer, parameters: list[nn.Parameter]) -> None:
+    """Raises Unusable where this is no AdamW of these parameters."""
+    if not isinstance(optimizer, torch.optim.AdamW):
+        what = "nothing: is there a `return`?" if optimizer is None else f"a {type(optimizer).__name__}."
+        raise Unusable(f"it returned {what} A `torch.optim.AdamW` is wanted.")
+    held = [id(parameter) for group in optimizer.param_groups for parameter in group["params"]]
+    missing = [place for place, parameter in enumerate(parameters) if id(parameter) not in held]
+    if missing:
+        raise Unusable(f"the optimizer does not have {len(missing)} of {len(parameters)} parameters, such as number "
+                       f"{missing[0]}, of shape {tuple(parameters[missing[0]].shape)}: each belongs to one group.")
+
+
+def _gradients(grads: list[torch.Tensor], step: int, options: dict) -> list[torch.Tensor | None]:
+    scale = (options["scale"] if options["scaled"] else 1.0) * (step + 1)
+    made = [None if place in options["without_gradient"] else grad * scale for place, grad in enumerate(grads)]
+    if step in options["overflows"]:
+        made[-1] = torch.full_like(made[-1], float("inf"))
+    return made
+
+
+def _real(tensor: torch.Tensor) -> torch.Tensor:
+    found = some(tensor)
+    return torch.view_as_real(found.detach()) if found.is_complex() else found

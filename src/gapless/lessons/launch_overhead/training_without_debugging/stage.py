@@ -1,0 +1,259 @@
+"""Lesson 06: how ``training_without_debugging`` is asked, and what it is given.
+
+Runs beside the learner's code: import nothing that knows an answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager, nullcontext
+from dataclasses import dataclass, field
+from itertools import count
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from .... import vgpu
+from ....course.plain import Unusable
+from ....measure.device import clock_ms, synchronize
+
+MOST_NORM = 3.0  # of the gradients of a step that is taken
+REPEATABLE = "deterministic algorithms: on"
+
+
+@dataclass
+class Moment:
+    """What an aid is told of a step. ``number``: from 0; ``every``: in how many steps a rare check is made once; ``noted``:
+    lines for the log, each with a number on the device or None."""
+
+    model: nn.Sequential
+    optimizer: torch.optim.Optimizer
+    x: torch.Tensor
+    y: torch.Tensor
+    number: int
+    every: int
+    noted: list[tuple[str, torch.Tensor | None]] = field(default_factory=list)
+
+
+@contextmanager
+def _on_outputs(moment: Moment, look) -> Iterator[None]:
+    """``look(output)`` after each layer of the forward pass."""
+    handles = [layer.register_forward_hook(lambda layer, args, output: look(output)) for layer in moment.model]
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+@contextmanager
+def _on_gradients(moment: Moment, look) -> Iterator[None]:
+    """``look(gradients)`` before the optimizer's step."""
+    def before(optimizer, args, kwargs):
+        look([parameter.grad for group in optimizer.param_groups for parameter in group["params"]])
+
+    handle = moment.optimizer.register_step_pre_hook(before)
+    try:
+        yield
+    finally:
+        handle.remove()
+
+
+def anomaly_mode(moment: Moment):
+    """PyTorch's own: the backward pass looks for nan in each gradient, and the host asks."""
+    return torch.autograd.set_detect_anomaly(True)
+
+
+def first_step_checked(moment: Moment):
+    """Anomaly mode in the first step, and never again."""
+    return nullcontext() if moment.number else torch.autograd.set_detect_anomaly(True)
+
+
+def launches_wait(moment: Moment):
+    """The host waits for each kernel. On CUDA the environment decides that for a whole run (CUDA_LAUNCH_BLOCKING=1): here
+    the host waits after each layer there."""
+    if moment.x.device.type == "vgpu":
+        return vgpu.launch_blocking()
+    return _on_outputs(moment, lambda output: synchronize(output.device))
+
+
+def ranges_emitted(moment: Moment):
+    """A range around each operator, for a tool that is not listening."""
+    return torch.autograd.profiler.emit_nvtx()
+
+
+def statistics_read(moment: Moment):
+    """How large each layer's outputs are, as Python's numbers."""
+    def look(output) -> None:
+        float(output.detach().abs().mean())
+        float(output.detach().abs().amax())
+
+    return _on_outputs(moment, look)
+
+
+def statistics_kept(moment: Moment):
+    """The same, and nobody reads it: kernels, and no wait."""
+    def look(output) -> None:
+        output.detach().square().mean().sqrt()
+        output.detach().abs().amax()
+
+    return _on_outputs(moment, look)
+
+
+@contextmanager
+def forward_repeated(moment: Moment):
+    """The forward pass once more, and whether it gives the same."""
+    with torch.no_grad():
+        if not torch.equal(moment.model(moment.x), moment.model(moment.x)):
+            raise RuntimeError("two forward passes differ")
+    yield
+
+
+@contextmanager
+def gradient_checked(moment: Moment):
+    """In one step of ``every``: a number of the gradient against differences of the loss, which the host reads."""
+    yield
+    if moment.number % moment.every == moment.every - 1:
+        weight = moment.model[0].weight
+        with torch.no_grad():
+            before = weight.clone()
+            for shift in (1e-3, -1e-3):
+                weight[0, 0] = before[0, 0] + shift
+                for _ in range(3):
+                    F.cross_entropy(moment.model(moment.x), moment.y).item()
+            weight.copy_(before)
+
+
+def explosions_skipped(moment: Moment):
+    """Gradients that are too large, or nan, become 0. Nobody waits: the device chooses."""
+    def look(gradients) -> None:
+        norm = torch.stack(torch._foreach_norm(gradients)).norm()
+        torch._foreach_mul_(gradients, torch.where(norm < MOST_NORM, 1.0, 0.0))
+
+    return _on_gradients(moment, look)
+
+
+def norm_logged(moment: Moment):
+    """The norm of the gradients, for the log."""
+    def look(gradients) -> None:
+        moment.noted.append(("norm of the gradients", torch.stack(torch._foreach_norm(gradients)).norm()))
+
+    return _on_gradients(moment, look)
+
+
+@contextmanager
+def repeatable(moment: Moment):
+    """Deterministic algorithms; the log says that the run can be repeated."""
+    before = torch.are_deterministic_algorithms_enabled()
+    torch.use_deterministic_algorithms(True)
+    try:
+        yield
+        moment.noted.append((REPEATABLE, None))
+    finally:
+        torch.use_deterministic_algorithms(before)
+
+
+@contextmanager
+def shapes_checked(moment: Moment):
+    """What the host knows anyway: shapes and dtypes."""
+    if moment.x.dim() != 2 or moment.x.dtype != torch.float32 or len(moment.x) != len(moment.y):
+        raise ValueError("a batch of another form")
+    yield
+
+
+@contextmanager
+def weights_counted(moment: Moment):
+    """That the first layer has its weights, as the host knows anyway."""
+    if not moment.model[0].weight.numel():
+        raise RuntimeError("no parameters")
+    yield
+
+
+AIDS = {function.__name__: function for function in (
+    anomaly_mode, first_step_checked, launches_wait, ranges_emitted, statistics_read, statistics_kept, forward_repeated,
+    gradient_checked, explosions_skipped, norm_logged, repeatable, shapes_checked, weights_counted)}
+STEPS = 4  # of a run: the first, and others with a rare check among them
+FEATURES, WIDTH, CLASSES = 8, 16, 4
+OFF, LOG, NONE = "turned off", "log", "none"
+
+
+@dataclass(frozen=True)
+class Run:
+    """Of a training. ``step_ms``: the time of each step by the host's clock, the device done; ``log``: the lines that
+    people read."""
+
+    step_ms: list[float]
+    log: list[str]
+
+
+class Training:
+    """``aids``: the names of its debug aids. Each ``run`` begins with the same weights and the same batches."""
+
+    def __init__(self, weights: list[torch.Tensor], batches: list[tuple[torch.Tensor, torch.Tensor]], kinds: dict[str, str],
+                 every: int):
+        self.aids = list(kinds)
+        self._weights, self._batches, self._kinds, self._every = weights, batches, kinds, every
+
+    def run(self, on: Iterable[str], steps: int = STEPS) -> Run:
+        """Train for ``steps`` with the aids ``on``, and no other. Raises ValueError for a name that no aid has."""
+        take_step, device = self.steps(on), self._weights[0].device
+        step_ms, noted = [], []
+        synchronize(device)
+        with vgpu.host_clock.counting() if device.type == "vgpu" else nullcontext():
+            for _ in range(steps):
+                start_ms = clock_ms(device)
+                noted += take_step()
+                synchronize(device)
+                step_ms.append(clock_ms(device) - start_ms)
+        return Run(step_ms, [line if value is None else f"{line}: {float(value):.4f}" for line, value in noted])
+
+    def steps(self, on: Iterable[str]) -> Callable[[], list]:
+        """A function that takes the next step of a new training each time it is called: its lines for the log, each with a
+        number on the device or None. Raises ValueError as ``run`` does."""
+        on = list(on)
+        unknown = [name for name in on if name not in self._kinds]
+        if unknown:
+            raise ValueError(f"no aid is called {unknown[0]!r}; there are {', '.join(self.aids) or 'none'}")
+        model = nn.Sequential(nn.Linear(FEATURES, WIDTH), nn.ReLU(), nn.Linear(WIDTH, CLASSES)).to(self._weights[0].device)
+        with torch.no_grad():
+            for parameter, weight in zip(model.parameters(), self._weights):
+                parameter.copy_(weight)
+        optimizer, numbers = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9), count()
+        return lambda: self._step(model, optimizer, next(numbers), on)
+
+    def _step(self, model: nn.Module, optimizer: torch.optim.Optimizer, number: int, on: list[str]) -> list:
+        x, y = self._batches[number % len(self._batches)]
+        moment = Moment(model, optimizer, x, y, number, self._every)
+        with ExitStack() as stack:
+            for name in on:
+                stack.enter_context(AIDS[self._kinds[name]](moment))
+            optimizer.zero_grad()
+            loss = F.cross_entropy(model(x), y)
+            loss.backward()
+            optimizer.step()
+        noted = [(f"step {number}, {line}", value) for line, value in moment.noted]
+        return [(f"loss of step {number}", loss.detach()), *noted]
+
+
+def training_of(given) -> Training:
+    """The case's."""
+    options, inputs = given.options, given.inputs
+    return Training(inputs["weights"], list(zip(inputs["x"], inputs["y"])), options["kinds"], options["every"])
+
+
+def ask_training_without_debugging(function, given, device):
+    """The aids that ``function`` turns off, and the log of the training without them."""
+    training = training_of(given)
+    yield
+    off = function(training)
+    yield
+    if not isinstance(off, (list, tuple, set, frozenset)) or not all(isinstance(name, str) for name in off):
+        nothing = "nothing: is there a `return`?" if off is None else f"a {type(off).__name__};"
+        raise Unusable(f"it returned {nothing} the names of the aids to turn off are wanted, a list.")
+    unknown = [name for name in off if name not in training.aids]
+    if unknown:
+        raise Unusable(f"it would turn off {unknown[0]!r}, which is none of the aids {training.aids}.")
+    names = set(off)
+    left = [name for name in training.aids if name not in names]
+    return {OFF: ", ".join(sorted(names)) or NONE, LOG: training.run(left).log}

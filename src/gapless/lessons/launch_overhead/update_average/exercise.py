@@ -1,0 +1,32 @@
+"""Lesson 06: the exercise ``update_average``."""
+
+from __future__ import annotations
+
+from ....course.exercise import Exercise
+from .. import cases as shared_cases
+from ..advice import LISTS
+from . import cases, mistakes, slow
+from .stage import ask_update_average
+
+EXERCISE = Exercise(
+    name="update_average",
+    slow=slow.update_average,
+    cases=cases.average_cases,
+    ask=ask_update_average,
+    mistakes=mistakes.AVERAGE_MISTAKES,
+    trial=cases.AVERAGE_TRIAL,
+    points={"values": 2, "kernels": 2, "host_time": 1},
+    fewer_kernels=2 * (shared_cases.FEWEST - 10),
+    max_time_ratio={"host_time": 0.4},
+    advice={"kernels": LISTS},
+    step_is="an update",
+    hints=(
+        "Two kernels for each parameter, and the same two for all. Which functions take a whole list? And which of "
+        "these tensors may be in one list?",
+        "`torch._foreach_lerp_(averages, parameters, 1 - decay)` does it for a list, or `_foreach_mul_` and "
+        "`_foreach_add_(…, alpha=…)`. Make a list for each dtype, in a dict. An empty list is an error.",
+        "Go through `zip(averages, parameters)` once and put both into `lists.setdefault(average.dtype, ([], []))`, the "
+        "parameter as `parameter.to(average.dtype)`, which is itself where the dtype is that already. Then one "
+        "`_foreach_lerp_` for each entry.",
+    ),
+)

@@ -1,0 +1,1 @@
+"""Lesson 02: the exercise ``masked_cross_entropy``."""

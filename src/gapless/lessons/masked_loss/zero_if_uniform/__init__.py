@@ -1,0 +1,1 @@
+"""Lesson 02: the exercise ``zero_if_uniform``."""

@@ -1,0 +1,38 @@
+"""Lesson 02: the inputs of ``zero_if_uniform``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import torch
+
+from ....course.evidence import Case
+from ....course.stage import Given
+from ....course.variants import DTYPES, covering, varied
+from ..cases import IGNORED, LABEL_KINDS, LAYOUTS, MIXED_KINDS, ONE_CLASS, RANDOM, SHAPES, full_labels, make_labels, name_of
+
+LOSSES = {"an ordinary loss": None, "a loss that is nan": np.nan, "an infinite loss": np.inf, "a loss of 0": 0.0,
+          "a negative loss": -1.5}
+
+
+def uniform_cases(seed: int) -> list[Case]:
+    """Every kind of label, and every kind of loss with labels that are all the same."""
+    rng = np.random.default_rng(seed)
+    picks = covering(rng, labels=LABEL_KINDS, shape=SHAPES, layout=LAYOUTS, dtype=DTYPES)
+    picks += [{**pick, "shape": (2, 6, 5)} for pick in covering(rng, labels=MIXED_KINDS, layout=LAYOUTS, dtype=DTYPES)]
+    picks += [{**pick, "labels": kind} for kind, pick in zip((ONE_CLASS, IGNORED, RANDOM, ONE_CLASS), covering(
+        rng, loss=list(LOSSES)[1:], shape=SHAPES[:4], layout=LAYOUTS, dtype=DTYPES))]
+    cases = []
+    for pick in picks:
+        kind = pick.get("loss", "an ordinary loss")
+        loss = np.array(rng.uniform(0.5, 3.0) if LOSSES[kind] is None else LOSSES[kind], dtype=np.float32)
+        name = name_of(pick["shape"], pick["labels"]) + (f", {kind}" if "loss" in pick else "")
+        cases.append(varied(Case(name, {"loss": loss, "target": make_labels(rng, pick["shape"], pick["labels"])},
+                                 needs_grad=("loss",)), pick["dtype"], pick["layout"]))
+    return cases
+
+
+def full_uniform(device: torch.device) -> Callable[[], Given]:
+    labels, loss = full_labels(device), torch.ones((), device=device)
+    return lambda: Given({"loss": loss, "target": labels.clone()}, needs_grad=("loss",))

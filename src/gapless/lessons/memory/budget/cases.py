@@ -1,0 +1,40 @@
+"""Lesson 08: the training steps whose memory is predicted."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ....course.evidence import Case
+
+
+def budget_cases(seed: int) -> list[Case]:
+    """Steps in which the activations or the weights take most, in several precisions, with frozen or tied parts."""
+    rng = np.random.default_rng(seed)
+
+    def between(low: int, high: int, multiple: int = 1) -> int:
+        return multiple * int(rng.integers(low, high + 1))
+
+    def case(name: str, network: str, optimizer: str, autocast: str | None = None, **options) -> Case:
+        sizes = {
+            "images": {"width": 32, "depth": between(3, 4), "side": between(10, 14, 8), "batch": between(4, 7, 16)},
+            "table": {"width": between(28, 36, 64), "depth": between(7, 9), "batch": between(12, 18, 16)},
+            "text": {"width": 256, "depth": between(5, 6), "side": between(15, 18, 8), "batch": between(20, 28),
+                     "vocabulary": between(5, 7, 64)},
+        }[network]
+        return Case(name, {}, {"network": network, **sizes, "optimizer": optimizer, "autocast": autocast, **options})
+
+    return [
+        case("images, SGD with momentum", "images", "sgd", settings={"momentum": 0.9}),
+        case("a table of numbers, AdamW", "table", "adamw"),
+        case("text, with the weights of the last layer tied to the first's, AdamW", "text", "adamw"),
+        case("images in mixed precision, AdamW", "images", "adamw", "float16"),
+        case("a table, the first half of the layers frozen, AdamW", "table", "adamw", trained="last half"),
+        case("a table in mixed precision, plain SGD", "table", "sgd", "float16", batch=between(60, 80, 16)),
+        case("a table, AdamW with fused=True", "table", "adamw", settings={"fused": True}),
+        case("a table, all of it in bfloat16, Adam with amsgrad=True", "table", "adam", half=True,
+             settings={"amsgrad": True}),
+        case("text in mixed precision, all but the biases frozen, AdamW", "text", "adamw", "bfloat16", trained="biases"),
+        case("a table of very many columns, AdamW", "table", "adamw", width=between(3, 5, 64), depth=2,
+             columns=between(14, 18, 1024), batch=between(7, 9, 256)),
+        case("a table with a single row, SGD with momentum", "table", "sgd", settings={"momentum": 0.9}, batch=1),
+    ]

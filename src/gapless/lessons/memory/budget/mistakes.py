@@ -1,0 +1,139 @@
+"""Lesson 08: the usual wrong budgets, and what to say of each."""
+
+from __future__ import annotations
+
+import torch
+
+from ....course.mistakes import Mistake
+from ....measure.peak import held_and_peak
+
+
+def _forward(model, batch, dtype, rows: int) -> int:
+    """What a forward pass with so many rows leaves."""
+    device = batch[0].device
+    before, _ = held_and_peak(device)
+    with torch.autocast(device.type, dtype or torch.float16, enabled=dtype is not None):
+        loss = model(*(each[:rows] for each in batch))
+    after, _ = held_and_peak(device)
+    del loss
+    return after - before
+
+
+def _budget(*, twice_if_tied=False, four_bytes=False, buffers=True, buffers_in_parameters=False, frozen=False, state=None,
+            frozen_state=False, momentum=True, amsgrad=True, through_origin=False, halved=False, single=False,
+            half_weights=False, half_gradients=False, peak=None, unit=1):
+    """A budget with slips. ``state``: tensors of state for each parameter, whatever the optimizer; ``peak``: "sum", "no
+    temporaries", "no state" or "no gradients"."""
+
+    def budget(model, batch, optimizer, dtype):
+        parameters = list(model.parameters())
+        if twice_if_tied:
+            parameters = [each for each in model.state_dict(keep_vars=True).values() if isinstance(each, torch.nn.Parameter)]
+        size = (lambda each: 4 * each.numel()) if four_bytes else (lambda each: each.nbytes)
+        weights = sum(map(size, parameters))
+        trained = sum(size(each) for each in parameters if each.requires_grad or frozen)
+        of_buffers = sum(each.nbytes for each in model.buffers())
+        group = optimizer.param_groups[0]
+        adam = "betas" in group
+        kinds = (2 + (group["amsgrad"] and amsgrad)) if adam else int(bool(group["momentum"]) and momentum)
+        stored = (kinds if state is None else state) * (weights if frozen_state else trained)
+        rows = len(batch[0])
+        few = max(1, rows // 16)
+        kept, kept_by_double = (_forward(model, batch, dtype, min(count, rows)) for count in (few, 2 * few))
+        activations = kept + (kept_by_double - kept) * (rows - few) / few
+        if through_origin:
+            activations = kept * rows / few
+        if single:
+            activations = kept
+        if halved and dtype is not None:
+            activations /= 2
+        if half_weights and dtype is not None:
+            weights /= 2
+        if half_gradients and dtype is not None:
+            trained /= 2
+        temporary = trained if adam and not group["fused"] else 0
+        there = weights + of_buffers + stored + sum(each.nbytes for each in batch)
+        parts = {"sum": there + trained + activations, "no temporaries": there + max(activations, trained),
+                 "no gradients": there + activations, "no state": there - stored + max(activations, trained + temporary)}
+        total = parts.get(peak, there + max(activations, trained + temporary))
+        if buffers_in_parameters:
+            weights += of_buffers
+        found = {"parameters": weights, "buffers": of_buffers if buffers else 0, "optimizer state": stored,
+                 "gradients": trained, "activations": activations, "peak": total}
+        return {name: value / unit for name, value in found.items()}
+
+    return budget
+
+
+right_by_small_batches = _budget()
+
+
+def _by_running(model, batch, optimizer, dtype):
+    found = right_by_small_batches(model, batch, optimizer, dtype)
+    device = batch[0].device
+    with torch.autocast(device.type, dtype or torch.float16, enabled=dtype is not None):
+        model(*batch).backward()
+    optimizer.zero_grad()
+    return found
+
+
+def _leaving_gradients(model, batch, optimizer, dtype):
+    found = right_by_small_batches(model, batch, optimizer, dtype)
+    model(*(each[:1] for each in batch)).backward()
+    return found
+
+
+BUDGETS = (
+    Mistake(_budget(twice_if_tied=True), (
+        "A weight that is tied to another is counted twice: `state_dict()` has it under both names, `model.parameters()` "
+        "gives each parameter once.")),
+    Mistake(_budget(buffers_in_parameters=True), (
+        "Buffers (a norm's running mean and variance) are not parameters: they have no gradient and no state. "
+        "`state_dict()` holds both; `model.buffers()` has them alone.")),
+    Mistake(_budget(buffers=False), (
+        "What do `model.buffers()` hold? A BatchNorm's running mean and variance are on the device too.")),
+    Mistake(_budget(frozen=True), (
+        "A frozen parameter gets no gradient, and an optimizer keeps no state for it: count those with `requires_grad`.")),
+    Mistake(_budget(frozen_state=True), (
+        "An optimizer makes its state for a parameter when that has a gradient for the first time: a frozen one never "
+        "has.")),
+    Mistake(_budget(state=2), (
+        "Adam keeps two tensors for each trained parameter; SGD keeps one with momentum, and none without. Ask "
+        "`optimizer.param_groups`.")),
+    Mistake(_budget(state=1), (
+        "How many tensors does the optimizer keep for each parameter? Adam two (the means of the gradient and of its "
+        "square), with `amsgrad=True` three, SGD one with momentum and none without.")),
+    Mistake(_budget(momentum=False), "SGD with momentum keeps a tensor for each parameter that is trained."),
+    Mistake(_budget(amsgrad=False), "With `amsgrad=True` Adam keeps a third tensor: the largest mean square so far."),
+    Mistake(_budget(four_bytes=True), (
+        "A number has as many bytes as its dtype says: `tensor.nbytes`, not 4 times the elements. Here the network is "
+        "bfloat16.")),
+    Mistake(_budget(half_weights=True), (
+        "In mixed precision the weights stay float32: autocast makes copies of them, and the copies are among what the "
+        "forward pass leaves.")),
+    Mistake(_budget(half_gradients=True), (
+        "In mixed precision a parameter's gradient has the parameter's own dtype: float32.")),
+    Mistake(_budget(halved=True), (
+        "Measured under autocast, the activations are what they are: halving them once more counts its gain twice.")),
+    Mistake(_budget(through_origin=True), (
+        "Not all that a forward pass leaves grows with the batch: autocast's copies of the weights do not. A line through "
+        "two batches, not through one and zero.")),
+    Mistake(_budget(single=True), "That is what a small batch leaves: how does it grow with the rows?"),
+    Mistake(_budget(peak="sum"), (
+        "The peak is no sum of all: by the time that all gradients are there, the activations are gone. The step has "
+        "several moments, and the fullest one counts.")),
+    Mistake(_budget(peak="no temporaries"), (
+        "Adam in its usual form (`foreach`) makes a tensor as large as each gradient within its step, all at once; "
+        "PyTorch's page of Adam says so. With `fused=True` it does not.")),
+    Mistake(_budget(peak="no gradients"), (
+        "With few rows the activations are small, and the gradients of all weights are what is most: the peak is then at "
+        "the end of the backward pass, or in the optimizer's step.")),
+    Mistake(_budget(peak="no state"), "The optimizer's state is there all the time, in the peak too."),
+    Mistake(_budget(unit=2**20), "These are MiB; bytes are wanted."),
+    Mistake(_budget(unit=10**6), "These are MB; bytes are wanted."),
+    Mistake(_by_running, (
+        "Right, and found out by what it should save: the whole step was run. On a card on which it does not fit that ends "
+        "in an error. Predict it from a few rows.")),
+    Mistake(_leaving_gradients, (
+        "It leaves something on the device behind: a prediction that makes gradients has to take them away again.")),
+)

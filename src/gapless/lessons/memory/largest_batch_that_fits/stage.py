@@ -1,0 +1,110 @@
+"""Lesson 08: how ``largest_batch_that_fits`` is asked, and what it is given.
+
+Runs beside the learner's code: import nothing that knows an answer.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import math
+import warnings
+
+import torch
+from torch import nn
+
+FOUND, SAID, CALLS, ASKED = "batch found", "a line where none fits", "calls of step", "batches that were tried"
+LEAK_TOLD = "raised ValueError"
+FEW, AS_WANTED = "few", "whole numbers from 1 to the most"
+NOT_OF_MEMORY = "CUDA error: misaligned address"
+COLUMNS, WIDTH, LAYERS = 64, 1024, 3
+MIB = 2**20
+_WORKSPACE_ROWS = 32  # of so many batches in a row, the last third wants a workspace
+
+
+class Steps:
+    """``step(batch)`` of a network, with ``fits`` times what a row takes of the card's memory left.
+
+    ``kind``: "training" (with momentum, whose state is made in the first step); "inference"; "keeps the last", until the
+    next call; "leaks"; "workspace", which not all batches want; "broken"."""
+
+    def __init__(self, options: dict, device: torch.device):
+        self.kind, self.most, self.device = options["kind"], options["most"], device
+        self.batches: list[int] = []
+        self.last, self.history = None, []
+        self.row_bytes = options["row_mib"] * MIB
+        with torch.device(device):
+            others = [layer for _ in range(LAYERS - 1) for layer in (nn.ReLU(), nn.Linear(WIDTH, WIDTH))]
+            self.network = nn.Sequential(nn.Linear(COLUMNS, WIDTH), *others)
+        self.optimizer = torch.optim.SGD(self.network.parameters(), lr=0.1, momentum=0.9)
+        # A row is as many rows of the network as take so much.
+        self.rows = max(1, self.row_bytes // (4 * WIDTH * (2 * LAYERS + 1)))
+        module = torch.get_device_module(device)
+        module.empty_cache()  # what the allocator has cached is not free, and can be had all the same
+        free, _ = module.mem_get_info()  # the rest is taken by something else
+        left = int(options["fits"] * self.row_bytes) + options["extra_mib"] * MIB
+        self.ballast = torch.empty(max(0, free - left), dtype=torch.uint8, device=device)
+
+    def let_go(self) -> None:
+        """Of all that it holds by itself: a function of the learner's that refers to itself, and to ``step``, holds it until
+        the garbage is collected, and holds no trial's memory."""
+        self.optimizer.zero_grad()
+        self.optimizer.state.clear()
+        self.network = self.optimizer = self.ballast = self.last = None
+        self.history.clear()
+
+    def step(self, batch):
+        """A step with so many rows. Raises torch.OutOfMemoryError."""
+        if type(batch) is not int:
+            raise TypeError(f"step takes a whole number of rows, not a {type(batch).__name__}")
+        self.batches.append(batch)
+        if batch < 1:
+            raise ValueError(f"a batch of {batch} rows: at least 1 is needed")
+        if self.kind == "broken" and batch > 2:
+            kept = torch.empty(MIB, dtype=torch.uint8, device=self.device)
+            raise RuntimeError(NOT_OF_MEMORY + " " * (kept is None))
+        x = torch.empty(batch * self.rows, COLUMNS, device=self.device)
+        if self.kind == "inference":
+            with torch.no_grad():
+                self.network(x)
+            return
+        if self.kind == "workspace" and batch % _WORKSPACE_ROWS > 2 * _WORKSPACE_ROWS // 3:
+            torch.empty(8 * self.row_bytes, dtype=torch.uint8, device=self.device)
+        self.optimizer.zero_grad()
+        output = self.network(x)
+        output.sum().backward()
+        self.optimizer.step()
+        if self.kind == "keeps the last":
+            self.last = output
+        if self.kind == "leaks":
+            self.history.append(output.detach())
+
+
+def ask_largest_batch(function, given, device):
+    """What ``function`` finds, in how many calls of the step, and what it says."""
+    given.note("begun")
+    steps = Steps(given.options, device)
+    yield
+    said = io.StringIO()
+    with contextlib.redirect_stdout(said), warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        try:
+            batch, raised = function(steps.step, steps.most), None
+        except (RuntimeError, ValueError) as error:
+            if isinstance(error, torch.OutOfMemoryError) or NOT_OF_MEMORY not in str(error) and steps.kind != "leaks":
+                raise
+            batch, raised = None, LEAK_TOLD if isinstance(error, ValueError) else f"raised: {NOT_OF_MEMORY}"
+    print(said.getvalue(), end="")
+    yield
+    tried = list(steps.batches)
+    odd = [each for each in tried if not 1 <= each <= steps.most]
+    enough = 2 * (2 * math.ceil(math.log2(steps.most + 1)) + 4)
+    number = batch if type(batch) is int else f"a {type(batch).__name__}, where a whole number is wanted"
+    answer = {FOUND: raised or number,
+              ASKED: f"{odd[0]}, where the most is {steps.most}" if odd else AS_WANTED,
+              CALLS: FEW if len(tried) <= enough else f"{len(tried)}, where at most {enough} are needed",
+              SAID: bool(said.getvalue().strip() or warned) if batch == 0 else None}
+    steps.let_go()
+    del steps
+    given.note("ended")
+    return answer

@@ -1,0 +1,1 @@
+"""Lesson 08: the exercise ``optimizer_in_backward``."""

@@ -1,0 +1,58 @@
+"""Lesson 08: how ``optimizer_in_backward`` is asked, and what it is given.
+
+Runs beside the learner's code: import nothing that knows an answer.
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+
+from ....course.plain import Unusable
+from ..stage import CHANGES, LOSSES, REFUSED, make_optimizer, network_of, sampled
+
+
+def ask_optimizer_in_backward(function, given, device):
+    """What has become of the weights after some steps, the learning rate lowered in between. A ValueError is an answer
+    too."""
+    options = given.options
+    model = network_of(given, device)
+    before = [sampled(parameter).clone() for parameter in model.parameters()]
+    batches = list(zip(given.inputs["tokens"], given.inputs["labels"]))
+    limit = {} if options["max_norm"] is None else {"max_norm": options["max_norm"]}
+    refused, losses = False, []
+    yield
+    try:
+        train, optimizers = _checked(function(
+            model, lambda parameters: make_optimizer(options["optimizer"], parameters), **limit))
+        for number, (tokens, labels) in enumerate(batches):
+            if number == options["lowered"]:
+                for group in [group for optimizer in optimizers for group in optimizer.param_groups]:
+                    group["lr"] *= 0.1
+            outputs = model(tokens, extra=number in options["extra"])
+            loss = F.cross_entropy(outputs.flatten(0, 1), labels.flatten())
+            del outputs
+            losses.append(loss.detach())
+            train(loss)
+            del loss
+        # Hooks, optimizers and parameters refer to each other in a circle, which nobody takes apart for a while.
+        for optimizer in optimizers:
+            optimizer.state.clear()
+        for parameter in model.parameters():
+            (parameter._post_accumulate_grad_hooks or {}).clear()
+    except ValueError:
+        if not options["bad"]:
+            raise
+        refused = True
+    yield
+    return {REFUSED: refused, LOSSES: losses,
+            CHANGES: {name: sampled(parameter) - old for (name, parameter), old in zip(model.named_parameters(), before)}}
+
+
+def _checked(returned) -> tuple:
+    """Raises Unusable where it is not a function and a list of optimizers."""
+    if (not isinstance(returned, tuple) or len(returned) != 2 or not callable(returned[0])
+            or not isinstance(returned[1], (list, tuple))
+            or not all(isinstance(each, torch.optim.Optimizer) for each in returned[1])):
+        raise Unusable("`(train, optimizers)` is wanted, a function of the loss and the list of the optimizers.")
+    return returned

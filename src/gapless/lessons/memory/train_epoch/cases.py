@@ -1,0 +1,57 @@
+"""Lesson 08: epochs for ``train_epoch``, short ones and one of fifty steps."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ....course.evidence import Case
+from ....course.exercise import Trial
+
+_SIZES = {"columns": 32, "width": 96, "depth": 3, "classes": 48}
+
+
+def _epoch(rng: np.random.Generator, name: str, steps: int, rows: int, *, failing=(), every: int = 4, looks: int = 2,
+           **sizes) -> Case:
+    """``failing``: the numbers of the batches with too few labels; ``looks``: batches of validation data."""
+    options = {**_SIZES, **sizes, "seed": int(rng.integers(2**31)), "failing": sorted(int(each) for each in failing),
+               "every": every}
+
+    def data(count: int) -> tuple[list, list]:
+        return ([rng.normal(size=(rows, options["columns"])).astype(np.float32) for _ in range(count)],
+                [rng.integers(0, options["classes"], rows) for _ in range(count)])
+
+    (batches, labels), (others, their_labels) = data(steps), data(looks)
+    return Case(name, {"rows": batches, "labels": labels, "validation_rows": others, "validation_labels": their_labels},
+                options)
+
+
+def epoch_cases(seed: int) -> list[Case]:
+    """All kinds of steps together, each by itself, and the shortest epochs."""
+    rng = np.random.default_rng(seed)
+
+    def some(low: int, high: int, count: int) -> list[int]:
+        return list(rng.choice(np.arange(low, high), size=count, replace=False))
+
+    return [
+        _epoch(rng, "plain steps only", 12, 40, every=100),
+        _epoch(rng, "a look at the validation data now and then", 16, 40, every=int(rng.integers(3, 5))),
+        _epoch(rng, "batches that fail now and then", 18, 40, failing=some(3, 17, 5), every=100),
+        _epoch(rng, "fifty steps, with looks and failures", 50, int(rng.integers(34, 46)),
+               failing=some(3, 47, 7), every=int(rng.integers(5, 8))),
+        _epoch(rng, "one step", 1, 5, every=1),
+        _epoch(rng, "no step at all", 0, 5),
+        _epoch(rng, "every batch fails", 3, 5, failing=(0, 1, 2)),
+    ]
+
+
+def example_epoch() -> Case:
+    """Forty steps, with looks and failures, for a picture."""
+    return _epoch(np.random.default_rng(0), "forty steps", 40, 64, failing=(8, 17, 26, 33), every=6)
+
+
+def _trial(rng: np.random.Generator, count: int) -> list[Case]:
+    rows, width = int(rng.integers(180, 220)), int(rng.integers(90, 110))
+    return [_epoch(rng, "an epoch", 6, rows, failing=(2, 4), every=2, width=width) for _ in range(count)]
+
+
+EPOCH_TRIAL = Trial(_trial)

@@ -1,0 +1,30 @@
+"""Lesson 08: why an epoch's answer is wrong, where no known mistake gives it."""
+
+from __future__ import annotations
+
+from ....course.evidence import Case
+from .judged import FAILED, FLAT, LEFT, LOOKED, PLAIN, UNSEEN
+from .stage import HOOKS
+
+_WHY = {
+    PLAIN: "In every step something is kept that is as large as a batch's results: a list, a hook, a sum with its graph?",
+    LOOKED: "What was computed on the validation data is kept, with its graph: nobody goes backward from it.",
+    FAILED: "What failed is kept with an error's traceback, or by a variable that nothing takes the place of.",
+    LEFT: "The epoch is over and something still refers to its tensors: a hook on the model, a closure, or a cycle of "
+          "frame, traceback and list, which waits for Python's garbage collector.",
+}
+
+
+def epoch(case: Case, found, wanted) -> str | None:
+    """What grows, or what is left."""
+    if not isinstance(found, dict):
+        return "The report is wanted: a dict as the function that was handed out returns it."
+    if found.get(PLAIN) == UNSEEN:
+        return ("The memory is looked at whenever a batch is taken. Take each batch when its step begins: `list(batches)` "
+                "has all of them before the first.")
+    for kind, why in _WHY.items():
+        if found.get(kind, FLAT) != FLAT:
+            return why
+    if found.get(HOOKS):
+        return "A hook is left on the model: the next epoch would have two. Call the handle's `remove()`."
+    return None

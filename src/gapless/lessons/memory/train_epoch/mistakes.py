@@ -1,0 +1,90 @@
+"""Lesson 08: the usual ways to hold on to a step's tensors, and what to say of each."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+
+import torch
+import torch.nn.functional as F
+
+from ....course.mistakes import Mistake
+
+
+def _epoch(*, predictions="classes", errors="text", hook="mean", removed=True, looks="no_grad", total="detached",
+           skips=True, trains=True):
+    """An epoch with slips; what each may be is below, with what is said of it."""
+
+    def train_epoch(model, optimizer, batches, validation, every):
+        summed, looked, predicted, failed, activity = 0.0, [], [], [], []
+
+        def watch(module, args, output):
+            activity.append({"mean": lambda: output.detach().abs().mean(), "with its graph": lambda: output.abs().mean(),
+                             "detached": output.detach, "all": lambda: output, "signed": lambda: output.detach().mean(),
+                             }[hook]())
+
+        handle = model.body.register_forward_hook(watch)
+        for step, (x, y) in enumerate(batches, start=1):
+            optimizer.zero_grad()
+            try:
+                prediction = model(x)
+                loss = F.cross_entropy(prediction, y)
+            except ValueError as error:
+                failed.append({"text": str, "error": lambda error: error, "repr": repr,
+                               "nothing": lambda error: None}[errors](error))
+                if not skips:
+                    break
+                continue
+            loss.backward()
+            if trains:
+                optimizer.step()
+            summed += {"detached": loss.detach, "tensor": lambda: loss, "number": loss.item}[total]()
+            predicted.append({"classes": lambda: prediction.argmax(1), "all": lambda: prediction,
+                              "rows": lambda: prediction.detach().argmax(0)}[predictions]())
+            if step % every == 0:
+                context = torch.no_grad() if looks == "no_grad" else nullcontext()
+                with context:
+                    of_each = [F.cross_entropy(model(vx), vy) for vx, vy in validation]
+                    mean = sum(of_each) / len(validation)
+                looked.append(mean.detach() if looks == "detached" else sum(of_each) if looks == "sum" else mean)
+        if removed:
+            handle.remove()
+        return {"loss": summed, "looks": looked,
+                "predictions": [each.argmax(1) if predictions == "all" else each for each in predicted],
+                "activity": [each.abs().mean() if hook in ("all", "detached") else each for each in activity],
+                "failures": [str(each) for each in failed if each is not None]}
+
+    return train_epoch
+
+
+right_epoch = _epoch()
+EPOCHS = (
+    Mistake(_epoch(errors="error"), (
+        "A list still keeps the errors. An error keeps its traceback, that keeps the frame of each function in which it "
+        "passed, and such a frame's variables are the step's tensors with their graph. Keep `str(error)`.")),
+    Mistake(_epoch(looks="with graph"), (
+        "The losses on the validation data still have their graphs: nobody goes backward from them, so nothing frees what "
+        "the forward passes have saved. Look under `torch.no_grad()`.")),
+    Mistake(_epoch(hook="all"), (
+        "The hook still keeps each output of the body, whole. The report wants a number of each: take it in the hook. Of "
+        "`output.detach()`: a mean that has a graph keeps the output too, and `detach` by itself frees no numbers.")),
+    Mistake(_epoch(predictions="all"), (
+        "The list still keeps each step's predictions, whole. The report wants the classes: `prediction.argmax(1)` at once, "
+        "which has no gradient and is smaller. `detach` by itself frees none of the numbers.")),
+    Mistake(_epoch(removed=False), (
+        "The hook is still there after the epoch, and with it the list that it writes to: the next epoch has two. Keep what "
+        "`register_forward_hook` returns, and call its `remove()`.")),
+    Mistake(_epoch(removed=False, hook="all"), (
+        "The hook is still there after the epoch, and keeps all outputs of the body: take the mean in it, and `remove()` "
+        "it.")),
+    Mistake(_epoch(predictions="all", hook="all", errors="error", looks="with graph", removed=False), (
+        "`total += loss` is not what leaks here: the backward pass has freed what the loss's graph had saved, and a scalar "
+        "with empty nodes is left, some hundred bytes. Ask the memory after each step who grows, and when.")),
+    Mistake(_epoch(errors="nothing"), "The failures' texts are wanted: `str(error)` keeps them, and nothing else."),
+    Mistake(_epoch(errors="repr"), (
+        "The failures' texts are wanted, `str(error)`: `repr` puts the class's name around them.")),
+    Mistake(_epoch(hook="signed"), "The mean of the absolute values is wanted: `.abs()` before `.mean()`."),
+    Mistake(_epoch(predictions="rows"), "The class of each row is wanted: `argmax(1)`, along the classes."),
+    Mistake(_epoch(looks="sum"), "The mean over the batches of validation data is wanted: divide by their number."),
+    Mistake(_epoch(skips=False), "The epoch ends at the first batch that fails: `continue` leaves only that one out."),
+    Mistake(_epoch(trains=False), "The weights do not change: is `optimizer.step()` still there?"),
+)

@@ -1,0 +1,65 @@
+"""Lesson 08: how ``train_epoch`` is asked, and what it is given.
+
+Runs beside the learner's code: import nothing that knows an answer.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+
+from ....course.plain import Unusable
+
+HOOKS = "hooks left on the model"
+BEGUN, STEP, END = "begun", "step", "end"  # what notes say
+
+
+class Network(nn.Module):
+    """Rows → classes: a body of linear layers, and a head."""
+
+    def __init__(self, columns: int, width: int, depth: int, classes: int):
+        super().__init__()
+        sizes = [columns, *[width] * depth]
+        self.body = nn.Sequential(*[layer for before, after in zip(sizes, sizes[1:])
+                                    for layer in (nn.Linear(before, after), nn.Tanh())])
+        self.head = nn.Linear(width, classes)
+
+    def forward(self, rows):
+        return self.head(self.body(rows))
+
+
+def make_network(options: dict, device: torch.device) -> Network:
+    """Its weights drawn from the case's seed. The random numbers of others stay as they are."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(options["seed"])
+        return Network(options["columns"], options["width"], options["depth"], options["classes"]).to(device)
+
+
+def ask_epoch(function, given, device):
+    """What the epoch reports, and the weights that it ends with. A note tells of each step's beginning."""
+    options = given.options
+    model = make_network(options, device)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+    rows, labels = given.inputs["rows"], given.inputs["labels"]
+    pairs = [(each, these[:-1] if number in options["failing"] else these)
+             for number, (each, these) in enumerate(zip(rows, labels))]
+    validation = list(zip(given.inputs["validation_rows"], given.inputs["validation_labels"]))
+
+    def batches():
+        for pair in pairs:
+            given.note(STEP)
+            yield pair
+
+    yield
+    given.note(BEGUN)
+    report = function(model, optimizer, batches(), validation, options["every"])
+    yield
+    optimizer.zero_grad()
+    given.note(END)
+    if not isinstance(report, dict):
+        return report
+    if isinstance(report.get("failures"), (list, tuple)) and not all(isinstance(each, str) for each in report["failures"]):
+        raise Unusable("'failures' holds something else than text: an error that is kept keeps its traceback, and with it "
+                       "the tensors of every frame in which it passed.")
+    return {**report, HOOKS: len(model.body._forward_hooks),
+            "weights": [each.detach().flatten()[:20] for each in model.parameters()]}

@@ -1,0 +1,1 @@
+"""Lesson 03: the exercise ``suppress_nan_check``."""

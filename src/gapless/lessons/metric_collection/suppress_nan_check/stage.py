@@ -1,0 +1,93 @@
+"""Lesson 03: how ``suppress_nan_check`` is asked, and what it is given.
+
+Runs beside the learner's code: import nothing that knows an answer.
+"""
+
+from __future__ import annotations
+
+import torch
+
+from ....course.cells import describe_error
+from ....course.plain import Unusable
+from ..stage import quietly, torchmetrics
+
+
+@quietly
+def ask_suppress(function, given, device):
+    """What metrics of the decorated classes compute: once, by `forward`, cloned, and after a reset. Of NaN nothing but
+    whether the values that were given are left alone."""
+    options = given.options
+    kinds = {"nan_strategy": options["strategy"]} if "strategy" in options else {}
+    metrics = [_decorated(function, name)(**kinds, sync_on_compute=False).to(device) for name in options["metrics"]]
+    if "dtype" in options:
+        metrics = [metric.set_dtype(getattr(torch, options["dtype"])) for metric in metrics]
+    rows = options.get("rows") or [list(row) for row in zip(*(tensor.unbind() for tensor in given.inputs.values()))]
+
+    def update(targets, by=lambda metric: metric.update) -> list:
+        return [[by(target)(*row[:2 if name == "MeanMetric" else 1]) for row in rows]  # the others take no weight
+                for name, target in zip(options["metrics"], targets)]
+
+    yield
+    try:
+        update(metrics)
+    except (AttributeError, TypeError, ValueError) as error:
+        raise Unusable(f"its update raised {describe_error(error, 'suppress_nan_check')}. {_no_update(error)}") from error
+    yield
+    if options.get("nan"):
+        return "what a NaN does is up to you"
+    values = [metric.compute() for metric in metrics]
+    copies = [metric.clone() for metric in metrics]
+    update(copies)
+    found = {"value": values, "value of a clone, updated again": [copy.compute() for copy in copies]}
+    found["dtype"] = [str(getattr(value, "dtype", "")) for value in values]
+    for metric in metrics:
+        metric.reset()
+    found["values of calling it"] = update(metrics, by=lambda metric: metric)
+    return {**found, "value after a reset": [metric.compute() for metric in metrics],
+            "device": all(metric.device.type == device.type for metric in metrics)}
+
+
+def _no_update(error: Exception) -> str:
+    """What to do about an aggregator's update that failed."""
+    if "has no attribute" in str(error) and any(kind in str(error) for kind in ("'float'", "'int'", "'NoneType'")):
+        return ("The value may be a tensor or a Python number, and the weight a tensor or None: make tensors of them first "
+                "(`torch.as_tensor`, `torch.ones_like`), then return both.")
+    return ("The method that looks for NaN takes `(self, x, weight=None)`, where `SumMetric` and the like give no weight, "
+            "and has to return two tensors, the values and the weights.")
+
+
+def _decorated(function, name: str) -> type:
+    """The learner's version of an aggregator class. Raises Unusable."""
+    base = getattr(torchmetrics(), name)
+    library = {cls: _parts(cls) for cls in base.__mro__[:2]}
+
+    class Aggregator(base):
+        """What the learner's function makes another class of."""
+
+    own = _parts(Aggregator)
+    decorated = function(Aggregator)
+    if not isinstance(decorated, type):
+        raise Unusable(f"it returned a {type(decorated).__name__}; a class is wanted: one that inherits from the one it "
+                       "was given.")
+    changed = [cls for cls, before in library.items() if _parts(cls) != before]
+    for cls in changed:
+        _put_back(cls, library[cls])
+    if changed or _parts(Aggregator) != own:
+        which = f"TorchMetrics' own class {changed[0].__name__}" if changed else "the class that it was given"
+        raise Unusable(f"it changed {which}. After `suppress_nan_check(MeanMetric)` the library's own `MeanMetric` must "
+                       "still check, as everybody else relies on it: return a new class, which inherits from MetricClass.")
+    if not issubclass(decorated, base):
+        raise Unusable(f"the class does not inherit from the one that was given ({name}): write "
+                       "`class …(MetricClass)`, not the name of one of them.")
+    return decorated
+
+
+def _parts(cls: type) -> dict:
+    """What somebody has written into a class; Python itself keeps notes in it too."""
+    return {name: value for name, value in vars(cls).items() if name == "__init__" or not name.startswith(("__", "_abc_"))}
+
+
+def _put_back(cls: type, before: dict) -> None:
+    for name in {*_parts(cls), *before}:
+        if vars(cls).get(name) is not before.get(name):
+            setattr(cls, name, before[name]) if name in before else delattr(cls, name)

@@ -1,0 +1,1 @@
+"""Lesson 01: the exercise ``sm_efficiency``."""

@@ -1,0 +1,39 @@
+"""Lesson 01: the inputs of ``top_operators``."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ....course.evidence import Case
+from ....evidence import views
+from ....evidence.trace import Trace
+from ..cases import REAL, trace_case, trapped_cases
+from ..real import real_step
+from ..traces import Traps, training_trace
+
+
+def _launching(events: list[dict]) -> int:
+    """How many operators' names launched something: among the others the order is nobody's business."""
+    return sum(row.device_self_us > 0 for row in views.top_operators(Trace(events), None))
+
+
+def operator_cases(seed: int) -> list[Case]:
+    rng = np.random.default_rng(seed)
+
+    def case(name: str, events: list[dict], k: int | None = None) -> Case:
+        launching = _launching(events)
+        return trace_case(name, events, k=min(k or launching, launching))
+
+    def make() -> list[dict]:
+        return training_trace(rng, Traps(copies=True, own_thread_busy=rng.random() < 0.5), int(rng.integers(1, 3)))
+
+    return [
+        case("forward only", training_trace(rng, Traps(backward=False)), 3),
+        case("forward and backward", training_trace(rng, Traps()), 6),
+        case("with copies and memsets", training_trace(rng, Traps(copies=True, in_flight=True))),
+        case("the main thread is busy while the backward thread launches",
+             training_trace(rng, Traps(own_thread_busy=True, copies=True))),
+        case("a labelled block launches something itself", training_trace(rng, Traps(outside=True))),
+        *(case(name, events) for name, events in trapped_cases(rng, make)),
+        case(REAL, real_step(), 8),
+    ]
