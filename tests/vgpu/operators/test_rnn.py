@@ -145,7 +145,7 @@ def test_what_is_kept_for_the_backward_pass_takes_memory(device):
 def test_shape_only(device):
     with vgpu.shape_only():
         module = nn.LSTM(3, 4, 2).to(device)
-        out, (h, c) = module(torch.ones(5, 2, 3, device=device))
+        out, (h, _) = module(torch.ones(5, 2, 3, device=device))
         out.sum().backward()
         assert (out.shape, h.shape, module.weight_hh_l1.grad.shape) == ((5, 2, 4), (2, 2, 4), (16, 4))
         for cell in (nn.LSTMCell, nn.GRUCell):

@@ -13,6 +13,7 @@ import weakref
 import zlib
 from collections import deque
 from collections.abc import Callable
+from typing import ClassVar
 
 import torch
 
@@ -78,7 +79,7 @@ class Kept:
 class RemoteMark(Kept):
     """A point in a stream, as an event keeps it, reached at ``ns``. What comes before it is known over there."""
 
-    known: dict[int, int] = {}
+    known: ClassVar[dict[int, int]] = {}
 
     def __init__(self, link: Link, kept: int, ns: int):
         super().__init__(link, kept)
@@ -182,7 +183,7 @@ class Link:
         if generator is not None:
             message["generator"] = encoder.host(generator.get_state())
         # A copy that may go on by itself is told of with its line, should anything race with it.
-        alone = bool(hosts) or kwargs.get("non_blocking") is True or len(args) > 2 and args[2] is True
+        alone = bool(hosts) or kwargs.get("non_blocking") is True or (len(args) > 2 and args[2] is True)
         reply, blob = self._exchange(message, encoder.blob, line=alone)
         decode = self._decoder(wrappers, blob)
         for number, spec in reply.get("moved", ()):
@@ -306,7 +307,8 @@ class Link:
                 held = next((number for number, (host, _) in self._under_way.items() if _same(host, tensor)), None)
                 if held is not None:
                     return {"held": held}
-            values = state.shape_only is None or tensor.dim() == 0 or tensor.dtype == torch.int64 and tensor.numel() < 2**16
+            few = tensor.dim() == 0 or (tensor.dtype == torch.int64 and tensor.numel() < 2**16)
+            values = state.shape_only is None or few
             return encoder.host(tensor, pinned=is_pinned, values=values)
 
         return Encoder(argument)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import re
 from contextlib import nullcontext
+from typing import ClassVar
 
 import torch
 
@@ -82,7 +83,7 @@ class Operator:
                  "is_custom", "is_empty", "is_doubtful", "numbers", "makes_new", "written", "is_library",
                  "wants_host", "reads", "wider", "draws", "spoils", "proven", "refused", "call", "unknown_size",
                  "may_read_back", "draws_by_value", "is_plain_view")
-    known: dict[int, Operator] = {}  # by the ``id`` of its ``func``, whose hash PyTorch works out in Python
+    known: ClassVar[dict[int, Operator]] = {}  # by the ``id`` of its ``func``, whose hash PyTorch works out in Python
 
     @classmethod
     def of(cls, func) -> Operator:
@@ -123,7 +124,7 @@ class Operator:
         self.is_empty = self.name.startswith(("empty", "new_empty"))
         self.makes_new = self.name.startswith("new_") or self.name.endswith("_like")  # of a shape, not of values
         # Whether it looks at values, or writes them, in memory that is there before.
-        self.reads = not (self.is_view and self.handler is None or self.is_empty or self.makes_new or self.name == "set_")
+        self.reads = not ((self.is_view and self.handler is None) or self.is_empty or self.makes_new or self.name == "set_")
         self.multi_tensor = (self.name.startswith(("_foreach_", "_fused_")) and bool(schema.arguments)
                              and str(schema.arguments[0].type) == "List[Tensor]")
         # Autograd takes these apart before they get here; in inference mode there is no autograd to do it.
@@ -389,11 +390,10 @@ def _mixes(args: tuple) -> bool:
     for each in args:
         if isinstance(each, torch.Tensor):
             is_meta = each.is_meta
-            if found is None or is_meta is not found:
-                if each.dim():
-                    if found is not None:
-                        return True
-                    found = is_meta
+            if is_meta is not found and each.dim():
+                if found is not None:
+                    return True
+                found = is_meta
     return False
 
 

@@ -142,7 +142,8 @@ def _making(cls):
 def _materializing(original):
     @functools.wraps(original)
     def materialize(self, shape, device=None, dtype=None):
-        if not getattr(self, "_is_for_the_device", False) or device is not None and torch.device(device).type != DEVICE.type:
+        elsewhere = device is not None and torch.device(device).type != DEVICE.type
+        if elsewhere or not getattr(self, "_is_for_the_device", False):
             return original(self, shape, device, dtype)
         made = torch.empty(shape, device=DEVICE, dtype=dtype or self.data.dtype)
         if isinstance(self, torch.nn.Parameter):

@@ -15,7 +15,7 @@ from ..process.state import DEVICE, NAME
 
 def _state(module) -> None:
     """The device of a process: ``ACCELERATE_TORCH_DEVICE`` and ``cpu=True`` still go first."""
-    module.PartialState.default_device  # AttributeError where accelerate chooses in another way
+    _ = module.PartialState.default_device  # AttributeError where accelerate chooses in another way
     module.PartialState.default_device = property(lambda self: DEVICE, doc="The virtual GPU.")
 
 

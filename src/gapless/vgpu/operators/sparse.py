@@ -430,7 +430,7 @@ def _mask(operator, args, kwargs):
 def _add(operator, args, kwargs):
     (left, right), options, _ = unwrap(operator, args, kwargs)
     alpha = options.get("alpha", 1) * (-1 if operator.name.startswith("sub") else 1)
-    if not isinstance(right, torch.Tensor) or right.dim() == 0 and left.dim():
+    if not isinstance(right, torch.Tensor) or (right.dim() == 0 and left.dim()):
         raise NotImplementedError(f"{operator.full_name}: a number cannot be added to a sparse tensor, as on CUDA: add it "
                                   "to the .values()")
     if left.layout is torch.strided or right.layout is torch.strided:
@@ -488,7 +488,7 @@ def _sparse_sum_backward(operator, args, kwargs):
 @rule("mm", "addmm", "_sparse_addmm", "mv", "_sparse_mm", "addmm_", "sspaddmm", "hspmm")
 def _product(operator, args, kwargs):
     inner_args, inner_kwargs, _ = unwrap(operator, args, kwargs)
-    *start, left, right = [a for a in inner_args if isinstance(a, torch.Tensor)]
+    *_, left, right = [a for a in inner_args if isinstance(a, torch.Tensor)]
     if left.layout is torch.strided:  # dense @ sparse: transposed, as on CUDA
         right, left = left.t(), right.t()
     if right.layout is torch.sparse_coo:

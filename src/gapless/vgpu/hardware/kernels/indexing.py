@@ -77,7 +77,7 @@ def _in_order(indices: list[torch.Tensor]) -> bool:
 
 @kernels_of("masked_scatter_", "masked_scatter")
 def _masked_scatter(args, kwargs, out):
-    target, mask, source = args[:3]
+    target, _, source = args[:3]
     count = target.numel()
     clone = [Kernel("Memcpy DtoD (clone)", "pointwise", 2 * nbytes(target))] if out is not target else []
     return [

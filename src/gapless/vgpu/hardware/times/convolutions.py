@@ -296,7 +296,6 @@ def _transformed(problem: Convolution, card: Card, name: str, made: int, matrice
 
 def _depthwise(problem: Convolution, card: Card) -> Way:
     read, written = _traffic(problem, card)
-    x, w, y = problem.sizes
     work = problem.multiply_adds * 2 / card.peak_flops["float32"]
     if problem.direction == WEIGHT_GRADIENT:
         # A block for each number of the weight, which reads its whole planes of x and of the gradient: r² times over.

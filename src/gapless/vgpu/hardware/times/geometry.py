@@ -130,7 +130,7 @@ def _event_args(kind: str, work: Work, sm_count: int, capability: tuple[int, int
 
 
 def _tiles(rows: int, columns: int, matrices: int = 1, terms: int = 0, *, sm_count: int) -> tuple[int, int]:
-    for side, threads in TILES:
+    for side, threads in TILES:  # noqa: B007  both are read behind the loop
         blocks = _up(rows, side) * _up(columns, side) * max(matrices, 1)
         if blocks >= sm_count:
             break
