@@ -213,7 +213,7 @@ class Link:
 
     # -- talking --------------------------------------------------------------------------------
 
-    def receive(self) -> tuple[object, bytes]:
+    def receive(self) -> tuple[dict, bytes]:
         """What the device wants of the program. Raises EOFError where it is gone."""
         self._count(False)
         message, blob = self.channel.receive()

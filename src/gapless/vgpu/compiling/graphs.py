@@ -21,7 +21,7 @@ from torch.utils import _python_dispatch
 
 from ..core.dispatch import of_the_device
 from ..hardware.clock.graphs import Graph
-from ..hardware.memory.pools import Pool
+from ..hardware.memory.memory import PrivatePool
 from ..ordering import streams
 from ..ordering.streams import Stream
 from ..process.state import NAME, state
@@ -60,7 +60,7 @@ def _cudas(error: str) -> torch.AcceleratorError:
 
 
 # Token of a pool → the memory that graphs share by it.
-_shared: weakref.WeakValueDictionary[tuple[int, int], Pool] = weakref.WeakValueDictionary()
+_shared: weakref.WeakValueDictionary[tuple[int, int], PrivatePool] = weakref.WeakValueDictionary()
 
 
 class Captured:
@@ -70,7 +70,7 @@ class Captured:
         self._is_remote = is_remote
         self._graph: Graph | None = None
         self._tape: Tape | None = None
-        self._pool: Pool | None = None
+        self._pool: PrivatePool | None = None
         self._stream = None
 
     def begin(self, mode: str, pool: tuple[int, int], generators: Sequence[torch.Generator] = ()) -> None:
@@ -86,7 +86,7 @@ class Captured:
         self._stream = timeline.current
         self._tape = Tape([torch.default_generator, *generators], self._is_remote)
         known = _shared.get(pool)
-        self._pool = known if known is not None and known.memory is state.memory else Pool(state.memory)
+        self._pool = known if known is not None and known.memory is state.memory else PrivatePool(state.memory)
         self._pool.users += 1
         _shared[pool] = state.memory.private = self._pool
 
