@@ -24,3 +24,16 @@ def test_a_wait_in_mid_step_costs_the_more():
     step = [9.0, *[0.35] * 5]
     ends = [sum(FIGURES["lay"](step * 2, waits)[2][-1]) for waits in ((0, 6), (5, 11), ())]
     assert ends[0] > ends[1] > ends[2] == pytest.approx(1.0 + 2 * sum(step))
+
+
+def test_the_floor_plan_is_that_of_the_house():
+    from .test_house import FOLDERS
+
+    rooms = [name.removeprefix("vgpu/") for name in FOLDERS if name.startswith("vgpu/") and name.count("/") == 1]
+    floors = FOLDERS[FOLDERS.index("evidence"):FOLDERS.index("__init__")]
+    assert (FIGURES["ROOMS"], FIGURES["FLOORS"]) == (tuple(reversed(rooms)), tuple(reversed(floors)))
+
+
+def test_the_page_on_architecture_shows_its_figure_with_its_text():
+    alt = (KEPT / "architecture.md").read_text(encoding="utf-8").strip()
+    assert f"![{alt}](figures/architecture.png)" in (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")

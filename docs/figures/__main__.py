@@ -31,7 +31,29 @@ with one wait a step. Above, the wait stands in mid-step, before the short kerne
 has nothing left to do, and it is idle before every short kernel, since each is over sooner than the next one is
 launched. Below, the wait stands at the end of the step: the short kernels were launched while the long one ran, and the
 device is idle once a step, until the next long kernel is launched. There the two steps are done earlier.""",
+    "architecture": """\
+The floor plan of gapless, in three columns. Left, a cell's way to points, from top to bottom: a cell of the notebook;
+learner checks it in the notebook, grading in a sandbox; course/gather asks the function, times and profiles it;
+evidence says what was seen; course/checks judge it; results.json brings verdicts and points to the gradebook. Middle, an
+operator's way to a kernel: an operator of PyTorch; face has registered the device; core/dispatch makes one call of it;
+the CPU computes the values, and hardware/kernels says which kernels CUDA runs; hardware/times says how long each takes;
+hardware/clock puts it on the timeline; face/kineto writes the trace that evidence reads. Right, the floors of
+src/gapless, each of which imports only from those below it: commands, audit, fidelity, grading, learner, lessons,
+course, measure, evidence, and then the rooms of vgpu: as_cuda, face, libraries, boundary, distributed, compiling, host,
+operators, core, ordering, process, hardware.""",
 }
+
+# Column of the floor plan → its boxes, from the top. The floors are those of tests/test_house.py.
+CELL = (("a cell of the notebook", "# exercise: NAME"), ("learner · grading", "in the notebook · in a sandbox"),
+        ("course/gather", "asks, times and profiles it"), ("evidence", "a trace, a report: what was seen"),
+        ("course/checks", "judge it, in words"), ("results.json", "verdicts and points for the gradebook"))
+OPERATOR = (("torch.add(x, y)", "x and y on vgpu:0"), ("vgpu/face", "registered the device"),
+            ("vgpu/core/dispatch", "one call: the CPU makes the values"), ("vgpu/hardware/kernels", "which kernels CUDA runs"),
+            ("vgpu/hardware/times", "how long each takes on the card"), ("vgpu/hardware/clock", "host, launch queue, streams"),
+            ("vgpu/face/kineto", "the trace"))
+FLOORS = ("commands", "audit", "fidelity", "grading", "learner", "lessons", "course", "measure", "evidence")
+ROOMS = ("as_cuda", "face", "libraries", "boundary", "distributed", "compiling", "host", "operators", "core", "ordering",
+         "process", "hardware")
 
 
 def box(ax, x, y, width, height, look, text="", colour=INK, size=9.5):
@@ -119,9 +141,33 @@ def where_a_wait_bites() -> Figure:
     return figure
 
 
+def architecture() -> Figure:
+    figure, ax = canvas(9.2, 6.2, 92, 62)
+    for left, title, boxes in ((2, "from a cell to points", CELL), (35, "from an operator to a kernel", OPERATOR)):
+        ax.text(left, 59, title, color=INK, fontsize=11, fontweight="bold")
+        height = 55 / len(boxes)
+        for place, (name, does) in enumerate(boxes):
+            top = 56 - place * height
+            box(ax, left, top - height + 2.4, 29, height - 2.4, HOST)
+            ax.text(left + 14.5, top - height / 2 + 2.3, name, color=INK, ha="center", va="center", fontsize=10)
+            ax.text(left + 14.5, top - height / 2 - 0.2, does, color=INK, ha="center", va="center", fontsize=8.5)
+            if place:
+                arrow(ax, (left + 14.5, top + 2.4), (left + 14.5, top))
+    ax.text(68, 59, "the floors", color=INK, fontsize=11, fontweight="bold")
+    for place, name in enumerate((*FLOORS, *ROOMS)):
+        inside = place >= len(FLOORS)
+        top = 56 - 2.55 * place - (1.6 if inside else 0)
+        box(ax, 70 if inside else 68, top - 2.2, 20 if inside else 22, 2.2, HOST, name, size=8.5)
+    bottom = 56 - 2.55 * (len(FLOORS) + len(ROOMS)) - 1.6
+    box(ax, 68, bottom - 0.5, 23, 2.55 * len(ROOMS) + 1.9, IDLE)
+    ax.text(69, 56 - 2.55 * len(FLOORS) - 1.0, "vgpu", color=INK, fontsize=8.5, va="center")
+    return figure
+
+
 def draw() -> None:
     """Write each figure as SVG and PNG, with its alternative text inside and in a .md beside it."""
-    for name, make in (("two_workers", two_workers), ("where_a_wait_bites", where_a_wait_bites)):
+    for name, make in (("two_workers", two_workers), ("where_a_wait_bites", where_a_wait_bites),
+                       ("architecture", architecture)):
         figure, alt = make(), " ".join(ALTS[name].split())
         with matplotlib.rc_context({"svg.hashsalt": name, "svg.fonttype": "path"}):  # an <img> has no fonts of the page
             figure.savefig(FOLDER / f"{name}.svg", transparent=True, metadata={"Date": None, "Description": alt})

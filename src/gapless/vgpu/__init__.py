@@ -22,7 +22,7 @@ from .hardware.cards.cardfile import find_card
 from .hardware.cards.specs import CARDS, Card, CardError, Host, UnknownCard
 from .hardware.clock.timeline import Record, Recording, Timeline, Wait
 from .hardware.times.precision import default_precision
-from .host import host_clock  # noqa: F401  vgpu.host_clock
+from .host import data_loader, host_clock  # noqa: F401  vgpu.host_clock
 from .ordering.race_detector import RaceError, RaceWarning, Use, races
 from .ordering.streams import Event, Stream
 from .process.state import Assumptions, exact, on_card, shape_only, state

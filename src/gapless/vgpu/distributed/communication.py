@@ -17,6 +17,7 @@ import json
 import os
 import sys
 import weakref
+from pathlib import Path
 
 import torch
 import torch.distributed as dist
@@ -29,7 +30,7 @@ from . import standstill
 from .meeting import Gone, Meeting, until_set
 from .standstill import Standstill
 
-_HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
+_OURS = str(Path(__file__).parents[1]) + os.sep
 MACHINES = "GAPLESS_MACHINES"  # over how many machines the ranks are spread, in their order
 
 # Kind of a collective → NCCL's function.
@@ -183,7 +184,7 @@ def run(collective, group: dist.ProcessGroup, async_op: bool, reduction: str, ro
 def asked_by_cpp() -> bool:
     """Whether the operator under way was called by C++ that autograd runs, and not by Python."""
     frame = sys._getframe(1)
-    while frame is not None and frame.f_code is not backward_errors.RUN and frame.f_code.co_filename.startswith(_HERE):
+    while frame is not None and frame.f_code is not backward_errors.RUN and frame.f_code.co_filename.startswith(_OURS):
         frame = frame.f_back
     return frame is not None and frame.f_code is backward_errors.RUN
 
