@@ -71,7 +71,7 @@ class Captured:
         self._graph: Graph | None = None
         self._tape: Tape | None = None
         self._pool: PrivatePool | None = None
-        self._stream = None
+        self._stream: Stream | None = None
 
     def begin(self, mode: str, pool: tuple[int, int], generators: Sequence[torch.Generator] = ()) -> None:
         """Capture what the current stream gets from now on. Raises RuntimeError on the default stream,

@@ -11,7 +11,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 
@@ -58,7 +58,7 @@ class Call(NamedTuple):
 
     name: str
     args: tuple
-    out: object
+    out: Any
     written: tuple[Form, ...]
     kinds: tuple[str, ...]
 

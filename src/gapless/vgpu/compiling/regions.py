@@ -33,7 +33,7 @@ from ..core.tensor import VirtualTensor
 from ..hardware.cards.specs import Host
 from ..hardware.clock.compile_costs import call_ns
 from ..hardware.kernels import costs, fusion
-from ..hardware.memory.memory import OutOfMemory
+from ..hardware.memory.memory import Memory, OutOfMemory
 from ..process.state import state
 from .compile_times import NAME, Graph, charge, launched
 from .lowering import Call, Form
@@ -105,7 +105,7 @@ class Block(NamedTuple):
 
     address: int
     nbytes: int
-    memory: object
+    memory: Memory
     reference: weakref.ref
 
     @classmethod

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
+from collections.abc import Callable
 from contextlib import nullcontext
 from typing import ClassVar
 
@@ -34,13 +35,13 @@ from . import (
 from .tensor import VirtualTensor, wrap
 
 # Operator → how it is done, where that differs from "compute, then launch its kernels".
-HANDLERS: dict[str, callable] = {}
+HANDLERS: dict[str, Callable] = {}
 
 # Operators that PyTorch makes of others and CUDA has a kernel of its own for, with an entry in HANDLERS.
 COMPOSITE_HANDLED: set[str] = {"silu_backward", "mish_backward"}
 
 # Overload → what makes it of others as CUDA does, or answers NotImplemented where it is one operator.
-COMPOSITES: dict[torch._ops.OpOverload, callable] = {}
+COMPOSITES: dict[torch._ops.OpOverload, Callable] = {}
 
 
 # Of these, those that do as they are told with ``out=``.
@@ -434,7 +435,7 @@ def check_device(device: torch.device) -> None:
 
 
 # Sizes that depend on values, for tensors that have none: operator → function of its arguments.
-UNKNOWN_SIZES: dict[str, callable] = {}
+UNKNOWN_SIZES: dict[str, Callable] = {}
 
 
 def compute(operator: Operator, args, kwargs):

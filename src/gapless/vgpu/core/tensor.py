@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import functools
 from collections import OrderedDict
+from typing import Any
 
 import torch
 from torch import _tensor_str
@@ -28,7 +29,8 @@ class VirtualTensor(torch.Tensor):
     mask whose values are unknown, the assumed share of ones, else None. ``keys``: for ``_make_wrapper_subclass``.
     """
 
-    inner: torch.Tensor
+    inner: Any  # a torch.Tensor, or the link's handle of one
+    allocation: Any
     density: float | None = None
 
     @staticmethod

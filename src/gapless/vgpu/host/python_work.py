@@ -37,6 +37,8 @@ class _Counter:
 
     _counted = False
 
+    thread: int
+
     def _watch_collector(self) -> None:
         gc.callbacks.append(self._collects)
 
@@ -84,7 +86,8 @@ class _Profiled(_Counter):
             theirs, importing = function, 0
 
         self.take, self._count, self._follow = take, count, follow
-        self._theirs, self._lost, self.thread = None, False, 0
+        self._theirs: Callable | None = None
+        self._lost, self.thread = False, 0
 
     def start(self) -> None:
         theirs = sys.getprofile()

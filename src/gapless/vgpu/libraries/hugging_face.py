@@ -5,7 +5,7 @@ precision in each. Seen in accelerate 1.15 (``state.py``, ``accelerator.py``, ``
 from __future__ import annotations
 
 import functools
-import types
+from collections.abc import Callable
 
 import torch
 
@@ -99,7 +99,7 @@ def _pipelines(module) -> None:
     module.Pipeline.__init__ = init
 
 
-TELLS: dict[str, types.FunctionType] = {
+TELLS: dict[str, Callable] = {
     "accelerate.state": _state,
     "accelerate.accelerator": _accelerator,
     "accelerate.utils.modeling": _modeling,

@@ -32,6 +32,8 @@ SUMS_BYTES = 64
 class NestedTensor(VirtualTensor):
     """A nested tensor on ``vgpu:0``. ``inner``: a nested CPU tensor. ``buffer``: its elements, one after the other."""
 
+    buffer: torch.Tensor
+
     @staticmethod
     def __new__(cls, inner: torch.Tensor):
         keys = torch._C.DispatchKeySet(torch._C.DispatchKey.NestedTensor)

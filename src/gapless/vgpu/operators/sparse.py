@@ -6,6 +6,8 @@ sparse tensors are put one after the other, as on CUDA, where the CPU merges the
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 
 from ..core.dispatch import COMPOSITE_HANDLED, Operator, _dispatch, aside, handles, launch_all, read_back, unwrap, used
@@ -79,7 +81,7 @@ class SparseTensor(VirtualTensor):
 
 
 # Operator → how it is done on tensors of which one is sparse.
-RULES: dict[str, callable] = {}
+RULES: dict[str, Callable] = {}
 
 _known: dict = {}
 

@@ -86,7 +86,7 @@ def limits(card: Card) -> tuple[int, int, int]:
     return _limits(tuple(card.compute_capability))
 
 
-def _limits(capability: tuple[int, int]) -> tuple[int, int, int]:
+def _limits(capability: tuple[int, ...]) -> tuple[int, int, int]:
     return LIMITS[max((known for known in LIMITS if known <= capability), default=min(LIMITS))]
 
 
