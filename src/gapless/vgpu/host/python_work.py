@@ -38,6 +38,9 @@ class _Counter:
     _counted = False
 
     thread: int
+    counts: Callable[[], bool]
+    pause: Callable[[], bool]
+    resume: Callable[[], None]
 
     def _watch_collector(self) -> None:
         gc.callbacks.append(self._collects)

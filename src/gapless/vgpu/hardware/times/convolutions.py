@@ -235,7 +235,7 @@ def _implicit_gemm(problem: Convolution, card: Card) -> Iterator[Way]:
     read, written = _traffic(problem, card)
     for m, n in GEMM_TILES:
         tiles = matrices * -(-rows // m) * -(-columns // n)
-        splits = {1}
+        splits: set[float] = {1}
         if problem.direction == WEIGHT_GRADIENT and tiles:
             splits.add(max(1, min(4 * card.sm_count // tiles, depth // SPLIT_DEPTH)))
         for parts in splits:
