@@ -6,6 +6,8 @@ replay computes: :mod:`.capture`; what a launch takes: :mod:`..hardware.clock.gr
 runtime API, ``cudaGetErrorString``; c10/cuda/CUDAException.cpp, CUDAMiscFunctions.cpp; ATen, cuda/CUDAGraph.cpp).
 """
 
+# mypy: disable-error-code="assignment, attr-defined, misc"
+# What is put in the place of PyTorch's own is not of the type that its stubs name, or is nothing that they know.
 from __future__ import annotations
 
 import functools

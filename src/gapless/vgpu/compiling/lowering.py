@@ -6,6 +6,8 @@ kernel of its own is an elementwise loop (a transposing copy, a lookup, ``cat``,
 sorts and scans stay calls. A convolution's bias is added by a loop (``kernel/conv.py``), a product's within it.
 """
 
+# mypy: disable-error-code="union-attr"
+# A problem is a convolution's or one of its passes, and a size is no symbol: a test comes before.
 from __future__ import annotations
 
 import itertools

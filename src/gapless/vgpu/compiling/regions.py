@@ -15,6 +15,8 @@ Host, for each run: what a call takes (:mod:`..hardware.clock.compile_costs`); f
 :data:`.region_plans.TRITON_NS`, for each of a library what its operator costs, and a launch. Both are assumptions.
 """
 
+# mypy: disable-error-code="arg-type, assignment, misc"
+# A problem is a convolution's or one of its passes, and a size is no symbol: a test comes before.
 from __future__ import annotations
 
 import bisect
@@ -24,7 +26,7 @@ from collections.abc import Hashable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from types import SimpleNamespace
-from typing import NamedTuple, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 import torch
 
@@ -369,7 +371,7 @@ class Region:
         return plan_of(self.calls, self.sources, living, unsure, there, laid_out), len(outside)
 
 
-_captured: dict[tuple, object] = {}
+_captured: dict[tuple, Any] = {}
 
 
 class _OneLaunch:

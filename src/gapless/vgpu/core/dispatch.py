@@ -1,5 +1,7 @@
 """One call of an operator on the virtual GPU: values from the CPU (or meta), time on the timeline."""
 
+# mypy: disable-error-code="assignment"
+# What is put in the place of PyTorch's own is not of the type that its stubs name, or is nothing that they know.
 from __future__ import annotations
 
 import functools

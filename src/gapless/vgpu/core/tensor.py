@@ -1,5 +1,7 @@
 """The virtual GPU's tensor: a wrapper whose values are a CPU tensor (exact) or a meta tensor (shape only)."""
 
+# mypy: disable-error-code="assignment, attr-defined, override, union-attr"
+# A class of PyTorch's is made anew: its methods are more than the stubs name, and take other tensors.
 from __future__ import annotations
 
 import copy

@@ -10,6 +10,8 @@ Every collective passes through :func:`takes_time`, which is where the processes
 exchanged; those without (:func:`gapless.vgpu.shape_only`) are not.
 """
 
+# mypy: disable-error-code="arg-type, attr-defined"
+# PyTorch's stubs lack what is used here.
 from __future__ import annotations
 
 import weakref

@@ -1,5 +1,7 @@
 """Registers the virtual GPU with PyTorch as the device ``vgpu`` and ``torch.vgpu`` as its module."""
 
+# mypy: disable-error-code="assignment, valid-type"
+# What is put in the place of PyTorch's own is not of the type that its stubs name, or is nothing that they know.
 from __future__ import annotations
 
 import functools

@@ -6,6 +6,8 @@ would train tensors that the model has no more. PyTorch can swap the two tensors
 TorchScript have their parameters in C++ and get new ones.
 """
 
+# mypy: disable-error-code="attr-defined, union-attr"
+# What is put in the place of PyTorch's own is not of the type that its stubs name, or is nothing that they know.
 from __future__ import annotations
 
 import functools

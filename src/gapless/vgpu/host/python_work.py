@@ -6,6 +6,8 @@ collector does: when it runs hangs on all that was there before. Not seen: funct
 call nothing. Needs no PyTorch.
 """
 
+# mypy: disable-error-code="assignment, attr-defined, no-redef"
+# Another Python has what is asked for here: sys.monitoring from 3.12 on, the profile function before.
 from __future__ import annotations
 
 import gc

@@ -2,6 +2,8 @@
 precision in each. Seen in accelerate 1.15 (``state.py``, ``accelerator.py``, ``utils/modeling.py``) and transformers 4.57
 (``training_args.py``, ``pipelines/base.py``, ``utils/import_utils.py``)."""
 
+# mypy: disable-error-code="attr-defined"
+# PyTorch's stubs lack what is used here.
 from __future__ import annotations
 
 import functools

@@ -7,6 +7,8 @@ each layer sends their sums back, for queries and for keys (ATen, ``nested/Neste
 ``cuda/NestedTensorTransformerUtils.cpp``).
 """
 
+# mypy: disable-error-code="call-arg"
+# PyTorch's stubs lack what is used here.
 from __future__ import annotations
 
 import functools

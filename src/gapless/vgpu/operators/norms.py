@@ -10,6 +10,8 @@ layer norm's without the mean); a device that has none gets five kernels and mor
 that is PyTorch's own decomposition.
 """
 
+# mypy: disable-error-code="operator"
+# PyTorch's stubs lack what is used here.
 from __future__ import annotations
 
 import torch

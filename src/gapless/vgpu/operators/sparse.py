@@ -4,6 +4,8 @@ The values are those of a sparse CPU tensor; kernels and waits are CUDA's (:mod:
 sparse tensors are put one after the other, as on CUDA, where the CPU merges them.
 """
 
+# mypy: disable-error-code="arg-type, attr-defined"
+# A class of PyTorch's is made anew: its methods are more than the stubs name, and take other tensors.
 from __future__ import annotations
 
 from collections.abc import Callable

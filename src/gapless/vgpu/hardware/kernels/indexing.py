@@ -11,6 +11,8 @@ at random. Assumptions: what fits into 4 MiB, the least L2 of any card, is read 
 part is read before (the sectors of an L2 line are filled).
 """
 
+# mypy: disable-error-code="attr-defined"
+# PyTorch's stubs lack what is used here.
 from __future__ import annotations
 
 import math

@@ -4,6 +4,8 @@ Tensors' memory goes through PyTorch's caching allocator (:mod:`.allocator`). No
 context and what else a process takes of a card beside PyTorch.
 """
 
+# mypy: disable-error-code="assignment, misc"
+# Sums over entries of several types.
 from __future__ import annotations
 
 import gc
@@ -351,7 +353,8 @@ class Allocation:
 
     def __init__(self, memory: Memory, nbytes: int):
         self.nbytes = self.address = 0
-        self.key = self.made = self.made_on = self.uses = self.pool = self.ledger = None
+        self.key: int | None = None
+        self.made = self.made_on = self.uses = self.pool = self.ledger = None
         self.kept_for = ()
         self.memory = memory
         self.requested = nbytes

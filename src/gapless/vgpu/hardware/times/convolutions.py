@@ -19,6 +19,8 @@ gradients, groups, depthwise. All of these work in contiguous order (NCHW): in c
 before and the result after. Winograd: Lavin and Gray, *Fast Algorithms for Convolutional Neural Networks*, 2016.
 """
 
+# mypy: disable-error-code="arg-type"
+# A problem is a convolution's or one of its passes, and a size is no symbol: a test comes before.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
