@@ -74,9 +74,9 @@ def names(step, device) -> list[str]:
         word in event["name"] for word in ("nchw", "nhwc", "memory format", "(clone)"))]
 
 
-def network(device, images, weights, between=nn.Identity(), autocast=True):
+def network(device, images, weights, between=None, autocast=True):
     def make():
-        model = nn.Sequential(nn.Conv2d(8, 16, 3, bias=False), between, nn.Conv2d(16, 16, 3, bias=False)).to(device)
+        model = nn.Sequential(nn.Conv2d(8, 16, 3, bias=False), between or nn.Identity(), nn.Conv2d(16, 16, 3, bias=False)).to(device)
         model = model.to(memory_format=weights)
         x = torch.empty(32, 8, 32, 32, device=device).contiguous(memory_format=images)
 

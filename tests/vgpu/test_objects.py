@@ -4,6 +4,7 @@ import copy
 import io
 import pickle
 import warnings
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -319,7 +320,7 @@ def test_from_numpy(device):
 class Labelled(torch.Tensor):
     """Says who it is, as a library's metadata tensors do."""
 
-    seen = []
+    seen: ClassVar[list] = []
 
     @classmethod
     def __torch_function__(cls, func, types, args=(), kwargs=None):

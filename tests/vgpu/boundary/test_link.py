@@ -128,7 +128,7 @@ def test_a_loaders_block_is_in_the_trace(served):
     assert blocks[0]["dur"] > 18_000 > 10_000 > blocks[1]["dur"] > 5_000
 
 
-@pytest.mark.parametrize(("name", "start"), [
+@pytest.mark.parametrize("name, start", [
     ("ProfilerStep#1", 0), ("enumerate(DataLoader)#x.__next__", -1), ("enumerate(DataLoader)#x.__next__", 10**15),
     ("enumerate(DataLoader)#x.__next__", "0"), (7, 0)])
 def test_no_other_block_can_be_claimed(name, start):

@@ -174,7 +174,10 @@ def test_modules_give_what_they_give_uncompiled(name, device):
     assert breaks() == 0
 
 
-def train(device, how, optimizer=functools.partial(torch.optim.SGD, momentum=0.9)):
+SGD = functools.partial(torch.optim.SGD, momentum=0.9)
+
+
+def train(device, how, optimizer=SGD):
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(8, 8), nn.GELU(), nn.BatchNorm1d(8), nn.Dropout(0.2), nn.Linear(8, 2)).to(device)
     optimizer = optimizer(model.parameters(), lr=0.1)

@@ -447,9 +447,9 @@ def test_what_has_no_shape_without_values_says_so(device):
 
 
 def test_the_mode_ends_with_its_block_even_by_an_error():
-    with pytest.raises(ValueError), vgpu.shape_only():
+    with pytest.raises(ValueError, match="^inside$"), vgpu.shape_only():
         assert vgpu.is_shape_only()
-        raise ValueError
+        raise ValueError("inside")
     assert not vgpu.is_shape_only()
 
 

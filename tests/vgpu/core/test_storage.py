@@ -1,5 +1,7 @@
 """Storages of the device: what a program can ask of them and do with them, as on CUDA."""
 
+import itertools
+
 import pytest
 import torch
 
@@ -28,7 +30,7 @@ def test_addresses(device):
     vgpu.enable("a100")  # another card's memory: still no two alike
     tensors += [torch.ones(100, device=device) for _ in range(4)]
     spans = sorted((t.data_ptr(), t.data_ptr() + t.untyped_storage().nbytes()) for t in tensors)
-    assert all(end <= begin for (_, end), (begin, _) in zip(spans, spans[1:]))
+    assert all(end <= begin for (_, end), (begin, _) in itertools.pairwise(spans))
     x = tensors[0]
     assert x[3:].data_ptr() == x.data_ptr() + 12 and x[3:].untyped_storage().data_ptr() == x.untyped_storage().data_ptr()
     assert x.data_ptr() % 512 == 0

@@ -143,8 +143,8 @@ def test_no_stream_is_the_current_one(device):
 
 
 def test_the_stream_is_restored_after_an_error(device):
-    with pytest.raises(ValueError), torch.vgpu.stream(torch.vgpu.Stream()):
-        raise ValueError
+    with pytest.raises(ValueError, match="^inside$"), torch.vgpu.stream(torch.vgpu.Stream()):
+        raise ValueError("inside")
     assert torch.vgpu.current_stream() == torch.vgpu.default_stream()
 
 

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 safetensors = pytest.importorskip("safetensors")
-from safetensors import torch as files  # noqa: E402
+from safetensors import torch as files
 
 
 def test_there_and_back(device, tmp_path, waits):

@@ -2,6 +2,7 @@
 
 import dataclasses
 import gc
+import itertools
 import os
 import random
 import signal
@@ -173,7 +174,7 @@ def test_the_wait_is_a_block_of_the_trace(free):
     blocks = [event for event in trace.events if event.get("name") == BLOCK]
     assert [block["cat"] for block in blocks] == ["user_annotation"] * 3
     cost = Cost(10 * MS, nbytes=8, tensors=1)
-    between = [later["ts"] + later["dur"] - block["ts"] - block["dur"] for block, later in zip(blocks, blocks[1:])]
+    between = [later["ts"] + later["dur"] - block["ts"] - block["dur"] for block, later in itertools.pairwise(blocks)]
     assert sum(between) * 1e3 == pytest.approx(cost.work_ns + cost.hand_over_ns)  # two workers: two batches in that time
     iterator = iter(load(num_workers=0))
     names = [event["name"] for event in gapless.profile(lambda: next(iterator), device=torch.device("vgpu:0")).events]
@@ -302,7 +303,7 @@ def test_an_error_does_not_wait_for_other_workers(tmp_path):
     assert time.monotonic() - start < 15
 
 
-@pytest.mark.parametrize(("end", "text"), [(lambda: os.kill(os.getpid(), signal.SIGKILL), "killed by signal|exited unexpectedly"),
+@pytest.mark.parametrize("end, text", [(lambda: os.kill(os.getpid(), signal.SIGKILL), "killed by signal|exited unexpectedly"),
                                            (lambda: os._exit(3), "exited unexpectedly")])
 def test_a_worker_that_ends_is_an_error(end, text):
     with pytest.raises(RuntimeError, match=text):

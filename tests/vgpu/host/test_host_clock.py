@@ -129,7 +129,7 @@ def test_the_same_program_takes_the_same_time(device):
 
 def test_what_is_remembered_from_before_takes_no_other_time(device):
     def work():
-        typing.Optional[Unknown], re.compile("a+b"), typing.Union[int, Unknown, str]
+        typing.Optional[Unknown], re.compile("a+b"), typing.Union[int, Unknown, str]  # noqa: UP007, UP045
         warnings.warn("once in a while", stacklevel=1)
         torch.ops.aten.acosh_
 

@@ -54,7 +54,7 @@ def test_a_layer_has_its_products(device):
 def test_attention_for_inference_does_not_wait(device, waits):
     attention, x = nn.MultiheadAttention(8, 2, batch_first=True).to(device).eval(), torch.randn(3, 5, 8).to(device)
     with torch.no_grad(), waits() as found:
-        out, weights = attention(x, x, x)
+        _, weights = attention(x, x, x)
     assert not found and weights.shape == (3, 5, 5)
 
 

@@ -282,7 +282,7 @@ def offloading(device):
         return host, side.record_event()
 
     def unpack(packed):
-        host, event = packed
+        host, _ = packed
         with side:
             x = host.to(device, non_blocking=True)
         current().wait_stream(side)

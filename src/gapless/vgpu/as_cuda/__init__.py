@@ -27,7 +27,30 @@ from ..face.backend import enable
 from ..hardware.cards.specs import Card
 from . import accelerator, arguments, asking, cuda_module, distributed, files, lightning, mixed_precision, spawned
 from .asking import Numbering
-from .replaced import Replaced
+
+_NONE = object()
+
+
+class Replaced:
+    """Attributes of PyTorch that are replaced for a while, and how to undo it in the opposite order."""
+
+    def __init__(self):
+        self._before: list[tuple[object, str, object]] = []
+
+    def put(self, owner, name: str, value) -> None:
+        """``owner.name = value``; ``owner`` is a module or a class."""
+        # Its own entry: what a class inherits is not put back as its own, and a staticmethod stays one.
+        self._before.append((owner, name, vars(owner).get(name, _NONE)))
+        setattr(owner, name, value)
+
+    def undo(self) -> None:
+        """As it was before."""
+        while self._before:
+            owner, name, value = self._before.pop()
+            if value is _NONE:
+                delattr(owner, name)
+            else:
+                setattr(owner, name, value)
 
 
 @contextmanager

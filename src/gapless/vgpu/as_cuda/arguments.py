@@ -1,5 +1,7 @@
 """Functions of PyTorch that take a device: ``cuda`` is the virtual one to them."""
 
+# mypy: disable-error-code="attr-defined"
+# What is put in the place of PyTorch's own is not of the type that its stubs name, or is nothing that they know.
 from __future__ import annotations
 
 import functools

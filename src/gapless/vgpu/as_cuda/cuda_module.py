@@ -1,5 +1,7 @@
 """``torch.cuda``: the names that ``torch.vgpu`` has too are those of ``torch.vgpu``."""
 
+# mypy: disable-error-code="attr-defined, exit-return"
+# What is put in the place of PyTorch's own is not of the type that its stubs name, or is nothing that they know.
 from __future__ import annotations
 
 import sys

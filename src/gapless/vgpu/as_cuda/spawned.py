@@ -10,7 +10,7 @@ import functools
 import sys
 
 import torch
-import torch.multiprocessing  # noqa: F401
+import torch.multiprocessing
 
 from . import asking
 

@@ -5,6 +5,8 @@ sent and answered, one at a time, so that an error is raised at the line that ca
 program reads them, as on any GPU.
 """
 
+# mypy: disable-error-code="arg-type, assignment, attr-defined"
+# The far side's timeline, memory and tensors stand where this process's own would.
 from __future__ import annotations
 
 import os
@@ -13,6 +15,7 @@ import weakref
 import zlib
 from collections import deque
 from collections.abc import Callable
+from typing import ClassVar
 
 import torch
 
@@ -78,7 +81,7 @@ class Kept:
 class RemoteMark(Kept):
     """A point in a stream, as an event keeps it, reached at ``ns``. What comes before it is known over there."""
 
-    known: dict[int, int] = {}
+    known: ClassVar[dict[int, int]] = {}
 
     def __init__(self, link: Link, kept: int, ns: int):
         super().__init__(link, kept)
@@ -182,7 +185,7 @@ class Link:
         if generator is not None:
             message["generator"] = encoder.host(generator.get_state())
         # A copy that may go on by itself is told of with its line, should anything race with it.
-        alone = bool(hosts) or kwargs.get("non_blocking") is True or len(args) > 2 and args[2] is True
+        alone = bool(hosts) or kwargs.get("non_blocking") is True or (len(args) > 2 and args[2] is True)
         reply, blob = self._exchange(message, encoder.blob, line=alone)
         decode = self._decoder(wrappers, blob)
         for number, spec in reply.get("moved", ()):
@@ -212,7 +215,7 @@ class Link:
 
     # -- talking --------------------------------------------------------------------------------
 
-    def receive(self) -> tuple[object, bytes]:
+    def receive(self) -> tuple[dict, bytes]:
         """What the device wants of the program. Raises EOFError where it is gone."""
         self._count(False)
         message, blob = self.channel.receive()
@@ -306,7 +309,8 @@ class Link:
                 held = next((number for number, (host, _) in self._under_way.items() if _same(host, tensor)), None)
                 if held is not None:
                     return {"held": held}
-            values = state.shape_only is None or tensor.dim() == 0 or tensor.dtype == torch.int64 and tensor.numel() < 2**16
+            few = tensor.dim() == 0 or (tensor.dtype == torch.int64 and tensor.numel() < 2**16)
+            values = state.shape_only is None or few
             return encoder.host(tensor, pinned=is_pinned, values=values)
 
         return Encoder(argument)

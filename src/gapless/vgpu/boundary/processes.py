@@ -1,5 +1,7 @@
 """A tensor of the device that is sent to another process (a queue, a pipe, ``torch.multiprocessing``) goes as its values."""
 
+# mypy: disable-error-code="return-value"
+# PyTorch's stubs lack what is used here.
 from __future__ import annotations
 
 import pickle

@@ -5,6 +5,8 @@ operator of PyTorch's on tensors that it was given or made itself, or one of the
 that it says is taken to be true.
 """
 
+# mypy: disable-error-code="arg-type, return-value"
+# The far side's timeline, memory and tensors stand where this process's own would.
 from __future__ import annotations
 
 import re
@@ -103,7 +105,7 @@ class Served:
             message = {**message, **{name: encoder(value) for name, value in values.items()}}
             self._channel.send({**message, "valueless": state.shape_only is not None, "stream": timeline.current.number,
                                 "counts": timeline.counted is not None, "records": recording is not None,
-                                "lines": recording is not None and recording.lines or bool(timeline.wait_hooks),
+                                "lines": (recording is not None and recording.lines) or bool(timeline.wait_hooks),
                                 **self._arrivals(encoder)}, encoder.blob)
             while True:
                 said, blob = self._channel.receive()
@@ -255,7 +257,7 @@ class Served:
         if func is None:
             space, _, rest = str(name).partition("::")
             packet, _, overload = rest.partition(".")
-            if name in _REFUSED or space not in _SPACES and _NAME.fullmatch(str(name)):
+            if name in _REFUSED or (space not in _SPACES and _NAME.fullmatch(str(name))):
                 raise NotImplementedError(f"{name}: this device has PyTorch's own operators on tensors, and no others")
             if space in _SPACES:
                 func = getattr(getattr(getattr(torch.ops, space), packet, None), overload or "default", None)

@@ -4,6 +4,8 @@ The device processes of all ranks are a process group of their own, made when th
 here. A program may ask for the collectives in ``_CALLS``, on tensors that it was given or has made itself.
 """
 
+# mypy: disable-error-code="call-overload"
+# PyTorch's stubs lack what is used here.
 from __future__ import annotations
 
 from collections.abc import Callable

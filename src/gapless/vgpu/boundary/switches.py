@@ -1,6 +1,8 @@
 """The switches of PyTorch's by which a program decides which kernels a card runs, and its debug aids, as they are sent to a
 device in another process."""
 
+# mypy: disable-error-code="attr-defined, union-attr"
+# PyTorch's stubs lack what is used here.
 from __future__ import annotations
 
 from collections.abc import Iterator

@@ -43,7 +43,7 @@ class Channel:
         self._socket.sendall(_HEADER.pack(len(text), len(blob)) + text if not blob else
                              b"".join((_HEADER.pack(len(text), len(blob)), text, blob)))
 
-    def receive(self) -> tuple[object, bytes]:
+    def receive(self) -> tuple[dict, bytes]:
         """The next message and its bytes. Raises EOFError where the other side has ended, WireError for anything that is no
         frame, OSError."""
         text_length, blob_length = _HEADER.unpack(self._read(_HEADER.size))

@@ -114,9 +114,9 @@ def _chain(calls: list[Call], place: int, alone) -> tuple[list[int], Form | None
             return (chain, mask) if weighed and is_left else None
         if call.name == "_softmax" and not weighed:
             weighed = True
-        elif call.name == "where" and settings()[1] or call.name in _BETWEEN:
+        elif (call.name == "where" and settings()[1]) or call.name in _BETWEEN:
             others = [form for form in forms(call.args) if form.buffer != scores.buffer and form.numel > 1]
-            if call.written[0].numel != scores.numel or len(others) > 1 or others and weighed:
+            if call.written[0].numel != scores.numel or len(others) > 1 or (others and weighed):
                 return None
             mask = others[0] if others else mask
         else:

@@ -10,6 +10,8 @@ outputs are static.
 Who reads memory of a capture under way from a stream that is not captured gets an error; on CUDA, what happens to be there.
 """
 
+# mypy: disable-error-code="attr-defined"
+# What is put in the place of PyTorch's own is not of the type that its stubs name, or is nothing that they know.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator

@@ -6,6 +6,8 @@ replay computes: :mod:`.capture`; what a launch takes: :mod:`..hardware.clock.gr
 runtime API, ``cudaGetErrorString``; c10/cuda/CUDAException.cpp, CUDAMiscFunctions.cpp; ATen, cuda/CUDAGraph.cpp).
 """
 
+# mypy: disable-error-code="assignment, attr-defined, misc"
+# What is put in the place of PyTorch's own is not of the type that its stubs name, or is nothing that they know.
 from __future__ import annotations
 
 import functools
@@ -21,7 +23,7 @@ from torch.utils import _python_dispatch
 
 from ..core.dispatch import of_the_device
 from ..hardware.clock.graphs import Graph
-from ..hardware.memory.pools import Pool
+from ..hardware.memory.memory import PrivatePool
 from ..ordering import streams
 from ..ordering.streams import Stream
 from ..process.state import NAME, state
@@ -60,7 +62,7 @@ def _cudas(error: str) -> torch.AcceleratorError:
 
 
 # Token of a pool → the memory that graphs share by it.
-_shared: weakref.WeakValueDictionary[tuple[int, int], Pool] = weakref.WeakValueDictionary()
+_shared: weakref.WeakValueDictionary[tuple[int, int], PrivatePool] = weakref.WeakValueDictionary()
 
 
 class Captured:
@@ -70,8 +72,8 @@ class Captured:
         self._is_remote = is_remote
         self._graph: Graph | None = None
         self._tape: Tape | None = None
-        self._pool: Pool | None = None
-        self._stream = None
+        self._pool: PrivatePool | None = None
+        self._stream: Stream | None = None
 
     def begin(self, mode: str, pool: tuple[int, int], generators: Sequence[torch.Generator] = ()) -> None:
         """Capture what the current stream gets from now on. Raises RuntimeError on the default stream,
@@ -86,7 +88,7 @@ class Captured:
         self._stream = timeline.current
         self._tape = Tape([torch.default_generator, *generators], self._is_remote)
         known = _shared.get(pool)
-        self._pool = known if known is not None and known.memory is state.memory else Pool(state.memory)
+        self._pool = known if known is not None and known.memory is state.memory else PrivatePool(state.memory)
         self._pool.users += 1
         _shared[pool] = state.memory.private = self._pool
 

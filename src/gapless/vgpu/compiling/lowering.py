@@ -6,12 +6,14 @@ kernel of its own is an elementwise loop (a transposing copy, a lookup, ``cat``,
 sorts and scans stay calls. A convolution's bias is added by a loop (``kernel/conv.py``), a product's within it.
 """
 
+# mypy: disable-error-code="union-attr"
+# A problem is a convolution's or one of its passes, and a size is no symbol: a test comes before.
 from __future__ import annotations
 
 import itertools
 import math
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 
@@ -58,7 +60,7 @@ class Call(NamedTuple):
 
     name: str
     args: tuple
-    out: object
+    out: Any
     written: tuple[Form, ...]
     kinds: tuple[str, ...]
 

@@ -24,8 +24,8 @@ class Plan:
     """The groups of a list of calls, in order. ``first_write``, ``last_use``: number of a block → that of the group.
     ``trains``: a backward pass may come."""
 
-    def __init__(self, calls: list[Call], sources: list[fusion.Step], living: set[int], unsure: set[int], there: set[int],
-                 laid_out: bool | None):
+    def __init__(self, calls: list[Call], sources: list[fusion.Step], living: set[int], unsure: frozenset[int],
+                 there: frozenset[int], laid_out: bool | None):
         self.trains = bool(unsure)
         self.laid_out = channels_last.wanted(calls, torch.is_grad_enabled()) if laid_out is None else laid_out
         own = [call for call in calls if call.name]

@@ -15,6 +15,8 @@ Host, for each run: what a call takes (:mod:`..hardware.clock.compile_costs`); f
 :data:`.region_plans.TRITON_NS`, for each of a library what its operator costs, and a launch. Both are assumptions.
 """
 
+# mypy: disable-error-code="arg-type, assignment, misc"
+# A problem is a convolution's or one of its passes, and a size is no symbol: a test comes before.
 from __future__ import annotations
 
 import bisect
@@ -24,7 +26,7 @@ from collections.abc import Hashable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from types import SimpleNamespace
-from typing import NamedTuple, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 import torch
 
@@ -33,7 +35,7 @@ from ..core.tensor import VirtualTensor
 from ..hardware.cards.specs import Host
 from ..hardware.clock.compile_costs import call_ns
 from ..hardware.kernels import costs, fusion
-from ..hardware.memory.memory import OutOfMemory
+from ..hardware.memory.memory import Memory, OutOfMemory
 from ..process.state import state
 from .compile_times import NAME, Graph, charge, launched
 from .lowering import Call, Form
@@ -105,7 +107,7 @@ class Block(NamedTuple):
 
     address: int
     nbytes: int
-    memory: object
+    memory: Memory
     reference: weakref.ref
 
     @classmethod
@@ -369,7 +371,7 @@ class Region:
         return plan_of(self.calls, self.sources, living, unsure, there, laid_out), len(outside)
 
 
-_captured: dict[tuple, object] = {}
+_captured: dict[tuple, Any] = {}
 
 
 class _OneLaunch:

@@ -69,7 +69,7 @@ def is_doubtful(func) -> bool:
     """Whether the result of ``func``, an OpOverload, may tell of values, and nobody has said how often that makes the host
     wait: one of PyTorch's inner operators, one that its tags say so of, or one that answers with a number."""
     name = func._schema.name.split("::", 1)[1]
-    if name in costs.RULES or syncs.is_known(name) or name in _KNOWN and func._overloadname == "default":
+    if name in costs.RULES or syncs.is_known(name) or (name in _KNOWN and func._overloadname == "default"):
         return False
     if any(tag in func.tags for tag in (torch.Tag.core, torch.Tag.pointwise, torch.Tag.reduction)):
         return any(tag in func.tags for tag in _TAGS)

@@ -1,10 +1,14 @@
 """One call of an operator on the virtual GPU: values from the CPU (or meta), time on the timeline."""
 
+# mypy: disable-error-code="assignment"
+# What is put in the place of PyTorch's own is not of the type that its stubs name, or is nothing that they know.
 from __future__ import annotations
 
 import functools
 import re
+from collections.abc import Callable
 from contextlib import nullcontext
+from typing import ClassVar
 
 import torch
 
@@ -33,13 +37,13 @@ from . import (
 from .tensor import VirtualTensor, wrap
 
 # Operator → how it is done, where that differs from "compute, then launch its kernels".
-HANDLERS: dict[str, callable] = {}
+HANDLERS: dict[str, Callable] = {}
 
 # Operators that PyTorch makes of others and CUDA has a kernel of its own for, with an entry in HANDLERS.
 COMPOSITE_HANDLED: set[str] = {"silu_backward", "mish_backward"}
 
 # Overload → what makes it of others as CUDA does, or answers NotImplemented where it is one operator.
-COMPOSITES: dict[torch._ops.OpOverload, callable] = {}
+COMPOSITES: dict[torch._ops.OpOverload, Callable] = {}
 
 
 # Of these, those that do as they are told with ``out=``.
@@ -82,7 +86,7 @@ class Operator:
                  "is_custom", "is_empty", "is_doubtful", "numbers", "makes_new", "written", "is_library",
                  "wants_host", "reads", "wider", "draws", "spoils", "proven", "refused", "call", "unknown_size",
                  "may_read_back", "draws_by_value", "is_plain_view")
-    known: dict[int, Operator] = {}  # by the ``id`` of its ``func``, whose hash PyTorch works out in Python
+    known: ClassVar[dict[int, Operator]] = {}  # by the ``id`` of its ``func``, whose hash PyTorch works out in Python
 
     @classmethod
     def of(cls, func) -> Operator:
@@ -123,7 +127,7 @@ class Operator:
         self.is_empty = self.name.startswith(("empty", "new_empty"))
         self.makes_new = self.name.startswith("new_") or self.name.endswith("_like")  # of a shape, not of values
         # Whether it looks at values, or writes them, in memory that is there before.
-        self.reads = not (self.is_view and self.handler is None or self.is_empty or self.makes_new or self.name == "set_")
+        self.reads = not ((self.is_view and self.handler is None) or self.is_empty or self.makes_new or self.name == "set_")
         self.multi_tensor = (self.name.startswith(("_foreach_", "_fused_")) and bool(schema.arguments)
                              and str(schema.arguments[0].type) == "List[Tensor]")
         # Autograd takes these apart before they get here; in inference mode there is no autograd to do it.
@@ -389,11 +393,10 @@ def _mixes(args: tuple) -> bool:
     for each in args:
         if isinstance(each, torch.Tensor):
             is_meta = each.is_meta
-            if found is None or is_meta is not found:
-                if each.dim():
-                    if found is not None:
-                        return True
-                    found = is_meta
+            if is_meta is not found and each.dim():
+                if found is not None:
+                    return True
+                found = is_meta
     return False
 
 
@@ -434,7 +437,7 @@ def check_device(device: torch.device) -> None:
 
 
 # Sizes that depend on values, for tensors that have none: operator → function of its arguments.
-UNKNOWN_SIZES: dict[str, callable] = {}
+UNKNOWN_SIZES: dict[str, Callable] = {}
 
 
 def compute(operator: Operator, args, kwargs):

@@ -4,6 +4,8 @@ PyTorch puts the data of one tensor into another where both are of one kind; a w
 exchanged instead, under their names: who holds the old object, by a weak reference too, holds the moved one.
 """
 
+# mypy: disable-error-code="assignment, attr-defined"
+# What is put in the place of PyTorch's own is not of the type that its stubs name, or is nothing that they know.
 from __future__ import annotations
 
 import types

@@ -81,7 +81,7 @@ def check(operator, args: tuple, kwargs: dict, host: list[torch.Tensor], on_devi
                    or _stand_elsewhere(operator, args, kwargs, others))
     else:
         refused = False
-    if refused or (on_device or operator.mutates) and any(each.dim() for each in others):
+    if refused or ((on_device or operator.mutates) and any(each.dim() for each in others)):
         raise RuntimeError(
             f"Expected all tensors to be on the same device, but found at least two devices, {DEVICE} and cpu! "
             f"(in {operator.full_name}: move the CPU tensor with .to({str(DEVICE)!r}))"

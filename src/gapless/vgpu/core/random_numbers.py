@@ -1,5 +1,7 @@
 """Generators on the virtual GPU: the CPU's, under another name, since the CPU makes the values."""
 
+# mypy: disable-error-code="assignment, attr-defined, misc, override"
+# What is put in the place of PyTorch's own is not of the type that its stubs name, or is nothing that they know.
 from __future__ import annotations
 
 import weakref

@@ -44,7 +44,7 @@ def rule(name: str) -> tuple[frozenset, str] | None:
     if name in _CONVOLUTIONS:  # by cuDNN, which may know a dtype and have no kernel for it
         return _WITH_BOOL, "getCudnnDataTypeFromScalarType() not supported for {}"
     dtypes, kernel = _KERNELS.get(name.removesuffix("_"), (None, None))
-    return dtypes and (dtypes, f'"{kernel}" not implemented for \'{{}}\'')
+    return None if dtypes is None else (dtypes, f'"{kernel}" not implemented for \'{{}}\'')
 
 
 def check(refused: tuple[frozenset, str], args: tuple) -> None:

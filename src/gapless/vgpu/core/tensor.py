@@ -1,10 +1,13 @@
 """The virtual GPU's tensor: a wrapper whose values are a CPU tensor (exact) or a meta tensor (shape only)."""
 
+# mypy: disable-error-code="assignment, attr-defined, override, union-attr"
+# A class of PyTorch's is made anew: its methods are more than the stubs name, and take other tensors.
 from __future__ import annotations
 
 import copy
 import functools
 from collections import OrderedDict
+from typing import Any
 
 import torch
 from torch import _tensor_str
@@ -28,7 +31,8 @@ class VirtualTensor(torch.Tensor):
     mask whose values are unknown, the assumed share of ones, else None. ``keys``: for ``_make_wrapper_subclass``.
     """
 
-    inner: torch.Tensor
+    inner: Any  # a torch.Tensor, or the link's handle of one
+    allocation: Any
     density: float | None = None
 
     @staticmethod

@@ -15,6 +15,8 @@ that this switch only makes another problem. With ``torch.backends.cudnn.enabled
 are not modelled.
 """
 
+# mypy: disable-error-code="arg-type"
+# A problem is a convolution's or one of its passes, and a size is no symbol: a test comes before.
 from __future__ import annotations
 
 import math

@@ -10,6 +10,8 @@ Every collective passes through :func:`takes_time`, which is where the processes
 exchanged; those without (:func:`gapless.vgpu.shape_only`) are not.
 """
 
+# mypy: disable-error-code="arg-type, attr-defined"
+# PyTorch's stubs lack what is used here.
 from __future__ import annotations
 
 import weakref
@@ -271,7 +273,8 @@ def _wider(inner: torch.Tensor) -> torch.Tensor:
 
 def _of_several_sizes(args, place: int) -> dist.Work:
     """``all_gather`` of tensors of different sizes: a broadcast from each rank (ProcessGroupNCCL.cpp, ``allgather``)."""
-    (outputs,), (given,), group = *args[:place], args[place]
+    *tensors, group = args[:place + 1]
+    (outputs,), (given,) = tensors
     own = outputs[dist.ProcessGroup.unbox(group).rank()]
     if own.shape != given.shape:
         raise ValueError(f"all_gather: this process gives {tuple(given.shape)} and has room for {tuple(own.shape)}")

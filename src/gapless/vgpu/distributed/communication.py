@@ -23,6 +23,7 @@ import torch
 import torch.distributed as dist
 
 from ..hardware.clock.streams import Mark, Stream
+from ..hardware.clock.timeline import Timeline
 from ..hardware.times import interconnect
 from ..ordering import backward_errors
 from ..process.state import state
@@ -51,8 +52,9 @@ class _Place:
         self.rank = self.ranks.index(dist.get_rank()) if dist.is_initialized() else group.rank()
         self.name, self.number = group.group_name, 0
         self._stream: Stream | None = None
-        self._timeline = None
-        self._what, self._where = "", None
+        self._timeline: Timeline | None = None
+        self._what = ""
+        self._where: str | None = None
         known = dist.distributed_c10d._world.pg_map.get(group)
         if known is None:
             raise RuntimeError("a process group that PyTorch does not know: make it by init_process_group or new_group")

@@ -14,6 +14,8 @@ copied to in the old (reducer.cpp, ``set_mixed_precision_param_dtype``); after t
 same here, and a warning says so.
 """
 
+# mypy: disable-error-code="arg-type, assignment, misc, override, valid-type"
+# What is put in the place of PyTorch's own is not of the type that its stubs name, or is nothing that they know.
 from __future__ import annotations
 
 import warnings

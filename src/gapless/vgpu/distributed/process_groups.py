@@ -8,6 +8,8 @@ is that backend too, so that a program runs as it was written; where it finds on
 Gloo moves the values. What NCCL has and Gloo lacks, coalescing and ``ReduceOp.PREMUL_SUM``, is here.
 """
 
+# mypy: disable-error-code="assignment, attr-defined"
+# What is put in the place of PyTorch's own is not of the type that its stubs name, or is nothing that they know.
 from __future__ import annotations
 
 import datetime

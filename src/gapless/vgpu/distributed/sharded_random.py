@@ -6,6 +6,8 @@ shard's numbers come from a seed that the common state and the shard's place giv
 seed and on how the tensor is cut.
 """
 
+# mypy: disable-error-code="attr-defined, misc, valid-type"
+# What is put in the place of PyTorch's own is not of the type that its stubs name, or is nothing that they know.
 from __future__ import annotations
 
 from contextlib import contextmanager

@@ -1,5 +1,7 @@
 """Registers the virtual GPU with PyTorch as the device ``vgpu`` and ``torch.vgpu`` as its module."""
 
+# mypy: disable-error-code="assignment, valid-type"
+# What is put in the place of PyTorch's own is not of the type that its stubs name, or is nothing that they know.
 from __future__ import annotations
 
 import functools
@@ -9,6 +11,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager, nullco
 from types import SimpleNamespace
 
 import torch
+from torch.fx.experimental import proxy_tensor
 from torch.utils import backend_registration
 
 from .. import libraries
@@ -32,18 +35,16 @@ from ..operators import (
     linear_algebra,  # noqa: F401  registers its handlers
     multi_tensor,  # noqa: F401  registers what it makes of others
     nested,
-    packing,  # noqa: F401  registers its handlers
-    rms_norm,
+    norms,
     rnn,
     sparse,
-    sync_batch_norm,  # noqa: F401  registers its handlers
 )
 from ..ordering import backward_errors, pinned, streams, sync_debug
 from ..ordering.streams import Event, Stream
 from ..process import forks
 from ..process.eager import eager
 from ..process.state import DEVICE, NAME, state
-from . import accelerator, cuda_face, debug_aids, modules, safetensors_files, tracing
+from . import accelerator, cuda_face, debug_aids, modules, safetensors_files
 
 
 class DeviceModule(cuda_face.CudaFace, backend_registration._DummyBackendModule):
@@ -256,9 +257,12 @@ def _register() -> None:
         NAME, backend_module=DeviceModule(), device_guard=backward_errors.DeviceGuard())
     backward_errors.install()
     for part in (accelerator, streams, graphs, random_numbers, pinned, forks, identity, modules, processes,
-                 process_groups, ddp, sharded_random, storage, safetensors_files, tracing, higher_order, nested,
+                 process_groups, ddp, sharded_random, storage, safetensors_files, higher_order, nested,
                  libraries, compiling, data_loader, debug_aids):
         part.install()
+    # PyTorch's tracer (``make_fx``, ``torch.func.linearize``) records operators on tensors of the classes that it knows. Any
+    # other operator runs once, while tracing, and its result is a constant (``proxy_tensor.py``, ``can_handle_tensor``).
+    proxy_tensor.HANDLED_TYPES += (VirtualTensor,)
     everything = torch.library.Library("_", "IMPL")
     everything.fallback(_call, "PrivateUse1")
     everything.fallback(sparse.call, "SparsePrivateUse1")
@@ -274,7 +278,7 @@ def _register() -> None:
             aten.impl(func, functools.partial(_call, func), "PrivateUse1")
     attention.install(aten)
     rnn.install(aten)
-    rms_norm.install(aten)
+    norms.install(aten)
     ctc.install(aten)
     fft.install(aten)
     out_arguments.install(aten, COMPOSITES)

@@ -3,6 +3,8 @@
 Each public name of ``torch.cuda`` is on ``torch.vgpu``, or an AttributeError that says what to call.
 """
 
+# mypy: disable-error-code="arg-type"
+# PyTorch's stubs lack what is used here.
 from __future__ import annotations
 
 import functools

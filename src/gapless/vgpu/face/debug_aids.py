@@ -23,7 +23,7 @@ from ..process.state import state
 VARIABLE = "GAPLESS_LAUNCH_BLOCKING"
 
 
-class launch_blocking:  # noqa: N801  a switch and a context manager, called like a function
+class launch_blocking:
     """From now on each launch waits until its kernel is done, or (``False``) none does; as a context manager, inside only.
     On CUDA it is the environment's CUDA_LAUNCH_BLOCKING=1, read at the start; here GAPLESS_LAUNCH_BLOCKING=1 is too."""
 

@@ -6,6 +6,8 @@ would train tensors that the model has no more. PyTorch can swap the two tensors
 TorchScript have their parameters in C++ and get new ones.
 """
 
+# mypy: disable-error-code="attr-defined, union-attr"
+# What is put in the place of PyTorch's own is not of the type that its stubs name, or is nothing that they know.
 from __future__ import annotations
 
 import functools
@@ -142,7 +144,8 @@ def _making(cls):
 def _materializing(original):
     @functools.wraps(original)
     def materialize(self, shape, device=None, dtype=None):
-        if not getattr(self, "_is_for_the_device", False) or device is not None and torch.device(device).type != DEVICE.type:
+        elsewhere = device is not None and torch.device(device).type != DEVICE.type
+        if elsewhere or not getattr(self, "_is_for_the_device", False):
             return original(self, shape, device, dtype)
         made = torch.empty(shape, device=DEVICE, dtype=dtype or self.data.dtype)
         if isinstance(self, torch.nn.Parameter):

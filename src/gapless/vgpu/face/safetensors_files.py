@@ -1,6 +1,8 @@
 """``safetensors`` knows devices by a list of names. For the virtual GPU it reads on the host, and each tensor is copied
 over, as it is to CUDA: from pageable memory, with a wait."""
 
+# mypy: disable-error-code="attr-defined"
+# PyTorch's stubs lack what is used here.
 from __future__ import annotations
 
 import functools

@@ -12,6 +12,8 @@ Simplified: an error in a worker comes at once, and its time with the next batch
 its workers in no time.
 """
 
+# mypy: disable-error-code="assignment, attr-defined"
+# What is put in the place of PyTorch's own is not of the type that its stubs name, or is nothing that they know.
 from __future__ import annotations
 
 import functools

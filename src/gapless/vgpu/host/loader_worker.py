@@ -5,6 +5,8 @@ Counted: what ``host_clock`` counts, and :func:`gapless.host_work`, in the datas
 batch in ``worker_init_fn`` and the dataset's ``__iter__``. A worker has one core.
 """
 
+# mypy: disable-error-code="attr-defined"
+# What is put in the place of PyTorch's own is not of the type that its stubs name, or is nothing that they know.
 from __future__ import annotations
 
 import dataclasses

@@ -6,6 +6,8 @@ collector does: when it runs hangs on all that was there before. Not seen: funct
 call nothing. Needs no PyTorch.
 """
 
+# mypy: disable-error-code="assignment, attr-defined, no-redef"
+# Another Python has what is asked for here: sys.monitoring from 3.12 on, the profile function before.
 from __future__ import annotations
 
 import gc
@@ -36,6 +38,11 @@ class _Counter:
     """Counts nothing while the garbage collector runs."""
 
     _counted = False
+
+    thread: int
+    counts: Callable[[], bool]
+    pause: Callable[[], bool]
+    resume: Callable[[], None]
 
     def _watch_collector(self) -> None:
         gc.callbacks.append(self._collects)
@@ -84,7 +91,8 @@ class _Profiled(_Counter):
             theirs, importing = function, 0
 
         self.take, self._count, self._follow = take, count, follow
-        self._theirs, self._lost, self.thread = None, False, 0
+        self._theirs: Callable | None = None
+        self._lost, self.thread = False, 0
 
     def start(self) -> None:
         theirs = sys.getprofile()

@@ -2,10 +2,12 @@
 precision in each. Seen in accelerate 1.15 (``state.py``, ``accelerator.py``, ``utils/modeling.py``) and transformers 4.57
 (``training_args.py``, ``pipelines/base.py``, ``utils/import_utils.py``)."""
 
+# mypy: disable-error-code="attr-defined"
+# PyTorch's stubs lack what is used here.
 from __future__ import annotations
 
 import functools
-import types
+from collections.abc import Callable
 
 import torch
 
@@ -15,7 +17,7 @@ from ..process.state import DEVICE, NAME
 
 def _state(module) -> None:
     """The device of a process: ``ACCELERATE_TORCH_DEVICE`` and ``cpu=True`` still go first."""
-    module.PartialState.default_device  # AttributeError where accelerate chooses in another way
+    _ = module.PartialState.default_device  # AttributeError where accelerate chooses in another way
     module.PartialState.default_device = property(lambda self: DEVICE, doc="The virtual GPU.")
 
 
@@ -99,7 +101,7 @@ def _pipelines(module) -> None:
     module.Pipeline.__init__ = init
 
 
-TELLS: dict[str, types.FunctionType] = {
+TELLS: dict[str, Callable] = {
     "accelerate.state": _state,
     "accelerate.accelerator": _accelerator,
     "accelerate.utils.modeling": _modeling,

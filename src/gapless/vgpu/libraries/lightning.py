@@ -5,6 +5,8 @@ Lightning takes its own CUDA accelerator, and what inherits from it, for a GPU; 
 ``pytorch/trainer/connectors/accelerator_connector.py``).
 """
 
+# mypy: disable-error-code="attr-defined"
+# PyTorch's stubs lack what is used here.
 from __future__ import annotations
 
 import functools

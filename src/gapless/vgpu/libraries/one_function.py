@@ -19,7 +19,7 @@ def _torch_geometric(module) -> None:
 
 
 def _ignite(module) -> None:
-    module._SerialModel.device  # AttributeError where ignite chooses in another way
+    _ = module._SerialModel.device  # AttributeError where ignite chooses in another way
     module._SerialModel.device = lambda self: DEVICE
 
 
@@ -35,7 +35,6 @@ def _fastai(module) -> None:
 
 
 def _sentence_transformers(module) -> None:
-    module.get_device_name  # as above
     replace(module, "get_device_name", lambda: str(DEVICE))
 
 

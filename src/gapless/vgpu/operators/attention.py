@@ -7,6 +7,8 @@ kernel (ATen, ``transformers/cuda/sdp_utils.cpp``). Not modelled: cuDNN's kernel
 tensors.
 """
 
+# mypy: disable-error-code="call-arg"
+# PyTorch's stubs lack what is used here.
 from __future__ import annotations
 
 import torch

@@ -38,8 +38,9 @@ def _half_of_real(name: str, x: torch.Tensor, size, dims, norm: str | None) -> t
 
 def _promoted(name: str, func) -> Callable:
     whole = name.endswith(("2", "n"))
+    last = (-2, -1) if name.endswith("2") else None if whole else -1
 
-    def transform(x, size=None, dim=(-2, -1) if name.endswith("2") else None if whole else -1, norm=None):
+    def transform(x, size=None, dim=last, norm=None):
         if x.dtype == torch.bfloat16:
             return func(x.float(), size, dim, norm)
         if x.dtype != torch.float16:

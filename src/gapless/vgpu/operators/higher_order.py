@@ -4,6 +4,8 @@ PyTorch traces their functions with Dynamo even in an eager program. On tensors 
 as PyTorch's eager kernels of these operators run them; in a graph that ``torch.compile`` has traced as well.
 """
 
+# mypy: disable-error-code="arg-type"
+# PyTorch's stubs lack what is used here.
 from __future__ import annotations
 
 import functools

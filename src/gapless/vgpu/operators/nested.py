@@ -7,6 +7,8 @@ each layer sends their sums back, for queries and for keys (ATen, ``nested/Neste
 ``cuda/NestedTensorTransformerUtils.cpp``).
 """
 
+# mypy: disable-error-code="call-arg"
+# PyTorch's stubs lack what is used here.
 from __future__ import annotations
 
 import functools
@@ -31,6 +33,8 @@ SUMS_BYTES = 64
 
 class NestedTensor(VirtualTensor):
     """A nested tensor on ``vgpu:0``. ``inner``: a nested CPU tensor. ``buffer``: its elements, one after the other."""
+
+    buffer: torch.Tensor
 
     @staticmethod
     def __new__(cls, inner: torch.Tensor):

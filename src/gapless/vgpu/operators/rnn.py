@@ -5,7 +5,7 @@ whole operator is caught where autograd begins. Its kernels are those of cuDNN's
 for the inputs of all time steps, then a small product and a pointwise kernel for each step (cuDNN developer guide,
 ``CUDNN_RNN_ALGO_STANDARD``). Not modelled: the persistent algorithms, layers that run side by side.
 
-The cells (``LSTMCell``, ``GRUCell``) are products and one fused pointwise kernel.
+The cells (``LSTMCell``, ``GRUCell``) are products and one fused pointwise kernel. Packed sequences are here too.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from ..core.dispatch import (
     wrap_results,
 )
 from ..core.inner_autograd import Graph
+from ..core.operands import check_wanted
 from ..core.tensor import VirtualTensor, wrap
 from ..hardware.kernels import costs
 from ..hardware.kernels.costs import Kernel
@@ -313,3 +314,19 @@ def _gru_cell_backward(grad_hy, workspace, has_bias):
     to_hidden = torch.cat([grad_r, grad_z, grad_new * r], 1)
     biases = (to_input.sum(0), to_hidden.sum(0)) if has_bias else (None, None)
     return to_input, to_hidden, grad_hy * z, *biases
+
+
+@handles("_pack_padded_sequence")
+def _pack(operator, args, kwargs):
+    # Lengths are the host's, and the sizes of the steps that they give stay there (ATen, PackedSequence.cpp).
+    # Steps of one size are made contiguous together, where not the whole batch is among them; then all are joined.
+    check_wanted(operator.func, args)
+    (inner, *_), _, _ = unwrap(operator, args[:1], {})
+    data, sizes = operator.func(inner, *args[1:], **kwargs)
+    found = sizes.tolist()
+    for size in sorted(set(found), reverse=True):
+        if size < found[0]:
+            moved = 2 * size * found.count(size) * (costs.nbytes(data) // max(data.shape[0], 1))
+            launch_all([Kernel("elementwise_kernel(copy_)", "pointwise", moved)])
+    launch_all([Kernel("CatArrayBatchedCopy", "pointwise", 2 * costs.nbytes(data))], (data,), data)
+    return wrap(data, state.memory), sizes

@@ -4,7 +4,11 @@ The values are those of a sparse CPU tensor; kernels and waits are CUDA's (:mod:
 sparse tensors are put one after the other, as on CUDA, where the CPU merges them.
 """
 
+# mypy: disable-error-code="arg-type, attr-defined"
+# A class of PyTorch's is made anew: its methods are more than the stubs name, and take other tensors.
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import torch
 
@@ -79,7 +83,7 @@ class SparseTensor(VirtualTensor):
 
 
 # Operator → how it is done on tensors of which one is sparse.
-RULES: dict[str, callable] = {}
+RULES: dict[str, Callable] = {}
 
 _known: dict = {}
 
@@ -430,7 +434,7 @@ def _mask(operator, args, kwargs):
 def _add(operator, args, kwargs):
     (left, right), options, _ = unwrap(operator, args, kwargs)
     alpha = options.get("alpha", 1) * (-1 if operator.name.startswith("sub") else 1)
-    if not isinstance(right, torch.Tensor) or right.dim() == 0 and left.dim():
+    if not isinstance(right, torch.Tensor) or (right.dim() == 0 and left.dim()):
         raise NotImplementedError(f"{operator.full_name}: a number cannot be added to a sparse tensor, as on CUDA: add it "
                                   "to the .values()")
     if left.layout is torch.strided or right.layout is torch.strided:
@@ -488,7 +492,7 @@ def _sparse_sum_backward(operator, args, kwargs):
 @rule("mm", "addmm", "_sparse_addmm", "mv", "_sparse_mm", "addmm_", "sspaddmm", "hspmm")
 def _product(operator, args, kwargs):
     inner_args, inner_kwargs, _ = unwrap(operator, args, kwargs)
-    *start, left, right = [a for a in inner_args if isinstance(a, torch.Tensor)]
+    *_, left, right = [a for a in inner_args if isinstance(a, torch.Tensor)]
     if left.layout is torch.strided:  # dense @ sparse: transposed, as on CUDA
         right, left = left.t(), right.t()
     if right.layout is torch.sparse_coo:

@@ -1,5 +1,7 @@
 """Streams and events of the virtual GPU, under ``torch.vgpu`` and as ``torch.Stream`` and ``torch.Event``."""
 
+# mypy: disable-error-code="assignment, misc"
+# What is put in the place of PyTorch's own is not of the type that its stubs name, or is nothing that they know.
 from __future__ import annotations
 
 import torch

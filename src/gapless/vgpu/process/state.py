@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 
@@ -36,23 +37,21 @@ class State:
 
     def __init__(self, card: Card):
         self.shape_only: Assumptions | None = None
-        self.link = None  # where the device is another process: the gapless.vgpu.boundary.link.Link to it
+        self.link: Any = None  # where the device is another process: the gapless.vgpu.boundary.link.Link to it
         self.errors: list[str] = []  # of operators that looked at values and raised; who asks empties it
         self.unused: set[int] = set()  # ids of allocations that somebody wants to know the first use of
         self.races: str | list = "warn"  # what becomes of them: gapless.vgpu.ordering.race_detector
         self.keeps_lines = False  # of each use of memory, even with one stream
-        self.timeline: Timeline | None = None
         self.aids = DebugAids()  # what the program looks at itself by (gapless.vgpu.face.debug_aids)
-        self.counting = None  # what counts Python's calls, while something is measured (gapless.vgpu.host.host_clock)
+        self.counting: Any = None  # what counts Python's calls, while something is measured (gapless.vgpu.host.host_clock)
         # Allocations that are smaller than they were (gapless.vgpu.core.shrunk): id → bytes that they had.
         self.shrunk: dict[int, int] = {}
-        self.plans: dict = {}  # of convolutions that have run: gapless.vgpu.core.tuning
-        self.tape = None  # of the graph under capture (gapless.vgpu.compiling.capture.Tape)
+        self.tape: Any = None  # of the graph under capture (gapless.vgpu.compiling.capture.Tape)
         self.forked = False  # whether this process was forked from one that had the device
-        self.regions = None  # while compiled graphs run, or their backward pass may: what operators tell of themselves
-        self.region = None  # that of the operator under dispatch
+        self.regions: Any = None  # while compiled graphs run, or their backward pass may: what operators tell of themselves
+        self.region: Any = None  # that of the operator under dispatch
         self.is_worker = False  # whether this process is a DataLoader's, with a host clock of its own
-        self.use(card)
+        self._model(card)
 
     @property
     def watched(self) -> bool:
@@ -61,14 +60,15 @@ class State:
 
     def use(self, card: Card) -> None:
         """Model ``card`` from now on, with clocks at zero. Copies under way on the card before arrive first."""
-        launches = 0
-        if self.timeline is not None:
-            self.timeline.reset()
-            launches = self.timeline.launches
-        self.card, self.plans = card, {}
-        counted = self.timeline.counted if self.timeline is not None else None
+        before = self.timeline
+        before.reset()
+        self._model(card, before.launches)
+        self.timeline.counted = before.counted
+
+    def _model(self, card: Card, launches: int = 0) -> None:
+        self.card = card
+        self.plans: dict = {}  # of convolutions that have run: gapless.vgpu.core.tuning
         self.timeline = Timeline(card, locate=operator_location, launches=launches, aids=self.aids)
-        self.timeline.counted = counted
         self.memory = Memory(card.memory_bytes, self.timeline)
 
 

@@ -150,7 +150,7 @@ def test_costs_are_asked_for_as_late_as_can_be():
     assert sorted(asked) == [0, 1]
 
 
-@pytest.mark.parametrize(("count", "epoch_ms"), [(1, 20 + 64), (2, 20 + 32), (4, 20 + 16), (8, 20 + 16)])
+@pytest.mark.parametrize("count, epoch_ms", [(1, 20 + 64), (2, 20 + 32), (4, 20 + 16), (8, 20 + 16)])
 def test_more_workers_than_cores_are_no_faster(count, epoch_ms):
     """64 batches of 1 ms on four cores, the main process always waiting: a quarter of 64 ms at best."""
     per_worker = 64 // count

@@ -126,7 +126,7 @@ class Workers:
     def _advance(self, until_ns: int | None, cores: int) -> None:
         """Work out what happens until then; None: until a message is sent, or nothing more happens."""
         cores = max(1, cores)
-        while until_ns is None and not self._sent or until_ns is not None and self._ns < until_ns:
+        while (until_ns is None and not self._sent) or (until_ns is not None and self._ns < until_ns):
             busy, next_ns = self._busy()
             if busy:
                 each = max(len(busy), cores)  # of so many parts of the time a worker gets `cores`

@@ -13,7 +13,7 @@ import functools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 
@@ -51,7 +51,7 @@ class Kernel:
     problem: Problem | None = None
     footprint: int = 0
     planned: bool = False
-    chosen: tuple | None = field(default=None, init=False, repr=False, compare=False)  # kept by gapless.vgpu.core.tuning
+    chosen: Any = field(default=None, init=False, repr=False, compare=False)  # kept by gapless.vgpu.core.tuning
     _card: Card | None = field(default=None, init=False, repr=False, compare=False)
     _found: tuple[int, int] = field(default=(0, 0), init=False, repr=False, compare=False)
 

@@ -201,7 +201,7 @@ class _Lowering:
                 self._inlined[access.buffer] = value
                 several = readers[access.buffer] > 1
                 if (step.forced or access.buffer in lasting or access.buffer in by_library or len(reads) > MOST_READS_EVER
-                        or several and (len(reads) > MOST_READS or operations > MOST_OPERATIONS)):
+                        or (several and (len(reads) > MOST_READS or operations > MOST_OPERATIONS))):
                     self._write(access.buffer)
 
     def _reads(self, step: Step) -> tuple[dict[int, Access], float, list[str]]:
@@ -285,7 +285,7 @@ def _once(nodes: list[_Node]) -> list[_Node]:
                         pairs[one.order, other.order] = score, one, other
     merged: dict[int, int] = {}  # order → that of what the node has become part of
     alive = {node.order: node for node in nodes}
-    for score, one, other in sorted(pairs.values(), key=lambda each: each[0], reverse=True):
+    for _, one, other in sorted(pairs.values(), key=lambda each: each[0], reverse=True):
         one, other = (alive[_last(merged, node.order)] for node in (one, other))
         if one is other or one.size + other.size > MOST_NODES or not _agree(one, other) or _between(one, other, alive):
             continue
@@ -386,7 +386,7 @@ def _listed(nodes: list[_Node]) -> list[_Node]:
 
 
 def _between_any(one: _Node, other: _Node, nodes: list[_Node]) -> bool:
-    return any(node.before & one.bits and other.before & node.bits or node.before & other.bits and one.before & node.bits
+    return any((node.before & one.bits and other.before & node.bits) or (node.before & other.bits and one.before & node.bits)
                for node in nodes)
 
 

@@ -11,6 +11,8 @@ at random. Assumptions: what fits into 4 MiB, the least L2 of any card, is read 
 part is read before (the sectors of an L2 line are filled).
 """
 
+# mypy: disable-error-code="attr-defined"
+# PyTorch's stubs lack what is used here.
 from __future__ import annotations
 
 import math
@@ -77,7 +79,7 @@ def _in_order(indices: list[torch.Tensor]) -> bool:
 
 @kernels_of("masked_scatter_", "masked_scatter")
 def _masked_scatter(args, kwargs, out):
-    target, mask, source = args[:3]
+    target, _, source = args[:3]
     count = target.numel()
     clone = [Kernel("Memcpy DtoD (clone)", "pointwise", 2 * nbytes(target))] if out is not target else []
     return [

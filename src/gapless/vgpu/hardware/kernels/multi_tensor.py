@@ -50,7 +50,7 @@ def launches(sizes: list[int], most_tensors: int, most_blocks: int) -> list[int]
             part = min(taken * geometry.CHUNK, size)
             size -= part
             here += part
-            if blocks == most_blocks or not rest and count == most_tensors:
+            if blocks == most_blocks or (not rest and count == most_tensors):
                 found.append(here)
                 here, blocks, count = 0, 0, int(bool(rest))
     return [*found, here] if here else found

@@ -4,6 +4,8 @@ Tensors' memory goes through PyTorch's caching allocator (:mod:`.allocator`). No
 context and what else a process takes of a card beside PyTorch.
 """
 
+# mypy: disable-error-code="assignment, misc"
+# Sums over entries of several types.
 from __future__ import annotations
 
 import gc
@@ -62,7 +64,7 @@ class Memory:
         self.pools: dict[int, Pool] = {}  # by twice the stream's number, and one more for large blocks
         self._own_pools = self.pools
         self._private = None
-        self.private_pools: list = []  # the gapless.vgpu.hardware.memory.pools.Pool of each graph
+        self.private_pools: list[PrivatePool] = []  # of each graph
         self._waiting: list[tuple[int, Pool, int, int]] = []
         # Who settles later what is taken and given back: told of each block, by ``allocated`` and ``released``.
         self.ledger = None
@@ -157,7 +159,7 @@ class Memory:
 
     @property
     def private(self):
-        """Where blocks come from meanwhile: the :class:`.pools.Pool` of a capture, or None."""
+        """Where blocks come from meanwhile: the :class:`PrivatePool` of a capture, or None."""
         return self._private
 
     @private.setter
@@ -316,6 +318,27 @@ class Memory:
                 self._waiting.append(entry)
 
 
+class PrivatePool:
+    """The private memory of graphs: what was taken while they were captured stays theirs as long as one of them lives.
+
+    A graph's kernels write to the same addresses at each launch, so PyTorch gives nobody else the memory that its capture
+    has used, also where the tensors in it are gone (PyTorch's notes, "CUDA semantics", "graph memory management";
+    c10/cuda/CUDACachingAllocator.cpp, ``PrivatePool``). It stays reserved: what counts as allocated is the tensors. Within a
+    capture memory that was freed is used again.
+
+    Blocks come from it while it is ``memory.private``. ``users``: graphs that need it; behind the last one its segments go
+    back to the driver as all others do."""
+
+    def __init__(self, memory: Memory):
+        self.memory, self.users = memory, 0
+        self.pools: dict[int, Pool] = {}
+        memory.private_pools.append(self)
+
+    def release(self) -> None:
+        """A graph that needed it is gone."""
+        self.users -= 1
+
+
 class Allocation:
     """A block of a card's memory, freed with the object. ``nbytes``: its size, which may be more than was asked for;
     ``address``: where it begins, a number that no other block of any bytes has meanwhile, 0 for one of none.
@@ -330,7 +353,8 @@ class Allocation:
 
     def __init__(self, memory: Memory, nbytes: int):
         self.nbytes = self.address = 0
-        self.key = self.made = self.made_on = self.uses = self.pool = self.ledger = None
+        self.key: int | None = None
+        self.made = self.made_on = self.uses = self.pool = self.ledger = None
         self.kept_for = ()
         self.memory = memory
         self.requested = nbytes

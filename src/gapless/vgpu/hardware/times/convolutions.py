@@ -19,6 +19,8 @@ gradients, groups, depthwise. All of these work in contiguous order (NCHW): in c
 before and the result after. Winograd: Lavin and Gray, *Fast Algorithms for Convolutional Neural Networks*, 2016.
 """
 
+# mypy: disable-error-code="arg-type"
+# A problem is a convolution's or one of its passes, and a size is no symbol: a test comes before.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
@@ -235,7 +237,7 @@ def _implicit_gemm(problem: Convolution, card: Card) -> Iterator[Way]:
     read, written = _traffic(problem, card)
     for m, n in GEMM_TILES:
         tiles = matrices * -(-rows // m) * -(-columns // n)
-        splits = {1}
+        splits: set[float] = {1}
         if problem.direction == WEIGHT_GRADIENT and tiles:
             splits.add(max(1, min(4 * card.sm_count // tiles, depth // SPLIT_DEPTH)))
         for parts in splits:
@@ -296,7 +298,6 @@ def _transformed(problem: Convolution, card: Card, name: str, made: int, matrice
 
 def _depthwise(problem: Convolution, card: Card) -> Way:
     read, written = _traffic(problem, card)
-    x, w, y = problem.sizes
     work = problem.multiply_adds * 2 / card.peak_flops["float32"]
     if problem.direction == WEIGHT_GRADIENT:
         # A block for each number of the weight, which reads its whole planes of x and of the gradient: r² times over.

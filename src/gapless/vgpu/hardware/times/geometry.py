@@ -86,7 +86,7 @@ def limits(card: Card) -> tuple[int, int, int]:
     return _limits(tuple(card.compute_capability))
 
 
-def _limits(capability: tuple[int, int]) -> tuple[int, int, int]:
+def _limits(capability: tuple[int, ...]) -> tuple[int, int, int]:
     return LIMITS[max((known for known in LIMITS if known <= capability), default=min(LIMITS))]
 
 
@@ -130,7 +130,7 @@ def _event_args(kind: str, work: Work, sm_count: int, capability: tuple[int, int
 
 
 def _tiles(rows: int, columns: int, matrices: int = 1, terms: int = 0, *, sm_count: int) -> tuple[int, int]:
-    for side, threads in TILES:
+    for side, threads in TILES:  # noqa: B007  both are read behind the loop
         blocks = _up(rows, side) * _up(columns, side) * max(matrices, 1)
         if blocks >= sm_count:
             break

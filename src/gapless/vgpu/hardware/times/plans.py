@@ -66,9 +66,9 @@ class Plan(NamedTuple):
 
 def plans(problem: Convolution | tensor_cores.Pass, card: Card, dtype: str) -> list[Plan]:
     """The plans for ``problem`` in ``dtype`` on ``card``, the heuristic's choice first."""
-    shape = problem if isinstance(problem, Convolution) else problem.of
+    shape = problem.of if isinstance(problem, tensor_cores.Pass) else problem
     found = []
-    if shape is not problem and tensor_cores.has(card, dtype):
+    if isinstance(problem, tensor_cores.Pass) and tensor_cores.has(card, dtype):
         found = _on_tensor_cores(problem, card, dtype)
     if not found or dtype == "tf32":  # a program that allows it allows the library its float32 kernels still
         in_float32 = [_in_float32(shape, one, card, dtype) for one in engines(shape, card)]
@@ -82,7 +82,7 @@ def plans(problem: Convolution | tensor_cores.Pass, card: Card, dtype: str) -> l
 
 def without_workspace(problem: Convolution | tensor_cores.Pass, card: Card, dtype: str) -> Plan:
     """What computes ``problem`` where the memory has no room for another plan: no tensor cores, nothing turned."""
-    shape = problem if isinstance(problem, Convolution) else problem.of
+    shape = problem.of if isinstance(problem, tensor_cores.Pass) else problem
     return min((_plain(one, dtype) for one in engines(shape, card) if not one.workspace_bytes),
                key=lambda plan: plan.seconds)
 

@@ -1,14 +1,23 @@
-"""The operators of ``SyncBatchNorm``, which the CPU lacks: a batch norm in parts, with a collective between them.
+"""Norms that CUDA has as operators of their own: those of ``SyncBatchNorm``, and RMSNorm.
 
-What each computes: ATen, native/cuda/Normalization.cu. Dimension 1 is the channels'; statistics of half precision are in
-float32. Each is one kernel.
+``SyncBatchNorm``, which the CPU lacks, is a batch norm in parts with a collective between them. What each part computes:
+ATen, native/cuda/Normalization.cu. Dimension 1 is the channels'; statistics of half precision are in float32. Each is one
+kernel.
+
+``torch.nn.functional.rms_norm`` asks for ``_fused_rms_norm``, unless the weight has another dtype or the input is complex or
+channels last (ATen, layer_norm.cpp, ``rms_norm_symint``). CUDA has a kernel of its own for it (cuda/layer_norm_kernel.cu, a
+layer norm's without the mean); a device that has none gets five kernels and more. The CPU has no backward pass of it: here
+that is PyTorch's own decomposition.
 """
 
+# mypy: disable-error-code="operator"
+# PyTorch's stubs lack what is used here.
 from __future__ import annotations
 
 import torch
+from torch._decomp import decomposition_table
 
-from ..core.dispatch import handles, launch_all, unwrap, wrap_results
+from ..core.dispatch import COMPOSITE_HANDLED, dispatch, handles, launch_all, unwrap, wrap_results
 from ..hardware.kernels import costs
 
 
@@ -111,3 +120,13 @@ def part(operator, args, kwargs):
     read = inner_args[1:] if "gather" in operator.name else inner_args
     launch_all([costs.Kernel(kernel, kind, costs.traffic(read, {}, out))], read, out)
     return wrap_results(operator, out, seen, args)
+
+
+RMS_FORWARD, RMS_BACKWARD = torch.ops.aten._fused_rms_norm.default, torch.ops.aten._fused_rms_norm_backward.default
+
+
+def install(library: torch.library.Library) -> None:
+    """Give the device a kernel of its own for RMSNorm, so that autograd differentiates the operator as a whole."""
+    COMPOSITE_HANDLED.add("_fused_rms_norm")
+    library.impl(RMS_FORWARD, lambda *args: dispatch(RMS_FORWARD, args, {}), "PrivateUse1")
+    library.impl(RMS_BACKWARD, decomposition_table[RMS_BACKWARD], "CPU")
