@@ -175,4 +175,4 @@ def _then(function, after: Callable[[], None]):
 
 
 def _is_capturing() -> bool:
-    return graphs.is_current_stream_capturing() or torch.cuda.is_available() and torch.cuda.is_current_stream_capturing()
+    return graphs.is_current_stream_capturing() or (torch.cuda.is_available() and torch.cuda.is_current_stream_capturing())

@@ -120,7 +120,7 @@ def _rows(ranks, wanted: str | None) -> tuple[list[_Row], str, str]:
         raise TraceError("the ranks never communicate: record steps in which they do, with the CUDA activity")
     windows = {rank: {window.name: window for window in step_windows(trace)} for rank, trace in ranks.items()}
     common = [name for name in next(iter(windows.values())) if all(name in each for each in windows.values())]
-    if not common or wanted is not None and wanted not in common:
+    if not common or (wanted is not None and wanted not in common):
         raise ValueError(f"no step {wanted or ''} is on every rank; there {'are' if common else 'is'} "
                          f"{', '.join(common) or 'none'}")
     name = wanted if wanted is not None else common[min(1, len(common) - 1)]

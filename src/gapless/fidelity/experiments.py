@@ -365,7 +365,7 @@ def _queue_length(x: torch.Tensor, device: torch.device) -> int:
     torch.cuda.synchronize(device)
     torch.cuda._sleep(int(0.3 * CYCLES_PER_S))
     usual_s, length = 50e-6, 0
-    for length in range(1, 10_000):
+    for length in range(1, 10_000):  # noqa: B007  returned below
         began = time.perf_counter()
         x.add_(1)
         if time.perf_counter() - began > 100 * usual_s:

@@ -258,7 +258,7 @@ class KeepingAutograde(Autograde):
         for name, content in submitted.beside.items():
             (new / name).write_bytes(content)
         masters = Path(self.coursedir.format_path(self.coursedir.source_directory, ".", lesson))
-        for path in find_all_files(str(masters), self.coursedir.ignore + ["*.ipynb"]):
+        for path in find_all_files(str(masters), [*self.coursedir.ignore, "*.ipynb"]):
             copy = new / Path(path).relative_to(masters)
             copy.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(path, copy)

@@ -180,7 +180,7 @@ def _names(paths: list[PurePath], sent: Mapping[PurePath, Sent], files: Mapping[
         own = PurePath(sent[path].file).name
         stem, dot, suffix = own.partition(".ipynb")
         number, name = sent[path].upload or 1, own
-        while name in names.values() or name == expected and (first is not None or rivals[own] > 1):
+        while name in names.values() or (name == expected and (first is not None or rivals[own] > 1)):
             name, number = f"{stem} ({number}){dot}{suffix}", number + 1
         names[path] = name
     return names

@@ -28,7 +28,7 @@ class SyncError(RuntimeError):
         super().__init__(f"{op} made the host wait for the device, at {place}")
 
 
-class no_syncs(ContextDecorator):  # noqa: N801  a context manager and decorator, called like a function
+class no_syncs(ContextDecorator):  # a context manager and decorator, called like a function
     """Raise SyncError at the first wait inside. May be nested, and used by several tests of one process.
 
     On ``vgpu`` every modelled wait counts. On ``cuda`` it is PyTorch's own check
@@ -39,7 +39,7 @@ class no_syncs(ContextDecorator):  # noqa: N801  a context manager and decorator
     def _recreate_cm(self):
         return type(self)()
 
-    def __enter__(self) -> "no_syncs":
+    def __enter__(self) -> no_syncs:
         self._stack = ExitStack()
         hooks = vgpu.timeline().wait_hooks
         hooks.append(_raise)

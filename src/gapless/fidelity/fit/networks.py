@@ -120,7 +120,7 @@ class Steps:
             total_ns = vgpu.timeline().current.ready_ns
         ours, ours_ns = Counter(), 0
         for (problem, dtype), count in counts.items():
-            if isinstance(problem, feature_maps.Traffic) or isinstance(problem, _OURS) and tensor_cores.has(card, dtype):
+            if isinstance(problem, feature_maps.Traffic) or (isinstance(problem, _OURS) and tensor_cores.has(card, dtype)):
                 ours[problem, dtype] += count
                 ours_ns += count * took_ns[problem, dtype]
         return ours, total_ns - ours_ns
@@ -174,7 +174,7 @@ def constants(steps: Steps, chosen=slice(None)) -> dict:
     """The same from the steps ``chosen``."""
     cards = sorted({row.card for row in steps.rows})
     names = [*START, *(f"{what} {card}" for card in cards for what in ("math", "bandwidth"))]
-    first, *others = cards
+    first = cards[0]
     start = np.log([*START.values(), *[1.0] * (2 * len(cards))])
     least, most = start - np.log(WIDEST), start + np.log(WIDEST)
     for place, name in enumerate(names):
