@@ -133,7 +133,7 @@ def _lock(descriptor: int) -> bool:
         import msvcrt
 
         try:
-            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined]  # Windows has it
         except OSError:
             return False
         return True

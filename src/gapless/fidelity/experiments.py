@@ -320,7 +320,7 @@ def measure_host(device: torch.device) -> dict[str, float]:
     pinned = torch.zeros(count, dtype=torch.uint8).pin_memory()
     for name, source, target in (("pinned_to_device", pinned, on_device), ("pageable_to_device", pageable, on_device),
                                  ("device_to_pinned", on_device, pinned), ("device_to_pageable", on_device, pageable)):
-        found[f"{name}_bytes_per_s"] = count / _per_call_s(lambda s=source, t=target: t.copy_(s), 3, wait)
+        found[f"{name}_bytes_per_s"] = count / _per_call_s(lambda s=source, t=target: t.copy_(s), 3, wait)  # type: ignore[misc]
     return found
 
 

@@ -237,7 +237,7 @@ class CarefulCollector(FileNameCollectorPlugin):
         """By the files' full paths."""
         course, lesson = self.parent.coursedir, self.parent.coursedir.assignment_id
         root = Path(self.parent._format_collect_path(self.parent.extracted_directory))
-        files = {}
+        files: dict[PurePath, bytes | None] = {}
         for folder, folders, names in os.walk(root):
             folders[:] = [each for each in folders if each not in ("__MACOSX", ".ipynb_checkpoints")]
             for name in names:

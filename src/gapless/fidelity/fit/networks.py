@@ -192,7 +192,8 @@ def constants(steps: Steps, chosen=slice(None)) -> dict:
         return {**FIXED, **found}, own
 
     def deviations(values):
-        away = np.log(steps.predicted_s(*split(values), chosen)) - measured
+        known, own = split(values)
+        away = np.log(steps.predicted_s(known, own, chosen)) - measured
         return np.concatenate([away, PRIOR * (values - start)])
 
     begin = np.clip(start, least + 1e-9, most - 1e-9)
