@@ -9,6 +9,7 @@ turns. Linux only.
 
 from __future__ import annotations
 
+import contextlib
 import multiprocessing
 import os
 import socket
@@ -31,10 +32,8 @@ def serve(end: socket.socket, core: int) -> None:
     """Be the device until the program ends."""
     os.sched_setaffinity(0, {core})
     vgpu.enable(CARD)
-    try:
+    with contextlib.suppress(Gone):
         Served(Channel(end)).request({})
-    except Gone:
-        pass
     os._exit(0)
 
 

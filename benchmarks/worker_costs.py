@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import statistics
 import time
+from itertools import pairwise
 
 import torch
 from timing import parse, parser
@@ -70,7 +71,7 @@ def run(tensors: int, nbytes: int, pause: float = 0.0, **options) -> dict[str, f
     start = time.perf_counter()
     next(iterator, None)
     return {"create": created * 1e6, "start": used[0] * 1e6, "end": (time.perf_counter() - start) * 1e6,
-            "worker": median(later - earlier for earlier, later in zip(used[5:], used[6:])), "next": min(calls) * 1e6}
+            "worker": median(later - earlier for earlier, later in pairwise(used[5:])), "next": min(calls) * 1e6}
 
 
 def ask() -> float:

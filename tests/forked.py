@@ -108,7 +108,7 @@ def _become(order: dict) -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
     for number, path in enumerate(order["streams"]):
         os.dup2(os.open(path, os.O_RDWR | os.O_CREAT), number)
-    sys.stdin = open(0, encoding="utf-8", closefd=False)  # the old one has read ahead
+    sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115  stays; the old one has read ahead
     os.environ.clear()
     os.environ.update(order["env"])
     tempfile.tempdir = None

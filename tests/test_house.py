@@ -43,7 +43,7 @@ def imports(path: Path, body=None):
         if isinstance(node, ast.ImportFrom):
             base = package[: len(package) - node.level + 1] if node.level else []
             base = base + (node.module.split(".") if node.module else [])
-            names = [base + [alias.name] for alias in node.names]
+            names = [[*base, alias.name] for alias in node.names]
         elif isinstance(node, ast.Import):
             names = [alias.name.split(".") for alias in node.names]
         else:

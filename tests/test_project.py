@@ -1,6 +1,8 @@
 """Promises of the project as a whole: one place for versions, a light core."""
 
 import ast
+import re
+import shlex
 import sys
 import tomllib
 
@@ -10,6 +12,9 @@ import yaml
 from . import ROOT, forked
 
 SOURCE = ROOT / "src" / "gapless"
+MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
+TARGETS = set(re.findall(r"^([a-z][a-z-]*):", MAKEFILE, re.M))
+WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 
 
@@ -73,6 +78,61 @@ def test_a_wheel_holds_what_lies_beside_the_modules():
 
     beside = [path for path in SOURCE.rglob("*") if path.is_file() and path.suffix not in (".py", ".pyc")]
     assert beside and not [path for path in beside if not is_packed(path)]
+
+
+def made(script: str) -> list[str]:
+    """The targets of make that a shell script asks for."""
+    asked = []
+    for line in script.splitlines():
+        words = shlex.split(line, comments=True)
+        if words[:1] == ["make"]:
+            asked += [word for word in words[1:] if "=" not in word]
+    return asked
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
+def test_a_workflow_asks_make_for_targets_that_there_are(path):
+    workflow = yaml.safe_load(path.read_text(encoding="utf-8"))
+    assert workflow["name"] == path.stem and set(workflow[True]) == {"push", "pull_request"}  # YAML reads "on" as true
+    asked = []
+    for job in workflow["jobs"].values():
+        assert job["timeout-minutes"] <= 90
+        for step in job["steps"]:
+            assert ("run" in step) != ("uses" in step), step
+            asked += made(step.get("run", ""))
+        versions = job.get("strategy", {}).get("matrix", {}).get("python", [])
+        oldest = PROJECT["requires-python"].removeprefix(">=")
+        assert not versions or oldest in versions
+    assert "dev" in asked and not set(asked) - TARGETS
+
+
+def test_the_own_continuous_integration_does_what_the_workflows_do():
+    asked = made((ROOT / ".ci" / "run").read_text(encoding="utf-8"))
+    assert asked == ["dev", "lint", "test", "test-all"]
+    assert set(asked) == {target for path in WORKFLOWS for job in yaml.safe_load(path.read_text(encoding="utf-8"))["jobs"].values()
+                          for step in job["steps"] for target in made(step.get("run", ""))}
+
+
+def test_make_names_its_targets_and_installs_extras_that_there_are():
+    phony = set(re.search(r"^\.PHONY: (.*)$", MAKEFILE, re.M)[1].split())
+    assert phony == TARGETS
+    installed = [extra for extras in re.findall(r"--editable '\.\[(.*?)\]'", MAKEFILE) for extra in extras.split(",")]
+    assert installed == ["lab", "grading", "dev"] and set(installed) <= set(PROJECT["optional-dependencies"])
+
+
+def test_hooks_use_the_environment_of_make():
+    hooks = [hook for repo in yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text(encoding="utf-8"))["repos"] for hook in repo["hooks"]]
+    recipe = re.search(r"^lint:.*\n((?:\t.*\n)+)", MAKEFILE, re.M)[1].split("\n\t")
+    assert [hook["entry"].split()[0] for hook in hooks] == [f".venv/bin/{line.split()[0]}" for line in recipe]
+    assert all(hook["language"] == "system" for hook in hooks)
+
+
+def test_how_to_cite_is_what_pyproject_says():
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    assert citation["cff-version"] == "1.2.0" and citation["type"] == "software"
+    assert (citation["version"], citation["license"]) == (PROJECT["version"], PROJECT["license"])
+    assert PROJECT["urls"]["Repository"].startswith(citation["repository-code"] + "/")
+    assert f"## [{PROJECT['version']}]" in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
 
 
 # What IPython 7.34, Colab's, has: looked up there, and run in it by benchmarks/colab_runtime.py.

@@ -83,7 +83,7 @@ def test_syllabi_add_up_and_are_as_reckoned(title, table):
     rows = re.findall(r"^\| (\d+):(\d\d) \| (\d+) \| (.*) \|$", table, re.M)
     assert len(rows) == len(table.splitlines()) - 2
     begins = [60 * int(hour) + int(minute) for hour, minute, *_ in rows]
-    for (*_, stated, what), begin, ends in zip(rows, begins, begins[1:] + [None]):
+    for (*_, stated, what), begin, ends in zip(rows, begins, [*begins[1:], None]):
         assert ends in (None, begin + int(stated)), what
         lesson = re.match(r"(\d\d): (start)?((?:(?:, )?\d+(?:–\d+)?)*)", what)
         if lesson:

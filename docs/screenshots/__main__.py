@@ -20,6 +20,7 @@ import tempfile
 import threading
 import time
 from pathlib import Path
+from typing import ClassVar
 
 from gapless import Trace
 from gapless.lessons.profiler_tour.workload import write_traces
@@ -134,7 +135,7 @@ PICTURES = {"perfetto": perfetto, "tensorboard": tensorboard, "hta": hta}
 
 
 class _Quiet(http.server.SimpleHTTPRequestHandler):
-    extensions_map = {**http.server.SimpleHTTPRequestHandler.extensions_map, ".wasm": "application/wasm"}
+    extensions_map: ClassVar = {**http.server.SimpleHTTPRequestHandler.extensions_map, ".wasm": "application/wasm"}
 
     def log_message(self, *args):
         pass

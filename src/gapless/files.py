@@ -75,7 +75,7 @@ def read_regular(path: str | os.PathLike, limit_bytes: int, follow_links: bool =
         found = os.fstat(file.fileno())
         if not stat.S_ISREG(found.st_mode):
             raise OSError(errno.EINVAL, "it is not a regular file", os.fspath(path))
-        if own and (found.st_nlink != 1 or os.name == "posix" and found.st_uid != os.geteuid()):
+        if own and (found.st_nlink != 1 or (os.name == "posix" and found.st_uid != os.geteuid())):
             raise OSError(errno.EPERM, "it is somebody else's file", os.fspath(path))
         content = file.read(limit_bytes + 1)  # it may grow meanwhile
     if len(content) > limit_bytes:
@@ -133,7 +133,7 @@ def _lock(descriptor: int) -> bool:
         import msvcrt
 
         try:
-            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined]  # Windows has it
         except OSError:
             return False
         return True

@@ -15,7 +15,7 @@ import re
 import struct
 import zipfile
 import zlib
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from .files import read_regular
 
@@ -49,7 +49,7 @@ def list_folder(folder: str | os.PathLike, limit: int = 100) -> list[str]:
     try:
         if os.path.islink(folder):
             raise Unreadable(f"{_name(folder)} is a link")
-        with os.scandir(folder) as entries:
+        with os.scandir(os.fspath(folder)) as entries:
             for entry in entries:
                 if len(names) == limit:
                     raise Unreadable(f"{_name(folder)} holds more than {limit} files")
@@ -124,7 +124,7 @@ def _parse_json(content: bytes, limit_items: int, allow_nan: bool):
 
     value = json.loads(content.decode("utf-8"), parse_constant=constant)
     whole = [value]
-    waiting = [(whole, 0)]
+    waiting: list[tuple[Any, int]] = [(whole, 0)]
     while waiting:
         container, depth = waiting.pop()
         if depth > _MOST_DEEP:

@@ -64,9 +64,10 @@ def test_a_folder_that_is_somebody_elses(tmp_path):
 
 
 def test_what_was_written_before_the_disk_was_full_is_told(tmp_path, monkeypatch):
-    def write(path, content, left=[2]):
-        left[0] -= 1
-        if left[0] < 0:
+    left = iter(range(2))
+
+    def write(path, content):
+        if next(left, None) is None:
             raise OSError(28, "No space left on device", str(path))
         path.write_bytes(content)
 

@@ -16,7 +16,7 @@ import gapless
 # The database asks the machine's GPU what it can. The modelled ones can all of this.
 for _ability in ("SM53OrLater", "SM60OrLater", "SM70OrLater", "SM75OrLater", "SM80OrLater"):
     setattr(common_cuda, _ability, True)
-from torch.testing._internal.common_methods_invocations import op_db  # noqa: E402
+from torch.testing._internal.common_methods_invocations import op_db
 
 DTYPES = {"float32": torch.float32, "int64": torch.int64, "bool": torch.bool}
 

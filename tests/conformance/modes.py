@@ -154,7 +154,7 @@ def hessian(op, sample, device):
 
 
 def _batched(sample: SampleInput):
-    tensors = [each for each in _tensors((sample.input, sample.args, sample.kwargs))]
+    tensors = list(_tensors((sample.input, sample.args, sample.kwargs)))
     if not tensors or not isinstance(sample.input, torch.Tensor):
         raise Unfit
     x = sample.input.detach()

@@ -46,7 +46,7 @@ def rank_run(rng: np.random.Generator, cause: str | None, *, world: int | None =
     world = int(rng.choice(WORLDS)) if world is None else world
     waits = bool(rng.random() < 0.5) if waits is None else waits
     if grid is None:
-        grid = int(rng.choice([rows for rows in (1, 2) if world % rows == 0 and world // rows > 1 or rows == 1]))
+        grid = int(rng.choice([rows for rows in (1, 2) if (world % rows == 0 and world // rows > 1) or rows == 1]))
     plan = even_plan(rng, world, steps=int(rng.integers(5, 7)), **{"waits": waits, "grid": grid, **more})
     rank = int(rng.integers(world)) if cause is not None else None
     distractions = _distractions(rng, plan, rank, cause) if distracted else {}

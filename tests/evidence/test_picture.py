@@ -158,7 +158,7 @@ def test_without_matplotlib_both_reports_are_printed(monkeypatch, capsys):
 
 def test_a_failed_save_leaves_nothing(tmp_path):
     figure = draw(training_steps(1))
-    with pytest.raises(OSError):
+    with pytest.raises(FileNotFoundError):
         picture.save(figure, tmp_path / "none" / "a.png", "alt")
     assert not list(tmp_path.iterdir())
 

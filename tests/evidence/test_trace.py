@@ -93,7 +93,7 @@ def test_failed_write_leaves_the_old_file_and_no_other(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("content", "advice"),
+    "content, advice",
     [
         (b"", "is empty; record the profile again"),
         (b"hello", "is not JSON"),

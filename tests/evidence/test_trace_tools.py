@@ -3,6 +3,7 @@
 import gzip
 import json
 from collections import defaultdict
+from pathlib import Path
 
 import pytest
 import torch
@@ -246,7 +247,7 @@ def test_tensorboards_kernels_are_ours(page, trace):
 
 
 def test_tensorboards_trace_is_the_whole_trace(page, trace):
-    shown = json.loads(gzip.decompress(open(page.trace_file_path, "rb").read()))["traceEvents"]
+    shown = json.loads(gzip.decompress(Path(page.trace_file_path).read_bytes()))["traceEvents"]
     assert len(shown) == len(trace.events)
 
 

@@ -111,7 +111,7 @@ def test_a_synchronisation_on_another_thread_is_another_wait():
 
 
 @pytest.mark.parametrize(
-    ("name", "kind"),
+    "name, kind",
     [
         ("cudaStreamSynchronize", "stream"),
         ("cudaDeviceSynchronize", "device"),
@@ -158,7 +158,7 @@ def test_waits_come_in_order_of_time_over_all_threads():
 
 
 @pytest.mark.parametrize(
-    ("names", "expected"),
+    "names, expected",
     [
         (["aten::index", "aten::nonzero"], "aten::nonzero"),
         (["aten::is_nonzero", "aten::item", "aten::_local_scalar_dense"], "aten::item"),
@@ -213,7 +213,7 @@ def test_older_traces_keep_the_stack_with_the_operator():
 
 
 @pytest.mark.parametrize(
-    ("name", "line"),
+    "name, line",
     [
         ("train.py(12): step", "train.py:12"),
         ("/a/b/c.py(3): f", "b/c.py:3"),

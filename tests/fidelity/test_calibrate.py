@@ -85,7 +85,7 @@ def test_the_hosts_costs(exact):
 
 def test_measurements_from_before_the_processor_was_measured(exact):
     host = {name: value for name, value in exact["host"].items() if name in (
-        "launch_s", "operator_s", "view_s", "synchronize_s", "queue_length") or name.endswith("_bytes_per_s") and "_to_" in name}
+        "launch_s", "operator_s", "view_s", "synchronize_s", "queue_length") or (name.endswith("_bytes_per_s") and "_to_" in name)}
     found = fit({**exact, "host": host}).host
     assert found.op_ns == 6000 and found.python_call_ns == Host().python_call_ns and found.cores == Host().cores
 

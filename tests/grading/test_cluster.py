@@ -57,7 +57,7 @@ class Cluster:
         return sorted(path.name for path in self._temporary.glob("gapless-*"))
 
     def close(self):
-        for name, process in reversed(self.processes.items()):
+        for process in reversed(self.processes.values()):
             process.terminate()
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(20)
@@ -181,7 +181,7 @@ def test_what_can_go_wrong_is_said(tmp_path, dask, monkeypatch):
             until(lambda: workers._client.run_on_scheduler(tasks) == 0, 10)  # nothing is kept there
         return found
 
-    for address, says in (("nonsense", "missing port"), ("tcp://127.0.0.1:1", "no Dask scheduler at tcp://127.0.0.1:1")):
+    for address, says in (("nonsense", "missing port"), ("tcp://127.0.0.1:1", "no Dask scheduler at tcp://127.0.0.1:1")):  # noqa: B007  job() reads it
         with pytest.raises(GradingError, match=says):
             grade(ann=job())
     address = dask.scheduler()

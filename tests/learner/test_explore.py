@@ -13,7 +13,7 @@ def run(source, tmp_path):
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source)])
     client = NotebookClient(notebook, timeout=120, kernel_name="python3", resources={"metadata": {"path": str(tmp_path)}})
     client.execute()
-    return notebook.cells[0].outputs, [widget for widget in client.widget_state.values()]
+    return notebook.cells[0].outputs, list(client.widget_state.values())
 
 
 def outputs_of(widgets):

@@ -1,3 +1,4 @@
+import itertools
 import threading
 
 import pytest
@@ -52,7 +53,7 @@ def within(inner, outer):
 def test_each_step_is_a_block_and_they_follow_one_another(trace):
     steps = [e for e in of(trace, "user_annotation") if e["name"].startswith("ProfilerStep#")]
     assert [e["name"] for e in steps] == ["ProfilerStep#0", "ProfilerStep#1", "ProfilerStep#2"]
-    for first, second in zip(steps, steps[1:]):
+    for first, second in itertools.pairwise(steps):
         assert first["ts"] + first["dur"] < second["ts"] < first["ts"] + first["dur"] + 50  # Python's own work
     assert len({round(e["dur"], 3) for e in steps}) == 1
 
@@ -78,7 +79,7 @@ def test_every_kernel_and_copy_has_the_call_that_launched_it(trace):
 
 def test_kernels_of_a_stream_do_not_overlap(trace):
     events = sorted(of(trace, "kernel") + of(trace, "gpu_memcpy"), key=lambda e: e["ts"])
-    for first, second in zip(events, events[1:]):
+    for first, second in itertools.pairwise(events):
         assert first["ts"] + first["dur"] <= second["ts"] + 1e-6
 
 
@@ -161,7 +162,7 @@ def test_a_change_of_no_bytes_is_no_event(device):
 def test_memory_events_add_up(trace):
     changes = [e["args"] for e in trace.events if e["name"] == "[memory]"]
     assert sum(a["Bytes"] > 0 for a in changes) > 3
-    for first, second in zip(changes, changes[1:]):
+    for first, second in itertools.pairwise(changes):
         assert second["Total Allocated"] == first["Total Allocated"] + second["Bytes"]
 
 

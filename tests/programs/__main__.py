@@ -37,7 +37,7 @@ def run(name: str, seconds: int) -> dict:
         return {"outcome": "not installed", "why": ", ".join(PROGRAMS[name].missing)}
     try:
         done = subprocess.run([sys.executable, "-m", "tests.programs.one", name], cwd=ROOT, timeout=seconds,
-                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                              stdin=subprocess.DEVNULL, capture_output=True, text=True,
                               env={**os.environ, "OMP_NUM_THREADS": "1"})
     except subprocess.TimeoutExpired:
         return {"outcome": "timeout", "why": f"{seconds} s"}

@@ -63,7 +63,7 @@ def _lightning(precision, accumulate):
                              logger=False, enable_checkpointing=False, enable_progress_bar=False, enable_model_summary=False,
                              accelerator="cpu" if device.type == "cpu" else "auto")
         trainer.fit(model, DataLoader(pairs(), 8), DataLoader(pairs(), 8))
-        return ({"losses": torch.stack(model.losses)} | {k: v for k, v in trainer.callback_metrics.items()}
+        return ({"losses": torch.stack(model.losses)} | dict(trainer.callback_metrics)
                 | dict(model.named_parameters()))
 
     return run

@@ -29,7 +29,7 @@ from .session import AuditDone, Session
 from .switches import switched
 
 
-def main(text: str) -> int:
+def main(text: str) -> None:
     """Run the script of these options (JSON) and leave the files."""
     options = Options.from_json(text)
     device = choose_device(options.device)
@@ -54,7 +54,7 @@ def _watched_processes(facts: dict):
             facts["started"] += 1
         start(process)
 
-    multiprocessing.process.BaseProcess.start = counted
+    multiprocessing.process.BaseProcess.start = counted  # type: ignore[assignment]
     try:
         yield
     finally:
@@ -129,4 +129,4 @@ def leave(session: Session, ended: dict | None = None) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1]))
+    main(sys.argv[1])

@@ -41,7 +41,7 @@ class Session:
         self._profile: LinedProfile | None = None
         self._memory: MemoryRecording | None = None
         self._block: record_function | None = None
-        self._counting = None
+        self._counting: vgpu.host_clock.counting | None = None
         location.names_libraries = True
         self._seen = self._recorded = self._raised = 0
         self._began = time.monotonic()

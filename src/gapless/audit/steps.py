@@ -11,6 +11,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from contextlib import contextmanager
+from typing import Any
 
 import torch
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
@@ -69,11 +70,12 @@ class StepEnds:
             this._train()
 
         torch.autograd.graph._engine_run_backward = torch.autograd._engine_run_backward = run_backward
-        torch.optim.Optimizer.__init__ = make
+        torch.optim.Optimizer.__init__ = make  # type: ignore[assignment]
         call = torch.nn.Module.__call__
         if self._forward:
             torch.nn.Module.__call__ = self._outermost(call)
-        replays = {kind: kind.replay for kind in {torch.cuda.CUDAGraph, graphs.CUDAGraph}}
+        kinds: set[Any] = {torch.cuda.CUDAGraph, graphs.CUDAGraph}
+        replays = {kind: kind.replay for kind in kinds}
         for kind, replay in replays.items():
             kind.replay = _then(replay, functools.partial(self._event, REPLAY))
         try:
@@ -139,7 +141,7 @@ class StepEnds:
         self._event(OPTIMIZER, id(optimizer))
 
     # Dynamo leaves functions with this mark alone.
-    _steps._torchdynamo_disable = _stepped._torchdynamo_disable = True
+    _steps._torchdynamo_disable = _stepped._torchdynamo_disable = True  # type: ignore[attr-defined]
 
     def _event(self, kind: str, which: int | None = None) -> None:
         if kind is not REPLAY and _is_capturing():
@@ -175,4 +177,4 @@ def _then(function, after: Callable[[], None]):
 
 
 def _is_capturing() -> bool:
-    return graphs.is_current_stream_capturing() or torch.cuda.is_available() and torch.cuda.is_current_stream_capturing()
+    return graphs.is_current_stream_capturing() or (torch.cuda.is_available() and torch.cuda.is_current_stream_capturing())

@@ -7,6 +7,7 @@ import json
 import shlex
 import sys
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -30,6 +31,7 @@ def add_parser(commands) -> None:
 
 def run(arguments) -> int:
     """Measure (or read), fit, print, write. Raises CalibrationError."""
+    file: dict[str, Any]
     if arguments.fit:
         file = _read(arguments.fit)
     else:

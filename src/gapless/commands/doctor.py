@@ -190,7 +190,7 @@ def diagnose() -> Diagnosis:
     """Look at this interpreter, in this folder."""
     try:
         own = metadata.distribution("gapless")
-        version, python_wanted = own.version, own.metadata.get("Requires-Python") or ""
+        version, python_wanted = own.version, own.metadata.get("Requires-Python") or ""  # type: ignore[attr-defined]  # a message of email.message
     except metadata.PackageNotFoundError:
         own, version, python_wanted = None, "not installed", ""
     wanted = _wanted(own.requires or [] if own else ["torch", "numpy"])
@@ -279,7 +279,7 @@ def _misplaced(probed: dict[str, dict]) -> list[Problem]:
     problems = []
     for name in ("torch", "numpy"):
         file = probed.get(name, {}).get("file")
-        if file and not _same(Path(file).parent, Path(metadata.distribution(name).locate_file(name))):
+        if file and not _same(Path(file).parent, Path(str(metadata.distribution(name).locate_file(name)))):
             problems.append(Problem(f"{name} is imported from {file}, which is not the installed one",
                                     "rename that file, or take its folder out of PYTHONPATH", needed=True))
     return problems

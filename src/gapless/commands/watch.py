@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import datetime
+import functools
 import shutil
 import sys
 import textwrap
@@ -95,7 +96,7 @@ class Watch:
         """Say what is watched. Of a single notebook, check what the learner has written so far."""
         from ..course.stub import handed_out
 
-        for path, cells in self._cells.items():
+        for path in self._cells:
             self._say(f"watching {path}")
         if self._target.is_dir():
             return
@@ -145,7 +146,7 @@ class Watch:
         self._say(f"\n{datetime.datetime.now():%H:%M:%S} {path}")
         for name in names:
             source = self._cells[path][name]
-            checked = self._check(lesson.id, name, source, lambda: self._is_outdated(path, name, source))
+            checked = self._check(lesson.id, name, source, functools.partial(self._is_outdated, path, name, source))
             if checked is None:
                 # The next round sees the new text, and would not see a text that is back to what it was.
                 self._cells[path].pop(name)

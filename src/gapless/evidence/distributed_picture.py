@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import statistics
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -20,7 +21,7 @@ from .trace import TraceError
 from .windows import step_windows
 
 _BLUE, _GREEN, _ORANGE, _VIOLET, _GREY = "#3b7dc4", "#16936c", "#d9541e", "#9a63c4", "#7f8b97"
-_LOOKS = {
+_LOOKS: dict[str, dict[str, Any]] = {
     "computing": {"facecolor": _BLUE, "edgecolor": _BLUE, "linewidth": 0.3},
     "both at once": {"facecolor": "#3b7dc455", "edgecolor": _BLUE, "linewidth": 0.7, "hatch": "\\\\\\\\"},
     "communicating": {"facecolor": "none", "edgecolor": _VIOLET, "linewidth": 0.9, "hatch": "||||"},
@@ -120,7 +121,7 @@ def _rows(ranks, wanted: str | None) -> tuple[list[_Row], str, str]:
         raise TraceError("the ranks never communicate: record steps in which they do, with the CUDA activity")
     windows = {rank: {window.name: window for window in step_windows(trace)} for rank, trace in ranks.items()}
     common = [name for name in next(iter(windows.values())) if all(name in each for each in windows.values())]
-    if not common or wanted is not None and wanted not in common:
+    if not common or (wanted is not None and wanted not in common):
         raise ValueError(f"no step {wanted or ''} is on every rank; there {'are' if common else 'is'} "
                          f"{', '.join(common) or 'none'}")
     name = wanted if wanted is not None else common[min(1, len(common) - 1)]
@@ -144,7 +145,7 @@ def _rows(ranks, wanted: str | None) -> tuple[list[_Row], str, str]:
                 waiting.append((span.start_us, span.end_us - least_us))
         shown = [(within(found, window.start_us, window.end_us) - shift_us) / 1e3
                  for found in (computing, loading, union(data), union(waiting))]
-        rows.append(_Row(rank, *shown, (window.end_us - shift_us) / 1e3))
+        rows.append(_Row(rank, shown[0], shown[1], shown[2], shown[3], (window.end_us - shift_us) / 1e3))
     return rows, name, _kind(next(iter(ranks.values())))
 
 

@@ -5,12 +5,14 @@ Each category has a hatch of its own and its name written into its area, so that
 
 from __future__ import annotations
 
+from typing import Any
+
 from .memory_view import CATEGORIES, MemoryByCategory, memory_by_category
 from .picture import new_figure
 from .trace import Trace
 
 # From below: what stays comes first, so that what moves lies on even ground.
-_LOOKS = {
+_LOOKS: dict[str, dict[str, Any]] = {
     "parameters": {"facecolor": "#16936c55", "edgecolor": "#16936c", "hatch": ""},
     "optimizer state": {"facecolor": "#a8780055", "edgecolor": "#a87800", "hatch": "---"},
     "gradients": {"facecolor": "#3b7dc455", "edgecolor": "#3b7dc4", "hatch": "////"},

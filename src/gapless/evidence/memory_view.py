@@ -140,7 +140,9 @@ def _changes(trace: Trace, device: int) -> list[_Change]:
                                                   args.get("Total Allocated"))]
         if None not in numbers and as_number(args.get("Device Id", 0)) == device:
             thread = (str(event.get("pid", "")), str(event.get("tid", "")))
-            found.append(_Change(numbers[0], *map(int, numbers[1:]), thread))
+            at_us, *whole = numbers
+            address, nbytes, total_bytes = map(int, whole)
+            found.append(_Change(at_us, address, nbytes, total_bytes, thread))
     return sorted((change for change in found if change.nbytes), key=lambda change: change.us)
 
 

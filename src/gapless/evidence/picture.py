@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from .steps import DEVICE_WORK, Steps, launches_by_correlation, union_ms, work_in_steps
 from .themed import mime_bundle
@@ -30,7 +31,7 @@ _SAME = 0.01  # two times that differ by a smaller share are about the same
 
 _GREY = "#7f8b97"
 # The last two digits of a colour are its opacity; a hatch takes none with it into SVG.
-_LOOKS = {
+_LOOKS: dict[str, dict[str, Any]] = {
     "operators": {"facecolor": "#7f8b9755", "edgecolor": _GREY, "linewidth": 0.5},
     "the host waits": {"facecolor": "none", "edgecolor": "#d9541e", "linewidth": 1.1, "hatch": "////"},
     "kernels": {"facecolor": "#3b7dc4", "edgecolor": "#3b7dc4", "linewidth": 0.3},

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 from . import storage
 from .trace import Trace, TraceError, as_number, read_traces
@@ -14,7 +15,7 @@ _RANK_IN_NAME = re.compile(r"rank[-_ ]?(\d+)", re.IGNORECASE)
 _NAME_THEM = 'name the files rank0.json.gz, rank1.json.gz, …, or put "distributedInfo": {"rank": 0} into each'
 _SHOWN = 8
 
-Traces = str | os.PathLike | Mapping[object, Trace] | Iterable[Trace | str | os.PathLike]
+Traces = str | os.PathLike | Mapping[Any, Trace] | Iterable[Trace | str | os.PathLike]
 
 
 def read_ranks(traces: Traces, *, partial: bool = False) -> dict[int, Trace]:
@@ -28,7 +29,7 @@ def read_ranks(traces: Traces, *, partial: bool = False) -> dict[int, Trace]:
     traces are of different runs.
     """
     found: dict[int, Trace] = {}
-    names: dict[int, str] = {}
+    names: dict[int, object] = {}
     for name, trace in _named(traces):
         rank = rank_of(trace, name)
         if rank is None:

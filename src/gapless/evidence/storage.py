@@ -90,7 +90,7 @@ def find(folder: str | os.PathLike, pattern: str, storage_options: dict | None =
     return dict(sorted(_attempt(folder, "list", storage_options, listed).items()))
 
 
-def _attempt(url: str, what: str, storage_options: dict | None, action):
+def _attempt(url: str | os.PathLike, what: str, storage_options: dict | None, action):
     scheme = _scheme(url)
     try:
         import fsspec

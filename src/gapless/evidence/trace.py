@@ -161,7 +161,7 @@ class Trace:
             worker = f"{host}_{os.getpid()}"
         name = f"{worker}.{time.time_ns()}.pt.trace.json{'.gz' if compressed else ''}"
         if storage.is_url(folder):
-            path = f"{folder.rstrip('/')}/{name}"
+            path = f"{str(folder).rstrip('/')}/{name}"
         else:
             path = Path(folder) / name
             path.parent.mkdir(parents=True, exist_ok=True)

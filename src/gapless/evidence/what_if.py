@@ -97,8 +97,8 @@ class WhatIf:
                     host = max(host, queue[-QUEUE_LENGTH])
                 ready = host + work.lag_us if work.dependency is None else ends.get(work.dependency, 0.0) + work.lag_us
                 begin = max(ready, stream_end.get(work.span.thread, 0.0))
-                free = (without_device or without_communication and work.communicates
-                        or without_work is not None and without_work(work.span))
+                free = (without_device or (without_communication and work.communicates)
+                        or (without_work is not None and without_work(work.span)))
                 ends[number] = stream_end[work.span.thread] = begin + (0.0 if free else work.duration_us)
                 queue.append(ends[number])
             if item.wait is None:

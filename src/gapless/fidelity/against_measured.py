@@ -8,7 +8,7 @@ import statistics
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from . import predict, transformer_steps
@@ -67,7 +67,8 @@ def _networks(rows: list[Network]) -> Iterator[float | None]:
     return networks.step_ms(rows)
 
 
-_PREDICTED = {Operator: predict.operator_ms, Step: transformer_steps.step_ms, Network: _networks}
+_PREDICTED: dict[type, Callable[[list], Iterable[float]]] = {
+    Operator: predict.operator_ms, Step: transformer_steps.step_ms, Network: _networks}
 
 
 # -- the comparison -------------------------------------------------------------------------------------

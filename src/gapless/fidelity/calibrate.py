@@ -16,6 +16,8 @@ import statistics
 import sys
 import time
 from collections import defaultdict
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -38,7 +40,7 @@ def take_measurements(device: torch.device) -> dict:
     """All measurements of ``device``, in plain JSON types, with a line of progress each."""
     began = time.monotonic()
     properties = torch.cuda.get_device_properties(device)
-    found = {
+    found: dict[str, Any] = {
         "gpu": {"name": properties.name, "memory_bytes": properties.total_memory,
                 "sm_count": properties.multi_processor_count,
                 "compute_capability": [properties.major, properties.minor]},
@@ -227,7 +229,7 @@ def _with(card: Card, kind: str, start_s: float, memory: float | None = None) ->
                                kernel_start_ns={**card.kernel_start_ns, kind: round(start_s * 1e9, 1)})
 
 
-def least_relative(rows: list[tuple[float, float, float]]) -> tuple[float, float]:
+def least_relative(rows: Sequence[tuple[float, float, float]]) -> tuple[float, float]:
     """``(start, rate)``, neither negative, with the least Σ |start·n + rate·x − y| / y over the rows (n, x, y).
 
     By iteratively reweighted least squares (Holland and Welsch, 1977).

@@ -322,7 +322,7 @@ def measure_host(device: torch.device) -> dict[str, float]:
     pinned = torch.zeros(count, dtype=torch.uint8).pin_memory()
     for name, source, target in (("pinned_to_device", pinned, on_device), ("pageable_to_device", pageable, on_device),
                                  ("device_to_pinned", on_device, pinned), ("device_to_pageable", on_device, pageable)):
-        found[f"{name}_bytes_per_s"] = count / _per_call_s(lambda s=source, t=target: t.copy_(s), 3, wait)
+        found[f"{name}_bytes_per_s"] = count / _per_call_s(lambda s=source, t=target: t.copy_(s), 3, wait)  # type: ignore[misc]
     return found
 
 
@@ -367,7 +367,7 @@ def _queue_length(x: torch.Tensor, device: torch.device) -> int:
     torch.cuda.synchronize(device)
     torch.cuda._sleep(int(0.3 * CYCLES_PER_S))
     usual_s, length = 50e-6, 0
-    for length in range(1, 10_000):
+    for length in range(1, 10_000):  # noqa: B007  returned below
         began = time.perf_counter()
         x.add_(1)
         if time.perf_counter() - began > 100 * usual_s:

@@ -16,6 +16,7 @@ import json
 import math
 import statistics
 from collections import defaultdict
+from typing import Any
 
 from ..vgpu.hardware.cards.specs import CARDS, START_NS
 from .calibrate import least_relative
@@ -27,9 +28,10 @@ TWO, ONE = ("add", "sub", "mul", "div", "pow"), ("addu", "subu", "mulu", "divu",
 FEWEST = 5
 
 
-def drift_ms(host: dict, place: float) -> float:
-    """What the host added at ``place`` (0 to 1) of a session of convolutions: in the data it grows with the number
-    of shapes that cuDNN's autotuner has seen, whatever their sizes. ``host``: one of ``fitted.hosts("convolutions")``."""
+def drift_ms(host: dict, place: Any) -> Any:
+    """What the host added at ``place`` (0 to 1, or an array of such) of a session of convolutions: in the data it grows with
+    the number of shapes that cuDNN's autotuner has seen, whatever their sizes. ``host``: one of
+    ``fitted.hosts("convolutions")``."""
     return host["gap_ms"] + host["drift_ms"] * place
 
 

@@ -78,8 +78,9 @@ OPERATORS: dict[str, tuple[str, ...]] = {
 }
 
 
-def read(path: str | Path) -> list[Operator] | list[Step] | list[Network]:
-    """The rows of a file. Raises MeasuredError, which names the row (the first below the header is row 1)."""
+def read(path: str | Path) -> list:
+    """The rows of a file: of one kind, :class:`Operator`, :class:`Step` or :class:`Network`. Raises MeasuredError,
+    which names the row (the first below the header is row 1)."""
     path = Path(path)
     try:
         content = path.read_bytes()

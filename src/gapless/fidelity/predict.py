@@ -64,7 +64,7 @@ def _layer_norm(device, b, h) -> Call:
 PROGRAMS: dict[str, Callable[..., Call]] = {
     "bmm": _product, "linear": _linear, "conv": _convolution, "ln": _layer_norm,
     **{name: _of_two(getattr(torch, name)) for name in ("add", "sub", "mul", "div", "pow")},
-    **{f"{name}u": _of_one(lambda x, function=getattr(torch, name): function(x, 2.5))
+    **{f"{name}u": _of_one(lambda x, function=getattr(torch, name): function(x, 2.5))  # noqa: B008  the round's own
        for name in ("add", "sub", "mul", "div", "pow")},
     "relu": _of_one(F.relu), "tanh": _of_one(torch.tanh), "gelu": _of_one(F.gelu),
     "softmax": _of_one(lambda x: F.softmax(x, dim=-1)),

@@ -11,6 +11,7 @@ import statistics
 import sys
 from collections import defaultdict
 from dataclasses import asdict, dataclass
+from typing import Any
 
 import torch
 
@@ -120,7 +121,7 @@ def compare(card: str, predicted: dict[tuple[str, str], Figures], measured: dict
     """What was predicted with ``card``, beside what was measured on the GPU here, where it was; plain JSON types."""
     cases = []
     for case, figures in predicted.items():
-        row = {"workload": case[0], "dtype": case[1], "predicted": asdict(figures)}
+        row: dict[str, Any] = {"workload": case[0], "dtype": case[1], "predicted": asdict(figures)}
         if measured is not None:
             row["measured"] = asdict(measured[case])
             row["step_error"] = error_share(figures.step_ms, measured[case].step_ms)

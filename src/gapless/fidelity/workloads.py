@@ -6,6 +6,7 @@ a U-Net (Ronneberger et al., 2015, with batch norms) and an LSTM language model.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -169,7 +170,7 @@ class _Unet(nn.Module):
         super().__init__()
         widths = [width << level for level in range(depth + 1)]
         self.down = nn.ModuleList(_twice(a, b) for a, b in zip([3, *widths], widths))
-        self.up = nn.ModuleList(nn.ConvTranspose2d(b, a, 2, 2) for a, b in zip(widths, widths[1:]))
+        self.up = nn.ModuleList(nn.ConvTranspose2d(b, a, 2, 2) for a, b in itertools.pairwise(widths))
         self.merge = nn.ModuleList(_twice(2 * a, a) for a in widths[:-1])
         self.out = nn.Conv2d(width, 1, 1)
 

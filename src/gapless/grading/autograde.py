@@ -201,7 +201,7 @@ class KeepingAutograde(Autograde):
                 for place in self._places(student):
                     _mend(place)
 
-    def _failed(self, student: str, error: Exception, cause: Exception | None = None) -> str:
+    def _failed(self, student: str, error: BaseException, cause: Exception | None = None) -> str:
         """Why, in words; noted down beside the submission where it was to be graded."""
         begun = error.begun if isinstance(error, _Failed) else None
         if begun is not None:
@@ -258,7 +258,7 @@ class KeepingAutograde(Autograde):
         for name, content in submitted.beside.items():
             (new / name).write_bytes(content)
         masters = Path(self.coursedir.format_path(self.coursedir.source_directory, ".", lesson))
-        for path in find_all_files(str(masters), self.coursedir.ignore + ["*.ipynb"]):
+        for path in find_all_files(str(masters), [*self.coursedir.ignore, "*.ipynb"]):
             copy = new / Path(path).relative_to(masters)
             copy.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(path, copy)
@@ -427,7 +427,7 @@ def use_keeping_autograde() -> None:
         module.GenerateFeedback = TrueFeedback
 
 
-def _in_words(error: Exception) -> str:
+def _in_words(error: BaseException) -> str:
     if isinstance(error, DBAPIError):
         return f"the gradebook cannot be used: {in_words(error)}"
     return str(error) if isinstance(error, (GradingError, OSError, MissingEntry)) else f"{type(error).__name__}: {error}"

@@ -127,7 +127,7 @@ def _averages(columns: list[list[float]], before: int = 0, after: str = "") -> s
 
 def _overview(facts: ClassFacts) -> str:
     rows = []
-    for person, *each in zip(facts.people, *(lesson.rows for lesson in facts.lessons), strict=True):
+    for _, *each in zip(facts.people, *(lesson.rows for lesson in facts.lessons), strict=True):
         scores = [row.score for row in each]
         there = [score for score in scores if score is not None]
         total = number(sum(there)) if there else "–"

@@ -33,11 +33,12 @@ def written(rows: Iterable[Iterable[object]]) -> bytes:
 def tables(facts: ClassFacts) -> dict[str, bytes]:
     """Name → CSV: ``points`` (a line for each student and exercise), ``submissions`` (a line for each student and lesson),
     ``causes`` and ``alike``."""
-    points = [["lesson", "student", "name", "exercise", "points", "max_points", "auto_points", "by_hand"]]
-    submissions = [["lesson", "student", "name", "in_gradebook", "state", "reason", "raw_score", "late_s", "late_penalty",
-                    "score", "max_score", "device", "confinement", "gapless", "torch", "seed_hex"]]
-    causes = [["lesson", "exercise", "students", "message", "who"]]
-    alike = [["lesson", "exercise", "least_share", "most_share", "who"]]
+    points: list[list] = [["lesson", "student", "name", "exercise", "points", "max_points", "auto_points", "by_hand"]]
+    submissions: list[list] = [["lesson", "student", "name", "in_gradebook", "state", "reason", "raw_score", "late_s",
+                                "late_penalty", "score", "max_score", "device", "confinement", "gapless", "torch",
+                                "seed_hex"]]
+    causes: list[list] = [["lesson", "exercise", "students", "message", "who"]]
+    alike: list[list] = [["lesson", "exercise", "least_share", "most_share", "who"]]
     for lesson in facts.lessons:
         for row in lesson.rows:
             person, standing, grading = row.person, row.standing, row.grading

@@ -180,7 +180,7 @@ def _names(paths: list[PurePath], sent: Mapping[PurePath, Sent], files: Mapping[
         own = PurePath(sent[path].file).name
         stem, dot, suffix = own.partition(".ipynb")
         number, name = sent[path].upload or 1, own
-        while name in names.values() or name == expected and (first is not None or rivals[own] > 1):
+        while name in names.values() or (name == expected and (first is not None or rivals[own] > 1)):
             name, number = f"{stem} ({number}){dot}{suffix}", number + 1
         names[path] = name
     return names
@@ -237,7 +237,7 @@ class CarefulCollector(FileNameCollectorPlugin):
         """By the files' full paths."""
         course, lesson = self.parent.coursedir, self.parent.coursedir.assignment_id
         root = Path(self.parent._format_collect_path(self.parent.extracted_directory))
-        files = {}
+        files: dict[PurePath, bytes | None] = {}
         for folder, folders, names in os.walk(root):
             folders[:] = [each for each in folders if each not in ("__MACOSX", ".ipynb_checkpoints")]
             for name in names:

@@ -394,7 +394,7 @@ class _Process:
                         found = entry.stat(follow_symlinks=False)
                         size += found.st_blocks * 512 if os.name == "posix" else found.st_size
                         if entry.is_dir(follow_symlinks=False):
-                            folders.append(entry.path)
+                            folders.append(Path(entry.path))
             except FileNotFoundError:
                 continue
             except OSError:

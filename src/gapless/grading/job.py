@@ -29,7 +29,7 @@ class Job:
     device: str = ""
     unconfined: bool = False
     attempts: int = 3
-    versions: str = field(default_factory=lambda: versions())
+    versions: str = field(default_factory=lambda: versions())  # type: ignore[has-type]  # it is below
 
 
 @dataclass(frozen=True)

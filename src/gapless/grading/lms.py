@@ -59,12 +59,12 @@ def _made(facts: ClassFacts, form: str) -> Grades:
     """From what the gradebook alone knows of its students."""
     found = Grades(b"")
     if form == CANVAS:
-        lines = [[*_CANVAS_WHO, *(lesson.id for lesson in facts.lessons)],
-                 ["Points Possible", "", "", "", "", *(_score(lesson.max_score) for lesson in facts.lessons)]]
+        lines: list[list] = [[*_CANVAS_WHO, *(lesson.id for lesson in facts.lessons)],
+                             ["Points Possible", "", "", "", "", *(_score(lesson.max_score) for lesson in facts.lessons)]]
     else:
         lines = [["Username", "Email address", *(lesson.id for lesson in facts.lessons)]]
     for place, person in enumerate(facts.people):
-        who = ["", person.lms_id, "", person.id, ""] if form == CANVAS else [person.id, person.email]
+        who: list[object] = ["", person.lms_id, "", person.id, ""] if form == CANVAS else [person.id, person.email]
         if any(map(is_formula, who)):  # with an apostrophe before it, it would be nobody's
             found.remarks.append(f"{person.id}: left out, as an identifier begins like a spreadsheet's formula: enter the "
                                  "scores by hand")

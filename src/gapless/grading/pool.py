@@ -27,6 +27,7 @@ from concurrent.futures import (
     wait,
 )
 from dataclasses import dataclass
+from typing import Any
 
 from .confine import GradingError
 from .job import Job, Outcome, grade_job
@@ -86,7 +87,7 @@ class WorkerLost(Exception):
     """The worker that graded this is gone; others are not."""
 
 
-def grade_all(jobs: Iterable[tuple[Hashable, Job]], workers: Workers) -> Iterator[tuple[Hashable, Outcome | Exception]]:
+def grade_all(jobs: Iterable[tuple[Any, Job]], workers: Workers) -> Iterator[tuple[Any, Outcome | Exception]]:
     """Grade ``jobs``, pairs of a key and a job: (key, outcome or what was raised) as each is done, in any order.
 
     ``jobs`` is read as workers become free. Where workers die, what was under way is graded again; what was under way
@@ -249,7 +250,7 @@ class LocalWorkers(Workers):
         return ProcessPoolExecutor(self._most, mp_context=_context(self._most), initializer=_begin_process)
 
     def end(self, at_once: bool = False) -> None:
-        processes = list((self.executor._processes or {}).values())
+        processes = list((self.executor._processes or {}).values())  # type: ignore[attr-defined]  # ProcessPoolExecutor's
         super().end(at_once)
         if at_once:
             for process in processes:

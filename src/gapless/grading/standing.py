@@ -18,6 +18,7 @@ import re
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 from nbgrader.api import Gradebook, MissingEntry
 from nbgrader.coursedir import CourseDirectory
@@ -145,7 +146,7 @@ class Assignment:
     def standing(self, student: str) -> Standing:
         """How it stands with ``student``'s submission now."""
         record, score = self._stored(student)
-        earlier = {"score": score, "pages": record is not None}
+        earlier: dict[str, Any] = {"score": score, "pages": record is not None}
         if not os.path.lexists(self.folder(self.course.submitted_directory, student)):
             return Standing(student, MISSING, **earlier)
         try:

@@ -15,6 +15,7 @@ import socket
 import sys
 import traceback
 from collections.abc import Callable
+from typing import Any
 
 READY = "ready"
 FINISHED = "finished"
@@ -143,9 +144,10 @@ class _Stage:
 
     def __init__(self, link, device, names: dict, ask, ends: list[int]):
         self._link, self._device, self._names, self._ask, self._ends = link, device, names, ask, ends
-        self._stage = self._answer = None
+        self._stage: Any = None
+        self._answer: object = None
         self._name = ""
-        self._calls: dict[int, object] = {}
+        self._calls: dict[int, Any] = {}
 
     def serve(self) -> None:
         """Until the other side has ended. Raises EOFError, OSError."""

@@ -36,7 +36,7 @@ def install(exercises: Iterable[str]) -> None:
         # Not an UnboundLocalError, which is a mistake in the cell itself, nor an error inside a package.
         if type(error) is NameError and error.name and is_notebook_cell(traceback.extract_tb(trace)[-1].filename):
             text = explanation(error.name, exercises, shell.user_ns)
-            error._render_traceback_ = lambda: [  # IPython's hook for errors that show themselves
+            error._render_traceback_ = lambda: [  # type: ignore[attr-defined]  # IPython's hook for errors that show themselves
                 *shell.InteractiveTB.structured_traceback(kind, error, trace, tb_offset=tb_offset), text]
         shell.showtraceback((kind, error, trace), tb_offset=tb_offset)
 

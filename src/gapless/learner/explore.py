@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 
 def explore(draw: Callable, **choices: Sequence) -> None:
@@ -32,7 +32,7 @@ def explore(draw: Callable, **choices: Sequence) -> None:
     _show_sliders(ipywidgets, draw, choices)
 
 
-def _show_sliders(ipywidgets, draw: Callable, choices: dict[str, list]) -> None:
+def _show_sliders(ipywidgets, draw: Callable, choices: Mapping[str, Sequence]) -> None:
     from IPython.display import display
 
     sliders = {name: ipywidgets.SelectionSlider(options=[(str(value), value) for value in values], description=name,

@@ -60,8 +60,8 @@ def source_of(given, name: str) -> str | Callable:
     text = _cell_text(given)
     if text is not None and exercise_name(text) == name:
         return newest or text
-    in_notebook = is_notebook_cell(filename) or ipython_shell() is not None and not os.path.exists(filename)
-    if text is not None and in_notebook or newest is None and filename and in_notebook:
+    in_notebook = is_notebook_cell(filename) or (ipython_shell() is not None and not os.path.exists(filename))
+    if (text is not None and in_notebook) or (newest is None and filename and in_notebook):
         first = (text or "").strip().partition("\n")[0]
         begins = f" (it begins with `{first[:80]}`)" if first else ""
         raise CellError(f"the function that you gave comes from a cell that does not begin with the line '{line}'{begins}. "

@@ -273,7 +273,7 @@ class Notebook:
             taken = []
 
             def take(*args, **options):
-                taken.append([*args, *options.values()])
+                taken.append([*args, *options.values()])  # noqa: B023  called in this round
 
             given, _ = put(case, torch.device("cpu") if exercise.asked.ask is None else self.device)
             with contextlib.suppress(Exception):  # it asks for an answer
@@ -287,7 +287,7 @@ class Notebook:
         function), beside the article's figures: a Markdown table."""
         return table(self.lesson, [figures for figures, _ in measure_programs(self.lesson, self.device, functions or {})])
 
-    def hint(self, name: str) -> "Hint":
+    def hint(self, name: str) -> Hint:
         """The next hint for the exercise: three stages, from a question to nearly the answer."""
         exercise = self._exercise(name)
         stage = min(self._hints_given.get(name, 0) + 1, len(exercise.teaching.hints))
@@ -324,7 +324,7 @@ class Notebook:
         """The best points of this lesson's exercises so far, from all sessions on this computer: a panel."""
         return progress(self.lesson.id)
 
-    def reset(self, name: str) -> "HandedOut":
+    def reset(self, name: str) -> HandedOut:
         """The exercise's cell as it was handed out. Jupyter puts it into a new cell below this one.
 
         Your own cell stays: a program cannot safely change a notebook that is open. In a terminal, with the notebook

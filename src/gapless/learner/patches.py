@@ -25,11 +25,11 @@ def _holders() -> dict[str, object]:
     """Modules and classes whose attributes are watched, by name."""
     found: dict[str, object] = {}
     for name, module in list(sys.modules.items()):
-        if not isinstance(module, types.ModuleType) or name not in _PACKAGES and not name.startswith(
-                tuple(f"{each}." for each in _DEEP)):
+        if not isinstance(module, types.ModuleType) or (name not in _PACKAGES and not name.startswith(
+                tuple(f"{each}." for each in _DEEP))):
             continue
         found[name] = module
-        for key, value in list(vars(module).items()):
+        for value in list(vars(module).values()):
             if isinstance(value, type) and str(value.__module__).partition(".")[0] in ("torch", "torchmetrics", "gapless"):
                 found[f"{value.__module__}.{value.__qualname__}"] = value
     return found

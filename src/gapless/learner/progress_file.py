@@ -83,7 +83,7 @@ def record_check(lesson: str, exercise: str, earned: float, points: float, devic
     """Remember a check. Returns why it could not be saved, or what else there is to say, or ''."""
 
     def change(record: Record) -> Record:
-        now = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
+        now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
         return replace(record, best=max(record.best, earned), last=earned, points=points, attempts=record.attempts + 1,
                        device=device, when=now)
 

@@ -73,7 +73,7 @@ def host_work(ms: float, device: torch.device | None = None) -> None:
     if isinstance(ms, bool) or not isinstance(ms, (int, float)) or not 0 <= ms < 1e7:
         raise ValueError(f"host_work takes milliseconds, at least 0 and less than 10,000,000, not {ms!r}")
     virtual = vgpu.state.is_worker or vgpu.state.link is not None  # and which card it is, is known
-    if device is None and virtual or (device or globals()["device"]()).type == "vgpu":
+    if (device is None and virtual) or (device or globals()["device"]()).type == "vgpu":
         vgpu.timeline().catch_up()
         vgpu.timeline().host_work(round(ms * 1e6))
         return

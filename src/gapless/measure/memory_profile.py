@@ -133,7 +133,7 @@ class _Watch:
             with record_function(BACKWARD) if watch._recorded is not None else nullcontext():
                 return run(outputs, *args, **kwargs)
 
-        torch.autograd.graph._engine_run_backward = torch.autograd._engine_run_backward = run_backward
+        torch.autograd.graph._engine_run_backward = torch.autograd._engine_run_backward = run_backward  # type: ignore[assignment]
         return self
 
     def __exit__(self, *error) -> None:

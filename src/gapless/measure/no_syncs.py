@@ -12,6 +12,7 @@ from __future__ import annotations
 import functools
 import warnings
 from contextlib import ContextDecorator, ExitStack
+from typing import Literal
 
 import torch
 
@@ -28,7 +29,7 @@ class SyncError(RuntimeError):
         super().__init__(f"{op} made the host wait for the device, at {place}")
 
 
-class no_syncs(ContextDecorator):  # noqa: N801  a context manager and decorator, called like a function
+class no_syncs(ContextDecorator):  # a context manager and decorator, called like a function
     """Raise SyncError at the first wait inside. May be nested, and used by several tests of one process.
 
     On ``vgpu`` every modelled wait counts. On ``cuda`` it is PyTorch's own check
@@ -39,7 +40,7 @@ class no_syncs(ContextDecorator):  # noqa: N801  a context manager and decorator
     def _recreate_cm(self):
         return type(self)()
 
-    def __enter__(self) -> "no_syncs":
+    def __enter__(self) -> no_syncs:
         self._stack = ExitStack()
         hooks = vgpu.timeline().wait_hooks
         hooks.append(_raise)
@@ -48,7 +49,7 @@ class no_syncs(ContextDecorator):  # noqa: N801  a context manager and decorator
             self._enter_cuda()
         return self
 
-    def __exit__(self, kind, error, trace) -> bool:
+    def __exit__(self, kind, error, trace) -> Literal[False]:
         self._stack.close()
         if kind is RuntimeError and "synchronizing CUDA operation" in str(error):
             raise SyncError("a CUDA operator", _line_of(trace)) from error
@@ -62,7 +63,7 @@ class no_syncs(ContextDecorator):  # noqa: N801  a context manager and decorator
         self._stack.callback(torch.cuda.set_sync_debug_mode, before)
         for owner in (torch.cuda, torch.cuda.Stream, torch.cuda.Event):
             original = owner.synchronize
-            owner.synchronize = _refused(original, f"{owner.__name__}.synchronize")
+            owner.synchronize = _refused(original, f"{owner.__name__}.synchronize")  # type: ignore[union-attr]
             self._stack.callback(setattr, owner, "synchronize", original)
         self._stack.enter_context(_PageableCopies())
 

@@ -19,6 +19,7 @@ import json
 import os
 import tempfile
 import warnings
+from typing import Any
 
 import torch
 from torch.profiler import ProfilerAction, ProfilerActivity, record_function, schedule, supported_activities
@@ -56,6 +57,8 @@ class profile(torch.profiler.profile):
     A second profile inside one raises RuntimeError.
     """
 
+    device: torch.device
+
     def __new__(cls, *, device: torch.device | str | None = None, **arguments):
         chosen = _resolve(device)
         self = super().__new__(_VirtualProfile if cls is profile and chosen.type == "vgpu" else cls)
@@ -66,7 +69,9 @@ class profile(torch.profiler.profile):
         if self.device.type == "cpu" and arguments.get("activities") is None:
             arguments["activities"] = [ProfilerActivity.CPU]
         super().__init__(**arguments)
-        self._finished = self._raw = self._trace = None
+        self._finished: Any = None
+        self._raw: bytes | None = None
+        self._trace: Trace | None = None
 
     @property
     def trace(self) -> Trace:
@@ -138,7 +143,7 @@ class _VirtualProfile(profile):
         self._host = everything or ProfilerActivity.CPU in self.activities
         self._device = everything or bool(set(self.activities) - {ProfilerActivity.CPU})
         self._recorder: Recorder | None = None
-        self._metadata: dict[str, object] = {}
+        self._metadata: dict[str, Any] = {}
         self._recorded = None
         self._accumulated: list[Trace] = []
 
@@ -186,7 +191,7 @@ class _VirtualProfile(profile):
         """All operators, blocks and work of the GPU, as PyTorch's ``EventList``; of all cycles with ``acc_events``."""
         return event_list(self._accumulated or [self.trace], profile_memory=self.profile_memory)
 
-    def key_averages(self, group_by_input_shape: bool = False, group_by_stack_n: int = 0, **kwargs):
+    def key_averages(self, group_by_input_shape: bool = False, group_by_stack_n: int = 0, **kwargs):  # type: ignore[override]
         """PyTorch's table: ``.table(sort_by="cuda_time_total", row_limit=10)``."""
         return self.events().key_averages(group_by_input_shape, group_by_stack_n, **kwargs)
 

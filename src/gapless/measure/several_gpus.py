@@ -236,7 +236,7 @@ def _child(work, rank: int, environment: dict, pipe, life: tuple[int, int]) -> N
     lives.start()
     # What is to be done at the end of the parent is not to be done here; what the program asks for from now on is.
     atexit._clear()
-    atexit.register(util._exit_function)
+    atexit.register(util._exit_function)  # type: ignore[attr-defined]  # multiprocessing's own
     os.environ.update({name: str(value) for name, value in environment.items()})
     standstill.join()
     try:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import functools
+import itertools
 import json
 import statistics
 from collections import Counter, defaultdict
@@ -182,7 +183,7 @@ def resnet_gaps_us(trace: Trace) -> dict[tuple[str, str], list[float]]:
     found = defaultdict(list)
 
     def walk(nodes: list[Node]) -> None:
-        for first, second in zip(nodes, nodes[1:]):
+        for first, second in itertools.pairwise(nodes):
             if first.name in _RESNET and second.name in _RESNET:
                 found[_RESNET[first.name], _RESNET[second.name]].append(
                     second.start_us - first.start_us - first.dur_us)
@@ -225,7 +226,7 @@ def resnet_calls() -> dict[tuple[str, str], float]:
         network(images)
         python.stop()
     pairs = defaultdict(list)
-    for (first, _), (second, calls) in zip(seen, seen[1:]):
+    for (first, _), (second, calls) in itertools.pairwise(seen):
         pairs[first, second].append(calls)
     return {pair: statistics.mean(calls) for pair, calls in pairs.items()}
 

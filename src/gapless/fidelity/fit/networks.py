@@ -121,7 +121,7 @@ class Steps:
             total_ns = vgpu.timeline().current.ready_ns
         ours, ours_ns = Counter(), 0
         for (problem, dtype), count in counts.items():
-            if isinstance(problem, feature_maps.Traffic) or isinstance(problem, _OURS) and tensor_cores.has(card, dtype):
+            if isinstance(problem, feature_maps.Traffic) or (isinstance(problem, _OURS) and tensor_cores.has(card, dtype)):
                 ours[problem, dtype] += count
                 ours_ns += count * took_ns[problem, dtype]
         return ours, total_ns - ours_ns
@@ -175,7 +175,7 @@ def constants(steps: Steps, chosen=slice(None)) -> dict:
     """The same from the steps ``chosen``."""
     cards = sorted({row.card for row in steps.rows})
     names = [*START, *(f"{what} {card}" for card in cards for what in ("math", "bandwidth"))]
-    first, *others = cards
+    first = cards[0]
     start = np.log([*START.values(), *[1.0] * (2 * len(cards))])
     least, most = start - np.log(WIDEST), start + np.log(WIDEST)
     for place, name in enumerate(names):
@@ -193,7 +193,8 @@ def constants(steps: Steps, chosen=slice(None)) -> dict:
         return {**FIXED, **found}, own
 
     def deviations(values):
-        away = np.log(steps.predicted_s(*split(values), chosen)) - measured
+        known, own = split(values)
+        away = np.log(steps.predicted_s(known, own, chosen)) - measured
         return np.concatenate([away, PRIOR * (values - start)])
 
     begin = np.clip(start, least + 1e-9, most - 1e-9)
