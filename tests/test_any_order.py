@@ -190,6 +190,7 @@ def dependents(cells, exercises) -> set[str]:
             return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lesson_id", LESSONS)
 def test_every_cell_runs_again_and_in_any_order(lesson_id, tmp_path):
     lesson = LESSONS[lesson_id]

@@ -45,6 +45,7 @@ def run(tmp_path_factory):
     return run
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("nbgrader", path=os.path.dirname(sys.executable)) is None, reason="needs nbgrader")
 def test_the_page_leads_from_nothing_to_green_tests(run):
     new, notebooks, check, grade_solution, grade_released, tests = LINES

@@ -27,6 +27,7 @@ def test_lists_every_lesson_and_no_other():
     assert all((NOTEBOOKS / link).is_file() for link in links)
 
 
+@pytest.mark.slow
 def test_runs_from_the_top(tmp_path):
     notebook = INDEX.copy()
     NotebookClient(notebook, timeout=300, kernel_name="python3", resources={"metadata": {"path": str(tmp_path)}}).execute()
@@ -43,6 +44,7 @@ def test_progress_comes_before_anything_technical():
     assert doctor.endswith("doctor --short")
 
 
+@pytest.mark.slow
 def test_make_lab_opens_it(tmp_path):
     """The command of the Makefile, in a real server: where its first page leads."""
     pytest.importorskip("jupyterlab")

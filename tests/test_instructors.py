@@ -43,6 +43,7 @@ def world(tmp_path):
     return tmp_path, run
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("nbgrader", path=os.path.dirname(sys.executable)) is None, reason="needs nbgrader")
 def test_ten_commands_lead_from_nothing_to_feedback(world):
     folder, run = world

@@ -51,6 +51,7 @@ def cell(notebook, name):
     return next(c for c in notebook.cells if c.id == name)
 
 
+@pytest.mark.slow
 def test_mistakes_are_forgiven(tmp_path):
     """An error at full size holds no memory; a cell that does not compile or lost its name is not the old one."""
     notebook = read("notebooks")

@@ -116,6 +116,7 @@ def learner(wheel, tmp_path_factory):
     return command
 
 
+@pytest.mark.slow
 def test_lessons_are_handed_out_and_run(learner):
     learner("start", "course")
     paths = sorted((learner.folder / "course").rglob("*.ipynb"))
@@ -126,6 +127,7 @@ def test_lessons_are_handed_out_and_run(learner):
     assert found["lessons"] == dict.fromkeys(LESSONS, True)
 
 
+@pytest.mark.slow
 def test_a_solved_lesson_is_checked_and_graded(learner):
     shutil.copy(ROOT / "solutions" / LESSON / f"{LESSON}.ipynb", learner.folder / "solved.ipynb")
     assert "5 of 5 points" in learner("check", "solved.ipynb", "ignore_background")
@@ -160,6 +162,7 @@ def colab(tmp_path_factory):
     return first_cell
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="symbolic links")
 def test_the_first_cell_on_colab_installs_the_course_and_the_lesson_runs(colab, wheel, tmp_path):
     nowhere = {"PIP_NO_INDEX": "1", "https_proxy": "http://127.0.0.1:9"}

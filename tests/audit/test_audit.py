@@ -35,6 +35,7 @@ def test_a_real_gpu_is_out_of_sight_where_the_virtual_one_is_named(monkeypatch, 
     assert ("CUDA_VISIBLE_DEVICES" in _environment(device)) == hidden
 
 
+@pytest.mark.slow
 def test_the_whole_of_a_run(tmp_path):
     found = run(tmp_path, WAITING, steps=4, warm_up=2)
     assert found.report.steps == 4 and found.facts["steps_seen"] == 8 and found.facts["end"] == "done"
@@ -46,6 +47,7 @@ def test_the_whole_of_a_run(tmp_path):
     assert "optimizer state" not in rows and found.memory.peak_bytes >= 2 * parameters
 
 
+@pytest.mark.slow
 def test_it_is_the_same_every_time(tmp_path):
     (tmp_path / "a").mkdir()
     (tmp_path / "b").mkdir()
@@ -122,6 +124,7 @@ def test_processes_of_the_script_s_own_have_no_virtual_gpu(tmp_path):
         run(tmp_path, source)
 
 
+@pytest.mark.slow
 def test_a_script_for_a_launcher_that_only_evaluates_and_soon_ends(tmp_path, capfd):
     """It is run anew for each of these, until there is something to tell."""
     source = """
@@ -198,6 +201,7 @@ while True:
     assert found.report.steps == 3 and not found.waits and found.memory is None
 
 
+@pytest.mark.slow
 def test_an_optimizer_whose_step_is_compiled(tmp_path):
     source = WAITING.replace("optimizer.step()", "compiled()")
     source = source.replace("for step", "compiled = torch.compile(lambda: optimizer.step())\nfor step")

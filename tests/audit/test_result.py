@@ -13,6 +13,7 @@ def device():
     gapless.vgpu.timeline().reset()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bound, step", [
     ("input", {"input_ms": 5.0}), ("host", {"host_ms": 5.0}), ("device", {"size": 2500}),
     ("waits", {"size": 2500, "host_ms": 8.0, "reads": 1}), ("input", {"input_ms": 5.0, "reads": 2}),
@@ -24,6 +25,7 @@ def test_what_bounds_a_step(bound, step):
     assert found.step_ms == pytest.approx(found.report.host_step_ms, rel=0.5) or bound == "device"
 
 
+@pytest.mark.slow
 def test_a_wait_costs_what_the_program_without_it_takes_less():
     waits, none = (made(training(size=1800, host_ms=8.0, reads=reads)) for reads in (1, 0))
     (line,) = waits.waits
@@ -37,6 +39,7 @@ def test_waits_of_one_line_are_one_row():
     assert line.times == 3
 
 
+@pytest.mark.slow
 def test_a_wait_that_costs_nothing_is_listed_still():
     found = made(training(size=2500, reads=1))
     assert found.waits[0].wait_ms > 7 and found.waits[0].costs_ms < 0.1 * found.step_ms and found.bound == "device"
@@ -46,6 +49,7 @@ def titles(found):
     return [remark.title.partition(":")[0].partition(" (")[0] for remark in found.remarks]
 
 
+@pytest.mark.slow
 def test_remarks_have_their_evidence():
     assert titles(made(training(input_ms=20.0), loaders=[{"num_workers": 0}])) == [
         "The GPU waits for batches that the main process makes itself"]

@@ -91,6 +91,7 @@ def test_its_own_arguments_path_and_folder(tmp_path, audit):
     assert done.returncode == 0 and "aten::item" in (tmp_path / "a.md").read_text(), done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("source, said", [
     ("print('hello')", "without a training loop"),
     ("import sys; sys.exit(3)", "exited with status 3 without a training loop"),
@@ -119,6 +120,7 @@ def test_what_cannot_be(tmp_path, command, arguments, said):
     assert done.returncode == 2 and said in done.stderr
 
 
+@pytest.mark.slow
 def test_what_is_tried(audit):
     source = WAITING.replace("optim.SGD(", "optim.AdamW(")
     done = audit(source, "--out", "-", "--format", "json", "--try", "tf32,fused")

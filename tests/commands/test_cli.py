@@ -57,6 +57,7 @@ def test_without_pytorch_the_package_names_the_doctor(without_torch):
         assert done.returncode == 1 and "What to do: gapless doctor" in done.stderr.splitlines()[-1]
 
 
+@pytest.mark.slow
 def test_doctor_runs_without_pytorch(without_torch):
     done = without_torch("-m", "gapless.commands.cli", "doctor", "--json")
     found = json.loads(done.stdout)

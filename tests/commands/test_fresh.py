@@ -29,6 +29,7 @@ def test_the_first_reason_is_told(progress_home):
     assert found.earned == 0 and found.reason.startswith("values: On the input")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("source, says", [
     ("import os\nos._exit(3)\n", "exit status 3"),
     pytest.param("import os, signal\nos.kill(os.getpid(), signal.SIGSEGV)\n", "signal 11",

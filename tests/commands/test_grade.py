@@ -59,6 +59,7 @@ def test_without_the_extra_it_says_what_to_install(tmp_path, capsys, monkeypatch
     assert "pip install 'gapless[grading]'" in err and "gapless check" in err and out == ""
 
 
+@pytest.mark.slow
 def test_without_a_sandbox_it_refuses_unless_told(tmp_path, capsys, no_bubblewrap):
     path = write(notebook(GOOD_DOUBLE, SLOW_SQUARE), tmp_path / "x.ipynb")
     assert run(path, "--device", "vgpu") == 2
@@ -68,6 +69,7 @@ def test_without_a_sandbox_it_refuses_unless_told(tmp_path, capsys, no_bubblewra
     assert "Confinement: no sandbox" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_what_a_killed_run_left_is_cleared_by_the_next(tmp_path):
     """Killed while the cell runs: its files lie in one folder, which has an owner no more."""
     slow = write(notebook("# exercise: double\nwhile True:\n    pass\n"), tmp_path / "slow.ipynb")

@@ -92,6 +92,7 @@ def test_what_was_measured_is_set_beside_the_prediction(capsys, monkeypatch):
     assert "matmul 9.0 (10.0)" in text
 
 
+@pytest.mark.slow
 def test_the_prediction_in_a_process_of_its_own_is_the_same():
     cases = [("unet", "bf16")]
     assert validate._predict_in_a_process_of_its_own("t4", cases) == validate.predict("t4", cases)

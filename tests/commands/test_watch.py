@@ -169,6 +169,7 @@ def test_what_cannot_be_watched_is_exit_2(tmp_path, monkeypatch, gapless, argume
     assert status == 2 and says in err
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="sends SIGINT")
 def test_the_whole_command_checks_after_a_save_and_ends_with_ctrl_c(notebook, put, tmp_path):
     with (tmp_path / "log").open("wb") as log:

@@ -55,6 +55,7 @@ def test_an_object_that_equals_everything_is_no_tensor():
     assert "a tensor is wanted" in grade("ignore_background", lambda target: Everything())["values"].message
 
 
+@pytest.mark.slow
 def test_work_moved_to_the_cpu_fails_waits_and_time():
     def on_the_host(target):
         host = target.cpu()

@@ -12,6 +12,7 @@ def device():
     return vgpu.enable("a10g")
 
 
+@pytest.mark.slow
 def test_the_trace_of_one_profile_gives_the_timelines_counts(device):
     """On CUDA the counts come from a trace, on the virtual GPU from its timeline: both read the same here."""
     idioms = list(IDIOMS.values())

@@ -18,6 +18,7 @@ def shipped():
 MODELS = ("resnet50", "vit_base_patch16_224", "convnext_tiny", "resnext50_32x4d", "densenet121")
 
 
+@pytest.mark.slow
 def test_shipped_rows_are_predicted_within_the_bar_on_average(shipped):
     groups = {key[:3] for key in shipped}
     assert len(groups) == 6

@@ -54,6 +54,7 @@ def test_times_of_kernels_are_those_of_a_step():
     assert (busy_ms, kernels) == pytest.approx((0.3, 2))
 
 
+@pytest.mark.slow
 def test_a_faster_card_and_a_smaller_dtype_are_predicted_faster():
     cases = [("vit", "fp32"), ("vit", "bf16")]
     slow, fast = (validate.predict(card, cases) for card in ("a10g", "h200"))

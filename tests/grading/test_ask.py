@@ -44,6 +44,7 @@ def told(asking, source):
         return str(end)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [DeviceBehind, OwnProcess])
 def test_both_ways_see_the_same(asker, kind):
     asking = asker(kind)
@@ -56,6 +57,7 @@ def test_both_ways_see_the_same(asker, kind):
     assert not root.exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [DeviceBehind, OwnProcess])
 def test_an_end_of_the_process_is_told(asker, kind):
     asking = asker(kind, seconds=8)
@@ -63,6 +65,7 @@ def test_an_end_of_the_process_is_told(asker, kind):
         assert says in told(asking, source)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cell, says", [
     ("import os, signal; os.kill(-1, signal.SIGKILL)", "no function called|ended before the checks were done"),
     ("import os, signal; os.kill(os.getppid(), signal.SIGKILL)", "no function called|ended before the checks were done"),
@@ -87,6 +90,7 @@ def test_a_cell_that_takes_others_along_is_alone_in_the_end(asker, cell, says):
         assert re.search(says, bad.result())
 
 
+@pytest.mark.slow
 def test_its_time_is_not_given_twice_and_what_it_leaves_running_costs_none(asker):
     """A child with a session of its own holds the socket to the device open."""
     asking = asker(DeviceBehind, seconds=6)
@@ -98,6 +102,7 @@ def test_its_time_is_not_given_twice_and_what_it_leaves_running_costs_none(asker
         asking.ask(EXERCISE, PLAN, "import time; time.sleep(1000)", 1, alone=True, spent_s=4)
 
 
+@pytest.mark.slow
 def test_what_one_cell_leaves_running_ends_with_it(asker, tmp_path):
     """Else it would be there beside the next."""
     asking = asker(DeviceBehind, seconds=15)
@@ -116,6 +121,7 @@ def arguments(process):
         return []
 
 
+@pytest.mark.slow
 def test_prints_of_cells_do_not_mix(asker):
     asking = asker(DeviceBehind)
     for word in ("one", "two"):

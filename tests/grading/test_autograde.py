@@ -94,6 +94,7 @@ def odd_class(tmp_path_factory, released):
     return course, done, course.nbgrader("generate_feedback", LESSON).returncode
 
 
+@pytest.mark.slow
 def test_each_gets_what_is_due_and_nothing_stops_the_class(odd_class):
     course, done, _ = odd_class
     found = course.summary()
@@ -148,6 +149,7 @@ def test_the_learner_s_file_keeps_its_name(odd_class):
 
 # -- again, later, changed ------------------------------------------------------------------------
 
+@pytest.mark.slow
 def test_what_is_handed_in_anew_is_graded_anew(course):
     """With no time at all beside it, and with a clock that was set back."""
     course.submit("ann", SLOW)
@@ -168,6 +170,7 @@ def test_what_is_handed_in_anew_is_graded_anew(course):
     assert "its 6 points stay" in course.page("ann")
 
 
+@pytest.mark.slow
 def test_a_submission_that_changes_meanwhile_is_not_taken_for_graded(course):
     path = course.submit("ann", SLOW)
     course.grade_by(quick_test_notebook(f"open({str(path)!r}, 'a').write(' ')\n"))
@@ -178,6 +181,7 @@ def test_a_submission_that_changes_meanwhile_is_not_taken_for_graded(course):
     assert course.summary()["ann"]["state"] == "graded"
 
 
+@pytest.mark.slow
 def test_late_penalties_are_stored_with_the_score(course):
     with open(course.root / "nbgrader_config.py", "a") as config:
         config.write("\nc.LateSubmissionPlugin.penalty_method = 'zero'\n")
@@ -192,6 +196,7 @@ def test_late_penalties_are_stored_with_the_score(course):
     assert found == {"ann": ("6.0", "0.0", "6.0"), "bob": ("6.0", "6.0", "0.0")}
 
 
+@pytest.mark.slow
 def test_a_gradebook_from_before_the_grading_is_noticed(course):
     """A backup put back: there is a graded notebook, and no score."""
     course.submit("ann", GOOD)
@@ -206,6 +211,7 @@ def test_a_gradebook_from_before_the_grading_is_noticed(course):
 
 # -- ended in between -----------------------------------------------------------------------------
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number, times", [(signal.SIGTERM, 1), (signal.SIGKILL, 1), (signal.SIGINT, 1), (signal.SIGINT, 2)])
 def test_ended_by_a_signal_it_goes_on_where_it_was(course, number, times):
     for student in ("ann", "bob", "cleo"):
@@ -276,6 +282,7 @@ print(json.dumps([last, unfinished]))
 """
 
 
+@pytest.mark.slow
 def test_ended_at_any_step_nothing_is_lost_and_the_next_run_mends_it(course):
     write(SLOW, course.root / "slow.json")
     write(GOOD, course.root / "good.json")
@@ -312,6 +319,7 @@ def test_a_gradebook_that_cannot_be_written_is_found_out_before_grading(course):
 
 # -- the seed -------------------------------------------------------------------------------------
 
+@pytest.mark.slow
 def test_a_score_is_repeated_from_the_seed_in_the_results(tmp_path, released):
     """The cell tells its inputs: the same seed gives the same, another one others."""
     course = Course(tmp_path, like=released)

@@ -75,6 +75,7 @@ def report(course, tmp_path_factory):
     return out.read_text(encoding="utf-8"), found
 
 
+@pytest.mark.slow
 def test_points_are_the_gradebooks(report):
     _, tables = report
     assert {row["student"]: (row["state"], row["raw_score"], row["late_penalty"], row["score"]) for row in tables["submissions"]} == {
@@ -181,6 +182,7 @@ def test_gradings_without_a_sandbox_or_on_different_devices_are_warned_of(course
     assert "mia" in without and "ann" not in without
 
 
+@pytest.mark.slow
 def test_a_course_that_grades_for_real_says_its_versions(tmp_path, grade_cells):
     result = grade_cells(GOOD_DOUBLE, GOOD_SQUARE).to_json()
     assert set(result["versions"]) == {"gapless", "torch"} and all(result["versions"].values())

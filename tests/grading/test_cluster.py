@@ -111,6 +111,7 @@ print("a picture" * 200000)
 """
 
 
+@pytest.mark.slow
 def test_a_class_whose_workers_die_and_come(tmp_path, dask):
     log = tmp_path / "log"
     submissions = {f"student {number}": (GOOD, HALF, SLOW)[number % 3] for number in range(7)}
@@ -166,6 +167,7 @@ def test_a_class_whose_workers_die_and_come(tmp_path, dask):
 DIES = "import os\nif {where}: os.kill(os.getpid(), 9)\n"
 
 
+@pytest.mark.slow
 def test_what_can_go_wrong_is_said(tmp_path, dask, monkeypatch):
     monkeypatch.setattr(cluster, "_CONNECT_SECONDS", 3.0)
 

@@ -58,6 +58,7 @@ def test_the_grader_finds_the_same_cells(lesson_id):
     assert ours == theirs and set(ours.cells) == set(LESSONS[lesson_id].exercises)
 
 
+@pytest.mark.slow
 def test_a_notebook_from_colab_is_graded_like_any_other(tmp_path):
     notebook, solved = read(COLAB / f"{LESSON}.ipynb"), exercise_cells("solutions", LESSON)
     for cell in notebook["cells"]:

@@ -119,6 +119,7 @@ def archive(course, name, files):
             packed.writestr(each, content)
 
 
+@pytest.mark.slow
 def test_nbgrader_collects_and_grades_the_archives_of_canvas_and_moodle(course):
     archive(course, "submissions.zip", {
         "lovelaceada_LATE_12345_100_ada--77_toy-1.ipynb": GOOD, "lovelaceada_12345_90_77_toy.ipynb": SLOW,

@@ -331,6 +331,7 @@ FLOODS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("flood", ["files", "one in another",
                                    pytest.param("locked", marks=pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0,
                                                                                    reason="root looks in anyway"))])
@@ -418,6 +419,7 @@ time.sleep(200)  # MARK
 """
 
 
+@pytest.mark.slow
 @linux
 @both
 @pytest.mark.parametrize("gone", ["the grader", "its supervisor"])

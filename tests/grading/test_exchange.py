@@ -13,6 +13,7 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="nbgrader has 
 TIME = "2027-01-01 12:00:00 UTC"
 
 
+@pytest.mark.slow
 def test_one_learners_folder_stops_nobody_elses(tmp_path, released):
     exchange = tmp_path / "exchange"
     (tmp_path / "class").mkdir()
@@ -38,6 +39,7 @@ def test_one_learners_folder_stops_nobody_elses(tmp_path, released):
     assert {student: row["state"] for student, row in course.summary().items()} == {"ann": "graded", "bob": "failed", "cleo": "graded"}
 
 
+@pytest.mark.slow
 def test_who_handed_in_by_other_ways_stops_nobody_elses_page(tmp_path, released):
     exchange = tmp_path / "exchange"
     exchange.mkdir(mode=0o777)

@@ -111,6 +111,7 @@ print(json.dumps([told(), completes()]))
     assert nothing_is_left(course)
 
 
+@pytest.mark.slow
 def test_a_gradebook_that_is_gone_in_mid_class(course):
     program = """
 shutil.copy("gradebook.db", "backup.db")
@@ -227,6 +228,7 @@ print(json.dumps(completes()))
     assert nothing_is_left(course)
 
 
+@pytest.mark.slow
 def test_too_many_connections(in_postgres, postgres, url):  # noqa: F811
     program = """
 import psycopg
@@ -258,6 +260,7 @@ print(json.dumps([status, log, again, scores(url)]))
 
 # -- processes ------------------------------------------------------------------------------------
 
+@pytest.mark.slow
 def test_all_workers_killed_at_once_and_one_without_memory(tmp_path):
     flag = tmp_path / "begun"
     waits = f"import os, time\nif not os.path.exists({str(flag)!r}):\n    open({str(flag)!r}, 'w'); time.sleep(100)\n"
@@ -293,6 +296,7 @@ def of_a_server(module):
     return min(found, key=lambda each: each[0])[1]
 
 
+@pytest.mark.slow
 @fenced
 def test_servers_killed_while_they_grade(tmp_path):
     """Right points, or none and a reason; the next submission has its own."""
@@ -347,6 +351,7 @@ print(json.dumps(killed))
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["SQLite", "PostgreSQL"])
 def test_killed_at_random_moments_it_ends_as_one_that_was_not_disturbed(tmp_path, released, kind, request):
     rounds, seed = int(os.environ.get("GAPLESS_TEST_ROUNDS", 3)), random.randrange(10**6)

@@ -21,6 +21,7 @@ def double(body, before=""):
     return f"# exercise: double\n{before}\ndef double(x):\n    {body}\n"
 
 
+@pytest.mark.slow
 def test_a_good_answer_scores_everything_and_the_result_has_the_agreed_form(grade_cells, tmp_path):
     result = grade_cells(GOOD_DOUBLE, SLOW_SQUARE)
     result.write(tmp_path / "out.json")
@@ -35,6 +36,7 @@ def test_a_good_answer_scores_everything_and_the_result_has_the_agreed_form(grad
     assert list(tmp_path.glob("*.tmp")) == []
 
 
+@pytest.mark.slow
 def test_one_exercise_does_not_spoil_another_and_a_missing_cell_says_so(grade_cells):
     assert grade_cells(double("__import__('os')._exit(0)"), GOOD_SQUARE).score == 3
     result = grade_cells(GOOD_SQUARE)
@@ -63,11 +65,13 @@ FAILS = {
 }
 
 
+@pytest.mark.slow
 def test_what_fails_says_why(tmp_path):
     found = grade_attempts({source: source for source in FAILS}, tmp_path)
     assert {source: message for source, (earned, message) in found.items() if earned or FAILS[source] not in message} == {}
 
 
+@pytest.mark.slow
 def test_a_loop_without_end_is_stopped(grade_double):
     started = time.monotonic()
     checks, _ = grade_double(double("while True:\n        pass"), seconds=4)
@@ -75,6 +79,7 @@ def test_a_loop_without_end_is_stopped(grade_double):
     assert time.monotonic() - started < 60
 
 
+@pytest.mark.slow
 def test_allocating_without_end_is_stopped(tmp_path):
     found = grade_attempts({
         "in a call": "def f(target):\n    kept = []\n    while True:\n        kept.append(torch.ones(2**22))\n",
@@ -87,6 +92,7 @@ def test_allocating_without_end_is_stopped(tmp_path):
     assert "more than 0.293 GiB of memory" in found["past the system's limit"][1]
 
 
+@pytest.mark.slow
 def test_what_the_devices_processes_share_is_not_counted_for_each(tmp_path, monkeypatch):
     """What each seems to hold of PyTorch is more than this limit: the one that all work beside must not end over it."""
     monkeypatch.setattr("os.cpu_count", lambda: 1)
@@ -100,6 +106,7 @@ def test_of_duplicates_the_last_counts(grade_cells):
     assert result.score == 3 and "more than once" in result.notes[0]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(find_confinement().bubblewrap is None, reason="bubblewrap does not work here")
 def test_the_sandbox_hides_files(grade_double, tmp_path):
     secret = tmp_path / "gradebook.db"
@@ -112,6 +119,7 @@ def test_the_sandbox_hides_files(grade_double, tmp_path):
     assert "sees" in checks["values"].message, "this test could not have failed"
 
 
+@pytest.mark.slow
 def test_limits_alone_confine_too_and_nothing_is_left_running(grade_cells, tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))  # a process's command names its folder: these are ours
     result = grade_cells(GOOD_DOUBLE, "# exercise: square\nimport time\ndef square(x):\n    time.sleep(10**6)\n",
@@ -121,6 +129,7 @@ def test_limits_alone_confine_too_and_nothing_is_left_running(grade_cells, tmp_p
     assert left == []
 
 
+@pytest.mark.slow
 def test_what_breaks_the_measuring_is_told_from_what_is_broken(grade_double, monkeypatch):
     """Here the inputs that are handed over are spoilt: for the cell (which is asked twice, among others and alone), then
     whatever the cell does."""
@@ -142,6 +151,7 @@ def test_what_breaks_the_measuring_is_told_from_what_is_broken(grade_double, mon
         grade_double(GOOD_DOUBLE)
 
 
+@pytest.mark.slow
 def test_a_device_that_is_gone_is_no_zero(tmp_path):
     path = write(notebook(GOOD_DOUBLE, SLOW_SQUARE), tmp_path / "77_toy.ipynb")
     with Grader(path, "vgpu", 1, lessons=PACKAGE) as grader:
@@ -162,6 +172,7 @@ def test_each_exercise_has_its_own_inputs():
     assert seed_for(1, "double") == seed_for(1, "double")
 
 
+@pytest.mark.slow
 def test_asked_again_it_is_for_other_inputs(tmp_path):
     """What the first try has seen the second must not be able to use."""
     path = write(notebook("# exercise: double\nimport os; os._exit(1)", SLOW_SQUARE), tmp_path / "77_toy.ipynb")

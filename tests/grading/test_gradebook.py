@@ -136,6 +136,7 @@ def test_without_the_driver_it_says_what_to_install(tmp_path):
 
 # -- a class --------------------------------------------------------------------------------------
 
+@pytest.mark.slow
 def test_a_class_from_the_roster_to_the_table(course, url):
     (course.root / "roster.csv").write_text("id,first_name,last_name,email\nann,Ann,Ö,\nAnn,Other,A,\npia,Pia,P,p@example.org\n")
     course.nbgrader("db", "student", "import", "roster.csv")
@@ -187,6 +188,7 @@ print(json.dumps([statuses, found]))
 """
 
 
+@pytest.mark.slow
 def test_two_graders_in_two_folders_never_mix_or_double_a_score(tmp_path, url):
     """Also where both have a submission of the same student: the last one stored counts, whole."""
     for name in ("first", "second"):
@@ -205,6 +207,7 @@ def three(course):
     return course
 
 
+@pytest.mark.slow
 def test_restarted_in_mid_class_it_is_waited_for(three, postgres, url):
     program = """
 for number in (60, 150):  # statements
@@ -217,6 +220,7 @@ print(json.dumps(graded_alike()))
     assert three.quickly(program, url, postgres.shell("restart")) is True
 
 
+@pytest.mark.slow
 def test_gone_in_mid_class_the_same_command_goes_on(three, postgres, url):
     program = """
 url, stop = sys.argv[1:]
@@ -247,6 +251,7 @@ print(json.dumps(logs))
     assert not (tmp_path / "autograded").exists()
 
 
+@pytest.mark.slow
 def test_killed_between_any_two_statements_no_score_is_mixed(three, postgres, url):
     """The server lets go of what a killed grader held."""
     program = """

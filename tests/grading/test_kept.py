@@ -57,6 +57,7 @@ def press(course, *students, **variables):
     return json.loads(done.stdout.splitlines()[-1])
 
 
+@pytest.mark.slow
 def test_one_worker_grades_what_is_asked_for_and_ends_with_the_server(tmp_path, released):
     course = Course(tmp_path, quick=True, like=released)
     for student in ("ann", "bob", "cleo"):
@@ -91,6 +92,7 @@ def use(worker):
         return worker.executor.submit(os.getpid).result()
 
 
+@pytest.mark.slow
 def test_it_is_kept_for_its_time_and_not_where_code_has_changed(monkeypatch):
     worker = KeptWorker(idle_seconds=1.0)
     first = use(worker)

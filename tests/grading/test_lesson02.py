@@ -24,12 +24,14 @@ def graded(tmp_path):
     return run
 
 
+@pytest.mark.slow
 def test_each_exercise_scores_by_itself(graded):
     solved = ("zero_if_uniform", "sparse_head_loss")
     earned, _ = graded({name: (FAST if name in solved else SLOW)[name] for name in POINTS})
     assert earned == {name: POINTS[name] if name in solved else 0 for name in POINTS}
 
 
+@pytest.mark.slow
 def test_tricks_score_nothing(graded):
     _, verdicts = graded({
         "ignore_background": """# exercise: ignore_background
@@ -58,6 +60,7 @@ def sparse_head_loss(hidden, head, target, max_valid):
         assert verdicts[check].earned == 0, verdicts[check]
 
 
+@pytest.mark.slow
 def test_two_grades_of_one_seed_are_equal_and_no_seed_is_drawn_anew(graded):
     cell = {"zero_if_uniform": FAST["zero_if_uniform"].replace("torch.where(", "1.01 * torch.where(")}
     first, again, other = (graded(cell, seed)[1]["zero_if_uniform.values"].message for seed in (1, 1, None))

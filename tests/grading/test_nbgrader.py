@@ -104,6 +104,7 @@ def test_feedback_shows_pictures_and_a_text_whose_picture_is_missing_as_it_was_w
     assert "![mine](attachment:gone.png)" in page and "missing attachment: gone.png" in done.stderr
 
 
+@pytest.mark.slow
 def test_feedbacks_contents_name_the_exercises_and_lead_to_them(graded_course):
     course, _ = graded_course
     assert course.nbgrader("generate_feedback", LESSON).returncode == 0
@@ -126,6 +127,7 @@ def test_a_plain_second_run_skips_what_is_graded(graded_course):
     assert not list((course.root / "autograded").rglob(".*"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("spoil, says", [("raise KeyError('the instructor erred')", "did not run to its end"),
                                          ("import os; os._exit(3)", "ended before it was done")])
 def test_a_crash_loses_no_earlier_result(graded_course, spoil, says):
@@ -146,6 +148,7 @@ def test_a_crash_loses_no_earlier_result(graded_course, spoil, says):
     assert (course.root / "results" / "ann" / LESSON / f"{LESSON}.json").read_text() == results
 
 
+@pytest.mark.slow
 def test_force_grades_again(graded_course):
     course, _ = graded_course
     course.submit("fay", notebook(SLOW_DOUBLE, SLOW_SQUARE))
@@ -156,6 +159,7 @@ def test_force_grades_again(graded_course):
     assert not list((course.root / "autograded").rglob(".*"))
 
 
+@pytest.mark.slow
 def test_metadata_that_nbgrader_stumbles_over(graded_course):
     """An outdated schema stops nbgrader for the whole class, a duplicate id fails the student."""
     course, _ = graded_course
@@ -167,6 +171,7 @@ def test_metadata_that_nbgrader_stumbles_over(graded_course):
     assert course.scores()["eve"] == {"check_double": (3, False), "check_square": (3, False)}
 
 
+@pytest.mark.slow
 def test_without_a_sandbox_nothing_is_graded_unless_told(graded_course):
     course, _ = graded_course
     course.submit("gus", notebook(GOOD_DOUBLE, SLOW_SQUARE))

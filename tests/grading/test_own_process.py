@@ -2,6 +2,8 @@
 
 import json
 
+import pytest
+
 from gapless.course.evidence import Evidence, save_plan
 from gapless.course.judge import judge
 from gapless.grading.device_process import EVIDENCE
@@ -25,6 +27,7 @@ def run(folder, source, **changes):
     return [json.loads(line) for line in done.stdout.splitlines()], plan
 
 
+@pytest.mark.slow
 def test_it_leaves_evidence_with_the_slow_function_measured_again(tmp_path):
     said, plan = run(tmp_path, "print('hello')\n" + cells("solutions", LESSON.id)[EXERCISE.name])
     assert said == [["token", READY, ""], ["token", FINISHED, ""]]

@@ -34,6 +34,7 @@ def test_it_holds_nothing_that_tells_an_answer(lesson_id):
     assert all(name.startswith(f"{own}.") or name in shared for name in of_lessons)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lesson_id", LESSONS)
 def test_what_is_written_works_by_itself(lesson_id, tmp_path):
     """In a process that has nothing else: the names are there, what is not given cannot be imported."""

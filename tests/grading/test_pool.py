@@ -109,6 +109,7 @@ def test_jobs_are_read_as_workers_become_free(monkeypatch):
         assert next(grading, None) is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("length", [70, 100])
 def test_a_temporary_folder_with_a_long_path(length):
     """The fork server's socket lies in it."""
@@ -156,6 +157,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how, status", [("ended", 0), ("killed", -9)])
 def test_its_servers_are_closed_when_a_worker_ends_and_when_who_started_it_is_killed(tmp_path, how, status):
     script, flag = tmp_path / "script.py", tmp_path / "closed"

@@ -57,6 +57,7 @@ def graded(cell, tmp_path, name="main"):
     return next(verdict for verdict in result.verdicts if verdict.exercise == name)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not can_fence(find_confinement()), reason="no fence within a sandbox here")
 def test_the_end_of_a_rank_is_seen_through_a_fence_too(tmp_path):
     with keep_servers():
@@ -68,6 +69,7 @@ def test_the_solution_has_all_points(tmp_path):
     assert verdict.earned == find_lesson(LESSON).exercises["main"].max_points, verdict.message
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cell, says", [
     (BY_FILES, "samples of an epoch"), (ENDS, "its process ended"), (ANOTHER, "rank 1 of 2, and said that it is rank 0"),
 ])
@@ -76,11 +78,13 @@ def test_what_is_no_training_together_has_none(cell, says, tmp_path):
     assert verdict.earned == 0 and says in verdict.message
 
 
+@pytest.mark.slow
 def test_files_of_an_epoch_are_looked_at_in_the_sandbox(tmp_path):
     verdict = graded(LOGS, tmp_path, "log_epoch")
     assert verdict.earned == find_lesson(LESSON).exercises["log_epoch"].max_points, verdict.message
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cell, says", [
     (SUMS_BY_FILES, "Nothing went from GPU to GPU"),
     (LOGS.replace("os.replace(path + ", "open(path, 'wb').write(open(path + '.tmp', 'rb').read()) or os.remove(path + ")
@@ -159,6 +163,7 @@ def wrap(model):
     return All()
 """
 
+@pytest.mark.slow
 def test_what_devices_have_sent_is_what_counts(tmp_path):
     """Values that came by files or from everybody's samples, beside collectives of as many zeros."""
     zeros = SUMS_BY_FILES.replace("    sums = sum(", "    dist.all_reduce(torch.zeros(2, device='vgpu'))\n    sums = sum(")

@@ -6,13 +6,9 @@ from pathlib import Path
 import pytest
 
 from gapless.course.cells import load_function
-from gapless.course.gather import gather
-from gapless.course.judge import judge
-from gapless.course.stage import LocalStage
 from gapless.grading.release import ReleaseError, generate, generate_test_notebooks, run_nbgrader
 from gapless.lessons import LESSONS
 from gapless.marker import exercise_name
-from gapless.measure.device import device as choose_device
 
 from .. import ROOT, forked
 
@@ -69,12 +65,9 @@ def test_stub_only_lacks_lines_that_the_solution_has(lesson_id):
 
 
 @pytest.mark.parametrize("lesson_id, name", [(lesson.id, name) for lesson in LESSONS.values() for name in lesson.exercises])
-def test_stub_runs_and_scores_nothing(lesson_id, name):
-    lesson = LESSONS[lesson_id]
-    exercise = lesson.exercises[name]
-    plan, device = exercise.plan(11), choose_device("vgpu")
-    stage = LocalStage(load_function(cells(released(lesson_id))[name], name, lesson.names()), device, exercise.asked.ask)
-    assert not any(verdict.earned for verdict in judge(exercise, plan, gather(exercise, stage, plan, device)))
+def test_stub_defines_its_function(lesson_id, name):
+    """What that function earns, nothing: tests/lessons/test_exercises.py, since the cell is the slow function's source."""
+    assert callable(load_function(cells(released(lesson_id))[name], name, LESSONS[lesson_id].names()))
 
 
 @pytest.mark.parametrize("folder", ["notebooks", "solutions"])
@@ -84,6 +77,7 @@ def test_notebooks_are_kept_without_outputs(lesson_id, folder):
         assert not cell.get("outputs") and not cell.get("execution_count")
 
 
+@pytest.mark.slow
 def test_raises_when_nbgrader_fails(tmp_path):
     with pytest.raises(ReleaseError, match="generate_assignment nothing failed"):
         run_nbgrader(tmp_path, "generate_assignment", "nothing")

@@ -323,6 +323,7 @@ def check(lesson, arrived):
     assert graded == [cell["id"] for cell in solved(lesson)["cells"] if cell["metadata"].get("nbgrader", {}).get("grade")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lesson", LESSON_IDS)
 @pytest.mark.parametrize("change", NOTEBOOKS)
 def test_a_changed_notebook_has_the_same_exercises(lesson, change, arrived):
@@ -353,6 +354,7 @@ def test_jupytext_and_nbstripout_themselves(lesson, arrived, tmp_path):
     check(lesson, arrived(lesson, path.read_bytes()))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("change", [colab_forms("above"), percent_and_back])
 def test_a_real_grading_gives_the_same_points(change, tmp_path):
     lesson = LESSON_IDS[0]

@@ -42,6 +42,7 @@ def kept():
         yield
 
 
+@pytest.mark.slow
 @fenced
 def test_they_are_the_same_for_the_next_submission_until_something_else_is_wanted(kept):
     first, one = submission(GOOD_DOUBLE)
@@ -77,6 +78,7 @@ assert said == [[places[0], []], ["/tmp", []], ["/dev/shm", []], ["running", 0]]
 """ + GOOD_DOUBLE
 
 
+@pytest.mark.slow
 @fenced
 def test_what_one_leaves_the_next_does_not_find(kept):
     for _ in range(3):
@@ -94,6 +96,7 @@ DENIED = ["open('/proc/1/mem', 'r+b').write(b'x')", "import ctypes; assert ctype
           "assert 'CapBnd:\\t0000000000000000' not in open('/proc/self/status').read()"]
 
 
+@pytest.mark.slow
 @fenced
 @pytest.mark.parametrize("attack", KILLS + DENIED)
 def test_what_one_does_harms_none_that_comes_after(kept, attack):
@@ -105,6 +108,7 @@ def test_what_one_does_harms_none_that_comes_after(kept, attack):
     assert is_full(after) and (servers_now is before or attack in KILLS)  # what was killed has ended badly
 
 
+@pytest.mark.slow
 @fenced
 def test_memory_and_processes_are_limited(kept):
     for cell in ("hold = bytearray(b'x') * (6 * 2**30)", "import os\nwhile True:\n    if os.fork() == 0: import time; time.sleep(600)"):

@@ -47,6 +47,7 @@ def test_what_is_there_instead_is_said(tmp_path):
         handed_in(tmp_path)
 
 
+@pytest.mark.slow
 def test_a_hundred_thousand_cells_are_read(tmp_path):
     content = {"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": [code("1")] * 100_000 + [code(GOOD_DOUBLE)]}
     write(content, tmp_path / "77_toy.ipynb")

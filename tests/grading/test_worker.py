@@ -58,6 +58,7 @@ def worker(tmp_path_factory):
     worker.process.communicate()
 
 
+@pytest.mark.slow
 def test_a_function_of_tensors(worker):
     found = worker.asked("def f(x, y):\n    return x * y + 1\n", torch.tensor([1.0, 2.0]), torch.tensor([3.0, 4.0]))
     assert found["result"].inner.tolist() == [4, 9] and found["gradients"] == {}
@@ -109,6 +110,7 @@ def test_where_it_ends_itself_the_device_is_told(tmp_path):
     assert worker.end() == [] and worker.process.returncode == 3
 
 
+@pytest.mark.slow
 def test_what_is_broken_before_the_cell_is_said_to_be_so(tmp_path):
     worker = Worker(tmp_path, ask="gapless.lessons.profiler_tour.stage:no_such_function")
     token, word, text = worker.ready

@@ -49,11 +49,13 @@ def test_a_run_draws_once_with_a_slider_a_choice(tmp_path):
     assert "batch 4 on t4\nand so on\n" == outputs_of(widgets)  # as text, not how it is spelt
 
 
+@pytest.mark.slow
 def test_a_moved_slider_draws_again(tmp_path):
     _, widgets = run(DRAW + MOVE + "batch.value = 8; card.value = 'a100'\nassert drawn[-2:] == [(8, 't4'), (8, 'a100')]", tmp_path)
     assert "batch 8 on a100" in outputs_of(widgets) and "batch 4" not in outputs_of(widgets)
 
 
+@pytest.mark.slow
 def test_an_error_of_a_moved_slider_is_shown(tmp_path):
     _, widgets = run(DRAW + MOVE + "batch.value = 16", tmp_path)
     assert "ZeroDivisionError" in outputs_of(widgets)

@@ -142,6 +142,7 @@ def _learners_notebook(cell):
     return {"nbformat": 4, "nbformat_minor": 5, "metadata": {"kernelspec": kernel}, "cells": cells}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cell, says", [
     (handed_out(find_lesson("02_masked_loss").exercises["ignore_background"]), ("VALIDATION FAILED ON 1 CELL", "0 of 5 points")),
     (SOLVED, ("Success! Your notebook passes all the tests",)),

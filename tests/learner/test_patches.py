@@ -32,6 +32,7 @@ PATCHES = [
 ]
 
 
+@pytest.mark.slow
 def test_what_is_replaced_is_named_and_nothing_counts():
     code = BEFORE + "import json\nshown = []\n"
     for patch, undo, _ in PATCHES:
@@ -44,6 +45,7 @@ def test_what_is_replaced_is_named_and_nothing_counts():
         assert "restart the kernel" in text
 
 
+@pytest.mark.slow
 def test_a_cell_that_patches_in_its_function_is_void_too_and_stays_so():
     source = "def ignore_background(target):\n    torch.Tensor.item = lambda self: 0\n    return target\n"
     code = BEFORE + f"print(lesson.check_source('ignore_background', {source!r}).earned)\n" \
@@ -52,6 +54,7 @@ def test_a_cell_that_patches_in_its_function_is_void_too_and_stays_so():
     assert done.stdout.split() == ["0.0", "True"], done.stderr
 
 
+@pytest.mark.slow
 def test_what_libraries_do_to_themselves_is_nobodys_fault():
     code = BEFORE + """
 import torchmetrics, torch._dynamo, torch.distributed

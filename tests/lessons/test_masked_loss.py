@@ -143,6 +143,7 @@ def fine_tuning(loss, batch, card="a10g"):
                 gapless.StepReport.from_trace(gapless.profile(step, device=device)))
 
 
+@pytest.mark.slow
 def test_fine_tuning_gains_by_waiting_less_and_not_by_working_less(solutions):
     fixed = LossParts(solutions["ignore_background"], solutions["zero_if_uniform"], solutions["masked_cross_entropy"])
     gains = {}

@@ -154,6 +154,7 @@ def test_the_program_runs_out_of_memory_at_the_batch_it_wants(device):
             step(WANTED)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name, answer, expected", [
     ("checkpointed", memory_savings.with_convolutions, {"values": "pass", "peak_bytes": "pass", "step_time": "fail"}),
     ("accumulate", memory_savings.one_backward, {"values": "pass", "peak_bytes": "fail", "syncs": "pass"}),

@@ -65,6 +65,7 @@ def test_decorates_a_function_that_may_be_called_again(x):
     assert step(False).tolist() == 15
 
 
+@pytest.mark.slow
 def test_plugin_fails_a_marked_test_at_its_wait(pytester):
     pytester.makepyfile("""
         import pytest, torch

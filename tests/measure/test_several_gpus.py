@@ -233,6 +233,7 @@ def test_a_program_that_ends_by_exit_has_its_trace_and_files(tmp_path):
     assert sorted(path.name for path in tmp_path.glob("exit*")) == ["exit0", "exit1"] and not at_the_end
 
 
+@pytest.mark.slow
 def test_ranks_end_with_who_started_them(tmp_path):
     code = f"""
 import os, time, gapless

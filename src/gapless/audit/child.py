@@ -18,11 +18,9 @@ from pathlib import Path
 
 import torch
 
-from ..files import write_json
 from ..measure.device import device as choose_device
 from ..vgpu import as_cuda
 from ..vgpu.process.location import is_user_file
-from . import options as files
 from .loaders import watched_loaders
 from .options import Options
 from .session import AuditDone, Session
@@ -38,7 +36,7 @@ def main(text: str) -> None:
     with simulated, session.ends.watching(), watched_loaders(session.facts.setdefault("loaders", [])):
         with switched(options.switch), _watched_processes(session.facts):
             ended = _run(options)
-    leave(session, ended)
+    session.leave(ended)
 
 
 @contextmanager
@@ -111,21 +109,6 @@ def _about(error: BaseException) -> dict:
 def _is_ours(frames) -> bool:
     """Whether this package raised it."""
     return bool(frames) and frames[-1].filename.startswith(str(Path(__file__).parents[1]))
-
-
-def leave(session: Session, ended: dict | None = None) -> None:
-    """Write down what was found and end this process and those that it has started. ``ended`` is None where the script goes
-    on after all."""
-    session.finish()
-    children = multiprocessing.active_children()
-    session.facts |= ended or {"end": "done", "stopped": True}
-    write_json(Path(session.options.folder) / files.FACTS, session.facts)
-    for child in children:
-        child.terminate()
-    sys.stdout.flush()
-    sys.stderr.flush()
-    if ended is None:
-        os._exit(0)
 
 
 if __name__ == "__main__":

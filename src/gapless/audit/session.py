@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import sys
 import time
@@ -13,6 +14,7 @@ from torch.profiler import record_function
 
 from .. import vgpu
 from ..evidence.trace import Trace
+from ..files import write_json
 from ..measure.device import clock_ms, device_name, synchronize
 from ..measure.memory_profile import MemoryRecording
 from ..measure.profile import LinedProfile
@@ -149,10 +151,22 @@ class Session:
         if self._raised > _MOST_SWALLOWED:
             self._say("the script does not end: it is stopped")
             sys.stdout.flush()
-            from .child import leave  # here, as the two need each other
-
-            leave(self)
+            self.leave()
         raise AuditDone
+
+    def leave(self, ended: dict | None = None) -> None:
+        """Write down what was found, and end this process and those that it has started. ``ended``: how the script ended;
+        None where it goes on after all."""
+        self.finish()
+        children = multiprocessing.active_children()
+        self.facts |= ended or {"end": "done", "stopped": True}
+        write_json(Path(self.options.folder) / files.FACTS, self.facts)
+        for child in children:
+            child.terminate()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        if ended is None:
+            os._exit(0)
 
     def _aside(self):
         """Inside, what is done is on no clock."""

@@ -9,6 +9,12 @@ name of the same one that it does.
 
 from __future__ import annotations
 
+import os
+import socket
+import time
+from pathlib import Path
+
+from . import storage
 from .communication import find_collectives
 from .steps import launches_by_correlation
 from .trace import Trace, as_number
@@ -23,6 +29,31 @@ def events_for_tensorboard(trace: Trace) -> list[dict]:
     """The trace's events, changed; the trace stays as it is."""
     owners = _owners(trace)
     return [_changed(event, owners) for event in trace.events]
+
+
+def write_tensorboard(trace: Trace, folder: str | os.PathLike, worker: str | None = None, *, compressed: bool = True
+                      ) -> Path | str:
+    """Write the trace into ``folder`` (or at a URL, as for :meth:`Trace.read`) for TensorBoard's PyTorch profiler plugin,
+    and return the file's path (or URL).
+
+    ``worker`` is what the plugin lists the trace under: the host or the simulated card, and the process's number, if
+    None. The plugin (torch-tb-profiler 0.4.3) knows only what PyTorch wrote before 2.0: the events are changed for it
+    as said above. Raises OSError where the folder cannot be made or written, TraceError where the URL cannot.
+    """
+    if worker is None:
+        host = f"simulated-{trace.device_name}".replace(" ", "-") if trace.simulated else socket.gethostname()
+        worker = f"{host}_{os.getpid()}"
+    name = f"{worker}.{time.time_ns()}.pt.trace.json{'.gz' if compressed else ''}"
+    if storage.is_url(folder):
+        path = f"{str(folder).rstrip('/')}/{name}"
+    else:
+        path = Path(folder) / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+    Trace(events_for_tensorboard(trace), trace.metadata).write(path)
+    return path
+
+
+Trace.write_tensorboard = write_tensorboard
 
 
 def name_in_tensorboard(name: str) -> str:

@@ -10,13 +10,12 @@ import gzip
 import json
 import math
 import os
-import socket
-import time
 import zlib
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from . import storage
 
@@ -83,6 +82,8 @@ class Trace:
         label = "simulated " if self.simulated else ""
         return f"Trace({len(self.events)} events, {label}{self.device_name})"
 
+    write_tensorboard: ClassVar[Callable[..., Path | str]]  # given from above, by .tensorboard, which knows what a trace is
+
     @classmethod
     def read(cls, path: str | os.PathLike, *, storage_options: dict | None = None) -> Trace:
         """Read a trace, compressed or not, whatever the file is called.
@@ -143,30 +144,6 @@ class Trace:
         events = ",\n".join(map(json.JSONEncoder(separators=(",", ":")).encode, self.events))
         raw = f"{head}\n{events}\n]}}\n".encode()
         return gzip.compress(raw, mtime=0) if compressed else raw
-
-    def write_tensorboard(self, folder: str | os.PathLike, worker: str | None = None, *, compressed: bool = True
-                          ) -> Path | str:
-        """Write the trace into ``folder`` (or at a URL, as for :meth:`read`) for TensorBoard's PyTorch profiler plugin, and
-        return the file's path (or URL).
-
-        ``worker`` is what the plugin lists the trace under: the host or the simulated card, and the process's number, if
-        None. The plugin (torch-tb-profiler 0.4.3) knows only what PyTorch wrote before 2.0: the events are changed for it
-        as :mod:`gapless.evidence.tensorboard` says. Raises OSError where the folder
-        cannot be made or written, TraceError where the URL cannot.
-        """
-        from .tensorboard import events_for_tensorboard  # which needs to know what a trace is
-
-        if worker is None:
-            host = f"simulated-{self.device_name}".replace(" ", "-") if self.simulated else socket.gethostname()
-            worker = f"{host}_{os.getpid()}"
-        name = f"{worker}.{time.time_ns()}.pt.trace.json{'.gz' if compressed else ''}"
-        if storage.is_url(folder):
-            path = f"{str(folder).rstrip('/')}/{name}"
-        else:
-            path = Path(folder) / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-        Trace(events_for_tensorboard(self), self.metadata).write(path)
-        return path
 
     @classmethod
     def from_json(cls, value: Any) -> Trace:

@@ -66,6 +66,7 @@ def test_the_model_takes_arrays_as_it_takes_numbers(rows):
             assert sum(one) == pytest.approx(expected)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("key", BARS)
 def test_a_card_left_out_is_predicted_by_the_others(rows, key, record_property):
     found = fit.fit(rows[::6], leave_out=key)  # nearly as good, in a fraction of the time

@@ -1,5 +1,7 @@
 """Attempts on the processes and on what lies between them: they end, with a reason, and cost nobody else anything."""
 
+import pytest
+
 from . import FOR_BEING_RIGHT, NOTHING, SLOW, check_attempts
 
 CHANNEL = SLOW + """
@@ -203,10 +205,12 @@ def f(target):
 }
 
 
+@pytest.mark.slow
 def test_what_is_done_to_processes_gains_nothing(tmp_path):
     check_attempts(ATTEMPTS, tmp_path)
 
 
+@pytest.mark.slow
 def test_what_goes_on_without_end_is_ended(tmp_path):
     found = check_attempts(ENDLESS, tmp_path, seconds=20)
     told = {name: found[name][1] for name in ENDLESS}

@@ -1,5 +1,7 @@
 """Attempts on the exercises of lessons 04 and 05: the step that is measured has to be the exercise's own, and made."""
 
+import pytest
+
 from ..lessoncells import cells
 from . import grade_cells
 
@@ -78,9 +80,11 @@ def check(lesson_id, solutions, exercises, folder):
     assert not other
 
 
+@pytest.mark.slow
 def test_a_loading_step_is_made_or_earns_nothing(tmp_path):
     check("78_loading", LOADING, ("prepare", "prefetch", "to_device"), tmp_path)
 
 
+@pytest.mark.slow
 def test_what_a_cell_switches_is_not_switched_for_the_slow_function(tmp_path):
     check("76_convolutions", CONVOLUTIONS, ("train_step",), tmp_path)

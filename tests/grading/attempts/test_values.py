@@ -1,5 +1,7 @@
 """Attempts to be right without the work: values taken from elsewhere, answers remembered or taken from the library."""
 
+import pytest
+
 from . import FAST, FOR_BEING_RIGHT, NOTHING, SLOW, check_attempts
 
 # Computes on a CPU tensor or an array that holds the labels, wherever it was found.
@@ -212,6 +214,7 @@ def f(target):
 }
 
 
+@pytest.mark.slow
 def test_nobody_is_right_without_the_work(tmp_path):
     found = check_attempts(ATTEMPTS, tmp_path)
     assert not any("FOUND" in message for _, message in found.values())

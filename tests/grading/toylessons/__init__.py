@@ -1,6 +1,8 @@
 """Lessons for tests of grading, with the interface of gapless.lessons: one with two exercises that cost next to nothing, and
 two that have an exercise many times, so that as many cells are graded at once."""
 
+from dataclasses import replace
+
 import numpy as np
 import torch
 
@@ -11,7 +13,6 @@ from gapless.lessons.convolutions.lesson import LESSON as CONVOLUTIONS
 from gapless.lessons.data_loading.lesson import LESSON as DATA_LOADING
 from gapless.lessons.masked_loss.lesson import LESSON as MASKED_LOSS
 
-from ...parts import changed
 from .stage import names
 
 
@@ -35,14 +36,14 @@ def _exercise(name, slow):
 
 LESSON = Lesson("77_toy", "Toy", {"double": _exercise("double", double), "square": _exercise("square", square)}, names)
 _BACKGROUND = MASKED_LOSS.exercises["ignore_background"]
-ATTEMPTS = Lesson("79_attempts", "Attempts", {name: changed(_BACKGROUND, name=name, measurement__busy_ms=10)
+ATTEMPTS = Lesson("79_attempts", "Attempts", {name: replace(_BACKGROUND, name=name, measurement=replace(_BACKGROUND.measurement, busy_ms=10))
                                               for name in (f"attempt_{number}" for number in range(32))}, MASKED_LOSS.names)
 
 
 def _many(lesson_id, lesson, count=8):
     """Each exercise of ``lesson`` as often as that, numbered."""
-    exercises = {f"{name}_{number}": changed(exercise, name=f"{name}_{number}", teaching__mistakes=(),
-                                                     teaching__stub=STUB.format(name, number))
+    exercises = {f"{name}_{number}": replace(exercise, name=f"{name}_{number}", teaching=replace(
+        exercise.teaching, mistakes=(), stub=STUB.format(name, number)))
                  for name, exercise in lesson.exercises.items() for number in range(count)}
     return Lesson(lesson_id, "Attempts", exercises, lesson.names)
 

@@ -36,6 +36,7 @@ def a10g():
     vgpu.forget_plans()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_a_program_gives_the_same_in_the_same_time(served, name):
     across = []

@@ -131,6 +131,7 @@ LOADER = """
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
 def test_a_loaders_worker_makes_tensors_of_the_device_where_it_is_spawned(tmp_path):
     forked, spawned = program(LOADER, tmp_path).splitlines()
@@ -193,11 +194,13 @@ GIVEN = """
 """
 
 
+@pytest.mark.slow
 def test_tensors_are_arguments_of_a_new_process(tmp_path):
     given = "0 ('vgpu:0', [[0, 2], [1, 3]], 'vgpu:0', [[1.0, 1.0]])"
     assert program(GIVEN, tmp_path).splitlines() == [given, given]
 
 
+@pytest.mark.slow
 def test_tensors_are_sent_by_value_to_a_process_that_has_the_device(tmp_path):
     received, refused = program(SENT, tmp_path).splitlines()
     assert received == "[('vgpu:0', [0, 1, 2], False, False), ('vgpu:0', [1.0], True, True), ('vgpu:0', 8)]"

@@ -49,6 +49,7 @@ def test_tracing_runs_nothing_on_the_device(device):
     assert vgpu.timeline().kernel_count == before
 
 
+@pytest.mark.slow
 def test_functions_that_dynamo_knew_before_the_device_was_there():
     """In a process of its own: the device puts its own in the place of some of PyTorch's functions."""
     import subprocess

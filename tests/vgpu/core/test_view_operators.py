@@ -58,6 +58,7 @@ def test_values_are_the_cpus_and_the_memory_the_bases(name, device):
     assert vgpu.memory().allocated_bytes == taken
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape_only", [False, True])
 @pytest.mark.parametrize("name", VIEWS)
 def test_the_long_way_takes_as_long_and_leaves_the_same_trace(name, shape_only, device, monkeypatch):

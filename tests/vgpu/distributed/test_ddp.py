@@ -181,6 +181,7 @@ PROGRAMS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_two_processes_have_the_cpus_values(name):
     for found in together.outcomes(__name__):

@@ -343,6 +343,7 @@ IDIOMS = [wait_both_ways, events_instead, prefetcher_that_records, prefetcher_th
           an_empty_tensor_for_another_stream, offloading, attention_and_lstm, checkpointing, hooks_on_a_stream_of_their_own]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("idiom", IDIOMS, ids=lambda idiom: idiom.__name__)
 def test_a_correct_program_is_never_reported(idiom, device, kept):
     with kept():
