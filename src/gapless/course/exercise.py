@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import traceback
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 
@@ -15,7 +15,7 @@ from .. import vgpu
 from ..marker import program_name
 from ..vgpu import Assumptions
 from .evidence import Case, Evidence, Plan
-from .mistakes import Mistake
+from .mistakes import Changed, Mistake
 from .quick import QuickQuestions
 from .stage import Ask, Given
 
@@ -141,7 +141,7 @@ class Exercise:
     best: Callable | None = None
     speed_up_shares: dict[str, float] = field(default_factory=dict)
     judged: Callable[[Exercise, Plan, Evidence], dict[str, tuple[str, str]]] | None = None
-    mistakes: tuple[Mistake, ...] = ()
+    mistakes: Sequence[Mistake | Changed] = ()
     explain: Callable | None = None
     precision: bool = False
     autotuned: bool = False

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from ....course.exercise import Exercise
+from ....course.mistakes import MistakesFile
 from .. import cases as shared_cases
+from ..stage import names
 from ..workload import LABELS
-from . import cases, explain, mistakes, slow
+from . import cases, explain, slow
 
 EXERCISE = Exercise(
     name="ignore_background",
     slow=slow.ignore_background,
     cases=cases.background_cases,
-    mistakes=mistakes.BACKGROUND_MISTAKES,
+    mistakes=MistakesFile(__package__, names),
     explain=explain.background,
     full=cases.full_background,
     trial=shared_cases.BACKGROUND_TRIAL,

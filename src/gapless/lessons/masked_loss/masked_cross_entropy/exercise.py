@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from ....course.exercise import Exercise
+from ....course.mistakes import MistakesFile
 from .. import cases as shared_cases
+from ..stage import names
 from ..workload import LABELS
-from . import cases, explain, mistakes, slow
+from . import cases, explain, slow
 
 EXERCISE = Exercise(
     name="masked_cross_entropy",
     slow=slow.masked_cross_entropy,
     cases=cases.cross_entropy_cases,
-    mistakes=mistakes.ENTROPY_MISTAKES,
+    mistakes=MistakesFile(__package__, names),
     explain=explain.entropy,
     full=cases.full_cross_entropy,
     trial=shared_cases.CROSS_ENTROPY_TRIAL,

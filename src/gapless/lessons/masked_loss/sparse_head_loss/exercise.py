@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from ....course.exercise import Exercise
-from . import cases, explain, mistakes, slow
+from ....course.mistakes import MistakesFile
+from ..stage import names
+from . import cases, explain, slow
 
 EXERCISE = Exercise(
     name="sparse_head_loss",
     slow=slow.sparse_head_loss,
     cases=cases.head_cases,
-    mistakes=mistakes.HEAD_MISTAKES,
+    mistakes=MistakesFile(__package__, names),
     explain=explain.head,
     full=cases.full_head,
     trial=cases.HEAD_TRIAL,

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from ....course.exercise import Exercise
+from ....course.mistakes import MistakesFile
 from .. import cases as shared_cases
+from ..stage import names
 from ..workload import LABELS
-from . import cases, explain, mistakes, slow
+from . import cases, explain, slow
 
 EXERCISE = Exercise(
     name="zero_if_uniform",
     slow=slow.zero_if_uniform,
     cases=cases.uniform_cases,
-    mistakes=mistakes.UNIFORM_MISTAKES,
+    mistakes=MistakesFile(__package__, names),
     explain=explain.uniform,
     full=cases.full_uniform,
     trial=shared_cases.UNIFORM_TRIAL,

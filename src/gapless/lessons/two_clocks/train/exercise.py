@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from ....course.exercise import Exercise
+from ....course.mistakes import MistakesFile
+from ..stage import names
 from ..workload import CHECKED
-from . import cases, explain, mistakes, slow, stage
+from . import cases, explain, slow, stage
 
 EXERCISE = Exercise(
     name="train",
@@ -12,7 +14,7 @@ EXERCISE = Exercise(
     truth_on_device=True,
     behind=True,
     cases=cases.training_cases,
-    mistakes=mistakes.TRAIN_MISTAKES,
+    mistakes=MistakesFile(__package__, names),
     ask=stage.ask_train,
     see=cases.see_training,
     explain=explain.training,
