@@ -113,7 +113,6 @@ ELSEWHERE = {
     "commands/skeleton": "commands/test_new_lesson",
     "course/faults": "course/test_judge",
     "course/headline": "commands/test_record",
-    "course/mistakes": "course/test_causes",
     "evidence/averages": "measure/test_profiler",
     "grading/boot": "grading/test_confine",
     "grading/class_page": "grading/test_class_facts",

@@ -71,7 +71,10 @@ class MistakesFile(Sequence):
             raise MistakesFileError(f"{where}: `why` is missing, a sentence that names the cause")
         why = " ".join(why.split())  # it may stand on several lines
         rest = {key: value for key, value in entry.items() if key not in ("why", "version")}
-        for version in ([rest] if rest else []) + entry.get("version", []):
+        versions = ([rest] if rest else []) + entry.get("version", [])
+        if not versions:
+            raise MistakesFileError(f"{where} ({why}): there is no version of the code")
+        for version in versions:
             if version.keys() == {"function"}:
                 module = importlib.import_module(".mistakes", self._package)
                 if not hasattr(module, version["function"]):
@@ -84,7 +87,7 @@ class MistakesFile(Sequence):
                 yield Changed(why, tuple(zip(*pairs)), self._package, file, self._names, where)
             else:
                 raise MistakesFileError(f"{where} ({why}): a version has `replace` and `by`, or `function`; this one has "
-                                        f"{', '.join(version) or 'nothing'}")
+                                        f"{', '.join(version)}")
 
 
 @dataclass(frozen=True)

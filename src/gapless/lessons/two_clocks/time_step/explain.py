@@ -17,7 +17,7 @@ from .cases import CALLS, TOO_FEW
 from .stage import ask_time_step
 
 # Not the exercise's own mistakes, which are compared case by case: the clock's figure decides which of them is nearest.
-_MISTAKES = MistakesFile(__package__, names)
+MISTAKES = MistakesFile(__package__, names)
 _NO_WARMUP = "The first steps are slower than the rest. Run `warmup` steps before you start the clock, and don't count them."
 
 
@@ -43,7 +43,7 @@ def time_step(case: Case, found: dict, wanted: dict) -> str | None:
     if own == int(true) and own != true:
         return "The fraction is cut off: return the number as it is."
     if device.type == "vgpu":
-        made = [(_made_again(mistake.function, case, device), mistake.why) for mistake in _MISTAKES]
+        made = [(_made_again(mistake.function, case, device), mistake.why) for mistake in MISTAKES]
         near = [(round(abs(own - ms), 6), why) for ms, why in made if _same(own, ms) and not _same(ms, true)]
         if near:
             return min(near, key=lambda pair: pair[0])[1]  # the nearest, of equals the first
