@@ -18,7 +18,7 @@ def test_every_change_fits_and_makes_other_code(path):
     lesson, name = path.parent.parent.name, path.parent.name
     exercise, = (each.exercises[name] for each in LESSONS.values() if each.id[3:] == lesson)
     package = f"gapless.lessons.{lesson}.{name}"
-    mistakes = exercise.mistakes or importlib.import_module(f"{package}.explain").MISTAKES
+    mistakes = exercise.teaching.mistakes or importlib.import_module(f"{package}.explain").MISTAKES
     made = [mistake for mistake in mistakes if isinstance(mistake, Changed)]
     assert made
     seen = {ast.dump(ast.parse(right_code(package, made[0].file)))}

@@ -100,7 +100,8 @@ def load_fixes(lesson: Lesson, folder: str | os.PathLike = SOLUTIONS) -> dict:
 
 def best_of(lesson: Lesson) -> dict:
     """The model solutions of a variant, which no notebook holds."""
-    return {exercise.name: exercise.best for exercise in lesson.exercises.values() if exercise.best is not None}
+    return {exercise.name: exercise.measurement.best for exercise in lesson.exercises.values()
+            if exercise.measurement is not None and exercise.measurement.best is not None}
 
 
 def measure(lesson: Lesson, device: torch.device, fixed: dict) -> list[Figures]:

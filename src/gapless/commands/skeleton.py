@@ -131,7 +131,8 @@ _EXERCISE = '''\
 
 from __future__ import annotations
 
-from ....course.exercise import Exercise
+from ....course.checks import HostTime, Values, Waits
+from ....course.exercise import Exercise, Measurement, Teaching
 from ....course.mistakes import MistakesFile
 from ..stage import names
 from . import cases, slow
@@ -140,16 +141,15 @@ EXERCISE = Exercise(
     name="scale_down",
     slow=slow.scale_down,
     cases=cases.scaling_cases,
-    mistakes=MistakesFile(__package__, names),
-    full=cases.full_scaling,
-    trial=cases.SCALING_TRIAL,
-    busy_ms=100.0,
-    points={{"values": 2, "syncs": 2, "host_time": 1}},
-    max_time_ratio={{"host_time": 0.25}},
-    hints=(
-        "Which line needs to know on the host what only the device knows? Who else could decide?",
-        "A factor of 1 changes nothing. Which factor do the two cases want, and how does one formula give both?",
-        "`(limit / norm).clamp(max=1.0)` is the factor, a tensor: multiply by it, always.",
+    measurement=Measurement(trial=cases.SCALING_TRIAL, full=cases.full_scaling, busy_ms=100.0),
+    checks=(Values(2), Waits(2), HostTime(1, at_most=0.25)),
+    teaching=Teaching(
+        hints=(
+            "Which line needs to know on the host what only the device knows? Who else could decide?",
+            "A factor of 1 changes nothing. Which factor do the two cases want, and how does one formula give both?",
+            "`(limit / norm).clamp(max=1.0)` is the factor, a tensor: multiply by it, always.",
+        ),
+        mistakes=MistakesFile(__package__, names),
     ),
 )
 '''

@@ -217,7 +217,7 @@ def _lines(lesson, name: str, checked: Checked) -> Iterator[str]:
     columns = max(60, shutil.get_terminal_size().columns - 1)
     yield from textwrap.wrap(checked.reason, columns, initial_indent="    ", subsequent_indent="    ", max_lines=4,
                              placeholder=" …")
-    hints = len(lesson.exercises[name].hints)
+    hints = len(lesson.exercises[name].teaching.hints)
     record = read_progress()[0].get(lesson.id, {}).get(name)
     taken = record.hints if record is not None else 0
     yield (f"    next: hint {taken + 1} of {hints}, lesson.hint(\"{name}\")" if taken < hints

@@ -32,7 +32,7 @@ class MadeAgain:
         """The ``why`` of the mistake whose answer to ``case`` is what was ``found``; of several the one that agrees with
         most of the ``others``, of equals the first. None where there is none, or where what was found tells little of how
         it came about and the others do not bear the mistake out."""
-        fitting = [mistake for mistake in self._exercise.mistakes if self._gives(mistake, case, found)]
+        fitting = [mistake for mistake in self._exercise.teaching.mistakes if self._gives(mistake, case, found)]
         others = others[:_MOST_OTHERS]
         needed = _needed(found) * len(others)
         if len(fitting) > 1 or needed:
@@ -46,8 +46,9 @@ class MadeAgain:
         if made.error is not None or made.unusable is not None:
             return False
         exercise = self._exercise
-        if exercise.ask is not None:
-            return difference(found.plain, made.plain, exercise.relative_tolerance, exercise.absolute_tolerance) is None
+        if exercise.asked.ask is not None:
+            return difference(found.plain, made.plain, exercise.right.relative_tolerance,
+                              exercise.right.absolute_tolerance) is None
         if found.value is None or made.value is None or found.value.shape != made.value.shape:
             return False
         pairs = [(found.value, made.value), *((found.grads.get(name), grad) for name, grad in made.grads.items())]
@@ -56,7 +57,7 @@ class MadeAgain:
     def _answer(self, mistake: Mistake, case: Case) -> Answer:
         key = id(mistake), id(case)
         if key not in self._made:
-            stage = LocalStage(mistake.function, self._device, self._exercise.ask)
+            stage = LocalStage(mistake.function, self._device, self._exercise.asked.ask)
             try:
                 made = answer(self._exercise, stage, case, self._device)
             finally:

@@ -14,7 +14,8 @@ import torch
 from .. import vgpu
 from ..marker import program_name
 from ..vgpu import Assumptions
-from .evidence import Case, Evidence, Plan
+from .check import Check
+from .evidence import Case, Plan
 from .mistakes import Changed, Mistake
 from .quick import QuickQuestions
 from .stage import Ask, Given
@@ -67,126 +68,165 @@ class Trial:
 
 
 @dataclass(frozen=True)
-class Exercise:
-    """One function that the learner writes or makes fast.
+class Asked:
+    """How a function is called that is not one from tensors to one tensor, and what is made of its answer.
 
-    ``slow`` is the function as handed out: the time to beat, and what is right unless ``right`` is given (for a stub
-    that measures or computes wrongly). ``cases(seed)`` makes the inputs on which answers are compared.
-
-    A function from tensors to one tensor needs no ``ask``: value, gradients, dtype and device are compared. Any other is
-    called by ``ask(function, given, device)``, a generator in three parts (:data:`gapless.course.stage.Ask`) that returns
-    what is to be compared: numbers, text, None, tensors (nobody has to read them), lists and dicts with text as keys. With
-    ``on_device`` each number has to be a tensor on the device. ``see(case, answer, notes)`` may add to an answer what its
-    notes tell (:class:`Notes`); ``verify(case, answer, notes, device)``, which comes after it and in no trial, what the
-    device itself makes of the answer, with nothing of it left there. Numbers with a fraction may differ by the tolerances,
-    all else must be equal. What is right is found on the CPU; with ``truth_on_device`` (for what only a device's clock can
-    tell) on the device; ``wanted(case)`` says it, as ``see`` would find it, where that is known without asking ``right``.
-    ``ranks``: each case runs on so many ranks as its option ``world`` says, a process and a GPU each,
-    and the answer is what :mod:`.ranks` says. ``valueless``: it is asked where tensors have shapes and no values.
-    ``behind``: the cases run on a card so slow that it is behind the host all the time, so that nobody gets away with
-    reading early. ``precision``: whether a cell may choose TF32 on the virtual GPU; ``autotuned``: there convolutions are
-    tuned, whatever a cell chooses. ``mistakes``: the known ways to get it wrong, the likeliest first; a wrong answer that
-    one of them gives is explained by it. ``explain(case, found, wanted)`` may add why any other is wrong (answers as plain
-    data, or as arrays where the exercise has no ``ask``): text or None.
-
-    ``trial``: the inputs on which the function is timed. Without it only ``values`` can be checked. ``full(device)`` returns
-    a function that gives the inputs at the article's size, anew for each call; on the virtual GPU they have no values.
-    Without it the trial is at the article's size. ``busy_ms``: how long the device still has to work on something else when
-    a measured call begins.
-
-    ``whole_run``: a call is a whole run of a program, with a beginning of its own; there are few of them, none to warm up.
-    ``best``: a model solution, measured beside the others, where a time is judged by a share of the speed-up that it
-    reaches. ``judged(exercise, plan, evidence)``: check → (outcome, message), for an exercise that is judged in its own way.
-
-    ``ask`` runs beside the learner's code: it is a function of a module (the lesson's ``stage``) that imports nothing a
-    learner should not see.
-
-    ``points``: check name (``values``, ``syncs``, ``bus_bytes``, ``peak_bytes``, ``host_time``, ``step_time``, ``kernels``)
-    → points; only those named are checked. ``max_time_ratio``: check name → the largest time allowed, as a share of
-    ``slow``'s; ``speed_up_shares``: check name (``speed_up_…``) → the least share of ``best``'s speed-up, where no change is
-    a share of 0; ``max_bytes_ratio``: as much of what goes over the bus; ``max_peak_ratio``: of the memory that a call takes
-    at most. ``max_syncs`` and ``max_read_back_bytes``: how often a step may wait, and what it may copy back to the host.
-    ``least_syncs``: how often the step itself waits, whatever the function does; ``least_bytes_ratio``: as
-    ``max_bytes_ratio``, what has to cross the bus in any case, of ``best``'s bytes where there is one; ``least_work_ratio``:
-    of ``best``'s kernels, and of the time for which the device works there. With less the step was not made.
-    ``fewer_kernels``: by how many a step has to launch fewer than the slow one. ``unwanted_kernels``: a regular expression
-    for the names of those that no step may launch.
-    ``advice``: operator (``item``) → why it waits here and what to try, in place of what the judge says of it elsewhere;
-    ``kernels`` → what to try where too many are launched; ``peak_bytes`` → where too much
-    memory is taken; ``step_time`` → where no wait is to blame.
-    ``step_is``: what such a step is called in messages. ``assumptions``: the data-dependent sizes of the full-size inputs,
-    for the virtual GPU. ``stub``: the cell as handed out, where it is more than the source of ``slow``. ``solution()``: the
-    annotated solution, Markdown, where it is made and not a file.
+    ``ask(function, given, device)``: a generator in three parts (:data:`gapless.course.stage.Ask`) that returns
+    what is to be compared: numbers, text, None, tensors (nobody has to read them), lists and dicts with text as keys. It
+    runs beside the learner's code: a function of a module called ``stage``, which imports nothing a learner should not see.
+    Without it value, gradients, dtype and device of the tensor are compared. ``on_device``: each number has to be a tensor
+    on the device. ``see(case, answer, notes)`` may add to an answer what its notes tell (:class:`Notes`);
+    ``verify(case, answer, notes, device)``, which comes after it and in no trial, what the device itself makes of the
+    answer, with nothing of it left there.
     """
 
-    name: str
-    slow: Callable
-    cases: Callable[[int], list[Case]]
-    points: dict[str, float]
-    hints: tuple[str, str, str]
-    full: Callable[[torch.device], Callable[[], Given]] | None = None
-    trial: Trial | None = None
-    busy_ms: float = 0.0
     ask: Ask | None = None
     see: Callable[[Case, object, Notes], object] | None = None
     verify: Callable[[Case, object, Notes, torch.device], object] | None = None
-    right: Callable | None = None
+    on_device: bool = False
+
+
+@dataclass(frozen=True)
+class Right:
+    """What is right: what ``function`` answers on the CPU, or with ``on_device`` on the device (for what only a device's clock
+    can tell). Without it the function as handed out is right. ``wanted(case)`` says it, as ``see`` would find it, where that
+    is known without asking. Numbers with a fraction may differ by the tolerances, all else must be equal."""
+
+    function: Callable | None = None
     wanted: Callable[[Case], object] | None = None
     on_device: bool = False
-    truth_on_device: bool = False
-    valueless: bool = False
-    ranks: bool = False
-    behind: bool = False
-    whole_run: bool = False
-    best: Callable | None = None
-    speed_up_shares: dict[str, float] = field(default_factory=dict)
-    judged: Callable[[Exercise, Plan, Evidence], dict[str, tuple[str, str]]] | None = None
-    mistakes: Sequence[Mistake | Changed] = ()
-    explain: Callable | None = None
-    precision: bool = False
-    autotuned: bool = False
     relative_tolerance: float = 1e-4
     absolute_tolerance: float = 1e-5
-    max_syncs: float = 0
-    least_syncs: float = 0
-    max_time_ratio: dict[str, float] = field(default_factory=dict)
-    max_bytes_ratio: float = 1.0
-    max_peak_ratio: float = 1.0
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Where the cases run. ``ranks``: each on so many ranks as its option ``world`` says, a process and a GPU each, and the
+    answer is what :mod:`.ranks` says. ``valueless``: where tensors have shapes and no values. ``behind``: on a card so slow
+    that it is behind the host all the time, so that nobody gets away with reading early. ``precision``: a cell may choose
+    TF32 on the virtual GPU; ``autotuned``: there convolutions are tuned, whatever a cell chooses."""
+
+    ranks: bool = False
+    valueless: bool = False
+    behind: bool = False
+    precision: bool = False
+    autotuned: bool = False
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """How a function is timed and watched, beside the slow one.
+
+    ``trial``: the inputs on which it is. ``full(device)`` returns a function that gives the inputs at the article's size,
+    anew for each call; on the virtual GPU they have no values, and ``assumptions`` say the sizes that depend on values.
+    Without it the trial is at the article's size. ``busy_ms``: how long the device still has to work on something else when
+    a measured call begins. ``whole_run``: a call is a whole run of a program, with a beginning of its own; there are few of
+    them, none to warm up. ``best``: a model solution, measured beside the others. ``step_is``: what a call is called in
+    messages.
+
+    What every call has to do, whatever the function: ``own_waits``, how often the step itself waits; ``least_bytes_ratio``,
+    the share of the bytes (of ``best``'s, else of the slow function's) that has to cross the bus; ``least_work_ratio``, the
+    share of ``best``'s kernels and of its device's time. With less the step was not made. ``max_read_back_bytes``: what it
+    may copy back to the host.
+    """
+
+    trial: Trial
+    full: Callable[[torch.device], Callable[[], Given]] | None = None
+    assumptions: Assumptions = Assumptions()
+    busy_ms: float = 0.0
+    whole_run: bool = False
+    best: Callable | None = None
+    step_is: str = "a step"
+    own_waits: float = 0
     least_bytes_ratio: float = 0.0
     least_work_ratio: float = 0.0
     max_read_back_bytes: int = 4096
-    fewer_kernels: int = 0
-    unwanted_kernels: str = ""
-    advice: dict[str, str] = field(default_factory=dict)
-    step_is: str = "a step"
-    assumptions: Assumptions = Assumptions()
-    stub: str | None = None
-    solution: Callable[[], str] | None = None
-
-    def __post_init__(self):
-        if self.ranks and (self.trial is not None or self.ask is None):
-            raise ValueError(f"{self.name}: on several ranks there is no trial, and there has to be an ask")
-        if self.trial is None and self.judged is None and set(self.points) != {"values"}:
-            raise ValueError(f"{self.name}: without a trial only values can be checked, not {', '.join(self.points)}")
-
-    @property
-    def max_points(self) -> float:
-        return sum(self.points.values())
-
-    @property
-    def step_capitalised(self) -> str:
-        """``step_is`` where a sentence begins."""
-        return self.step_is[:1].upper() + self.step_is[1:]
 
     @property
     def calls(self) -> int:
         """Of the function in one trial on the virtual GPU."""
         return WHOLE_CALLS if self.whole_run else TRIAL_CALLS
 
+
+@dataclass(frozen=True)
+class Teaching:
+    """What a learner is told. ``hints``: a question, a direction, nearly the answer. ``mistakes``: the known ways to get it
+    wrong, the likeliest first; a wrong answer that one of them gives is explained by it. ``explain(case, found, wanted)``
+    may add why any other is wrong (answers as plain data, or as arrays where the exercise has no ``ask``): text or None.
+    ``stub``: the cell as handed out, where it is more than the source of the slow function. ``solution()``: the annotated
+    solution, Markdown, where it is made and not the file ``solution.md`` in the exercise's folder."""
+
+    hints: tuple[str, str, str]
+    mistakes: Sequence[Mistake | Changed] = ()
+    explain: Callable | None = None
+    stub: str | None = None
+    solution: Callable[[], str] | None = None
+
+
+@dataclass(frozen=True)
+class Exercise:
+    """One function that the learner writes or makes fast.
+
+    ``slow`` is the function as handed out: the time to beat, and what is right unless ``right`` says otherwise.
+    ``cases(seed)`` makes the inputs on which answers are compared; ``asked`` and ``setting`` say how and where. ``checks``:
+    what is asked of the answers, and of the ``measurement``, without which only values can be checked.
+
+    Raises ValueError for checks that cannot be judged so.
+    """
+
+    name: str
+    slow: Callable
+    cases: Callable[[int], list[Case]]
+    checks: tuple[Check, ...]
+    teaching: Teaching
+    asked: Asked = Asked()
+    right: Right = Right()
+    setting: Setting = Setting()
+    measurement: Measurement | None = None
+
+    def __post_init__(self):
+        names = [check.name for check in self.checks]
+        if len(set(names)) < len(names):
+            raise ValueError(f"{self.name}: each check has a name of its own, not {', '.join(names)}")
+        if self.setting.ranks and (self.measurement is not None or self.asked.ask is None):
+            raise ValueError(f"{self.name}: on several ranks nothing is measured, and there has to be an ask")
+        of_measurement = [check.name for check in self.checks if check.measured]
+        if of_measurement and (self.measurement is None or names[0] != "values"):
+            raise ValueError(f"{self.name}: {', '.join(of_measurement)} can be checked with a measurement only, and after "
+                             "the values")
+
+    @property
+    def max_points(self) -> float:
+        return sum(check.points for check in self.checks)
+
+    @property
+    def handed_out_is_right(self) -> bool:
+        """Whether the slow function is what is right."""
+        return self.right.function is None
+
+    @property
+    def watches_memory(self) -> bool:
+        """Whether a check has to know what holds the device's memory."""
+        return any(check.watches_memory for check in self.checks)
+
+    @property
+    def is_whole_run(self) -> bool:
+        """Whether a measured call is a whole run of a program."""
+        return self.measurement is not None and self.measurement.whole_run
+
+    @property
+    def step_capitalised(self) -> str:
+        """``step_is`` where a sentence begins."""
+        return self.measurement.step_is[:1].upper() + self.measurement.step_is[1:]
+
+    def check_of(self, kind: type[Check]) -> Check | None:
+        """The first check of this class, if there is one."""
+        return next((check for check in self.checks if isinstance(check, kind)), None)
+
     def plan(self, seed: int) -> Plan:
         """What a function is asked; another for each ``seed``."""
-        rng = np.random.default_rng([seed, 1])
-        return Plan(self.cases(seed), self.trial.cases(rng, self.calls) if self.trial is not None else [])
+        rng, measurement = np.random.default_rng([seed, 1]), self.measurement
+        return Plan(self.cases(seed), [] if measurement is None else measurement.trial.cases(rng, measurement.calls))
 
 
 @dataclass(frozen=True)

@@ -95,7 +95,7 @@ def fault_of(exercise: Exercise, case: Case, found: Answer, right: Callable[[], 
     if found.unusable is not None:
         return Fault(found.unusable)
     expected = right()
-    if exercise.ask is not None:
+    if exercise.asked.ask is not None:
         fault = _plain_fault(exercise, case, found.plain, expected.plain, simulated)
     else:
         fault = _tensor_fault(exercise, case, found, expected, device)
@@ -123,10 +123,10 @@ def error_advice(error: str) -> str:
 
 
 def _plain_fault(exercise: Exercise, case: Case, found, wanted, simulated: bool) -> Fault | None:
-    relative = exercise.relative_tolerance
-    if exercise.truth_on_device and not simulated:  # a real clock never says the same twice
+    relative = exercise.right.relative_tolerance
+    if exercise.right.on_device and not simulated:  # a real clock never says the same twice
         relative = max(relative, NOISE)
-    fault = difference(found, wanted, relative, exercise.absolute_tolerance)
+    fault = difference(found, wanted, relative, exercise.right.absolute_tolerance)
     if fault is None:
         return None
     fault = f"I{fault[1:]}" if fault.startswith("it ") else fault  # else it begins with a place, spelt as it is
@@ -134,10 +134,10 @@ def _plain_fault(exercise: Exercise, case: Case, found, wanted, simulated: bool)
 
 
 def _explanation(exercise: Exercise, case: Case, found, wanted) -> str | None:
-    if exercise.explain is None:
+    if exercise.teaching.explain is None:
         return None
     with suppress(Exception):  # it looks into an answer that may hold anything; no verdict hangs on its words
-        return exercise.explain(case, found, wanted)
+        return exercise.teaching.explain(case, found, wanted)
     return None
 
 

@@ -58,8 +58,8 @@ def gather(exercise: Exercise, stage, plan: Plan, device: torch.device, *, name:
         return do
 
     def full() -> None:
-        with full_size(device, exercise.assumptions):
-            given = exercise.full(device)
+        with full_size(device, exercise.measurement.assumptions):
+            given = exercise.measurement.full(device)
             evidence.full = _compared(exercise, stage, device, again, _kept(runs, "full", stage, _remembered(
                 exercise, stage, device, lambda where: _at_full_size(exercise, where, given, device))))
 
@@ -68,9 +68,9 @@ def gather(exercise: Exercise, stage, plan: Plan, device: torch.device, *, name:
 
         def measure(where) -> tuple[Run, bool]:
             answers = evidence.trial_answers if where is stage else []
-            at_once = exercise.whole_run or bool(quiet) and quiet[0]
+            at_once = exercise.measurement.whole_run or bool(quiet) and quiet[0]
             run, launched_nothing = _try(exercise, where, plan, device, answers, at_once=at_once)
-            if launched_nothing and not quiet and not at_once and "peak_bytes" in exercise.points:
+            if launched_nothing and not quiet and not at_once and exercise.watches_memory:
                 # As the learner's will be: what answers hold on to until they are read is nobody's step.
                 run, _ = _try(exercise, where, plan, device, [], at_once=True)
             return run, launched_nothing
@@ -80,13 +80,13 @@ def gather(exercise: Exercise, stage, plan: Plan, device: torch.device, *, name:
             quiet.append(launched_nothing)
             return run
 
-        with vgpu.on_card(exercise.trial.card(vgpu.card())) if device.type == "vgpu" else nullcontext():
+        with vgpu.on_card(exercise.measurement.trial.card(vgpu.card())) if device.type == "vgpu" else nullcontext():
             evidence.trial = _compared(exercise, stage, device, again, run_of)
 
     parts = [ask(place) for place in range(len(plan.cases))]
-    parts += [full] if exercise.full is not None else []
+    parts += [full] if exercise.measurement is not None and exercise.measurement.full is not None else []
     parts += [trial] if plan.trial else []
-    watched = exercise.verify is not None or "peak_bytes" in exercise.points
+    watched = exercise.asked.verify is not None or exercise.watches_memory
     try:
         with precision_of(exercise), set_aside() if watched else nullcontext():
             for place in range(len(parts)) if order is None else order.permutation(len(parts)):
@@ -119,7 +119,7 @@ def _remembered(exercise: Exercise, stage, device: torch.device, measure: Callab
     """``measure``; a whole run that is not the learner's is made once for each card: it is the same every time, and long."""
     def measured(where) -> Run:
         learners = where is stage and getattr(stage, "function", None) is not exercise.slow
-        if learners or not exercise.whole_run or device.type != "vgpu":
+        if learners or not exercise.measurement.whole_run or device.type != "vgpu":
             return measure(where)
         key = (where.function, repr(vgpu.card()))
         if key not in _whole_runs:
@@ -131,13 +131,13 @@ def _remembered(exercise: Exercise, stage, device: torch.device, measure: Callab
 
 def _compared(exercise: Exercise, stage, device: torch.device, again: bool, measure: Callable[[object], Run]) -> Measured:
     """``measure(stage)`` of the slow function and of the learner's."""
-    slow = LocalStage(exercise.slow, device, exercise.ask)
-    if "peak_bytes" in exercise.points:
+    slow = LocalStage(exercise.slow, device, exercise.asked.ask)
+    if exercise.watches_memory:
         gc.collect()  # what lies about in cycles would go some time
-    with vgpu.default_precision(exercise.autotuned):  # whatever the learner's function has switched before
+    with vgpu.default_precision(exercise.setting.autotuned):  # whatever the learner's function has switched before
         found = Measured(measure(slow))
-        if exercise.best is not None:
-            found.best = measure(LocalStage(exercise.best, device, exercise.ask))
+        if exercise.measurement.best is not None:
+            found.best = measure(LocalStage(exercise.measurement.best, device, exercise.asked.ask))
     try:
         found.learner = measure(stage)
     except Exception as error:
@@ -152,7 +152,7 @@ def _compared(exercise: Exercise, stage, device: torch.device, again: bool, meas
 
 def answer(exercise: Exercise, stage, case: Case, device: torch.device) -> Answer:
     """What the function on ``stage`` makes of one case. Raises nothing of the function's."""
-    if exercise.ranks:
+    if exercise.setting.ranks:
         return _of_all_ranks(exercise, stage, case, device)
     with _where_asked(exercise, device), precision_of(exercise):
         given, notes = put(case, device)
@@ -168,9 +168,9 @@ def answer(exercise: Exercise, stage, case: Case, device: torch.device) -> Answe
                 synchronize(device)  # what is still under way is seen to its end
             kernels = vgpu.timeline().kernel_count - before if device.type == "vgpu" else None
             found = _read(exercise, case, given, result, notes, kernels, device)
-            if exercise.verify is not None:
+            if exercise.asked.verify is not None:
                 del result
-                found.plain = exercise.verify(case, found.plain, notes, device)
+                found.plain = exercise.asked.verify(case, found.plain, notes, device)
             found.races, found.swallowed = [str(race) for race in races], list(state.errors)
             return found
         except Exception as error:
@@ -183,8 +183,8 @@ def answer(exercise: Exercise, stage, case: Case, device: torch.device) -> Answe
 def _of_all_ranks(exercise: Exercise, stage, case: Case, device: torch.device) -> Answer:
     with precision_of(exercise):
         found = answer_on_ranks(exercise, stage, case, device, put, _with_values)
-    if found.plain is not None and exercise.see is not None:
-        found.plain = exercise.see(case, found.plain, Notes())
+    if found.plain is not None and exercise.asked.see is not None:
+        found.plain = exercise.asked.see(case, found.plain, Notes())
     return found
 
 
@@ -201,13 +201,13 @@ def _raised(exercise: Exercise, case: Case, error: Exception) -> Answer:
 
 def precision_of(exercise: Exercise):
     """The precision that ``exercise`` is asked and judged in: a context, whatever the program has switched before."""
-    return nullcontext() if exercise.precision else vgpu.default_precision(exercise.autotuned)
+    return nullcontext() if exercise.setting.precision else vgpu.default_precision(exercise.setting.autotuned)
 
 
 def _where_asked(exercise: Exercise, device: torch.device):
-    if exercise.valueless:
+    if exercise.setting.valueless:
         return full_size(device)
-    if exercise.behind and device.type == "vgpu":
+    if exercise.setting.behind and device.type == "vgpu":
         return vgpu.on_card(vgpu.card().slowed(_BEHIND, _BEHIND_FLOOR))
     return nullcontext()
 
@@ -257,13 +257,13 @@ def _read(exercise: Exercise, case: Case, given: Given, result, notes: Notes, ke
           ) -> Answer:
     """Raises Unusable."""
     found = Answer(case.name, kernels=kernels, overwritten=_overwritten(case, given))
-    if exercise.ask is None:
+    if exercise.asked.ask is None:
         _read_tensor(found, case, result)
     else:
-        if exercise.on_device:
+        if exercise.asked.on_device:
             _check_where(result, device)
         plain = as_plain(_with_values(result))
-        found.plain = plain if exercise.see is None else exercise.see(case, plain, notes)
+        found.plain = plain if exercise.asked.see is None else exercise.asked.see(case, plain, notes)
         found.returned = f"a {type(result).__name__}"
     return found
 
@@ -346,16 +346,16 @@ def _timed(exercise: Exercise, step: Callable[[], object], device: torch.device,
 
     # Each call counts, whether it is profiled or not: which they are is no secret to who counts his calls.
     with _hooked(device, lambda wait: waits.append(waits.pop() + 1)):
-        if simulated and exercise.whole_run:
+        if simulated and exercise.measurement.whole_run:
             time, trace = timed_profile(counted, device=device)
         else:
             time = time_step(counted, device=device, **_how_often(exercise, simulated))
-            trace = profile(counted, device=device, **(PROFILED_WHOLE if exercise.whole_run else PROFILED))
+            trace = profile(counted, device=device, **(PROFILED_WHOLE if exercise.measurement.whole_run else PROFILED))
     return Run(time.host_ms, time.true_ms, list(time.samples_ms), trace, max(waits[1::2]), min(kernels), meter.peak_bytes)
 
 
 def _how_often(exercise: Exercise, simulated: bool) -> dict:
-    return SIMULATED if simulated else MEASURED_WHOLE if exercise.whole_run else MEASURED
+    return SIMULATED if simulated else MEASURED_WHOLE if exercise.measurement.whole_run else MEASURED
 
 
 @contextmanager
@@ -396,7 +396,7 @@ def _at_full_size(exercise: Exercise, stage, make_given: Callable[[], Given], de
 
     def step():
         call = stage.begin(make_given())
-        stay_busy(device, exercise.busy_ms)
+        stay_busy(device, exercise.measurement.busy_ms)
         with meter.call():
             call.run()
 
@@ -406,10 +406,10 @@ def _at_full_size(exercise: Exercise, stage, make_given: Callable[[], Given], de
 def _calls(exercise: Exercise, device: torch.device) -> int:
     """Of the step, in one measurement."""
     if device.type == "vgpu":
-        return exercise.calls
+        return exercise.measurement.calls
     often = _how_often(exercise, simulated=False)
-    return (often["warmup"] + often["blocks"] * (often["steps"] + (not exercise.whole_run))
-            + sum((PROFILED_WHOLE if exercise.whole_run else PROFILED).values()))
+    return (often["warmup"] + often["blocks"] * (often["steps"] + (not exercise.measurement.whole_run))
+            + sum((PROFILED_WHOLE if exercise.measurement.whole_run else PROFILED).values()))
 
 
 def _try(exercise: Exercise, stage, plan: Plan, device: torch.device, answers: list[Answer], *, at_once: bool
@@ -438,7 +438,7 @@ def _try(exercise: Exercise, stage, plan: Plan, device: torch.device, answers: l
                     answers.append(_raised(exercise, case, error))
 
             def step():
-                stay_busy(device, exercise.busy_ms)
+                stay_busy(device, exercise.measurement.busy_ms)
                 of_call, call = next(waiting)
                 with meter.call():
                     call.run()

@@ -10,7 +10,7 @@ from .exercise import Lesson
 def annotated_solution(lesson: Lesson, name: str) -> str:
     """The text, as Markdown. Raises FileNotFoundError where the lesson has none."""
     exercise = lesson.exercises[name]
-    if exercise.solution is not None:
-        return exercise.solution()
+    if exercise.teaching.solution is not None:
+        return exercise.teaching.solution()
     package = exercise.slow.__module__.rpartition(".")[0]
     return (resources.files(package) / "solution.md").read_text(encoding="utf-8")

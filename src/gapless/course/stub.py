@@ -12,7 +12,7 @@ YOUR_VERSION = "# Your version goes here: a function of the same name replaces t
 
 def handed_out(exercise) -> str:
     """The cell of a :class:`gapless.course.exercise.Exercise`: its marker line, the slow function without its docstring, and
-    the comment that stands where the learner's version goes. ``exercise.stub`` is taken instead where it is given.
+    the comment that stands where the learner's version goes. ``exercise.teaching.stub`` is taken instead where it is given.
 
     Raises ValueError where the slow function's source cannot be the cell's.
     """

@@ -13,7 +13,7 @@ _COARSE = {"float16": (1e-2, 1e-3), "bfloat16": (5e-2, 5e-3)}
 def tolerances(exercise: Exercise, dtype: str = "float32") -> tuple[float, float]:
     """(relative, absolute) for answers whose inputs or values are of ``dtype``."""
     relative, absolute = _COARSE.get(dtype, (0.0, 0.0))
-    return max(relative, exercise.relative_tolerance), max(absolute, exercise.absolute_tolerance)
+    return max(relative, exercise.right.relative_tolerance), max(absolute, exercise.right.absolute_tolerance)
 
 
 def close(exercise: Exercise, found: np.ndarray, wanted: np.ndarray, dtype: str | None = None) -> np.ndarray:

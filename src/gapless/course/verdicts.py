@@ -1,4 +1,4 @@
-"""Verdicts as a table, the same in a notebook and on a feedback page.
+"""Verdicts: what a check found, in points and in words; and as a table, the same in a notebook and on a feedback page.
 
 Messages quote the learner's own lines, so whatever goes into HTML is escaped. Outcomes are told by a word and a
 sign, not by colour alone.
@@ -10,12 +10,51 @@ import html
 import math
 import re
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
-from .checks import FAIL, INCONCLUSIVE, PASS
+PASS = "pass"
+FAIL = "fail"
+INCONCLUSIVE = "inconclusive"
 
 SIGNS = {PASS: "✓ pass", FAIL: "✗ fail", INCONCLUSIVE: "? run again"}
 # A thick whole edge, a thick double one, a dashed one; and colours that stand out from a light page and from a dark one.
 _EDGES = {PASS: ("6px solid", "#16936c"), FAIL: ("9px double", "#d9541e"), INCONCLUSIVE: ("6px dashed", "#7f8b97")}
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """One check of one exercise.
+
+    ``id`` is ``EXERCISE.CHECK``; ``outcome`` is ``pass``, ``fail`` or ``inconclusive``
+    (the measurement was too noisy to decide: run again). ``message`` speaks to the learner:
+    what was found, why, and what to try next.
+    """
+
+    id: str
+    exercise: str
+    points: float
+    outcome: str
+    message: str
+
+    def __post_init__(self):
+        if self.outcome not in (PASS, FAIL, INCONCLUSIVE):
+            raise ValueError(f"outcome is {self.outcome!r}; use pass, fail or inconclusive")
+
+    @property
+    def earned(self) -> float:
+        """Points given: all of them for a pass, else none."""
+        return self.points if self.outcome == PASS else 0.0
+
+    def to_json(self) -> dict:
+        """Plain JSON types, with ``earned`` spelled out."""
+        return {
+            "id": self.id,
+            "exercise": self.exercise,
+            "points": self.points,
+            "earned": self.earned,
+            "outcome": self.outcome,
+            "message": self.message,
+        }
 
 
 def points(checks: Iterable[dict]) -> tuple[float, float]:

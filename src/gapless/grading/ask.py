@@ -87,7 +87,7 @@ class Asker:
 
     def _seconds(self, exercise: Exercise) -> float:
         """How long an exercise may take: a whole run of a program is many steps."""
-        return self._limits.seconds * (_WHOLE_RUN if exercise.whole_run else 1)
+        return self._limits.seconds * (_WHOLE_RUN if exercise.is_whole_run else 1)
 
     def _read(self, folder: Path, exercise: Exercise) -> Evidence:
         try:
@@ -144,7 +144,7 @@ class DeviceBehind(Asker):
         (folder / "job.json").write_text(json.dumps(job), encoding="utf-8")
         own, theirs = socket.socketpair()
         said, say = os.pipe()
-        ranks = sum(case.options["world"] for case in plan.cases) if exercise.ranks else 0
+        ranks = sum(case.options["world"] for case in plan.cases) if exercise.setting.ranks else 0
         pairs = [socket.socketpair() for _ in range(ranks)]
         try:
             with theirs, _closing(end for _, end in pairs) as far:

@@ -15,9 +15,9 @@ from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError
 from sqlalchemy.orm import selectinload
 
-from ..course.checks import FAIL
 from ..course.stub import handed_out
 from ..course.submission import SubmissionError, cell_source, parse_notebook, read_notebook_bytes
+from ..course.verdicts import FAIL
 from ..marker import exercise_name, file_name, joined
 from .confine import GradingError
 from .gradebook import opened
@@ -250,7 +250,7 @@ def _known_mistakes(lesson: str) -> dict[str, list[str]]:
     found: dict[str, list[str]] = defaultdict(list)
     for each in (known, *known.variants.values()) if known else ():
         for name, exercise in each.exercises.items():
-            found[name] += [mistake.why for mistake in exercise.mistakes]
+            found[name] += [mistake.why for mistake in exercise.teaching.mistakes]
     return found
 
 

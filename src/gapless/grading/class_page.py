@@ -8,7 +8,7 @@ import statistics
 from collections.abc import Iterable
 from datetime import datetime
 
-from ..course.checks import FAIL
+from ..course.verdicts import FAIL
 from .class_facts import ClassFacts, LessonFacts, Row
 from .similar import LEAST_SHARE, LEAST_STATEMENTS
 from .standing import FAILED, GRADED, MISSING, UNGRADED

@@ -65,7 +65,7 @@ def _warm_up(lessons: str, lesson: str) -> None:
 
     exercises = importlib.import_module(lessons).find_lesson(lesson).exercises.values()
     enable()
-    if any(exercise.ranks for exercise in exercises):
+    if any(exercise.setting.ranks for exercise in exercises):
         from ..measure.several_gpus import import_for_all
 
         import_for_all()

@@ -20,12 +20,13 @@ from importlib.metadata import version
 
 import torch
 
-from ..course.checks import Verdict
 from ..course.evidence import Evidence, Plan
 from ..course.exercise import Exercise, Lesson
-from ..course.judge import Truth, judge
+from ..course.judge import judge
 from ..course.stub import handed_out
 from ..course.submission import Submission, read_submission
+from ..course.truth import Truth
+from ..course.verdicts import Verdict
 from ..files import write_json
 from ..measure.device import VARIABLE
 from ..measure.device import device as find_device

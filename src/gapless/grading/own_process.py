@@ -65,7 +65,7 @@ def _prepare(folder: Path):
             function = load_function(job["source"], exercise.name, names)
         except CellError as error:
             return Evidence(exercise.name, job["device"], error=str(error))
-        return gather(exercise, LocalStage(function, device, exercise.ask), plan, device, name=job["device"], again=True,
-                      order=np.random.default_rng(job["order"]))
+        return gather(exercise, LocalStage(function, device, exercise.asked.ask), plan, device, name=job["device"],
+                      again=True, order=np.random.default_rng(job["order"]))
 
     return run

@@ -43,7 +43,7 @@ class Servers:
         self._package, self._device, self._confinement = package, device, confinement
         self.card = card_to_json(card())
         self.learner = {"card": self.card, "names": place(lesson.names)}
-        asks = (exercise.ask for exercise in lesson.exercises.values() if exercise.ask is not None)
+        asks = (exercise.asked.ask for exercise in lesson.exercises.values() if exercise.asked.ask is not None)
         modules = {"gapless.grading.worker", *(function.__module__ for function in (lesson.names, *asks))}
         self._temporary = contextlib.ExitStack()
         self._root = self._temporary.enter_context(temporary_folder())
@@ -211,7 +211,7 @@ class Folders:
 
 def told(exercise: Exercise, core: int | None) -> dict:
     """What the learner's process for ``exercise`` is told besides. ``core``: the processor to run on."""
-    return {"ask": None if exercise.ask is None else place(exercise.ask), "core": core}
+    return {"ask": None if exercise.asked.ask is None else place(exercise.asked.ask), "core": core}
 
 
 def place(function: Callable) -> str:

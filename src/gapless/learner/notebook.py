@@ -13,18 +13,18 @@ import torch
 
 from .. import vgpu
 from ..course.cells import CellError, load_function
-from ..course.checks import PASS, Verdict
 from ..course.evidence import Evidence, Plan
 from ..course.exercise import Exercise, Lesson, full_size
 from ..course.gather import gather, put
 from ..course.headline import MarkdownText, measure_programs, table
-from ..course.judge import Truth, judge
+from ..course.judge import judge
 from ..course.quick import answered, listed
 from ..course.solution import annotated_solution
 from ..course.stage import LocalStage
 from ..course.stub import handed_out
 from ..course.submission import SubmissionError
-from ..course.verdicts import SIGNS, as_html
+from ..course.truth import Truth
+from ..course.verdicts import PASS, SIGNS, Verdict, as_html
 from ..evidence.quote import line_at
 from ..evidence.report import StepReport
 from ..measure.device import VARIABLE, device_name
@@ -168,7 +168,7 @@ class Notebook:
     @property
     def _several(self) -> bool:
         """Whether it has exercises for several GPUs, which are virtual whatever the lesson's device is."""
-        return any(exercise.ranks for exercise in self._lesson.exercises.values())
+        return any(exercise.setting.ranks for exercise in self._lesson.exercises.values())
 
     def __repr__(self) -> str:
         simulated = self.device.type == "vgpu"
@@ -178,7 +178,7 @@ class Notebook:
 
     def _ran_on(self, exercise: Exercise) -> str:
         """The GPU that the exercise is checked on, in words."""
-        if exercise.ranks or self.device.type == "vgpu":
+        if exercise.setting.ranks or self.device.type == "vgpu":
             return f"{vgpu.card().name} (simulated)"
         return device_name(self.device)
 
@@ -222,7 +222,7 @@ class Notebook:
 
     def _known_of(self, exercise: Exercise) -> _Known:
         """What its checks have in common; made anew where a real clock had a part in it, which drifts."""
-        if exercise.truth_on_device and self.device.type != "vgpu":
+        if exercise.right.on_device and self.device.type != "vgpu":
             self._known.pop(exercise.name, None)
         known = self._known.get(exercise.name)
         if known is None or known.exercise is not exercise:  # another program's
@@ -275,9 +275,9 @@ class Notebook:
             def take(*args, **options):
                 taken.append([*args, *options.values()])
 
-            given, _ = put(case, torch.device("cpu") if exercise.ask is None else self.device)
+            given, _ = put(case, torch.device("cpu") if exercise.asked.ask is None else self.device)
             with contextlib.suppress(Exception):  # it asks for an answer
-                call = LocalStage(take, self.device, exercise.ask).begin(given)
+                call = LocalStage(take, self.device, exercise.asked.ask).begin(given)
                 call.run()
             found[case.name] = taken[0][0] if len(taken[0]) == 1 else tuple(taken[0])
         return found
@@ -290,10 +290,10 @@ class Notebook:
     def hint(self, name: str) -> "Hint":
         """The next hint for the exercise: three stages, from a question to nearly the answer."""
         exercise = self._exercise(name)
-        stage = min(self._hints_given.get(name, 0) + 1, len(exercise.hints))
+        stage = min(self._hints_given.get(name, 0) + 1, len(exercise.teaching.hints))
         self._hints_given[name] = stage
         record_hint(self.lesson.id, name, stage)
-        return Hint(name, stage, len(exercise.hints), exercise.hints[stage - 1])
+        return Hint(name, stage, len(exercise.teaching.hints), exercise.teaching.hints[stage - 1])
 
     def quick(self, answers: str | None = None) -> MarkdownText:
         """The lesson's quick questions; with ``answers``, a y or an n for each, what the device says to them. Raises
@@ -394,7 +394,7 @@ class Notebook:
             function = find()
             if isinstance(function, str):
                 source, function = function, load_function(function, exercise.name, self.lesson.names())
-            stage = LocalStage(function, self.device, exercise.ask)
+            stage = LocalStage(function, self.device, exercise.asked.ask)
             return gather(exercise, stage, known.plan, choose_device(self._device_name), name=self._device_name,
                           runs=known.runs), source
         except CellError as error:

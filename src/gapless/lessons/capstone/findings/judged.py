@@ -12,9 +12,9 @@ import numpy as np
 import torch
 
 from .... import vgpu
-from ....course.checks import FAIL, PASS
 from ....course.evidence import Case, Evidence, Plan
 from ....course.exercise import Exercise, full_size
+from ....course.verdicts import FAIL, PASS
 from ....evidence.report import StepReport
 from ....evidence.trace import Trace
 from ....evidence.views import kernels_by_line

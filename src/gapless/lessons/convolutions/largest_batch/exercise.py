@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
-from ....course.exercise import Exercise
+from ....course.checks import Values
+from ....course.exercise import Asked, Exercise, Right, Teaching
 from . import cases, explain, mistakes, right, slow, stage
 
 EXERCISE = Exercise(
     name="largest_batch",
     slow=slow.largest_batch,
-    right=right.right_largest_batch,
     cases=cases.largest_batch_cases,
-    ask=stage.ask_largest_batch,
-    mistakes=mistakes.LARGEST_MISTAKES,
-    explain=explain.largest_batch,
-    points={"values": 4},
-    hints=(
-        "If 512 samples fit, do you have to try 256? And who holds the memory of a trial that failed?",
-        "Keep two numbers: a size that fits, and one that does not. Try the middle, and one of them moves there. Catch "
-        "`torch.OutOfMemoryError` alone. Inside `except` the error is alive, and with its traceback all tensors of the "
-        "failed step: only note there that it failed.",
-        "Count in eights: `low, high = 0, most // 8 + 1`; while `high - low > 1` try `8 * ((low + high) // 2)`, set a "
-        "variable `fits` in `try` and in `except`, and move `low` or `high` after them. Return `8 * low`.",
+    asked=Asked(ask=stage.ask_largest_batch),
+    right=Right(function=right.right_largest_batch),
+    checks=(Values(4),),
+    teaching=Teaching(
+        hints=(
+            "If 512 samples fit, do you have to try 256? And who holds the memory of a trial that failed?",
+            "Keep two numbers: a size that fits, and one that does not. Try the middle, and one of them moves there. Catch "
+            "`torch.OutOfMemoryError` alone. Inside `except` the error is alive, and with its traceback all tensors of the "
+            "failed step: only note there that it failed.",
+            "Count in eights: `low, high = 0, most // 8 + 1`; while `high - low > 1` try `8 * ((low + high) // 2)`, set a "
+            "variable `fits` in `try` and in `except`, and move `low` or `high` after them. Return `8 * low`.",
+        ),
+        mistakes=mistakes.LARGEST_MISTAKES,
+        explain=explain.largest_batch,
     ),
 )

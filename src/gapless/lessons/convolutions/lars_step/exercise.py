@@ -2,31 +2,39 @@
 
 from __future__ import annotations
 
-from ....course.exercise import Exercise
+from ....course.checks import StepTime, Values, Waits
+from ....course.exercise import Asked, Exercise, Measurement, Right, Teaching
 from . import cases, mistakes, slow, stage
 
 EXERCISE = Exercise(
     name="lars_step",
     slow=slow.lars_step,
     cases=cases.lars_cases,
-    ask=stage.ask_lars_step,
-    mistakes=mistakes.LARS_MISTAKES,
-    full=cases.full_lars,
-    trial=cases.LARS_TRIAL,
-    points={"values": 2, "syncs": 2, "step_time": 2},
-    max_time_ratio={"step_time": 0.5},
-    advice={"step_time": "It is not only the waits: the host launches a dozen short kernels for each parameter. Let one "
-                         "`torch._foreach_` function do it for the list of all."},
-    relative_tolerance=5e-3,  # float16's: the order of its operators is free
-    absolute_tolerance=1e-3,
-    hints=(
-        "Two lines of each parameter wait, for a yes or no that only chooses a factor. And a dozen short kernels for "
-        "each parameter: which of them do the same for all?",
-        "`torch._foreach_norm(tensors, 2, torch.float32)` gives all norms, and `torch.stack` makes one tensor of them: "
-        "then all rates are computed at once, and `torch.where` chooses. `torch._foreach_add`, `_foreach_mul_` and "
-        "`_foreach_sub_` take lists.",
-        "Leave out the parameters without a gradient first. `updates = torch._foreach_add(grads, params, "
-        "alpha=weight_decay)`; `torch._foreach_mul_(updates, list(rates.unbind()))`; then `_foreach_mul_(momenta, "
-        "momentum)`, `_foreach_add_(momenta, updates)`, `_foreach_sub_(params, momenta)`.",
+    asked=Asked(ask=stage.ask_lars_step),
+    right=Right(
+        # float16's: the order of its operators is free
+        relative_tolerance=5e-3,
+        absolute_tolerance=1e-3,
+    ),
+    measurement=Measurement(trial=cases.LARS_TRIAL, full=cases.full_lars),
+    checks=(
+        Values(2),
+        Waits(2),
+        StepTime(2, at_most=0.5, advice=(
+            "It is not only the waits: the host launches a dozen short kernels for each parameter. Let one "
+            "`torch._foreach_` function do it for the list of all.")),
+    ),
+    teaching=Teaching(
+        hints=(
+            "Two lines of each parameter wait, for a yes or no that only chooses a factor. And a dozen short kernels for "
+            "each parameter: which of them do the same for all?",
+            "`torch._foreach_norm(tensors, 2, torch.float32)` gives all norms, and `torch.stack` makes one tensor of them: "
+            "then all rates are computed at once, and `torch.where` chooses. `torch._foreach_add`, `_foreach_mul_` and "
+            "`_foreach_sub_` take lists.",
+            "Leave out the parameters without a gradient first. `updates = torch._foreach_add(grads, params, "
+            "alpha=weight_decay)`; `torch._foreach_mul_(updates, list(rates.unbind()))`; then `_foreach_mul_(momenta, "
+            "momentum)`, `_foreach_add_(momenta, updates)`, `_foreach_sub_(params, momenta)`.",
+        ),
+        mistakes=mistakes.LARS_MISTAKES,
     ),
 )

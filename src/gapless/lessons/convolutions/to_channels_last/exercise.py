@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ....course.exercise import Exercise
+from ....course.checks import Kernels, StepTime, Values
+from ....course.exercise import Asked, Exercise, Measurement, Right, Teaching
 from . import cases, explain, slow, stage
 from .mistakes import FORMATS
 
@@ -10,24 +11,27 @@ EXERCISE = Exercise(
     name="to_channels_last",
     slow=slow.to_channels_last,
     cases=cases.format_cases,
-    ask=stage.ask_channels_last,
-    trial=cases.FORMAT_TRIAL,
-    mistakes=FORMATS,
-    explain=explain.channels_last,
-    relative_tolerance=5e-3,
-    absolute_tolerance=1e-3,
-    points={"values": 2, "kernels": 2, "step_time": 1},
-    unwanted_kernels=cases.TURNING_KERNELS,
-    max_time_ratio={"step_time": 0.85},
-    advice={"kernels": "These copy a tensor from one memory format into the other. Look in the forward pass for what "
-                       "makes or wants the contiguous one: `.contiguous()`, a new tensor, `view`; in the trace the "
-                       "operator that launches each is named."},
-    hints=(
-        "The model's weights are in channels-last order, and the images come so. Print "
-        "`x.is_contiguous(memory_format=torch.channels_last)` behind each line: at which does it become False?",
-        "`.contiguous()` without an argument means the contiguous format, and a new tensor is made in it. A tensor "
-        "that was permuted from N×H×W×C *is* in channels-last order already: nothing has to be copied.",
-        "`nn.Linear` takes N×H×W×C as it is: `block.mix(x.permute(0, 2, 3, 1)).permute(0, 3, 1, 2)`. Zeros for new "
-        "channels: `F.pad(x, (0, 0, 0, 0, 0, new))` keeps the format. The mean over the pixels: `x.mean((2, 3))`.",
+    asked=Asked(ask=stage.ask_channels_last),
+    right=Right(relative_tolerance=5e-3, absolute_tolerance=1e-3),
+    measurement=Measurement(trial=cases.FORMAT_TRIAL),
+    checks=(
+        Values(2),
+        Kernels(2, unwanted=cases.TURNING_KERNELS, advice=(
+            "These copy a tensor from one memory format into the other. Look in the forward pass for what "
+            "makes or wants the contiguous one: `.contiguous()`, a new tensor, `view`; in the trace the "
+            "operator that launches each is named.")),
+        StepTime(1, at_most=0.85),
+    ),
+    teaching=Teaching(
+        hints=(
+            "The model's weights are in channels-last order, and the images come so. Print "
+            "`x.is_contiguous(memory_format=torch.channels_last)` behind each line: at which does it become False?",
+            "`.contiguous()` without an argument means the contiguous format, and a new tensor is made in it. A tensor "
+            "that was permuted from N×H×W×C *is* in channels-last order already: nothing has to be copied.",
+            "`nn.Linear` takes N×H×W×C as it is: `block.mix(x.permute(0, 2, 3, 1)).permute(0, 3, 1, 2)`. Zeros for new "
+            "channels: `F.pad(x, (0, 0, 0, 0, 0, new))` keeps the format. The mean over the pixels: `x.mean((2, 3))`.",
+        ),
+        mistakes=FORMATS,
+        explain=explain.channels_last,
     ),
 )

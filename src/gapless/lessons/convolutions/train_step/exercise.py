@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ....course.exercise import Exercise
+from ....course.checks import StepTime, Values
+from ....course.exercise import Asked, Exercise, Measurement, Right, Teaching
 from . import cases, explain, mistakes, slow
 from .right import right_train_step
 from .stage import ask_train_step
@@ -10,26 +11,29 @@ from .stage import ask_train_step
 EXERCISE = Exercise(
     name="train_step",
     slow=slow.train_step,
-    right=right_train_step,
-    truth_on_device=True,
     cases=cases.train_step_cases,
-    ask=ask_train_step,
-    mistakes=mistakes.TRAIN_STEP_MISTAKES,
-    explain=explain.train_step,
-    full=cases.full_train_step,
-    trial=cases.TRAIN_STEP_TRIAL,
-    points={"values": 4, "step_time": 3},
-    max_time_ratio={"step_time": 0.85},
-    relative_tolerance=0.02,  # of half precision: what differs in the order of its operators differs so much
-    absolute_tolerance=1e-3,
-    hints=(
-        "Which part of the step has the convolutions and the linear layers in it, and which part only looks after the "
-        "weights? The first may compute in half precision. And what becomes of a gradient of 10⁻⁸ there?",
-        "`torch.autocast(x.device.type, dtype=dtype)` around the forward pass and the loss. "
-        "`scaler.scale(loss).backward()` after it, outside. At the end, once: `scaler.step(optimizer)`, "
-        "`scaler.update()`. The clipping wants the gradients as they are: without the scale.",
-        "In this order: `zero_grad`; for each micro-batch forward pass and loss in autocast, the loss divided by their "
-        "number, `scaler.scale(loss).backward()`; then `scaler.unscale_(optimizer)`, `clip_grad_norm_`, "
-        "`scaler.step(optimizer)`, `scaler.update()`. A scaler that is switched off passes everything through.",
+    asked=Asked(ask=ask_train_step),
+    right=Right(
+        function=right_train_step,
+        on_device=True,
+        # of half precision: what differs in the order of its operators differs so much
+        relative_tolerance=0.02,
+        absolute_tolerance=1e-3,
+    ),
+    measurement=Measurement(trial=cases.TRAIN_STEP_TRIAL, full=cases.full_train_step),
+    checks=(Values(4), StepTime(3, at_most=0.85)),
+    teaching=Teaching(
+        hints=(
+            "Which part of the step has the convolutions and the linear layers in it, and which part only looks after the "
+            "weights? The first may compute in half precision. And what becomes of a gradient of 10⁻⁸ there?",
+            "`torch.autocast(x.device.type, dtype=dtype)` around the forward pass and the loss. "
+            "`scaler.scale(loss).backward()` after it, outside. At the end, once: `scaler.step(optimizer)`, "
+            "`scaler.update()`. The clipping wants the gradients as they are: without the scale.",
+            "In this order: `zero_grad`; for each micro-batch forward pass and loss in autocast, the loss divided by their "
+            "number, `scaler.scale(loss).backward()`; then `scaler.unscale_(optimizer)`, `clip_grad_norm_`, "
+            "`scaler.step(optimizer)`, `scaler.update()`. A scaler that is switched off passes everything through.",
+        ),
+        mistakes=mistakes.TRAIN_STEP_MISTAKES,
+        explain=explain.train_step,
     ),
 )

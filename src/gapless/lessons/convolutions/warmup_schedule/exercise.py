@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from ....course.exercise import Exercise
+from ....course.checks import Values
+from ....course.exercise import Asked, Exercise, Right, Teaching
 from . import cases, mistakes, right, slow, stage
 
 EXERCISE = Exercise(
     name="warmup_schedule",
     slow=slow.warmup_schedule,
-    right=right.right_warmup_schedule,
     cases=cases.schedule_cases,
-    ask=stage.ask_warmup_schedule,
-    mistakes=mistakes.SCHEDULE_MISTAKES,
-    points={"values": 3},
-    hints=(
-        "At step 0 the rate is the optimizer's own. What is it at step `warmup`, and at step `total`?",
-        "`LambdaLR` multiplies each group's own rate by what your function of the step returns: 1 at first, `factor` at "
-        "step `warmup`, 0 from step `total` on.",
-        "Before `warmup`: `1 + (factor - 1) * step / warmup`. After: `share = min((step - warmup) / (total - warmup), "
-        "1)`, and `factor * (1 + math.cos(math.pi * share)) / 2`.",
+    asked=Asked(ask=stage.ask_warmup_schedule),
+    right=Right(function=right.right_warmup_schedule),
+    checks=(Values(3),),
+    teaching=Teaching(
+        hints=(
+            "At step 0 the rate is the optimizer's own. What is it at step `warmup`, and at step `total`?",
+            "`LambdaLR` multiplies each group's own rate by what your function of the step returns: 1 at first, `factor` at "
+            "step `warmup`, 0 from step `total` on.",
+            "Before `warmup`: `1 + (factor - 1) * step / warmup`. After: `share = min((step - warmup) / (total - warmup), "
+            "1)`, and `factor * (1 + math.cos(math.pi * share)) / 2`.",
+        ),
+        mistakes=mistakes.SCHEDULE_MISTAKES,
     ),
 )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ....course.exercise import Exercise
+from ....course.checks import Kernels, Values
+from ....course.exercise import Asked, Exercise, Measurement, Right, Teaching
 from . import cases, explain, right, slow, stage
 from .mistakes import BIAS
 from .stage import WIDE_PAIRS
@@ -10,27 +11,31 @@ from .stage import WIDE_PAIRS
 EXERCISE = Exercise(
     name="without_bias",
     slow=slow.without_bias,
-    right=right.without_bias,
     cases=cases.bias_cases,
-    ask=stage.ask_without_bias,
-    trial=cases.BIAS_TRIAL,
-    mistakes=BIAS,
-    explain=explain.without_bias,
-    points={"values": 4, "kernels": 1},
-    fewer_kernels=2 * WIDE_PAIRS,
-    advice={"kernels": "A bias is a kernel of its own forward, which adds it, and one backward, which sums its "
-                       "gradient: where a norm follows, both can go."},
-    hints=(
-        "Which number does the norm subtract from a channel, and what does a bias do to that number? Follow the "
-        "output of each convolution: who takes it?",
-        "Take the flow from a trace: `torch.fx.Tracer().trace(model).nodes` has a node for each call, `node.users` are "
-        "those that take its result, and `dict(model.named_modules(remove_duplicate=False))[node.target]` is the module "
-        "of a node whose `op` is \"call_module\". A bias may go where all users of all calls of its convolution are "
-        "norms that subtract each channel's own mean. Then compare in evaluation mode: which number of the norm has "
-        "the bias in it?",
-        "`norm.running_mean -= conv.bias.detach()`, once for each norm behind the convolution, then `conv.bias = "
-        "None`. A norm with a running mean must have no other input than that convolution's output. `nn.BatchNorm…` and "
-        "`nn.InstanceNorm…` cancel while `norm.training` holds or where they have no running mean; `nn.GroupNorm` where "
-        "`num_groups == num_channels`.",
+    asked=Asked(ask=stage.ask_without_bias),
+    right=Right(function=right.without_bias),
+    measurement=Measurement(trial=cases.BIAS_TRIAL),
+    checks=(
+        Values(4),
+        Kernels(1, fewer=2 * WIDE_PAIRS, advice=(
+            "A bias is a kernel of its own forward, which adds it, and one backward, which sums its "
+            "gradient: where a norm follows, both can go.")),
+    ),
+    teaching=Teaching(
+        hints=(
+            "Which number does the norm subtract from a channel, and what does a bias do to that number? Follow the "
+            "output of each convolution: who takes it?",
+            "Take the flow from a trace: `torch.fx.Tracer().trace(model).nodes` has a node for each call, `node.users` are "
+            "those that take its result, and `dict(model.named_modules(remove_duplicate=False))[node.target]` is the module "
+            "of a node whose `op` is \"call_module\". A bias may go where all users of all calls of its convolution are "
+            "norms that subtract each channel's own mean. Then compare in evaluation mode: which number of the norm has "
+            "the bias in it?",
+            "`norm.running_mean -= conv.bias.detach()`, once for each norm behind the convolution, then `conv.bias = "
+            "None`. A norm with a running mean must have no other input than that convolution's output. `nn.BatchNorm…` and "
+            "`nn.InstanceNorm…` cancel while `norm.training` holds or where they have no running mean; `nn.GroupNorm` where "
+            "`num_groups == num_channels`.",
+        ),
+        mistakes=BIAS,
+        explain=explain.without_bias,
     ),
 )

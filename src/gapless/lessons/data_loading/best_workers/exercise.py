@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
-from ....course.exercise import Exercise
+from ....course.checks import Values
+from ....course.exercise import Asked, Exercise, Right, Teaching
 from . import cases, mistakes, right, slow
 from .stage import ask_best_workers
 
 EXERCISE = Exercise(
     name="best_workers",
     slow=slow.best_workers,
-    right=right.right_best_workers,
-    truth_on_device=True,
     cases=cases.workers_cases,
-    ask=ask_best_workers,
-    mistakes=mistakes.WORKERS_MISTAKES,
-    explain=mistakes.explain_workers,
-    points={"values": 5},
-    hints=(
-        "What is in the first epoch's time that no later epoch has? And if you measured the same loader twice, how far "
-        "apart might the two figures be?",
-        "For each candidate make the loader, let one epoch pass, then time several whole epochs and take their median. "
-        "Of the candidates whose median is within 5 % of the smallest, return the smallest number.",
-        "`statistics.median` of five times, each `clock_ms(device)` after a `for _ in loader: pass` less the one "
-        "before it; then `min(n for n, ms in times.items() if ms <= 1.05 * min(times.values()))`.",
+    asked=Asked(ask=ask_best_workers),
+    right=Right(function=right.right_best_workers, on_device=True),
+    checks=(Values(5),),
+    teaching=Teaching(
+        hints=(
+            "What is in the first epoch's time that no later epoch has? And if you measured the same loader twice, how far "
+            "apart might the two figures be?",
+            "For each candidate make the loader, let one epoch pass, then time several whole epochs and take their median. "
+            "Of the candidates whose median is within 5 % of the smallest, return the smallest number.",
+            "`statistics.median` of five times, each `clock_ms(device)` after a `for _ in loader: pass` less the one "
+            "before it; then `min(n for n, ms in times.items() if ms <= 1.05 * min(times.values()))`.",
+        ),
+        mistakes=mistakes.WORKERS_MISTAKES,
+        explain=mistakes.explain_workers,
     ),
 )

@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
-from ....course.exercise import Exercise
+from ....course.checks import Values
+from ....course.exercise import Asked, Exercise, Right, Teaching
 from . import cases, explain, mistakes, right, slow, stage
 
 EXERCISE = Exercise(
     name="input_bound",
     slow=slow.input_bound,
-    right=right.right_input_bound,
     cases=cases.input_bound_cases,
-    ask=stage.ask_input_bound,
-    mistakes=mistakes.BOUNDS,
-    explain=explain.explain_bound,
-    points={"values": 4},
-    hints=(
-        "The host spends time in the loader. When does that cost the GPU anything, and what does the GPU do in the "
-        "other moments?",
-        "Two sets of moments: those inside a loader's block, on the steps' thread, and those in which a kernel, a copy "
-        "or a memset runs. Wanted are those in the first and not in the second. The union of intervals is lesson 01's.",
-        "Write `covered(spans)`: the time that at least one span covers, cut off at the steps' start and end. Then "
-        "`covered(work + blocks) - covered(work)` is what the blocks cover beyond the work; divide by the steps' time.",
+    asked=Asked(ask=stage.ask_input_bound),
+    right=Right(function=right.right_input_bound),
+    checks=(Values(4),),
+    teaching=Teaching(
+        hints=(
+            "The host spends time in the loader. When does that cost the GPU anything, and what does the GPU do in the "
+            "other moments?",
+            "Two sets of moments: those inside a loader's block, on the steps' thread, and those in which a kernel, a copy "
+            "or a memset runs. Wanted are those in the first and not in the second. The union of intervals is lesson 01's.",
+            "Write `covered(spans)`: the time that at least one span covers, cut off at the steps' start and end. Then "
+            "`covered(work + blocks) - covered(work)` is what the blocks cover beyond the work; divide by the steps' time.",
+        ),
+        mistakes=mistakes.BOUNDS,
+        explain=explain.explain_bound,
     ),
 )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ....course.exercise import Exercise
+from ....course.checks import Values
+from ....course.exercise import Asked, Exercise, Right, Teaching
 from . import cases, right, slow
 from .explain import explain_loader
 from .stage import ask_make_loader
@@ -10,20 +11,20 @@ from .stage import ask_make_loader
 EXERCISE = Exercise(
     name="make_loader",
     slow=slow.make_loader,
-    right=right.right_make_loader,
-    truth_on_device=True,
     cases=cases.loader_cases,
-    ask=ask_make_loader,
-    see=cases.see_loader,
-    explain=explain_loader,
-    points={"values": 5},
-    hints=(
-        "Three things are wrong with the loader's settings, and one with what comes out of it. Print the noise of the "
-        "first pixel of all images of an epoch, sorted: what do you see with two workers, and what with none?",
-        "`pin_memory`, `persistent_workers` (not without workers). And each worker has a copy of `dataset.rng` in the "
-        "same state: `worker_init_fn` is called in each worker when it starts, and there `get_worker_info()` knows the "
-        "worker's `dataset` and a `seed` of its own.",
-        "In `worker_init_fn`: `info = get_worker_info()`, then `info.dataset.rng = np.random.default_rng(info.seed)`. "
-        "The rest: `pin_memory=True, persistent_workers=workers > 0`.",
+    asked=Asked(ask=ask_make_loader, see=cases.see_loader),
+    right=Right(function=right.right_make_loader, on_device=True),
+    checks=(Values(5),),
+    teaching=Teaching(
+        hints=(
+            "Three things are wrong with the loader's settings, and one with what comes out of it. Print the noise of the "
+            "first pixel of all images of an epoch, sorted: what do you see with two workers, and what with none?",
+            "`pin_memory`, `persistent_workers` (not without workers). And each worker has a copy of `dataset.rng` in the "
+            "same state: `worker_init_fn` is called in each worker when it starts, and there `get_worker_info()` knows the "
+            "worker's `dataset` and a `seed` of its own.",
+            "In `worker_init_fn`: `info = get_worker_info()`, then `info.dataset.rng = np.random.default_rng(info.seed)`. "
+            "The rest: `pin_memory=True, persistent_workers=workers > 0`.",
+        ),
+        explain=explain_loader,
     ),
 )

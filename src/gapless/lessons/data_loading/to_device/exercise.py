@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ....course.exercise import Exercise
+from ....course.checks import HostTime, Values, Waits
+from ....course.exercise import Asked, Exercise, Measurement, Teaching
 from ..advice import COPY
 from . import cases, mistakes, slow, stage
 
@@ -10,25 +11,34 @@ EXERCISE = Exercise(
     name="to_device",
     slow=slow.to_device,
     cases=cases.batch_cases,
-    ask=stage.ask_to_device,
-    on_device=True,
-    mistakes=mistakes.BATCH_MISTAKES,
-    full=cases.full_batches,
-    trial=cases.BATCH_TRIAL,
-    busy_ms=100.0,
-    points={"values": 2, "syncs": 2, "host_time": 1},
-    least_bytes_ratio=1.0,
-    max_time_ratio={"host_time": 0.5},
-    advice={"to": COPY, "_to_copy": COPY, "copy_": COPY},
-    step_is="a call for each of two batches",
-    hints=(
-        "Two things have to hold before a copy can go on by itself: one is asked of the copy, one of the memory. Which "
-        "of them has the function as handed out?",
-        "The memory has to be pinned (page-locked), or `non_blocking=True` changes nothing. A batch of a loader with "
-        "`pin_memory=True` is pinned already; another can be pinned here. Let each batch have pinned memory of its own: "
-        "when the function returns, the copy has not even begun.",
-        "`batch.pin_memory().to(device, non_blocking=True)` for each tensor of the host's. `pin_memory()` returns a "
-        "pinned tensor itself, and PyTorch keeps the memory of a new one until its copy is done. A tensor that is on "
-        "the device already cannot be pinned.",
+    asked=Asked(ask=stage.ask_to_device, on_device=True),
+    measurement=Measurement(
+        trial=cases.BATCH_TRIAL,
+        full=cases.full_batches,
+        busy_ms=100.0,
+        step_is="a call for each of two batches",
+        least_bytes_ratio=1.0,
+    ),
+    checks=(
+        Values(2),
+        Waits(2, advice={
+            "to": COPY,
+            "_to_copy": COPY,
+            "copy_": COPY,
+        }),
+        HostTime(1, at_most=0.5),
+    ),
+    teaching=Teaching(
+        hints=(
+            "Two things have to hold before a copy can go on by itself: one is asked of the copy, one of the memory. Which "
+            "of them has the function as handed out?",
+            "The memory has to be pinned (page-locked), or `non_blocking=True` changes nothing. A batch of a loader with "
+            "`pin_memory=True` is pinned already; another can be pinned here. Let each batch have pinned memory of its own: "
+            "when the function returns, the copy has not even begun.",
+            "`batch.pin_memory().to(device, non_blocking=True)` for each tensor of the host's. `pin_memory()` returns a "
+            "pinned tensor itself, and PyTorch keeps the memory of a new one until its copy is done. A tensor that is on "
+            "the device already cannot be pinned.",
+        ),
+        mistakes=mistakes.BATCH_MISTAKES,
     ),
 )

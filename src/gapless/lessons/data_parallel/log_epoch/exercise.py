@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
-from ....course.exercise import Exercise
+from ....course.checks import Values
+from ....course.exercise import Asked, Exercise, Right, Setting, Teaching
 from . import judged, right, slow, stage
 
 EXERCISE = Exercise(
     name="log_epoch",
     slow=slow.log_epoch,
-    right=right.right_log_epoch,
-    wanted=judged.wanted_logging,
-    ranks=True,
     cases=judged.logging_cases,
-    ask=stage.ask_log_epoch,
-    see=judged.seen_logging,
-    explain=judged.explain_logging,
-    points={"values": 4},
-    hints=(
-        "Which of these lines wait for another rank, or for the device? What would be wrong if they came once, at the end?",
-        "A tensor on the device holds the sum of squares and the number of samples; it is reduced once and read once. Files "
-        "are rank 0's business, and nobody waits for them.",
-        '`sums = torch.zeros(2, device="vgpu")`; in a step `sums[0] += F.mse_loss(model(x), y, reduction="sum")` and '
-        "`sums[1] += len(x)`; after all `dist.all_reduce(sums)`, `total, count = sums.tolist()`. On rank 0 write to "
-        '`path + ".tmp"`, then `os.replace(path + ".tmp", path)`.',
+    asked=Asked(ask=stage.ask_log_epoch, see=judged.seen_logging),
+    right=Right(function=right.right_log_epoch, wanted=judged.wanted_logging),
+    setting=Setting(ranks=True),
+    checks=(Values(4),),
+    teaching=Teaching(
+        hints=(
+            "Which of these lines wait for another rank, or for the device? What would be wrong if they came once, at the "
+            "end?",
+            "A tensor on the device holds the sum of squares and the number of samples; it is reduced once and read once. "
+            "Files are rank 0's business, and nobody waits for them.",
+            '`sums = torch.zeros(2, device="vgpu")`; in a step `sums[0] += F.mse_loss(model(x), y, reduction="sum")` and '
+            "`sums[1] += len(x)`; after all `dist.all_reduce(sums)`, `total, count = sums.tolist()`. On rank 0 write to "
+            '`path + ".tmp"`, then `os.replace(path + ".tmp", path)`.',
+        ),
+        explain=judged.explain_logging,
     ),
 )

@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
-from ....course.exercise import Exercise
+from ....course.checks import Values
+from ....course.exercise import Asked, Exercise, Right, Setting, Teaching
 from . import cases, judged, right, slow, stage
 
 EXERCISE = Exercise(
     name="main",
     slow=slow.main,
-    right=right.right_main,
-    wanted=judged.wanted_main,
-    ranks=True,
     cases=cases.main_cases,
-    ask=stage.ask_main,
-    see=judged.seen_main,
-    explain=cases.explain_main,
-    points={"values": 5},
-    hints=(
-        "Who knows of the other ranks in this function? Which lines have to?",
-        "Four lines: a process group, the model wrapped by DistributedDataParallel, a sampler that gives each rank its "
-        "share, "
-        "and in each epoch the sampler's `set_epoch`. The batch size is that of one rank.",
-        "`dist.init_process_group(rank=rank, world_size=world)`; `DistributedDataParallel(model.to(\"vgpu\"))`; "
-        "`DistributedSampler(dataset, world, rank)` as the loader's `sampler`, without `shuffle`; "
-        "`sampler.set_epoch(epoch)`; at the end `dist.destroy_process_group()`.",
+    asked=Asked(ask=stage.ask_main, see=judged.seen_main),
+    right=Right(function=right.right_main, wanted=judged.wanted_main),
+    setting=Setting(ranks=True),
+    checks=(Values(5),),
+    teaching=Teaching(
+        hints=(
+            "Who knows of the other ranks in this function? Which lines have to?",
+            "Four lines: a process group, the model wrapped by DistributedDataParallel, a sampler that gives each rank its "
+            "share, "
+            "and in each epoch the sampler's `set_epoch`. The batch size is that of one rank.",
+            "`dist.init_process_group(rank=rank, world_size=world)`; `DistributedDataParallel(model.to(\"vgpu\"))`; "
+            "`DistributedSampler(dataset, world, rank)` as the loader's `sampler`, without `shuffle`; "
+            "`sampler.set_epoch(epoch)`; at the end `dist.destroy_process_group()`.",
+        ),
+        explain=cases.explain_main,
     ),
 )

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from ....course.checks import Values
 from ....course.evidence import Case
-from ....course.exercise import Exercise
+from ....course.exercise import Asked, Exercise, Right, Setting, Teaching
 from ....course.ranks import ANSWER, COLLECTIVES, RANKS
 from ..judged import ALIKE, AS_BIG, BIG_BATCH, OTHERS, SAME, big_batch, close
 from ..stage import WEIGHTS
@@ -80,18 +81,18 @@ def explain_wrap(case: Case, found, wanted) -> str | None:
 EXERCISE = Exercise(
     name="wrap",
     slow=slow.wrap,
-    right=right.right_wrap,
-    wanted=wanted_wrap,
-    ranks=True,
     cases=wrap_cases,
-    ask=stage.ask_wrap,
-    see=seen_wrap,
-    explain=explain_wrap,
-    points={"values": 3},
-    hints=(
-        "Which layer of the network looks at several rows at once, and whose rows are they with four ranks?",
-        "PyTorch has a BatchNorm that sends its sums to all ranks, and a function that puts it in the place of every "
-        "BatchNorm.",
-        "`nn.SyncBatchNorm.convert_sync_batchnorm(model)` returns the model; wrap that with `DistributedDataParallel`.",
+    asked=Asked(ask=stage.ask_wrap, see=seen_wrap),
+    right=Right(function=right.right_wrap, wanted=wanted_wrap),
+    setting=Setting(ranks=True),
+    checks=(Values(3),),
+    teaching=Teaching(
+        hints=(
+            "Which layer of the network looks at several rows at once, and whose rows are they with four ranks?",
+            "PyTorch has a BatchNorm that sends its sums to all ranks, and a function that puts it in the place of every "
+            "BatchNorm.",
+            "`nn.SyncBatchNorm.convert_sync_batchnorm(model)` returns the model; wrap that with `DistributedDataParallel`.",
+        ),
+        explain=explain_wrap,
     ),
 )

@@ -2,35 +2,36 @@
 
 from __future__ import annotations
 
-from ....course.exercise import Exercise
+from ....course.checks import Values, Waits
+from ....course.exercise import Asked, Exercise, Measurement, Right, Teaching
 from . import cases, explain, mistakes, right, slow, stage
 from .judged import seen_graphs
 
 EXERCISE = Exercise(
     name="forward",
     slow=slow.forward,
-    right=right.right_forward,
     cases=cases.forward_cases,
-    ask=stage.ask_forward,
-    mistakes=mistakes.FORWARD,
-    see=seen_graphs,
-    explain=explain.forward,
-    relative_tolerance=1e-3,
-    trial=cases.FORWARD_TRIAL,
-    points={"values": 3, "syncs": 2},
-    advice={"item": "`.item()` gives Python a number, and Dynamo cannot go on without it: the graph ends here. Leave the "
-                    "number on the device: an operator takes a tensor without dimensions as well"},
-    step_is="a forward and backward pass",
-    hints=(
-        "`print(torch._dynamo.explain(forward)(x, weight))` counts the graphs and names the lines between them. What does "
-        "each "
-        "of these lines want from Python?",
-        "A number of the device's may stay a tensor: `h.abs().max()`. (What `.item()` gives has no gradient: `.detach()`.) "
-        "A "
-        "choice can be the device's as well: compute both, and choose with `torch.where`. And who reads what is printed in "
-        "every step?",
-        "Without the `print`: `h = h / h.abs().max().detach()`, `h = torch.where(h.mean() > 0, torch.tanh(h), "
-        "F.softplus(h))`. "
-        "`torch.compile(forward, fullgraph=True)` makes a break an error.",
+    asked=Asked(ask=stage.ask_forward, see=seen_graphs),
+    right=Right(function=right.right_forward, relative_tolerance=1e-3),
+    measurement=Measurement(trial=cases.FORWARD_TRIAL, step_is="a forward and backward pass"),
+    checks=(
+        Values(3),
+        Waits(2, advice={"item": (
+                "`.item()` gives Python a number, and Dynamo cannot go on without it: the graph ends here. Leave the "
+                "number on the device: an operator takes a tensor without dimensions as well")}),
+    ),
+    teaching=Teaching(
+        hints=(
+            "`print(torch._dynamo.explain(forward)(x, weight))` counts the graphs and names the lines between them. What "
+            "does each of these lines want from Python?",
+            "A number of the device's may stay a tensor: `h.abs().max()`. (What `.item()` gives has no gradient: "
+            "`.detach()`.) A choice can be the device's as well: compute both, and choose with `torch.where`. And who "
+            "reads what is printed in every step?",
+            "Without the `print`: `h = h / h.abs().max().detach()`, `h = torch.where(h.mean() > 0, torch.tanh(h), "
+            "F.softplus(h))`. "
+            "`torch.compile(forward, fullgraph=True)` makes a break an error.",
+        ),
+        mistakes=mistakes.FORWARD,
+        explain=explain.forward,
     ),
 )

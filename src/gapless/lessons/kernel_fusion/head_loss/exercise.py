@@ -2,30 +2,34 @@
 
 from __future__ import annotations
 
-from ....course.exercise import Exercise
+from ....course.checks import Kernels, PeakBytes, Values
+from ....course.exercise import Asked, Exercise, Measurement, Teaching
 from . import cases, explain, mistakes, slow, stage
 
 EXERCISE = Exercise(
     name="head_loss",
     slow=slow.head_loss,
     cases=cases.head_cases,
-    ask=stage.ask_head_loss,
-    mistakes=mistakes.HEAD_LOSS,
-    explain=explain.head_loss,
-    trial=cases.HEAD_TRIAL,
-    points={"values": 2, "kernels": 2, "peak_bytes": 1},
-    fewer_kernels=38,
-    max_peak_ratio=0.75,
-    advice={"kernels": "Three groups of lines are one operator each: a + b·c·number, the norm by the root of the "
-                       "mean of squares, and the loss of its logits.",
-            "peak_bytes": "The logits are the largest tensor by far, and each line of the loss makes another one of their "
-                          "size, forward or backward."},
-    step_is="a forward and backward pass",
-    hints=(
-        "Put names to three groups of lines. The first adds a product; the second divides by the root of a mean of squares; "
-        "the third is a loss that PyTorch has, ignored targets and all.",
-        "`torch.addcmul(a, b, c, value=…)`, `F.rms_norm(h, shape, weight, eps)`, `F.cross_entropy(logits, target)`.",
-        "`h = torch.addcmul(residual, gate, x, value=0.5)`, `h = F.rms_norm(h, h.shape[-1:], weight, 1e-6)`, "
-        "`F.cross_entropy(h @ projection.T, target)`, whose `ignore_index` is -100 unless told otherwise.",
+    asked=Asked(ask=stage.ask_head_loss),
+    measurement=Measurement(trial=cases.HEAD_TRIAL, step_is="a forward and backward pass"),
+    checks=(
+        Values(2),
+        Kernels(2, fewer=38, advice=(
+            "Three groups of lines are one operator each: a + b·c·number, the norm by the root of the "
+            "mean of squares, and the loss of its logits.")),
+        PeakBytes(1, at_most=0.75, advice=(
+            "The logits are the largest tensor by far, and each line of the loss makes another one of their "
+            "size, forward or backward.")),
+    ),
+    teaching=Teaching(
+        hints=(
+            "Put names to three groups of lines. The first adds a product; the second divides by the root of a mean of "
+            "squares; the third is a loss that PyTorch has, ignored targets and all.",
+            "`torch.addcmul(a, b, c, value=…)`, `F.rms_norm(h, shape, weight, eps)`, `F.cross_entropy(logits, target)`.",
+            "`h = torch.addcmul(residual, gate, x, value=0.5)`, `h = F.rms_norm(h, h.shape[-1:], weight, 1e-6)`, "
+            "`F.cross_entropy(h @ projection.T, target)`, whose `ignore_index` is -100 unless told otherwise.",
+        ),
+        mistakes=mistakes.HEAD_LOSS,
+        explain=explain.head_loss,
     ),
 )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ....course.exercise import Exercise
+from ....course.checks import Values
+from ....course.exercise import Asked, Exercise, Right, Teaching
 from . import cases, explain, mistakes, right, slow, stage
 from .judged import seen_compilations
 
@@ -10,20 +11,20 @@ EXERCISE = Exercise(
     name="make_step",
     slow=slow.make_step,
     cases=cases.length_cases,
-    ask=stage.ask_lengths,
-    see=seen_compilations,
-    right=right.right_make_step,
-    mistakes=mistakes.MAKE_STEP,
-    explain=explain.lengths,
-    relative_tolerance=1e-3,
-    points={"values": 5},
-    hints=(
-        "`TORCH_LOGS=recompiles` says for each compilation which *guard* failed: what did the compiled code take for "
-        "granted? Two things change from call to call here.",
-        "Lengths: `dynamic=False` asks for a graph of its own for each. The list: a graph that looks at it is right for one "
-        "length of the *list* only. Does the compiled function have to see it?",
-        "`compiled = torch.compile(loss)` of a function that computes and nothing else; `step` writes down the length, then "
-        "returns `compiled(batch)`. By default the first length is compiled as it is, and the second one makes it a symbol; "
-        "`dynamic=True`, or `torch._dynamo.mark_dynamic(batch, 1)`, does so at once.",
+    asked=Asked(ask=stage.ask_lengths, see=seen_compilations),
+    right=Right(function=right.right_make_step, relative_tolerance=1e-3),
+    checks=(Values(5),),
+    teaching=Teaching(
+        hints=(
+            "`TORCH_LOGS=recompiles` says for each compilation which *guard* failed: what did the compiled code take for "
+            "granted? Two things change from call to call here.",
+            "Lengths: `dynamic=False` asks for a graph of its own for each. The list: a graph that looks at it is right "
+            "for one length of the *list* only. Does the compiled function have to see it?",
+            "`compiled = torch.compile(loss)` of a function that computes and nothing else; `step` writes down the length, "
+            "then returns `compiled(batch)`. By default the first length is compiled as it is, and the second one makes it "
+            "a symbol; `dynamic=True`, or `torch._dynamo.mark_dynamic(batch, 1)`, does so at once.",
+        ),
+        mistakes=mistakes.MAKE_STEP,
+        explain=explain.lengths,
     ),
 )

@@ -2,30 +2,31 @@
 
 from __future__ import annotations
 
-from ....course.exercise import Exercise
+from ....course.checks import Values
+from ....course.exercise import Asked, Exercise, Right, Teaching
 from .. import stage
 from . import cases, explain, mistakes, right, slow
 
 EXERCISE = Exercise(
     name="worth_compiling",
     slow=slow.worth_compiling,
-    right=right.right_worth_compiling,
     cases=cases.worth_cases,
-    ask=stage.ask_reckoned,
-    mistakes=mistakes.WORTH,
-    explain=explain.worth,
-    points={"values": 4},
-    hints=(
-        "Which of the compiled times is what a step will cost from now on, and which is paid once? And if it compiled again "
-        "later on: will it do so in the steps to come?",
-        "Gain of a step = median of `eager` − median of the steps that did not compile − what later compilations cost on "
-        "average in each of the later steps. Price = the first step − that median. At a gain of up to 5 % of the eager "
-        "step, "
-        "or without a step that did not compile, it never pays.",
-        "`usual = [ms for ms, compiles in compiled if not compiles]`, `steady = statistics.median(usual)`, `again = sum(ms "
-        "- "
-        "steady for ms, compiles in compiled[1:] if compiles) / len(compiled[1:])`, `gain = statistics.median(eager) - "
-        "steady "
-        "- again`, `after = max(1, math.ceil((compiled[0][0] - steady) / gain))`; it pays if `after <= steps`.",
+    asked=Asked(ask=stage.ask_reckoned),
+    right=Right(function=right.right_worth_compiling),
+    checks=(Values(4),),
+    teaching=Teaching(
+        hints=(
+            "Which of the compiled times is what a step will cost from now on, and which is paid once? And if it compiled "
+            "again later on: will it do so in the steps to come?",
+            "Gain of a step = median of `eager` − median of the steps that did not compile − what later compilations cost "
+            "on average in each of the later steps. Price = the first step − that median. At a gain of up to 5 % of the "
+            "eager step, or without a step that did not compile, it never pays.",
+            "`usual = [ms for ms, compiles in compiled if not compiles]`, `steady = statistics.median(usual)`, `again = "
+            "sum(ms - steady for ms, compiles in compiled[1:] if compiles) / len(compiled[1:])`, `gain = "
+            "statistics.median(eager) - steady - again`, `after = max(1, math.ceil((compiled[0][0] - steady) / gain))`; it "
+            "pays if `after <= steps`.",
+        ),
+        mistakes=mistakes.WORTH,
+        explain=explain.worth,
     ),
 )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ....course.exercise import Exercise
+from ....course.checks import Kernels, StepTime, Values
+from ....course.exercise import Asked, Exercise, Measurement, Teaching
 from . import cases, slow
 from .mistakes import HEAD_MISTAKES, explain_heads
 from .stage import ask_all_heads
@@ -11,25 +12,29 @@ EXERCISE = Exercise(
     name="all_heads",
     slow=slow.all_heads,
     cases=cases.head_cases,
-    ask=ask_all_heads,
-    mistakes=HEAD_MISTAKES,
-    explain=explain_heads,
-    trial=cases.HEAD_TRIAL,
-    points={"values": 2, "kernels": 2, "step_time": 1},
-    fewer_kernels=4 * cases.HEADS,  # of five a head
-    max_time_ratio={"step_time": 0.35},
-    advice={"kernels": "One product a head forward and two backward, and a slice's gradient each: which operator takes all "
-                       "heads' matrices at once?",
-            "step_time": "The device has little to do: it is the host that launches one short kernel after the other."},
-    step_is="a forward and backward pass",
-    hints=(
-        "Each head multiplies a matrix of rows × features by one of features × width. Which operator multiplies many such "
-        "pairs of one size by a single launch? And what is to become of a last head that has another size?",
-        "`torch.stack(weights)` is heads × features × widths, and `x.unflatten(-1, (heads, -1))` is … × heads × features. "
-        "`torch.bmm` and `torch.einsum` take all heads at once. Do the smaller last one by itself, and put the two together "
-        "with `torch.cat`.",
-        "`torch.einsum(\"...hd,hdw->...hw\", parts, torch.stack(equal)).flatten(-2)`, where `parts` are the first "
-        "`len(equal) * len(equal[0])` columns, unflattened. Without any weights the result is `x.new_zeros(*x.shape[:-1], "
-        "0)`.",
+    asked=Asked(ask=ask_all_heads),
+    measurement=Measurement(trial=cases.HEAD_TRIAL, step_is="a forward and backward pass"),
+    checks=(
+        Values(2),
+        # of five a head
+        Kernels(2, fewer=4 * cases.HEADS, advice=(
+            "One product a head forward and two backward, and a slice's gradient each: which operator takes all "
+            "heads' matrices at once?")),
+        StepTime(1, at_most=0.35, advice=(
+            "The device has little to do: it is the host that launches one short kernel after the other.")),
+    ),
+    teaching=Teaching(
+        hints=(
+            "Each head multiplies a matrix of rows × features by one of features × width. Which operator multiplies many "
+            "such pairs of one size by a single launch? And what is to become of a last head that has another size?",
+            "`torch.stack(weights)` is heads × features × widths, and `x.unflatten(-1, (heads, -1))` is … × heads × "
+            "features. `torch.bmm` and `torch.einsum` take all heads at once. Do the smaller last one by itself, and put "
+            "the two together with `torch.cat`.",
+            "`torch.einsum(\"...hd,hdw->...hw\", parts, torch.stack(equal)).flatten(-2)`, where `parts` are the first "
+            "`len(equal) * len(equal[0])` columns, unflattened. Without any weights the result is "
+            "`x.new_zeros(*x.shape[:-1], 0)`.",
+        ),
+        mistakes=HEAD_MISTAKES,
+        explain=explain_heads,
     ),
 )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ....course.exercise import Exercise
+from ....course.checks import HostTime, StepTime, Values, Waits
+from ....course.exercise import Asked, Exercise, Measurement, Right, Teaching
 from . import cases, slow
 from .mistakes import CAPTURE_MISTAKES, explain_capture
 from .stage import ask_capture_step
@@ -10,30 +11,39 @@ from .stage import ask_capture_step
 EXERCISE = Exercise(
     name="capture_step",
     slow=slow.capture_step,
-    truth_on_device=True,
     cases=cases.capture_cases,
-    ask=ask_capture_step,
-    see=cases.seen,
-    mistakes=CAPTURE_MISTAKES,
-    explain=explain_capture,
-    trial=cases.CAPTURE_TRIAL,
-    points={"values": 1, "syncs": 1, "host_time": 2, "step_time": 2},  # without a graph it is right, too
-    max_time_ratio={"host_time": 0.35, "step_time": 0.45},
-    relative_tolerance=1e-3,  # Adam that can be captured computes its corrections on the device
-    absolute_tolerance=1e-4,
-    advice={"item": "`loss.item()` asks for the loss in each step, and inside a graph it is an error. Return the tensor: "
-                    "whoever wants the number can read it later",
-            "step_time": "It is the host that sets the pace. Is the whole step in the graph (forward pass, backward pass "
-                         "and optimizer), and is it replayed, not captured anew?"},
-    step_is="a pair of steps",
-    hints=(
-        "A graph is a list of kernels with their arguments: addresses and numbers, as they were at the capture. What of a "
-        "step is another in the next step, and how does it get to the address that the kernels read?",
-        "`backend = torch.get_device_module(device)` has `CUDAGraph()`, and `backend.graph(graph)` is the context in which "
-        "kernels are noted and not run. Take the first steps as they are; then capture one whole step on copies of the "
-        "batch. Adam needs `group[\"capturable\"] = True`, and its learning rate has to be a tensor on the device.",
-        "After three real steps: `static_x, static_y = x.clone(), y.clone()`, `with backend.graph(graph): static_loss = "
-        "one_step(static_x, static_y)`. From then on `static_x.copy_(x)`, `static_y.copy_(y)`, `graph.replay()`, `return "
-        "static_loss.clone()`. A batch of another shape takes `one_step(x, y)`.",
+    asked=Asked(ask=ask_capture_step, see=cases.seen),
+    right=Right(
+        on_device=True,
+        # Adam that can be captured computes its corrections on the device
+        relative_tolerance=1e-3,
+        absolute_tolerance=1e-4,
+    ),
+    measurement=Measurement(trial=cases.CAPTURE_TRIAL, step_is="a pair of steps"),
+    # without a graph it is right, too
+    checks=(
+        Values(1),
+        Waits(1, advice={"item": (
+                "`loss.item()` asks for the loss in each step, and inside a graph it is an error. Return the tensor: "
+                "whoever wants the number can read it later")}),
+        HostTime(2, at_most=0.35),
+        StepTime(2, at_most=0.45, advice=(
+            "It is the host that sets the pace. Is the whole step in the graph (forward pass, backward pass "
+            "and optimizer), and is it replayed, not captured anew?")),
+    ),
+    teaching=Teaching(
+        hints=(
+            "A graph is a list of kernels with their arguments: addresses and numbers, as they were at the capture. What "
+            "of a step is another in the next step, and how does it get to the address that the kernels read?",
+            "`backend = torch.get_device_module(device)` has `CUDAGraph()`, and `backend.graph(graph)` is the context in "
+            "which kernels are noted and not run. Take the first steps as they are; then capture one whole step on copies "
+            "of the batch. Adam needs `group[\"capturable\"] = True`, and its learning rate has to be a tensor on the "
+            "device.",
+            "After three real steps: `static_x, static_y = x.clone(), y.clone()`, `with backend.graph(graph): static_loss = "
+            "one_step(static_x, static_y)`. From then on `static_x.copy_(x)`, `static_y.copy_(y)`, `graph.replay()`, "
+            "`return static_loss.clone()`. A batch of another shape takes `one_step(x, y)`.",
+        ),
+        mistakes=CAPTURE_MISTAKES,
+        explain=explain_capture,
     ),
 )

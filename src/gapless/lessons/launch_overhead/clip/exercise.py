@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ....course.exercise import Exercise
+from ....course.checks import HostTime, Kernels, Values, Waits
+from ....course.exercise import Asked, Exercise, Measurement, Right, Teaching
 from .. import cases as shared_cases
 from ..advice import LISTS
 from . import cases, mistakes, slow
@@ -12,24 +13,30 @@ EXERCISE = Exercise(
     name="clip",
     slow=slow.clip,
     cases=cases.clip_cases,
-    ask=ask_clip,
-    mistakes=mistakes.CLIP_MISTAKES,
-    trial=cases.CLIP_TRIAL,
-    busy_ms=2.0,
-    points={"values": 2, "syncs": 2, "kernels": 1, "host_time": 1},
-    fewer_kernels=2 * (shared_cases.FEWEST - 10),
-    max_time_ratio={"host_time": 0.25},
-    advice={"kernels": LISTS,
-            "item": "a norm is read back for each gradient. All norms fit into one tensor, their norm is another, and "
-                    "so is the factor: multiply by it always, at most 1"},
-    relative_tolerance=3e-3,  # float16's: a norm in it has three digits
-    absolute_tolerance=1e-3,
-    hints=(
-        "Who needs the norm as a number? And which two things are done to each gradient alike?",
-        "`torch._foreach_norm(grads)` gives all norms, `torch.stack` makes one tensor of them, and its norm is the norm "
-        "of all. The factor stays a tensor, with `.clamp(max=1.0)` in place of `if`. `torch._foreach_mul_` takes it.",
-        "Collect the gradients that are there by dtype. `norm = torch.linalg.vector_norm(torch.stack(norms))`, `factor "
-        "= (max_norm / (norm + 1e-6)).clamp(max=1.0)`, `torch._foreach_mul_(grads, factor.to(dtype))` for each dtype. "
-        "Without any gradient the norm is `torch.zeros(())`.",
+    asked=Asked(ask=ask_clip),
+    right=Right(
+        # float16's: a norm in it has three digits
+        relative_tolerance=3e-3,
+        absolute_tolerance=1e-3,
+    ),
+    measurement=Measurement(trial=cases.CLIP_TRIAL, busy_ms=2.0),
+    checks=(
+        Values(2),
+        Waits(2, advice={"item": (
+                "a norm is read back for each gradient. All norms fit into one tensor, their norm is another, and "
+                "so is the factor: multiply by it always, at most 1")}),
+        Kernels(1, fewer=2 * (shared_cases.FEWEST - 10), advice=LISTS),
+        HostTime(1, at_most=0.25),
+    ),
+    teaching=Teaching(
+        hints=(
+            "Who needs the norm as a number? And which two things are done to each gradient alike?",
+            "`torch._foreach_norm(grads)` gives all norms, `torch.stack` makes one tensor of them, and its norm is the norm "
+            "of all. The factor stays a tensor, with `.clamp(max=1.0)` in place of `if`. `torch._foreach_mul_` takes it.",
+            "Collect the gradients that are there by dtype. `norm = torch.linalg.vector_norm(torch.stack(norms))`, `factor "
+            "= (max_norm / (norm + 1e-6)).clamp(max=1.0)`, `torch._foreach_mul_(grads, factor.to(dtype))` for each dtype. "
+            "Without any gradient the norm is `torch.zeros(())`.",
+        ),
+        mistakes=mistakes.CLIP_MISTAKES,
     ),
 )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ....course.exercise import Exercise
+from ....course.checks import Kernels, StepTime, Values, Waits
+from ....course.exercise import Asked, Exercise, Measurement, Teaching
 from . import cases, mistakes, slow
 from .stage import ask_make_optimizer
 
@@ -10,25 +11,29 @@ EXERCISE = Exercise(
     name="make_optimizer",
     slow=slow.make_optimizer,
     cases=cases.optimizer_cases,
-    ask=ask_make_optimizer,
-    mistakes=mistakes.OPTIMIZER_MISTAKES,
-    explain=mistakes.explain,
-    trial=cases.OPTIMIZER_TRIAL,
-    points={"values": 2, "syncs": 2, "kernels": 1, "step_time": 1},
-    fewer_kernels=6 * cases.FEWEST,
-    max_time_ratio={"step_time": 0.2},
-    advice={"item": "`GradScaler` reads whether a gradient overflowed, in order to leave out the step. A fused "
-                    "optimizer takes that answer to its kernel, and needs no number",
-            "kernels": "Each group is a list of its own: a group for each parameter leaves nothing to take together. "
-                       "How many different settings are there? And `fused=True` does all of AdamW in one kernel for "
-                       "dozens of parameters."},
-    step_is="a step of the GradScaler",
-    hints=(
-        "How many groups are needed for two settings? And why does `scaler.step` wait?",
-        "Two groups, by `parameter.dim()`. `fused=True` makes one kernel of AdamW's dozen, which is also told whether a "
-        "gradient overflowed. Not every dtype can be fused: what does the error say?",
-        "`fused = all(parameter.is_floating_point() for parameter in parameters)`, then `torch.optim.AdamW(groups, "
-        "lr=1e-3, fused=fused or None)`: None leaves the choice to PyTorch, False would mean the loop. `list(parameters)"
-        "` first; leave out a group without parameters.",
+    asked=Asked(ask=ask_make_optimizer),
+    measurement=Measurement(trial=cases.OPTIMIZER_TRIAL, step_is="a step of the GradScaler"),
+    checks=(
+        Values(2),
+        Waits(2, advice={"item": (
+                "`GradScaler` reads whether a gradient overflowed, in order to leave out the step. A fused "
+                "optimizer takes that answer to its kernel, and needs no number")}),
+        Kernels(1, fewer=6 * cases.FEWEST, advice=(
+            "Each group is a list of its own: a group for each parameter leaves nothing to take together. "
+            "How many different settings are there? And `fused=True` does all of AdamW in one kernel for "
+            "dozens of parameters.")),
+        StepTime(1, at_most=0.2),
+    ),
+    teaching=Teaching(
+        hints=(
+            "How many groups are needed for two settings? And why does `scaler.step` wait?",
+            "Two groups, by `parameter.dim()`. `fused=True` makes one kernel of AdamW's dozen, which is also told whether a "
+            "gradient overflowed. Not every dtype can be fused: what does the error say?",
+            "`fused = all(parameter.is_floating_point() for parameter in parameters)`, then `torch.optim.AdamW(groups, "
+            "lr=1e-3, fused=fused or None)`: None leaves the choice to PyTorch, False would mean the loop. `list(parameters)"
+            "` first; leave out a group without parameters.",
+        ),
+        mistakes=mistakes.OPTIMIZER_MISTAKES,
+        explain=mistakes.explain,
     ),
 )

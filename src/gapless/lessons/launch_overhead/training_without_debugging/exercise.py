@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ....course.exercise import Exercise
+from ....course.checks import Values
+from ....course.exercise import Asked, Exercise, Right, Teaching
 from . import cases, explain, slow
 from .right import right_training_without_debugging
 from .stage import ask_training_without_debugging
@@ -10,19 +11,25 @@ from .stage import ask_training_without_debugging
 EXERCISE = Exercise(
     name="training_without_debugging",
     slow=slow.training_without_debugging,
-    right=right_training_without_debugging,
-    truth_on_device=True,  # a number in the log must not be rounded otherwise
     cases=cases.debug_cases,
-    ask=ask_training_without_debugging,
-    explain=explain.training_without_debugging,
-    points={"values": 5},
-    hints=(
-        "What does the first step of a training do that no other does? If two switches turn on the same thing, what does "
-        "one of them save? And how do you notice that an aid is needed?",
-        "An aid's cost: the mean time of a step with it *alone*, beside that of a training without any; leave out the first "
-        "step, and no other. An aid is needed if the training with all *but* it writes another log than the one with all.",
-        "`bare = training.run([])`, `full = training.run(training.aids)`. For each aid `alone = training.run([aid])` and "
-        "`without = training.run([other for other in training.aids if other != aid])`. Off, if the mean of "
-        "`alone.step_ms[1:]` is above 1.1 times that of `bare.step_ms[1:]`, and `without.log == full.log`.",
+    asked=Asked(ask=ask_training_without_debugging),
+    right=Right(
+        function=right_training_without_debugging,
+        # a number in the log must not be rounded otherwise
+        on_device=True,
+    ),
+    checks=(Values(5),),
+    teaching=Teaching(
+        hints=(
+            "What does the first step of a training do that no other does? If two switches turn on the same thing, what "
+            "does one of them save? And how do you notice that an aid is needed?",
+            "An aid's cost: the mean time of a step with it *alone*, beside that of a training without any; leave out the "
+            "first step, and no other. An aid is needed if the training with all *but* it writes another log than the one "
+            "with all.",
+            "`bare = training.run([])`, `full = training.run(training.aids)`. For each aid `alone = training.run([aid])` "
+            "and `without = training.run([other for other in training.aids if other != aid])`. Off, if the mean of "
+            "`alone.step_ms[1:]` is above 1.1 times that of `bare.step_ms[1:]`, and `without.log == full.log`.",
+        ),
+        explain=explain.training_without_debugging,
     ),
 )

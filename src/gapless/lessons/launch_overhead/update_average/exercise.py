@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ....course.exercise import Exercise
+from ....course.checks import HostTime, Kernels, Values
+from ....course.exercise import Asked, Exercise, Measurement, Teaching
 from .. import cases as shared_cases
 from ..advice import LISTS
 from . import cases, mistakes, slow
@@ -12,21 +13,19 @@ EXERCISE = Exercise(
     name="update_average",
     slow=slow.update_average,
     cases=cases.average_cases,
-    ask=ask_update_average,
-    mistakes=mistakes.AVERAGE_MISTAKES,
-    trial=cases.AVERAGE_TRIAL,
-    points={"values": 2, "kernels": 2, "host_time": 1},
-    fewer_kernels=2 * (shared_cases.FEWEST - 10),
-    max_time_ratio={"host_time": 0.4},
-    advice={"kernels": LISTS},
-    step_is="an update",
-    hints=(
-        "Two kernels for each parameter, and the same two for all. Which functions take a whole list? And which of "
-        "these tensors may be in one list?",
-        "`torch._foreach_lerp_(averages, parameters, 1 - decay)` does it for a list, or `_foreach_mul_` and "
-        "`_foreach_add_(…, alpha=…)`. Make a list for each dtype, in a dict. An empty list is an error.",
-        "Go through `zip(averages, parameters)` once and put both into `lists.setdefault(average.dtype, ([], []))`, the "
-        "parameter as `parameter.to(average.dtype)`, which is itself where the dtype is that already. Then one "
-        "`_foreach_lerp_` for each entry.",
+    asked=Asked(ask=ask_update_average),
+    measurement=Measurement(trial=cases.AVERAGE_TRIAL, step_is="an update"),
+    checks=(Values(2), Kernels(2, fewer=2 * (shared_cases.FEWEST - 10), advice=LISTS), HostTime(1, at_most=0.4)),
+    teaching=Teaching(
+        hints=(
+            "Two kernels for each parameter, and the same two for all. Which functions take a whole list? And which of "
+            "these tensors may be in one list?",
+            "`torch._foreach_lerp_(averages, parameters, 1 - decay)` does it for a list, or `_foreach_mul_` and "
+            "`_foreach_add_(…, alpha=…)`. Make a list for each dtype, in a dict. An empty list is an error.",
+            "Go through `zip(averages, parameters)` once and put both into `lists.setdefault(average.dtype, ([], []))`, the "
+            "parameter as `parameter.to(average.dtype)`, which is itself where the dtype is that already. Then one "
+            "`_foreach_lerp_` for each entry.",
+        ),
+        mistakes=mistakes.AVERAGE_MISTAKES,
     ),
 )

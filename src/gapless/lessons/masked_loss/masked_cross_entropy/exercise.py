@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ....course.exercise import Exercise
+from ....course.checks import StepTime, Values, Waits
+from ....course.exercise import Exercise, Measurement, Teaching
 from ....course.mistakes import MistakesFile
 from .. import cases as shared_cases
 from ..stage import names
@@ -13,18 +14,17 @@ EXERCISE = Exercise(
     name="masked_cross_entropy",
     slow=slow.masked_cross_entropy,
     cases=cases.cross_entropy_cases,
-    mistakes=MistakesFile(__package__, names),
-    explain=explain.entropy,
-    full=cases.full_cross_entropy,
-    trial=shared_cases.CROSS_ENTROPY_TRIAL,
-    points={"values": 2, "syncs": 2, "step_time": 2},
-    max_time_ratio={"step_time": 0.6},
-    assumptions=LABELS,
-    hints=(
-        "`x[mask]` is a `nonzero` in disguise: count, wait, select, gather; and the backward pass does it again. The "
-        "rows that are picked out are needed for one thing only. Can the loss itself leave pixels out?",
-        "Look at the arguments of `torch.nn.functional.cross_entropy`, and at the shapes it takes: B×C×H×W logits with "
-        "B×H×W labels need no permuting.",
-        "`ignore_index` names the label that adds nothing to the sum and is not counted in the mean.",
+    measurement=Measurement(trial=shared_cases.CROSS_ENTROPY_TRIAL, full=cases.full_cross_entropy, assumptions=LABELS),
+    checks=(Values(2), Waits(2), StepTime(2, at_most=0.6)),
+    teaching=Teaching(
+        hints=(
+            "`x[mask]` is a `nonzero` in disguise: count, wait, select, gather; and the backward pass does it again. The "
+            "rows that are picked out are needed for one thing only. Can the loss itself leave pixels out?",
+            "Look at the arguments of `torch.nn.functional.cross_entropy`, and at the shapes it takes: B×C×H×W logits with "
+            "B×H×W labels need no permuting.",
+            "`ignore_index` names the label that adds nothing to the sum and is not counted in the mean.",
+        ),
+        mistakes=MistakesFile(__package__, names),
+        explain=explain.entropy,
     ),
 )

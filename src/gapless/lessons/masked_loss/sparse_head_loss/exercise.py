@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ....course.exercise import Exercise
+from ....course.checks import StepTime, Values
+from ....course.exercise import Exercise, Measurement, Teaching
 from ....course.mistakes import MistakesFile
 from ..stage import names
 from . import cases, explain, slow
@@ -11,22 +12,20 @@ EXERCISE = Exercise(
     name="sparse_head_loss",
     slow=slow.sparse_head_loss,
     cases=cases.head_cases,
-    mistakes=MistakesFile(__package__, names),
-    explain=explain.head,
-    full=cases.full_head,
-    trial=cases.HEAD_TRIAL,
-    points={"values": 2, "step_time": 3},
-    max_time_ratio={"step_time": 0.3},
-    max_syncs=2,
-    assumptions=cases.HEAD,
-    hints=(
-        "Nothing waits here, and it is slow all the same: count the FLOPs. Only one row in sixteen has a label, and all "
-        "rows are multiplied with all of the head. In which order should you select and multiply?",
-        "Select the valid rows of `hidden` and of `target` first, then multiply. A boolean mask does it, for the price "
-        "of a wait or two: measure whether the saved arithmetic is worth it. To have no wait at all, "
-        "use a size the host knows: `max_valid`.",
-        "`torch.nonzero_static(mask, size=max_valid, fill_value=0)` returns positions and pads with 0: row 0, "
-        "which must not count twice. Replace the labels of the padding by `IGNORE` (its places are those from "
-        "`mask.sum()` on: compare with `torch.arange`), and let `ignore_index` leave them out.",
+    measurement=Measurement(trial=cases.HEAD_TRIAL, full=cases.full_head, assumptions=cases.HEAD),
+    checks=(Values(2), StepTime(3, at_most=0.3)),
+    teaching=Teaching(
+        hints=(
+            "Nothing waits here, and it is slow all the same: count the FLOPs. Only one row in sixteen has a label, and all "
+            "rows are multiplied with all of the head. In which order should you select and multiply?",
+            "Select the valid rows of `hidden` and of `target` first, then multiply. A boolean mask does it, for the price "
+            "of a wait or two: measure whether the saved arithmetic is worth it. To have no wait at all, "
+            "use a size the host knows: `max_valid`.",
+            "`torch.nonzero_static(mask, size=max_valid, fill_value=0)` returns positions and pads with 0: row 0, "
+            "which must not count twice. Replace the labels of the padding by `IGNORE` (its places are those from "
+            "`mask.sum()` on: compare with `torch.arange`), and let `ignore_index` leave them out.",
+        ),
+        mistakes=MistakesFile(__package__, names),
+        explain=explain.head,
     ),
 )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ....course.exercise import Exercise
+from ....course.checks import PeakBytes, Values, Waits
+from ....course.exercise import Asked, Exercise, Measurement, Teaching
 from . import cases, slow
 from .mistakes import ACCUMULATE_MISTAKES
 from .stage import ask_accumulate
@@ -11,26 +12,28 @@ EXERCISE = Exercise(
     name="accumulate",
     slow=slow.accumulate,
     cases=cases.accumulate_cases,
-    ask=ask_accumulate,
-    mistakes=ACCUMULATE_MISTAKES,
-    full=cases.full_accumulate,
-    trial=cases.ACCUMULATE_TRIAL,
-    points={"values": 3, "peak_bytes": 2, "syncs": 1},
-    max_peak_ratio=0.4,
-    advice={
-        "peak_bytes": "Each part's graph has to be gone before the next one is made: `backward` for each part by "
-                      "itself, and nothing kept of it but detached tensors.",
-        "item": "the loss, or the number of labels, was read for each part. Keep both on the device: a tensor divides "
-                "as well as a number",
-    },
-    hints=(
-        "`backward` adds to `param.grad`. If the gradients of the parts are to add up to the batch's, by what has each "
-        "part's loss to be divided? Are all labels of a part counted?",
-        "`cross_entropy` divides a sum by the number of labels that are not −100. Take the sum of each part "
-        "(`reduction=\"sum\"`), and divide by the number in the *whole* batch, a tensor that nobody has to read. The "
-        "optimizer takes its step once.",
-        "`count = (labels != -100).sum()`; for `some, some_labels` in `zip(tokens.chunk(parts), labels.chunk(parts))`: "
-        "`loss = F.cross_entropy(model(some).flatten(0, 1), some_labels.flatten(), reduction=\"sum\") / count`, "
-        "`loss.backward()`, `total += loss.detach()`. Clear the gradients before the loop, step after it.",
+    asked=Asked(ask=ask_accumulate),
+    measurement=Measurement(trial=cases.ACCUMULATE_TRIAL, full=cases.full_accumulate),
+    checks=(
+        Values(3),
+        PeakBytes(2, at_most=0.4, advice=(
+            "Each part's graph has to be gone before the next one is made: `backward` for each part by "
+            "itself, and nothing kept of it but detached tensors.")),
+        Waits(1, advice={"item": (
+                "the loss, or the number of labels, was read for each part. Keep both on the device: a tensor divides "
+                "as well as a number")}),
+    ),
+    teaching=Teaching(
+        hints=(
+            "`backward` adds to `param.grad`. If the gradients of the parts are to add up to the batch's, by what has each "
+            "part's loss to be divided? Are all labels of a part counted?",
+            "`cross_entropy` divides a sum by the number of labels that are not −100. Take the sum of each part "
+            "(`reduction=\"sum\"`), and divide by the number in the *whole* batch, a tensor that nobody has to read. The "
+            "optimizer takes its step once.",
+            "`count = (labels != -100).sum()`; for `some, some_labels` in `zip(tokens.chunk(parts), labels.chunk(parts))`: "
+            "`loss = F.cross_entropy(model(some).flatten(0, 1), some_labels.flatten(), reduction=\"sum\") / count`, "
+            "`loss.backward()`, `total += loss.detach()`. Clear the gradients before the loop, step after it.",
+        ),
+        mistakes=ACCUMULATE_MISTAKES,
     ),
 )

@@ -2,34 +2,33 @@
 
 from __future__ import annotations
 
-from ....course.exercise import Exercise
+from ....course.checks import Values
+from ....course.exercise import Asked, Exercise, Right, Setting, Teaching
 from . import cases, explain, mistakes, right, slow, stage
 
 EXERCISE = Exercise(
     name="budget",
     slow=slow.budget,
-    right=right.right_budget,
     cases=cases.budget_cases,
-    ask=stage.ask_budget,
-    see=explain.seen,
-    verify=explain.verified,
-    truth_on_device=True,
-    valueless=True,
-    mistakes=mistakes.BUDGETS,
-    explain=explain.budget,
-    relative_tolerance=0.1,
-    points={"values": 6},
-    hints=(
-        "Which of the six does `model` alone tell, and for which do you have to ask the optimizer? Which of them grow with "
-        "the batch? And at which moments of a step is most there: at the end of the forward pass, of the backward pass, in "
-        "the optimizer's step?",
-        "Parameters, buffers, gradients and state are sums of `tensor.nbytes`, over `model.parameters()` (each once), over "
-        "`model.buffers()`, over those with `requires_grad`. What the forward pass leaves: "
-        "`torch.accelerator.memory_allocated()` before and after it, with few rows and with twice as many, and then a line "
-        "through the two.",
-        "`there = parameters + buffers + state + batch`, and the peak is `there + max(activations, gradients + temporary)`, "
-        "where `temporary` is as much as the gradients for Adam and AdamW unless "
-        "`optimizer.param_groups[0][\"fused\"]`. State for each trained parameter: Adam 2 tensors, 3 with `amsgrad`; "
-        "SGD 1 where `momentum` is not 0.",
+    asked=Asked(ask=stage.ask_budget, see=explain.seen, verify=explain.verified),
+    right=Right(function=right.right_budget, on_device=True, relative_tolerance=0.1),
+    setting=Setting(valueless=True),
+    checks=(Values(6),),
+    teaching=Teaching(
+        hints=(
+            "Which of the six does `model` alone tell, and for which do you have to ask the optimizer? Which of them grow "
+            "with the batch? And at which moments of a step is most there: at the end of the forward pass, of the backward "
+            "pass, in the optimizer's step?",
+            "Parameters, buffers, gradients and state are sums of `tensor.nbytes`, over `model.parameters()` (each once), "
+            "over `model.buffers()`, over those with `requires_grad`. What the forward pass leaves: "
+            "`torch.accelerator.memory_allocated()` before and after it, with few rows and with twice as many, and then a "
+            "line through the two.",
+            "`there = parameters + buffers + state + batch`, and the peak is `there + max(activations, gradients + "
+            "temporary)`, where `temporary` is as much as the gradients for Adam and AdamW unless "
+            "`optimizer.param_groups[0][\"fused\"]`. State for each trained parameter: Adam 2 tensors, 3 with `amsgrad`; "
+            "SGD 1 where `momentum` is not 0.",
+        ),
+        mistakes=mistakes.BUDGETS,
+        explain=explain.budget,
     ),
 )

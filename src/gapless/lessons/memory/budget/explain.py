@@ -6,9 +6,9 @@ from math import isclose
 
 import torch
 
+from ....course.checks.peak_bytes import size_in_words
 from ....course.evidence import Case
 from ....course.exercise import Notes
-from ....course.peaks import size_in_words
 from .stage import MODE, make_network
 
 FOUND_BY, PREDICTING, _LEAVING = "found out by", "predicting", "leaving memory behind"

@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import torch
 
+from ....course.checks.peak_bytes import size_in_words
 from ....course.exercise import full_size
 from ....course.headline import MarkdownText
-from ....course.peaks import size_in_words
 from ....measure.device import device_name
 from ..workload import step_parts
 from .right import right_budget

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ....course.exercise import Exercise
+from ....course.checks import PeakBytes, Values
+from ....course.exercise import Asked, Exercise, Measurement, Teaching
 from . import cases, slow
 from .mistakes import BACKWARD_MISTAKES
 from .stage import ask_optimizer_in_backward
@@ -11,23 +12,24 @@ EXERCISE = Exercise(
     name="optimizer_in_backward",
     slow=slow.optimizer_in_backward,
     cases=cases.backward_cases,
-    ask=ask_optimizer_in_backward,
-    mistakes=BACKWARD_MISTAKES,
-    full=cases.full_backward,
-    trial=cases.BACKWARD_TRIAL,
-    points={"values": 3, "peak_bytes": 3},
-    max_peak_ratio=0.7,
-    advice={
-        "peak_bytes": "All gradients are there at the end of the backward pass. Each could be used, and set to None, "
-                      "as soon as it is ready.",
-    },
-    hints=(
-        "When is a parameter's gradient ready, and who needs it after the optimizer's step for that parameter?",
-        "`param.register_post_accumulate_grad_hook(hook)` calls `hook(param)` when `param.grad` is complete. An "
-        "optimizer for each parameter, made once, can take its step there. What is to become of `max_norm`, for which "
-        "all gradients are needed?",
-        "`optimizers = {param: make_optimizer([param]) for param in params}`; the hook does `optimizers[param].step()` "
-        "and `param.grad = None`; `train` calls `loss.backward()` and nothing else. Where `max_norm` is given, keep "
-        "the loop as it is.",
+    asked=Asked(ask=ask_optimizer_in_backward),
+    measurement=Measurement(trial=cases.BACKWARD_TRIAL, full=cases.full_backward),
+    checks=(
+        Values(3),
+        PeakBytes(3, at_most=0.7, advice=(
+            "All gradients are there at the end of the backward pass. Each could be used, and set to None, "
+            "as soon as it is ready.")),
+    ),
+    teaching=Teaching(
+        hints=(
+            "When is a parameter's gradient ready, and who needs it after the optimizer's step for that parameter?",
+            "`param.register_post_accumulate_grad_hook(hook)` calls `hook(param)` when `param.grad` is complete. An "
+            "optimizer for each parameter, made once, can take its step there. What is to become of `max_norm`, for which "
+            "all gradients are needed?",
+            "`optimizers = {param: make_optimizer([param]) for param in params}`; the hook does `optimizers[param].step()` "
+            "and `param.grad = None`; `train` calls `loss.backward()` and nothing else. Where `max_norm` is given, keep "
+            "the loop as it is.",
+        ),
+        mistakes=BACKWARD_MISTAKES,
     ),
 )

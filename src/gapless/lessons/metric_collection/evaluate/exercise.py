@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ....course.exercise import Exercise
+from ....course.checks import HostTime, Values, Waits
+from ....course.exercise import Asked, Exercise, Measurement, Right, Teaching
 from .. import cases as shared_cases
 from .. import explain
 from ..workload import LABELS
@@ -12,35 +13,37 @@ EXERCISE = Exercise(
     name="evaluate",
     slow=slow.evaluate,
     cases=cases.evaluation_cases,
-    ask=stage.ask_evaluate,
-    trial=shared_cases.EVALUATION_TRIAL,
-    on_device=True,
-    busy_ms=40.0,
-    mistakes=mistakes.EVALUATE,
-    explain=explain.averages,
-    relative_tolerance=1e-5,
-    absolute_tolerance=1e-6,
-    points={"values": 2, "syncs": 3, "host_time": 1},
-    max_time_ratio={"host_time": 0.4},
-    advice={
-        "_unique2": "the number of distinct values is known to the device alone. It is counted only to validate the "
-                    "labels and predictions, which need not be in every batch",
-        "nonzero": "how many elements a mask picks is known to the device alone, and what is ignored is taken out with "
-                   "a mask. Leave it in, and count it where it does no harm",
-    },
-    assumptions=LABELS,
-    hints=(
-        "Three causes, each four times a batch. Share the state first. Then take one cause after the other: what is "
-        "`unique` for, what is indexing with a mask for, what is `bincount` for?",
-        "`unique` only validates: `validate_args=False`, or give the logits instead of integers. The mask is "
-        "`ignore_index`: put what is ignored into a class of its own, and drop that class from the counts. "
-        "`bincount` reads back its largest value to know its length; `scatter_add_` into a tensor of zeros whose "
-        "length you know does not. For these two TorchMetrics has no switch.",
-        "Count pairs: `torch.where(targets == IGNORE, CLASSES, targets) * (CLASSES + 1) + predictions`, "
-        "`scatter_add_` of ones into (CLASSES + 1)² zeros, reshape, and cut the last row and the last column off "
-        "(`[:CLASSES, :CLASSES]`; the column is empty): the confusion matrix. From it true positives "
-        "(diagonal), false positives (column sums less the diagonal), false negatives (row sums less the diagonal). "
-        "Either compute the averages from them, or let TorchMetrics: a subclass whose `update` ends in "
-        "`self._update_state(tp, fp, tn, fn)`.",
+    asked=Asked(ask=stage.ask_evaluate, on_device=True),
+    right=Right(relative_tolerance=1e-5, absolute_tolerance=1e-6),
+    measurement=Measurement(trial=shared_cases.EVALUATION_TRIAL, assumptions=LABELS, busy_ms=40.0),
+    checks=(
+        Values(2),
+        Waits(3, advice={
+            "_unique2": (
+                "the number of distinct values is known to the device alone. It is counted only to validate the "
+                "labels and predictions, which need not be in every batch"),
+            "nonzero": (
+                "how many elements a mask picks is known to the device alone, and what is ignored is taken out with "
+                "a mask. Leave it in, and count it where it does no harm"),
+        }),
+        HostTime(1, at_most=0.4),
+    ),
+    teaching=Teaching(
+        hints=(
+            "Three causes, each four times a batch. Share the state first. Then take one cause after the other: what is "
+            "`unique` for, what is indexing with a mask for, what is `bincount` for?",
+            "`unique` only validates: `validate_args=False`, or give the logits instead of integers. The mask is "
+            "`ignore_index`: put what is ignored into a class of its own, and drop that class from the counts. "
+            "`bincount` reads back its largest value to know its length; `scatter_add_` into a tensor of zeros whose "
+            "length you know does not. For these two TorchMetrics has no switch.",
+            "Count pairs: `torch.where(targets == IGNORE, CLASSES, targets) * (CLASSES + 1) + predictions`, "
+            "`scatter_add_` of ones into (CLASSES + 1)² zeros, reshape, and cut the last row and the last column off "
+            "(`[:CLASSES, :CLASSES]`; the column is empty): the confusion matrix. From it true positives "
+            "(diagonal), false positives (column sums less the diagonal), false negatives (row sums less the diagonal). "
+            "Either compute the averages from them, or let TorchMetrics: a subclass whose `update` ends in "
+            "`self._update_state(tp, fp, tn, fn)`.",
+        ),
+        mistakes=mistakes.EVALUATE,
+        explain=explain.averages,
     ),
 )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ....course.exercise import Exercise
+from ....course.checks import Values, Waits
+from ....course.exercise import Asked, Exercise, Measurement, Teaching
 from .. import cases as shared_cases
 from ..advice import MADE_ON_THE_HOST
 from ..workload import LABELS
@@ -12,27 +13,31 @@ EXERCISE = Exercise(
     name="step_time_metric",
     slow=slow.step_time_metric,
     cases=cases.time_cases,
-    ask=stage.ask_step_time,
-    trial=shared_cases.TIME_TRIAL,
-    busy_ms=40.0,
-    mistakes=mistakes.STEP_TIME,
-    explain=explain.step_time,
-    points={"values": 2, "syncs": 2},
-    advice={
-        "to": f"{MADE_ON_THE_HOST}. Either the state stays on the CPU, or the update is given what a kernel takes along "
-              "without a copy (the question behind exercise 1)",
-        "item": "the NaN check asks on the device where the value lies. A value on the CPU is asked there, and nobody "
-                "waits",
-    },
-    assumptions=LABELS,
-    hints=(
-        "The step time is measured on the host, and its mean is read on the host. What does the device have to do with "
-        "it?",
-        "A metric on the CPU waits for nothing. Under DDP its `compute` gathers the state of all processes; over a "
-        "group that serves GPUs alone that is an error. Look at the arguments that every metric takes: which of "
-        "them leaves the gathering out?",
-        "`MeanMetric(sync_on_compute=False)`, and no `.to(device)`. The other way keeps the state on the device, "
-        "and with it the mean over all processes: a subclass whose `update` makes a zero-dimensional CPU tensor of "
-        "the float. Such a tensor is passed to a kernel by value, and its NaN check asks the CPU.",
+    asked=Asked(ask=stage.ask_step_time),
+    measurement=Measurement(trial=shared_cases.TIME_TRIAL, assumptions=LABELS, busy_ms=40.0),
+    checks=(
+        Values(2),
+        Waits(2, advice={
+            "to": (
+                f"{MADE_ON_THE_HOST}. Either the state stays on the CPU, or the update is given what a kernel takes along "
+                "without a copy (the question behind exercise 1)"),
+            "item": (
+                "the NaN check asks on the device where the value lies. A value on the CPU is asked there, and nobody "
+                "waits"),
+        }),
+    ),
+    teaching=Teaching(
+        hints=(
+            "The step time is measured on the host, and its mean is read on the host. What does the device have to do with "
+            "it?",
+            "A metric on the CPU waits for nothing. Under DDP its `compute` gathers the state of all processes; over a "
+            "group that serves GPUs alone that is an error. Look at the arguments that every metric takes: which of "
+            "them leaves the gathering out?",
+            "`MeanMetric(sync_on_compute=False)`, and no `.to(device)`. The other way keeps the state on the device, "
+            "and with it the mean over all processes: a subclass whose `update` makes a zero-dimensional CPU tensor of "
+            "the float. Such a tensor is passed to a kernel by value, and its NaN check asks the CPU.",
+        ),
+        mistakes=mistakes.STEP_TIME,
+        explain=explain.step_time,
     ),
 )

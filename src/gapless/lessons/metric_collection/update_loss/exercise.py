@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ....course.exercise import Exercise
+from ....course.checks import Values, Waits
+from ....course.exercise import Asked, Exercise, Measurement, Teaching
 from .. import cases as shared_cases
 from ..advice import MADE_ON_THE_HOST
 from ..workload import LABELS
@@ -12,26 +13,29 @@ EXERCISE = Exercise(
     name="update_loss",
     slow=slow.update_loss,
     cases=cases.loss_cases,
-    ask=stage.ask_update_loss,
-    trial=shared_cases.LOSS_TRIAL,
-    busy_ms=40.0,
-    mistakes=mistakes.UPDATE_LOSS,
-    explain=explain.update_loss,
-    points={"values": 2, "syncs": 2},
-    max_syncs=2,
-    advice={
-        "to": f"{MADE_ON_THE_HOST}. Fill a tensor on the device instead: then the number goes along with the kernel",
-        "item": "two of these are the NaN check's: that is the next exercise, and they may stay. Any other makes a "
-                "Python number of a tensor (`.item()`, `float()`, `if`)",
-    },
-    assumptions=LABELS,
-    hints=(
-        "Three waits: one copies something *to* the device, two bring something back. Which number does the host "
-        "have in its hand here that the device needs?",
-        "`batch` is a Python number, and TorchMetrics makes a tensor of it on the host, to copy it: "
-        "`torch.as_tensor(batch, device=…)`. A tensor can also be made where it is needed: which function of "
-        "PyTorch fills one on the device with a number that is passed to the kernel?",
-        "`torch.full_like(loss, batch)` has the loss's shape, dtype and device. (`torch.tensor(batch, device=…)` "
-        "copies, as before.) The two waits of the NaN check stay: they are the next exercise.",
+    asked=Asked(ask=stage.ask_update_loss),
+    measurement=Measurement(trial=shared_cases.LOSS_TRIAL, assumptions=LABELS, busy_ms=40.0),
+    checks=(
+        Values(2),
+        Waits(2, at_most=2, advice={
+            "to": (
+                f"{MADE_ON_THE_HOST}. Fill a tensor on the device instead: then the number goes along with the kernel"),
+            "item": (
+                "two of these are the NaN check's: that is the next exercise, and they may stay. Any other makes a "
+                "Python number of a tensor (`.item()`, `float()`, `if`)"),
+        }),
+    ),
+    teaching=Teaching(
+        hints=(
+            "Three waits: one copies something *to* the device, two bring something back. Which number does the host "
+            "have in its hand here that the device needs?",
+            "`batch` is a Python number, and TorchMetrics makes a tensor of it on the host, to copy it: "
+            "`torch.as_tensor(batch, device=…)`. A tensor can also be made where it is needed: which function of "
+            "PyTorch fills one on the device with a number that is passed to the kernel?",
+            "`torch.full_like(loss, batch)` has the loss's shape, dtype and device. (`torch.tensor(batch, device=…)` "
+            "copies, as before.) The two waits of the NaN check stay: they are the next exercise.",
+        ),
+        mistakes=mistakes.UPDATE_LOSS,
+        explain=explain.update_loss,
     ),
 )

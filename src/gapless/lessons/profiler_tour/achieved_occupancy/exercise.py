@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ....course.exercise import Exercise
+from ....course.checks import Values
+from ....course.exercise import Asked, Exercise, Right, Teaching
 from ....evidence import views
 from .. import stage
 from . import cases, explain, slow
@@ -11,17 +12,19 @@ from .mistakes import OCCUPIED
 EXERCISE = Exercise(
     name="achieved_occupancy",
     slow=slow.achieved_occupancy,
-    right=views.achieved_occupancy,
     cases=cases.occupancy_cases,
-    ask=stage.ask_trace,
-    mistakes=OCCUPIED,
-    explain=explain.occupancy,
-    points={"values": 2},
-    hints=(
-        "A kernel of 2 µs and one of 2 ms: which of them tells more about where the time goes?",
-        "A mean with weights: the sum of value times weight, by the sum of the weights. A kernel without that value has "
-        "no weight.",
-        "Weight by `span.end_us - span.start_us`, divide by the sum of those durations (not by the steps' time), and by "
-        "100, since the trace has per cent.",
+    asked=Asked(ask=stage.ask_trace),
+    right=Right(function=views.achieved_occupancy),
+    checks=(Values(2),),
+    teaching=Teaching(
+        hints=(
+            "A kernel of 2 µs and one of 2 ms: which of them tells more about where the time goes?",
+            "A mean with weights: the sum of value times weight, by the sum of the weights. A kernel without that value has "
+            "no weight.",
+            "Weight by `span.end_us - span.start_us`, divide by the sum of those durations (not by the steps' time), and by "
+            "100, since the trace has per cent.",
+        ),
+        mistakes=OCCUPIED,
+        explain=explain.occupancy,
     ),
 )

@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
-from ....course.exercise import Exercise
+from ....course.checks import Values
+from ....course.exercise import Asked, Exercise, Right, Teaching
 from . import cases, explain, right, slow, stage
 from .mistakes import BATCHES
 
 EXERCISE = Exercise(
     name="choose_batch_size",
     slow=slow.choose_batch_size,
-    right=right.right_choose_batch_size,
     cases=cases.batch_cases,
-    ask=stage.ask_batch,
-    mistakes=BATCHES,
-    explain=explain.batch,
-    points={"values": 3},
-    hints=(
-        "What do you pay for, a busy GPU or samples trained on? Compute the second for each candidate.",
-        "Throughput is batch size divided by step time. It rises with the batch and then flattens: beyond that point a "
-        "larger batch costs memory and buys nothing.",
-        "Collect `batch / measure(batch).step_ms` for those that fit; return the smallest batch whose value is at least "
-        "0.95 of the largest. The candidates may come in any order.",
+    asked=Asked(ask=stage.ask_batch),
+    right=Right(function=right.right_choose_batch_size),
+    checks=(Values(3),),
+    teaching=Teaching(
+        hints=(
+            "What do you pay for, a busy GPU or samples trained on? Compute the second for each candidate.",
+            "Throughput is batch size divided by step time. It rises with the batch and then flattens: beyond that point a "
+            "larger batch costs memory and buys nothing.",
+            "Collect `batch / measure(batch).step_ms` for those that fit; return the smallest batch whose value is at least "
+            "0.95 of the largest. The candidates may come in any order.",
+        ),
+        mistakes=BATCHES,
+        explain=explain.batch,
     ),
 )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ....course.exercise import Exercise
+from ....course.checks import Values
+from ....course.exercise import Asked, Exercise, Right, Teaching
 from ....evidence import views
 from .. import stage
 from . import cases, explain, slow
@@ -11,20 +12,22 @@ from .mistakes import UTILIZATION
 EXERCISE = Exercise(
     name="gpu_utilization",
     slow=slow.gpu_utilization,
-    right=views.gpu_utilization,
     cases=cases.utilization_cases,
-    ask=stage.ask_trace,
-    mistakes=UTILIZATION,
-    explain=explain.utilization,
-    points={"values": 4},
-    hints=(
-        "Two things are wrong in what you were given: what is counted, and what it is divided by. Which of them shows "
-        "on a trace with one stream?",
-        "Go through the kernels by their start (`trace.spans` is in that order) and remember how far the time is "
-        "covered already. A kernel adds only what lies beyond. For the divisor look for the spans called "
-        "`ProfilerStep#…`.",
-        "Let `reached` be the first step's start. `reached = max(reached, span.end_us)` after adding "
-        "`max(0, span.end_us - max(span.start_us, reached))`. Divide by the later of the "
-        "last step's end and the end of the last kernel, memcpy or memset, minus the first step's start.",
+    asked=Asked(ask=stage.ask_trace),
+    right=Right(function=views.gpu_utilization),
+    checks=(Values(4),),
+    teaching=Teaching(
+        hints=(
+            "Two things are wrong in what you were given: what is counted, and what it is divided by. Which of them shows "
+            "on a trace with one stream?",
+            "Go through the kernels by their start (`trace.spans` is in that order) and remember how far the time is "
+            "covered already. A kernel adds only what lies beyond. For the divisor look for the spans called "
+            "`ProfilerStep#…`.",
+            "Let `reached` be the first step's start. `reached = max(reached, span.end_us)` after adding "
+            "`max(0, span.end_us - max(span.start_us, reached))`. Divide by the later of the "
+            "last step's end and the end of the last kernel, memcpy or memset, minus the first step's start.",
+        ),
+        mistakes=UTILIZATION,
+        explain=explain.utilization,
     ),
 )

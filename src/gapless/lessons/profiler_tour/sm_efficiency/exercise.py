@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ....course.exercise import Exercise
+from ....course.checks import Values
+from ....course.exercise import Asked, Exercise, Right, Teaching
 from ....evidence import views
 from .. import stage
 from . import cases, explain, slow
@@ -11,18 +12,20 @@ from .mistakes import EFFICIENCY
 EXERCISE = Exercise(
     name="sm_efficiency",
     slow=slow.sm_efficiency,
-    right=views.sm_efficiency,
     cases=cases.efficiency_cases,
-    ask=stage.ask_trace,
-    mistakes=EFFICIENCY,
-    explain=explain.efficiency,
-    points={"values": 4},
-    hints=(
-        "A kernel with 64 blocks on 80 SMs keeps at most 0.8 of the card busy, for as long as it runs. What do two such "
-        "kernels do that run at the same time?",
-        "Sort all starts and ends. Between two neighbours nothing changes: there, add up the blocks per SM of the "
-        "kernels that run, and take at most 1.",
-        "`sum(min(1, sum(b for s, e, b in kernels if s <= left and e >= right)) * (right - left) for left, right in "
-        "zip(cuts, cuts[1:]))`, divided by the steps' time as in the exercise before.",
+    asked=Asked(ask=stage.ask_trace),
+    right=Right(function=views.sm_efficiency),
+    checks=(Values(4),),
+    teaching=Teaching(
+        hints=(
+            "A kernel with 64 blocks on 80 SMs keeps at most 0.8 of the card busy, for as long as it runs. What do two such "
+            "kernels do that run at the same time?",
+            "Sort all starts and ends. Between two neighbours nothing changes: there, add up the blocks per SM of the "
+            "kernels that run, and take at most 1.",
+            "`sum(min(1, sum(b for s, e, b in kernels if s <= left and e >= right)) * (right - left) for left, right in "
+            "zip(cuts, cuts[1:]))`, divided by the steps' time as in the exercise before.",
+        ),
+        mistakes=EFFICIENCY,
+        explain=explain.efficiency,
     ),
 )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ....course.exercise import Exercise
+from ....course.checks import Values
+from ....course.exercise import Asked, Exercise, Right, Teaching
 from .. import stage
 from . import cases, explain, right, slow
 from .mistakes import SOURCES
@@ -10,18 +11,19 @@ from .mistakes import SOURCES
 EXERCISE = Exercise(
     name="source_of",
     slow=slow.source_of,
-    right=right.right_source_of,
     cases=cases.source_cases,
-    ask=stage.ask_trace,
-    mistakes=SOURCES,
-    explain=explain.source,
-    points={"values": 4},
-    absolute_tolerance=1e-3,
-    hints=(
-        "When the kernel runs the host is somewhere else already. Which moment of the host's has to do with the kernel?",
-        "Find the runtime call with the kernel's correlation. The Python frames around it on the same thread are "
-        "nested: the innermost for which `line_of` gives a line is the one.",
-        "The backward pass launches from a thread of its own, without Python: where there is no line on the launching "
-        "thread, take the innermost around that moment on the thread of the `ProfilerStep#` blocks.",
+    asked=Asked(ask=stage.ask_trace),
+    right=Right(function=right.right_source_of, absolute_tolerance=1e-3),
+    checks=(Values(4),),
+    teaching=Teaching(
+        hints=(
+            "When the kernel runs the host is somewhere else already. Which moment of the host's has to do with the kernel?",
+            "Find the runtime call with the kernel's correlation. The Python frames around it on the same thread are "
+            "nested: the innermost for which `line_of` gives a line is the one.",
+            "The backward pass launches from a thread of its own, without Python: where there is no line on the launching "
+            "thread, take the innermost around that moment on the thread of the `ProfilerStep#` blocks.",
+        ),
+        mistakes=SOURCES,
+        explain=explain.source,
     ),
 )

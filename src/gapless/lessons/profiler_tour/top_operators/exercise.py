@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ....course.exercise import Exercise
+from ....course.checks import Values
+from ....course.exercise import Asked, Exercise, Right, Teaching
 from .. import stage
 from . import cases, explain, right, slow
 from .mistakes import OPERATORS
@@ -10,20 +11,21 @@ from .mistakes import OPERATORS
 EXERCISE = Exercise(
     name="top_operators",
     slow=slow.top_operators,
-    right=right.right_top_operators,
     cases=cases.operator_cases,
-    ask=stage.ask_trace,
-    mistakes=OPERATORS,
-    explain=explain.operators,
-    points={"values": 4},
-    absolute_tolerance=1e-3,
-    hints=(
-        "What you were given adds up the time that the *host* spent in an operator. Which time was asked for, and "
-        "when does that work run?",
-        "Three hops: a kernel's `args[\"correlation\"]` is also that of the runtime call that launched it; the "
-        "operators around that call, on the same `span.thread`, are those in whose total the kernel counts.",
-        "First a dict: correlation → µs of work. Then, for each runtime call with an entry, the operators with "
-        "`op.thread == call.thread and op.start_us <= call.start_us < op.end_us`: total for all of them, self for the "
-        "one that starts last. Operators that launched nothing count their calls too.",
+    asked=Asked(ask=stage.ask_trace),
+    right=Right(function=right.right_top_operators, absolute_tolerance=1e-3),
+    checks=(Values(4),),
+    teaching=Teaching(
+        hints=(
+            "What you were given adds up the time that the *host* spent in an operator. Which time was asked for, and "
+            "when does that work run?",
+            "Three hops: a kernel's `args[\"correlation\"]` is also that of the runtime call that launched it; the "
+            "operators around that call, on the same `span.thread`, are those in whose total the kernel counts.",
+            "First a dict: correlation → µs of work. Then, for each runtime call with an entry, the operators with "
+            "`op.thread == call.thread and op.start_us <= call.start_us < op.end_us`: total for all of them, self for the "
+            "one that starts last. Operators that launched nothing count their calls too.",
+        ),
+        mistakes=OPERATORS,
+        explain=explain.operators,
     ),
 )

@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
-from ....course.exercise import Exercise
+from ....course.checks import Values
+from ....course.exercise import Asked, Exercise, Right, Teaching
 from . import cases, explain, right, slow, stage
 
 EXERCISE = Exercise(
     name="predict_step_ms",
     slow=slow.predict_step_ms,
-    right=right.right_step_ms,
-    truth_on_device=True,
     cases=cases.prediction_cases,
-    ask=stage.ask_predict,
-    explain=explain.prediction,
-    relative_tolerance=0.1,
-    points={"values": 5},
-    hints=(
-        "Three things can be the slowest: the arithmetic, the memory, or the host that launches the kernels. Which of "
-        "them happen at the same time, and which one after the other?",
-        "Within one kernel the arithmetic and the memory traffic overlap: the larger time counts, and never less than "
-        "`card.kernel_ms`. Kernels run one after the other: add them up, each `launches[i]` times. The host launches "
-        "while the device works: again the larger counts, of the two totals.",
-        "For each entry: `ms = max(1000 * f / card.flops_per_s, 1000 * b / card.bytes_per_s, card.kernel_ms)`. The "
-        "device needs the sum of `n * ms`, the host `sum(launches) * card.launch_ms`. Return the larger of the two.",
+    asked=Asked(ask=stage.ask_predict),
+    right=Right(function=right.right_step_ms, on_device=True, relative_tolerance=0.1),
+    checks=(Values(5),),
+    teaching=Teaching(
+        hints=(
+            "Three things can be the slowest: the arithmetic, the memory, or the host that launches the kernels. Which of "
+            "them happen at the same time, and which one after the other?",
+            "Within one kernel the arithmetic and the memory traffic overlap: the larger time counts, and never less than "
+            "`card.kernel_ms`. Kernels run one after the other: add them up, each `launches[i]` times. The host launches "
+            "while the device works: again the larger counts, of the two totals.",
+            "For each entry: `ms = max(1000 * f / card.flops_per_s, 1000 * b / card.bytes_per_s, card.kernel_ms)`. The "
+            "device needs the sum of `n * ms`, the host `sum(launches) * card.launch_ms`. Return the larger of the two.",
+        ),
+        explain=explain.prediction,
     ),
 )

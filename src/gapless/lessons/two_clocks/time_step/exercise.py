@@ -2,28 +2,31 @@
 
 from __future__ import annotations
 
-from ....course.exercise import Exercise
+from ....course.checks import Values
+from ....course.exercise import Asked, Exercise, Right, Setting, Teaching
 from . import cases, explain, right, slow, stage
 
 EXERCISE = Exercise(
     name="time_step",
     slow=slow.time_step,
-    right=right.right_time_step,
-    truth_on_device=True,
-    valueless=True,  # only time matters
     cases=cases.stopwatch_cases,
-    ask=stage.ask_time_step,
-    see=cases.see_stopwatch,
-    explain=explain.time_step,
-    relative_tolerance=0.01,
-    points={"values": 5},
-    hints=(
-        "When `step()` returns, the host has queued the step's work. Who says that the device has done it? Ask this at "
-        "both ends of the measurement: when the clock starts, and when it stops.",
-        "`synchronize(device)` makes the host wait until the device has done all that is queued. You need it twice: "
-        "before you start the clock, so that no earlier work is counted, and before you stop it. Not in between. (Two "
-        "events of `torch.Event(enable_timing=True)` do it too.)",
-        "In this order: `warmup` calls of `step()`; `synchronize(device)`; start the clock; `steps` calls of `step()`; "
-        "`synchronize(device)`; stop the clock. Return the difference, divided by `steps`.",
+    asked=Asked(ask=stage.ask_time_step, see=cases.see_stopwatch),
+    right=Right(function=right.right_time_step, on_device=True, relative_tolerance=0.01),
+    setting=Setting(
+        # only time matters
+        valueless=True,
+    ),
+    checks=(Values(5),),
+    teaching=Teaching(
+        hints=(
+            "When `step()` returns, the host has queued the step's work. Who says that the device has done it? Ask this at "
+            "both ends of the measurement: when the clock starts, and when it stops.",
+            "`synchronize(device)` makes the host wait until the device has done all that is queued. You need it twice: "
+            "before you start the clock, so that no earlier work is counted, and before you stop it. Not in between. (Two "
+            "events of `torch.Event(enable_timing=True)` do it too.)",
+            "In this order: `warmup` calls of `step()`; `synchronize(device)`; start the clock; `steps` calls of `step()`; "
+            "`synchronize(device)`; stop the clock. Return the difference, divided by `steps`.",
+        ),
+        explain=explain.time_step,
     ),
 )

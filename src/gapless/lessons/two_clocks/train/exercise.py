@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ....course.exercise import Exercise
+from ....course.checks import StepTime, Values, Waits
+from ....course.exercise import Asked, Exercise, Measurement, Right, Setting, Teaching
 from ....course.mistakes import MistakesFile
 from ..stage import names
 from ..workload import CHECKED
@@ -11,30 +12,35 @@ from . import cases, explain, slow, stage
 EXERCISE = Exercise(
     name="train",
     slow=slow.train,
-    truth_on_device=True,
-    behind=True,
     cases=cases.training_cases,
-    mistakes=MistakesFile(__package__, names),
-    ask=stage.ask_train,
-    see=cases.see_training,
-    explain=explain.training,
-    full=cases.full_training,
-    trial=cases.TRAINING_TRIAL,
-    points={"values": 3, "syncs": 3, "step_time": 2},
-    step_is=f"a call of {CHECKED} training steps",
-    # Read every 6: two waits, and one more for who reads in the background.
-    max_syncs=3,
-    # Wide, for a real clock's noise: without waits it is 0.72 on the simulated A10G, with one a training step 0.82 at
-    # full size and 0.91 in the trial, whose steps begin with a shorter kernel.
-    max_time_ratio={"step_time": 0.85},
-    hints=(
-        "Three lines of the loop want a Python number or a yes or no from the device: the `if`, the `.item()`, the text "
-        "of the log. Who needs the answer at once, and who could have it a few steps later?",
-        "Nobody: all three only serve the log, and the log can come a little later. Keep each step's `loss.detach()` in "
-        "a list, which does not wait. After `every` steps bring them all to the host at once; then compare, add up "
-        "and log, line by line.",
-        "Every `every` steps, and once more after the loop if something is left: `values = torch.stack(kept).tolist()`, "
-        "one wait for all of them. Then for each value: compare it, `total += value`, and log its line with the number "
-        "of *its* step.",
+    asked=Asked(ask=stage.ask_train, see=cases.see_training),
+    right=Right(on_device=True),
+    setting=Setting(behind=True),
+    measurement=Measurement(
+        trial=cases.TRAINING_TRIAL,
+        full=cases.full_training,
+        step_is=f"a call of {CHECKED} training steps",
+    ),
+    checks=(
+        Values(3),
+        # Read every 6: two waits, and one more for who reads in the background.
+        Waits(3, at_most=3),
+        # Wide, for a real clock's noise: without waits it is 0.72 on the simulated A10G, with one a training step 0.82 at
+        # full size and 0.91 in the trial, whose steps begin with a shorter kernel.
+        StepTime(2, at_most=0.85),
+    ),
+    teaching=Teaching(
+        hints=(
+            "Three lines of the loop want a Python number or a yes or no from the device: the `if`, the `.item()`, the text "
+            "of the log. Who needs the answer at once, and who could have it a few steps later?",
+            "Nobody: all three only serve the log, and the log can come a little later. Keep each step's `loss.detach()` in "
+            "a list, which does not wait. After `every` steps bring them all to the host at once; then compare, add up "
+            "and log, line by line.",
+            "Every `every` steps, and once more after the loop if something is left: `values = torch.stack(kept).tolist()`, "
+            "one wait for all of them. Then for each value: compare it, `total += value`, and log its line with the number "
+            "of *its* step.",
+        ),
+        mistakes=MistakesFile(__package__, names),
+        explain=explain.training,
     ),
 )

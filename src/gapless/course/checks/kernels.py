@@ -1,0 +1,66 @@
+"""The check of what a step launches: fewer kernels than the slow function, and none of a kind that nobody needs."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass
+
+from ...evidence.report import StepReport
+from ...evidence.steps import Steps, launches_by_correlation, work_in_steps
+from ..check import Found, Look
+from ..evidence import Measured, Run
+from ..verdicts import FAIL, PASS
+from .measured import OfMeasurement, read_back
+
+_MOST_NAMES = 4
+
+
+@dataclass(frozen=True)
+class Kernels(OfMeasurement):
+    """A step launches at least so many kernels ``fewer`` than the slow function's, and none that matches the regular
+    expression ``unwanted``. ``advice``: what to try where it launches too many."""
+
+    fewer: int = 0
+    unwanted: str = ""
+    advice: str = ""
+
+    name = "kernels"
+    counts = True
+
+    def judge_one(self, look: Look, measured: Measured) -> Found:
+        """Whether it launches few enough, with the work still on the device."""
+        copied = read_back(look.exercise, measured)
+        if copied is not None:
+            return FAIL, copied
+        slow, own = kernels_of(measured.before.report), kernels_of(measured.learner.report)
+        count, before = own.total(), slow.total()
+        facts = f"{look.exercise.step_capitalised} launches {count:g} kernels, {before:g} in the slow function"
+        if self.unwanted:
+            left = {name: number for name, number in own.items() if re.search(self.unwanted, name)}
+            if left:
+                return FAIL, f"{facts}. Among them are still: {_listed(left)}. {self.advice}".rstrip()
+        if count > before - self.fewer:
+            return FAIL, (f"{facts}; at most {before - self.fewer:g} are wanted. As often as before, or more often: "
+                          f"{_listed({name: number for name, number in own.items() if number >= slow[name]})}. "
+                          f"{self.advice}").rstrip()
+        gone = {name: number - own[name] for name, number in slow.items() if number > own[name]}
+        return PASS, f"{facts}. Fewer by: {_listed(gone)}."
+
+    def is_less(self, own: Run, slow: Run, share: float) -> bool:
+        """By their number."""
+        return own.report.kernels < slow.report.kernels
+
+
+def kernels_of(report: StepReport) -> Counter:
+    """Name → how often a step launches that kernel, on average."""
+    spans = report.trace.spans
+    work = work_in_steps(spans, Steps(spans), launches_by_correlation(spans))
+    counts = Counter(span.name for span in work if span.category == "kernel")
+    return Counter({name: number / max(report.steps, 1) for name, number in counts.items()})
+
+
+def _listed(kernels: dict[str, float]) -> str:
+    most = sorted(kernels.items(), key=lambda item: -item[1])
+    rest = f", and {len(most) - _MOST_NAMES} kinds more" if len(most) > _MOST_NAMES else ""
+    return (", ".join(f"{number:g} × `{name[:60]}`" for name, number in most[:_MOST_NAMES]) or "none") + rest

@@ -1,0 +1,185 @@
+"""What the checks of a measurement share: whether it counts at all, and that it holds at every size."""
+
+from __future__ import annotations
+
+import statistics
+from abc import abstractmethod
+from dataclasses import dataclass, replace
+
+from ...evidence.report import StepReport
+from ..check import Check, Found, Look
+from ..evidence import Evidence, Measured, Run
+from ..exercise import Exercise
+from ..faults import NOISE, error_advice
+from ..verdicts import FAIL, INCONCLUSIVE, PASS
+
+DRIFT = 0.2  # how far the slow function's two runs may lie apart on a real GPU
+
+# At the article's size a function does at least this share of what it does at the trial's, both beside the slow function.
+_SHIRKED = 0.5
+
+_ROUNDING = 0.01  # of bytes that have to be copied: a number or two that is read is none of them
+
+
+@dataclass(frozen=True)
+class OfMeasurement(Check):
+    """A check of what a measurement shows, at the article's size and on the trial's inputs. It counts once the values are
+    right. ``counts``: whether it judges a number of things, the same on every card, and no time."""
+
+    measured = True
+    counts = False
+
+    @abstractmethod
+    def judge_one(self, look: Look, measured: Measured) -> Found:
+        """The outcome of one measurement that counts, and what to say."""
+
+    @abstractmethod
+    def is_less(self, own: Run, slow: Run, share: float) -> bool:
+        """Whether ``own`` is better than the slow function's run, by more than noise: at most this ``share`` of it, where it
+        is no count."""
+
+    def judge(self, look: Look) -> Found:
+        """The outcome at the article's size, and on the trial's inputs too where these can be measured as well."""
+        if look.found["values"][0] != PASS:
+            return FAIL, "Not counted before the values are right."
+        evidence, main = look.evidence, look.evidence.main
+        if main is None:
+            return FAIL, "Nothing was measured: the run ended before."
+        outcome, message = void(look, main) or self.judge_one(look, main)
+        if outcome != PASS or main is evidence.trial or not (self.counts or evidence.simulated):
+            return outcome, message  # a real GPU cannot be slowed down to suit smaller inputs
+        other, why = void(look, evidence.trial) or self.judge_one(look, evidence.trial)
+        if other != PASS:
+            return other, (f"It holds at the article's size, where no values can be checked, and not on smaller inputs, "
+                           f"where they are: a function has to do the same at every size. On those: {why}")
+        less = shirked(evidence)
+        return (FAIL, less) if less is not None else (outcome, message)
+
+    def passes_as_handed_out(self, look: Look) -> bool:
+        """Whether the slow function passes as well: such as a time that may be a little longer."""
+        main = look.evidence.main
+        return main is not None and self.judge_one(replace(look, cells={}), replace(main, learner=main.before))[0] != FAIL
+
+
+
+def void(look: Look, measured: Measured) -> Found | None:
+    """Why a measurement does not count, or None."""
+    exercise, evidence = look.exercise, look.evidence
+    if measured.error is not None:
+        where = "At full size" if measured is evidence.full else "While it was measured"
+        return FAIL, f"{where} it raised {measured.error}.{error_advice(measured.error)}"
+    if measured.learner is None:
+        return FAIL, "Nothing was measured: the run ended before."
+    before, after = measured.before, measured.after
+    own, slow = measured.learner.aside, before.aside
+    if evidence.simulated and before.fewest_kernels and not measured.learner.fewest_kernels:
+        return FAIL, ("A call that is measured launches nothing, where the slow function launches "
+                      f"{before.fewest_kernels} kernels: work that is put off until somebody looks at the answer cannot "
+                      "count. Do it when the function is called.")
+    if (own.waits > slow.waits or own.kernels > 2 * slow.kernels or own.read_back_bytes > 2 * slow.read_back_bytes
+            or own.sent_bytes > 2 * slow.sent_bytes):
+        return FAIL, (f"Beside the calls that are measured {own.kernels} kernels were launched and {own.waits} waits made, "
+                      f"in the slow function {slow.kernels} and {slow.waits}: work done before or after them cannot count."
+                      + (" Does every call wait, those that are not measured too (`synchronize`, `item`)?"
+                         if own.waits > slow.waits else ""))
+    missing = _missing(exercise, evidence, measured)
+    if missing is not None:
+        return FAIL, missing
+    if after is None:
+        return None
+    changed = None
+    if sync_count(after) != sync_count(before):
+        changed = f"{sync_count(before):g} waits a step before and {sync_count(after):g} after"
+    elif evidence.simulated and (after.true_ms, after.host_ms) != (before.true_ms, before.host_ms):
+        changed = f"{before.true_ms:.3f} ms a step before and {after.true_ms:.3f} ms after"
+    if changed is not None:
+        return FAIL, (f"The measurement is void: the slow function, measured again after yours, shows {changed}. "
+                      "Something in the cell changes PyTorch or the clock for the rest of the process.")
+    if not evidence.simulated and abs(after.true_ms / before.true_ms - 1) > DRIFT:
+        return INCONCLUSIVE, (f"The GPU's speed drifted while it was measured: the slow function took "
+                              f"{before.true_ms:.2f} ms a step before and {after.true_ms:.2f} ms after yours. Run it again.")
+    return None
+
+
+def _missing(exercise: Exercise, evidence: Evidence, measured: Measured) -> str | None:
+    """What every function has to do, and this one does not."""
+    own, waits = measured.learner.report, measured.learner.report.syncs_per_step
+    wanted = exercise.measurement
+    least = wanted.least_bytes_ratio * (measured.best or measured.before).report.bus_bytes
+    if own.bus_bytes < (1 - _ROUNDING) * least:
+        return (f"Only {megabytes(own.bus_bytes)} go over the bus in {wanted.step_is}, of the {megabytes(least)} that "
+                "the device has to have: something is not copied, or not in every call, so that no time counts.")
+    best, done = measured.best, measured.learner
+    if best is not None and evidence.simulated and (
+            done.fewest_kernels < wanted.least_work_ratio * best.fewest_kernels
+            or own.device_busy_ms < wanted.least_work_ratio * best.report.device_busy_ms):
+        return (f"The device launches {done.fewest_kernels} kernels and works for {own.device_busy_ms:.1f} ms in "
+                f"{wanted.step_is}, in the model solution {best.fewest_kernels} and {best.report.device_busy_ms:.1f} ms: "
+                "what it has to do is left out, or done elsewhere, so that no time counts.")
+    if waits < wanted.own_waits:
+        return (f"{waits:g} waits are in {wanted.step_is}, and {wanted.own_waits:g} are the step's own, whatever the "
+                "function does: the step itself was changed, so that no time counts.")
+    return None
+
+
+def shirked(evidence: Evidence) -> str | None:
+    """At the article's size it must do what it does where its values are checked: compared by what the slow function
+    does."""
+    full, trial = evidence.full, evidence.trial
+    shares = [measured.learner.report.device_busy_ms / max(measured.before.report.device_busy_ms, 1e-9)
+              for measured in (full, trial)]
+    launched = [measured.learner.fewest_kernels / max(measured.before.fewest_kernels, 1) for measured in (full, trial)]
+    if not evidence.simulated or (shares[0] > _SHIRKED * shares[1] and launched[0] >= _SHIRKED * launched[1]):
+        return None
+    return (f"At the article's size it does less than where its values are checked: {full.learner.fewest_kernels} kernels "
+            f"a call there, {trial.learner.fewest_kernels} on the smaller inputs. What does nothing is fast: that time "
+            "cannot count. A function has to do the same at every size.")
+
+
+def sync_count(run: Run) -> float:
+    """Of a call: of those profiled, and of the others."""
+    return max(run.report.syncs_per_step, run.most_waits)
+
+
+def read_back(exercise: Exercise, measured: Measured) -> str | None:
+    """What is copied to the host, where that is too much to be a number or two."""
+    report = measured.learner.report
+    nbytes = sum(copy.bytes for copy in report.copies if copy.direction == "DtoH" and copy.step is not None)
+    nbytes /= max(report.steps, 1)
+    if nbytes <= exercise.measurement.max_read_back_bytes:
+        return None
+    return (f"{nbytes / 1e6:.3g} MB a step are copied from the device to the host. The work has to stay on the "
+            "device; what the host computes, or keeps, is in no figure that is measured here.")
+
+
+def operators(report: StepReport) -> list[str]:
+    """The names of what waits, in their order."""
+    return sorted(sync.op or sync.name for sync in report.syncs_in_steps)
+
+
+def names_of_waits(report: StepReport) -> str:
+    """What waits."""
+    return ", ".join(f"`{name.removeprefix('aten::')}`" for name in dict.fromkeys(operators(report))) or "some calls"
+
+
+def judge_time(look: Look, measured: Measured, limit: float, key: str, phrase: str, next_step: str) -> Found:
+    """Whether the run's ``key`` is at most this share of the slow function's."""
+    exercise, evidence = look.exercise, look.evidence
+    copied = read_back(exercise, measured)
+    if copied is not None:
+        return FAIL, copied
+    slow = [getattr(run, key) for run in (measured.before, measured.after) if run is not None]
+    slow_ms, own_ms = statistics.mean(slow), getattr(measured.learner, key)
+    ratio = own_ms / slow_ms
+    kind = f"simulated {evidence.device_name}" if evidence.simulated else f"measured on {evidence.device_name}"
+    if evidence.simulated and measured is not evidence.main:
+        kind += ", slowed down to suit the smaller inputs"
+    facts = f"{phrase} {own_ms:.2f} ms (slow: {slow_ms:.2f} ms; wanted: at most {limit * slow_ms:.2f} ms; {kind})."
+    if not evidence.simulated and abs(ratio - limit) < NOISE * limit:
+        return INCONCLUSIVE, facts + " That is too close to the target to tell from noise: run it again."
+    return (PASS, facts) if ratio <= limit else (FAIL, f"{facts} {next_step}")
+
+
+def megabytes(nbytes: float) -> str:
+    """Such as "12.6 MB"."""
+    return f"{nbytes / 1e6:.3g} MB"

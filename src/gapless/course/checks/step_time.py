@@ -1,0 +1,35 @@
+"""The check of a step's time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..check import Found, Look
+from ..evidence import Measured, Run
+from .measured import OfMeasurement, judge_time, sync_count
+from .waits import SEE_WAITS, allowed_waits, are_checked
+
+_OTHER_WORK = "It is not only the waits: the device has to do less work. Which of it would nobody miss?"
+_NO_WAIT = "No wait is to blame: count the multiplications, and ask for whom they are made."
+
+
+@dataclass(frozen=True)
+class StepTime(OfMeasurement):
+    """A step takes at most this share of the slow function's time. ``advice``: what to try where no wait is to blame."""
+
+    at_most: float
+    advice: str | None = None
+
+    name = "step_time"
+
+    def judge_one(self, look: Look, measured: Measured) -> Found:
+        """Whether a step takes little enough."""
+        if are_checked(look.exercise) and sync_count(measured.learner) > allowed_waits(look.exercise):
+            next_step = SEE_WAITS
+        else:
+            next_step = self.advice or (_OTHER_WORK if are_checked(look.exercise) else _NO_WAIT)
+        return judge_time(look, measured, self.at_most, "true_ms", f"{look.exercise.step_capitalised} takes", next_step)
+
+    def is_less(self, own: Run, slow: Run, share: float) -> bool:
+        """By its time."""
+        return own.true_ms < share * slow.true_ms

@@ -1,0 +1,108 @@
+"""The check of waits: how often the host waits for the device, in which operators, at which lines."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from ...evidence.quote import quoted
+from ..check import Found, Look
+from ..evidence import Measured, Run
+from ..exercise import Exercise
+from ..verdicts import FAIL, PASS
+from .measured import OfMeasurement, operators, read_back, sync_count
+
+SEE_WAITS = "It still waits for the device: see the waits above."
+
+# Operator → why it waits and what to try; an exercise may know better (Waits.advice). A copy's reason depends on its
+# direction: see Waits._reason.
+ADVICE = {
+    "nonzero": "the size of its result is the number of true elements, which only the device knows; indexing with a mask "
+               "counts it in the same way. Use an operation whose result is as large as its input",
+    "item": "a Python number, `if`, `print`, `float()` or indexing with a single truth value (`x[mask]`, `mask` a scalar) "
+            "needs the value on the host. What is only logged or counted can be read later, many at once. Else keep it a "
+            "tensor: divide by the tensor itself, choose with `torch.where`",
+    "_unique2": "the size of its result is the number of distinct values, which only the device knows. Ask for something of "
+                "fixed size instead: a smallest, a largest, a count",
+    "equal": "it answers with a Python bool. Compare element by element, and keep the result a tensor",
+    "bincount": "its length is the largest value. `scatter_add_` into a tensor of known length does not wait",
+    "repeat_interleave": "pass `output_size`, if the host knows it",
+}
+ADVICE["index"] = ADVICE["masked_select"] = ADVICE["nonzero"]
+ADVICE["is_nonzero"] = ADVICE["item"]
+ADVICE["allclose"] = ADVICE["equal"]
+ADVICE["unique_consecutive"] = ADVICE["unique_dim"] = ADVICE["_unique2"]
+READ_BACK = "`print`, `.cpu()`, `.tolist()` and `.numpy()` bring the values to the host. Keep them on the device"
+FROM_HOST = ("a value made on the host is copied to the device. Make it there (`torch.full`), or give the operator "
+             "itself the plain Python number: it needs no copy")
+
+
+@dataclass(frozen=True)
+class Waits(OfMeasurement):
+    """A step waits at most so often. ``advice``: operator (``item``) → why it waits here and what to try, in place of
+    :data:`ADVICE`."""
+
+    at_most: float = 0
+    advice: dict[str, str] = field(default_factory=dict)
+
+    name = "syncs"
+    counts = True
+
+    def judge_one(self, look: Look, measured: Measured) -> Found:
+        """Whether every call waits seldom enough; else where it waits, and why."""
+        report = measured.learner.report
+        before = sync_count(measured.before)
+        allowed, most = self.at_most, sync_count(measured.learner)
+        if report.syncs_per_step <= allowed < most:
+            return FAIL, (f"It waits {report.syncs_per_step:g} times in the calls that are profiled and {most:g} times in "
+                          "others: every call counts.")
+        if report.syncs_per_step <= allowed:
+            copied = read_back(look.exercise, measured)
+            if copied is not None:
+                return FAIL, copied
+            left = "No wait is left" if not report.syncs_per_step else f"At most {allowed:g} may be left"
+            return PASS, f"{left}: {before:g} in {look.exercise.measurement.step_is} before, {report.syncs_per_step:g} now."
+        left = [sync for sync in report.syncs_in_steps if sync.step == report.syncs_in_steps[-1].step]
+        lines = [f"{len(left)} {'wait is' if len(left) == 1 else 'waits are'} left in {look.exercise.measurement.step_is} "
+                 f"({before:g} in the slow function):"]
+        if operators(report) == operators(measured.before.report):
+            lines.insert(0, "Your version waits exactly as often as the slow one, and in the same operators.")
+        # By reason, so that each is explained once.
+        reasons: dict[str | None, list[str]] = {}
+        for (operator, kind, location), times_ms in _alike(left).items():
+            where = f" at {location}{quoted(location, look.cells)}" if location else ""
+            often = f"{len(times_ms)} × " if len(times_ms) > 1 else ""
+            wait = f"{often}`{operator}`{where} ({sum(times_ms):.1f} ms)"
+            reasons.setdefault(self._reason(operator, kind), []).append(wait)
+        for reason, waits in reasons.items():
+            lines.append(f"- {'; '.join(waits)}" + (f". Why: {reason}." if reason else "."))
+        return FAIL, "\n".join(lines)
+
+    def _reason(self, operator: str, kind: str) -> str | None:
+        known = self.advice.get(operator, ADVICE.get(operator))
+        if known is not None:
+            return known
+        return {"read-back": READ_BACK, "copy": FROM_HOST}.get(kind)
+
+    def is_less(self, own: Run, slow: Run, share: float) -> bool:
+        """By their number."""
+        return sync_count(own) < sync_count(slow)
+
+
+def are_checked(exercise: Exercise) -> bool:
+    """Whether the exercise has a check of waits."""
+    return exercise.check_of(Waits) is not None
+
+
+def allowed_waits(exercise: Exercise) -> float:
+    """How often a step may wait."""
+    check = exercise.check_of(Waits)
+    return 0 if check is None else check.at_most
+
+
+def _alike(waits) -> dict[tuple, list[float]]:
+    """(operator, kind, location) → the milliseconds of the waits there."""
+    found: dict[tuple, list[float]] = {}
+    for sync in waits:
+        operator = (sync.op or sync.name).removeprefix("aten::")
+        found.setdefault((operator, sync.kind, sync.location), []).append(sync.wait_ms)
+    return found

@@ -1,0 +1,67 @@
+"""What is right on an exercise's inputs, and which known mistake a wrong answer shows."""
+
+from __future__ import annotations
+
+import threading
+
+import torch
+
+from .. import vgpu
+from ..measure.device import device as choose_device
+from .causes import MadeAgain
+from .evidence import Answer, Case, Evidence, Plan
+from .exercise import Exercise
+from .gather import answer
+from .stage import LocalStage
+
+# Exercises are judged in threads of one process, which has one virtual GPU with one clock, and at most one process group.
+ONE_AT_A_TIME = threading.RLock()
+
+
+class Truth:
+    """What is right on an exercise's inputs, on the device of that name: found out once for each, and kept."""
+
+    def __init__(self, exercise: Exercise, device: str):
+        self._exercise, self._device = exercise, device
+        self._found: dict[int, tuple[Case, Answer]] = {}
+        self._made: MadeAgain | None = None
+
+    def of(self, case: Case) -> Answer:
+        """The expected answer. Raises RuntimeError where it cannot be found out."""
+        with ONE_AT_A_TIME:
+            if id(case) not in self._found:  # its case is kept, so that no other gets that number
+                self._found[id(case)] = case, expected_answer(self._exercise, case, self._device)
+            return self._found[id(case)][1]
+
+    def of_all(self, plan: Plan) -> None:
+        """Find out what is right on all of a plan's inputs. Raises RuntimeError."""
+        for case in (*plan.cases, *plan.trial):
+            self.of(case)
+
+    def cause(self, plan: Plan, evidence: Evidence, case: Case, found: Answer) -> str | None:
+        """What a known mistake says of a wrong answer to ``case``."""
+        if not self._exercise.teaching.mistakes or (self._exercise.right.on_device and not evidence.simulated):
+            return None  # a real clock never says the same twice
+        others = [(other, own) for other, own in zip(plan.cases, evidence.answers)
+                  if other is not case and own.error is None and own.unusable is None]
+        with ONE_AT_A_TIME:
+            target = choose_device(self._device) if self._exercise.right.on_device else torch.device("cpu")
+            self._made = self._made or MadeAgain(self._exercise, target)
+            return self._made.cause(case, found, others)
+
+
+def expected_answer(exercise: Exercise, case: Case, device: str) -> Answer:
+    """What is right: the answer of ``right``, else of the slow function, on the CPU or, where the exercise says so, on
+    the device of that name. Raises RuntimeError where that function fails."""
+    if exercise.right.wanted is not None:
+        return Answer(case.name, plain=exercise.right.wanted(case))
+    function = exercise.slow if exercise.right.function is None else exercise.right.function
+    target = choose_device(device) if exercise.right.on_device else torch.device("cpu")
+    try:
+        found = answer(exercise, LocalStage(function, target, exercise.asked.ask), case, target)
+    finally:
+        if target.type == "vgpu":
+            vgpu.timeline().reset()
+    if found.error is not None or found.unusable is not None:
+        raise RuntimeError(f"what is right cannot be found out on the input {case.name!r}: {found.error or found.unusable}")
+    return found
