@@ -72,7 +72,7 @@ def test_the_exercise_on_the_page_that_is_asked_in_its_own_way_works():
 
     def values(function):
         plan = exercise.plan(3)
-        return judge(exercise, plan, gather(exercise, LocalStage(function, device, exercise.ask), plan, device))[0]
+        return judge(exercise, plan, gather(exercise, LocalStage(function, device, exercise.asked.ask), plan, device))[0]
 
     assert values(exercise.slow).outcome == "pass"
     assert "That is the sum." in values(lambda losses, log: float(sum(losses))).message

@@ -111,8 +111,17 @@ ELSEWHERE = {
     "commands/demo": "commands/test_cli",  # its refusals; its three parts have their own tests
     "commands/grades": "grading/test_class_facts",
     "commands/skeleton": "commands/test_new_lesson",
+    "course/check": "course/test_judge",
+    "course/checks/bus_bytes": "course/test_judge",
+    "course/checks/host_time": "course/test_judge",
+    "course/checks/in_its_own_way": "lessons/test_capstone",
+    "course/checks/speed_up": "course/checks/test_measured",
+    "course/checks/step_time": "course/test_judge",
+    "course/checks/values": "course/test_judge",
+    "course/checks/waits": "course/test_judge",
     "course/faults": "course/test_judge",
     "course/headline": "commands/test_record",
+    "course/truth": "course/test_judge",
     "evidence/averages": "measure/test_profiler",
     "grading/boot": "grading/test_confine",
     "grading/class_page": "grading/test_class_facts",
@@ -170,7 +179,7 @@ def own_test(path: Path) -> str:
     inside = path.relative_to(SOURCE).with_suffix("")
     if inside.parts[:2] in (("vgpu", "as_cuda"), ("vgpu", "libraries")):
         return f"vgpu/test_{inside.parts[1]}"
-    if inside.parts[:2] == ("fidelity", "fit"):  # a fit each, as large as a module
+    if inside.parts[:2] in (("fidelity", "fit"), ("course", "checks")):  # one each, as large as a module
         return "/".join([*inside.parts[:-1], f"test_{inside.parts[-1]}"])
     depth = len(Path(folder(path)).parts) + 1 if len(inside.parts) > 1 else 1
     parts = inside.parts[:depth]

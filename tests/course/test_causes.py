@@ -5,8 +5,9 @@ import pytest
 import torch
 
 from gapless.course.causes import counts_of, of_numbers
+from gapless.course.checks import Values
 from gapless.course.evidence import Case
-from gapless.course.exercise import Exercise
+from gapless.course.exercise import Exercise, Teaching
 from gapless.course.gather import gather
 from gapless.course.judge import judge
 from gapless.course.mistakes import Mistake
@@ -45,7 +46,7 @@ SUM, FIRST, NAN = "That is the sum.", "That is the first.", "That is nothing."
 def exercise(mistakes):
     cases = [Case("one element", {"x": np.array([3.0], np.float32)}), Case("two", {"x": np.array([1.0, 4.0], np.float32)}),
              Case("three", {"x": np.array([1.0, 4.0, -2.0], np.float32)})]
-    return Exercise("half_of_mean", lambda x: x.mean() / 2, lambda seed: cases, {"values": 1}, ("a", "b", "c"), mistakes=mistakes)
+    return Exercise("half_of_mean", lambda x: x.mean() / 2, lambda seed: cases, (Values(1),), Teaching(("a", "b", "c"), mistakes))
 
 
 def said(function, *mistakes):

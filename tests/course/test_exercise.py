@@ -9,8 +9,9 @@ import torch
 
 import gapless
 from gapless import vgpu
+from gapless.course.checks import StepTime, Values
 from gapless.course.evidence import Case
-from gapless.course.exercise import TRIAL_CALLS, Exercise, Lesson, Trial, full_size
+from gapless.course.exercise import TRIAL_CALLS, Exercise, Lesson, Measurement, Teaching, Trial, full_size
 
 
 def cases(seed):
@@ -23,8 +24,8 @@ def trial_cases(rng, count):
 
 
 def exercise(**options):
-    return Exercise("e", lambda x: x, cases, **{"points": {"values": 2, "step_time": 1}, "hints": ("a", "b", "c"),
-                                                "trial": Trial(trial_cases), **options})
+    return Exercise("e", lambda x: x, cases, **{"checks": (Values(2), StepTime(1, at_most=0.5)), "teaching": Teaching(("a", "b", "c")),
+                                                "measurement": Measurement(Trial(trial_cases)), **options})
 
 
 def test_a_plan_repeats_with_its_seed_and_differs_without():
@@ -37,15 +38,21 @@ def test_a_plan_repeats_with_its_seed_and_differs_without():
     assert len(plan.trial) == TRIAL_CALLS and len({case.inputs["x"].shape for case in plan.trial}) == 1
 
 
-def test_without_a_trial_only_values_can_be_checked():
-    with pytest.raises(ValueError, match="e: without a trial only values can be checked, not values, step_time"):
-        exercise(trial=None)
-    assert exercise(trial=None, points={"values": 2}).plan(0).trial == []
+@pytest.mark.parametrize("options", [{"measurement": None}, {"checks": (StepTime(1, at_most=0.5), Values(2))}])
+def test_without_a_measurement_only_values_can_be_checked_and_they_come_first(options):
+    with pytest.raises(ValueError, match="e: step_time can be checked with a measurement only, and after the values"):
+        exercise(**options)
+    assert exercise(measurement=None, checks=(Values(2),)).plan(0).trial == []
+
+
+def test_raises_when_two_checks_have_one_name():
+    with pytest.raises(ValueError, match="e: each check has a name of its own, not values, values"):
+        exercise(checks=(Values(2), Values(1)))
 
 
 def test_points_are_those_of_its_checks():
     assert exercise().max_points == 3
-    assert Lesson("00_x", "X", {"e": exercise(), "f": exercise(points={"values": 4})}, dict).max_points == 7
+    assert Lesson("00_x", "X", {"e": exercise(), "f": exercise(checks=(Values(4),))}, dict).max_points == 7
 
 
 @pytest.mark.parametrize("slowdown, times", [(10.0, 10), (lambda card: card.memory_bytes / 2**30, vgpu.CARDS["t4"].memory_bytes / 2**30)])

@@ -8,10 +8,13 @@ import torch
 
 import gapless
 from gapless import vgpu
+from gapless.course.checks import StepTime, Values
 from gapless.course.evidence import Case
-from gapless.course.exercise import TRIAL_CALLS, Exercise, Trial
+from gapless.course.exercise import TRIAL_CALLS, Exercise, Measurement, Teaching, Trial
 from gapless.course.gather import answer, gather, put, values_of
 from gapless.course.stage import Given, LocalStage
+
+from ..parts import changed
 
 VGPU = gapless.device("vgpu:a10g")
 CASE = Case("one", {"x": np.array([1.0, -2.0, 3.0], np.float32)})
@@ -30,8 +33,8 @@ def full(device):
     return lambda: Given({"x": x})
 
 
-EXERCISE = Exercise("e", lambda x: 2 * x, cases, {"values": 2, "step_time": 1}, ("a", "b", "c"), trial=Trial(trial_cases), full=full,
-                    max_time_ratio={"step_time": 0.5})
+EXERCISE = Exercise("e", lambda x: 2 * x, cases, (Values(2), StepTime(1, at_most=0.5)), Teaching(("a", "b", "c")),
+                    measurement=Measurement(Trial(trial_cases), full))
 
 
 @pytest.fixture(autouse=True)
@@ -40,12 +43,12 @@ def card():
 
 
 def gathered(function, exercise=EXERCISE, **options):
-    return gather(exercise, LocalStage(function, VGPU, exercise.ask), exercise.plan(1), VGPU, name="vgpu:a10g", **options)
+    return gather(exercise, LocalStage(function, VGPU, exercise.asked.ask), exercise.plan(1), VGPU, name="vgpu:a10g", **options)
 
 
 def answered(function, case=CASE, **changes):
-    exercise = dataclasses.replace(EXERCISE, **changes)
-    return answer(exercise, LocalStage(function, VGPU, exercise.ask), case, VGPU)
+    exercise = changed(EXERCISE, **changes)
+    return answer(exercise, LocalStage(function, VGPU, exercise.asked.ask), case, VGPU)
 
 
 @pytest.mark.parametrize("memory", ["pinned", "pageable"])
@@ -68,7 +71,7 @@ def test_a_list_in_an_answer_is_looked_into_for_what_is_not_on_the_device():
         yield
         return {"words": "any text", "many": [x, x.cpu()]}
 
-    found = answered(lambda x: x, ask=ask, on_device=True)
+    found = answered(lambda x: x, asked__ask=ask, asked__on_device=True)
     assert "'many' is a tensor on the device cpu" in found.unusable
 
 
@@ -101,7 +104,7 @@ def test_runs_of_the_slow_function_and_the_best_that_are_kept_change_nothing_tha
         calls.append("best")
         return x + x
 
-    exercise, plan, runs = dataclasses.replace(EXERCISE, slow=slow, best=best), EXERCISE.plan(1), {}
+    exercise, plan, runs = changed(EXERCISE, slow=slow, measurement__best=best), EXERCISE.plan(1), {}
 
     def seen(device="vgpu:a10g", **options):
         calls.clear()
@@ -149,7 +152,7 @@ def test_orders_differ():
 
 
 def test_a_trial_is_on_the_slower_card_and_leaves_the_card_as_it_was():
-    slow = dataclasses.replace(EXERCISE, trial=Trial(trial_cases, 10**6))
+    slow = changed(EXERCISE, measurement__trial=Trial(trial_cases, 10**6))
     before = vgpu.card()
     found, other = gathered(lambda x: 2 * x), gathered(lambda x: 2 * x, slow)
     assert other.trial.learner.true_ms > 2 * found.trial.learner.true_ms
@@ -205,7 +208,7 @@ def test_notes_tell_how_many_of_a_list_had_been_used():
         note("three")
 
     case = Case("list", {"x": [np.ones(2), np.ones(2), np.ones(2)]})
-    assert answered(function, case, ask=ask, see=see).plain == {"seen": [["none", 0], ["one", 1], ["three", 3]]}
+    assert answered(function, case, asked__ask=ask, asked__see=see).plain == {"seen": [["none", 0], ["one", 1], ["three", 3]]}
 
 
 def plain(function, given, device):
@@ -216,19 +219,19 @@ def plain(function, given, device):
 
 
 def test_answers_of_an_own_kind_are_read_without_a_wait():
-    found = answered(lambda x: {"mean": x.mean(), "n": 3, "all": (x[0], None)}, ask=plain)
+    found = answered(lambda x: {"mean": x.mean(), "n": 3, "all": (x[0], None)}, asked__ask=plain)
     assert found.plain == {"mean": pytest.approx(2 / 3), "n": 3, "all": [1.0, None]} and found.unusable is None
 
 
 def test_what_the_host_counts_is_not_on_the_device():
-    on_host = answered(lambda x: {"mean": x.mean().item()}, ask=plain, on_device=True)
+    on_host = answered(lambda x: {"mean": x.mean().item()}, asked__ask=plain, asked__on_device=True)
     assert "'mean' is a float" in on_host.unusable
-    assert "on the device cpu" in answered(lambda x: {"mean": x.mean().cpu()}, ask=plain, on_device=True).unusable
-    assert answered(lambda x: {"mean": x.mean()}, ask=plain, on_device=True).unusable is None
+    assert "on the device cpu" in answered(lambda x: {"mean": x.mean().cpu()}, asked__ask=plain, asked__on_device=True).unusable
+    assert answered(lambda x: {"mean": x.mean()}, asked__ask=plain, asked__on_device=True).unusable is None
 
 
 def test_what_is_no_plain_data_cannot_be_compared():
-    assert "a set" in answered(lambda x: {"kinds": {1, 2}}, ask=plain).unusable
+    assert "a set" in answered(lambda x: {"kinds": {1, 2}}, asked__ask=plain).unusable
 
 
 def test_where_a_function_is_asked():
@@ -238,7 +241,7 @@ def test_where_a_function_is_asked():
         seen.append((vgpu.is_shape_only(), vgpu.card().key, vgpu.card() == vgpu.CARDS["a10g"]))
         return x
 
-    answered(function), answered(function, valueless=True), answered(function, behind=True)
+    answered(function), answered(function, setting__valueless=True), answered(function, setting__behind=True)
     assert [each[0] for each in seen] == [False, True, False]
     assert [each[2] for each in seen] == [True, True, False]
 
@@ -254,7 +257,7 @@ def test_behind_the_device_is_slower_than_the_host():
         return x
 
     waits = []
-    answered(late), answered(late, behind=True)
+    answered(late), answered(late, setting__behind=True)
     assert waits[1] > 10 * waits[0]
 
 
@@ -274,7 +277,7 @@ def later(function, given, device):
 
 def test_what_is_put_off_until_the_answer_is_looked_at_is_timed_all_the_same():
     """Unless the slow function works there too."""
-    quiet = dataclasses.replace(EXERCISE, slow=lambda x: x.mean(), ask=later, full=None)
+    quiet = changed(EXERCISE, slow=lambda x: x.mean(), asked__ask=later, measurement__full=None)
     now, put_off = gathered(lambda x: x.mean(), quiet), gathered(lambda x: lambda: x.mean(), quiet)
     assert now.trial.learner.report.kernels == put_off.trial.learner.report.kernels == 1
     call_ms = vgpu.card().host.python_call_ns / 1e6  # a function in a function is a call more
@@ -308,7 +311,7 @@ def multiply_in_tf32(x):
 
 @pytest.mark.parametrize("allowed", [False, True])
 def test_tf32_is_faster_only_where_the_exercise_allows_it(allowed):
-    exercise = dataclasses.replace(EXERCISE, slow=multiply, precision=allowed, full=lambda device: lambda: Given({"x": torch.empty(2000, device=device)}))
+    exercise = changed(EXERCISE, slow=multiply, setting__precision=allowed, measurement__full=lambda device: lambda: Given({"x": torch.empty(2000, device=device)}))
     before = torch.backends.cuda.matmul.fp32_precision
     gapless.device("vgpu:a100")  # TF32 is no faster on an A10G
     try:

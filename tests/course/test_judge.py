@@ -8,8 +8,9 @@ import torch
 import torch.nn.functional as F
 
 from gapless import vgpu
+from gapless.course.checks import BusBytes, StepTime, Values, Waits
 from gapless.course.evidence import Case, Evidence
-from gapless.course.exercise import Exercise, Trial
+from gapless.course.exercise import Asked, Exercise, Measurement, Teaching, Trial
 from gapless.course.gather import gather
 from gapless.course.judge import judge
 from gapless.course.stage import Given, LocalStage
@@ -19,6 +20,7 @@ from gapless.lessons.masked_loss.stage import BACKGROUND, IGNORE
 from gapless.measure.device import device as choose_device
 
 from ..lessons.reference import solution
+from ..parts import changed
 
 LESSON = LESSONS["02_masked_loss"]
 
@@ -31,7 +33,7 @@ def solutions():
 def gathered(exercise, function, seed=3, device="vgpu:a10g", **options):
     """(exercise, plan, evidence): what :func:`judge` is given."""
     plan, where = exercise.plan(seed), choose_device(device)
-    return exercise, plan, gather(exercise, LocalStage(function, where, exercise.ask), plan, where, name=device, **options)
+    return exercise, plan, gather(exercise, LocalStage(function, where, exercise.asked.ask), plan, where, name=device, **options)
 
 
 def grade(name, function, **options):
@@ -165,8 +167,8 @@ def sends_images():
 
     trial = Trial(lambda rng, count: [Case("images", {"images": rng.integers(0, 256, 5000).astype(np.uint8), "mean": np.ones(1, np.float32)},
                                            on_host={"images": "pinned"}) for _ in range(count)], slowdown=200)
-    return Exercise("send", floats_over_the_bus, cases, {"values": 1, "bus_bytes": 1}, ("a", "b", "c"), full=full, trial=trial,
-                    max_bytes_ratio=0.3)
+    return Exercise("send", floats_over_the_bus, cases, (Values(1), BusBytes(1, at_most=0.3)), Teaching(("a", "b", "c")),
+                    measurement=Measurement(trial, full))
 
 
 def test_what_goes_over_the_bus_is_counted(sends_images):
@@ -192,11 +194,11 @@ def test_a_step_that_leaves_out_what_every_function_does_is_not_timed(sends_imag
     def bytes_over_the_bus(images, mean):
         return images.to(mean.device).float() - mean
 
-    exercise = dataclasses.replace(sends_images, least_bytes_ratio=0.25)
+    exercise = changed(sends_images, measurement__least_bytes_ratio=0.25)
     found = judge(*gathered(exercise, nothing_of_a_large_one))[1]
     assert found.outcome == "fail" and "Only 0 MB go over the bus in a step, of the 1 MB that the device has to have" in found.message
     assert judge(*gathered(exercise, bytes_over_the_bus))[1].outcome == "pass"
-    found = judge(*gathered(dataclasses.replace(exercise, least_syncs=5), bytes_over_the_bus))[1]
+    found = judge(*gathered(changed(exercise, measurement__own_waits=5), bytes_over_the_bus))[1]
     assert found.outcome == "fail" and "5 are the step's own" in found.message
 
 
@@ -209,7 +211,7 @@ def test_bytes_sent_beside_the_calls_count(sends_images):
         yield
         return {"result": result}
 
-    exercise = dataclasses.replace(sends_images, ask=ask)
+    exercise = changed(sends_images, asked__ask=ask)
     verdicts = {v.id: v for v in judge(*gathered(exercise, lambda images, mean: None))}
     assert "work done before or after them cannot count" in verdicts["send.bus_bytes"].message
 
@@ -226,7 +228,7 @@ def test_a_wait_left_is_named_with_operator_and_line(tmp_path):
 
 
 def test_an_exercise_has_advice_of_its_own_for_an_operator():
-    exercise = dataclasses.replace(LESSON.exercises["ignore_background"], advice={"nonzero": "because of this exercise"})
+    exercise = changed(LESSON.exercises["ignore_background"], checks=(Values(2), Waits(2, advice={"nonzero": "because of this exercise"})))
     by_name = {"nonzero": lambda target: target.index_fill(0, (target[:0] == 0).nonzero()[:, 0], 0),
                "item": lambda target: target + target.flatten()[:1].sum().item()}
     told = {}
@@ -343,8 +345,8 @@ def test_an_explanation_that_fails_stops_no_verdict():
         yield
         return {"answer": float(found)}
 
-    exercise = Exercise("odd", lambda: 1.0, lambda seed: [Case("one", {})], {"values": 1}, ("a", "b", "c"), ask=asked,
-                        explain=explain)
+    exercise = Exercise("odd", lambda: 1.0, lambda seed: [Case("one", {})], (Values(1),), Teaching(("a", "b", "c"), explain=explain),
+                        Asked(asked))
     verdict, = judge(*gathered(exercise, lambda: 2.0))
     assert verdict.outcome == "fail" and "it is 2 and should be 1" in verdict.message.replace("It", "it")
 
@@ -353,7 +355,7 @@ def test_what_is_right_must_be_found_out():
     def fails(x):
         raise ValueError("the instructor erred")
 
-    exercise = Exercise("odd", fails, lambda seed: [Case("one", {"x": np.ones(2)})], {"values": 1}, ("a", "b", "c"))
+    exercise = Exercise("odd", fails, lambda seed: [Case("one", {"x": np.ones(2)})], (Values(1),), Teaching(("a", "b", "c")))
     with pytest.raises(RuntimeError, match="what is right cannot be found out on the input 'one'.*the instructor erred"):
         judge(*gathered(exercise, lambda x: x))
 
@@ -375,8 +377,9 @@ def test_work_that_is_put_off_until_the_answer_is_looked_at_counts_for_nothing()
             total = x.sum()
         return lambda: total
 
-    exercise = Exercise("odd", slow, lambda seed: cases(np.random.default_rng(seed), 2), {"values": 1, "step_time": 1},
-                        ("a", "b", "c"), ask=asked, trial=Trial(cases, 100.0), max_time_ratio={"step_time": 0.5})
+    exercise = Exercise("odd", slow, lambda seed: cases(np.random.default_rng(seed), 2),
+                        (Values(1), StepTime(1, at_most=0.5)), Teaching(("a", "b", "c")), Asked(asked),
+                        measurement=Measurement(Trial(cases, 100.0)))
     _, lazy = judge(*gathered(exercise, lambda x: lambda: x.sum()))
     assert lazy.outcome == "fail" and "A call that is measured launches nothing" in lazy.message
 

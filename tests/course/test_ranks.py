@@ -8,8 +8,9 @@ import torch
 import torch.distributed as dist
 
 import gapless
+from gapless.course.checks import Values
 from gapless.course.evidence import Case
-from gapless.course.exercise import Exercise
+from gapless.course.exercise import Asked, Exercise, Setting, Teaching
 from gapless.course.gather import answer
 from gapless.course.ranks import ANSWER, COLLECTIVES, COMPUTING, DEVICE, HOST, RANKS
 from gapless.course.stage import LocalStage
@@ -23,7 +24,7 @@ def ask(function, given, device):
 
 
 def on_ranks(function, world=2, device="vgpu:a10g"):
-    exercise = Exercise("f", function, lambda seed: [], {"values": 1}, ("", "", ""), ask=ask, ranks=True)
+    exercise = Exercise("f", function, lambda seed: [], (Values(1),), Teaching(("", "", "")), Asked(ask), setting=Setting(ranks=True))
     case = Case("a case", {"x": np.arange(4, dtype=np.float32)}, {"world": world})
     device = gapless.device(device)
     return answer(exercise, LocalStage(function, device, ask), case, device)
@@ -87,4 +88,4 @@ def test_the_device_here_is_as_it_was():
 
 def test_ranks_want_an_ask_and_no_trial():
     with pytest.raises(ValueError, match="has to be an ask"):
-        Exercise("f", summed, lambda seed: [], {"values": 1}, ("", "", ""), ranks=True)
+        Exercise("f", summed, lambda seed: [], (Values(1),), Teaching(("", "", "")), setting=Setting(ranks=True))

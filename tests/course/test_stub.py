@@ -1,6 +1,7 @@
 """The handed-out text of a cell, from the lesson itself: it is what the released notebooks hold."""
 
 import json
+from types import SimpleNamespace
 
 import pytest
 
@@ -32,10 +33,8 @@ def test_handed_out_text_is_the_released_cell(lesson_id):
 class Toy:
     """An exercise as far as its cell goes."""
 
-    stub = None
-
     def __init__(self, slow, name=None, stub=None):
-        self.slow, self.name, self.stub = slow, name or slow.__name__, stub
+        self.slow, self.name, self.teaching = slow, name or slow.__name__, SimpleNamespace(stub=stub)
 
 
 def with_docstring(x):

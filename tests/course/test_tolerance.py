@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 
-from gapless.course.exercise import Exercise
+from gapless.course.checks import Values
+from gapless.course.exercise import Exercise, Right, Teaching
 from gapless.course.tolerance import close, tolerances
 
-EXERCISE = Exercise("odd", abs, lambda seed: [], {"values": 1}, ("a", "b", "c"))
+EXERCISE = Exercise("odd", abs, lambda seed: [], (Values(1),), Teaching(("a", "b", "c")))
 
 
 @pytest.mark.parametrize("dtype, apart, near", [("float32", 5e-5, True), ("float32", 5e-3, False), ("float64", 5e-3, False),
@@ -16,7 +17,7 @@ def test_half_precision_may_differ_more(dtype, apart, near):
 
 
 def test_an_exercise_may_ask_for_less():
-    wide = Exercise("odd", abs, lambda seed: [], {"values": 1}, ("a", "b", "c"), relative_tolerance=0.5)
+    wide = Exercise("odd", abs, lambda seed: [], (Values(1),), Teaching(("a", "b", "c")), right=Right(relative_tolerance=0.5))
     assert tolerances(wide, "float16") == (0.5, 1e-3) and tolerances(EXERCISE) == (1e-4, 1e-5)
 
 

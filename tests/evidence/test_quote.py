@@ -3,19 +3,19 @@
 import pytest
 
 from gapless.evidence.quote import line_at, quoted
-from gapless.lessons.masked_loss import functions
+from gapless.lessons.masked_loss.ignore_background import slow
 
 CELLS = {"train": "# exercise: train\ndef train():\n    x = `odd`\n    return   loss.item()\n"}
 
 
 def line_of(text):
-    return 1 + next(i for i, line in enumerate(open(functions.__file__, encoding="utf-8")) if text in line)
+    return 1 + next(i for i, line in enumerate(open(slow.__file__, encoding="utf-8")) if text in line)
 
 
 @pytest.mark.parametrize("location, text", [
     ('cell "train", line 4', "return   loss.item()"), ('cell "train", line 4 (in its backward pass)', "return   loss.item()"),
     ('cell "train", line 99', None), ('cell "other", line 1', None), ("notebook cell, line 3", None), (None, None),
-    ("masked_loss/no_such.py:3", None), ("masked_loss/functions.py:0", None), ("etc/passwd:1", None), ("../etc/x.py:1", None),
+    ("masked_loss/no_such.py:3", None), ("masked_loss/ignore_background/slow.py:0", None), ("etc/passwd:1", None), ("../etc/x.py:1", None),
 ])
 def test_lines_of_cells_and_of_nothing(location, text):
     assert line_at(location, CELLS) == text
@@ -23,7 +23,7 @@ def test_lines_of_cells_and_of_nothing(location, text):
 
 def test_a_line_of_an_imported_module():
     number = line_of("torch.nonzero(")
-    assert line_at(f"masked_loss/functions.py:{number}") == "background = torch.nonzero(target == BACKGROUND, as_tuple=True)"
+    assert line_at(f"masked_loss/ignore_background/slow.py:{number}") == "background = torch.nonzero(target == BACKGROUND, as_tuple=True)"
 
 
 def test_a_file_that_is_not_imported_is_not_read(tmp_path):

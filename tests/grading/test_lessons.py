@@ -27,7 +27,7 @@ def test_the_solution_gets_full_marks_from_the_test_notebook(lesson_id, tmp_path
     short = [verdict for verdict in result["checks"] if verdict["earned"] < verdict["points"]]
     assert result["score"] == result["max_score"] == lesson.max_points, short
     shown = [cell for cell in executed["cells"] if any("image/png" in o.get("data", {}) for o in cell.get("outputs", []))]
-    assert len(shown) == sum(exercise.trial is not None for exercise in lesson.exercises.values())
+    assert len(shown) == sum(exercise.measurement.trial is not None for exercise in lesson.exercises.values())
 
 
 def test_both_routes_give_the_same_result_and_what_is_handed_out_scores_nothing(tmp_path):

@@ -15,7 +15,7 @@ ALSO_SEEN = {"10_capstone": ("host",)}  # besides what is called so that everybo
 
 
 def modules_of(lesson):
-    asks = [exercise.ask for exercise in lesson.exercises.values() if exercise.ask is not None]
+    asks = [exercise.asked.ask for exercise in lesson.exercises.values() if exercise.asked.ask is not None]
     return {WORKER, *(function.__module__ for function in (lesson.names, *asks))}
 
 

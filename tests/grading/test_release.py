@@ -73,7 +73,7 @@ def test_stub_runs_and_scores_nothing(lesson_id, name):
     lesson = LESSONS[lesson_id]
     exercise = lesson.exercises[name]
     plan, device = exercise.plan(11), choose_device("vgpu")
-    stage = LocalStage(load_function(cells(released(lesson_id))[name], name, lesson.names()), device, exercise.ask)
+    stage = LocalStage(load_function(cells(released(lesson_id))[name], name, lesson.names()), device, exercise.asked.ask)
     assert not any(verdict.earned for verdict in judge(exercise, plan, gather(exercise, stage, plan, device)))
 
 

@@ -3,7 +3,7 @@
 import functools
 
 from gapless.course.headline import read_fixes
-from gapless.course.judge import Truth
+from gapless.course.truth import Truth
 from gapless.lessons import LESSONS, find_lesson
 
 from .. import ROOT
@@ -18,7 +18,7 @@ def solution(lesson_id):
 def inputs(lesson_id, name, seed=3, device="vgpu:a10g"):
     """The exercise's inputs, and what is right on them, once for all that is tried. Where the device has no part in what is
     right, it is the same for all devices."""
-    on_device = LESSONS[lesson_id].exercises[name].truth_on_device
+    on_device = LESSONS[lesson_id].exercises[name].right.on_device
     return _plan(lesson_id, name, seed), _truth(lesson_id, name, seed, device if on_device else "vgpu:a10g")
 
 

@@ -5,7 +5,6 @@ import json
 import random
 import re
 from collections import Counter
-from dataclasses import replace
 
 import pytest
 import torch
@@ -38,6 +37,7 @@ from gapless.measure.device import device as choose_device
 from gapless.measure.profile import timed_profile
 
 from .. import ROOT
+from ..parts import changed as with_parts
 from .answers.capstone import changed, program
 from .reference import inputs
 
@@ -65,9 +65,9 @@ def test_each_cause_is_shown_by_lines_that_are_there_once_and_can_be_removed(eac
 
 def graded(function, lesson=LESSON, device_name="vgpu:a10g", **changes):
     """The verdicts on ``train``, where no run is at full size: that takes long."""
-    exercise, device = replace(lesson.exercises["train"], **{"full": None, **changes}), choose_device(device_name)
+    exercise, device = with_parts(lesson.exercises["train"], **{"measurement__full": None, **changes}), choose_device(device_name)
     plan, truth = inputs(LESSON.id, "train") if lesson is LESSON else (exercise.plan(3), None)
-    seen = gather(exercise, LocalStage(function, device, exercise.ask), plan, device, name=device_name)
+    seen = gather(exercise, LocalStage(function, device, exercise.asked.ask), plan, device, name=device_name)
     return {verdict.id.partition(".")[2]: verdict for verdict in judge(exercise, plan, seen, truth)}
 
 
@@ -91,7 +91,7 @@ def test_what_is_remembered_from_an_earlier_run_is_no_answer():
 
 def test_doing_less_at_full_size_is_found_out():
     lazy = program(("train.py", "    for _ in range(config.epochs):", "    for _ in range(1 if len(loader) > 6 else config.epochs):"))
-    found = graded(lazy, full=LESSON.exercises["train"].full)
+    found = graded(lazy, measurement__full=LESSON.exercises["train"].measurement.full)
     assert {verdict.outcome for verdict in found.values()} == {"fail"}
     assert "MB go over the bus in a run, of the" in found["speed_up_25"].message
 
@@ -124,7 +124,7 @@ def test_a_run_on_the_host_with_the_right_copies_beside_it_scores_nothing():
         except IndexError:  # at full size there are no values
             return {}
 
-    found = graded(beside, full=LESSON.exercises["train"].full)
+    found = graded(beside, measurement__full=LESSON.exercises["train"].measurement.full)
     assert {verdict.outcome for verdict in found.values()} == {"fail"}
     assert "left out, or done elsewhere" in found["speed_up_25"].message
 
@@ -163,7 +163,7 @@ def test_the_annotated_findings_are_the_programs_own_and_all_right(each):
     listed = load_function(f"# exercise: findings\n{shown}", "findings", {})()
     assert judge_findings(each, listed, traced(each, choose_device("vgpu:a10g"), epochs=1)).balance == len(each.causes)
     assert 3 <= len(re.findall(r"^- ", text, re.M)) <= 8
-    hint = LESSON.of([each.handed_out]).exercises["train"].hints[2]
+    hint = LESSON.of([each.handed_out]).exercises["train"].teaching.hints[2]
     assert all(cause.name in hint for cause in each.causes)
 
 

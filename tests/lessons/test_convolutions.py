@@ -55,7 +55,7 @@ def test_a_bias_goes_exactly_where_another_one_changes_nothing(name):
 def test_lars_in_a_loop_waits_for_nothing_and_is_still_too_slow():
     exercise, device = find_lesson("05_convolutions").exercises["lars_step"], choose_device("vgpu:a10g")
     plan = exercise.plan(3)
-    seen = gather(exercise, LocalStage(lars(), device, exercise.ask), plan, device, name="vgpu:a10g")
+    seen = gather(exercise, LocalStage(lars(), device, exercise.asked.ask), plan, device, name="vgpu:a10g")
     outcomes = {verdict.id: verdict.outcome for verdict in judge(exercise, plan, seen)}
     assert outcomes == {"lars_step.values": "pass", "lars_step.syncs": "pass", "lars_step.step_time": "fail"}
 

@@ -78,8 +78,8 @@ def test_a_trial_keeps_the_device_about_as_busy_as_full_size(name, card):
     from gapless.measure.device import device as find_device
 
     exercise, device = find_lesson("04_data_loading").exercises[name], find_device(f"vgpu:{card}")
-    evidence = gather(exercise, LocalStage(exercise.slow, device, exercise.ask), exercise.plan(0), device)
-    full, trial = (each.before.report.device_busy_ms - exercise.busy_ms for each in (evidence.full, evidence.trial))
+    evidence = gather(exercise, LocalStage(exercise.slow, device, exercise.asked.ask), exercise.plan(0), device)
+    full, trial = (each.before.report.device_busy_ms - exercise.measurement.busy_ms for each in (evidence.full, evidence.trial))
     assert 0.5 < full / trial < 2
 
 
@@ -314,5 +314,5 @@ def test_an_endless_loader_is_no_hang():
     exercise = find_lesson("04_data_loading").exercises["prefetch"]
     case, = (case for case in exercise.cases(0) if case.options.get("endless"))
     device = vgpu.enable("a10g")
-    found = answer(exercise, LocalStage(all_first, device, exercise.ask), case, device)
+    found = answer(exercise, LocalStage(all_first, device, exercise.asked.ask), case, device)
     assert "Hold one batch ready" in found.unusable

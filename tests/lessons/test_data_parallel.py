@@ -162,8 +162,8 @@ def test_what_is_wanted_is_what_is_found_of_a_right_answer(name):
     """In the same order too: the first that differs is explained."""
     exercise, device = find_lesson("09_data_parallel").exercises[name], choose_device("vgpu:a10g")
     case = exercise.cases(4)[-1]
-    found = answer(exercise, LocalStage(exercise.right, device, exercise.ask), case, device).plain
-    assert list(found.items()) == list(exercise.wanted(case).items())
+    found = answer(exercise, LocalStage(exercise.right.function, device, exercise.asked.ask), case, device).plain
+    assert list(found.items()) == list(exercise.right.wanted(case).items())
 
 
 def test_what_an_epochs_log_costs_is_counted():

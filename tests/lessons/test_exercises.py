@@ -6,6 +6,7 @@ import importlib
 import numpy as np
 import pytest
 
+from gapless.course.checks import Values
 from gapless.course.evidence import Plan
 from gapless.course.gather import gather
 from gapless.course.judge import judge
@@ -26,19 +27,19 @@ WRONG = [(lesson_id, *wrong) for lesson_id, answers in ANSWERS.items() for wrong
 def grade(lesson_id, name, function, seed=3, device="vgpu:a10g"):
     exercise, where = LESSONS[lesson_id].exercises[name], choose_device(device)
     plan, truth = inputs(lesson_id, name, seed, device)
-    seen = gather(exercise, LocalStage(function, where, exercise.ask), plan, where, name=device, runs=runs(lesson_id, name, seed))
+    seen = gather(exercise, LocalStage(function, where, exercise.asked.ask), plan, where, name=device, runs=runs(lesson_id, name, seed))
     verdicts = judge(exercise, plan, seen, truth)
     return {v.id.partition(".")[2]: v for v in verdicts}
 
 
 def values(lesson_id, name, function, first=41):
     """The verdict on the values: on the ``first`` of the small inputs, on all of them, and on the larger ones too."""
-    exercise = dataclasses.replace(LESSONS[lesson_id].exercises[name], full=None, trial=None, points={"values": 1})
+    exercise = dataclasses.replace(LESSONS[lesson_id].exercises[name], measurement=None, checks=(Values(1),))
     plan, truth = inputs(lesson_id, name)
     where = choose_device("vgpu:a10g")
     for count in (first, len(plan.cases)):  # most are found out early
         some = Plan(plan.cases[:count])
-        seen = gather(exercise, LocalStage(function, where, exercise.ask), some, where, name="vgpu:a10g")
+        seen = gather(exercise, LocalStage(function, where, exercise.asked.ask), some, where, name="vgpu:a10g")
         verdict, = judge(exercise, some, seen, truth)
         if verdict.outcome == "fail":
             return verdict
@@ -67,7 +68,7 @@ def test_what_is_handed_out_runs_and_scores_nothing_twice_alike(lesson_id, name)
     exercise = LESSONS[lesson_id].exercises[name]
     verdicts = grade(lesson_id, name, exercise.slow)
     message = verdicts["values"].message
-    assert "raised" not in message and ("The function that was handed out has them right too" in message) == (exercise.right is None)
+    assert "raised" not in message and ("The function that was handed out has them right too" in message) == (exercise.right.function is None)
     assert set(outcomes(verdicts).values()) == {"fail"}
     assert verdicts == grade(lesson_id, name, exercise.slow)
 
@@ -88,17 +89,17 @@ def test_wrong_answers_get_no_points_for_values_and_a_reason(lesson_id, name, fu
 @pytest.mark.parametrize("lesson_id, name", EXERCISES)
 def test_every_known_mistake_is_wrong_and_gets_the_cause_of_one_that_gives_the_same(lesson_id, name):
     exercise, unnamed = LESSONS[lesson_id].exercises[name], []
-    for mistake in exercise.mistakes[::max(1, len(exercise.mistakes) // 20)]:  # of a hundred, some
+    for mistake in exercise.teaching.mistakes[::max(1, len(exercise.teaching.mistakes) // 20)]:  # of a hundred, some
         verdict = values(lesson_id, name, mistake.function, first=6)
         if "which tells no mistake from another" in verdict.message:
             continue  # it does not apply to every input, and says so
-        if verdict.outcome != "fail" or not any(other.why in verdict.message for other in exercise.mistakes):
+        if verdict.outcome != "fail" or not any(other.why in verdict.message for other in exercise.teaching.mistakes):
             unnamed.append((mistake.why, verdict.message))
     assert not unnamed
 
 
 TENSOR_EXERCISES = [(lesson.id, name) for lesson in LESSONS.values() for name, exercise in lesson.exercises.items()
-                    if exercise.ask is None]
+                    if exercise.asked.ask is None]
 
 
 @pytest.mark.parametrize("lesson_id, name", TENSOR_EXERCISES)
@@ -133,5 +134,5 @@ def test_cases_differ_by_seed_and_repeat_with_it(lesson_id, name):
 @pytest.mark.parametrize("lesson_id, name", EXERCISES)
 def test_hints_come_in_three_stages_and_points_are_whole(lesson_id, name):
     exercise = LESSONS[lesson_id].exercises[name]
-    assert exercise.name == name and len(exercise.hints) == 3 and all(hint.strip() for hint in exercise.hints)
+    assert exercise.name == name and len(exercise.teaching.hints) == 3 and all(hint.strip() for hint in exercise.teaching.hints)
     assert exercise.max_points == int(exercise.max_points) > 0

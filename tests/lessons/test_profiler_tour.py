@@ -54,7 +54,7 @@ CAUSES = {1: SMALL_KERNELS, 2: SLOW_LOADER, 3: SMALL_BATCH}
 
 
 def asked(exercise, function, case):
-    call = LocalStage(function, torch.device("cpu"), exercise.ask).begin(Given({}, case.options))
+    call = LocalStage(function, torch.device("cpu"), exercise.asked.ask).begin(Given({}, case.options))
     call.run()
     return call.finish()
 
@@ -62,7 +62,7 @@ def asked(exercise, function, case):
 def judged(exercise, function, seed):
     """Of one exercise: these have one check each."""
     device, plan = gapless.device("vgpu:a10g"), exercise.plan(seed)
-    verdict, = judge(exercise, plan, gather(exercise, LocalStage(function, device, exercise.ask), plan, device))
+    verdict, = judge(exercise, plan, gather(exercise, LocalStage(function, device, exercise.asked.ask), plan, device))
     return verdict
 
 
@@ -124,13 +124,13 @@ def test_overview_measures_are_what_random_moments_show(options):
 ])
 def test_solution_agrees_with_the_views_on_a_profiled_program(fixed, small, name, tolerance):
     options = {"k": 6} if name == "top_operators" else {}
-    assert difference(fixed[name](small, **options), LESSON.exercises[name].right(small, **options), tolerance, 1e-3) is None
+    assert difference(fixed[name](small, **options), LESSON.exercises[name].right.function(small, **options), tolerance, 1e-3) is None
 
 
 def test_sources_are_this_files_lines(fixed, small):
     for row in views.kernel_view(small):
         found = fixed["source_of"](small, row.name)
-        assert found == pytest.approx(LESSON.exercises["source_of"].right(small, row.name), abs=1e-3)
+        assert found == pytest.approx(LESSON.exercises["source_of"].right.function(small, row.name), abs=1e-3)
         assert all(line.startswith("lessons/test_profiler_tour.py:") for line in found)
 
 
@@ -156,7 +156,7 @@ def test_answers_by_other_routes_hold_for_many_seeds(fixed):
     for seed in range(8):
         for exercise in EXERCISES:
             for case in exercise.cases(seed):
-                wanted = asked(exercise, exercise.right, case)
+                wanted = asked(exercise, exercise.right.function, case)
                 for function in [fixed[exercise.name], *answers.OTHER_ROUTES[exercise.name]]:
                     found = as_plain(asked(exercise, function, case))
                     assert difference(found, wanted, 1e-5, 1e-3) is None, (seed, exercise.name, case.name)
@@ -166,7 +166,7 @@ def test_answers_by_other_routes_hold_for_many_seeds(fixed):
 def test_no_seed_lets_a_wrong_answer_pass(name, function, says):
     exercise = LESSON.exercises[name]
     for seed in range(2):
-        assert any(differs(exercise, function, case, asked(exercise, exercise.right, case)) for case in exercise.cases(seed)), seed
+        assert any(differs(exercise, function, case, asked(exercise, exercise.right.function, case)) for case in exercise.cases(seed)), seed
 
 
 @pytest.mark.parametrize("name", LESSON.exercises)
@@ -174,10 +174,10 @@ def test_every_known_mistake_is_wrong_on_some_input(name):
     """Whatever the seed; so its words are never said of a right answer."""
     exercise = LESSON.exercises[name]
     for seed in (1, 2):
-        left = [mistake for mistake in exercise.mistakes if not mistake.why.startswith("Two things.")]
+        left = [mistake for mistake in exercise.teaching.mistakes if not mistake.why.startswith("Two things.")]
         assert len(left) >= 8
         for case in exercise.cases(seed):
-            wanted = asked(exercise, exercise.right, case)
+            wanted = asked(exercise, exercise.right.function, case)
             left = [mistake for mistake in left if not differs(exercise, mistake.function, case, wanted)]
         assert [mistake.why for mistake in left] == []
 
@@ -187,7 +187,7 @@ def differs(exercise, function, case, wanted):
         found = as_plain(asked(exercise, function, case))
     except Exception:  # of a wrong answer, which counts as one
         return True
-    return difference(found, wanted, exercise.relative_tolerance, exercise.absolute_tolerance) is not None
+    return difference(found, wanted, exercise.right.relative_tolerance, exercise.right.absolute_tolerance) is not None
 
 
 @pytest.mark.parametrize("name, right", [
@@ -199,7 +199,7 @@ def test_what_mistakes_are_made_from_is_right_before(name, right):
     exercise = LESSON.exercises[name]
     for seed in range(4):
         for case in exercise.cases(seed):
-            assert not differs(exercise, right, case, asked(exercise, exercise.right, case)), case.name
+            assert not differs(exercise, right, case, asked(exercise, exercise.right.function, case)), case.name
 
 
 @pytest.mark.parametrize("name", LESSON.exercises)

@@ -43,7 +43,7 @@ def gathered(name, function, device="vgpu:a10g", seed=3):
     """(exercise, plan, evidence): what :func:`judge` is given."""
     exercise, where = LESSON.exercises[name], gapless.device(device)
     plan, _ = inputs(LESSON.id, name, seed, device)
-    return exercise, plan, gather(exercise, LocalStage(function, where, exercise.ask), plan, where, name=device)
+    return exercise, plan, gather(exercise, LocalStage(function, where, exercise.asked.ask), plan, where, name=device)
 
 
 @functools.cache
@@ -55,7 +55,7 @@ def judged(name, function, device="vgpu:a10g", seed=3):
 def answered(name, function, case, device):
     """What the function answers, in JSON's types."""
     exercise = LESSON.exercises[name]
-    found = answer(exercise, LocalStage(function, device, exercise.ask), case, device)
+    found = answer(exercise, LocalStage(function, device, exercise.asked.ask), case, device)
     assert found.error is None and found.unusable is None, found
     return found.plain
 
@@ -310,7 +310,7 @@ def test_a_loop_moved_to_the_cpu_fails():
 
 def test_waits_of_one_line_are_reported_once():
     verdict = judged("train", train_slow.train)["syncs"]
-    assert verdict.message.count("two_clocks/functions.py") == 3 and "12 × `item`" in verdict.message
+    assert verdict.message.count("two_clocks/train/slow.py") == 3 and "12 × `item`" in verdict.message
     assert "see the waits above" in judged("train", train_slow.train)["step_time"].message
 
 

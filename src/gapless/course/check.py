@@ -14,8 +14,8 @@ Found = tuple[str, str]  # an outcome (PASS, FAIL or INCONCLUSIVE), and what to 
 
 @dataclass
 class Look:
-    """What a check looks at: the ``exercise``, its ``plan``, the ``evidence``, what is right (``truth``), and ``cells``, name →
-    text of the cells whose lines may be quoted. ``found``: by name, what the checks before it have found."""
+    """What a check looks at: the ``exercise``, its ``plan``, the ``evidence``, what is right (``truth``), and ``cells``,
+    name → text, whose lines may be quoted. ``found``: by name, what the checks before it have found."""
 
     exercise: object
     plan: Plan

@@ -88,9 +88,9 @@ class Asked:
 
 @dataclass(frozen=True)
 class Right:
-    """What is right: what ``function`` answers on the CPU, or with ``on_device`` on the device (for what only a device's clock
-    can tell). Without it the function as handed out is right. ``wanted(case)`` says it, as ``see`` would find it, where that
-    is known without asking. Numbers with a fraction may differ by the tolerances, all else must be equal."""
+    """What is right: what ``function`` answers on the CPU, or with ``on_device`` on the device (for what only a device's
+    clock can tell). Without it the function as handed out is right. ``wanted(case)`` says it, as ``see`` would find it,
+    where that is known without asking. Numbers with a fraction may differ by the tolerances, all else must be equal."""
 
     function: Callable | None = None
     wanted: Callable[[Case], object] | None = None

@@ -1,17 +1,17 @@
 """Lessons for tests of grading, with the interface of gapless.lessons: one with two exercises that cost next to nothing, and
 two that have an exercise many times, so that as many cells are graded at once."""
 
-import dataclasses
-
 import numpy as np
 import torch
 
+from gapless.course.checks import StepTime, Values
 from gapless.course.evidence import Case
-from gapless.course.exercise import Exercise, Lesson, Trial
+from gapless.course.exercise import Exercise, Lesson, Measurement, Teaching, Trial
 from gapless.lessons.convolutions.lesson import LESSON as CONVOLUTIONS
 from gapless.lessons.data_loading.lesson import LESSON as DATA_LOADING
 from gapless.lessons.masked_loss.lesson import LESSON as MASKED_LOSS
 
+from ...parts import changed
 from .stage import names
 
 
@@ -28,20 +28,21 @@ def square(x):
 
 
 def _exercise(name, slow):
-    return Exercise(name, slow, lambda seed: _vectors(np.random.default_rng(seed), 3, 7), {"values": 2.0, "step_time": 1.0},
-                    hints=("one", "two", "three"), trial=Trial(lambda rng, count: _vectors(rng, count, 30)),
-                    max_time_ratio={"step_time": 0.2})
+    return Exercise(name, slow, lambda seed: _vectors(np.random.default_rng(seed), 3, 7),
+                    (Values(2.0), StepTime(1.0, at_most=0.2)), Teaching(("one", "two", "three")),
+                    measurement=Measurement(Trial(lambda rng, count: _vectors(rng, count, 30))))
 
 
 LESSON = Lesson("77_toy", "Toy", {"double": _exercise("double", double), "square": _exercise("square", square)}, names)
 _BACKGROUND = MASKED_LOSS.exercises["ignore_background"]
-ATTEMPTS = Lesson("79_attempts", "Attempts", {name: dataclasses.replace(_BACKGROUND, name=name, busy_ms=10)
+ATTEMPTS = Lesson("79_attempts", "Attempts", {name: changed(_BACKGROUND, name=name, measurement__busy_ms=10)
                                               for name in (f"attempt_{number}" for number in range(32))}, MASKED_LOSS.names)
 
 
 def _many(lesson_id, lesson, count=8):
     """Each exercise of ``lesson`` as often as that, numbered."""
-    exercises = {f"{name}_{number}": dataclasses.replace(exercise, name=f"{name}_{number}", mistakes=(), stub=STUB.format(name, number))
+    exercises = {f"{name}_{number}": changed(exercise, name=f"{name}_{number}", teaching__mistakes=(),
+                                                     teaching__stub=STUB.format(name, number))
                  for name, exercise in lesson.exercises.items() for number in range(count)}
     return Lesson(lesson_id, "Attempts", exercises, lesson.names)
 

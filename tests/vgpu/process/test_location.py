@@ -142,7 +142,7 @@ def test_a_lessons_slow_function_is_shown(where, device):
     found = where(slow.ignore_background, target)
     assert len(found) == 2  # nonzero, and the copy of the number to write
     for line in found:
-        assert "masked_loss/functions.py(" in line
+        assert "masked_loss/ignore_background/slow.py(" in line
         assert line.endswith(": ignore_background")
 
 

@@ -1,18 +1,20 @@
 """The check of what a step takes of the memory at most."""
 
-import dataclasses
 
 import numpy as np
 import pytest
 import torch
 
+from gapless.course.checks import PeakBytes, Values
+from gapless.course.checks.peak_bytes import size_in_words
 from gapless.course.evidence import Case, Evidence
-from gapless.course.exercise import Exercise, Trial
+from gapless.course.exercise import Exercise, Measurement, Teaching, Trial
 from gapless.course.gather import gather
 from gapless.course.judge import judge
-from gapless.course.peaks import size_in_words
 from gapless.course.stage import Given, LocalStage
 from gapless.measure.device import device as choose_device
+
+from ...parts import changed
 
 
 def slow(x):
@@ -41,9 +43,9 @@ def cases(rng, count):
     return [Case("x", {"x": rng.normal(size=20_000).astype(np.float32)}) for _ in range(count)]
 
 
-EXERCISE = Exercise("add", slow, lambda seed: cases(np.random.default_rng(seed), 2), {"values": 1, "peak_bytes": 1},
-                    ("a", "b", "c"), trial=Trial(cases, slowdown=100), max_peak_ratio=0.4,
-                    full=lambda device: lambda: Given({"x": torch.zeros(10**7, device=device)}))
+EXERCISE = Exercise("add", slow, lambda seed: cases(np.random.default_rng(seed), 2), (Values(1), PeakBytes(1, at_most=0.4)),
+                    Teaching(("a", "b", "c")), measurement=Measurement(
+                        Trial(cases, slowdown=100), full=lambda device: lambda: Given({"x": torch.zeros(10**7, device=device)})))
 
 
 def gathered(function):
@@ -54,7 +56,7 @@ def gathered(function):
 @pytest.mark.parametrize("function, outcomes, says", [
     (in_one_place, ["pass", "pass"], "A step takes 76.3 MiB of the device's memory at most (slow: 343 MiB; wanted: at most"),
     (one_after_the_other, ["pass", "pass"], "114 MiB"),
-    (slow, ["fail", "fail"], "course/test_peaks.py:19: `parts = [x.exp(), x.cos(), x.sin(), x.abs()]`"),
+    (slow, ["fail", "fail"], "checks/test_peak_bytes.py:21: `parts = [x.exp(), x.cos(), x.sin(), x.abs()]`"),
     (beginning_anew, ["fail", "fail"], "343 MiB of the device's memory at most"),
 ])
 def test_what_a_call_takes_is_held_against_the_slow_function(function, outcomes, says):
@@ -78,7 +80,7 @@ def test_a_peak_survives_the_way_to_the_judge(tmp_path):
 
 
 def test_an_exercise_may_say_what_to_try():
-    exercise = dataclasses.replace(EXERCISE, advice={"peak_bytes": "Add as you go."})
+    exercise = changed(EXERCISE, checks=(Values(1), PeakBytes(1, at_most=0.4, advice="Add as you go.")))
     plan, evidence = gathered(slow)
     assert judge(exercise, plan, evidence)[1].message.endswith("Add as you go.")
 

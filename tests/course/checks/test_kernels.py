@@ -1,18 +1,19 @@
 """The check of what a step launches."""
 
-import dataclasses
+from types import SimpleNamespace
 
 import pytest
 import torch
 
-from gapless.course.checks import FAIL, PASS
+from gapless.course.check import Look
+from gapless.course.checks.kernels import Kernels, kernels_of
 from gapless.course.evidence import Measured, Run
-from gapless.course.exercise import Exercise
-from gapless.course.launches import kernels_check, kernels_of
+from gapless.course.exercise import Measurement
+from gapless.course.verdicts import FAIL, PASS
 from gapless.measure.device import device as choose_device
 from gapless.measure.profile import profile
 
-EXERCISE = Exercise(name="", slow=len, cases=lambda seed: [], points={"values": 1}, hints=("", "", ""), step_is="a pass")
+LOOK = Look(SimpleNamespace(step_capitalised="A pass", measurement=Measurement(None)), None, None, None)
 
 
 def run(step):
@@ -37,6 +38,5 @@ def test_kernels_are_counted_by_name_for_one_step():
     (lambda x: x.relu(), 0, "sin|cos", PASS, "Fewer by"),
 ])
 def test_what_is_launched_is_held_against_the_slow_function(step, fewer, unwanted, outcome, says):
-    exercise = dataclasses.replace(EXERCISE, fewer_kernels=fewer, unwanted_kernels=unwanted, advice={"kernels": "Try this."})
-    found, message = kernels_check(exercise, None, Measured(run(slow), run(step)))
+    found, message = Kernels(1, fewer, unwanted, "Try this.").judge_one(LOOK, Measured(run(slow), run(step)))
     assert found == outcome and says in message
