@@ -121,7 +121,6 @@ ELSEWHERE = {
     "course/checks/waits": "course/test_judge",
     "course/faults": "course/test_judge",
     "course/headline": "commands/test_record",
-    "course/mistakes": "course/test_causes",
     "course/truth": "course/test_judge",
     "evidence/averages": "measure/test_profiler",
     "grading/boot": "grading/test_confine",
@@ -168,7 +167,7 @@ ACROSS = {
     "grading/attempts/test_values",
     "grading/test_faults",
     "learner/test_notebook_in_kernel",
-    "lessons/test_exercises", "lessons/test_rank_traces",
+    "lessons/test_exercises", "lessons/test_mistakes", "lessons/test_rank_traces",
     "programs/test_programs",  # models and libraries of others
     "vgpu/test_autograd", "vgpu/test_engine", "vgpu/test_memory_formats", "vgpu/test_networks", "vgpu/test_no_crash", "vgpu/test_objects",
     "vgpu/test_optimizers", "vgpu/test_sharding", "vgpu/test_sharding_time", "vgpu/test_tracing", "vgpu/test_training",

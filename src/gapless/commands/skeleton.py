@@ -133,7 +133,9 @@ from __future__ import annotations
 
 from ....course.checks import HostTime, Values, Waits
 from ....course.exercise import Exercise, Measurement, Teaching
-from . import cases, mistakes, slow
+from ....course.mistakes import MistakesFile
+from ..stage import names
+from . import cases, slow
 
 EXERCISE = Exercise(
     name="scale_down",
@@ -147,7 +149,7 @@ EXERCISE = Exercise(
             "A factor of 1 changes nothing. Which factor do the two cases want, and how does one formula give both?",
             "`(limit / norm).clamp(max=1.0)` is the factor, a tensor: multiply by it, always.",
         ),
-        mistakes=mistakes.SCALING_MISTAKES,
+        mistakes=MistakesFile(__package__, names),
     ),
 )
 '''
@@ -194,24 +196,28 @@ LESSON = Lesson(
 '''
 
 _MISTAKES = '''\
-"""Lesson {number}: the usual wrong versions of ``scale_down``, and what to say of each."""
+# What people do wrong here, the likeliest first. `why` is what they are told; a change to the code in solution.md makes
+# the mistake again: the text `replace`, which occurs there once, becomes `by`.
 
-from __future__ import annotations
+[[mistake]]
+why = "It is scaled to the limit even where it lies below. A factor above 1 has to become 1."
+replace = ".clamp(max=1.0)"
+by = ""
 
-import torch
+[[mistake]]
+why = "Each element is cut off at the limit by itself. The *norm* of all of them is to be at most the limit."
+replace = "x * (limit / x.norm()).clamp(max=1.0)"
+by = "x.clamp(-limit, limit)"
 
-from ....course.mistakes import Mistake
+[[mistake]]
+why = "That is by the largest element. The norm is the root of the sum of squares."
+replace = "x.norm()"
+by = "x.abs().max()"
 
-SCALING_MISTAKES = (
-    Mistake(lambda x, limit: x * (limit / x.norm()), (
-        "It is scaled to the limit even where it lies below. A factor above 1 has to become 1.")),
-    Mistake(lambda x, limit: x.clamp(-limit, limit), (
-        "Each element is cut off at the limit by itself. The *norm* of all of them is to be at most the limit.")),
-    Mistake(lambda x, limit: x * (limit / x.abs().max()).clamp(max=1.0), (
-        "That is by the largest element. The norm is the root of the sum of squares.")),
-    Mistake(lambda x, limit: torch.where(x.norm() > limit, x, x * (limit / x.norm())), (
-        "The two sides are the wrong way round: what lies above the limit is to be scaled.")),
-)
+[[mistake]]
+why = "The two sides are the wrong way round: what lies above the limit is to be scaled."
+replace = "x * (limit / x.norm()).clamp(max=1.0)"
+by = "torch.where(x.norm() > limit, x, x * (limit / x.norm()))"
 '''
 
 _QUICK = '''\
@@ -299,10 +305,11 @@ def skeleton(lesson_id: str, title: str) -> dict[str, str]:
     shared = {"__init__": '"""Lesson {number}: {title}."""\n', "stage": _STAGE, "workload": _WORKLOAD, "quick": _QUICK,
               "lesson": _LESSON}
     own = {"__init__": f'"""Lesson {{number}}: the exercise ``{EXERCISE}``."""\n', "exercise": _EXERCISE, "slow": _SLOW,
-           "cases": _CASES, "mistakes": _MISTAKES}
+           "cases": _CASES}
     files = {f"{folder}/{room}.py": text for room, text in shared.items()}
     files |= {f"{folder}/{EXERCISE}/{room}.py": text for room, text in own.items()}
     files[f"{folder}/{EXERCISE}/solution.md"] = _ANNOTATED
+    files[f"{folder}/{EXERCISE}/mistakes.toml"] = _MISTAKES
     files |= {f"tests/lessons/answers/{package}.py": _ANSWERS, f"tests/lessons/test_{package}.py": _TEST}
     files = {path: text.format(number=number, package=package, id=lesson_id, title=title) for path, text in files.items()}
     return {**files, f"solutions/{lesson_id}/{lesson_id}.ipynb": _notebook(lesson_id, title)}

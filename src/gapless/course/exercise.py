@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import traceback
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 
@@ -16,7 +16,7 @@ from ..marker import program_name
 from ..vgpu import Assumptions
 from .check import Check
 from .evidence import Case, Plan
-from .mistakes import Mistake
+from .mistakes import Changed, Mistake
 from .quick import QuickQuestions
 from .stage import Ask, Given
 
@@ -157,7 +157,7 @@ class Teaching:
     solution, Markdown, where it is made and not the file ``solution.md`` in the exercise's folder."""
 
     hints: tuple[str, str, str]
-    mistakes: tuple[Mistake, ...] = ()
+    mistakes: Sequence[Mistake | Changed] = ()
     explain: Callable | None = None
     stub: str | None = None
     solution: Callable[[], str] | None = None

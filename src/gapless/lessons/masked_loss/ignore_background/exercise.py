@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from ....course.checks import HostTime, Values, Waits
 from ....course.exercise import Exercise, Measurement, Teaching
+from ....course.mistakes import MistakesFile
 from .. import cases as shared_cases
+from ..stage import names
 from ..workload import LABELS
-from . import cases, explain, mistakes, slow
+from . import cases, explain, slow
 
 EXERCISE = Exercise(
     name="ignore_background",
@@ -29,7 +31,7 @@ EXERCISE = Exercise(
             "Take `IGNORE` where `target == BACKGROUND`, and `target` elsewhere. A Python number is fine as `a`: it is "
             "passed to the kernel by value.",
         ),
-        mistakes=mistakes.BACKGROUND_MISTAKES,
+        mistakes=MistakesFile(__package__, names),
         explain=explain.background,
     ),
 )

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from ....course.checks import StepTime, Values, Waits
 from ....course.exercise import Exercise, Measurement, Teaching
+from ....course.mistakes import MistakesFile
 from .. import cases as shared_cases
+from ..stage import names
 from ..workload import LABELS
-from . import cases, explain, mistakes, slow
+from . import cases, explain, slow
 
 EXERCISE = Exercise(
     name="masked_cross_entropy",
@@ -22,7 +24,7 @@ EXERCISE = Exercise(
             "B×H×W labels need no permuting.",
             "`ignore_index` names the label that adds nothing to the sum and is not counted in the mean.",
         ),
-        mistakes=mistakes.ENTROPY_MISTAKES,
+        mistakes=MistakesFile(__package__, names),
         explain=explain.entropy,
     ),
 )

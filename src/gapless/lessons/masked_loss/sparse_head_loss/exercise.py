@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from ....course.checks import StepTime, Values
 from ....course.exercise import Exercise, Measurement, Teaching
-from . import cases, explain, mistakes, slow
+from ....course.mistakes import MistakesFile
+from ..stage import names
+from . import cases, explain, slow
 
 EXERCISE = Exercise(
     name="sparse_head_loss",
@@ -23,7 +25,7 @@ EXERCISE = Exercise(
             "which must not count twice. Replace the labels of the padding by `IGNORE` (its places are those from "
             "`mask.sum()` on: compare with `torch.arange`), and let `ignore_index` leave them out.",
         ),
-        mistakes=mistakes.HEAD_MISTAKES,
+        mistakes=MistakesFile(__package__, names),
         explain=explain.head,
     ),
 )

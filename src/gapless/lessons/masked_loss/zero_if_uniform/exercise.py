@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from ....course.checks import HostTime, Values, Waits
 from ....course.exercise import Exercise, Measurement, Teaching
+from ....course.mistakes import MistakesFile
 from .. import cases as shared_cases
+from ..stage import names
 from ..workload import LABELS
-from . import cases, explain, mistakes, slow
+from . import cases, explain, slow
 
 EXERCISE = Exercise(
     name="zero_if_uniform",
@@ -24,7 +26,7 @@ EXERCISE = Exercise(
             "Keep the condition as a tensor and choose with `torch.where(uniform, 0.0 * loss, loss)`: both sides are "
             "computed, which is nothing for a scalar, and nobody has to wait.",
         ),
-        mistakes=mistakes.UNIFORM_MISTAKES,
+        mistakes=MistakesFile(__package__, names),
         explain=explain.uniform,
     ),
 )

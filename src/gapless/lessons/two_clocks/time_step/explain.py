@@ -9,58 +9,16 @@ import torch
 
 from ....course.evidence import Case
 from ....course.exercise import full_size
+from ....course.mistakes import MistakesFile
 from ....course.stage import Given, LocalStage
-from ....measure.device import clock_ms, synchronize
 from ..explain import no_number
-from ..stage import ANSWER
-from . import slow
+from ..stage import ANSWER, names
 from .cases import CALLS, TOO_FEW
 from .stage import ask_time_step
 
-
-def _stopwatch(warm: bool = True, first: bool = True, last: bool = True, each: bool = False, counts_warmup: bool = False):
-    """A stopwatch with some of its parts left out."""
-
-    def measure(step, warmup, steps, device):
-        start = clock_ms(device)
-        for _ in range(warmup if warm else 0):
-            step()
-        if first:
-            synchronize(device)
-        if not counts_warmup:
-            start = clock_ms(device)
-        for _ in range(steps):
-            step()
-            if each:
-                synchronize(device)
-        if last:
-            synchronize(device)
-        return (clock_ms(device) - start) / steps
-
-    return measure
-
-
-_NO_END = ("That is the host's time to *queue* the steps. The device still works when you stop the clock: wait for it "
-           "first, with `synchronize(device)`")
-_NO_START = ("The clock started while the device was still busy with earlier work, and that work is in your figure. Call "
-             "`synchronize(device)` before you start the clock")
-_EACH = ("You wait after every step. So host and device take turns, which they don't in a real run: the host should queue "
-         "the next step while the device works. Wait once, after the last step")
-_COUNTS_WARMUP = "The warm-up is in your figure: start the clock after it"
-_NO_WARMUP = "The first steps are slower than the rest. Run `warmup` steps before you start the clock, and don't count them"
-_MISTAKES = (
-    (_stopwatch(first=False, last=False), _NO_END),
-    (_stopwatch(last=False), _NO_END),
-    (_stopwatch(warm=False, last=False), _NO_END),
-    (slow.time_step, _NO_END + ". And run the warm-up"),
-    (_stopwatch(warm=False), _NO_WARMUP),
-    (_stopwatch(first=False), _NO_START),
-    (_stopwatch(warm=False, first=False), _NO_START),
-    (_stopwatch(each=True), _EACH),
-    (_stopwatch(first=False, each=True), _EACH),
-    (_stopwatch(counts_warmup=True), _COUNTS_WARMUP),
-    (_stopwatch(counts_warmup=True, first=False), _COUNTS_WARMUP),
-)
+# Not the exercise's own mistakes, which are compared case by case: the clock's figure decides which of them is nearest.
+MISTAKES = MistakesFile(__package__, names)
+_NO_WARMUP = "The first steps are slower than the rest. Run `warmup` steps before you start the clock, and don't count them."
 
 
 def time_step(case: Case, found: dict, wanted: dict) -> str | None:
@@ -71,7 +29,7 @@ def time_step(case: Case, found: dict, wanted: dict) -> str | None:
     device, steps = torch.device(wanted["device"]), case.options["steps"]
     if _same(own, true) and found[CALLS] != wanted[CALLS]:
         if found[CALLS].startswith(TOO_FEW):
-            return f"{_NO_WARMUP}."
+            return _NO_WARMUP
         return ("The time is right, and `step()` is called too often or too rarely: `warmup` times to warm up, and `steps` "
                 "times while the clock runs. A step may train a model: one more is one too many.")
     for factor, why in ((steps, "That is the time of all steps together: divide by `steps`."),
@@ -85,10 +43,10 @@ def time_step(case: Case, found: dict, wanted: dict) -> str | None:
     if own == int(true) and own != true:
         return "The fraction is cut off: return the number as it is."
     if device.type == "vgpu":
-        made = [(_made_again(mistake, case, device), why) for mistake, why in _MISTAKES]
+        made = [(_made_again(mistake.function, case, device), mistake.why) for mistake in MISTAKES]
         near = [(round(abs(own - ms), 6), why) for ms, why in made if _same(own, ms) and not _same(ms, true)]
         if near:
-            return f"{min(near, key=lambda pair: pair[0])[1]}."  # the nearest, of equals the first
+            return min(near, key=lambda pair: pair[0])[1]  # the nearest, of equals the first
     if own < true:
         return f"That is too short. Is all the device's work done when you stop the clock?{_other_clock(device)}"
     return ("That is too long. Does the clock run while anything else than the `steps` steps is being done: the warm-up, "

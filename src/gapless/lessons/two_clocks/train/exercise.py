@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from ....course.checks import StepTime, Values, Waits
 from ....course.exercise import Asked, Exercise, Measurement, Right, Setting, Teaching
+from ....course.mistakes import MistakesFile
+from ..stage import names
 from ..workload import CHECKED
-from . import cases, explain, mistakes, slow, stage
+from . import cases, explain, slow, stage
 
 EXERCISE = Exercise(
     name="train",
@@ -38,7 +40,7 @@ EXERCISE = Exercise(
             "one wait for all of them. Then for each value: compare it, `total += value`, and log its line with the number "
             "of *its* step.",
         ),
-        mistakes=mistakes.TRAIN_MISTAKES,
+        mistakes=MistakesFile(__package__, names),
         explain=explain.training,
     ),
 )
