@@ -83,7 +83,7 @@ def test_an_error_at_full_size_lets_go_of_its_tensors():
         except AttributeError as error:
             raise ValueError("no") from error
 
-    with pytest.raises(ValueError) as kept, full_size(device):
+    with pytest.raises(ValueError, match="no") as kept, full_size(device):
         step()
     gc.collect()
     assert kept.value.__cause__ is not None and seen[0]() is None

@@ -163,7 +163,7 @@ def test_a_frozen_backbone_stays_as_it_is():
     made = []
     with pytest.MonkeyPatch.context() as patch:
         for name in ("make_backbone", "make_head"):
-            patch.setattr(fine_tuning, name, lambda make=getattr(fine_tuning, name): made.append(make()) or made[-1])
+            patch.setattr(fine_tuning, name, lambda make=getattr(fine_tuning, name): made.append(make()) or made[-1])  # noqa: B008
         patch.setattr(fine_tuning, "make_batch", lambda size, values=True: make_batch(size, values=values, pinned=False))
         step = fine_tuning_step(LossParts(), torch.device("cpu"), 1, side=32)
     before = [{name: value.clone() for name, value in network.state_dict().items()} for network in made]

@@ -77,7 +77,7 @@ def test_growth_is_told_by_kind_of_step(growth, said):
     options = {"failing": [place for place, kind in enumerate(kinds) if kind == "f"], "every": 10}
     case = Case("", {"rows": [np.zeros(1)] * len(kinds)}, options)
     kinds = ["f" if place in options["failing"] else "l" if (place + 1) % 10 == 0 else "p" for place in range(len(kinds))]
-    assert memory_of(case, held(kinds, growth)) == {kind: FLAT for kind in (PLAIN, LOOKED, FAILED, LEFT)} | said
+    assert memory_of(case, held(kinds, growth)) == dict.fromkeys((PLAIN, LOOKED, FAILED, LEFT), FLAT) | said
 
 
 def test_what_a_report_says_of_its_memory_is_not_believed():

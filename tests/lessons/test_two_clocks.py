@@ -125,7 +125,7 @@ def test_programs_are_bound_by_what_their_names_say():
     assert true[queue] / 10 < host[queue] < 0.9 * true[queue]
 
 
-@pytest.mark.parametrize("card", ("a10g", "h200"))
+@pytest.mark.parametrize("card", ["a10g", "h200"])
 def test_waiting_after_every_step_shows(card):
     device = gapless.device(f"vgpu:{card}")
     case = next(c for c in time_step_cases.stopwatch_cases(1) if c.options["program"] == "both")

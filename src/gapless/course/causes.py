@@ -12,7 +12,7 @@ from .. import vgpu
 from .evidence import Answer, Case
 from .exercise import Exercise
 from .gather import answer
-from .mistakes import Mistake
+from .mistakes import Changed, Mistake
 from .plain import difference
 from .stage import LocalStage
 from .tolerance import close
@@ -41,7 +41,7 @@ class MadeAgain:
                              key=lambda mistake: -agreed[id(mistake)])
         return fitting[0].why if fitting else None
 
-    def _gives(self, mistake: Mistake, case: Case, found: Answer) -> bool:
+    def _gives(self, mistake: Mistake | Changed, case: Case, found: Answer) -> bool:
         made = self._answer(mistake, case)
         if made.error is not None or made.unusable is not None:
             return False
@@ -54,7 +54,7 @@ class MadeAgain:
         pairs = [(found.value, made.value), *((found.grads.get(name), grad) for name, grad in made.grads.items())]
         return all(own is not None and own.shape == grad.shape and close(exercise, own, grad).all() for own, grad in pairs)
 
-    def _answer(self, mistake: Mistake, case: Case) -> Answer:
+    def _answer(self, mistake: Mistake | Changed, case: Case) -> Answer:
         key = id(mistake), id(case)
         if key not in self._made:
             stage = LocalStage(mistake.function, self._device, self._exercise.asked.ask)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 if TYPE_CHECKING:
     from .evidence import Evidence, Plan
@@ -17,10 +17,10 @@ class Look:
     """What a check looks at: the ``exercise``, its ``plan``, the ``evidence``, what is right (``truth``), and ``cells``,
     name → text, whose lines may be quoted. ``found``: by name, what the checks before it have found."""
 
-    exercise: object
+    exercise: Any  # an Exercise, which is above this file: it is made of checks
     plan: Plan
     evidence: Evidence
-    truth: object
+    truth: Any
     cells: dict[str, str] = field(default_factory=dict)
     found: dict[str, Found] = field(default_factory=dict)
 

@@ -199,7 +199,7 @@ class Evidence:
                                          "peak_bytes": run.peak_bytes,
                                          "aside": asdict(run.aside)}
         with open(folder / "arrays.npz", "wb") as file:
-            np.savez(file, **arrays)
+            np.savez(file, **arrays)  # type: ignore[arg-type]  # as if a name could be allow_pickle
         temporary = folder / "evidence.json.tmp"
         temporary.write_text(json.dumps(plain))
         os.replace(temporary, folder / "evidence.json")

@@ -7,6 +7,7 @@ import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 import numpy as np
 import torch
@@ -20,9 +21,11 @@ from .mistakes import Changed, Mistake
 from .quick import QuickQuestions
 from .stage import Ask, Given
 
+Kind = TypeVar("Kind", bound=Check)
+_USUAL = Assumptions()
 
 @contextmanager
-def full_size(device: torch.device, assumptions: Assumptions = Assumptions()) -> Iterator[None]:
+def full_size(device: torch.device, assumptions: Assumptions = _USUAL) -> Iterator[None]:
     """Where a step of the article's size runs: on the virtual GPU tensors made inside have shapes and no values, on a
     real one nothing changes.
 
@@ -132,7 +135,7 @@ class Measurement:
 
     trial: Trial
     full: Callable[[torch.device], Callable[[], Given]] | None = None
-    assumptions: Assumptions = Assumptions()
+    assumptions: Assumptions = _USUAL
     busy_ms: float = 0.0
     whole_run: bool = False
     best: Callable | None = None
@@ -219,7 +222,7 @@ class Exercise:
         """``step_is`` where a sentence begins."""
         return self.measurement.step_is[:1].upper() + self.measurement.step_is[1:]
 
-    def check_of(self, kind: type[Check]) -> Check | None:
+    def check_of(self, kind: type[Kind]) -> Kind | None:
         """The first check of this class, if there is one."""
         return next((check for check in self.checks if isinstance(check, kind)), None)
 
@@ -264,7 +267,7 @@ class Program:
     name: str
     make_step: Callable[[torch.device], Callable[[], object]]
     article: str
-    assumptions: Assumptions = Assumptions()
+    assumptions: Assumptions = _USUAL
     samples: int = 1
     largest_batch: Callable[[torch.device], int] | None = None
     steps: int = 20
@@ -291,7 +294,7 @@ class Lesson:
     programs: Callable[[dict[str, Callable]], list[Program]] | None = None
     size: Callable[[torch.device], str] = lambda device: ""
     article: str = ""
-    assumptions: Assumptions = Assumptions()
+    assumptions: Assumptions = _USUAL
     packages: tuple[str, ...] = ()
     quick: QuickQuestions | None = None
     card: str = ""

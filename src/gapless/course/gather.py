@@ -68,7 +68,7 @@ def gather(exercise: Exercise, stage, plan: Plan, device: torch.device, *, name:
 
         def measure(where) -> tuple[Run, bool]:
             answers = evidence.trial_answers if where is stage else []
-            at_once = exercise.measurement.whole_run or bool(quiet) and quiet[0]
+            at_once = exercise.measurement.whole_run or (bool(quiet) and quiet[0])
             run, launched_nothing = _try(exercise, where, plan, device, answers, at_once=at_once)
             if launched_nothing and not quiet and not at_once and exercise.watches_memory:
                 # As the learner's will be: what answers hold on to until they are read is nobody's step.
@@ -221,7 +221,7 @@ def put(case: Case, device: torch.device) -> tuple[Given, Notes]:
         where = case.layouts.get(name), case.on_host.get(name)
         inputs[name] = ([_put(each, device, *where) for each in value] if isinstance(value, list)
                         else _put(value, device, *where))
-    lists = {name: [id(tensor.allocation) for tensor in value] for name, value in inputs.items()
+    lists = {name: [id(tensor.allocation) for tensor in value] for name, value in inputs.items()  # type: ignore[attr-defined]
              if isinstance(value, list) and device.type == "vgpu" and name not in case.on_host}
     state.unused |= {each for allocations in lists.values() for each in allocations}
 
@@ -301,7 +301,7 @@ def _check_where(result, device: torch.device) -> None:
     """Raises Unusable where the answer is a dict and one of its values, or of those in a list there, is not on the device:
     what the host counts is on no device's clock. Text may be anywhere."""
     pairs = result.items() if isinstance(result, dict) else ()
-    for name, value in [(name, each) for name, value in pairs for each in (value if isinstance(value, list) else [value])]:
+    for name, value in [(name, one) for name, each in pairs for one in (each if isinstance(each, list) else [each])]:
         if isinstance(value, str):
             continue
         if not isinstance(value, torch.Tensor):

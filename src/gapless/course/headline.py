@@ -88,7 +88,7 @@ def measure_programs(lesson: Lesson, device: torch.device, fixed: dict[str, Call
         try:
             with full_size(device, program.assumptions):
                 step = program.make_step(device)
-                once = {"warmup": 0, "at_once": True} if program.whole_run else {}
+                once: dict = {"warmup": 0, "at_once": True} if program.whole_run else {}
                 time = time_step(step, steps=program.steps, blocks=5, device=device, **once)
                 trace = profile(step, **({"steps": 1, "warmup": 0} if program.whole_run else {"steps": 3, "warmup": 1}),
                                 device=device)

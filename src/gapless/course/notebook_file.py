@@ -69,10 +69,10 @@ def _indent(text: str, place: int) -> str | None:
 
 def _dump(value, text: str, layout: _Layout | None = None) -> str:
     # A file without any other character than ASCII stays one.
-    options = {"ensure_ascii": text.isascii()}
+    as_ascii = text.isascii()
     if layout is None or not layout.unit:
-        return json.dumps(value, separators=(",", ":") if '"cells":[' in text else None, **options)
-    lines = json.dumps(value, indent=layout.unit, **options).split("\n")
+        return json.dumps(value, separators=(",", ":") if '"cells":[' in text else None, ensure_ascii=as_ascii)
+    lines = json.dumps(value, indent=layout.unit, ensure_ascii=as_ascii).split("\n")
     return (layout.newline + layout.indent).join(lines)
 
 
@@ -89,7 +89,7 @@ def _member(text: str, start: int, name: str) -> tuple[int, int, int]:
     found = None
     for key, *places in _members(text, start):
         if key == name:
-            found = tuple(places)  # of two with one name the last counts, as when the file is read
+            found = places[0], places[1], places[2]  # of two with one name the last counts, as when the file is read
     if found is None:
         raise ValueError(f"there is no {name!r}")
     return found

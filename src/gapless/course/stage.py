@@ -38,7 +38,7 @@ RESULT, RETURNED, GRADIENTS = "result", "returned", "gradients"
 def ask_for_tensor(function: Callable, given: Given, device: torch.device) -> Generator[None, None, dict]:
     """Call a function from tensors to one tensor, and go backward from it: ``{"result": …, "gradients": {name: …}}``; where
     it returns anything else ``{"returned": in words}``."""
-    leaves = {name: tensor.detach().requires_grad_(name in given.needs_grad) for name, tensor in given.inputs.items()}
+    leaves = {name: tensor.detach().requires_grad_(name in given.needs_grad) for name, tensor in given.inputs.items()}  # type: ignore[union-attr]
     yield
     result = function(*leaves.values(), **given.options)
     if given.needs_grad and isinstance(result, torch.Tensor) and result.requires_grad and result.numel() == 1:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 import textwrap
+from typing import Any
 
 # What nbgrader leaves in place of the solution, in the same words: nbgrader_config.py takes them from here.
 YOUR_VERSION = "# Your version goes here: a function of the same name replaces the one above."
@@ -30,7 +31,7 @@ def handed_out(exercise) -> str:
 
 
 def _without_docstring(source: str) -> str:
-    function = ast.parse(source).body[0]
+    function: Any = ast.parse(source).body[0]  # a def
     if ast.get_docstring(function) is None or len(function.body) == 1:
         return source
     docstring = function.body[0]

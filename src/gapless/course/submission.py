@@ -6,6 +6,7 @@ Needs the standard library only, so that a notebook can be read wherever it was 
 from __future__ import annotations
 
 import base64
+import contextlib
 import errno
 import json
 import os
@@ -167,11 +168,9 @@ def plain_notebook(notebook: dict) -> dict:
     cells = []
     for number, cell in enumerate(notebook["cells"]):
         kind = cell.get("cell_type") if cell.get("cell_type") in ("code", "markdown") else "raw"
-        plain = {"cell_type": kind, "id": f"cell-{number}", "metadata": {}, "source": text(cell_source(cell))}
-        try:
+        plain: dict = {"cell_type": kind, "id": f"cell-{number}", "metadata": {}, "source": text(cell_source(cell))}
+        with contextlib.suppress(KeyError, TypeError, AttributeError):
             plain["metadata"]["nbgrader"] = {"grade_id": text(cell["metadata"]["nbgrader"]["grade_id"])}
-        except (KeyError, TypeError, AttributeError):
-            pass
         if kind == "code":
             plain |= {"outputs": [], "execution_count": None}
         elif attached := _pictures(cell.get("attachments")):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ...evidence.report import StepReport
@@ -60,7 +61,7 @@ def kernels_of(report: StepReport) -> Counter:
     return Counter({name: number / max(report.steps, 1) for name, number in counts.items()})
 
 
-def _listed(kernels: dict[str, float]) -> str:
+def _listed(kernels: Mapping[str, float]) -> str:
     most = sorted(kernels.items(), key=lambda item: -item[1])
     rest = f", and {len(most) - _MOST_NAMES} kinds more" if len(most) > _MOST_NAMES else ""
     return (", ".join(f"{number:g} × `{name[:60]}`" for name, number in most[:_MOST_NAMES]) or "none") + rest

@@ -18,7 +18,7 @@ class SpeedUp(OfMeasurement):
     advice: str = "What costs most now? Profile it again."
 
     @property
-    def name(self) -> str:
+    def name(self) -> str:  # type: ignore[override]  # by its share
         """Such as ``speed_up_25``."""
         return f"speed_up_{100 * self.at_least:.0f}"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import warnings
 from collections.abc import Iterator, Mapping
+from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -28,7 +29,7 @@ def torchmetrics():
 class _FourMetrics(Mapping):
     """Name → class of TorchMetrics; ``items()`` and the like, as of a dict."""
 
-    _names = {"accuracy": "MulticlassAccuracy", "precision": "MulticlassPrecision", "recall": "MulticlassRecall",
+    _names: ClassVar = {"accuracy": "MulticlassAccuracy", "precision": "MulticlassPrecision", "recall": "MulticlassRecall",
               "f1": "MulticlassF1Score"}
 
     def __getitem__(self, name: str) -> type:

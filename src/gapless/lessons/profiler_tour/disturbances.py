@@ -221,7 +221,7 @@ def same_name(rng, events):
 
 
 def frees_only(rng, events):
-    start, end, length = _extent(events)
+    _, end, length = _extent(events)
     host, found = _steps(events)[0], []
     for number, (name, changes) in enumerate((("aten::set_", [-1]), ("aten::clone", [1, -1]))):
         at, nbytes = end + (0.05 + 0.05 * number) * length, 512 * int(rng.integers(100, 900))

@@ -132,7 +132,7 @@ def judge_findings(program: Program, findings: list[tuple[str, str]], facts: Fac
 def borne_out(program: Program, cause: Cause, kind: str, place: tuple[str, int], facts: Facts) -> bool:
     """Whether the trace shows what is said of the line, as far as a trace shows that."""
     if kind == WAIT:
-        return bool(facts.waits[place] or cause.waits_in_backward and facts.backward_waits)
+        return bool(facts.waits[place] or (cause.waits_in_backward and facts.backward_waits))
     elsewhere = [each for file, part in cause.seen_at for each in lines_with({file: program.slow_files[file]}, part)]
     return kind != KERNELS or any(facts.kernels[each] >= _FEW_KERNELS for each in [place, *elsewhere])
 

@@ -23,7 +23,8 @@ def padded_network(model: nn.Sequential, wanted: Callable[[int], int], fill: Cal
     classes = model[-1].out_features
 
     def grown(tensor: torch.Tensor, keep: bool) -> torch.Tensor:
-        sizes = [wanted(size) if place == 0 or place == 1 and not keep else size for place, size in enumerate(tensor.shape)]
+        sizes = [wanted(size) if place == 0 or (place == 1 and not keep) else size
+                 for place, size in enumerate(tensor.shape)]
         made = fill(*sizes).to(tensor)
         made[tuple(places(size, padded) for size, padded in zip(tensor.shape, sizes))] = tensor
         return made

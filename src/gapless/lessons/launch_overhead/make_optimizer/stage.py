@@ -49,7 +49,7 @@ def ask_make_optimizer(function, given, device):
             RATES: [float(group["lr"]) for group in groups],
             AMSGRAD: sum(group["amsgrad"] for group in groups),
             BETAS: [[float(beta) for beta in group["betas"]] for group in groups],
-            STEPS: [state["step"] if "step" in state else 0.0 for state in states],
+            STEPS: [state.get("step", 0.0) for state in states],
             WEIGHTS: [_real(parameter) for parameter in parameters],
             AVERAGES: [_real(state["exp_avg"]) if "exp_avg" in state else None for state in states],
             SCALE: scaler._scale if options["scaled"] else None}

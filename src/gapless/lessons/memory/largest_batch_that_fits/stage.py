@@ -91,7 +91,7 @@ def ask_largest_batch(function, given, device):
         try:
             batch, raised = function(steps.step, steps.most), None
         except (RuntimeError, ValueError) as error:
-            if isinstance(error, torch.OutOfMemoryError) or NOT_OF_MEMORY not in str(error) and steps.kind != "leaks":
+            if isinstance(error, torch.OutOfMemoryError) or (NOT_OF_MEMORY not in str(error) and steps.kind != "leaks"):
                 raise
             batch, raised = None, LEAK_TOLD if isinstance(error, ValueError) else f"raised: {NOT_OF_MEMORY}"
     print(said.getvalue(), end="")

@@ -11,7 +11,7 @@ BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
 
 def looks_at_the_batch(module: nn.Module) -> bool:
     """A norm over the batch, unless it uses running statistics."""
-    return isinstance(module, Centred) and module.dim == 0 or (
+    return (isinstance(module, Centred) and module.dim == 0) or (
         isinstance(module, BATCH_NORMS) and (module.training or module.running_mean is None))
 
 
