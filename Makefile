@@ -5,6 +5,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 export PATH := $(CURDIR)/$(BIN):$(PATH)
+# pip compiles nothing here, which would take as long as the rest: Python does, what it imports, and keeps it.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo lab dev test test-all notebooks records cards conformance programs lint clean
 

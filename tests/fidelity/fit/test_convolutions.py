@@ -57,7 +57,7 @@ def test_constants_that_made_the_times_are_found_again(convolved):
 
 def test_the_hosts_gap_is_a_line_over_the_rows():
     kernels = np.array([1.0, 2.0, 0.5, 4.0, 1.5])
-    measured_ms = [*kernels, 0.1, 0.2, 0.3, 0.4, 0.5]
+    measured_ms = kernels + np.array([0.1, 0.2, 0.3, 0.4, 0.5])
     np.testing.assert_allclose(convolutions.host_gap_ms(measured_ms, kernels), [0.1, 0.2, 0.3, 0.4, 0.5])
     known = {"gap_ms": 0.5, "drift_ms": 1.0}
     np.testing.assert_allclose(convolutions.host_gap_ms(measured_ms, kernels, known), [0.5, 0.75, 1.0, 1.25, 1.5])
