@@ -12,6 +12,7 @@ import pickle
 from dataclasses import asdict, dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -26,7 +27,7 @@ class EvidenceError(ValueError):
     """The evidence is missing, damaged or not of the agreed form."""
 
 
-Inputs = dict[str, np.ndarray | list[np.ndarray]]
+Inputs = dict[str, Any]  # arrays, or lists of them
 
 
 @dataclass

@@ -84,8 +84,8 @@ class Asked:
     """
 
     ask: Ask | None = None
-    see: Callable[[Case, object, Notes], object] | None = None
-    verify: Callable[[Case, object, Notes, torch.device], object] | None = None
+    see: Callable[..., object] | None = None
+    verify: Callable[..., object] | None = None
     on_device: bool = False
 
 

@@ -7,9 +7,10 @@ lesson's ``stage`` and what it imports: neither what is right nor how it is judg
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 
@@ -22,7 +23,7 @@ class Given:
     further arguments, plain JSON values. ``needs_grad``: the inputs whose gradient is wanted. ``note(text)`` writes down a
     line, and when on the device's clock it came."""
 
-    inputs: dict[str, torch.Tensor | list[torch.Tensor]]
+    inputs: Mapping[str, Any]
     options: dict = field(default_factory=dict)
     needs_grad: tuple[str, ...] = ()
     note: Callable[[str], None] = lambda text: None
@@ -38,7 +39,7 @@ RESULT, RETURNED, GRADIENTS = "result", "returned", "gradients"
 def ask_for_tensor(function: Callable, given: Given, device: torch.device) -> Generator[None, None, dict]:
     """Call a function from tensors to one tensor, and go backward from it: ``{"result": …, "gradients": {name: …}}``; where
     it returns anything else ``{"returned": in words}``."""
-    leaves = {name: tensor.detach().requires_grad_(name in given.needs_grad) for name, tensor in given.inputs.items()}  # type: ignore[union-attr]
+    leaves = {name: tensor.detach().requires_grad_(name in given.needs_grad) for name, tensor in given.inputs.items()}
     yield
     result = function(*leaves.values(), **given.options)
     if given.needs_grad and isinstance(result, torch.Tensor) and result.requires_grad and result.numel() == 1:
