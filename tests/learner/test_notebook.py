@@ -24,6 +24,13 @@ def cell(source, filename="<ipython-input-3-abc>", **names):
     return namespace
 
 
+@pytest.fixture(autouse=True)
+def _outside_ipython(monkeypatch):
+    """A test before, in the same process, may have left a shell."""
+    for module in ("notebook", "marked_cell", "own_notebook"):
+        monkeypatch.setattr(f"gapless.learner.{module}.ipython_shell", lambda: None)
+
+
 @pytest.fixture
 def lesson():
     return gapless.Notebook("02_masked_loss", device="vgpu:a10g")
