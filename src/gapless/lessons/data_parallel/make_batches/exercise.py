@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from ....course.checks import Values
 from ....course.exercise import Asked, Exercise, Right, Teaching
-from . import cases, judged, mistakes, right, slow, stage
+from ....course.mistakes import MistakesFile
+from ..stage import names
+from . import cases, judged, right, slow, stage
 
 EXERCISE = Exercise(
     name="make_batches",
@@ -23,7 +25,7 @@ EXERCISE = Exercise(
             "`step[r::world]` "
             "of each.",
         ),
-        mistakes=mistakes.DEALING_MISTAKES,
+        mistakes=MistakesFile(__package__, names),
         explain=cases.explain_dealing,
     ),
 )

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from ....course.checks import Kernels, PeakBytes, StepTime, Values
 from ....course.exercise import Asked, Exercise, Measurement, Teaching
-from . import cases, explain, mistakes, slow, stage
+from ....course.mistakes import MistakesFile
+from ..stage import names
+from . import cases, explain, slow, stage
 
 EXERCISE = Exercise(
     name="attention",
@@ -29,7 +31,7 @@ EXERCISE = Exercise(
             "there, and what here?",
             "`F.scaled_dot_product_attention(q, k, v, attn_mask=mask)`. (True: takes part, in both.)",
         ),
-        mistakes=mistakes.ATTENTION,
+        mistakes=MistakesFile(__package__, names),
         explain=explain.attention,
     ),
 )

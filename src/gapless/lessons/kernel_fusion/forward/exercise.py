@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from ....course.checks import Values, Waits
 from ....course.exercise import Asked, Exercise, Measurement, Right, Teaching
-from . import cases, explain, mistakes, right, slow, stage
+from ....course.mistakes import MistakesFile
+from ..stage import names
+from . import cases, explain, right, slow, stage
 from .judged import seen_graphs
 
 EXERCISE = Exercise(
@@ -31,7 +33,7 @@ EXERCISE = Exercise(
             "F.softplus(h))`. "
             "`torch.compile(forward, fullgraph=True)` makes a break an error.",
         ),
-        mistakes=mistakes.FORWARD,
+        mistakes=MistakesFile(__package__, names),
         explain=explain.forward,
     ),
 )

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from ....course.checks import Kernels, StepTime, Values
 from ....course.exercise import Asked, Exercise, Measurement, Right, Teaching
-from . import cases, explain, mistakes, slow, stage
+from ....course.mistakes import MistakesFile
+from ..stage import names
+from . import cases, explain, slow, stage
 
 EXERCISE = Exercise(
     name="gelu",
@@ -26,7 +28,7 @@ EXERCISE = Exercise(
             "`torch.compile` takes a function and returns one. Nothing is compiled until the first call.",
             "Write `@torch.compile` above `def gelu(x):`, or `gelu = torch.compile(gelu)` below it.",
         ),
-        mistakes=mistakes.GELU,
+        mistakes=MistakesFile(__package__, names),
         explain=explain.elementwise,
     ),
 )

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from ....course.checks import Kernels, PeakBytes, Values
 from ....course.exercise import Asked, Exercise, Measurement, Teaching
-from . import cases, explain, mistakes, slow, stage
+from ....course.mistakes import MistakesFile
+from ..stage import names
+from . import cases, explain, slow, stage
 
 EXERCISE = Exercise(
     name="head_loss",
@@ -29,7 +31,7 @@ EXERCISE = Exercise(
             "`h = torch.addcmul(residual, gate, x, value=0.5)`, `h = F.rms_norm(h, h.shape[-1:], weight, 1e-6)`, "
             "`F.cross_entropy(h @ projection.T, target)`, whose `ignore_index` is -100 unless told otherwise.",
         ),
-        mistakes=mistakes.HEAD_LOSS,
+        mistakes=MistakesFile(__package__, names),
         explain=explain.head_loss,
     ),
 )

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from ....course.checks import Values
 from ....course.exercise import Asked, Exercise, Right, Teaching
+from ....course.mistakes import MistakesFile
 from .. import stage
-from . import cases, explain, mistakes, right, slow
+from . import cases, explain, right, slow
 
 EXERCISE = Exercise(
     name="predicted_gain",
@@ -24,7 +25,7 @@ EXERCISE = Exercise(
             "bytes, once. A write costs its bytes where its name is in `outputs`. Then add the kernel's writes to the set. "
             "Nothing to move at all: 1.0.",
         ),
-        mistakes=mistakes.GAIN,
+        mistakes=MistakesFile(__package__, stage.names),
         explain=explain.gain,
     ),
 )

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from ....course.checks import PeakBytes, Values
 from ....course.exercise import Asked, Exercise, Measurement, Teaching
-from . import cases, explain, mistakes, slow, stage
+from ....course.mistakes import MistakesFile
+from ..stage import names
+from . import cases, explain, slow, stage
 from .judged import seen
 
 EXERCISE = Exercise(
@@ -31,7 +33,7 @@ EXERCISE = Exercise(
             "that "
             "autograd knows it has a second derivative too, a right one. `swish = Swish.apply` at the end.",
         ),
-        mistakes=mistakes.SWISH,
+        mistakes=MistakesFile(__package__, names),
         explain=explain.swish,
     ),
 )

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from ....course.checks import Values
 from ....course.exercise import Asked, Exercise, Right, Teaching
+from ....course.mistakes import MistakesFile
 from .. import stage
-from . import cases, explain, mistakes, right, slow
+from . import cases, explain, right, slow
 
 EXERCISE = Exercise(
     name="worth_compiling",
@@ -26,7 +27,7 @@ EXERCISE = Exercise(
             "statistics.median(eager) - steady - again`, `after = max(1, math.ceil((compiled[0][0] - steady) / gain))`; it "
             "pays if `after <= steps`.",
         ),
-        mistakes=mistakes.WORTH,
+        mistakes=MistakesFile(__package__, stage.names),
         explain=explain.worth,
     ),
 )
