@@ -79,6 +79,7 @@ def test_it_names_no_place_on_the_machine_that_built_it(wheel, repository):
             assert b"### BEGIN SOLUTION" not in content or not name.endswith(".ipynb"), name
 
 
+@pytest.mark.slow
 def test_an_sdist_makes_the_same_wheel(wheel, repository, tmp_path):
     run("-c", "import setuptools.build_meta as b; b.build_sdist('dist')", cwd=repository)
     archive, = (repository / "dist").glob("*.tar.gz")

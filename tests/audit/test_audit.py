@@ -103,6 +103,7 @@ def test_a_script_that_takes_too_long(tmp_path):
     assert time.monotonic() - began < 20
 
 
+@pytest.mark.slow
 def test_ctrl_c_ends_the_script_too(tmp_path):
     (tmp_path / "train.py").write_text("import os, time\nopen('pid.txt', 'w').write(str(os.getpid()))\ntime.sleep(60)")
     process = subprocess.Popen([sys.executable, "-m", "gapless.commands.cli", "audit", "--device", "vgpu:a100", "train.py"],

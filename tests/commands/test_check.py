@@ -81,6 +81,7 @@ def test_a_home_that_cannot_be_written_fails_no_check(notebook, put, gapless, mo
     assert out.count("Your progress was not saved") == 1
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="sends SIGINT")
 def test_ctrl_c_says_what_was_checked(notebook, put, tmp_path):
     mark = tmp_path / "begun"

@@ -42,10 +42,12 @@ def test_a_cell_that_ends_the_process_or_disturbs_it(progress_home, source, says
     assert not found.passed and says in found.reason
 
 
+@pytest.mark.slow
 def test_an_endless_loop_is_ended(progress_home):
     assert "within 1 s" in check(HEAD + "while True: pass\n", limit_s=1).reason
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="process groups")
 def test_what_the_cell_started_is_ended_too(progress_home, tmp_path):
     mark = tmp_path / "pid"
@@ -65,10 +67,12 @@ def test_what_the_cell_started_is_ended_too(progress_home, tmp_path):
     pytest.fail("the child is still there")
 
 
+@pytest.mark.slow
 def test_an_outdated_check_has_no_result(progress_home):
     assert check(HEAD + "while True: pass\n", outdated=lambda: True) is None
 
 
+@pytest.mark.slow
 def test_an_unusable_device_is_told(progress_home):
     found = check(SOLVED, device="gpu9000")
     assert "exit status 2" in found.reason and "no device is called 'gpu9000'" in found.reason

@@ -13,6 +13,7 @@ FOUND = [("linearize", "nanmean"), ("linearize", "sinc"), ("traced", "nn.functio
          ("out_argument", "matmul")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how, name", [*SUBSET, *FOUND])
 def test_a_mode_gives_what_it_gives_on_the_cpu(how, name):
     check(name, how, most_samples=1 if (how, name) in SUBSET else 8)

@@ -204,7 +204,7 @@ def test_the_scores_are_written_for_canvas_and_moodle(course, tmp_path, capsys):
 
 def test_messages_about_the_same_mistake_are_one_cause():
     lesson = LESSONS["02_masked_loss"]
-    name, exercise = next((name, each) for name, each in lesson.exercises.items() if each.mistakes)
+    name, exercise = next((name, each) for name, each in lesson.exercises.items() if each.teaching.mistakes)
     why = exercise.teaching.mistakes[0].why
 
     def row(student, *messages):

@@ -93,6 +93,7 @@ def never_wrong(**more):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("moment", [1, 2])
 def test_a_submission_that_is_deleted_meanwhile(course, moment):
     """Before its turn, and at it."""
@@ -128,6 +129,7 @@ print(json.dumps([told(), again, Path("again").read_text(), completes()]))
     assert nothing_is_left(course)
 
 
+@pytest.mark.slow
 def test_a_student_who_is_not_on_the_roster(course):
     program = """
 from nbgrader.api import Gradebook
@@ -144,6 +146,7 @@ print(json.dumps([first, told(), completes()]))
     assert first == ["ann", "cleo"] and "No such student: bob" in log and "Traceback" not in log
 
 
+@pytest.mark.slow
 def test_a_clock_that_is_set_back(course):
     """Each look at it shows ten minutes earlier."""
     program = """
@@ -162,6 +165,7 @@ print(json.dumps(completes()))
     assert course.quickly(FAULT + program) is True
 
 
+@pytest.mark.slow
 def test_results_cannot_be_written(course):
     program = """
 Path("results").write_text("a file")
@@ -204,6 +208,7 @@ print(json.dumps([first, told(), [path.name for path in Path("tmp").glob("gaples
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("where, size", [("autograded", "8k"), ("gradebook", "400k"), ("temporary", "8k")])
 def test_a_full_disk(course, where, size):
     found = course.quickly(FULL_DISK, where, size)
@@ -214,6 +219,7 @@ def test_a_full_disk(course, where, size):
     assert left == [] and nothing_is_left(course)
 
 
+@pytest.mark.slow
 def test_a_limit_on_the_largest_file(course):
     program = """
 import resource

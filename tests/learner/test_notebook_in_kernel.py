@@ -77,6 +77,7 @@ def server(tmp_path):
     process.wait(timeout=30)
 
 
+@pytest.mark.slow
 def test_submit_finds_the_notebook_that_jupyter_has_opened(server, tmp_path):
     """As JupyterLab and Notebook 7 open it: by a session of the server's."""
     (tmp_path / "course").mkdir()

@@ -41,6 +41,8 @@ from ..parts import changed as with_parts
 from .answers.capstone import changed, program
 from .reference import inputs
 
+pytestmark = pytest.mark.slow  # what is particular to this lesson; its solution and stubs are graded in every run
+
 
 @pytest.mark.parametrize("each", PROGRAMS.values(), ids=PROGRAMS)
 def test_a_program_is_some_files_of_about_300_lines_with_causes_of_many_lessons(each):
@@ -71,7 +73,6 @@ def graded(function, lesson=LESSON, device_name="vgpu:a10g", **changes):
     return {verdict.id.partition(".")[2]: verdict for verdict in judge(exercise, plan, seen, truth)}
 
 
-@pytest.mark.slow
 def test_training_on_the_host_scores_nothing():
     on_host = program(("train.py", "    config = Config(**settings)\n", "    config, device = Config(**settings), torch.device('cpu')\n"))
     found = graded(on_host)
@@ -79,7 +80,6 @@ def test_training_on_the_host_scores_nothing():
     assert "launches nothing" in found["speed_up_25"].message
 
 
-@pytest.mark.slow
 def test_what_is_remembered_from_an_earlier_run_is_no_answer():
     reports = {}
 
@@ -91,7 +91,6 @@ def test_what_is_remembered_from_an_earlier_run_is_no_answer():
     assert graded(remembering)["values"].outcome == "fail"
 
 
-@pytest.mark.slow
 def test_doing_less_at_full_size_is_found_out():
     lazy = program(("train.py", "    for _ in range(config.epochs):", "    for _ in range(1 if len(loader) > 6 else config.epochs):"))
     found = graded(lazy, measurement__full=LESSON.exercises["train"].measurement.full)
@@ -99,7 +98,6 @@ def test_doing_less_at_full_size_is_found_out():
     assert "MB go over the bus in a run, of the" in found["speed_up_25"].message
 
 
-@pytest.mark.slow
 def test_workers_are_worth_their_start_where_values_are_checked_too():
     stages = dict(PHOTOS.stages)
     first, more = (graded(PHOTOS.load(without(PHOTOS.slow_files, PHOTOS.causes[:stages[name]])))
@@ -119,7 +117,6 @@ def test_decoding_takes_its_time_whichever_device_it_is_told():
     assert vgpu.timeline().host_ns < 1e6 * DECODE_MS
 
 
-@pytest.mark.slow
 def test_a_run_on_the_host_with_the_right_copies_beside_it_scores_nothing():
     def beside(photos, masks, device, **settings):
         for _ in range(settings["epochs"]):
@@ -161,7 +158,6 @@ def test_what_only_one_program_says_stands_in_the_notebook_once_and_in_a_copy_is
     assert len({each.passages[:2] for each in PROGRAMS.values()}) == len(PROGRAMS)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("each", PROGRAMS.values(), ids=PROGRAMS)
 def test_the_annotated_findings_are_the_programs_own_and_all_right(each):
     text = annotated_solution(LESSON.of([each.handed_out]), "findings")
@@ -214,7 +210,6 @@ def test_findings_of_each_cause_are_borne_out_by_the_trace(each):
     assert judge_findings(each, all_findings(each), facts).balance == len(each.causes)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name, change, named", [
     ("letters", ("train.py", "torch.where(ended, PADDING, letters)", "letters"), "made"),
     ("nuclei", ("metrics.py", "near & ~taken", "near"), "validation"),

@@ -39,6 +39,8 @@ from .answers.data_loading import half_way
 from .reference import solution
 from .test_exercises import grade, outcomes
 
+pytestmark = pytest.mark.slow  # what is particular to this lesson; its solution and stubs are graded in every run
+
 TRACES = {case.name: Trace(case.options["events"]) for case in cases.input_bound_cases(5)}
 
 

@@ -126,6 +126,7 @@ def test_every_exercise_has_wrong_answers_to_try(lesson_id, name):
     assert any(wrong[:2] == (lesson_id, name) for wrong in WRONG)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lesson_id, name", EXERCISES)
 def test_cases_differ_by_seed_and_repeat_with_it(lesson_id, name):
     def told(value):

@@ -28,6 +28,8 @@ from .answers.parameter_lists import mixed_lists, reads_once, with_decay_on_the_
 from .reference import solution
 from .test_exercises import grade as grade_in
 
+pytestmark = pytest.mark.slow  # what is particular to this lesson; its solution and stubs are graded in every run
+
 CPU = torch.device("cpu")
 
 

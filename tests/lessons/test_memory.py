@@ -25,6 +25,8 @@ from gapless.measure.device import device as choose_device
 from .answers import memory_savings
 from .test_exercises import grade, outcomes
 
+pytestmark = pytest.mark.slow  # what is particular to this lesson; its solution and stubs are graded in every run
+
 KIB = 1024
 
 
@@ -154,7 +156,6 @@ def test_the_program_runs_out_of_memory_at_the_batch_it_wants(device):
             step(WANTED)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name, answer, expected", [
     ("checkpointed", memory_savings.with_convolutions, {"values": "pass", "peak_bytes": "pass", "step_time": "fail"}),
     ("accumulate", memory_savings.one_backward, {"values": "pass", "peak_bytes": "fail", "syncs": "pass"}),

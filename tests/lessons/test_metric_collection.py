@@ -36,6 +36,8 @@ from gapless.lessons.metric_collection.workload import (
 from .. import ROOT, forked
 from .reference import solution
 
+pytestmark = pytest.mark.slow  # what is particular to this lesson; its solution and stubs are graded in every run
+
 CPU = torch.device("cpu")
 
 
@@ -155,7 +157,6 @@ def _rank(rank, world_size, backend, device_name, path, results):
     dist.destroy_process_group()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("backend, device, gathers", [("cpu:gloo", "cpu", True), ("vgpu:gloo", "vgpu:a40", False)])
 def test_in_two_processes(solutions, tmp_path, backend, device, gathers):
     """Naive and fixed metrics agree to the last bit, and with one process that sees all; a CPU metric gathers only where the
@@ -217,7 +218,6 @@ def true_ms(device, batch, make_metrics=lambda: None, host_ms=0.0):
         return gapless.time_step(lambda: (gapless.host_work(host_ms), step()), device=device).true_ms
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("card", ["a10g", "a40"])
 def test_what_the_notebook_says_of_its_batch(solutions, card):
     """Metrics cost nearly a tenth of a step; nearly all of it lies in what comes behind the waits; the fixes undo it."""
@@ -238,7 +238,6 @@ def test_what_the_notebook_says_of_its_batch(solutions, card):
     assert reference <= shared < unchecked < 1.02 * reference
 
 
-@pytest.mark.slow
 def test_host_work_is_free_without_metrics_and_counts_in_full_behind_a_wait():
     device, work = gapless.device("vgpu:a40"), 7.0
     without, without_busy = (true_ms(device, 128, host_ms=ms) for ms in (0, work))
@@ -295,7 +294,6 @@ def judged(name, function):
     return judge(*gathered(name, function))
 
 
-@pytest.mark.slow
 def test_exercises_are_judged_side_by_side_and_one_process_group_disturbs_nobody(solutions):
     """As grading does, in threads."""
     with ThreadPoolExecutor() as pool:
@@ -304,7 +302,6 @@ def test_exercises_are_judged_side_by_side_and_one_process_group_disturbs_nobody
     assert {verdict.outcome for verdicts in judgements for verdict in verdicts} == {"pass"}
 
 
-@pytest.mark.slow
 def test_a_function_that_shirks_where_it_is_timed_is_wrong():
     def shirker(outputs, targets):
         if outputs[0].shape[0] == 128:
@@ -316,7 +313,6 @@ def test_a_function_that_shirks_where_it_is_timed_is_wrong():
     assert "goes by the size of its input, or counts its calls, is wrong" in values.message
 
 
-@pytest.mark.slow
 def test_an_answer_remembered_by_shape_is_wrong(solutions):
     known = {}
 
@@ -351,7 +347,6 @@ def test_a_metric_that_takes_nothing_in_where_it_is_timed_is_wrong():
     assert values.outcome == waits.outcome == "fail" and "it is 81.5 and should be" in values.message
 
 
-@pytest.mark.slow
 def test_an_answer_on_the_cpu_is_wrong_where_it_is_timed_too(solutions):
     def collected(outputs, targets):
         found = solutions["collect"](outputs, targets)
@@ -368,7 +363,6 @@ def test_a_text_beside_the_averages_does_not_stop_the_explanation():
     assert "NaN is 0 / 0" in exercise.teaching.explain(case, found, wanted)
 
 
-@pytest.mark.slow
 def test_what_is_said_of_waits_is_about_torchmetrics():
     """The general advice, a plain Python number for the operator, is the mistake here."""
     told = {name: judged(name, LESSON.exercises[name].slow)[1].message for name in ("update_loss", "step_time_metric", "collect")}

@@ -50,6 +50,8 @@ from .. import ROOT
 from .answers import profiler_tour as answers
 from .reference import solution
 
+pytestmark = pytest.mark.slow  # what is particular to this lesson; its solution and stubs are graded in every run
+
 CAUSES = {1: SMALL_KERNELS, 2: SLOW_LOADER, 3: SMALL_BATCH}
 
 
@@ -134,7 +136,6 @@ def test_sources_are_this_files_lines(fixed, small):
         assert all(line.startswith("lessons/test_profiler_tour.py:") for line in found)
 
 
-@pytest.mark.slow
 def test_cases_leave_no_answer_to_the_last_digit():
     """Whatever the seed: batch sizes and causes are clear, and the steps' time is what the tools take it to be."""
     for seed in random.Random(1).sample(range(10**6), 12):
@@ -153,7 +154,6 @@ def test_cases_leave_no_answer_to_the_last_digit():
                     assert views._window(trace) == pytest.approx(steps_time(trace), abs=1e-6)
 
 
-@pytest.mark.slow
 def test_answers_by_other_routes_hold_for_many_seeds(fixed):
     for seed in range(8):
         for exercise in EXERCISES:
@@ -164,7 +164,6 @@ def test_answers_by_other_routes_hold_for_many_seeds(fixed):
                     assert difference(found, wanted, 1e-5, 1e-3) is None, (seed, exercise.name, case.name)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name, function, says", answers.WRONG, ids=range(len(answers.WRONG)))
 def test_no_seed_lets_a_wrong_answer_pass(name, function, says):
     exercise = LESSON.exercises[name]
@@ -245,7 +244,6 @@ def test_quick_questions_have_the_answers_that_their_reasons_give():
     assert found == "nynynynnyn"
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", LESSON.exercises)
 def test_odd_answers_are_told_and_break_nothing(name):
     odd = [None, True, -1, 1e300, float("nan"), "text", [], [[]], [None], {}, {"a": None}, {"a": []}, [{"name": []}],
@@ -267,7 +265,6 @@ def test_training_traces_are_nested_and_in_time():
 # -- the lesson's own traces ------------------------------------------------------------------------
 
 
-@pytest.mark.slow
 def test_written_traces_are_the_same_twice_and_leave_the_card_as_it_was(traces, tmp_path):
     device = gapless.device("vgpu:t4")
     again = write_traces(tmp_path)
@@ -316,7 +313,6 @@ def test_puzzles_are_idle_for_the_stated_reason(fixed, card, number):
     assert fixed["why_idle"](trace) == CAUSES[number]
 
 
-@pytest.mark.slow
 def test_measure_gives_throughput_and_runs_out_of_memory():
     measure = measure_on(gapless.device("vgpu:a10g"))
     assert 4 / measure(4).step_ms < 16 / measure(16).step_ms

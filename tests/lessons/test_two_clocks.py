@@ -36,6 +36,8 @@ from .. import ROOT
 from .answers.two_clocks import WRONG, into_a_buffer, seconds_for_milliseconds
 from .reference import inputs, solution
 
+pytestmark = pytest.mark.slow  # what is particular to this lesson; its solution and stubs are graded in every run
+
 CARDS = ("t4", "a10g", "a100", "h200")
 
 
@@ -298,7 +300,6 @@ def test_a_loop_that_does_less_where_no_values_are_is_found_out():
     assert {verdict.outcome for verdict in verdicts.values()} == {"fail"} and "does less" in verdicts["step_time"].message
 
 
-@pytest.mark.slow
 def test_a_loop_moved_to_the_cpu_fails():
     def on_the_cpu(model, optimizer, batches, limit, every, log):
         device = batches[0][0].device
@@ -323,7 +324,6 @@ def test_one_read_left_gets_no_points_for_waits():
 # -- the roofline ---------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("card", CARDS)
 def test_the_clock_that_predictions_are_held_against_is_the_devices(card):
     """``right_step_ms`` takes kernels that reach the rates; here PyTorch runs the same operators on the device."""

@@ -272,5 +272,5 @@ def source_line(frame: str) -> str | None:
     backward = " (in its backward pass)" if frame.strip()[found.end() :].startswith(BACKWARD) else ""
     if file == "notebook cell" or re.fullmatch(r'cell ".*"', file):
         return f"{file}, line {line}{backward}"
-    parts = 3 if file.startswith(_LESSONS) else 2  # LESSON/EXERCISE/slow.py
-    return "/".join(file.strip("/").split("/")[-parts:]) + f":{line}{backward}"
+    shown = file.removeprefix(_LESSONS) if file.startswith(_LESSONS) else "/".join(file.strip("/").split("/")[-2:])
+    return f"{shown}:{line}{backward}"

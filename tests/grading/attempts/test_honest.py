@@ -1,5 +1,7 @@
 """Honest answers by unusual routes keep all their points."""
 
+import pytest
+
 from . import ALL, FAST, check_attempts
 
 CELLS = {
@@ -159,6 +161,7 @@ def f(target):
 }
 
 
+@pytest.mark.slow
 def test_honest_answers_keep_their_points(tmp_path):
     found = check_attempts({name: (source, ALL) for name, source in CELLS.items()}, tmp_path)
     assert {name: each for name, each in found.items() if name in CELLS and each[0] != ALL} == {}

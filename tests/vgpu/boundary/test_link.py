@@ -60,6 +60,7 @@ def test_a_program_gives_the_same_in_the_same_time(served, name):
     assert len(across) == len(here)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["trains", "attends", "recurs", "checkpoints", "keeps_random_states", "loads"])
 def test_what_the_host_does_by_itself_takes_as_long_over_there(served, name):
     device = vgpu.enable()
@@ -164,6 +165,7 @@ def test_the_other_side_may_be_gone():
         Served(Channel(own)).request({"do": "anything"})
 
 
+@pytest.mark.slow
 def test_a_compiled_graph_is_counted_whatever_ran_here(served):
     """Both processes number their runs from 0, and a run over there is not the rest of one here."""
     device = vgpu.enable()
