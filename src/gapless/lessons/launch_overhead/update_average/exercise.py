@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from ....course.checks import HostTime, Kernels, Values
 from ....course.exercise import Asked, Exercise, Measurement, Teaching
+from ....course.mistakes import MistakesFile
 from .. import cases as shared_cases
 from ..advice import LISTS
-from . import cases, mistakes, slow
+from ..stage import names
+from . import cases, slow
 from .stage import ask_update_average
 
 EXERCISE = Exercise(
@@ -26,6 +28,6 @@ EXERCISE = Exercise(
             "parameter as `parameter.to(average.dtype)`, which is itself where the dtype is that already. Then one "
             "`_foreach_lerp_` for each entry.",
         ),
-        mistakes=mistakes.AVERAGE_MISTAKES,
+        mistakes=MistakesFile(__package__, names),
     ),
 )

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from ....course.checks import PeakBytes, Values
 from ....course.exercise import Asked, Exercise, Measurement, Teaching
+from ....course.mistakes import MistakesFile
+from ..stage import names
 from . import cases, slow
-from .mistakes import BACKWARD_MISTAKES
 from .stage import ask_optimizer_in_backward
 
 EXERCISE = Exercise(
@@ -30,6 +31,6 @@ EXERCISE = Exercise(
             "and `param.grad = None`; `train` calls `loss.backward()` and nothing else. Where `max_norm` is given, keep "
             "the loop as it is.",
         ),
-        mistakes=BACKWARD_MISTAKES,
+        mistakes=MistakesFile(__package__, names),
     ),
 )
