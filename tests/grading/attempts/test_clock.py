@@ -4,7 +4,7 @@ from . import FOR_BEING_RIGHT, NOTHING, SLOW, check_attempts
 
 STATE = SLOW + """
 import sys
-state = sys.modules["gap" + "less.vgpu.state"].state
+state = sys.modules["gap" + "less.vgpu.process.state"].state
 def tried(change):
     try:
         change()
@@ -40,7 +40,7 @@ def f(target):
     "another card": (STATE + """
 import dataclasses
 tried(lambda: setattr(state, "card", dataclasses.replace(state.card, key="fast")))
-tried(lambda: sys.modules["gap" + "less.vgpu.backend"].enable(sys.modules["gap" + "less.vgpu.hardware.specs"].CARDS["h200"]))
+tried(lambda: sys.modules["gap" + "less.vgpu.face.backend"].enable(sys.modules["gap" + "less.vgpu.hardware.cards.specs"].CARDS["h200"]))
 f = slow
 """, FOR_BEING_RIGHT),
     "no values wanted": (STATE + """
@@ -95,7 +95,7 @@ def f(target):
 """, FOR_BEING_RIGHT),
     "when another call is not timed": (SLOW + """
 import sys
-state, calls = sys.modules["gap" + "less.vgpu.state"].state, {True: [], False: []}
+state, calls = sys.modules["gap" + "less.vgpu.process.state"].state, {True: [], False: []}
 def f(target):
     if state.shape_only is None and target.numel() < 2000:
         return slow(target)

@@ -6,7 +6,7 @@ from . import FOR_BEING_RIGHT, NOTHING, SLOW, check_attempts
 
 CHANNEL = SLOW + """
 import os, sys
-link = sys.modules["gap" + "less.vgpu.state"].state.link
+link = sys.modules["gap" + "less.vgpu.process.state"].state.link
 """
 
 ATTEMPTS = {

@@ -8,7 +8,7 @@ from . import grade_cells
 LOADING, CONVOLUTIONS = (cells("solutions", lesson_id) for lesson_id in ("04_data_loading", "05_convolutions"))
 FORGED = """
 import sys
-prefetching = sys.modules["gap" + "less.lessons.data_loading.prefetching"]
+prefetching = sys.modules["gap" + "less.lessons.data_loading.prefetch.stage"]
 whole = prefetching._training
 """
 

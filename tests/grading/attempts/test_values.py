@@ -116,8 +116,8 @@ def f(target):
     "answers imported": ("""
 import importlib
 found = []
-for name in ("course.judge", "course.gather", "evidence.views", "lessons.masked_loss.cases", "lessons.masked_loss.lesson",
-             "lessons.two_clocks.right", "lessons.profiler_tour.right", "grading.grade", "grading.ask", "learner.notebook"):
+for name in ("course.judge", "course.gather", "evidence.views", "lessons.masked_loss.ignore_background.cases",
+             "lessons.masked_loss.lesson", "lessons.two_clocks.time_step.right", "lessons.profiler_tour.why_idle.right", "grading.grade", "grading.ask", "learner.notebook"):
     try:
         found.append(importlib.import_module("gap" + "less." + name))
     except ImportError:
@@ -163,7 +163,7 @@ def f(target):
     "nothing where the library says that there are no values": (SLOW + """
 import sys
 def f(target):
-    state = sys.modules["gap" + "less.vgpu.state"].state
+    state = sys.modules["gap" + "less.vgpu.process.state"].state
     return target + 0 if state.shape_only is not None else slow(target)
 """, FOR_BEING_RIGHT),
     "nothing from the twelfth call on": (FAST + """
