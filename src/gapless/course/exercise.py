@@ -7,6 +7,7 @@ import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import TypeVar
 
 import numpy as np
@@ -310,6 +311,11 @@ class Lesson:
     def named(self) -> dict[str, Lesson]:
         """The lesson and its variants, by the names that their figures have in a record."""
         return {self.id: self, **{f"{self.id}/{name}": variant for name, variant in self.variants.items()}}
+
+    @property
+    def handed_out(self) -> SimpleNamespace:
+        """The slow functions, by the names of their exercises."""
+        return SimpleNamespace(**{name: exercise.slow for name, exercise in self.exercises.items()})
 
     @property
     def max_points(self) -> float:

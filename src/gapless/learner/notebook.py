@@ -8,6 +8,7 @@ import os
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from types import SimpleNamespace
 
 import torch
 
@@ -164,6 +165,11 @@ class Notebook:
     @lesson.setter
     def lesson(self, lesson: Lesson) -> None:
         self._lesson = lesson
+
+    @property
+    def handed_out(self) -> SimpleNamespace:
+        """The exercises' functions as they are handed out, by name: ``lesson.handed_out.train``."""
+        return self.lesson.handed_out
 
     @property
     def _several(self) -> bool:
