@@ -87,7 +87,8 @@ workload.DEEP_LAYERS = 3
     "04_data_loading": """
 import functools
 
-from gapless.lessons.data_loading import idle_programs, workload
+from gapless.lessons.data_loading import workload
+from gapless.lessons.data_loading.input_bound import look as idle_programs
 
 workload.epoch, idle_programs.trace_of = functools.cache(workload.epoch), functools.cache(idle_programs.trace_of)
 workload.BATCH = 16  # of real images, by real processes
@@ -96,13 +97,15 @@ workload.epoch.__wrapped__.__defaults__ = (4 * workload.BATCH,)
     "05_convolutions": """
 import functools
 
-from gapless.lessons.convolutions import batch_look, published, workload
+from gapless.lessons.convolutions import look as batch_look
+from gapless.lessons.convolutions import published, workload
 
 workload.SIDE = 256  # of such large images few fit into the memory
 published.resnet50_ms, batch_look.throughputs = functools.cache(published.resnet50_ms), functools.cache(batch_look.throughputs)
 """,
     "06_launch_overhead": """
-from gapless.lessons.launch_overhead import capture_look, workload
+from gapless.lessons.launch_overhead import workload
+from gapless.lessons.launch_overhead.capture_step import look as capture_look
 
 workload.BLOCKS = 1
 capture_look.draw_step_times.__defaults__ = (capture_look.WIDTHS[:2],)
