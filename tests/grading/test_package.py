@@ -1,6 +1,8 @@
 """What a learner's process is given: for no lesson more than it needs."""
 
 import importlib
+import importlib.util
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -78,3 +80,11 @@ def test_the_closure_follows_imports_of_its_own_packages(a_package, tmp_path):
 def test_raises_when_a_module_is_not_there():
     with pytest.raises(ModuleNotFoundError, match="no_such"):
         closure(frozenset({"gapless.no_such"}))
+
+
+def test_attempts_on_the_grader_name_modules_that_there_are():
+    """An attempt that names a module in two pieces tries nothing once that module has moved."""
+    attempts = (Path(__file__).parent / "attempts").glob("test_*.py")
+    named = {name for path in attempts for name in re.findall(r'"less\.([\w.]+\w)"', path.read_text(encoding="utf-8"))}
+    assert "vgpu.process.state" in named
+    assert not [name for name in named if importlib.util.find_spec(f"gapless.{name}") is None]
