@@ -103,7 +103,6 @@ def remember() -> None:
     global _baseline
     if _baseline is None:
         _baseline = Baseline()
-        backend.around_enabling.append(_by_right)
 
 
 @contextmanager
@@ -111,10 +110,13 @@ def _by_right() -> Iterator[None]:
     """What is replaced inside is this course's doing: on a real GPU the virtual one may be enabled late, for what a lesson
     simulates all the same. What somebody else had replaced before still makes checks void."""
     global _baseline
-    changed = _baseline.changes()
+    untouched = _baseline is not None and not _baseline.changes()
     yield
-    if not changed:
+    if untouched:
         _baseline = Baseline()
+
+
+backend.around_enabling.append(_by_right)
 
 
 def void() -> str | None:
