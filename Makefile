@@ -19,13 +19,13 @@ lab: $(VENV)/.installed  ## open the lessons in JupyterLab, at their index
 dev: $(VENV)/.installed-dev  ## install what tests and authors need
 
 test: $(VENV)/.installed-dev  ## the tests, but for the slow ones
-	pytest -n auto --dist worksteal -m "not slow"
+	pytest -n auto --dist loadgroup --no-loadscope-reorder -m "not slow"
 
 test-all: $(VENV)/.installed-dev  ## all tests
-	pytest -n auto --dist worksteal
+	pytest -n auto --dist loadgroup --no-loadscope-reorder
 
 notebooks: $(VENV)/.installed  ## regenerate notebooks/ from solutions/, and colab/ and autograde/; write the repository's address
-	python -m gapless.grading.release
+	python -m gapless.grading.notebooks.release
 
 records: $(VENV)/.installed-dev  ## simulate the lessons' headlines anew, predict what others measured, and write the tables
 	python docs/headlines.py

@@ -14,7 +14,7 @@ from nbgrader.preprocessors import (
                                     OverwriteKernelspec,
 )
 
-from gapless.course.stub import YOUR_VERSION
+from gapless.course.notebooks.stub import YOUR_VERSION
 from gapless.grading.autograde import use_keeping_autograde
 from gapless.grading.collect import CarefulCollector
 from gapless.grading.exchange import CarefulCollect, CarefulReleaseFeedback

@@ -41,9 +41,9 @@ BARE = """
 import sys
 import gapless.grading.autograde as autograde
 from concurrent.futures import ThreadPoolExecutor
-from gapless.grading.job import grade_job
-from gapless.grading.pool import LocalWorkers
-import gapless.grading.pool as pool
+from gapless.grading.workers.job import grade_job
+from gapless.grading.workers.pool import LocalWorkers
+import gapless.grading.workers.pool as pool
 
 class Cold(LocalWorkers):  # one at a time: gradings in kernels of one process wait for each other
     def begin(self): return ThreadPoolExecutor(1)

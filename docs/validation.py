@@ -9,7 +9,7 @@ import datetime
 import json
 from pathlib import Path
 
-from gapless.evidence import themed
+from gapless.evidence.pictures import themed
 from gapless.fidelity import against_measured, measured
 from gapless.files import between, write_bytes, write_json
 from gapless.measure.versions import versions

@@ -30,7 +30,7 @@ def _own_home(tmp_path_factory):
 @pytest.fixture(scope="session", autouse=True)
 def _grading_where_there_is_no_sandbox():
     """The notebooks that tests grade are ours: they are graded on a machine without bubblewrap too."""
-    from gapless.grading.confine import UNCONFINED, find_confinement
+    from gapless.grading.sandbox.confine import UNCONFINED, find_confinement
 
     with pytest.MonkeyPatch.context() as patch:
         if find_confinement().bubblewrap is None:
@@ -72,13 +72,21 @@ def progress_home(tmp_path, monkeypatch):
 @pytest.fixture
 def no_bubblewrap(monkeypatch):
     """A machine where no bubblewrap is found, and nothing allows grading without."""
-    from gapless.grading.confine import UNCONFINED, find_confinement
+    from gapless.grading.sandbox.confine import UNCONFINED, find_confinement
 
     monkeypatch.setenv("PATH", "/nowhere")
     monkeypatch.delenv(UNCONFINED, raising=False)
     find_confinement.cache_clear()
     yield
     find_confinement.cache_clear()
+
+
+@pytest.hookimpl(tryfirst=True)  # before the worker's own, which reads the groups
+def pytest_collection_modifyitems(items):
+    """A file's tests run on one worker: what they share is set up once. Those of a file marked ``apart`` share nothing."""
+    for item in items:
+        if item.get_closest_marker("apart") is None:
+            item.add_marker(pytest.mark.xdist_group(item.path.relative_to(item.config.rootpath).as_posix()))
 
 
 def pytest_xdist_auto_num_workers(config):

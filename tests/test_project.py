@@ -58,7 +58,7 @@ def test_clocks_cards_and_memory_need_no_torch():
 def test_what_is_unix_only_is_imported_where_it_may_be_missing():
     unix = {"resource", "fcntl", "pwd", "grp", "termios", "pty"}
     for path in SOURCE.rglob("*.py"):
-        if path.parent.name == "grading":
+        if "grading" in path.parts:
             continue
         tree = ast.parse(path.read_text())
         guarded = {inner for node in ast.walk(tree) if isinstance(node, ast.Try) for inner in node.body

@@ -13,12 +13,12 @@ import sys as _sys
 
 try:
     from . import vgpu
-    from .evidence import tensorboard as _tensorboard  # noqa: F401  gives traces their write_tensorboard
     from .evidence import views
-    from .evidence.memory_picture import memory_picture
-    from .evidence.picture import before_after
+    from .evidence.pictures.memory import memory_picture
+    from .evidence.pictures.picture import before_after
     from .evidence.report import StepReport, Sync
-    from .evidence.trace import Trace, TraceError, read_traces
+    from .evidence.traces import tensorboard as _tensorboard  # noqa: F401  gives traces their write_tensorboard
+    from .evidence.traces.trace import Trace, TraceError, read_traces
     from .learner.explore import explore
     from .learner.notebook import Notebook
     from .learner.progress import progress

@@ -70,7 +70,7 @@ def test_what_a_script_is_called_stays_text(audit):
 
 
 def test_without_matplotlib_there_is_a_page_without_pictures(audit, monkeypatch):
-    from gapless.evidence import picture
+    from gapless.evidence.pictures import picture
 
     def missing(*args, **kwargs):
         raise ImportError("matplotlib")

@@ -1,4 +1,4 @@
-"""What ``gapless class-report`` refuses; what it writes: tests/grading/test_class_facts.py."""
+"""What ``gapless class-report`` refuses; what it writes: tests/grading/report/test_facts.py."""
 
 import pytest
 

@@ -6,7 +6,7 @@ import pytest
 
 from gapless.commands.cli import main
 from gapless.commands.find import open_lesson
-from gapless.course.stub import handed_out
+from gapless.course.notebooks.stub import handed_out
 from gapless.lessons.capstone.lesson import LESSON, PROGRAMS, choose
 
 from .. import ROOT

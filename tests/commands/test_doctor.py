@@ -12,7 +12,7 @@ import pytest
 from gapless.commands import doctor
 from gapless.commands.doctor import Package
 from gapless.commands.probe import probe
-from gapless.grading.confine import find_confinement
+from gapless.grading.sandbox.confine import find_confinement
 
 TORCH = {"error": None, "file": "", "cuda_build": "13.0", "cuda": False, "why": "Found no NVIDIA driver on your system", "gpus": []}
 COURSE = {"error": None, "file": "", "lessons": {}, "device": "vgpu:0", "device_name": "NVIDIA A10G"}

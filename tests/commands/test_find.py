@@ -3,7 +3,7 @@
 import pytest
 
 from gapless.commands.find import chosen, find_notebook, known_exercises, open_lesson
-from gapless.course.submission import SubmissionError
+from gapless.course.notebooks.submission import SubmissionError
 from gapless.lessons import LESSONS, find_lesson
 
 from .learner import LESSON

@@ -46,7 +46,7 @@ def test_what_cannot_be_graded_exits_2_and_says_why(tmp_path, capsys, content, a
 
 
 def test_a_worker_that_cannot_start_is_no_zero(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr("gapless.grading.confine._BOOT", "raise SystemExit('no luck')")
+    monkeypatch.setattr("gapless.grading.sandbox.confine._BOOT", "raise SystemExit('no luck')")
     assert run(write(notebook(GOOD_DOUBLE), tmp_path / "x.ipynb"), "--json", tmp_path / "out.json") == 2
     assert "did not start" in capsys.readouterr().err
     assert not (tmp_path / "out.json").exists()

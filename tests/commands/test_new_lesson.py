@@ -11,7 +11,7 @@ import pytest
 
 from gapless.commands import new_lesson as module
 from gapless.commands.new_lesson import find_repository
-from gapless.course.submission import cell_source
+from gapless.course.notebooks.submission import cell_source
 from gapless.marker import exercise_name
 
 from .. import ROOT

@@ -6,7 +6,7 @@ import os
 import pytest
 
 from gapless.commands import reset as module
-from gapless.course.stub import handed_out
+from gapless.course.notebooks.stub import handed_out
 from gapless.lessons import find_lesson
 
 from .. import ROOT

@@ -10,7 +10,7 @@ import pytest
 
 from gapless.commands.fresh import Checked
 from gapless.commands.watch import GIVEN_UP_SECONDS, SETTLED_SECONDS, Watch
-from gapless.course.submission import SubmissionError
+from gapless.course.notebooks.submission import SubmissionError
 from gapless.learner.progress_file import record_hint
 
 from .learner import LESSON, SOLVED, heeds_ctrl_c

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from gapless.course.evidence import Answer, Case, Evidence, EvidenceError, Measured, Plan, Run, load_plan, save_plan
-from gapless.evidence.trace import Trace
+from gapless.evidence.traces.trace import Trace
 
 
 def run():

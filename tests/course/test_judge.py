@@ -218,7 +218,7 @@ def test_bytes_sent_beside_the_calls_count(sends_images):
 
 
 def test_a_wait_left_is_named_with_operator_and_line(tmp_path):
-    from gapless.course.cells import load_function
+    from gapless.course.notebooks.cells import load_function
 
     source = "# exercise: ignore_background\ndef ignore_background(target):\n    mask = target == BACKGROUND\n" \
              "    print(mask.sum().item())\n    return torch.where(mask, IGNORE, target)\n"

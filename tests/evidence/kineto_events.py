@@ -1,6 +1,6 @@
 """Kineto events for tests, spelled as PyTorch's profiler spells them; times in microseconds."""
 
-from gapless.evidence.trace import Trace
+from gapless.evidence.traces.trace import Trace
 
 MAIN, BACKWARD = 100, 200
 

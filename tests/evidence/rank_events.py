@@ -4,7 +4,7 @@ import gzip
 import random
 from pathlib import Path
 
-from gapless.evidence.trace import Trace
+from gapless.evidence.traces.trace import Trace
 
 from .kineto_events import BACKWARD, call, op, span
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from gapless.evidence.trace import Trace
+from gapless.evidence.traces.trace import Trace
 from gapless.lessons.data_parallel.find_straggler.traces import Plan, even_plan, simulate
 
 COMPUTE, INPUT, NETWORK = "compute", "input", "network"
@@ -125,7 +125,7 @@ def _distractions(rng: np.random.Generator, plan: Plan, rank: int | None, cause:
 
 def main(seeds: int) -> None:
     """How often the view finds the truth, over ``seeds`` times nine runs."""
-    from gapless.evidence.straggler import straggler
+    from gapless.evidence.ranks.straggler import straggler
 
     right = total = 0
     for seed in range(seeds):

@@ -3,7 +3,7 @@
 import torch
 
 from gapless.evidence.held import held_at_peak
-from gapless.evidence.trace import Trace
+from gapless.evidence.traces.trace import Trace
 from gapless.measure.device import device as choose_device
 from gapless.measure.profile import profile
 

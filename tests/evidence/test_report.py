@@ -6,7 +6,7 @@ import re
 import pytest
 
 from gapless.evidence.report import Copy, StepReport, Sync
-from gapless.evidence.trace import Trace
+from gapless.evidence.traces.trace import Trace
 
 from .kineto_events import call, frame, kernel, memcpy, memory, op, read_back, span, step, training_steps
 
@@ -210,7 +210,7 @@ def test_show_prints_where_there_is_nothing_to_draw(capsys):
 
 
 def test_show_prints_without_matplotlib(monkeypatch, capsys):
-    from gapless.evidence import picture
+    from gapless.evidence.pictures import picture
 
     def missing(report):
         raise ImportError("no matplotlib")

@@ -3,7 +3,7 @@
 import pytest
 
 from gapless.evidence import views
-from gapless.evidence.trace import Trace
+from gapless.evidence.traces.trace import Trace
 
 from .kineto_events import MAIN, call, frame, memcpy, op, span, step
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 import gapless
-from gapless.evidence.trace import Trace
+from gapless.evidence.traces.trace import Trace
 from gapless.evidence.what_if import QUEUE_LENGTH, WhatIf
 from gapless.measure.device import host_work
 

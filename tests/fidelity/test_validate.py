@@ -2,7 +2,7 @@
 
 import pytest
 
-from gapless.evidence.trace import Trace
+from gapless.evidence.traces.trace import Trace
 from gapless.fidelity import validate
 from gapless.fidelity.validate import error_share, kernel_times, kind_of
 

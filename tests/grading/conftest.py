@@ -2,8 +2,8 @@
 
 import pytest
 
-from gapless.grading.confine import Limits
 from gapless.grading.grade import grade
+from gapless.grading.sandbox.confine import Limits
 
 from .postgres import Server
 from .toy import PACKAGE, notebook, write

@@ -15,8 +15,8 @@ from pathlib import Path
 
 from nbgrader.apps import NbGraderApp
 
-import gapless.grading.job as job
-from gapless.grading.pool import LocalWorkers
+import gapless.grading.workers.job as job
+from gapless.grading.workers.pool import LocalWorkers
 
 LESSON = "77_toy"
 during = []  # what else happens while a submission is graded

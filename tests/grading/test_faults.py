@@ -44,17 +44,17 @@ import time
 import psutil
 import pytest
 
-from gapless.grading import servers
-from gapless.grading.confine import GradingError
 from gapless.grading.grade import grade
-from gapless.grading.pool import LocalWorkers, grade_all
+from gapless.grading.sandbox import servers
+from gapless.grading.sandbox.confine import GradingError
+from gapless.grading.workers.pool import LocalWorkers, grade_all
 
+from .sandbox.test_servers import fenced
 from .test_gradebook import course as in_postgres  # noqa: F401 - fixtures
 from .test_gradebook import url  # noqa: F401
-from .test_pool import job, unconfined  # noqa: F401
-from .test_servers import fenced
 from .toy import GOOD_DOUBLE, GOOD_SQUARE, PACKAGE, SLOW_DOUBLE, SLOW_SQUARE, notebook, write
 from .toycourse import Course
+from .workers.test_pool import job, unconfined  # noqa: F401
 
 pytest.importorskip("nbgrader")
 GOOD = notebook(GOOD_DOUBLE, GOOD_SQUARE)
@@ -310,7 +310,7 @@ def test_servers_killed_while_they_grade(tmp_path):
     waits = write(notebook("# exercise: double\nimport time; time.sleep(3)\ndef double(x):\n    return 2 * x\n", GOOD_SQUARE), tmp_path / "77_toy.ipynb")
     with servers.keep_servers():
         assert grade(good, "vgpu", 1, lessons=PACKAGE).score == 6
-        for module in ("gapless.grading.worker", "gapless.grading.device_process"):
+        for module in ("gapless.grading.sandbox.worker", "gapless.grading.sandbox.device_process"):
             victim = of_a_server(module)
             killer = threading.Timer(1.0, victim.kill)
             killer.start()

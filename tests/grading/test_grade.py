@@ -7,9 +7,9 @@ import psutil
 import pytest
 
 from gapless.course.evidence import save_plan
-from gapless.course.submission import Submission
-from gapless.grading.confine import Confinement, GradingError, find_confinement
+from gapless.course.notebooks.submission import Submission
 from gapless.grading.grade import Grader, seed_for
+from gapless.grading.sandbox.confine import Confinement, GradingError, find_confinement
 
 from .attempts import grade_attempts
 from .toy import GOOD_DOUBLE, GOOD_SQUARE, PACKAGE, SLOW_DOUBLE, SLOW_SQUARE, notebook, write
@@ -59,7 +59,7 @@ FAILS = {
     "def f(target):\n    return torch.zeros(1)\n": "must stay on the device",
     "def f(target):\n    return None\n": "it returned nothing: is there a `return`?",
     "def f(target):\n    return torch.empty(2**40, device=target.device)\n": "OutOfMemoryError",
-    "import gapless.evidence.trace\nf = 1": "takes from gapless.evidence.trace",
+    "import gapless.evidence.traces.trace\nf = 1": "takes from gapless.evidence.traces.trace",
     "exec('import gapless.evidence.views')\nf = 1": "ModuleNotFoundError",
     "def f(target):\n    return helper(target)\n": "put the imports and helpers it needs inside the cell",
 }
@@ -141,7 +141,7 @@ def test_what_breaks_the_measuring_is_told_from_what_is_broken(grade_double, mon
             path.write_bytes(b"no plan") if len(spoilt) <= times else save_plan(plan, path)
 
         spoilt.clear()
-        monkeypatch.setattr("gapless.grading.ask.save_plan", save)
+        monkeypatch.setattr("gapless.grading.sandbox.ask.save_plan", save)
 
     spoils(2)
     checks, result = grade_double(GOOD_DOUBLE)

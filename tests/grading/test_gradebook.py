@@ -6,8 +6,8 @@ import json
 import pytest
 
 from gapless.grading import gradebook as gradebook_module
-from gapless.grading.confine import GradingError
 from gapless.grading.gradebook import GradebookLost, address, opened, patiently, shown, writing
+from gapless.grading.sandbox.confine import GradingError
 
 from .. import forked
 from .toy import GOOD_DOUBLE, GOOD_SQUARE, SLOW_DOUBLE, SLOW_SQUARE, notebook

@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from gapless.grading.confine import UNCONFINED
+from gapless.grading.sandbox.confine import UNCONFINED
 
 from .toy import GOOD_DOUBLE, GOOD_SQUARE, SLOW_DOUBLE, SLOW_SQUARE, code, markdown, notebook
 from .toycourse import CHECKS, LESSON, Course

@@ -17,9 +17,9 @@ pytest.importorskip("nbgrader")
 from nbconvert.exporters import HTMLExporter
 from nbgrader.api import Gradebook
 
-from gapless.course.submission import plain_notebook
-from gapless.grading.confine import GradingError
+from gapless.course.notebooks.submission import plain_notebook
 from gapless.grading.preprocessors import GradeWithPapermill, ReadableText, RestoreLesson
+from gapless.grading.sandbox.confine import GradingError
 
 
 @pytest.fixture(scope="module")
@@ -121,8 +121,8 @@ def test_grading_imports_nothing_that_only_unix_has():
     blocked = ("resource", "fcntl", "pwd", "grp", "termios", "pty", "tty", "syslog")
     script = ("import sys, torch, numpy, psutil\n"
               f"sys.modules.update(dict.fromkeys({blocked!r}))\n"
-              "import gapless.commands.grade, gapless.grading.grade, gapless.grading.worker, "
-              "gapless.grading.ask, gapless.grading.own_process, gapless.grading.testnotebook, gapless.grading.show\n")
+              "import gapless.commands.grade, gapless.grading.grade, gapless.grading.sandbox.worker, "
+              "gapless.grading.sandbox.ask, gapless.grading.sandbox.own_process, gapless.grading.notebooks.testnotebook, gapless.grading.show\n")
     subprocess.run([sys.executable, "-c", script], check=True)
 
 

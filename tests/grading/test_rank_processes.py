@@ -2,9 +2,9 @@
 
 import pytest
 
-from gapless.grading.confine import can_fence, find_confinement
 from gapless.grading.grade import grade
-from gapless.grading.servers import keep_servers
+from gapless.grading.sandbox.confine import can_fence, find_confinement
+from gapless.grading.sandbox.servers import keep_servers
 from gapless.lessons import find_lesson
 
 from .lessoncells import cells

@@ -15,7 +15,7 @@ import sys
 import nbformat
 import pytest
 
-from gapless.course.submission import plain_notebook, read_submission
+from gapless.course.notebooks.submission import plain_notebook, read_submission
 from gapless.grading.grade import grade
 from gapless.grading.submission import find_handed_in
 from gapless.lessons import LESSONS

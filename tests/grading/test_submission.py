@@ -1,6 +1,6 @@
 import pytest
 
-from gapless.course.submission import SubmissionError, plain_notebook
+from gapless.course.notebooks.submission import SubmissionError, plain_notebook
 from gapless.grading.submission import find_handed_in
 
 from .toy import GOOD_DOUBLE, GOOD_SQUARE, code, notebook, write

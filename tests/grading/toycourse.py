@@ -8,7 +8,7 @@ import sqlite3
 import sys
 from pathlib import Path
 
-from gapless.grading.confine import UNCONFINED
+from gapless.grading.sandbox.confine import UNCONFINED
 
 from .. import ROOT, forked
 from .toy import PACKAGE, SLOW_DOUBLE, SLOW_SQUARE, code, markdown, notebook, write

@@ -8,7 +8,7 @@ import torch
 
 import gapless
 from gapless import vgpu
-from gapless.course.submission import read_submission
+from gapless.course.notebooks.submission import read_submission
 from gapless.lessons import LESSONS
 from gapless.lessons.masked_loss.ignore_background.slow import ignore_background as slow
 from gapless.lessons.masked_loss.stage import BACKGROUND, IGNORE

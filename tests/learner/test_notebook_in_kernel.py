@@ -13,7 +13,7 @@ import pytest
 from jupyter_client.blocking import BlockingKernelClient
 from jupyter_client.manager import start_new_kernel
 
-from gapless.course.stub import handed_out
+from gapless.course.notebooks.stub import handed_out
 from gapless.lessons import find_lesson
 
 from .. import forked

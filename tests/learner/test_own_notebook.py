@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import gapless
-from gapless.course.submission import SubmissionError
+from gapless.course.notebooks.submission import SubmissionError
 from gapless.learner import own_notebook
 from gapless.learner.own_notebook import NotFound, find_own_notebook
 

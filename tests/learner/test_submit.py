@@ -6,7 +6,7 @@ import nbformat
 import pytest
 
 import gapless
-from gapless.course.submission import read_submission
+from gapless.course.notebooks.submission import read_submission
 from gapless.learner.submit import CannotSubmit, file_name
 from gapless.lessons import find_lesson
 

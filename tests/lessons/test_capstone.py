@@ -10,10 +10,10 @@ import pytest
 import torch
 
 from gapless import vgpu
-from gapless.course.cells import load_function
 from gapless.course.exercise import full_size
 from gapless.course.gather import gather
 from gapless.course.judge import judge
+from gapless.course.notebooks.cells import load_function
 from gapless.course.solution import annotated_solution
 from gapless.course.stage import LocalStage
 from gapless.lessons.capstone.cause import KINDS, without

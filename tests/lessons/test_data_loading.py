@@ -17,7 +17,7 @@ import gapless
 from gapless import vgpu
 from gapless.course.gather import answer
 from gapless.course.stage import LocalStage
-from gapless.evidence.trace import Trace
+from gapless.evidence.traces.trace import Trace
 from gapless.lessons import find_lesson, full_size
 from gapless.lessons.data_loading import workload
 from gapless.lessons.data_loading.best_workers.cases import workers_cases

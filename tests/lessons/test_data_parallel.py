@@ -9,7 +9,7 @@ import torch
 from gapless.course.evidence import Case
 from gapless.course.gather import answer
 from gapless.course.stage import LocalStage
-from gapless.evidence.trace import Trace
+from gapless.evidence.traces.trace import Trace
 from gapless.lessons import find_lesson
 from gapless.lessons.data_parallel import judged as shared_judged
 from gapless.lessons.data_parallel import look as shared_look

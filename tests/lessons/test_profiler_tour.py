@@ -18,7 +18,7 @@ from gapless.course.plain import as_plain, difference
 from gapless.course.quick import how_often
 from gapless.course.stage import Given, LocalStage
 from gapless.evidence import views
-from gapless.evidence.trace import Trace, read_traces
+from gapless.evidence.traces.trace import Trace, read_traces
 from gapless.lessons import full_size
 from gapless.lessons.profiler_tour import mistakes, real
 from gapless.lessons.profiler_tour.achieved_occupancy import mistakes as achieved_occupancy_mistakes

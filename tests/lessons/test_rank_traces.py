@@ -5,9 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from gapless.evidence.communication import find_collectives, is_communication
-from gapless.evidence.meetings import find_meetings
-from gapless.evidence.trace import Trace
+from gapless.evidence.ranks.meetings import find_meetings
+from gapless.evidence.traces.communication import find_collectives, is_communication
+from gapless.evidence.traces.trace import Trace
 from gapless.lessons.data_parallel.find_straggler.traces import even_plan, simulate
 
 pytestmark = pytest.mark.slow  # what is particular to this lesson; its solution and stubs are graded in every run

@@ -4,7 +4,7 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 from gapless import memory_profile, vgpu
-from gapless.evidence.memory_view import memory_by_category
+from gapless.evidence.traces.memory import memory_by_category
 from gapless.measure.device import device as choose_device
 
 WIDE, BATCH, LAYERS = 64, 256, 3

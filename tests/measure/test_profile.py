@@ -376,7 +376,7 @@ def test_a_run_timed_and_profiled_at_once_takes_what_it_takes_without():
 
 @pytest.mark.parametrize("device", ["cpu", "vgpu:0"])
 def test_a_profile_between_two_calls_has_the_lines(device):
-    from gapless.evidence.waits import source_line
+    from gapless.evidence.traces.waits import source_line
     from gapless.measure.profile import LinedProfile
 
     vgpu.enable("a10g")

@@ -7,7 +7,7 @@ import torch
 import gapless
 from gapless import vgpu
 from gapless.evidence import views
-from gapless.evidence.trace import Trace
+from gapless.evidence.traces.trace import Trace
 from gapless.measure import profiler
 from gapless.measure.device import device as choose_device
 from gapless.measure.profile import profile as profile_step

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from ..evidence.trace import Trace
+from ..evidence.traces.trace import Trace
 from ..measure.several_gpus import taken_port
 from .launch import AuditError, launch
 from .options import FACTS, MEMORY, TRACE, Options

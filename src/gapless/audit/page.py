@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import html
 
-from ..evidence import perfetto, picture
-from ..evidence.memory_picture import alt_text as memory_alt
-from ..evidence.memory_picture import memory_picture
-from ..evidence.themed import svg
+from ..evidence.pictures import perfetto, picture
+from ..evidence.pictures.memory import alt_text as memory_alt
+from ..evidence.pictures.memory import memory_picture
+from ..evidence.pictures.themed import svg
 from .markdown import (
     FROM_BEFORE,
     PARTS,

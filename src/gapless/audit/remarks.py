@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ..evidence.report import StepReport
-from ..evidence.trace import Trace
+from ..evidence.traces.trace import Trace
 
 _WORTH = 0.03  # of the step's time
 _SHORT_US = 10.0

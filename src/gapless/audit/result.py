@@ -7,10 +7,10 @@ import re
 from collections import defaultdict
 from dataclasses import asdict, dataclass, field
 
-from ..evidence.memory_view import MemoryByCategory, memory_by_category
 from ..evidence.report import StepReport
-from ..evidence.trace import Trace
-from ..evidence.waits import copy_memory, locate, operator_name, source_line
+from ..evidence.traces.memory import MemoryByCategory, memory_by_category
+from ..evidence.traces.trace import Trace
+from ..evidence.traces.waits import copy_memory, locate, operator_name, source_line
 from ..evidence.what_if import WhatIf
 from ..vgpu.process.location import CALLED_AT
 from .advice import Advice, advice

@@ -13,7 +13,7 @@ import torch
 from torch.profiler import record_function
 
 from .. import vgpu
-from ..evidence.trace import Trace
+from ..evidence.traces.trace import Trace
 from ..files import write_json
 from ..measure.device import clock_ms, device_name, synchronize
 from ..measure.memory_profile import MemoryRecording

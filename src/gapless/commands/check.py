@@ -27,7 +27,7 @@ def add_parser(commands) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Check, print, and return the exit status."""
-    from ..course.submission import SubmissionError
+    from ..course.notebooks.submission import SubmissionError
     from ..learner.notebook import Notebook
     from ..measure.device import UnknownDevice
     from .find import chosen, find_notebook, open_lesson

@@ -36,9 +36,9 @@ def run(args: argparse.Namespace) -> int:
     try:
         check_writable(out)
         with opened(args.course) as course:
-            from ..grading.class_facts import class_facts
-            from ..grading.class_page import page
-            from ..grading.class_tables import tables
+            from ..grading.report.facts import class_facts
+            from ..grading.report.page import page
+            from ..grading.report.tables import tables
 
             facts = class_facts(course, args.lesson, not args.no_compare)
             title = course.course_id or Path(course.root).name

@@ -56,7 +56,7 @@ def _unusable() -> tuple[type[Exception], ...]:
     """Errors that mean the input cannot be used, not that the program is wrong."""
     try:
         from ..audit.launch import AuditError
-        from ..evidence.trace import TraceError
+        from ..evidence.traces.trace import TraceError
         from ..fidelity.calibrate import CalibrationError
         from ..fidelity.measured import MeasuredError
         from ..lessons import UnknownLesson

@@ -24,7 +24,7 @@ def add_parser(commands) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Write the copy and return the exit status."""
-    from ..course.submission import SubmissionError
+    from ..course.notebooks.submission import SubmissionError
     from ..files import write_bytes
     from ..lessons.capstone.lesson import PROGRAMS, choose
     from .find import find_notebook
@@ -52,8 +52,8 @@ def run(arguments: argparse.Namespace) -> int:
 def dealt(path: Path, program) -> str:
     """The text of the notebook at ``path`` with another program in its cells. Raises SubmissionError where it is not the
     capstone's."""
-    from ..course.notebook_file import replace_source
-    from ..course.submission import SubmissionError, cell_source, parse_notebook, read_notebook_bytes
+    from ..course.notebooks.notebook_file import replace_source
+    from ..course.notebooks.submission import SubmissionError, cell_source, parse_notebook, read_notebook_bytes
     from ..lessons.capstone.lesson import PROGRAMS
     from ..marker import file_name
 

@@ -52,7 +52,7 @@ def run(arguments: argparse.Namespace) -> int:
     (out / "table.md").write_text(text + "\n", encoding="utf-8")
 
     _say("2/3 Drawing the timelines before and after")
-    from ..evidence.picture import alt_text, draw_pair, save
+    from ..evidence.pictures.picture import alt_text, draw_pair, save
 
     before, after = (StepReport.from_trace(trace) for trace in (traces[0], traces[-1]))
     picture = out / "timelines.png"
@@ -74,8 +74,8 @@ def grade_class(device: str | None = None) -> dict[str, tuple[float, float]]:
     """Grade the stub and the solution as two students of a throwaway nbgrader course: score and maximum of each."""
     from nbgrader.api import Gradebook
 
-    from ..grading.confine import UNCONFINED, find_confinement
-    from ..grading.release import make_course, run_nbgrader
+    from ..grading.notebooks.release import make_course, run_nbgrader
+    from ..grading.sandbox.confine import UNCONFINED, find_confinement
 
     students = {"as_handed_out": Path("notebooks") / LESSON / f"{LESSON}.ipynb",
                 "reference_solution": find_solution(LESSON)}

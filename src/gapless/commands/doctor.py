@@ -404,7 +404,7 @@ def _path_problems() -> list[Problem]:
 
 
 def _confinement() -> str:
-    from ..grading.confine import UNCONFINED, find_confinement
+    from ..grading.sandbox.confine import UNCONFINED, find_confinement
 
     found = find_confinement()
     if found.bubblewrap is not None:

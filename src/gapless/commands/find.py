@@ -6,7 +6,7 @@ import difflib
 import os
 from pathlib import Path
 
-from ..course.submission import Submission, SubmissionError, read_submission
+from ..course.notebooks.submission import Submission, SubmissionError, read_submission
 from ..lessons import LESSONS, Lesson, find_lesson
 
 

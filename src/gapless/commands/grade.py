@@ -32,9 +32,9 @@ def add_parser(subparsers) -> argparse.ArgumentParser:
 def run(args: argparse.Namespace, lessons: str = "gapless.lessons") -> int:
     """Do what the parsed arguments say; the exit status. Progress and complaints go to stderr."""
     # Imported here, as PyTorch comes with them: other commands need not wait for it.
-    from ..course.submission import SubmissionError
-    from ..grading.confine import GradingError, require_confinement
+    from ..course.notebooks.submission import SubmissionError
     from ..grading.grade import Grader
+    from ..grading.sandbox.confine import GradingError, require_confinement
     from ..grading.show import as_text
     from ..measure.device import UnknownDevice
 

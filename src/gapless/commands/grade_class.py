@@ -60,7 +60,7 @@ def _handed_in(course) -> list[str]:
     from sqlalchemy.exc import DBAPIError
 
     from ..grading import gradebook
-    from ..grading.confine import GradingError
+    from ..grading.sandbox.confine import GradingError
     from ..grading.standing import Assignment
 
     try:

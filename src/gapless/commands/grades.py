@@ -33,8 +33,8 @@ def run(args: argparse.Namespace) -> int:
     try:
         check_writable(out)
         with opened(args.course) as course:
-            from ..grading.class_facts import class_facts
-            from ..grading.lms import grades, read_roster
+            from ..grading.report.facts import class_facts
+            from ..grading.report.lms import grades, read_roster
 
             facts = class_facts(course, args.lesson, compare=False)
         found = grades(facts, args.form, read_roster(args.roster) if args.roster else None)

@@ -16,8 +16,8 @@ from pathlib import Path
 
 import torch
 
-from ..course.cells import CellError
 from ..course.headline import Figures, measure_programs, read_fixes, table
+from ..course.notebooks.cells import CellError
 from ..files import write_json
 from ..lessons import LESSONS, Lesson, find_lesson
 from ..measure.device import device as choose_device

@@ -26,7 +26,7 @@ def add_parser(commands) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Reset, say what was done, and return the exit status."""
-    from ..course.submission import SubmissionError
+    from ..course.notebooks.submission import SubmissionError
     from .find import find_notebook
 
     try:
@@ -53,8 +53,8 @@ def reset(path: Path, names: list[str], everything: bool = False) -> tuple[Path 
     The path is None where there was nothing to change. Raises SubmissionError, and OSError where a file cannot be
     written; then the notebook is as it was.
     """
-    from ..course.stub import handed_out
-    from ..course.submission import SubmissionError, parse_notebook, read_notebook_bytes
+    from ..course.notebooks.stub import handed_out
+    from ..course.notebooks.submission import SubmissionError, parse_notebook, read_notebook_bytes
     from ..files import write_bytes
     from .find import chosen, open_lesson
 
@@ -81,8 +81,8 @@ def reset(path: Path, names: list[str], everything: bool = False) -> tuple[Path 
 
 def _reset_cell(content: bytes, notebook: dict, name: str, stub: str) -> tuple[bytes, str]:
     """(the notebook with the cell reset, what was done)."""
-    from ..course.notebook_file import insert_cell, replace_source
-    from ..course.submission import cell_source
+    from ..course.notebooks.notebook_file import insert_cell, replace_source
+    from ..course.notebooks.submission import cell_source
 
     text = content.decode("utf-8-sig")
     mark = content[: len(content) - len(text.encode())]  # a byte order mark, or nothing
@@ -109,7 +109,7 @@ def _reset_cell(content: bytes, notebook: dict, name: str, stub: str) -> tuple[b
 
 
 def _marked(cells: list[dict], name: str) -> list[int]:
-    from ..course.submission import cell_source
+    from ..course.notebooks.submission import cell_source
     from ..marker import exercise_name
 
     return [i for i, cell in enumerate(cells)
@@ -121,7 +121,7 @@ def _find_cell(cells: list[dict], name: str) -> int | None:
     marked = _marked(cells, name)
     if marked:
         return marked[-1]
-    from ..course.submission import cell_source
+    from ..course.notebooks.submission import cell_source
     from ..marker import exercise_name
 
     for i, cell in enumerate(cells):
@@ -132,7 +132,7 @@ def _find_cell(cells: list[dict], name: str) -> int | None:
 
 def _find_place(cells: list[dict], name: str) -> tuple[int, str]:
     """(the number of the cell before which a new one goes, where that is in words)."""
-    from ..course.submission import cell_source
+    from ..course.notebooks.submission import cell_source
 
     check = re.compile(rf"\.check\(\s*{re.escape(name)}\s*\)")
     for i, cell in enumerate(cells):

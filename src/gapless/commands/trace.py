@@ -23,9 +23,9 @@ def add_parser(commands) -> None:
 
 def run(arguments) -> int:
     """Print, and draw where asked to. Raises TraceError, and ImportError where matplotlib is asked for and missing."""
-    from ..evidence.picture import alt_text, draw, save
+    from ..evidence.pictures.picture import alt_text, draw, save
     from ..evidence.report import StepReport
-    from ..evidence.trace import Trace
+    from ..evidence.traces.trace import Trace
 
     if os.path.isdir(arguments.file) or arguments.file.endswith("/"):
         return _ranks(arguments)
@@ -40,11 +40,11 @@ def run(arguments) -> int:
 def _ranks(arguments) -> int:
     from dataclasses import asdict
 
-    from ..evidence.distributed import distributed_view
-    from ..evidence.distributed_picture import ranks_picture
-    from ..evidence.picture import save
-    from ..evidence.ranks import read_ranks
-    from ..evidence.straggler import straggler
+    from ..evidence.pictures.distributed import ranks_picture
+    from ..evidence.pictures.picture import save
+    from ..evidence.ranks.distributed import distributed_view
+    from ..evidence.ranks.run import read_ranks
+    from ..evidence.ranks.straggler import straggler
 
     ranks = read_ranks(arguments.file, partial=arguments.partial)
     view = distributed_view(ranks, partial=True)

@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 
 from .. import vgpu
-from ..evidence import themed
+from ..evidence.pictures import themed
 from ..fidelity import against_measured, measured
 from ..fidelity.validate import Figures, compare, measure_all, predict, table
 from ..fidelity.workloads import DTYPES, WORKLOADS

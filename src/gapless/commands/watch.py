@@ -37,7 +37,7 @@ def add_parser(commands) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Watch until Ctrl-C; 2 where there is nothing to watch. Raises UnknownDevice."""
-    from ..course.submission import SubmissionError
+    from ..course.notebooks.submission import SubmissionError
     from ..measure.device import device as choose_device
     from ..measure.device import device_name
 
@@ -72,7 +72,7 @@ class Watch:
 
     def __init__(self, target: Path, check: Callable, say: Callable[[str], None] | None = None,
                  clock: Callable[[], float] = time.monotonic):
-        from ..course.submission import SubmissionError
+        from ..course.notebooks.submission import SubmissionError
         from .find import find_notebook
 
         self._target = target if target.is_dir() else find_notebook(target)
@@ -94,7 +94,7 @@ class Watch:
 
     def begin(self) -> None:
         """Say what is watched. Of a single notebook, check what the learner has written so far."""
-        from ..course.stub import handed_out
+        from ..course.notebooks.stub import handed_out
 
         for path in self._cells:
             self._say(f"watching {path}")
@@ -119,7 +119,7 @@ class Watch:
                 self._changed(path, signature, now - first >= GIVEN_UP_SECONDS)
 
     def _changed(self, path: Path, signature: tuple, complain: bool) -> None:
-        from ..course.submission import SubmissionError
+        from ..course.notebooks.submission import SubmissionError
 
         try:
             lesson, cells = _read(path)
@@ -159,7 +159,7 @@ class Watch:
                   + (". All of this lesson is done." if so_far.lessons[0].state == "done" else ""))
 
     def _is_outdated(self, path: Path, name: str, source: str) -> bool:
-        from ..course.submission import SubmissionError
+        from ..course.notebooks.submission import SubmissionError
 
         signature = _signature(path)
         if signature is None or signature == self._seen.get(path):
@@ -193,7 +193,7 @@ def _signature(path: Path) -> tuple | None:
 
 def _read(path: Path):
     """(lesson, exercise → source). Raises SubmissionError, also for a notebook without any exercise."""
-    from ..course.submission import SubmissionError
+    from ..course.notebooks.submission import SubmissionError
     from .find import open_lesson
 
     lesson, submission = open_lesson(path)

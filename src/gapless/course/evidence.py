@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from ..evidence.report import StepReport
-from ..evidence.trace import Trace
+from ..evidence.traces.trace import Trace
 from ..incoming import Unreadable, read_arrays, read_json
 
 _LARGEST_TRACE_BYTES, _MOST_TRACE_ITEMS = 64 * 2**20, 10_000_000

@@ -16,10 +16,10 @@ from ..measure.device import device_name, stay_busy, synchronize
 from ..measure.peak import PeakMeter, held_and_peak, least_held
 from ..measure.profile import profile, time_step, timed_profile
 from ..vgpu.process.state import state
-from .cells import describe_error
 from .evidence import Answer, Aside, Case, Evidence, Measured, Plan, Run
 from .exercise import Exercise, Note, Notes, full_size
 from .layout import laid_out
+from .notebooks.cells import describe_error
 from .plain import Unusable, as_plain
 from .ranks import answer_on_ranks
 from .stage import GRADIENTS, RESULT, RETURNED, Given, LocalStage

@@ -12,12 +12,12 @@ import torch
 
 from .. import vgpu
 from ..evidence.report import StepReport
-from ..evidence.trace import Trace
+from ..evidence.traces.trace import Trace
 from ..marker import exercise_name, file_name, joined
 from ..measure.device import device_name
 from ..measure.profile import profile, time_step
-from .cells import load_function
 from .exercise import Lesson, full_size
+from .notebooks.cells import load_function
 
 
 @dataclass(frozen=True)

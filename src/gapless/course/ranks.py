@@ -24,9 +24,9 @@ from ..files import temporary_folder
 from ..measure import several_gpus
 from ..vgpu.boundary import served_groups
 from ..vgpu.distributed import collectives, rank_process, standstill
-from .cells import describe_error
 from .evidence import Answer, Case
 from .exercise import Exercise
+from .notebooks.cells import describe_error
 from .plain import Unusable, as_plain
 
 _WAIT_LIMIT_S = "20"  # of real time: no check of a small case takes as long

@@ -5,8 +5,8 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import defaultdict
 
-from .trace import Span, Trace, as_number
-from .waits import source_line
+from .traces.trace import Span, Trace, as_number
+from .traces.waits import source_line
 
 
 def held_at_peak(trace: Trace) -> list[tuple[str | None, int]]:

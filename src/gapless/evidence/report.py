@@ -7,10 +7,11 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 
-from . import perfetto, picture, views
-from .steps import Steps, extent_ms, launches_by_correlation, union_ms, work_in_steps
-from .trace import Span, Trace, as_number
-from .waits import Wait, copy_direction, copy_memory, find_waits, locate, operator_name
+from . import views
+from .pictures import perfetto, picture
+from .traces.steps import Steps, extent_ms, launches_by_correlation, union_ms, work_in_steps
+from .traces.trace import Span, Trace, as_number
+from .traces.waits import Wait, copy_direction, copy_memory, find_waits, locate, operator_name
 
 BUS = ("HtoD", "DtoH")  # directions of the copies that go over the bus between host and device
 

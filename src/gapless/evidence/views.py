@@ -17,16 +17,16 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from .distributed import distributed_view  # noqa: F401  the views of several ranks
-from .distributed_picture import distributed_picture, ranks_picture  # noqa: F401
-from .gpu_time import gpu_time  # noqa: F401
-from .memory_view import memory_by_category  # noqa: F401  one of the views
-from .ranks import read_ranks  # noqa: F401
-from .steps import DEVICE_WORK
-from .straggler import straggler  # noqa: F401
-from .trace import Span, Trace, as_number
-from .waits import Wait, enclosing, locate
-from .windows import host_windows, is_step, step_windows
+from .pictures.distributed import distributed_picture, ranks_picture  # noqa: F401
+from .ranks.distributed import distributed_view  # noqa: F401  the views of several ranks
+from .ranks.gpu_time import gpu_time  # noqa: F401
+from .ranks.run import read_ranks  # noqa: F401
+from .ranks.straggler import straggler  # noqa: F401
+from .traces.memory import memory_by_category  # noqa: F401  one of the views
+from .traces.steps import DEVICE_WORK
+from .traces.trace import Span, Trace, as_number
+from .traces.waits import Wait, enclosing, locate
+from .traces.windows import host_windows, is_step, step_windows
 
 
 @dataclass(frozen=True)

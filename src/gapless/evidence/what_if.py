@@ -16,9 +16,9 @@ from collections import defaultdict
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
-from .steps import DEVICE_WORK, Steps
-from .trace import Span, Trace
-from .waits import Wait, find_waits
+from .traces.steps import DEVICE_WORK, Steps
+from .traces.trace import Span, Trace
+from .traces.waits import Wait, find_waits
 
 QUEUE_LENGTH = 1024  # launches that a stream holds before the next one waits
 _SOON_US = 12.0  # what starts so soon after something else followed from it

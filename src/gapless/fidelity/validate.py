@@ -16,8 +16,8 @@ from typing import Any
 import torch
 
 from .. import vgpu
-from ..evidence.steps import Steps, launches_by_correlation, union_ms, work_in_steps
-from ..evidence.trace import Trace
+from ..evidence.traces.steps import Steps, launches_by_correlation, union_ms, work_in_steps
+from ..evidence.traces.trace import Trace
 from ..measure.device import device as choose_device
 from ..measure.profile import profile, time_step
 from .workloads import DTYPES, WORKLOADS

@@ -30,17 +30,17 @@ from tqdm import tqdm
 from traitlets import Bool, Integer, Unicode
 from traitlets.config import Config
 
-from ..course.submission import SubmissionError, plain_notebook
+from ..course.notebooks.submission import SubmissionError, plain_notebook
 from ..files import InUse, locked, write_json
-from .cluster import DaskWorkers
-from .confine import GradingError
 from .grade import default_device
 from .gradebook import GradebookLost, address, check_writable, in_words, opened, patiently, shown, writing
-from .job import Job, Outcome
-from .kept import KeptWorker
-from .pool import LocalWorkers, Workers, grade_all, most_workers
 from .preprocessors import GradeWithPapermill
+from .sandbox.confine import GradingError
 from .standing import FAILED, GRADED, RECORDS, UNGRADED, Assignment, NoSuchLesson, Standing, Submitted, summary
+from .workers.cluster import DaskWorkers
+from .workers.job import Job, Outcome
+from .workers.kept import KeptWorker
+from .workers.pool import LocalWorkers, Workers, grade_all, most_workers
 
 _LOCK = ".autograde.lock"
 _TEMPLATES = Path(__file__).parent / "templates"

@@ -28,7 +28,7 @@ from nbgrader.api import Gradebook
 from nbgrader.plugins import FileNameCollectorPlugin
 from traitlets import List
 
-from ..course.submission import SubmissionError, parse_notebook, read_notebook_bytes, submission_in
+from ..course.notebooks.submission import SubmissionError, parse_notebook, read_notebook_bytes, submission_in
 from .standing import Assignment, NoSuchLesson
 from .submission import is_for
 

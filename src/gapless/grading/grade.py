@@ -1,7 +1,7 @@
 """From a submission to a result: each exercise asked behind the fence, its evidence judged here.
 
-This side never runs the learner's code. It makes the hidden inputs, has the learner's function asked (:mod:`.ask`), and
-decides on what was seen.
+This side never runs the learner's code. It makes the hidden inputs, has the learner's function asked
+(:mod:`.sandbox.ask`), and decides on what was seen.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ import torch
 from ..course.evidence import Evidence, Plan
 from ..course.exercise import Exercise, Lesson
 from ..course.judge import judge
-from ..course.stub import handed_out
-from ..course.submission import Submission, read_submission
+from ..course.notebooks.stub import handed_out
+from ..course.notebooks.submission import Submission, read_submission
 from ..course.truth import Truth
 from ..course.verdicts import Verdict
 from ..files import write_json
 from ..measure.device import VARIABLE
 from ..measure.device import device as find_device
-from .ask import AskAlone, Asker, Broken, DeviceBehind, Ended, OwnProcess
-from .confine import Confinement, GradingError, Limits, require_confinement
+from .sandbox.ask import AskAlone, Asker, Broken, DeviceBehind, Ended, OwnProcess
+from .sandbox.confine import Confinement, GradingError, Limits, require_confinement
 
 
 @dataclass(frozen=True)
@@ -81,8 +81,8 @@ class Grader:
     ``submission``: a path, or one already read. ``lesson``: the lesson it must be for; by default
     the one the notebook is found to be for. ``device``: a name as for :func:`gapless.device`. ``seed``
     makes the hidden inputs; by default nobody can know it. ``lessons`` is the package that holds
-    the lessons. Without ``confinement`` one is required: see :func:`.confine.require_confinement`. Raises SubmissionError,
-    UnknownDevice, GradingError, the last also where a package is missing that the lesson needs.
+    the lessons. Without ``confinement`` one is required: see :func:`.sandbox.confine.require_confinement`. Raises
+    SubmissionError, UnknownDevice, GradingError, the last also where a package is missing that the lesson needs.
     """
 
     def __init__(self, submission: Submission | str | os.PathLike, device: str | None = None,

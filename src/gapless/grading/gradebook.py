@@ -19,7 +19,7 @@ from sqlalchemy.exc import (
     OperationalError,
 )
 
-from .confine import GradingError
+from .sandbox.confine import GradingError
 
 _WRITER = 0x6761706C657373  # "gapless": the advisory lock of whoever writes
 _HELD_SECONDS = 30  # for which a writer may do nothing

@@ -19,15 +19,15 @@ from traitlets import Bool, Integer, List, Unicode
 from ..course.verdicts import as_html, points
 from ..marker import exercise_name
 from ..measure.device import VARIABLE
-from .confine import UNCONFINED, GradingError, require_confinement
-from .job import Job, grade_job
+from .notebooks.testnotebook import FOLDER, find_test_notebook
+from .sandbox.confine import UNCONFINED, GradingError, require_confinement
 from .standing import CHECK
-from .testnotebook import FOLDER, find_test_notebook
+from .workers.job import Job, grade_job
 
 
 class RestoreLesson(NbGraderPreprocessor):
-    """Gives the cells of a submission (as :func:`gapless.course.submission.plain_notebook` leaves it) back the metadata
-    that the gradebook knows.
+    """Gives the cells of a submission (as :func:`gapless.course.notebooks.submission.plain_notebook` leaves it) back the
+    metadata that the gradebook knows.
 
     Exercise cells are known by their marker lines (of several the last counts, as in grading), check cells by
     their id or text. What is missing is put back: a check cell behind its exercise, an
@@ -134,7 +134,10 @@ class GradeWithPapermill(NbGraderPreprocessor):
     attempts = Integer(3, min=1, help="How often to try where a measurement was too noisy to decide").tag(config=True)
 
     def job(self, nb, resources, here: bool = True) -> Job:
-        """What :func:`.job.grade_job` needs for the submission ``nb``. ``here``: on this machine. Raises GradingError."""
+        """What :func:`.workers.job.grade_job` needs for the submission ``nb``. ``here``: on this machine.
+
+        Raises GradingError.
+        """
         if here:
             require_confinement(self.unconfined)
         lesson = resources["nbgrader"]["notebook"]

@@ -31,7 +31,7 @@ def show(graded) -> None:
     if run is None or not run.trace.events:
         return
     try:
-        from ..evidence.picture import draw
+        from ..evidence.pictures.picture import draw
 
         # What a feedback page shows; another form would take as long again to draw.
         display(draw(run.report, title=f"{graded.evidence.exercise}: your step"), include=["image/png", "text/plain"])

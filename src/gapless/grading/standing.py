@@ -24,7 +24,7 @@ from nbgrader.api import Gradebook, MissingEntry
 from nbgrader.coursedir import CourseDirectory
 from nbgrader.utils import parse_utc
 
-from ..course.submission import SubmissionError
+from ..course.notebooks.submission import SubmissionError
 from ..course.verdicts import points
 from ..files import read_regular, write_bytes
 from ..marker import exercise_name

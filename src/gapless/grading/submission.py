@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ..course.submission import SubmissionError, cell_source, parse_notebook, read_notebook_bytes, stated_lesson
+from ..course.notebooks.submission import SubmissionError, cell_source, parse_notebook, read_notebook_bytes, stated_lesson
 from ..marker import exercise_name
 
 

@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Callable, Collection
 
-from ..course.cells import CellError
+from ..course.notebooks.cells import CellError
 from ..marker import exercise_name, file_name, joined
 from ..vgpu.process.location import is_notebook_cell
 

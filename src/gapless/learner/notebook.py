@@ -13,17 +13,17 @@ from types import SimpleNamespace
 import torch
 
 from .. import vgpu
-from ..course.cells import CellError, load_function
 from ..course.evidence import Evidence, Plan
 from ..course.exercise import Exercise, Lesson, full_size
 from ..course.gather import gather, put
 from ..course.headline import MarkdownText, measure_programs, table
 from ..course.judge import judge
+from ..course.notebooks.cells import CellError, load_function
+from ..course.notebooks.stub import handed_out
+from ..course.notebooks.submission import SubmissionError
 from ..course.quick import answered, listed
 from ..course.solution import annotated_solution
 from ..course.stage import LocalStage
-from ..course.stub import handed_out
-from ..course.submission import SubmissionError
 from ..course.truth import Truth
 from ..course.verdicts import PASS, SIGNS, Verdict, as_html
 from ..evidence.quote import line_at

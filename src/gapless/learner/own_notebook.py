@@ -13,7 +13,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..course.submission import SubmissionError, parse_notebook, read_notebook, stated_lesson
+from ..course.notebooks.submission import SubmissionError, parse_notebook, read_notebook, stated_lesson
 from .marked_cell import ipython_shell
 
 _ANSWER_SECONDS = 20.0  # for Colab's front end: a notebook with many pictures takes a while

@@ -13,8 +13,15 @@ from pathlib import Path
 from urllib.parse import quote
 
 from ..course.exercise import Exercise, Lesson
-from ..course.stub import handed_out
-from ..course.submission import SubmissionError, cell_source, plain_notebook, read_notebook, stated_lesson, submission_in
+from ..course.notebooks.stub import handed_out
+from ..course.notebooks.submission import (
+    SubmissionError,
+    cell_source,
+    plain_notebook,
+    read_notebook,
+    stated_lesson,
+    submission_in,
+)
 from ..files import write_bytes
 from .marked_cell import same_text, unlike_those_run
 from .own_notebook import OwnNotebook
@@ -141,7 +148,7 @@ def file_name(lesson_id: str, name: str | None) -> str:
 
 
 def write(lesson_id: str, notebook: dict, name: str | None, folder: Path, over: bool) -> Path:
-    """Write what is handed in of ``notebook`` (as :func:`~gapless.course.submission.parse_notebook` gives it) into
+    """Write what is handed in of ``notebook`` (as :func:`~gapless.course.notebooks.submission.parse_notebook` gives it) into
     ``folder``: whole or not at all; its path.
 
     A file that is there is replaced where it was made for the same lesson and learner, or where ``over`` is true. Raises

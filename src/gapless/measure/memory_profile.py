@@ -18,8 +18,8 @@ from torch.optim.optimizer import register_optimizer_step_post_hook, register_op
 from torch.profiler import record_function
 
 from .. import vgpu
-from ..evidence.memory_view import BACKWARD, MARK
-from ..evidence.trace import Trace
+from ..evidence.traces.memory import BACKWARD, MARK
+from ..evidence.traces.trace import Trace
 from . import profiler
 from .device import device as choose_device
 from .device import synchronize

@@ -18,7 +18,7 @@ import torch
 from torch.profiler import record_function
 
 from .. import vgpu
-from ..evidence.trace import Trace
+from ..evidence.traces.trace import Trace
 from ..vgpu.process.location import location
 from . import profiler
 from .device import device as choose_device

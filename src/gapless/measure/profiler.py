@@ -24,9 +24,9 @@ from typing import Any
 import torch
 from torch.profiler import ProfilerAction, ProfilerActivity, record_function, schedule, supported_activities
 
-from ..evidence import storage
-from ..evidence.averages import event_list
-from ..evidence.trace import Trace
+from ..evidence.traces import storage
+from ..evidence.traces.averages import event_list
+from ..evidence.traces.trace import Trace
 from .device import device as choose_device
 from .recorder import Recorder, as_trace, distributed_info
 

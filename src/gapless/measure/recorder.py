@@ -9,7 +9,7 @@ from collections import defaultdict
 import torch
 
 from .. import vgpu
-from ..evidence.trace import Trace
+from ..evidence.traces.trace import Trace
 from ..garbage import no_collection
 from ..vgpu.face import kineto
 from ..vgpu.host import host_clock

@@ -37,7 +37,7 @@ from pathlib import Path
 import torch
 
 from .. import vgpu
-from ..evidence.trace import Trace
+from ..evidence.traces.trace import Trace
 from ..files import temporary_folder
 from ..vgpu.distributed import communication, rank_process, standstill
 from ..vgpu.host import host_clock

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from gapless.evidence.trace import Trace
+from gapless.evidence.traces.trace import Trace
 from gapless.fidelity.fit import host
 from gapless.lessons.profiler_tour.real import FILE, real_trace
 from gapless.vgpu.hardware.cards import fitted

@@ -6,8 +6,8 @@ does not wait. To be right as the slow function is earns nothing.
 
 import pytest
 
-from gapless.grading.confine import Limits, find_confinement
 from gapless.grading.grade import Grader
+from gapless.grading.sandbox.confine import Limits, find_confinement
 
 from ..toy import PACKAGE, notebook, write
 

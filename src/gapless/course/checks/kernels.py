@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ...evidence.report import StepReport
-from ...evidence.steps import Steps, launches_by_correlation, work_in_steps
+from ...evidence.traces.steps import Steps, launches_by_correlation, work_in_steps
 from ..check import Found, Look
 from ..evidence import Measured, Run
 from ..verdicts import FAIL, PASS

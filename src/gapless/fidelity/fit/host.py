@@ -25,7 +25,7 @@ import torch
 from scipy.optimize import nnls
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from ...evidence.trace import Trace
+from ...evidence.traces.trace import Trace
 from ...vgpu.core.dispatch import LIBRARY_OPERATORS
 from ...vgpu.hardware.cards import fitted
 from ...vgpu.host import python_work

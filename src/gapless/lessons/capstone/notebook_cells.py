@@ -9,7 +9,7 @@ import sys
 from itertools import dropwhile
 from pathlib import Path
 
-from ...course.notebook_file import replace_source
+from ...course.notebooks.notebook_file import replace_source
 from ...files import write_bytes
 from ...marker import exercise_name, file_name
 from .findings.judged import findings_source

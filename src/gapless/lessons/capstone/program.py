@@ -12,8 +12,8 @@ from pathlib import Path
 
 import numpy as np
 
-from ...course.cells import load_function
-from ...course.stub import YOUR_VERSION
+from ...course.notebooks.cells import load_function
+from ...course.notebooks.stub import YOUR_VERSION
 from ...marker import joined, parts
 from .cause import Cause, without
 from .stage import names

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from ...course.exercise import full_size
-from ...evidence.trace import Trace
+from ...evidence.traces.trace import Trace
 from ...measure.device import clock_ms, device_name, synchronize
 from ...measure.memory_profile import memory_profile
 from ...measure.peak import PeakMeter

@@ -16,7 +16,7 @@ from torch import nn
 from ... import vgpu
 from ...course.headline import MarkdownText
 from ...evidence.report import StepReport
-from ...evidence.waits import enclosing, find_waits
+from ...evidence.traces.waits import enclosing, find_waits
 from ...vgpu import Assumptions
 from .stage import CLASSES, METRICS, torchmetrics
 from .update_loss import slow

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ...course.evidence import Case
-from ...evidence.trace import Trace
+from ...evidence.traces.trace import Trace
 from .disturbances import TRAPS, together
 from .traces import busy_trace
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...course.mistakes import Way
-from ...evidence.trace import Span, Trace
+from ...evidence.traces.trace import Span, Trace
 from .disturbances import BLOCKS, OCCUPANCY
 from .right import WORK, steps_of, steps_time
 

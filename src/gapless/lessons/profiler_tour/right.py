@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...evidence.trace import Span, Trace
+from ...evidence.traces.trace import Span, Trace
 
 WORK = ("kernel", "memcpy", "memset")
 

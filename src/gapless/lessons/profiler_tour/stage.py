@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import torch
 
-from ...evidence.trace import Span, Trace
-from ...evidence.waits import source_line
+from ...evidence.traces.trace import Span, Trace
+from ...evidence.traces.waits import source_line
 
 
 @dataclass(frozen=True)

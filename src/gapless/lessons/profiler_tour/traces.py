@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ... import vgpu
-from ...evidence.trace import Trace
+from ...evidence.traces.trace import Trace
 from ...measure.recorder import as_trace
 from ...vgpu.hardware.kernels.costs import Kernel
 from .disturbances import BLOCKS, OCCUPANCY

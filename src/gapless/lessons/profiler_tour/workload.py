@@ -13,7 +13,7 @@ from torch import nn
 from ... import vgpu
 from ...course.exercise import full_size
 from ...evidence import views
-from ...evidence.trace import Trace
+from ...evidence.traces.trace import Trace
 from ...measure import profiler
 from ...measure.device import device as choose_device
 from ...measure.device import host_work

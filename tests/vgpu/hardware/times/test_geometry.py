@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from gapless import vgpu
-from gapless.evidence.trace import Trace
+from gapless.evidence.traces.trace import Trace
 from gapless.measure.profile import profile
 from gapless.vgpu import CARDS
 from gapless.vgpu.hardware.times import geometry

@@ -16,7 +16,7 @@ from ....course.evidence import Case, Evidence, Plan
 from ....course.exercise import Exercise, full_size
 from ....course.verdicts import FAIL, PASS
 from ....evidence.report import StepReport
-from ....evidence.trace import Trace
+from ....evidence.traces.trace import Trace
 from ....evidence.views import kernels_by_line
 from ....measure.device import device as choose_device
 from ....measure.profile import profile

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ....course.evidence import Case
-from ....evidence.trace import Trace
+from ....evidence.traces.trace import Trace
 from .right import blocks_of, covered_us, steps_time, work_of
 
 

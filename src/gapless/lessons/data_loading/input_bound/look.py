@@ -9,7 +9,7 @@ from torch import nn
 from torch.utils.data import DataLoader
 
 from ....course.exercise import full_size
-from ....evidence.trace import Trace
+from ....evidence.traces.trace import Trace
 from ....measure.profile import profile
 from ..workload import Photos, endless
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ....course.mistakes import Mistake, Way, versions
-from ....evidence.steps import DEVICE_WORK
-from ....evidence.trace import Span, Trace
+from ....evidence.traces.steps import DEVICE_WORK
+from ....evidence.traces.trace import Span, Trace
 from . import slow
 from .right import LOADER, blocks_of, covered_us, steps_of, steps_time, work_of
 

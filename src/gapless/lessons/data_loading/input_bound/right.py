@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ....evidence.steps import DEVICE_WORK
-from ....evidence.trace import Span, Trace
+from ....evidence.traces.steps import DEVICE_WORK
+from ....evidence.traces.trace import Span, Trace
 
 LOADER = "enumerate(DataLoader)#"
 _HOST = ("annotation", "op")  # categories of a block on the host, in traces of any age

@@ -5,7 +5,7 @@ Runs beside the learner's code: import nothing that knows an answer.
 
 from __future__ import annotations
 
-from ....evidence.trace import Trace
+from ....evidence.traces.trace import Trace
 
 
 def ask_input_bound(function, given, device):

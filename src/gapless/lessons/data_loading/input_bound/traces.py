@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ....evidence.trace import Trace
+from ....evidence.traces.trace import Trace
 from ...profiler_tour.disturbances import Events
 from ...profiler_tour.real import real_step
 from ...profiler_tour.traces import GPU, LOADER, Program, Sketch

@@ -10,8 +10,8 @@ from dataclasses import replace
 import numpy as np
 
 from ....course.evidence import Case
-from ....evidence.straggler import straggler
-from ....evidence.trace import Trace
+from ....evidence.ranks.straggler import straggler
+from ....evidence.traces.trace import Trace
 from .stage import RANK, WHY
 from .traces import Plan, even_plan, simulate
 

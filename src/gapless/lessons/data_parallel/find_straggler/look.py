@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ....evidence.trace import Trace
+from ....evidence.traces.trace import Trace
 from .cases import SLOWED
 from .traces import even_plan, simulate
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from statistics import mean, median
 
 from ....course.mistakes import Mistake, Way, versions
-from ....evidence.straggler import straggler
-from ....evidence.trace import Trace
+from ....evidence.ranks.straggler import straggler
+from ....evidence.traces.trace import Trace
 from ...data_loading.input_bound.right import covered_us
 from . import slow
 from .stage import RANK, WHY

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ....evidence.straggler import straggler
+from ....evidence.ranks.straggler import straggler
 from .stage import RANK, WHY
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from ....course.plain import Unusable
-from ....evidence.trace import Trace
+from ....evidence.traces.trace import Trace
 
 RANK, WHY = "rank", "why"
 REASONS = ("compute", "input", "network", None)

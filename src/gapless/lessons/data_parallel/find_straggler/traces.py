@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ....evidence.trace import Trace
+from ....evidence.traces.trace import Trace
 
 HOST, GPU = 1, 0  # processes
 MAIN, BACKWARD = 1, 2  # threads of the host

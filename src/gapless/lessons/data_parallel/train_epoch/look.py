@@ -10,7 +10,7 @@ import torch.distributed as dist
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
-from ....evidence.distributed import distributed_view
+from ....evidence.ranks.distributed import distributed_view
 from ....measure.several_gpus import on_gpus
 
 WIDTH, LAYERS, ROWS, PARTS = 1024, 3, 64, 4

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 import torch
 import torch.distributed as dist
 
-from ....course.cells import describe_error
+from ....course.notebooks.cells import describe_error
 from ....course.plain import Unusable
 from ..stage import quietly, torchmetrics
 

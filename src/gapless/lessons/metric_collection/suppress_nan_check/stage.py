@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import torch
 
-from ....course.cells import describe_error
+from ....course.notebooks.cells import describe_error
 from ....course.plain import Unusable
 from ..stage import quietly, torchmetrics
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from statistics import median
 
 from ....course.mistakes import Way, versions
-from ....evidence.trace import Trace
+from ....evidence.traces.trace import Trace
 from ..disturbances import BLOCKS, OCCUPANCY
 from ..mistakes import kernels_of, length, union_us
 from ..right import WORK, steps_of

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from .... import vgpu
-from ....evidence.trace import Trace
+from ....evidence.traces.trace import Trace
 from ....vgpu.hardware.kernels.costs import Kernel
 from ..traces import Program
 

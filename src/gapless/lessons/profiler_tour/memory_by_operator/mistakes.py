@@ -6,7 +6,7 @@ from collections import defaultdict
 from functools import partial
 
 from ....course.mistakes import Mistake, Way, versions
-from ....evidence.trace import Trace
+from ....evidence.traces.trace import Trace
 from ..mistakes import CLOSED, MAIN_ONLY, PAIR, THREAD, spans_around
 from ..right import steps_of
 from .right import MEMORY_FIELDS

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from pathlib import Path
 
-from ....evidence.trace import Trace
+from ....evidence.traces.trace import Trace
 
 FILE = Path(__file__).parent / "ddp_rank0.json.gz"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ....course.evidence import Case
-from ....evidence.waits import source_line
+from ....evidence.traces.waits import source_line
 from ..explain import is_number, of_case, scaled_by
 
 

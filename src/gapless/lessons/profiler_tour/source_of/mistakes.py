@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ....course.mistakes import Mistake, Way, versions
-from ....evidence.trace import Trace
+from ....evidence.traces.trace import Trace
 from ..mistakes import PAIR, spans_around, threads_match
 from ..right import steps_of
 from ..stage import line_of

@@ -6,7 +6,7 @@ import numpy as np
 
 from ....course.evidence import Case
 from ....evidence import views
-from ....evidence.trace import Trace
+from ....evidence.traces.trace import Trace
 from ..cases import REAL, trace_case, trapped_cases
 from ..real import real_step
 from ..traces import Traps, training_trace

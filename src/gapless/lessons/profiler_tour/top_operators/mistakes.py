@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ....course.mistakes import Way, versions
-from ....evidence.trace import Span, Trace
+from ....evidence.traces.trace import Span, Trace
 from ..mistakes import CLOSED, MAIN_ONLY, PAIR, THREAD, spans_around
 from ..right import WORK, steps_of
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ....course.mistakes import Mistake
-from ....evidence.trace import Trace
+from ....evidence.traces.trace import Trace
 from ..disturbances import BLOCKS, OCCUPANCY
 from ..mistakes import gpu_utilization, kernels_of, sm_efficiency
 from ..right import WORK, steps_of, steps_time

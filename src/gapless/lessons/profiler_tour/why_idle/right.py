@@ -6,7 +6,7 @@ from bisect import bisect_left
 from collections import defaultdict
 
 from ....evidence import views
-from ....evidence.trace import Trace
+from ....evidence.traces.trace import Trace
 from ..right import steps_time
 from .traces import SLOW_LOADER, SMALL_BATCH, SMALL_KERNELS
 
