@@ -18,11 +18,13 @@ lab: $(VENV)/.installed  ## open the lessons in JupyterLab, at their index
 
 dev: $(VENV)/.installed-dev  ## install what tests and authors need
 
-test: $(VENV)/.installed-dev  ## the tests, but for the slow ones
-	pytest -n auto --dist loadgroup --no-loadscope-reorder -m "not slow"
+PYTEST := pytest -n auto --dist loadgroup --no-loadscope-reorder
 
-test-all: $(VENV)/.installed-dev  ## all tests
-	pytest -n auto --dist loadgroup --no-loadscope-reorder
+test: $(VENV)/.installed-dev  ## the tests, but for the slow ones
+	$(PYTEST) -m "not slow"
+
+test-all: test  ## all tests
+	$(PYTEST) -m slow
 
 notebooks: $(VENV)/.installed  ## regenerate notebooks/ from solutions/, and colab/ and autograde/; write the repository's address
 	python -m gapless.grading.notebooks.release
