@@ -12,7 +12,7 @@ import zipfile
 import numpy as np
 import pytest
 
-from gapless.incoming import Unreadable, clean_text, list_folder, read_arrays, read_json
+from gapless.incoming import Unreadable, clean_text, read_arrays, read_json
 
 posix = pytest.mark.skipif(os.name != "posix", reason="needs links and pipes")
 VALUE = {"exercise": "double", "answers": [{"case": "ünï", "error": None, "shape": [2, 3], "x": 1.5e-3, "ok": True}] * 3, "n": 10**12}
@@ -184,24 +184,6 @@ def test_a_file_of_somebody_else_s_is_not_read(file):
     os.chown(file, 12345, -1)
     with pytest.raises(Unreadable, match="somebody else"):
         read_json(file)
-
-
-def test_folders_are_listed_up_to_a_limit(tmp_path):
-    for i in range(5):
-        (tmp_path / f"{i}").touch()
-    assert list_folder(tmp_path, 5) == ["0", "1", "2", "3", "4"]
-    with pytest.raises(Unreadable, match="holds more than 4 files"):
-        list_folder(tmp_path, 4)
-    for path in (tmp_path / "0", tmp_path / "none", "a\0b"):
-        with pytest.raises(Unreadable):
-            list_folder(path)
-
-
-@posix
-def test_a_link_to_a_folder_is_not_listed(tmp_path):
-    (tmp_path / "link").symlink_to("/")
-    with pytest.raises(Unreadable, match="is a link"):
-        list_folder(tmp_path / "link")
 
 
 # -- text --------------------------------------------------------------------------------------------

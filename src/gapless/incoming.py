@@ -43,22 +43,6 @@ class Unreadable(ValueError):
         super().__init__(f"cannot be read: {why}")
 
 
-def list_folder(folder: str | os.PathLike, limit: int = 100) -> list[str]:
-    """The names in ``folder``, sorted, where they are at most ``limit``. Raises Unreadable."""
-    names: list[str] = []
-    try:
-        if os.path.islink(folder):
-            raise Unreadable(f"{_name(folder)} is a link")
-        with os.scandir(os.fspath(folder)) as entries:
-            for entry in entries:
-                if len(names) == limit:
-                    raise Unreadable(f"{_name(folder)} holds more than {limit} files")
-                names.append(entry.name)
-    except (OSError, ValueError) as error:
-        raise _unreadable(folder, error) from None
-    return sorted(names)
-
-
 def read_json(path: str | os.PathLike, limit_bytes: int = 16 * 2**20, limit_items: int = 2_000_000, allow_nan: bool = False):
     """The JSON value in a file, which may be packed by gzip; ``limit_bytes`` are for the packed and for the unpacked file.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import sys
 
 _waiting: dict[str, list] = {}  # module's name → functions of the module
@@ -53,8 +52,3 @@ def replace(module, name: str, new) -> None:
     for other_name, other in list(sys.modules.items()):
         if (its_own or other_name.partition(".")[0] == library) and getattr(other, "__dict__", {}).get(name) is old:
             setattr(other, name, new)
-
-
-def is_installed(name: str) -> bool:
-    """Whether the library can be imported, as far as can be told without importing it."""
-    return name in sys.modules or importlib.util.find_spec(name) is not None
