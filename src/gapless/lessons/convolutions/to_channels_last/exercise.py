@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from ....course.checks import Kernels, StepTime, Values
 from ....course.exercise import Asked, Exercise, Measurement, Right, Teaching
+from ....course.mistakes import MistakesFile
+from ..stage import names
 from . import cases, explain, slow, stage
-from .mistakes import FORMATS
 
 EXERCISE = Exercise(
     name="to_channels_last",
@@ -31,7 +32,7 @@ EXERCISE = Exercise(
             "`nn.Linear` takes N×H×W×C as it is: `block.mix(x.permute(0, 2, 3, 1)).permute(0, 3, 1, 2)`. Zeros for new "
             "channels: `F.pad(x, (0, 0, 0, 0, 0, new))` keeps the format. The mean over the pixels: `x.mean((2, 3))`.",
         ),
-        mistakes=FORMATS,
+        mistakes=MistakesFile(__package__, names),
         explain=explain.channels_last,
     ),
 )

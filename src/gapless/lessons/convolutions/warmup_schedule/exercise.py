@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from ....course.checks import Values
 from ....course.exercise import Asked, Exercise, Right, Teaching
-from . import cases, mistakes, right, slow, stage
+from ....course.mistakes import MistakesFile
+from ..stage import names
+from . import cases, right, slow, stage
 
 EXERCISE = Exercise(
     name="warmup_schedule",
@@ -21,6 +23,6 @@ EXERCISE = Exercise(
             "Before `warmup`: `1 + (factor - 1) * step / warmup`. After: `share = min((step - warmup) / (total - warmup), "
             "1)`, and `factor * (1 + math.cos(math.pi * share)) / 2`.",
         ),
-        mistakes=mistakes.SCHEDULE_MISTAKES,
+        mistakes=MistakesFile(__package__, names),
     ),
 )
