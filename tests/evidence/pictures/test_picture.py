@@ -204,7 +204,7 @@ def test_reading_needs_no_matplotlib_and_drawing_says_how_to_get_it():
     program = """
 import sys
 sys.modules["matplotlib"] = None
-from gapless.evidence import picture
+from gapless.evidence.pictures import picture
 from gapless.evidence.report import StepReport
 from gapless.evidence.traces.trace import Trace
 try:
