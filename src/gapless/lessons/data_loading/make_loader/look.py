@@ -13,7 +13,7 @@ _NAMES = ["".join(letters) for length in (1, 2) for letters in itertools.product
 def augmentations(loader, epochs: int = 2) -> str:
     """A line for each epoch and process: the noise of its images in the order in which they come, a letter for each that
     is not the same. ``loader`` gives (images, labels, processes), as one of
-    :class:`gapless.lessons.data_loading.augmenting.Augmented`."""
+    :class:`.stage.Augmented`."""
     known: dict[bytes, str] = {}
     lines = []
     with forking():
