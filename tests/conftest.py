@@ -83,10 +83,17 @@ def no_bubblewrap(monkeypatch):
 
 @pytest.hookimpl(tryfirst=True)  # before the worker's own, which reads the groups
 def pytest_collection_modifyitems(items):
-    """A file's tests run on one worker: what they share is set up once. Those of a file marked ``apart`` share nothing."""
+    """Tests that share what is set up, those of a file or of a lesson or exercise in it, run one after another on one worker."""
+    first: dict[str, int] = {}  # of each group: where it comes
     for item in items:
-        if item.get_closest_marker("apart") is None:
-            item.add_marker(pytest.mark.xdist_group(item.path.relative_to(item.config.rootpath).as_posix()))
+        given = item.callspec.params if hasattr(item, "callspec") else {}
+        place = [item.path.relative_to(item.config.rootpath).as_posix()]
+        if "lesson_id" in given:
+            place += [str(given[name]) for name in ("lesson_id", "name") if name in given]
+        item.group = " ".join(place)
+        item.add_marker(pytest.mark.xdist_group(item.group))
+        first.setdefault(item.group, len(first))
+    items.sort(key=lambda item: first[item.group])
 
 
 def pytest_xdist_auto_num_workers(config):

@@ -15,8 +15,6 @@ from .lessoncells import cells
 from .toy import GOOD_DOUBLE, notebook, write
 from .toycourse import quick_test_notebook
 
-pytestmark = pytest.mark.apart
-
 
 def submission(folder, lesson_id, tmp_path):
     return write(notebook(*cells(folder, lesson_id).values()), tmp_path / f"{lesson_id}.ipynb")

@@ -16,8 +16,6 @@ from gapless.measure.device import device as choose_device
 
 from .reference import inputs, runs, solution
 
-pytestmark = pytest.mark.apart
-
 EXERCISES = [(lesson.id, name) for lesson in LESSONS.values() for name in lesson.exercises]
 ANSWERS = {lesson_id: importlib.import_module(f".answers.{lesson_id[3:]}", __package__) for lesson_id in LESSONS}
 OTHER_ROUTES = [(lesson_id, name, function) for lesson_id, answers in ANSWERS.items()
