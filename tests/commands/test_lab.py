@@ -18,11 +18,12 @@ def started(monkeypatch):
 
 
 def test_opens_the_index_by_this_interpreter(tmp_path, gapless, started):
+    before = signal.getsignal(signal.SIGINT)
     (tmp_path / "index.ipynb").write_text("{}")
     assert gapless("lab", tmp_path, "--", "--no-browser", "--port=9")[0] == 7
     assert started == [[sys.executable, "-m", "jupyterlab", f"--notebook-dir={tmp_path}", "--LabApp.default_url=/lab/tree/index.ipynb",
                         "--no-browser", "--port=9"]]
-    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    assert signal.getsignal(signal.SIGINT) is before
 
 
 def test_in_the_repository_it_opens_its_notebooks(tmp_path, gapless, started, monkeypatch):
