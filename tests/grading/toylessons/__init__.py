@@ -34,7 +34,7 @@ def _exercise(name, slow):
                     measurement=Measurement(Trial(lambda rng, count: _vectors(rng, count, 30))))
 
 
-LESSON = Lesson("77_toy", "Toy", {"double": _exercise("double", double), "square": _exercise("square", square)}, names)
+LESSON = Lesson("77_toy", "Toy", {"double": _exercise("double", double), "square": _exercise("square", square)}, names, imported_late=())
 _BACKGROUND = MASKED_LOSS.exercises["ignore_background"]
 ATTEMPTS = Lesson("79_attempts", "Attempts", {name: replace(_BACKGROUND, name=name, measurement=replace(_BACKGROUND.measurement, busy_ms=10))
                                               for name in (f"attempt_{number}" for number in range(32))}, MASKED_LOSS.names)

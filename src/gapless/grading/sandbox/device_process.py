@@ -57,24 +57,21 @@ def main(control: str, lessons: str, lesson: str) -> None:
 def _warm_up(lessons: str, lesson: str) -> None:
     """Import what jobs need, so that each begins with it. One thread: a pool of them would not live through a fork."""
     import torch
-    import torch._dynamo  # an optimizer's first step imports it, and it takes as long as PyTorch itself
 
     torch.set_num_threads(1)
     from ...course import gather  # noqa: F401
-    from ...vgpu import enable, shape_only
+    from ...vgpu import enable
     from ...vgpu.process.forks import only_prepares
 
     found = importlib.import_module(lessons).find_lesson(lesson)
     enable()
-    for package in found.packages:  # else each job imports what the lesson imports late
-        importlib.import_module(package)
+    for module in (*found.packages, *found.imported_late):  # else each job imports them
+        importlib.import_module(module)
     if any(exercise.setting.ranks for exercise in found.exercises.values()):
         from ...measure.several_gpus import import_for_all
 
         import_for_all()
     only_prepares()
-    with shape_only():  # its first use imports much of PyTorch
-        pass
 
 
 def _do(path: Path, lessons: str, channel: int, done: int, *ends: int) -> None:

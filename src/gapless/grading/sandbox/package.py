@@ -52,7 +52,8 @@ def closure(modules: frozenset[str]) -> frozenset[str]:
     return frozenset(found)
 
 
-def _imports(name: str) -> set[str]:
+@cache
+def _imports(name: str) -> frozenset[str]:
     """The modules that a module names in its imports, whatever package they are of; packages that only lead there are left
     out."""
     spec = _spec(name)
@@ -69,7 +70,7 @@ def _imports(name: str) -> set[str]:
             for alias in node.names:
                 inner = f"{base}.{alias.name}"
                 found.add(inner if _is_module(inner) else base)
-    return found
+    return frozenset(found)
 
 
 @cache

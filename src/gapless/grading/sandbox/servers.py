@@ -42,7 +42,7 @@ class Servers:
                  fenced: bool = False):
         self._package, self._device, self._confinement = package, device, confinement
         self.card = card_to_json(card())
-        self.learner = {"card": self.card, "names": place(lesson.names)}
+        self.learner = {"card": self.card, "names": place(lesson.names), "imported_late": lesson.imported_late}
         asks = (exercise.asked.ask for exercise in lesson.exercises.values() if exercise.asked.ask is not None)
         modules = {"gapless.grading.sandbox.worker", *(function.__module__ for function in (lesson.names, *asks))}
         self._temporary = contextlib.ExitStack()

@@ -90,7 +90,6 @@ def _prepare(job: dict) -> Callable[[], None]:
 def _prepare_many(job: dict, said: int) -> Callable[[], None]:
     """What forks a process for each exercise that it is told of."""
     import torch
-    import torch._dynamo  # an optimizer's first step imports it, and it takes as long as PyTorch itself
 
     from ...course import plain, stage  # noqa: F401
     from ...vgpu.boundary import link, wire  # noqa: F401
@@ -102,6 +101,8 @@ def _prepare_many(job: dict, said: int) -> Callable[[], None]:
     from .forks import serve
 
     torch.set_num_threads(1)  # a pool of threads would not live through a fork
+    for module in job["imported_late"]:  # else each process imports them
+        importlib.import_module(module)
     enable(card_from_json(job["card"]))
     only_prepares()
     _find(job["names"])()

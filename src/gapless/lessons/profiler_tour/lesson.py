@@ -42,5 +42,6 @@ LESSON = Lesson(
     programs=programs,
     size=lambda device: "ResNet-50, images of 3×224×224, float32",
     article="batch 4 → 32, PyTorch 1.9",
+    imported_late=(),
     quick=QUICK,
 )
