@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -12,7 +12,8 @@ from .causes import counts_of, of_numbers
 from .evidence import Answer, Case
 from .exercise import Exercise
 from .plain import difference
-from .tolerance import close
+from .tolerance import VALUE, close, gradient_of
+from .truth import Truth
 
 # On a real GPU: how far a time that is an answer may be off, and the band around a target inside which a ratio decides
 # nothing.
@@ -86,19 +87,23 @@ class Fault:
         return self.text + (f" {self.why}" if self.why else "")
 
 
-def fault_of(exercise: Exercise, case: Case, found: Answer, right: Callable[[], Answer], device: str, simulated: bool
-             ) -> Fault | None:
-    """What is wrong with an answer to ``case``, or None. ``right``: finds out what is right, where it comes to that;
-    ``device``: the type of device that it was asked on; ``simulated``: whether that is the virtual GPU."""
+def fault_of(exercise: Exercise, case: Case, found: Answer, truth: Truth, device: str, simulated: bool) -> Fault | None:
+    """What is wrong with an answer to ``case``, or None. ``truth``: is asked what is right, where it comes to that;
+    ``device``: the type of device that the answer was given on; ``simulated``: whether that is the virtual GPU."""
     if found.error is not None:
         return Fault(f"it raised {found.error.rstrip('.')}.{error_advice(found.error)}")
     if found.unusable is not None:
         return Fault(found.unusable)
-    expected = right()
-    if exercise.asked.ask is not None:
-        fault = _plain_fault(exercise, case, found.plain, expected.plain, simulated)
-    else:
-        fault = _tensor_fault(exercise, case, found, expected, device)
+    expected = truth.of(case)
+
+    def compared(slack: Mapping[str, float]) -> Fault | None:
+        if exercise.asked.ask is not None:
+            return _plain_fault(exercise, case, found.plain, expected.plain, simulated, slack)
+        return _tensor_fault(exercise, case, found, expected, device, slack)
+
+    fault = compared({})
+    if fault is not None and fault.of_value:  # else nobody needs to know how far rounding goes
+        fault = compared(truth.slack(case))
     if found.swallowed:
         return Fault(f"an operator raised an error that the function caught ({found.swallowed[0]}). On a GPU the error of "
                       "an operator that looks at values comes later, and nothing works after it: ask for nothing that can "
@@ -122,11 +127,12 @@ def error_advice(error: str) -> str:
     return next((f" {advice}." for part, advice in ERROR_ADVICE.items() if part in error), "")
 
 
-def _plain_fault(exercise: Exercise, case: Case, found, wanted, simulated: bool) -> Fault | None:
+def _plain_fault(exercise: Exercise, case: Case, found, wanted, simulated: bool, slack: Mapping[str, float]
+                 ) -> Fault | None:
     relative = exercise.right.relative_tolerance
     if exercise.right.on_device and not simulated:  # a real clock never says the same twice
         relative = max(relative, NOISE)
-    fault = difference(found, wanted, relative, exercise.right.absolute_tolerance)
+    fault = difference(found, wanted, relative, exercise.right.absolute_tolerance, slack=slack)
     if fault is None:
         return None
     fault = f"I{fault[1:]}" if fault.startswith("it ") else fault  # else it begins with a place, spelt as it is
@@ -141,8 +147,9 @@ def _explanation(exercise: Exercise, case: Case, found, wanted) -> str | None:
     return None
 
 
-def _tensor_fault(exercise: Exercise, case: Case, found: Answer, expected: Answer, device: str) -> Fault | None:
-    value = expected.value
+def _tensor_fault(exercise: Exercise, case: Case, found: Answer, expected: Answer, device: str, slack: Mapping[str, float]
+                  ) -> Fault | None:
+    value, room = expected.value, slack.get(VALUE, 0.0)
     if found.device is None:
         nothing = found.returned == "a NoneType"
         return Fault("it returned nothing: is there a `return`?" if nothing
@@ -160,16 +167,18 @@ def _tensor_fault(exercise: Exercise, case: Case, found: Answer, expected: Answe
         return Fault(f"it returned {found.returned}; the shape {tuple(value.shape)} is wanted.")
     if found.value is None or found.value.shape != value.shape:
         return Fault("its value could not be read.")
-    if not close(exercise, found.value, value).all():
-        return Fault(f"the value is wrong: {_difference(exercise, found.value, value)}",
+    if not close(exercise, found.value, value, room).all():
+        return Fault(f"the value is wrong: {_difference(exercise, found.value, value, room)}",
                       _why_value(exercise, case, found, value), of_value=True)
     for name, grad in expected.grads.items():
         own = found.grads.get(name)
         if own is None or own.shape != grad.shape:
             return Fault(f"the gradient of `{name}` is missing.")
-        if not close(exercise, own, grad).all():
-            return Fault(f"the value is right and the gradient of `{name}` is wrong: {_difference(exercise, own, grad)}",
-                          _why_gradient(case, own, grad), of_value=True)
+        room = slack.get(gradient_of(name), 0.0)
+        if not close(exercise, own, grad, room).all():
+            numbers = _difference(exercise, own, grad, room)
+            return Fault(f"the value is right and the gradient of `{name}` is wrong: {numbers}",
+                         _why_gradient(case, own, grad), of_value=True)
     return None
 
 
@@ -194,8 +203,8 @@ def _why_gradient(case: Case, own: np.ndarray, grad: np.ndarray) -> str:
         "The same value can be computed with another gradient: does every step of the way depend on the input as it should?")
 
 
-def _difference(exercise: Exercise, found: np.ndarray, wanted: np.ndarray) -> str:
-    equal = close(exercise, found, wanted)
+def _difference(exercise: Exercise, found: np.ndarray, wanted: np.ndarray, slack: float) -> str:
+    equal = close(exercise, found, wanted, slack)
     first = tuple(int(i) for i in np.argwhere(~equal)[0])
     numbers = f"it is {found[first]:.6g} and should be {wanted[first]:.6g}."
     return f"{int((~equal).sum())} of {equal.size} elements differ; at {list(first)} {numbers}" if first else numbers

@@ -13,6 +13,7 @@ from .. import vgpu
 from ..garbage import set_aside
 from ..measure.compilations import compilations, uncompiled
 from ..measure.device import device_name, stay_busy, synchronize
+from ..measure.one_thread import one_thread
 from ..measure.peak import PeakMeter, held_and_peak, least_held
 from ..measure.profile import profile, time_step, timed_profile
 from ..vgpu.process.state import state
@@ -88,7 +89,7 @@ def gather(exercise: Exercise, stage, plan: Plan, device: torch.device, *, name:
     parts += [trial] if plan.trial else []
     watched = exercise.asked.verify is not None or exercise.watches_memory
     try:
-        with precision_of(exercise), set_aside() if watched else nullcontext():
+        with precision_of(exercise), one_thread(), set_aside() if watched else nullcontext():
             for place in range(len(parts)) if order is None else order.permutation(len(parts)):
                 parts[place]()
     finally:
@@ -154,7 +155,7 @@ def answer(exercise: Exercise, stage, case: Case, device: torch.device) -> Answe
     """What the function on ``stage`` makes of one case. Raises nothing of the function's."""
     if exercise.setting.ranks:
         return _of_all_ranks(exercise, stage, case, device)
-    with _where_asked(exercise, device), precision_of(exercise):
+    with _where_asked(exercise, device), precision_of(exercise), one_thread():
         given, notes = put(case, device)
         before = vgpu.timeline().kernel_count if device.type == "vgpu" else 0
         try:

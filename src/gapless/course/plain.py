@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import math
 import numbers
+import re
+from collections.abc import Mapping
+from types import MappingProxyType
 
 import torch
 
 
 class Unusable(Exception):
     """An answer of a kind that cannot be compared; the message ("it returned …; a … is wanted") is for the learner."""
+
+
+_NONE: Mapping[str, float] = MappingProxyType({})
 
 
 def as_plain(value, where: str = "", *, keep_tensors: bool = False):
@@ -31,11 +37,13 @@ def as_plain(value, where: str = "", *, keep_tensors: bool = False):
     raise Unusable(f"the answer holds {kind}{' at ' + where if where else ''}: numbers, text, lists and dicts are wanted.")
 
 
-def difference(found, wanted, relative: float, absolute: float, where: str = "") -> str | None:
+def difference(found, wanted, relative: float, absolute: float, where: str = "", slack: Mapping[str, float] = _NONE
+               ) -> str | None:
     """The first thing in which two plain values differ, in words; or None.
 
     Whole numbers, text and truth values must be equal. Where a number with a fraction is wanted, any number within the
-    tolerances will do; nan equals nan.
+    tolerances will do; nan equals nan. ``slack``: place (:func:`place_of`) → the absolute tolerance there, where it is
+    larger.
     """
     place = f"{where}: " if where else ""
     if found is None and wanted is not None and not where:
@@ -47,7 +55,7 @@ def difference(found, wanted, relative: float, absolute: float, where: str = "")
         for key in wanted:
             if key not in found:
                 return f"{place}{key!r} is missing."
-            fault = difference(found[key], wanted[key], relative, absolute, f"{where}[{key!r}]" if where else key)
+            fault = difference(found[key], wanted[key], relative, absolute, f"{where}[{key!r}]" if where else key, slack)
             if fault is not None:
                 return fault
         extra = [key for key in found if key not in wanted]
@@ -56,7 +64,7 @@ def difference(found, wanted, relative: float, absolute: float, where: str = "")
         if not isinstance(found, list):
             return f"{place}it is {_describe(found)}; {_form(wanted)} is wanted."
         for i, item in enumerate(wanted[:len(found)]):
-            fault = difference(found[i], item, relative, absolute, f"{where}[{i}]")
+            fault = difference(found[i], item, relative, absolute, f"{where}[{i}]", slack)
             if fault is not None:
                 return fault
         return None if len(found) == len(wanted) else f"{place}it has {len(found)} entries; {len(wanted)} are wanted."
@@ -65,10 +73,16 @@ def difference(found, wanted, relative: float, absolute: float, where: str = "")
             found = float(found)
         except OverflowError:
             return f"{place}it is a whole number too large for a float and should be {wanted:.6g}."
+        absolute = max(absolute, slack.get(place_of(where), 0.0))
         same = math.isclose(found, wanted, rel_tol=relative, abs_tol=absolute) or (math.isnan(found) and math.isnan(wanted))
         return None if same else f"{place}it is {found:.6g} and should be {wanted:.6g}."
     same = type(found) is type(wanted) and found == wanted
     return None if same else f"{place}it is {_describe(found)} and should be {_describe(wanted)}."
+
+
+def place_of(where: str) -> str:
+    """``where`` in a plain answer, without the numbers of list items."""
+    return re.sub(r"\[\d+\]", "", where)
 
 
 def _form(wanted: dict | list) -> str:

@@ -13,6 +13,7 @@ from .evidence import Answer, Case, Evidence, Plan
 from .exercise import Exercise
 from .gather import answer
 from .stage import LocalStage
+from .tolerance import slack
 
 # Exercises are judged in threads of one process, which has one virtual GPU with one clock, and at most one process group.
 ONE_AT_A_TIME = threading.RLock()
@@ -24,6 +25,7 @@ class Truth:
     def __init__(self, exercise: Exercise, device: str):
         self._exercise, self._device = exercise, device
         self._found: dict[int, tuple[Case, Answer]] = {}
+        self._slack: dict[int, dict[str, float]] = {}
         self._made: MadeAgain | None = None
 
     def of(self, case: Case) -> Answer:
@@ -32,6 +34,18 @@ class Truth:
             if id(case) not in self._found:  # its case is kept, so that no other gets that number
                 self._found[id(case)] = case, expected_answer(self._exercise, case, self._device)
             return self._found[id(case)][1]
+
+    def slack(self, case: Case) -> dict[str, float]:
+        """Place in an answer to ``case`` → how far it may lie from what is right, because computers round. Empty where what
+        is right is known without computing, or tells a time."""
+        right = self._exercise.right
+        if right.wanted is not None or right.on_device or self._exercise.setting.ranks or self._exercise.setting.valueless:
+            return {}
+        with ONE_AT_A_TIME:
+            if id(case) not in self._slack:
+                self._slack[id(case)] = slack(case, self.of(case),
+                                              lambda other: _answer(self._exercise, other, self._device))
+            return self._slack[id(case)]
 
     def of_all(self, plan: Plan) -> None:
         """Find out what is right on all of a plan's inputs. Raises RuntimeError."""
@@ -55,13 +69,18 @@ def expected_answer(exercise: Exercise, case: Case, device: str) -> Answer:
     the device of that name. Raises RuntimeError where that function fails."""
     if exercise.right.wanted is not None:
         return Answer(case.name, plain=exercise.right.wanted(case))
-    function = exercise.slow if exercise.right.function is None else exercise.right.function
-    target = choose_device(device) if exercise.right.on_device else torch.device("cpu")
-    try:
-        found = answer(exercise, LocalStage(function, target, exercise.asked.ask), case, target)
-    finally:
-        if target.type == "vgpu":
-            vgpu.timeline().reset()
+    found = _answer(exercise, case, device)
     if found.error is not None or found.unusable is not None:
         raise RuntimeError(f"what is right cannot be found out on the input {case.name!r}: {found.error or found.unusable}")
     return found
+
+
+def _answer(exercise: Exercise, case: Case, device: str) -> Answer:
+    """Of the function that is right."""
+    function = exercise.slow if exercise.right.function is None else exercise.right.function
+    target = choose_device(device) if exercise.right.on_device else torch.device("cpu")
+    try:
+        return answer(exercise, LocalStage(function, target, exercise.asked.ask), case, target)
+    finally:
+        if target.type == "vgpu":
+            vgpu.timeline().reset()

@@ -52,8 +52,7 @@ def _judge(look: Look) -> Found:
 
 
 def _fault(look: Look, case: Case, found: Answer) -> Fault | None:
-    return fault_of(look.exercise, case, found, lambda: look.truth.of(case), look.evidence.device.partition(":")[0],
-                    look.evidence.simulated)
+    return fault_of(look.exercise, case, found, look.truth, look.evidence.device.partition(":")[0], look.evidence.simulated)
 
 
 def _explained(look: Look, fault: Fault, case: Case, found: Answer) -> str:
