@@ -18,7 +18,7 @@ lab: $(VENV)/.installed  ## open the lessons in JupyterLab, at their index
 
 dev: $(VENV)/.installed-dev  ## install what tests and authors need
 
-PYTEST := pytest -n auto --dist loadgroup --no-loadscope-reorder
+PYTEST := pytest -n logical --dist loadgroup --no-loadscope-reorder
 
 test: $(VENV)/.installed-dev  ## the tests, but for the slow ones
 	$(PYTEST) -m "not slow"

@@ -94,11 +94,3 @@ def pytest_collection_modifyitems(items):
         item.add_marker(pytest.mark.xdist_group(item.group))
         first.setdefault(item.group, len(first))
     items.sort(key=lambda item: first[item.group])
-
-
-def pytest_xdist_auto_num_workers(config):
-    """One more than there are processors: many tests wait for processes that wait themselves."""
-    try:
-        return len(os.sched_getaffinity(0)) + 1
-    except AttributeError:  # not on macOS
-        return (os.cpu_count() or 1) + 1

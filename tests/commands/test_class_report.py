@@ -14,6 +14,7 @@ def refused(capsys, *arguments):
     return capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_what_cannot_be_is_refused_and_nothing_is_written(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert "name the course's folder" in refused(capsys, tmp_path)

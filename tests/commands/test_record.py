@@ -14,7 +14,7 @@ SOLUTIONS = ROOT / "solutions"
 
 @pytest.fixture(scope="module")
 def record(tmp_path_factory):
-    return make(tmp_path_factory.mktemp("record") / "new" / "a10g.json", "00_two_clocks", "02_masked_loss")
+    return make(tmp_path_factory.mktemp("record") / "new" / "a10g.json", "02_masked_loss")
 
 
 def make(path, *lessons):

@@ -10,7 +10,7 @@ from gapless.measure import profiler
 from gapless.measure.device import device as choose_device
 
 pytest.importorskip("torch_tb_profiler", reason="needs torch-tb-profiler and tensorboard: pip install 'gapless[tools]'")
-pytestmark = pytest.mark.filterwarnings("ignore::Warning:torch_tb_profiler")
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::Warning:torch_tb_profiler")]
 
 # Times reach the plugin in 1/1024 µs.
 ROUNDING_US = 0.002

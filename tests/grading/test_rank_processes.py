@@ -64,6 +64,7 @@ def test_the_end_of_a_rank_is_seen_through_a_fence_too(tmp_path):
         assert "its process ended" in graded(ENDS, tmp_path).message
 
 
+@pytest.mark.slow
 def test_the_solution_has_all_points(tmp_path):
     verdict = graded(BODY, tmp_path)
     assert verdict.earned == find_lesson(LESSON).exercises["main"].max_points, verdict.message

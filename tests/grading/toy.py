@@ -16,7 +16,7 @@ SLOW_SQUARE = "# exercise: square\ndef square(x):\n    return torch.stack([x[i] 
 
 def _number(source) -> int:
     """The same in every process: a test is named by what it is given."""
-    return zlib.crc32(str(source).encode())
+    return zlib.crc32(str(source).encode(errors="surrogatepass"))
 
 
 def code(source, **metadata):

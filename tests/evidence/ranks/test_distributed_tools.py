@@ -21,7 +21,7 @@ from gapless.lessons.data_parallel.find_straggler.traces import even_plan, simul
 from ..rank_events import REAL_RANK_0, REAL_RANK_1, real_rank_and_its_twin
 from ..rank_runs import COMPUTE, INPUT, rank_run
 
-pytestmark = [pytest.mark.filterwarnings("ignore::Warning:hta"), pytest.mark.filterwarnings("ignore::Warning:torch_tb_profiler")]
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::Warning:hta", "ignore::Warning:torch_tb_profiler")]
 
 # Times reach the plugin in 1/1024 µs.
 ROUNDING_US = 0.01

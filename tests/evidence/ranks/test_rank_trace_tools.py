@@ -9,7 +9,7 @@ import gapless
 from gapless import vgpu
 from gapless.evidence.report import union_ms
 
-pytestmark = pytest.mark.filterwarnings("ignore::Warning:hta", "ignore::Warning:torch_tb_profiler")
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::Warning:hta", "ignore::Warning:torch_tb_profiler")]
 SLOW = 1
 
 

@@ -14,7 +14,7 @@ from gapless.lessons.masked_loss.workload import LABELS, LossParts, training_ste
 from gapless.measure.device import device as choose_device
 from gapless.measure.profile import profile
 
-pytestmark = pytest.mark.filterwarnings("ignore::Warning:hta", "ignore::Warning:torch_tb_profiler")
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::Warning:hta", "ignore::Warning:torch_tb_profiler")]
 
 STEPS = 2
 DEVICE_WORK = ("kernel", "memcpy", "memset")

@@ -1,5 +1,7 @@
 """Attempts to be fast, or to seem so: the clock, the card and the waits are on the other side."""
 
+import pytest
+
 from . import FOR_BEING_RIGHT, NOTHING, SLOW, check_attempts
 
 STATE = SLOW + """
@@ -109,5 +111,6 @@ def f(target):
 }
 
 
+@pytest.mark.slow
 def test_nobody_is_fast_without_being_so(tmp_path):
     check_attempts(ATTEMPTS, tmp_path)

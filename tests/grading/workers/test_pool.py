@@ -36,6 +36,7 @@ def unconfined():
 DIES = "import os\nif {where}: os.kill(os.getpid(), 9)\n"
 
 
+@pytest.mark.slow
 def test_what_dies_is_graded_again_and_its_neighbours_too(tmp_path):
     flag = tmp_path / "died"
     once = DIES.format(where=f"not os.path.exists({str(flag)!r}) and [open({str(flag)!r}, 'w')]")
@@ -131,6 +132,7 @@ def test_none_to_grade_starts_no_process():
         assert not workers.executor._processes
 
 
+@pytest.mark.slow
 def test_stopped_in_between_it_leaves_no_process(tmp_path):
     before = {each.pid for each in psutil.Process(os.getpid()).children(recursive=True)}
     with pytest.raises(KeyboardInterrupt), LocalWorkers(1) as workers:
