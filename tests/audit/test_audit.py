@@ -55,6 +55,7 @@ def test_it_is_the_same_every_time(tmp_path):
     assert once.step_ms == again.step_ms and once.parts_ms == again.parts_ms
 
 
+@pytest.mark.slow
 def test_a_script_that_does_not_let_itself_be_ended(tmp_path):
     source = HEAD + """
 while True:
@@ -67,6 +68,7 @@ while True:
     assert run(tmp_path, source, memory=False).facts["stopped"]
 
 
+@pytest.mark.slow
 def test_finally_blocks_run_and_workers_end(tmp_path):
     source = HEAD + """
 import os
@@ -95,6 +97,7 @@ finally:
         os.killpg(group, 0)
 
 
+@pytest.mark.slow
 def test_a_script_that_takes_too_long(tmp_path):
     began = time.monotonic()
     with pytest.raises(AuditError, match="within 4 s"):
@@ -118,6 +121,7 @@ def test_ctrl_c_ends_the_script_too(tmp_path):
         os.kill(int(pid.read_text()), 0)
 
 
+@pytest.mark.slow
 def test_processes_of_the_script_s_own_have_no_virtual_gpu(tmp_path):
     source = ("import torch.multiprocessing as mp\n\ndef work():\n    pass\n\nif __name__ == '__main__':\n"
               "    process = mp.Process(target=work)\n    process.start()\n    process.join()\n")
@@ -177,6 +181,7 @@ def test_what_was_asked_for_is_not_asked_again():
         assert _otherwise(asked, OTHERWISE | told) is None
 
 
+@pytest.mark.slow
 def test_a_step_that_is_a_graph(tmp_path):
     """Its warm-up steps, outside the graph, are not what is recorded."""
     source = HEAD + """

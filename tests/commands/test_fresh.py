@@ -24,6 +24,7 @@ def test_a_right_cell_passes_beside_a_file_called_torch(progress_home, tmp_path,
     assert (found.earned, found.passed, found.reason, found.remark) == (5, True, "", "")
 
 
+@pytest.mark.slow
 def test_the_first_reason_is_told(progress_home):
     found = check(HEAD + "def ignore_background(target):\n    return target\n")
     assert found.earned == 0 and found.reason.startswith("values: On the input")

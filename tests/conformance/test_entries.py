@@ -11,7 +11,7 @@ SUBSET = [(name, dtype) for offset, (dtype, kind) in enumerate(DTYPES.items())
           for name in entries(kind)[offset::EVERY] if name not in EXCEPTIONS]
 
 
-@pytest.mark.parametrize("name, dtype", SUBSET)
+@pytest.mark.parametrize("name, dtype", [*SUBSET[::2], *(pytest.param(*each, marks=pytest.mark.slow) for each in SUBSET[1::2])])
 def test_entry_gives_the_cpus_values_and_gradients(name, dtype):
     check(name, DTYPES[dtype], most_samples=2)
 

@@ -45,6 +45,7 @@ def test_played_as_it_was_it_takes_as_long_as_it_did(reads, size, host_ms):
     assert len(what_if.waits) == 3 * reads
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size, host_ms", [(8, 0.5), (1500, 0.5), (1500, 3.0), (1500, 0.01), (600, 0.1)])
 def test_without_its_waits_it_takes_as_long_as_the_program_that_has_none(size, host_ms):
     """But for the copy of the number and the operators around it, which a read has beside its wait."""

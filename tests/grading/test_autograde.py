@@ -293,6 +293,7 @@ def test_ended_at_any_step_nothing_is_lost_and_the_next_run_mends_it(course):
 
 # -- two at once, a gradebook that cannot be written ----------------------------------------------
 
+@pytest.mark.slow
 def test_a_second_autograde_is_refused_and_told_who_is_at_it(course):
     course.submit("ann", GOOD)
     with locked(course.root / ".autograde.lock"):

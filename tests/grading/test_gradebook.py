@@ -38,7 +38,7 @@ def course(tmp_path, url):
     return Course(tmp_path, quick=True, url=url)
 
 
-@pytest.fixture(params=["SQLite", "PostgreSQL"])
+@pytest.fixture(params=["SQLite", pytest.param("PostgreSQL", marks=pytest.mark.slow)])
 def any_url(request, tmp_path, released):
     if request.param == "SQLite":
         Course(tmp_path, like=released)
@@ -75,6 +75,7 @@ def test_one_writes_at_a_time_and_the_other_waits_for_its_time(any_url):
         assert gradebook.find_student("ann")
 
 
+@pytest.mark.slow
 def test_a_writer_that_fell_silent_loses_its_turn(url, monkeypatch):
     """Its machine was cut off, or is asleep: what it had not stored is not there, and it is told."""
     monkeypatch.setattr(gradebook_module, "_HELD_SECONDS", 1)
@@ -86,6 +87,7 @@ def test_a_writer_that_fell_silent_loses_its_turn(url, monkeypatch):
     assert students(url) == ["bob"]
 
 
+@pytest.mark.slow
 def test_what_the_database_refuses_is_told_as_it_is(url):
     """And not as nbgrader's invalid entry, with a traceback."""
     from sqlalchemy.exc import DataError
@@ -237,6 +239,7 @@ print(json.dumps([status, Path("log").read_text()]))
         dict.fromkeys(("ann", "bob", "cleo"), FULL), True]
 
 
+@pytest.mark.slow
 def test_what_the_server_refuses_is_found_out_before_grading(three, postgres, url, tmp_path):
     program = """
 logs = []

@@ -30,13 +30,26 @@ def test_the_solution_gets_full_marks_from_the_test_notebook(lesson_id, tmp_path
     assert len(shown) == sum(exercise.measurement is not None for exercise in lesson.exercises.values())
 
 
-def test_both_routes_give_the_same_result_and_what_is_handed_out_scores_nothing(tmp_path):
-    lesson_id = "01_profiler_tour"  # the one that is graded in the least time
-    path = submission("notebooks", lesson_id, tmp_path)
-    straight = grade(path, "vgpu:a10g", 7)
-    through, _ = run_test_notebook(ROOT / "autograde" / f"{lesson_id}.ipynb", path, "vgpu:a10g", 7)
-    assert through == json.loads(json.dumps(straight.to_json()))
-    assert {verdict.outcome for verdict in straight.verdicts} == {"fail"}
+def handed_out(lesson_id, tmp_path):
+    return run_test_notebook(ROOT / "autograde" / f"{lesson_id}.ipynb", submission("notebooks", lesson_id, tmp_path), "vgpu:a10g", 7)[0]
+
+
+def test_what_is_handed_out_scores_nothing(tmp_path):
+    result = handed_out("01_profiler_tour", tmp_path)  # is graded in the least time; tests/lessons/test_exercises.py judges all
+    assert {verdict["outcome"] for verdict in result["checks"]} == {"fail"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("lesson_id", [lesson_id for lesson_id in LESSONS if lesson_id != "01_profiler_tour"])
+def test_what_is_handed_out_scores_nothing_in_any_lesson(lesson_id, tmp_path):
+    assert [verdict["id"] for verdict in handed_out(lesson_id, tmp_path)["checks"] if verdict["earned"]] == []
+
+
+@pytest.mark.slow
+def test_both_routes_give_the_same_result(tmp_path):
+    lesson_id = "00_two_clocks"  # exercises of both kinds: to be made fast, and to be made right
+    straight = grade(submission("notebooks", lesson_id, tmp_path), "vgpu:a10g", 7)
+    assert handed_out(lesson_id, tmp_path) == json.loads(json.dumps(straight.to_json()))
 
 
 def test_a_kernel_whose_ports_another_one_took_is_started_again(monkeypatch, tmp_path):

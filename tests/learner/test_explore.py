@@ -61,11 +61,13 @@ def test_an_error_of_a_moved_slider_is_shown(tmp_path):
     assert "ZeroDivisionError" in outputs_of(widgets)
 
 
+@pytest.mark.slow
 def test_an_error_at_first_is_the_cells(tmp_path):
     with pytest.raises(CellExecutionError, match="ZeroDivisionError"):
         run("import gapless\ngapless.explore(lambda batch: 1 / 0, batch=(4, 8))", tmp_path)
 
 
+@pytest.mark.slow
 def test_without_ipywidgets_the_first_values_are_drawn(tmp_path):
     outputs, widgets = run("import sys; sys.modules['ipywidgets'] = None\n" + DRAW + "assert len(drawn) == 1", tmp_path)
     shown = "".join(output["text"] for output in outputs)

@@ -131,6 +131,7 @@ def trained(rank, options):
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
 def test_ddps_reductions_run_beside_the_backward_pass(options):
     """Layers of 16 MiB, two to a bucket. Half of the reductions' time is hidden or more, though DDP copies gradients too."""

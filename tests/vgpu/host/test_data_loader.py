@@ -240,6 +240,7 @@ def test_samplers_are_counted_and_functions_of_the_program_are_called():
     assert elapsed(lambda: values(load(Numbers(3, 1), worker_init_fn=init))) - plain == pytest.approx(5000 * MS, rel=1e-3)
 
 
+@pytest.mark.slow
 def test_two_loaders_and_one_inside_another():
     wanted = [[number] for number in range(4)]
     one, other = load(Numbers(4, 1)), load(Numbers(4, 2))
@@ -257,6 +258,7 @@ def test_a_clock_that_is_set_to_zero_half_way(free):
     assert 0 < vgpu.timeline().host_ns < 20 * MS
 
 
+@pytest.mark.slow
 def test_spawned_workers_count_too(free):
     one = Numbers(3, 7)
     cost = Cost(7 * MS, nbytes=8, tensors=1)
@@ -287,6 +289,7 @@ def wait_for(file):
         time.sleep(0.01)
 
 
+@pytest.mark.slow
 def test_an_error_does_not_wait_for_other_workers(tmp_path):
     released = tmp_path / "released"
 
