@@ -2,6 +2,7 @@
 
 import gc
 import os
+import signal
 import sys
 
 import pytest
@@ -11,6 +12,9 @@ if "PYTEST_XDIST_WORKER" in os.environ:
     # A worker for each core is already there: more threads in each would wait for one another.
     torch.set_num_threads(1)
     os.environ["OMP_NUM_THREADS"] = "1"  # and in what the tests start
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as for what a shell starts in the background, and for all that it starts
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_finish(session):

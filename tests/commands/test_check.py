@@ -11,7 +11,7 @@ import pytest
 
 from gapless.learner.progress_file import read_progress
 
-from .learner import LESSON, SOLVED, heeds_ctrl_c
+from .learner import LESSON, SOLVED
 
 
 def test_passing_exercise_is_exit_0_and_is_recorded(notebook, put, gapless):
@@ -87,7 +87,7 @@ def test_ctrl_c_says_what_was_checked(notebook, put, tmp_path):
     mark = tmp_path / "begun"
     put(notebook, "zero_if_uniform", f"# exercise: zero_if_uniform\nopen({str(mark)!r}, 'w')\nwhile True: pass\n")
     process = subprocess.Popen([sys.executable, "-m", "gapless.commands.cli", "check", str(notebook), "zero_if_uniform"],
-                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=heeds_ctrl_c)
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
         end = time.monotonic() + 120
         while not mark.exists():

@@ -13,7 +13,7 @@ from gapless.commands.watch import GIVEN_UP_SECONDS, SETTLED_SECONDS, Watch
 from gapless.course.notebooks.submission import SubmissionError
 from gapless.learner.progress_file import record_hint
 
-from .learner import LESSON, SOLVED, heeds_ctrl_c
+from .learner import LESSON, SOLVED
 
 
 class Watching:
@@ -173,8 +173,7 @@ def test_what_cannot_be_watched_is_exit_2(tmp_path, monkeypatch, gapless, argume
 @pytest.mark.skipif(os.name != "posix", reason="sends SIGINT")
 def test_the_whole_command_checks_after_a_save_and_ends_with_ctrl_c(notebook, put, tmp_path):
     with (tmp_path / "log").open("wb") as log:
-        process = subprocess.Popen([sys.executable, "-m", "gapless.commands.cli", "watch", str(notebook)], stdout=log, stderr=log,
-                                   preexec_fn=heeds_ctrl_c)
+        process = subprocess.Popen([sys.executable, "-m", "gapless.commands.cli", "watch", str(notebook)], stdout=log, stderr=log)
 
     def wait_for(text):
         end = time.monotonic() + 120

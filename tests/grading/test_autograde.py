@@ -221,9 +221,7 @@ def test_ended_by_a_signal_it_goes_on_where_it_was(course, number, times):
     course.nbgrader("autograde", LESSON, "--student", "ann")
     flag.touch()
     course.grade_by(quick_test_notebook(wait))
-    # Where the tests run in the background SIGINT is ignored, by what they start too.
-    process = subprocess.Popen(**course.command("autograde", LESSON), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
-                               preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
+    process = subprocess.Popen(**course.command("autograde", LESSON), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
     for line in process.stderr:
         if "Executing notebook with kernel" in line or "Grading 77_toy.ipynb of bob" in line:
             break
