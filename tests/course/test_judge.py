@@ -1,6 +1,7 @@
 """gather and judge together: what right, slow, wrong and dishonest functions get."""
 
 import dataclasses
+import inspect
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from gapless.course.checks import BusBytes, StepTime, Values, Waits
 from gapless.course.evidence import Case, Evidence
 from gapless.course.exercise import Asked, Exercise, Measurement, Teaching, Trial
 from gapless.course.gather import gather
-from gapless.course.judge import judge
+from gapless.course.judge import is_handed_out, judge
 from gapless.course.stage import Given, LocalStage
 from gapless.lessons import LESSONS
 from gapless.lessons.masked_loss.sparse_head_loss.cases import HEAD_SIZE
@@ -389,3 +390,21 @@ def test_work_that_is_put_off_until_the_answer_is_looked_at_counts_for_nothing()
         return lambda: total
 
     assert [verdict.outcome for verdict in judge(*gathered(exercise, eager))] == ["pass", "pass"]
+
+
+def test_what_is_handed_out_is_known_by_its_text():
+    slow = LESSON.exercises["ignore_background"].slow
+    text = inspect.getsource(slow)
+    assert is_handed_out(text, slow) and is_handed_out("# mine\n" + text.replace(":\n", ":  # here\n", 1) + "\n", slow)
+    for other in (text.replace("return ", "return +"), text + "\ntorch.manual_seed(0)\n", "def broken(", "", None):
+        assert not is_handed_out(other, slow)
+
+
+def test_the_slow_function_is_no_better_whatever_its_time():
+    """The clock of another process may count a little less."""
+    exercise, plan, evidence = gathered(LESSON.exercises["ignore_background"], LESSON.exercises["ignore_background"].slow)
+    for measured in (evidence.trial, evidence.full):
+        if measured is not None:
+            measured.learner = dataclasses.replace(measured.learner, host_ms=measured.learner.host_ms / 2, true_ms=measured.learner.true_ms / 2)
+    source = inspect.getsource(exercise.slow)
+    assert {verdict.outcome for verdict in judge(exercise, plan, evidence, source=source)} == {"fail"}

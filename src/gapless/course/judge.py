@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
+import textwrap
+from collections.abc import Callable
 from dataclasses import replace
 
 from ..incoming import clean_text
@@ -15,8 +19,9 @@ from .verdicts import FAIL, PASS, Verdict
 
 _WANTED_LESS = "waits less often, or takes less time or less memory"
 
-# On the virtual GPU: the share of its time that a function has to save to be better than the slow one.
-_GAIN = 0.02
+# On the virtual GPU: the share of its time that a function has to save to be better than the slow one. Where the learner's
+# tensors are in another process than the slow function's, the Python of a deepcopy is counted otherwise: 1.7 % of a step.
+_GAIN = 0.05
 
 _LONGEST_MESSAGE = 6000  # characters
 
@@ -50,6 +55,8 @@ def judge(exercise: Exercise, plan: Plan, evidence: Evidence, truth: Truth | Non
 def _better(look: Look) -> bool:
     """Whether anything but the values is better than in the slow function; where there is nothing else, all is."""
     evidence = look.evidence
+    if is_handed_out(look.cells.get(look.exercise.name), look.exercise.slow):
+        return False
     others = [check for check in look.exercise.checks if isinstance(check, OfMeasurement)]
     if not others or any(look.found[check.name][0] != FAIL and not check.passes_as_handed_out(look) for check in others):
         return True
@@ -63,3 +70,25 @@ def _better(look: Look) -> bool:
         return False
     share = 1 - (_GAIN if evidence.simulated else DRIFT)
     return any(all(check.is_less(size.learner, size.before, share) for size in sizes) for check in others)
+
+
+def is_handed_out(source: str | None, slow: Callable) -> bool:
+    """Whether a cell is the slow function and nothing else, but for comments, layout, docstring and annotations."""
+    own = None if source is None else _bare(source)
+    return own is not None and own == _bare(textwrap.dedent(inspect.getsource(slow)))
+
+
+def _bare(source: str) -> str | None:
+    try:
+        function, = ast.parse(source).body
+    except (SyntaxError, ValueError):
+        return None
+    if not isinstance(function, ast.FunctionDef):
+        return None
+    if ast.get_docstring(function) is not None:
+        del function.body[0]
+    for each in ast.walk(function):
+        if isinstance(each, ast.arg):
+            each.annotation = None
+    function.returns = None
+    return ast.dump(function)
