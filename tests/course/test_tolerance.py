@@ -95,3 +95,9 @@ def test_nothing_where_what_is_right_is_no_computation():
     asked = exercise(None)
     known = Exercise("e", asked.slow, asked.cases, asked.checks, asked.teaching, right=Right(wanted=lambda case: 1.0))
     assert Truth(known, "vgpu").slack(asked.plan(0).cases[0]) == {}
+
+
+def test_a_halfs_last_bit_is_no_rounding_error():
+    asked = exercise(lambda x: x.float() * 2)
+    case = Case("halves", {"x": NUMBERS.astype(np.float16)})
+    assert Truth(asked, "vgpu").slack(case)[VALUE] == 0
