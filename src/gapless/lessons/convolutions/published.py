@@ -5,6 +5,8 @@ torchvision is imported when it is needed: the core does without.
 
 from __future__ import annotations
 
+import gc
+
 import torch
 
 from ... import vgpu
@@ -29,6 +31,9 @@ def resnet50_ms(device: torch.device, mixed_precision: bool, channels_last: bool
     order = torch.channels_last if channels_last else torch.contiguous_format
     with full_size(device), autotuned():
         vgpu.forget_plans()
+        gc.collect()  # what earlier cells have left cuts the memory into pieces that are too small for this network
+        if device.type != "cpu":
+            torch.get_device_module(device).empty_cache()
         model = resnet50().to(device, memory_format=order)
         images = torch.randn(batch, 3, 224, 224, device=device).contiguous(memory_format=order)
         target = torch.zeros(batch, dtype=torch.int64, device=device)
