@@ -47,7 +47,8 @@ def slack(case: Case, expected: Answer, answer: Callable[[Case], Answer]) -> dic
         for place, numbers in wanted.items():
             other = made.get(place)
             if other is not None and other.shape == numbers.shape:
-                found[place] = max(found[place], _largest(other - numbers))
+                with np.errstate(invalid="ignore"):  # of infinities, which are no distance
+                    found[place] = max(found[place], _largest(other - numbers))
     return {place: min(_TIMES * distance, _LARGEST * _largest(wanted[place])) for place, distance in found.items()}
 
 
