@@ -14,16 +14,15 @@ from __future__ import annotations
 import argparse
 import fnmatch
 import json
-import multiprocessing
 import os
 import sys
 import time
-from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import torch
-from tqdm import tqdm
 
+from ..children import run_all
 from . import dtypes, modes
 from .entries import DTYPES, EXCEPTIONS, check, entries
 
@@ -41,47 +40,15 @@ def tasks(mode: str, kinds: list[str]) -> list[tuple[str, str]]:
     return [(mode, name) for name in (names() if names is not None else modes.tasks(mode))]
 
 
-def run_one(how: str, name: str, samples: int | None) -> tuple[int, int]:
+def run_one(samples: int | None, task: tuple[str, str]) -> tuple[int, int]:
     """Check one entry; see the functions called."""
+    how, name = task
     if how in DTYPES:
         return check(name, DTYPES[how], samples)
     few = SAMPLES if samples is None else samples
     if how == "pairs":
         return dtypes.check_pairs(name, few)
     return dtypes.check_halves(name, few) if how == "halves" else modes.check(name, how, few)
-
-
-def work(pipe, given: list[tuple[str, str]], samples: int | None) -> None:
-    """In the child: check one entry after another and say how each went."""
-    torch.set_num_threads(1)
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
-    for how, name in given:
-        try:
-            pipe.send(("ok", run_one(how, name, samples)))
-        except BaseException as error:
-            pipe.send((type(error).__name__, (str(error).strip().splitlines() or [""])[0][:200]))
-
-
-def run(context, given: list[tuple[str, str]], samples: int | None, done) -> None:
-    """In the parent: ``done(task, (outcome, detail))`` for each task."""
-    while given:
-        ours, theirs = context.Pipe(duplex=False)
-        child = context.Process(target=work, args=(theirs, given, samples), daemon=True)
-        child.start()
-        theirs.close()
-        alive = True
-        while given and alive:
-            outcome, alive = ("timeout", f"{SECONDS} s"), ours.poll(SECONDS)
-            if alive:
-                try:
-                    outcome = ours.recv()
-                except EOFError:
-                    child.join()
-                    outcome, alive = ("crash", f"exit status {child.exitcode}"), False
-            done(given[0], outcome)
-            given = given[1:]
-        child.kill()
-        child.join()
 
 
 def summed_up(found: dict) -> dict:
@@ -102,19 +69,13 @@ def main() -> int:
     parser.add_argument("--out", default="conformance.json", help="the summary (default: %(default)s)")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     arguments = parser.parse_args()
-    context = multiprocessing.get_context("fork" if hasattr(os, "fork") else "spawn")
     given = [task for mode in arguments.mode for task in tasks(mode, arguments.dtype)
              if fnmatch.fnmatch(task[1], arguments.only)]
     results: dict = {how: {} for how, _ in given}
     started = time.monotonic()
-    with ThreadPoolExecutor(arguments.jobs) as pool, tqdm(total=len(given), unit="entry") as bar:
-        def done(task, outcome):
-            results[task[0]][task[1]] = outcome
-            bar.update()
-
-        for ended in [pool.submit(run, context, given[place::arguments.jobs], arguments.samples, done)
-                      for place in range(arguments.jobs)]:
-            ended.result()
+    shares = [given[place::arguments.jobs] for place in range(arguments.jobs)]
+    for (how, name), outcome in run_all(partial(run_one, arguments.samples), shares, SECONDS, unit="entry"):
+        results[how][name] = outcome
     summary = {"torch": torch.__version__, "seconds": round(time.monotonic() - started),
                "modes": {how: summed_up(found) for how, found in results.items()},
                "failures": {how: {n: f"{r[0]}: {r[1]}" for n, r in sorted(found.items()) if r[0] != "ok"}
