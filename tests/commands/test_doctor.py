@@ -55,6 +55,7 @@ def once(monkeypatch):
     monkeypatch.setattr(doctor, "probe", lambda names: probed(tuple(names)))
 
 
+@pytest.mark.slow
 def test_here_the_lessons_can_run(tmp_path, monkeypatch, gapless, once):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("JUPYTER_DATA_DIR", str(tmp_path))  # whichever kernels its owner has

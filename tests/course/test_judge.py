@@ -74,6 +74,7 @@ def test_work_moved_to_the_cpu_fails_waits_and_time():
     assert verdict.outcome == "fail" and "copied from the device to the host" in verdict.message
 
 
+@pytest.mark.slow
 def test_doing_less_when_measured_is_found_out():
     def lazy(hidden, head, target, max_valid):
         if hidden.shape[0] >= HEAD_SIZE.rows:
@@ -85,6 +86,7 @@ def test_doing_less_when_measured_is_found_out():
     assert verdict.outcome == "fail" and "does less than where its values are checked" in verdict.message
 
 
+@pytest.mark.slow
 def test_doing_less_in_the_calls_that_are_not_profiled_is_found_out():
     good = solution("02_masked_loss")["sparse_head_loss"]
 

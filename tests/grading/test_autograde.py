@@ -106,6 +106,7 @@ def test_each_gets_what_is_due_and_nothing_stops_the_class(odd_class):
     assert course.scores() == {student: FULL for student, (state, _) in HANDED_IN.items() if state == "graded"}
 
 
+@pytest.mark.slow
 def test_a_second_run_grades_nobody_again_and_says_who_has_no_score(odd_class):
     course, *_ = odd_class
     before = {path: path.stat().st_mtime_ns for path in course.root.glob(f"autograded/*/*/{LESSON}.ipynb")}
@@ -114,6 +115,7 @@ def test_a_second_run_grades_nobody_again_and_says_who_has_no_score(odd_class):
     assert {path: path.stat().st_mtime_ns for path in course.root.glob(f"autograded/*/*/{LESSON}.ipynb")} == before
 
 
+@pytest.mark.slow
 def test_every_page_is_true(odd_class):
     course, _, status = odd_class
     assert status == 0
@@ -130,6 +132,7 @@ def test_every_page_is_true(odd_class):
     assert not (course.root / "feedback" / "pia").exists()
 
 
+@pytest.mark.slow
 def test_the_export_tells_missing_from_zero(odd_class):
     course, *_ = odd_class
     course.nbgrader("export", "--to", "grades.csv")
@@ -140,6 +143,7 @@ def test_the_export_tells_missing_from_zero(odd_class):
     assert rows["pia"]["state"] == "missing" and rows["ada, lady"]["state"] == "graded"
 
 
+@pytest.mark.slow
 def test_the_learner_s_file_keeps_its_name(odd_class):
     course, *_ = odd_class
     assert sorted(path.name for path in (course.root / "submitted" / "bob" / LESSON).iterdir()) == [

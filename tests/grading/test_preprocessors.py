@@ -117,6 +117,7 @@ def test_a_test_notebook_that_keeps_no_seed_stores_no_score(graded):
         graded(_results(), seed=1)
 
 
+@pytest.mark.slow
 def test_grading_imports_nothing_that_only_unix_has():
     blocked = ("resource", "fcntl", "pwd", "grp", "termios", "pty", "tty", "syslog")
     script = ("import sys, torch, numpy, psutil\n"

@@ -74,6 +74,7 @@ print(result.passed, result, read_progress()[0][lesson.lesson.id]["main"].device
 """
 
 
+@pytest.mark.slow
 def test_several_gpus_are_virtual_in_a_check_on_a_real_one(tmp_path):
     """There the virtual GPU is enabled for the ranks, after the lesson began."""
     lesson_id = "09_data_parallel"

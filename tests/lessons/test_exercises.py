@@ -65,7 +65,8 @@ def test_solution_passes_on_other_cards(lesson_id, name, card):
     assert set(outcomes(verdicts).values()) == {"pass"}, verdicts
 
 
-@pytest.mark.parametrize("lesson_id, name", EXERCISES)
+@pytest.mark.parametrize("lesson_id, name", [
+    pytest.param(*each, marks=pytest.mark.slow) if LESSONS[each[0]].exercises[each[1]].is_whole_run else each for each in EXERCISES])
 def test_what_is_handed_out_runs_and_scores_nothing(lesson_id, name):
     exercise = LESSONS[lesson_id].exercises[name]
     verdicts = grade(lesson_id, name, exercise.slow)

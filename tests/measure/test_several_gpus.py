@@ -133,6 +133,7 @@ def hangs(rank, world, late):
     dist.all_reduce(torch.ones(4, device="vgpu:0"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("late", [0, 1])
 def test_a_rank_that_keeps_the_others_waiting(late, monkeypatch):
     monkeypatch.setenv("GAPLESS_WAIT_LIMIT_S", "2")
@@ -167,6 +168,7 @@ def both_receive(rank, world):
     dist.recv(torch.ones(4, device="vgpu:0"), 1 - rank)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("function, says", [(comes_to_no_group, "(?i)timed? ?out"), (both_receive, "Timed out waiting 3000ms for recv")])
 def test_what_pytorch_itself_waits_for_has_the_limit_too(function, says, monkeypatch):
     monkeypatch.setenv("GAPLESS_WAIT_LIMIT_S", "3")
@@ -271,6 +273,7 @@ def in_two_groups(rank, world):
     dist.all_reduce(x, group=groups[1 - rank])
 
 
+@pytest.mark.slow
 def test_ranks_that_wait_for_one_another():
     with pytest.raises(RankError, match="all ranks wait for one another: rank 0 waits in allreduce .*; rank 1 waits in allreduce"):
         gapless.on_gpus(2, in_two_groups)

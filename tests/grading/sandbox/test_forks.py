@@ -64,6 +64,7 @@ def test_several_messages_may_come_at_once_and_one_in_parts(server):
     assert end_of(os.fdopen(said, "rb", buffering=0)) == b"x 1 True"
 
 
+@pytest.mark.slow
 def test_one_that_is_to_end_ends_with_all_of_its_group_and_no_other(server):
     one, other = (begin(server, number, sleeps=True) for number in "12")
     pids = [int(said.readline()) for said in (one, other)]
@@ -74,6 +75,7 @@ def test_one_that_is_to_end_ends_with_all_of_its_group_and_no_other(server):
     assert end_of(other) == b""
 
 
+@pytest.mark.slow
 def test_a_job_that_fails_takes_nothing_along(server):
     assert end_of(begin(server, "1", fails=True)) == b""
     assert end_of(begin(server, "2", text="still there")) == b"still there 1 True"

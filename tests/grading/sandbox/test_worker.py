@@ -92,6 +92,7 @@ def test_what_is_printed_goes_to_a_file_and_input_is_empty(worker):
     assert "alas" in worker.output.read_text() and "and on" in worker.output.read_text()
 
 
+@pytest.mark.slow
 def test_it_ends_with_the_device_whatever_the_cell_registered(tmp_path):
     worker = Worker(tmp_path, ask="gapless.lessons.profiler_tour.choose_batch_size.stage:ask_batch")
     worker.stage.load("import atexit, threading, time\natexit.register(time.sleep, 1000)\n"
