@@ -11,11 +11,12 @@ from .. import vgpu
 
 
 class PeakMeter:
-    """The most bytes that the device's memory holds in the calls that are metered, above the least with which one of them
-    began: ``peak_bytes``. What a call leaves behind counts in those after it.
+    """The most bytes that the device's memory holds in the calls that are metered, above the least that was there before one
+    of them and outlived it: ``peak_bytes``. What a call leaves behind counts in those after it, and so does what it frees of
+    before: memory that was set aside to be freed in time saves nothing.
 
     On the virtual GPU nothing that a program asks of ``reset_peak_memory_stats`` changes it; on a real one its last peak
-    counts.
+    counts, above the least with which a call began.
     """
 
     def __init__(self, device: torch.device):
@@ -39,40 +40,64 @@ class PeakMeter:
             with watch(self._device, seen):
                 yield
         finally:
-            began, most = seen
-            self._least = began if self._least is None else min(self._least, began)
+            outlived, most = seen
+            self._least = outlived if self._least is None else min(self._least, outlived)
             self._most = max(self._most, most)
+
+
+class _Before:
+    """A listener of the virtual GPU's memory: ``freed_bytes``, how much of what was there before it began is there no
+    more."""
+
+    def __init__(self):
+        self.freed_bytes = 0
+        self._since: set[int] = set()
+
+    def __call__(self, change: int, address: int) -> None:
+        if change > 0:
+            self._since.add(address)
+        elif address in self._since:
+            self._since.remove(address)
+        else:
+            self.freed_bytes -= change
 
 
 @contextmanager
 def least_held(device: torch.device) -> Iterator[Callable[[], int]]:
-    """Yields a function that tells the least bytes that the device's memory has held since. Only the virtual GPU knows: on a
-    real one it is the less of what was held at first and is now."""
-    least = held_and_peak(device)[0]
-    memory = vgpu.memory() if device.type == "vgpu" else None
+    """Yields a function that tells the least bytes that the device's memory has held since, without what was there before
+    and has been freed. Only the virtual GPU knows: on a real one it is the less of what was held at first and is now."""
+    began = least = _held(device)
+    memory, before = vgpu.memory() if device.type == "vgpu" else None, _Before()
 
     def look(*change) -> None:
         nonlocal least
-        least = min(least, held_and_peak(device)[0])
+        least = min(least, _held(device))
 
     def found() -> int:
         look()
-        return least
+        return min(least, began - before.freed_bytes)
 
     if memory is not None:
-        memory.listeners += (look,)
+        memory.listeners += (look, before)
     try:
         yield found
     finally:
         if memory is not None:
-            memory.listeners = tuple(each for each in memory.listeners if each is not look)
+            memory.listeners = tuple(each for each in memory.listeners if each not in (look, before))
+
+
+def _held(device: torch.device) -> int:
+    return {"vgpu": lambda: vgpu.memory().allocated_bytes,
+            "cuda": lambda: torch.cuda.memory_allocated(device)}.get(device.type, lambda: 0)()
 
 
 def held_and_peak(device: torch.device) -> tuple[int, int]:
-    """Bytes that the device's memory holds now, and held at most since the call began that is metered."""
+    """Bytes that the device's memory holds now, and held at most since the call began that is metered. What was there before
+    that call and has been freed since counts as held, on the virtual GPU: a leak cannot hide behind it."""
     if device.type == "vgpu":
         memory = vgpu.memory()
-        return memory.allocated_bytes, max(memory.earlier_peak_bytes, memory.peak_bytes)
+        freed = max((each.freed_bytes for each in memory.listeners if isinstance(each, _Before)), default=0)
+        return memory.allocated_bytes + freed, max(memory.earlier_peak_bytes, memory.peak_bytes)
     if device.type == "cuda":
         return torch.cuda.memory_allocated(device), torch.cuda.max_memory_allocated(device)
     return 0, 0
@@ -95,17 +120,18 @@ def forget_peak(device: torch.device) -> None:
 
 @contextmanager
 def _on_virtual(device: torch.device, seen: list[int]) -> Iterator[None]:
-    memory = vgpu.memory()
-    before = memory.earlier_peak_bytes, memory.peak_bytes
-    seen.append(memory.allocated_bytes)
-    memory.earlier_peak_bytes, memory.peak_bytes = 0, memory.allocated_bytes
+    memory, before = vgpu.memory(), _Before()
+    began, peaks = memory.allocated_bytes, (memory.earlier_peak_bytes, memory.peak_bytes)
+    memory.earlier_peak_bytes, memory.peak_bytes = 0, began
+    memory.listeners += (before,)
     try:
         yield
     finally:
-        seen.append(max(memory.earlier_peak_bytes, memory.peak_bytes))
+        memory.listeners = tuple(each for each in memory.listeners if each is not before)
+        seen += [began - before.freed_bytes, max(memory.earlier_peak_bytes, memory.peak_bytes)]
         if not memory.earlier_peak_bytes:  # else the program has begun a peak of its own
-            memory.peak_bytes = max(before[1], memory.peak_bytes)
-        memory.earlier_peak_bytes = max(before[0], memory.earlier_peak_bytes)
+            memory.peak_bytes = max(peaks[1], memory.peak_bytes)
+        memory.earlier_peak_bytes = max(peaks[0], memory.earlier_peak_bytes)
 
 
 @contextmanager
