@@ -328,8 +328,10 @@ def _overwritten(case: Case, given: Given) -> dict[str, np.ndarray]:
 # -- time and waits -------------------------------------------------------------------------------
 
 
-def _timed(exercise: Exercise, step: Callable[[], object], device: torch.device, meter: PeakMeter) -> Run:
-    """Time and trace a step, which lets ``meter`` watch what it takes of the memory."""
+def _timed(exercise: Exercise, step: Callable[[], object], device: torch.device, meter: PeakMeter,
+           prepare: Callable[[int], object] = lambda count: None) -> Run:
+    """Time and trace a step, which lets ``meter`` watch what it takes of the memory. ``prepare(count)`` makes the next calls
+    ready."""
     simulated = device.type == "vgpu"
     if simulated:
         vgpu.timeline().reset()
@@ -348,10 +350,11 @@ def _timed(exercise: Exercise, step: Callable[[], object], device: torch.device,
     # Each call counts, whether it is profiled or not: which they are is no secret to who counts his calls.
     with _hooked(device, lambda wait: waits.append(waits.pop() + 1)):
         if simulated and exercise.measurement.whole_run:
-            time, trace = timed_profile(counted, device=device)
+            time, trace = timed_profile(counted, device=device, prepare=prepare)
         else:
-            time = time_step(counted, device=device, **_how_often(exercise, simulated))
-            trace = profile(counted, device=device, **(PROFILED_WHOLE if exercise.measurement.whole_run else PROFILED))
+            time = time_step(counted, device=device, prepare=prepare, **_how_often(exercise, simulated))
+            trace = profile(counted, device=device, prepare=prepare,
+                            **(PROFILED_WHOLE if exercise.measurement.whole_run else PROFILED))
     return Run(time.host_ms, time.true_ms, list(time.samples_ms), trace, max(waits[1::2]), min(kernels), meter.peak_bytes)
 
 
@@ -423,12 +426,15 @@ def _try(exercise: Exercise, stage, plan: Plan, device: torch.device, answers: l
     cases = [plan.trial[place % len(plan.trial)] for place in range(_calls(exercise, device))]
     asked = [(case, *put(case, device)) for case in cases]
     aside, afterwards, meter = Aside(), Aside(), PeakMeter(device)
+    begun: list[tuple] = []
+    ended = 0
     state.errors.clear()
     try:
         with _races(device) as races:
-            with _noted(device, aside):
-                calls = [stage.begin(given) for _, given, _ in asked]
-            waiting = iter(list(zip(asked, calls)))
+            def prepare(count: int) -> None:
+                """No call sees the inputs of those that are measured after it, and can do their work."""
+                with _noted(device, aside), meter.aside():
+                    begun.extend((*each, stage.begin(each[1])) for each in asked[len(begun):len(begun) + count])
 
             def finish(case: Case, given: Given, notes: Notes, call) -> None:
                 try:
@@ -439,17 +445,18 @@ def _try(exercise: Exercise, stage, plan: Plan, device: torch.device, answers: l
                     answers.append(_raised(exercise, case, error))
 
             def step():
+                nonlocal ended
                 stay_busy(device, exercise.measurement.busy_ms)
-                of_call, call = next(waiting)
+                call, ended = begun[ended], ended + 1
                 with meter.call():
-                    call.run()
+                    call[-1].run()
                     if at_once:
-                        finish(*of_call, call)
+                        finish(*call)
 
-            run = _timed(exercise, step, device, meter)
+            run = _timed(exercise, step, device, meter, prepare)
         with _noted(device, afterwards):
-            for of_call, call in [] if at_once else list(zip(asked, calls))[:len(plan.trial)]:
-                finish(*of_call, call)
+            for call in [] if at_once else begun[:len(plan.trial)]:
+                finish(*call)
         run.aside = Aside(aside.waits + afterwards.waits, aside.kernels + afterwards.kernels,
                           aside.read_back_bytes + afterwards.read_back_bytes, aside.sent_bytes + afterwards.sent_bytes)
         del answers[len(plan.trial):]

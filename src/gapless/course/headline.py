@@ -90,8 +90,8 @@ def measure_programs(lesson: Lesson, device: torch.device, fixed: dict[str, Call
                 step = program.make_step(device)
                 once: dict = {"warmup": 0, "at_once": True} if program.whole_run else {}
                 time = time_step(step, steps=program.steps, blocks=5, device=device, **once)
-                trace = profile(step, **({"steps": 1, "warmup": 0} if program.whole_run else {"steps": 3, "warmup": 1}),
-                                device=device)
+                steps, warmup = (1, 0) if program.whole_run else (3, 1)
+                trace = profile(step, steps=steps, warmup=warmup, device=device)
                 step = None  # and all that it holds
                 largest = program.largest_batch(device) if program.largest_batch is not None else None
         except torch.OutOfMemoryError:

@@ -23,6 +23,7 @@ class PeakMeter:
         self._device = device
         self._least: int | None = None
         self._most = 0
+        self._aside = 0
 
     @property
     def peak_bytes(self) -> int:
@@ -40,9 +41,16 @@ class PeakMeter:
             with watch(self._device, seen):
                 yield
         finally:
-            outlived, most = seen
+            outlived, most = (nbytes - self._aside for nbytes in seen)
             self._least = outlived if self._least is None else min(self._least, outlived)
             self._most = max(self._most, most)
+
+    @contextmanager
+    def aside(self) -> Iterator[None]:
+        """What is taken inside, between calls, counts in none of them."""
+        before = _held(self._device)
+        yield
+        self._aside += _held(self._device) - before
 
 
 class _Before:

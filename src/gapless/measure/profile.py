@@ -26,9 +26,14 @@ from .device import device_name, synchronize
 from .recorder import distributed_info
 
 
-def profile(step: Callable[[], object], *, steps: int = 3, warmup: int = 2, device: torch.device | str | None = None
-            ) -> Trace:
-    """A trace of ``steps`` calls of ``step`` after ``warmup`` calls that are not recorded.
+def _nothing(count: int) -> None:
+    """Makes nothing ready."""
+
+
+def profile(step: Callable[[], object], *, steps: int = 3, warmup: int = 2, device: torch.device | str | None = None,
+            prepare: Callable[[int], object] = _nothing) -> Trace:
+    """A trace of ``steps`` calls of ``step`` after ``warmup`` calls that are not recorded. ``prepare(count)`` makes as many
+    calls ready, which is not recorded either: first those of the warm-up, and when these are done, the others.
 
     ``device``: a ``torch.device``, a name as for :func:`gapless.device`, or None for the course's device. The
     trace is in the PyTorch profiler's (Kineto) form: operators, runtime calls, kernels, copies,
@@ -38,8 +43,10 @@ def profile(step: Callable[[], object], *, steps: int = 3, warmup: int = 2, devi
     if steps < 1:
         raise ValueError(f"steps is {steps}: record at least one")
     device = _resolve(device)
+    prepare(warmup)
     for _ in range(warmup):
         step()
+    prepare(steps)
     synchronize(device)
     if device.type == "vgpu":
         return _profile(step, steps, device, nullcontext, with_stack=True)
@@ -47,9 +54,10 @@ def profile(step: Callable[[], object], *, steps: int = 3, warmup: int = 2, devi
     return Trace(_lines_as_stacks(trace.events), {"distributedInfo": distributed_info(), **trace.metadata})
 
 
-def timed_profile(step: Callable[[], object], *, device: torch.device) -> tuple[StepTime, Trace]:
+def timed_profile(step: Callable[[], object], *, device: torch.device, prepare: Callable[[int], object] = _nothing
+                  ) -> tuple[StepTime, Trace]:
     """The time of one call of ``step`` and its trace, off the same call: on the virtual GPU, where recording takes no
-    time."""
+    time. ``prepare(1)`` makes it ready before."""
     times_ns = []
 
     def timed():
@@ -58,7 +66,7 @@ def timed_profile(step: Callable[[], object], *, device: torch.device) -> tuple[
         times_ns.extend((_virtual_now_ns(), vgpu.timeline().device_ready_ns))
 
     synchronize(device)
-    trace = profile(timed, steps=1, warmup=0, device=device)
+    trace = profile(timed, steps=1, warmup=0, device=device, prepare=prepare)
     begun, returned, done = times_ns
     true_ms = (max(returned, done) - begun) / 1e6
     return StepTime((returned - begun) / 1e6, true_ms, (true_ms,), True, device_name(device)), trace
@@ -155,27 +163,31 @@ class StepTime:
 
 
 def time_step(step: Callable[[], object], *, warmup: int = 3, steps: int = 20, blocks: int = 5,
-              device: torch.device | str | None = None, at_once: bool = False) -> StepTime:
+              device: torch.device | str | None = None, at_once: bool = False,
+              prepare: Callable[[int], object] = _nothing) -> StepTime:
     """Time ``step`` without a profiler: ``blocks`` blocks of ``steps`` calls, synchronised at both ends.
 
     On the virtual GPU the clock is exact and one block is enough. ``at_once``: a block is one call, and both its times are
-    read off that, for a step that takes long. Raises ValueError if
-    ``steps`` or ``blocks`` < 1.
+    read off that, for a step that takes long. ``prepare(count)`` makes as many calls ready while no time is taken: each
+    time those that follow, up to where it is called again. Raises ValueError if ``steps`` or ``blocks`` < 1.
     """
     if steps < 1 or blocks < 1:
         raise ValueError("steps and blocks must be at least 1")
     device = _resolve(device)
     simulated = device.type == "vgpu"
+    prepare(warmup)
     for _ in range(warmup):
         step()
     samples, host = [], []
     for _ in range(1 if simulated else blocks):
+        prepare(1)
         synchronize(device)
         if at_once:
             for times, ms in zip((host, samples), _both_ms(device, step)):
                 times.append(ms)
             continue
         host.append(_clock_ms(device, step, 1, wait=False))
+        prepare(steps)
         synchronize(device)
         samples.append(_clock_ms(device, step, steps, wait=True) / steps)
     return StepTime(statistics.median(host), statistics.median(samples), tuple(samples), simulated,
