@@ -5,7 +5,9 @@ import importlib
 
 import numpy as np
 import pytest
+import torch
 
+from gapless.course.checks.waits import are_checked
 from gapless.course.evidence import Plan
 from gapless.course.gather import gather
 from gapless.course.judge import judge
@@ -73,6 +75,25 @@ def test_what_is_handed_out_runs_and_scores_nothing(lesson_id, name):
     message = verdicts["values"].message
     assert "raised" not in message and ("The function that was handed out has them right too" in message) == (exercise.right.function is None)
     assert set(outcomes(verdicts).values()) == {"fail"}
+
+
+# Measured, with no check of waits, and a slow function that has none.
+WITHOUT_WAITS = [(lesson.id, name) for lesson in LESSONS.values() for name, exercise in lesson.exercises.items()
+                 if exercise.measurement is not None and not are_checked(exercise) and not exercise.is_whole_run
+                 and name != "batches_of_few_shapes"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("lesson_id, name", WITHOUT_WAITS)
+def test_a_wait_costs_the_last_check_where_none_is_of_waits(lesson_id, name):
+    def waiting(*arguments, **options):
+        for _ in range(2):  # a scaler's one is right
+            torch.ones((), device="vgpu").item()
+        return whole(*arguments, **options)
+
+    whole = solution(lesson_id)[name]
+    *_, last = grade(lesson_id, name, waiting).values()
+    assert "waits" in last.message and last.outcome == "fail"
 
 
 @pytest.mark.slow

@@ -131,7 +131,8 @@ class Measurement:
     What every call has to do, whatever the function: ``own_waits``, how often the step itself waits; ``least_bytes_ratio``,
     the share of the bytes (of ``best``'s, else of the slow function's) that has to cross the bus; ``least_work_ratio``, the
     share of ``best``'s kernels and of its device's time. With less the step was not made. ``max_read_back_bytes``: what it
-    may copy back to the host.
+    may copy back to the host. ``right_waits``: how often a right function waits in a step, where no check is of waits and
+    that is more often than the slow one.
     """
 
     trial: Trial
@@ -145,6 +146,7 @@ class Measurement:
     least_bytes_ratio: float = 0.0
     least_work_ratio: float = 0.0
     max_read_back_bytes: int = 4096
+    right_waits: float = 0
 
     @property
     def calls(self) -> int:

@@ -12,6 +12,7 @@ from ..incoming import clean_text
 from ..marker import parts
 from .check import Look
 from .checks.measured import DRIFT, OfMeasurement, read_back, shirked, void
+from .checks.waits import NoMoreWaits, are_checked
 from .evidence import Evidence, Plan
 from .exercise import Exercise
 from .truth import Truth
@@ -38,6 +39,7 @@ def judge(exercise: Exercise, plan: Plan, evidence: Evidence, truth: Truth | Non
     look = Look(exercise, plan, evidence, truth or Truth(exercise, evidence.device), cells)
     for check in exercise.checks:
         look.found[check.name] = check.judge(look)
+    _mind_waits(look)
     right, values = look.found["values"]
     if right == PASS and exercise.handed_out_is_right and not _better(look):
         look.found["values"] = FAIL, (f"{values} The function that was handed out has them right too: these points count "
@@ -50,6 +52,17 @@ def judge(exercise: Exercise, plan: Plan, evidence: Evidence, truth: Truth | Non
         message = clean_text(message, _LONGEST_MESSAGE)  # it quotes what the learner's function said and answered
         verdicts.append(Verdict(f"{exercise.name}.{check.name}", exercise.name, check.points, outcome, message))
     return verdicts
+
+
+def _mind_waits(look: Look) -> None:
+    """Where no check is of waits, the last one that is measured fails over a wait that the slow function has not."""
+    exercise = look.exercise
+    last = exercise.checks[-1]
+    if not isinstance(last, OfMeasurement) or are_checked(exercise) or look.found[last.name][0] != PASS:
+        return
+    outcome, waits = NoMoreWaits(0, exercise.measurement.right_waits).judge(look)
+    if outcome == FAIL:
+        look.found[last.name] = FAIL, f"{look.found[last.name][1]} But it waits where the slow function does not. {waits}"
 
 
 def _better(look: Look) -> bool:

@@ -51,7 +51,7 @@ class Waits(OfMeasurement):
         """Whether every call waits seldom enough; else where it waits, and why."""
         report = measured.learner.report
         before = sync_count(measured.before)
-        allowed, most = self.at_most, sync_count(measured.learner)
+        allowed, most = self._allowed(before), sync_count(measured.learner)
         if report.syncs_per_step <= allowed < most:
             return FAIL, (f"It waits {report.syncs_per_step:g} times in the calls that are profiled and {most:g} times in "
                           "others: every call counts.")
@@ -77,6 +77,10 @@ class Waits(OfMeasurement):
             lines.append(f"- {'; '.join(waits)}" + (f". Why: {reason}." if reason else "."))
         return FAIL, "\n".join(lines)
 
+    def _allowed(self, before: float) -> float:
+        """How often a step may wait where the slow function's waits so often."""
+        return self.at_most
+
     def _reason(self, operator: str, kind: str) -> str | None:
         known = self.advice.get(operator, ADVICE.get(operator))
         if known is not None:
@@ -86,6 +90,14 @@ class Waits(OfMeasurement):
     def is_less(self, own: Run, slow: Run, share: float) -> bool:
         """By their number."""
         return sync_count(own) < sync_count(slow)
+
+
+class NoMoreWaits(Waits):
+    """A step waits no more often than the slow function's, or than ``at_most``: what every exercise that is measured asks,
+    where it has no check of waits."""
+
+    def _allowed(self, before: float) -> float:
+        return max(self.at_most, before)
 
 
 def are_checked(exercise: Exercise) -> bool:
