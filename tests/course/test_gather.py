@@ -319,3 +319,15 @@ def test_tf32_is_faster_only_where_the_exercise_allows_it(allowed):
     finally:
         torch.backends.cuda.matmul.fp32_precision = before
     assert (measured.learner.true_ms < measured.before.true_ms) == allowed
+
+
+def test_a_limit_on_memory_that_a_cell_has_set_is_its_own():
+    def limited(x):
+        torch.vgpu.set_per_process_memory_fraction(0.0)
+        return 2 * x
+
+    try:
+        measured = gathered(limited, again=True).full
+    finally:
+        torch.vgpu.set_per_process_memory_fraction(1.0)
+    assert "OutOfMemoryError" in measured.error and measured.before.true_ms == measured.after.true_ms > 0

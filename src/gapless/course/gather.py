@@ -60,7 +60,8 @@ def gather(exercise: Exercise, stage, plan: Plan, device: torch.device, *, name:
 
     def full() -> None:
         with full_size(device, exercise.measurement.assumptions):
-            given = exercise.measurement.full(device)
+            with without_limit(device):
+                given = exercise.measurement.full(device)
             evidence.full = _compared(exercise, stage, device, again, _kept(runs, "full", stage, _remembered(
                 exercise, stage, device, lambda where: _at_full_size(exercise, where, given, device))))
 
@@ -135,7 +136,8 @@ def _compared(exercise: Exercise, stage, device: torch.device, again: bool, meas
     slow = LocalStage(exercise.slow, device, exercise.asked.ask)
     if exercise.watches_memory:
         gc.collect()  # what lies about in cycles would go some time
-    with vgpu.default_precision(exercise.setting.autotuned):  # whatever the learner's function has switched before
+    # whatever the learner's function has switched before
+    with vgpu.default_precision(exercise.setting.autotuned), without_limit(device):
         found = Measured(measure(slow))
         if exercise.measurement.best is not None:
             found.best = measure(LocalStage(exercise.measurement.best, device, exercise.asked.ask))
@@ -144,8 +146,24 @@ def _compared(exercise: Exercise, stage, device: torch.device, again: bool, meas
     except Exception as error:
         found.error = describe_error(error, exercise.name)
     if again:
-        found.after = measure(slow)
+        with without_limit(device):
+            found.after = measure(slow)
     return found
+
+
+class without_limit:
+    """Inside, the virtual GPU's memory is not limited by what a program has set: for what is not the learner's."""
+
+    def __init__(self, device: torch.device):
+        self._memory = vgpu.memory() if device.type == "vgpu" else None
+
+    def __enter__(self) -> None:
+        if self._memory is not None:
+            self._limit, self._memory.allowed_bytes = self._memory.allowed_bytes, None
+
+    def __exit__(self, *error) -> None:
+        if self._memory is not None:
+            self._memory.allowed_bytes = self._limit
 
 
 # -- what the function answers ---------------------------------------------------------------------
@@ -218,10 +236,11 @@ def put(case: Case, device: torch.device) -> tuple[Given, Notes]:
     will be made."""
     notes = Notes()
     inputs = {}
-    for name, value in case.inputs.items():
-        where = case.layouts.get(name), case.on_host.get(name)
-        inputs[name] = ([_put(each, device, *where) for each in value] if isinstance(value, list)
-                        else _put(value, device, *where))
+    with without_limit(device):
+        for name, value in case.inputs.items():
+            where = case.layouts.get(name), case.on_host.get(name)
+            inputs[name] = ([_put(each, device, *where) for each in value] if isinstance(value, list)
+                            else _put(value, device, *where))
     lists = {name: [id(tensor.allocation) for tensor in value] for name, value in inputs.items()  # type: ignore[attr-defined]
              if isinstance(value, list) and device.type == "vgpu" and name not in case.on_host}
     state.unused |= {each for allocations in lists.values() for each in allocations}
@@ -399,7 +418,10 @@ def _at_full_size(exercise: Exercise, stage, make_given: Callable[[], Given], de
     meter = PeakMeter(device)
 
     def step():
-        call = stage.begin(make_given())
+        with without_limit(device):
+            given = make_given()
+        call = stage.begin(given)
+        del given
         stay_busy(device, exercise.measurement.busy_ms)
         with meter.call():
             call.run()

@@ -11,7 +11,7 @@ from ..measure.device import device as choose_device
 from .causes import MadeAgain
 from .evidence import Answer, Case, Evidence, Plan
 from .exercise import Exercise
-from .gather import answer
+from .gather import answer, without_limit
 from .stage import LocalStage
 from .tolerance import slack
 
@@ -80,7 +80,8 @@ def _answer(exercise: Exercise, case: Case, device: str) -> Answer:
     function = exercise.slow if exercise.right.function is None else exercise.right.function
     target = choose_device(device) if exercise.right.on_device else torch.device("cpu")
     try:
-        return answer(exercise, LocalStage(function, target, exercise.asked.ask), case, target)
+        with without_limit(target):
+            return answer(exercise, LocalStage(function, target, exercise.asked.ask), case, target)
     finally:
         if target.type == "vgpu":
             vgpu.timeline().reset()
