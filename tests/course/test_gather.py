@@ -324,6 +324,7 @@ def test_tf32_is_faster_only_where_the_exercise_allows_it(allowed):
 def test_a_limit_on_memory_that_a_cell_has_set_is_its_own():
     def limited(x):
         torch.vgpu.set_per_process_memory_fraction(0.0)
+        torch.empty(2**30, device=x.device)
         return 2 * x
 
     try:
