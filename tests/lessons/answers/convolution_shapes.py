@@ -52,7 +52,14 @@ def in_tuples(images, batch_size, max_shapes):
     return tuple(list(batch) for batch in best_cuts(images, batch_size, max_shapes))
 
 
-SHAPE_ROUTES = [by_longest_side, best_cuts, in_tuples]
+def by_orientation(images, batch_size, max_shapes):
+    """Portraits before landscapes, each by area."""
+    order = sorted(range(len(images)), key=lambda i: (images[i].shape[1] > images[i].shape[2], images[i].shape[1] * images[i].shape[2]))
+    each = batch_size * -(-len(images) // (batch_size * max_shapes))
+    return grouped(images, batch_size, [order[start:start + each] for start in range(0, len(order), each)])
+
+
+SHAPE_ROUTES = [by_longest_side, best_cuts, in_tuples, by_orientation]
 
 
 def changed(change):

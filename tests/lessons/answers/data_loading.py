@@ -114,14 +114,12 @@ def on_the_device(images, mean, std):
 
 def one_factor(images, mean, std):
     x = images.to(mean.device, non_blocking=True)
-    wide = torch.promote_types(torch.float32, mean.dtype)
-    scale, shift = 1 / (255 * std.to(wide)), -mean.to(wide) / std
+    scale, shift = 1 / (255 * std), -mean / std
     return x * scale.view(1, -1, 1, 1) + shift.view(1, -1, 1, 1)
 
 
 def in_place(images, mean, std):
-    dtype = torch.promote_types(torch.float32, mean.dtype)
-    x = images.to(device=mean.device, non_blocking=True).to(dtype)
+    x = images.to(device=mean.device, non_blocking=True).to(mean.dtype)
     return x.div_(255).sub_(mean[None, :, None, None]).div_(std[None, :, None, None])
 
 

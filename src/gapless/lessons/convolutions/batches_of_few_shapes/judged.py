@@ -34,7 +34,7 @@ def seen(case: Case, plain: list, notes) -> dict:
         "rows of a batch": f"at most {options['batch_size']}" if rows <= options["batch_size"] else str(rows),
         "different shapes of batches": most if len(shapes) <= options["max_shapes"] else str(len(shapes)),
         "pixels of all batches": "few enough" if pixels <= options["most_pixels"] else (
-            f"{pixels}, where {options['most_pixels']} are enough"),
+            f"{pixels}, where sorting leaves at most {options['most_pixels']}"),
     }
 
 

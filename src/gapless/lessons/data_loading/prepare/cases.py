@@ -10,11 +10,13 @@ import torch
 from ....course.evidence import Case
 from ....course.exercise import Trial
 from ....course.stage import Given
-from ....course.variants import CONTIGUOUS, DTYPES, covering, varied
+from ....course.variants import CONTIGUOUS, covering, varied
 from ..workload import BATCH, CHANNELS, SIDE
 
 # B×C×H×W. Where a side is as long as there are channels, a mean in the wrong dimension is no error.
 _IMAGES = ((2, 3, 5, 7), (2, 3, 4, 3), (4, 1, 6, 6), (3, 4, 3, 4), (1, 3, 1, 1), (3, 3, 3, 3), (0, 3, 5, 5))
+# A mean in half precision: whether the images are then, too, the task does not say.
+_DTYPES = ("float32", "float64")
 _VALUES = ("any bytes", "black", "white", "dark")
 
 
@@ -33,7 +35,7 @@ def image_cases(seed: int) -> list[Case]:
     rng = np.random.default_rng(seed)
     return [varied(_image_case(rng, f"{'×'.join(map(str, pick['shape']))}, {pick['values']}",
                                _images(rng, pick["shape"], pick["values"])), pick["dtype"], pick["layout"])
-            for pick in covering(rng, shape=_IMAGES, values=_VALUES, dtype=DTYPES,
+            for pick in covering(rng, shape=_IMAGES, values=_VALUES, dtype=_DTYPES,
                                  layout=(CONTIGUOUS, "channels_last", "transposed", "strided"))]
 
 
