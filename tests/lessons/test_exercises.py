@@ -140,7 +140,7 @@ def test_cases_hold_every_layout_and_dtype(lesson_id, name):
     cases = LESSONS[lesson_id].exercises[name].cases(0)
     assert {layout for case in cases for layout in case.layouts.values()} >= {"transposed", "strided"}
     kinds = {str(array.dtype) for case in cases for array in case.inputs.values() if array.dtype.kind == "f"}
-    assert kinds in (set(), set(DTYPES)) or name == "prepare" and kinds == {"float32", "float64"}
+    assert kinds in (set(), set(DTYPES)) or (name == "prepare" and kinds == {"float32", "float64"})
 
 
 @pytest.mark.parametrize("lesson_id, name", EXERCISES)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from dataclasses import replace
 
 from nbgrader.api import MissingEntry
 from nbgrader.plugins import ExportPlugin
 
 from ..files import write_bytes
+from .spreadsheet import written
 from .standing import Assignment, NoSuchLesson, stored_score
 
 _COLUMNS = ("assignment", "duedate", "timestamp", "student_id", "last_name", "first_name", "email", "raw_score",
@@ -24,9 +23,7 @@ class TrueCsv(ExportPlugin):
     """
 
     def export(self, gradebook):
-        table = io.StringIO()
-        rows = csv.writer(table, lineterminator="\n")
-        rows.writerow(_COLUMNS)
+        rows: list = [_COLUMNS]
         for assignment in gradebook.assignments:
             if self.assignment and assignment.name not in map(str, self.assignment):
                 continue
@@ -51,7 +48,7 @@ class TrueCsv(ExportPlugin):
                 row = [assignment.name, assignment.duedate, timestamp, student.id, student.last_name, student.first_name,
                        student.email, raw, penalty, score, assignment.max_score,
                        standing and standing.state, standing and standing.reason]
-                rows.writerow(["" if value is None else value for value in row])
+                rows.append(row)
         path = self.to or "grades.csv"
-        write_bytes(path, table.getvalue().encode("utf-8", "replace"))
+        write_bytes(path, written(rows))
         self.log.info("Exported to %s", path)

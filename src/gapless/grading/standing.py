@@ -7,10 +7,8 @@ of a grading of what lies in ``submitted/`` now.
 from __future__ import annotations
 
 import contextlib
-import csv
 import glob
 import hashlib
-import io
 import json
 import math
 import os
@@ -29,6 +27,7 @@ from ..course.verdicts import points
 from ..files import read_regular, write_bytes
 from ..marker import exercise_name
 from .gradebook import opened
+from .spreadsheet import written
 from .submission import HandedIn, find_handed_in
 
 RECORDS = "results"  # for each submission its results and the executed test notebook; not for learners
@@ -223,16 +222,13 @@ def stored_score(submission) -> float | None:
 def summary(assignment: Assignment) -> tuple[list[Standing], str]:
     """Everyone's standing, written to ``results/LESSON.csv``, and the same in words."""
     standings = assignment.everyone()
-    table = io.StringIO()
-    rows = csv.writer(table, lineterminator="\n")
-    rows.writerow(["student", "state", "score", "max_score", "reason"])
-    for each in standings:
-        score = "" if each.score is None else f"{each.score:g}"
-        rows.writerow([each.student, each.state, score, f"{assignment.max_score:g}", each.reason])
+    rows = [("student", "state", "score", "max_score", "reason"),
+            *((each.student, each.state, None if each.score is None else f"{each.score:g}", f"{assignment.max_score:g}",
+               each.reason) for each in standings)]
     path = Path(assignment.course.root) / RECORDS / f"{assignment.lesson}.csv"
     try:
         path.parent.mkdir(exist_ok=True)
-        write_bytes(path, table.getvalue().encode("utf-8", "replace"))
+        write_bytes(path, written(rows))
         where = f"all of them: {path}"
     except OSError as error:
         where = f"{path} cannot be written: {error.strerror}"

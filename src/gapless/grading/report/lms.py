@@ -17,8 +17,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ...files import read_regular
+from ..spreadsheet import harmless, is_formula
 from .facts import ClassFacts, LessonFacts, NoClass, Person
-from .tables import harmless, is_formula
 
 CANVAS, MOODLE = "canvas", "moodle"
 LARGEST_ROSTER = 20 * 2**20  # bytes
