@@ -35,7 +35,7 @@ def _run(context, do: Callable, tasks: list, seconds: float, done: Callable) -> 
     """In the parent."""
     while tasks:
         ours, theirs = context.Pipe(duplex=False)
-        child = context.Process(target=_work, args=(theirs, do, tasks), daemon=True)
+        child = context.Process(target=_work, args=(theirs, do, tasks))  # no daemon: a task may have children
         child.start()
         theirs.close()
         alive = True

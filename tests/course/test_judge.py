@@ -203,7 +203,7 @@ def test_a_step_that_leaves_out_what_every_function_does_is_not_timed(sends_imag
     assert found.outcome == "fail" and "Only 0 MB go over the bus in a step, of the 1 MB that the device has to have" in found.message
     assert judge(*gathered(exercise, bytes_over_the_bus))[1].outcome == "pass"
     found = judge(*gathered(changed(exercise, measurement__own_waits=5), bytes_over_the_bus))[1]
-    assert found.outcome == "fail" and "5 are the step's own" in found.message
+    assert found.outcome == "fail" and "it waits 5 times by itself" in found.message
 
 
 def test_bytes_sent_beside_the_calls_count(sends_images):

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from ...evidence.report import StepReport
 from ...evidence.traces.steps import Steps, launches_by_correlation, work_in_steps
+from ...evidence.words import counted
 from ..check import Found, Look
 from ..evidence import Measured, Run
 from ..verdicts import FAIL, PASS
@@ -36,7 +37,7 @@ class Kernels(OfMeasurement):
             return FAIL, copied
         slow, own = kernels_of(measured.before.report), kernels_of(measured.learner.report)
         count, before = own.total(), slow.total()
-        facts = f"{look.exercise.step_capitalised} launches {count:g} kernels, {before:g} in the slow function"
+        facts = f"{look.exercise.step_capitalised} launches {counted(count, 'kernel')}, {before:g} in the slow function"
         if self.unwanted:
             left = {name: number for name, number in own.items() if re.search(self.unwanted, name)}
             if left:
@@ -63,5 +64,5 @@ def kernels_of(report: StepReport) -> Counter:
 
 def _listed(kernels: Mapping[str, float]) -> str:
     most = sorted(kernels.items(), key=lambda item: -item[1])
-    rest = f", and {len(most) - _MOST_NAMES} kinds more" if len(most) > _MOST_NAMES else ""
+    rest = f", and {counted(len(most) - _MOST_NAMES, 'other kind')}" if len(most) > _MOST_NAMES else ""
     return (", ".join(f"{number:g} × `{name[:60]}`" for name, number in most[:_MOST_NAMES]) or "none") + rest

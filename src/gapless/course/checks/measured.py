@@ -7,6 +7,7 @@ from abc import abstractmethod
 from dataclasses import dataclass, replace
 
 from ...evidence.report import StepReport
+from ...evidence.words import counted
 from ..check import Check, Found, Look
 from ..evidence import Evidence, Measured, Run
 from ..exercise import Exercise
@@ -74,12 +75,13 @@ def void(look: Look, measured: Measured) -> Found | None:
     own, slow = measured.learner.aside, before.aside
     if evidence.simulated and before.fewest_kernels and not measured.learner.fewest_kernels:
         return FAIL, ("A call that is measured launches nothing, where the slow function launches "
-                      f"{before.fewest_kernels} kernels: work that is put off until somebody looks at the answer cannot "
-                      "count. Do it when the function is called.")
+                      f"{counted(before.fewest_kernels, 'kernel')}: work that is put off until somebody looks at the answer "
+                      "cannot count. Do it when the function is called.")
     if (own.waits > slow.waits or own.kernels > 2 * slow.kernels or own.read_back_bytes > 2 * slow.read_back_bytes
             or own.sent_bytes > 2 * slow.sent_bytes):
-        return FAIL, (f"Beside the calls that are measured {own.kernels} kernels were launched and {own.waits} waits made, "
-                      f"in the slow function {slow.kernels} and {slow.waits}: work done before or after them cannot count."
+        return FAIL, (f"Beside the calls that are measured your function launches {counted(own.kernels, 'kernel')} and "
+                      f"waits {counted(own.waits, 'time')}, the slow one {slow.kernels} and {slow.waits}: work done before "
+                      "or after them cannot count."
                       + (" Does every call wait, those that are not measured too (`synchronize`, `item`)?"
                          if own.waits > slow.waits else ""))
     missing = _missing(exercise, evidence, measured)
@@ -89,7 +91,7 @@ def void(look: Look, measured: Measured) -> Found | None:
         return None
     changed = None
     if sync_count(after) != sync_count(before):
-        changed = f"{sync_count(before):g} waits a step before and {sync_count(after):g} after"
+        changed = f"{counted(sync_count(before), 'wait')} a step before and {sync_count(after):g} after"
     elif evidence.simulated and (after.true_ms, after.host_ms) != (before.true_ms, before.host_ms):
         changed = f"{before.true_ms:.3f} ms a step before and {after.true_ms:.3f} ms after"
     if changed is not None:
@@ -113,12 +115,13 @@ def _missing(exercise: Exercise, evidence: Evidence, measured: Measured) -> str 
     if best is not None and evidence.simulated and (
             done.fewest_kernels < wanted.least_work_ratio * best.fewest_kernels
             or own.device_busy_ms < wanted.least_work_ratio * best.report.device_busy_ms):
-        return (f"The device launches {done.fewest_kernels} kernels and works for {own.device_busy_ms:.1f} ms in "
+        return (f"The device launches {counted(done.fewest_kernels, 'kernel')} and works for {own.device_busy_ms:.1f} ms in "
                 f"{wanted.step_is}, in the model solution {best.fewest_kernels} and {best.report.device_busy_ms:.1f} ms: "
                 "what it has to do is left out, or done elsewhere, so that no time counts.")
     if waits < wanted.own_waits:
-        return (f"{waits:g} waits are in {wanted.step_is}, and {wanted.own_waits:g} are the step's own, whatever the "
-                "function does: the step itself was changed, so that no time counts.")
+        return (f"{exercise.step_capitalised} has {counted(waits, 'wait')}, where it waits "
+                f"{counted(wanted.own_waits, 'time')} by itself, whatever the function does: the step itself was changed, "
+                "so that no time counts.")
     return None
 
 
@@ -131,9 +134,9 @@ def shirked(evidence: Evidence) -> str | None:
     launched = [measured.learner.fewest_kernels / max(measured.before.fewest_kernels, 1) for measured in (full, trial)]
     if not evidence.simulated or (shares[0] > _SHIRKED * shares[1] and launched[0] >= _SHIRKED * launched[1]):
         return None
-    return (f"At the article's size it does less than where its values are checked: {full.learner.fewest_kernels} kernels "
-            f"a call there, {trial.learner.fewest_kernels} on the smaller inputs. What does nothing is fast: that time "
-            "cannot count. A function has to do the same at every size.")
+    return (f"At the article's size it does less than where its values are checked: "
+            f"{counted(full.learner.fewest_kernels, 'kernel')} a call there, {trial.learner.fewest_kernels} on the smaller "
+            "inputs. What does nothing is fast: that time cannot count. A function has to do the same at every size.")
 
 
 def sync_count(run: Run) -> float:

@@ -16,6 +16,7 @@ from typing import Any
 
 from ..traces.steps import DEVICE_WORK, Steps, launches_by_correlation, union_ms, work_in_steps
 from ..traces.trace import Span, Trace
+from ..words import counted
 from .themed import mime_bundle
 
 _STEPS_SHOWN = 3  # more steps look alike and squeeze each other
@@ -182,9 +183,9 @@ def alt_text(report) -> str:
     scene = _scene(report, None) if report.trace is not None else _Scene("")
     whole = "one step" if report.steps else "the whole trace"
     text = (
-        f"Timeline of {_plural(report.steps, 'step') if report.steps else 'a profile'} on {_device(report)}: "
+        f"Timeline of {counted(report.steps, 'step') if report.steps else 'a profile'} on {_device(report)}: "
         f"{whole} takes {_short_ms(report.host_step_ms)} on the host and keeps the GPU busy "
-        f"for {_short_ms(report.device_busy_ms)} on {_plural(len(scene.streams), 'stream')}."
+        f"for {_short_ms(report.device_busy_ms)} on {counted(len(scene.streams), 'stream')}."
     )
     if scene.earlier_ms:
         text += f" First the GPU is busy for {_short_ms(scene.earlier_ms)} with what was launched before these steps."
@@ -194,7 +195,7 @@ def alt_text(report) -> str:
     longest = max(waits, key=lambda sync: sync.wait_ms)
     where = f" at {longest.location}" if longest.location else ""
     return text + (
-        f" The host waits {_short_ms(report.wait_ms)} of it ({_plural(report.syncs_per_step, 'wait')}); the longest is "
+        f" The host waits {_short_ms(report.wait_ms)} of it ({counted(report.syncs_per_step, 'wait')}); the longest is "
         f"{longest.op or longest.name} with {_short_ms(longest.wait_ms)}{where}."
     )
 
@@ -243,10 +244,6 @@ def new_figure(width_in: float, height_in: float, alt: str):
 
 def _figure(width_in: float, height_in: float):
     return _figure_type()(figsize=(width_in, height_in), layout="constrained", facecolor="white")
-
-
-def _plural(count: float, noun: str) -> str:
-    return f"{count:g} {noun}" if count == 1 else f"{count:g} {noun}s"
 
 
 def _device(report) -> str:
@@ -339,7 +336,7 @@ def _chosen_steps(steps: Steps, chosen) -> list[int]:
     indices = sorted({chosen} if isinstance(chosen, int) else set(chosen))
     for index in indices:
         if not 0 <= index < len(steps):
-            raise IndexError(f"step {index} is not in this trace, which has {_plural(len(steps), 'step')}")
+            raise IndexError(f"step {index} is not in this trace, which has {counted(len(steps), 'step')}")
     return indices
 
 
