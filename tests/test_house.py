@@ -11,7 +11,7 @@ SOURCE = ROOT / "src" / "gapless"
 MODULES = sorted(SOURCE.rglob("*.py"))
 
 # From the ground up. The files at the top of the package are named by themselves, and the rooms of large folders.
-FOLDERS = ("files", "installed", "marker", "incoming", "garbage",
+FOLDERS = ("files", "installed", "marker", "incoming", "garbage", "words",
            *(f"vgpu/{room}" for room in (
                "hardware/cards", "hardware/clock", "hardware/memory", "hardware/times", "hardware/kernels", "hardware",
                "process", "ordering", "core", "operators", "host", "compiling", "distributed", "boundary",

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from ...evidence.report import StepReport
 from ...evidence.traces.steps import Steps, launches_by_correlation, work_in_steps
-from ...evidence.words import counted
+from ...words import counted
 from ..check import Found, Look
 from ..evidence import Measured, Run
 from ..verdicts import FAIL, PASS

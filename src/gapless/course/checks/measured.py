@@ -7,7 +7,7 @@ from abc import abstractmethod
 from dataclasses import dataclass, replace
 
 from ...evidence.report import StepReport
-from ...evidence.words import counted
+from ...words import counted
 from ..check import Check, Found, Look
 from ..evidence import Evidence, Measured, Run
 from ..exercise import Exercise

@@ -14,9 +14,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from ...words import counted
 from ..traces.steps import DEVICE_WORK, Steps, launches_by_correlation, union_ms, work_in_steps
 from ..traces.trace import Span, Trace
-from ..words import counted
 from .themed import mime_bundle
 
 _STEPS_SHOWN = 3  # more steps look alike and squeeze each other
