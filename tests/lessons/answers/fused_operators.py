@@ -24,6 +24,11 @@ def by_module(x, residual, gate, weight, projection, target):
     return F.cross_entropy(logits, target)
 
 
+def by_sum(x, residual, gate, weight, projection, target):
+    h = F.rms_norm(torch.addcmul(residual, gate, x, value=0.5), x.shape[-1:], weight, 1e-6)
+    return F.cross_entropy(h @ projection.T, target, reduction="sum") / (target != -100).sum()
+
+
 def by_nll(x, residual, gate, weight, projection, target):
     h = F.rms_norm(torch.addcmul(residual, x, gate, value=0.5), (x.shape[-1],), weight, 1e-6)
     return F.nll_loss(F.log_softmax(F.linear(h, projection), 1), target)
@@ -103,7 +108,7 @@ def _cut(gradient, x):
 
 OPERATOR_ROUTES = {
     "attention": [by_bias, by_expanded_mask, told_the_scale],
-    "head_loss": [by_module, by_nll, by_loss_module],
+    "head_loss": [by_module, by_nll, by_loss_module, by_sum],
     "swish": [lambda x: F.silu(x), once, by_compiler, checkpointed, _of(_first)],
 }
 
