@@ -40,3 +40,9 @@ def test_kernels_are_counted_by_name_for_one_step():
 def test_what_is_launched_is_held_against_the_slow_function(step, fewer, unwanted, outcome, says):
     found, message = Kernels(1, fewer, unwanted, "Try this.").judge_one(LOOK, Measured(run(slow), run(step)))
     assert found == outcome and says in message
+
+
+def test_a_cell_that_uses_torchscript_is_told_that_it_fuses_nothing_here():
+    look = Look(LOOK.exercise, None, SimpleNamespace(simulated=True), None, {"e": "scripted = torch.jit.script(slow)"})
+    outcome, message = Kernels(1, fewer=1, advice="Try this.").judge_one(look, Measured(run(slow), run(slow)))
+    assert outcome == FAIL and "does not model TorchScript's fuser" in message and "Try this" not in message

@@ -16,6 +16,8 @@ from ..verdicts import FAIL, PASS
 from .measured import OfMeasurement, read_back
 
 _MOST_NAMES = 4
+_TORCHSCRIPT = ("`torch.jit.script` fuses nothing here: the virtual GPU does not model TorchScript's fuser, which PyTorch "
+                "has deprecated. `torch.compile` is its successor, and is modelled.")
 
 
 @dataclass(frozen=True)
@@ -43,9 +45,10 @@ class Kernels(OfMeasurement):
             if left:
                 return FAIL, f"{facts}. Among them are still: {_listed(left)}. {self.advice}".rstrip()
         if count > before - self.fewer:
+            uses_torchscript = any("torch.jit." in text for text in look.cells.values()) and look.evidence.simulated
             return FAIL, (f"{facts}; at most {before - self.fewer:g} are wanted. As often as before, or more often: "
                           f"{_listed({name: number for name, number in own.items() if number >= slow[name]})}. "
-                          f"{self.advice}").rstrip()
+                          f"{_TORCHSCRIPT if uses_torchscript else self.advice}").rstrip()
         gone = {name: number - own[name] for name, number in slow.items() if number > own[name]}
         return PASS, f"{facts}. Fewer by: {_listed(gone)}."
 
