@@ -10,7 +10,7 @@ from gapless.lessons import full_size
 from gapless.lessons.memory import look
 from gapless.lessons.memory.accumulate import slow
 from gapless.lessons.memory.budget.right import right_budget
-from gapless.lessons.memory.budget.stage import make_network, make_optimizer
+from gapless.lessons.memory.budget.stage import CLASSES, make_network, make_optimizer
 from gapless.lessons.memory.largest_batch_that_fits.judged import BOUNDARY, verified
 from gapless.lessons.memory.largest_batch_that_fits.look import reserved_and_allocated
 from gapless.lessons.memory.largest_batch_that_fits.right import right_largest_batch
@@ -40,7 +40,7 @@ def test_parts_of_a_budget_by_hand(device):
     with full_size(device):
         model, batch = make_network(options, device)
         found = right_budget(model, batch, make_optimizer(options, model), None)
-    weights = 4 * (2 * (1024 * 1024 + 1024) + 1024 * 100 + 100)
+    weights = 4 * (2 * (1024 * 1024 + 1024) + 1024 * CLASSES + CLASSES)
     assert (found["parameters"], found["buffers"], found["gradients"], found["optimizer state"]) == (weights, 0, weights, 2 * weights)
     # Each layer saves what comes in (the first the batch, which is there) and the ReLU what goes out, which comes in next.
     assert found["activations"] == pytest.approx(2 * 8 * 1024 * 4, abs=16 * KIB)
@@ -54,7 +54,7 @@ def test_frozen_layers_have_neither_gradient_nor_state(device, trained, share):
         model, batch = make_network(options, device)
         found = right_budget(model, batch, make_optimizer(options, model), None)
     body = 4 * 4 * (512 * 512 + 512)
-    assert found["gradients"] == share * body + 4 * (512 * 100 + 100)
+    assert found["gradients"] == share * body + 4 * (512 * CLASSES + CLASSES)
     assert found["optimizer state"] == 2 * found["gradients"]
 
 

@@ -21,8 +21,8 @@ EXERCISE = Exercise(
             "pass, in the optimizer's step?",
             "Parameters, buffers, gradients and state are sums of `tensor.nbytes`, over `model.parameters()` (each once), "
             "over `model.buffers()`, over those with `requires_grad`. What the forward pass leaves: "
-            "`torch.accelerator.memory_allocated()` before and after it, with few rows and with twice as many, and then a "
-            "line through the two.",
+            "`torch.accelerator.memory_allocated()` before and after it, with few rows (a sixteenth, say) and with twice as "
+            "many, and then a line through the two.",
             "`there = parameters + buffers + state + batch`, and the peak is `there + max(activations, gradients + "
             "temporary)`, where `temporary` is as much as the gradients for Adam and AdamW unless "
             "`optimizer.param_groups[0][\"fused\"]`. State for each trained parameter: Adam 2 tensors, 3 with `amsgrad`; "
