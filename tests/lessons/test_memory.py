@@ -22,7 +22,7 @@ from gapless.lessons.memory.train_epoch.judged import FAILED, FLAT, LEFT, LOOKED
 from gapless.lessons.memory.workload import BATCH, WANTED, training
 from gapless.measure.device import device as choose_device
 
-from .answers import memory_savings
+from .answers import memory_basics, memory_savings
 from .test_exercises import grade, outcomes
 
 pytestmark = pytest.mark.slow  # what is particular to this lesson; its solution and stubs are graded in every run
@@ -160,6 +160,9 @@ def test_the_program_runs_out_of_memory_at_the_batch_it_wants(device):
     ("checkpointed", memory_savings.with_convolutions, {"values": "pass", "peak_bytes": "pass", "step_time": "fail"}),
     ("accumulate", memory_savings.one_backward, {"values": "pass", "peak_bytes": "fail", "syncs": "pass"}),
     ("accumulate", memory_savings.waiting, {"values": "pass", "peak_bytes": "pass", "syncs": "fail"}),
+    ("train_epoch", memory_basics.epoch(seen=lambda output: output.detach().abs().mean().item()),
+     {"values": "pass", "peak_bytes": "pass", "syncs": "fail"}),
+    ("train_epoch", memory_basics.epoch(loss_of=torch.Tensor.item), {"values": "pass", "peak_bytes": "pass", "syncs": "fail"}),
     ("optimizer_in_backward", memory_savings.half_of_the_layers, {"values": "pass", "peak_bytes": "fail"}),
 ])
 def test_what_is_right_and_not_good_enough_gets_the_points_for_its_values(name, answer, expected):

@@ -34,7 +34,7 @@ def not_awaited(rank, world, model, batches, folder, epoch):
     sums = torch.zeros(2, device="vgpu", dtype=torch.float64)
     with torch.inference_mode():
         for x, y in batches:
-            sums += torch.stack([(model(x) - y).square().sum(), torch.full((), len(x), device="vgpu")])
+            sums += torch.stack([(model(x) - y).square().sum(), torch.full((), y.numel(), device="vgpu")])
     work = dist.all_reduce(sums, async_op=True)
     if rank == 0:
         torch.save({"epoch": epoch, "model": model.state_dict()}, f"{folder}/checkpoint.next")
@@ -52,7 +52,7 @@ def with_gradients(rank, world, model, batches, folder, epoch):
     total, count = torch.zeros((), device="vgpu"), 0
     for x, y in batches:
         total = total + (model(x) - y).square().sum()
-        count += x.shape[0]
+        count += y.numel()
     sums = torch.zeros(2, device="vgpu")
     sums[0] = total.detach()
     sums[1].fill_(count)
@@ -76,7 +76,16 @@ def _version(*, mean="exact", read="once", barrier=None, ranks=(0,), write="rena
         if write == "anew":
             os.remove(path)
             return save(path)
+        if write == "from elsewhere":
+            with tempfile.NamedTemporaryFile(delete=False) as file:
+                pass
+            save(file.name)
+            return os.replace(file.name, path)
         save(path + ".tmp")
+        if write == "removed first":
+            os.remove(path)
+        elif write == "backed up":
+            os.rename(path, path + ".old")
         os.replace(path + ".tmp", path)
 
     def dumped(value, path):
@@ -89,7 +98,7 @@ def _version(*, mean="exact", read="once", barrier=None, ranks=(0,), write="rena
             for x, y in batches:
                 loss = F.mse_loss(model(x), y, reduction="mean" if mean == "of batches" else "sum")
                 sums[0] += loss.item() if read == "each" else loss
-                sums[1] += 1 if mean == "of batches" else len(x)
+                sums[1] += {"of batches": 1, "of rows": len(x)}.get(mean, y.numel())
                 if barrier == "each":
                     dist.barrier()
         if mean == "of ranks":
@@ -109,7 +118,7 @@ def _version(*, mean="exact", read="once", barrier=None, ranks=(0,), write="rena
                 Path(folder, "checkpoint.tmp").write_bytes(b"")
         if barrier == "end":
             dist.barrier()
-        return loss if returned else None
+        return {True: loss, False: None, "a tensor": torch.tensor(loss)}[returned]
 
     return log_epoch
 
@@ -128,7 +137,7 @@ def two_reductions(rank, world, model, batches, folder, epoch):
     """Sum and count apart; so they are two collectives."""
     sums = torch.zeros(2, device="vgpu")
     for x, y in batches:
-        sums += torch.stack([F.mse_loss(model(x), y, reduction="sum").detach(), torch.full((), len(x), device="vgpu")])
+        sums += torch.stack([F.mse_loss(model(x), y, reduction="sum").detach(), torch.full((), y.numel(), device="vgpu")])
     total, count = sums[0].clone(), sums[1].clone()
     dist.all_reduce(total)
     dist.all_reduce(count)
@@ -149,7 +158,7 @@ def says_so(rank, world, model, batches, folder, epoch):
 def sums_read_twice(rank, world, model, batches, folder, epoch):
     """Without an `.item()` in a step; a tensor is made of a value on the device."""
     parts = [F.mse_loss(model(x), y, reduction="sum").detach() for x, y in batches]
-    sums = torch.tensor([sum(parts), sum(len(x) for x, _ in batches)], device="vgpu")
+    sums = torch.tensor([sum(parts), sum(y.numel() for _, y in batches)], device="vgpu")
     dist.all_reduce(sums)
     total, count = sums.tolist()
     if rank == 0:
@@ -193,12 +202,17 @@ LOG_WRONG = [
     (_version(ranks=()), "both readable"),
     (_version(ranks=(1,)), "`if rank == 0:`"),
     (_version(write="in place"), "gets half of it"),
-    (_version(write="anew"), "gets half of it"),
+    (_version(write="anew"), "a reader in between finds none"),
+    (_version(write="removed first"), "a reader in between finds none"),
+    (_version(write="backed up"), "a reader in between finds none"),
+    (_version(write="from elsewhere"), "lay in another folder"),
+    (_version(mean="of rows"), "`y.numel()`"),
+    (_version(returned="a tensor"), "it returned a Tensor"),
     (_version(keep=True), "left beside"),
     (_version(of="the last"), "another epoch's"),
     (_version(returned=False), "a number, is wanted"),
     (renamed_while_open, "gets half of it"),
-    *([(moved_from_another_disk, "gets half of it")] if ANOTHER_DISK else []),
+    *([(moved_from_another_disk, "lay in another folder")] if ANOTHER_DISK else []),
     (pickled_whole, "no module in it"),
     (sums_read_twice, "more than once for the loss"),
     (two_reductions, "reduced together"),

@@ -76,6 +76,21 @@ def by_three_batches(model, batch, optimizer, dtype):
     return _answer(model, batch, optimizer, found[0] + slope * (rows - counts[0]))
 
 
+def by_two_batches(few):
+    """A straight line through so few rows and twice as many."""
+    def budget(model, batch, optimizer, dtype):
+        def left(count):
+            before = torch.accelerator.memory_allocated()
+            with torch.autocast(batch[0].device.type, dtype=dtype or torch.float16, enabled=bool(dtype)):
+                loss = model(*(each[:count] for each in batch))
+            return torch.accelerator.memory_allocated() - before  # while `loss` is there
+
+        at_few = left(few)
+        return _answer(model, batch, optimizer, at_few + (left(2 * few) - at_few) / few * (len(batch[0]) - few))
+
+    return budget
+
+
 def state_by_trying(model, batch, optimizer, dtype):
     """Asks a small optimizer of the same kind for its state."""
     group = {key: value for key, value in optimizer.param_groups[0].items() if key not in ("params", "decoupled_weight_decay")}
@@ -171,12 +186,14 @@ def in_the_room_of_ballast(model, batch, optimizer, dtype):
 
 
 def epoch(*, keep=lambda prediction: prediction.argmax(1), error_of=str, seen=lambda output: output.detach().abs().mean(),
-          look=torch.no_grad, removes=True, loss_of=lambda loss: loss.detach(), finish=lambda: None):
+          look=torch.no_grad, eyes=lambda model: None, begin=lambda model: None, removes=True,
+          loss_of=lambda loss: loss.detach(), finish=lambda: None):
     def train_epoch(model, optimizer, batches, validation, every):
         losses, looks, predictions, failures, activity = [], [], [], [], []
         handle = model.body.register_forward_hook(lambda module, args, output: activity.append(seen(output)))
         for step, (x, y) in enumerate(batches, start=1):
             optimizer.zero_grad()
+            begin(model)
             try:
                 prediction = model(x)
                 loss = F.cross_entropy(prediction, y)
@@ -188,6 +205,7 @@ def epoch(*, keep=lambda prediction: prediction.argmax(1), error_of=str, seen=la
             losses.append(loss_of(loss))
             predictions.append(keep(prediction))
             if step % every == 0:
+                eyes(model)
                 with look():
                     looks.append(torch.stack([F.cross_entropy(model(vx), vy) for vx, vy in validation]).mean())
         if removes:
@@ -197,6 +215,12 @@ def epoch(*, keep=lambda prediction: prediction.argmax(1), error_of=str, seen=la
                 "predictions": [each.argmax(1) if each.dim() > 1 else each for each in predictions]}
 
     return train_epoch
+
+
+def read_at_the_end(model, optimizer, batches, validation, every):
+    report = epoch()(model, optimizer, batches, validation, every)
+    return {**report, "loss": float(report["loss"]),
+            "activity": torch.stack(report["activity"]).tolist() if report["activity"] else []}
 
 
 def context_hook(model, optimizer, batches, validation, every):
@@ -410,8 +434,8 @@ def a_float(step, most):
 
 
 BASICS_ROUTES = {
-    "budget": [by_saved_tensors, by_three_batches, state_by_trying, on_a_copy],
-    "train_epoch": [epoch(), epoch(keep=lambda prediction: prediction.detach().argmax(1).cpu(), loss_of=torch.Tensor.item),
+    "budget": [by_saved_tensors, by_two_batches(1), by_two_batches(3), by_three_batches, state_by_trying, on_a_copy],
+    "train_epoch": [epoch(), epoch(eyes=torch.nn.Module.eval, begin=torch.nn.Module.train), read_at_the_end,
                     context_hook, without_traceback],
     "largest_batch_that_fits": [bits, warned, cleans_up, calling_itself],
 }
@@ -441,6 +465,7 @@ BASICS_WRONG = [
     ("train_epoch", epoch(keep=lambda prediction: prediction, finish=lambda: torch.vgpu.empty_cache()), "`prediction.argmax(1)`"),
     ("train_epoch", epoch(error_of=repr), "`repr` puts the class's name around them"),
     ("train_epoch", all_batches_first, "Take each batch when its step begins"),
+    ("train_epoch", epoch(eyes=torch.nn.Module.eval), "call `model.train()` again"),
     ("train_epoch", nothing_reported, "is there a `return`?"),
     ("largest_batch_that_fits", keeps_the_error, "the answer is wrong"),
     ("largest_batch_that_fits", swallows_all, "the others have to pass"),

@@ -18,12 +18,12 @@ LEARNING_RATE = 0.2
 WEIGHTS, SAMPLES = "weights", "samples"
 
 
-def make_network(kind: str, seed: int, width: int) -> nn.Module:
-    """On the CPU, with weights of this seed. ``kind``: "plain", or "norm" with a BatchNorm."""
+def make_network(kind: str, seed: int, width: int, columns: int = 1) -> nn.Module:
+    """On the CPU, with weights of this seed and so many outputs. ``kind``: "plain", or "norm" with a BatchNorm."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         norm = [nn.BatchNorm1d(2 * width)] if kind == "norm" else []
-        return nn.Sequential(nn.Linear(width, 2 * width), *norm, nn.Tanh(), nn.Linear(2 * width, 1))
+        return nn.Sequential(nn.Linear(width, 2 * width), *norm, nn.Tanh(), nn.Linear(2 * width, columns))
 
 
 def rank_and_world() -> tuple[int, int]:

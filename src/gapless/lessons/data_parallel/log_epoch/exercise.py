@@ -18,10 +18,10 @@ EXERCISE = Exercise(
         hints=(
             "Which of these lines wait for another rank, or for the device? What would be wrong if they came once, at the "
             "end?",
-            "A tensor on the device holds the sum of squares and the number of samples; it is reduced once and read once. "
+            "A tensor on the device holds the sum of squares and the number of elements; it is reduced once and read once. "
             "Files are rank 0's business, and nobody waits for them.",
             '`sums = torch.zeros(2, device="vgpu")`; in a step `sums[0] += F.mse_loss(model(x), y, reduction="sum")` and '
-            "`sums[1] += len(x)`; after all `dist.all_reduce(sums)`, `total, count = sums.tolist()`. On rank 0 write to "
+            "`sums[1] += y.numel()`; after all `dist.all_reduce(sums)`, `total, count = sums.tolist()`. On rank 0 write to "
             '`path + ".tmp"`, then `os.replace(path + ".tmp", path)`.',
         ),
         explain=judged.explain_logging,

@@ -13,33 +13,32 @@ from ....course.evidence import Case
 from ....course.ranks import ANSWER, COLLECTIVES, RANKS, VALUES, WAITS
 from ..judged import close
 from ..stage import make_network
-from .stage import CHECKPOINT, CONTENT, FILES, LOSS, METRICS, MORE, OLD, RENAMED
+from .stage import CHECKPOINT, CONTENT, ELSEWHERE, FILES, GONE, HOW, IN_PLACE, LOSS, METRICS, MORE, OLD, RENAMED
 
 MEAN, SENT, READS, WRITERS, WHOLE, LEFT = ("loss", "collectives in an epoch", "waits of the host", "who writes", "files",
                                            "other files")
-EXACT, OF_BATCHES, OF_RANKS, OWN, SUMMED, OTHER = (
-    "the mean over all samples of all ranks", "a mean of the batches' means", "a mean of the ranks' means",
+EXACT, OF_ROWS, OF_BATCHES, OF_RANKS, OWN, SUMMED, OTHER = (
+    "the mean over all samples of all ranks", "a sum over columns, and a mean over rows", "a mean of the batches' means", "a mean of the ranks' means",
     "the mean over the rank's own samples", "a sum", "another number")
 ONE, NONE = "one", "none"
 FEW = "one for the loss, and what saving takes on rank 0"
 RANK_0, ALL, NOBODY = "rank 0 alone", "other ranks too", "not all files are new on rank 0"
 TOLD, SUMS, NO_SUMS = "what the ranks have sent", "sums over their own samples", "not the sum over their own samples"
 THIS_EPOCH = "this epoch's"
-GOOD, IN_PLACE = "whole when they got their names", "not whole when they got their names"
 _WAITS, _WAITS_A_TENSOR = 2, 2
 
 
 def logging_cases(seed: int) -> list[Case]:
     rng = np.random.default_rng(seed)
 
-    def case(name: str, sizes: list[list[int]]) -> Case:
+    def case(name: str, sizes: list[list[int]], columns: int = 1) -> Case:
         width, rows = int(rng.integers(3, 7)), sum(map(sum, sizes))
         x = rng.normal(size=(rows, width)).astype(np.float32)
         # Ranks whose losses differ, and batches, the small last ones most of all.
         scale = np.concatenate([np.full(size, 1.0 + rank + (size < max(of_rank)))
                                 for rank, of_rank in enumerate(sizes) for size in of_rank])
-        y = (3 * scale[:, None] + rng.normal(size=(rows, 1))).astype(np.float32)
-        options = {"world": len(sizes), "seed": int(rng.integers(1000)), "width": width, "sizes": sizes,
+        y = (3 * scale[:, None] + rng.normal(size=(rows, columns))).astype(np.float32)
+        options = {"world": len(sizes), "seed": int(rng.integers(1000)), "width": width, "sizes": sizes, "columns": columns,
                    "epoch": int(rng.integers(1, 50))}
         words = "; ".join(f"rank {rank}: {len(of_rank)} batches, {sum(of_rank)} samples"
                           for rank, of_rank in enumerate(sizes))
@@ -48,13 +47,13 @@ def logging_cases(seed: int) -> list[Case]:
     full, steps = int(rng.integers(5, 8)), int(rng.integers(14, 17))
     whole = [full] * (steps - 1)
     return [case("a short last batch on rank 1", [[*whole, full], [*whole, 2]]),
-            case("short batches at other places", [[*whole, 1], [2, *whole], [*whole, full - 1]]),
+            case("short batches at other places, targets of two columns", [[*whole, 1], [2, *whole], [*whole, full - 1]], 2),
             case("a rank without samples", [[*whole, 3], []])]
 
 
 def wanted_logging(case: Case) -> dict:
     """What is found of a right answer."""
-    return {MEAN: EXACT, SENT: ONE, TOLD: SUMS, WRITERS: RANK_0, READS: FEW, WHOLE: GOOD, CHECKPOINT: THIS_EPOCH,
+    return {MEAN: EXACT, SENT: ONE, TOLD: SUMS, WRITERS: RANK_0, READS: FEW, WHOLE: RENAMED, CHECKPOINT: THIS_EPOCH,
             METRICS: THIS_EPOCH, LEFT: 0}
 
 
@@ -68,7 +67,7 @@ def seen_logging(case: Case, plain: dict, notes) -> dict:
     most = max(map(len, names))
     barriers = max(of_rank.count("barrier") for of_rank in names)
     found[SENT] = f"{most}, of which {barriers} barriers" if barriers else {0: NONE, 1: ONE}.get(most, str(most))
-    found[TOLD] = SUMS if all(_tells(row[VALUES], squares) for row, squares in zip(rows, _squares(case))) else NO_SUMS
+    found[TOLD] = SUMS if all(_tells(row[VALUES], squares, case.options["columns"]) for row, squares in zip(rows, _squares(case))) else NO_SUMS
     writers = [rank for rank, answer in enumerate(answers)
                if answer[MORE] or not all(file[OLD] for file in answer[FILES].values())]
     of_first = answers[0][FILES]
@@ -79,7 +78,7 @@ def seen_logging(case: Case, plain: dict, notes) -> dict:
     found[READS] = FEW if all(row[WAITS] <= limit for row, limit in zip(rows, limits)) else ", ".join(
         f"{row[WAITS]} on rank {rank}" for rank, row in enumerate(rows))
     if new:
-        found[WHOLE] = GOOD if all(file[RENAMED] for file in of_first.values()) else IN_PLACE
+        found[WHOLE] = next((file[HOW] for file in of_first.values() if file[HOW] != RENAMED), RENAMED)
         found[CHECKPOINT] = _as_wanted(case, of_first[CHECKPOINT][CONTENT], weights)
         found[METRICS] = _as_wanted(case, of_first[METRICS][CONTENT], answers[0][LOSS])
     found[LEFT] = answers[0][MORE]
@@ -96,22 +95,23 @@ def _as_wanted(case: Case, content: dict, wanted) -> str:
 
 
 def _weights(case: Case) -> dict[str, np.ndarray]:
-    model = make_network("plain", case.options["seed"], case.options["width"])
+    model = make_network("plain", case.options["seed"], case.options["width"], case.options["columns"])
     return {name: value.numpy() for name, value in model.state_dict().items()}
 
 
 def _squares(case: Case) -> list[np.ndarray]:
-    """Of each rank, the squared error of each of its samples."""
-    model = make_network("plain", case.options["seed"], case.options["width"])
+    """Of each rank, the squared error of each of its samples, the mean over their columns."""
+    model = make_network("plain", case.options["seed"], case.options["width"], case.options["columns"])
     x, y = (torch.from_numpy(np.array(case.inputs[name])) for name in ("x", "y"))
     with torch.no_grad():
-        squares = (model(x) - y).double().square().flatten().numpy()
+        squares = (model(x) - y).double().square().mean(1).numpy()
     return np.split(squares, np.cumsum(list(map(sum, case.options["sizes"])))[:-1])
 
 
-def _tells(values: list[list[float]], squares: np.ndarray) -> bool:
+def _tells(values: list[list[float]], squares: np.ndarray, columns: int) -> bool:
     """Whether a collective was given the sum of these squares, or their mean: as a number, or in parts."""
-    own = () if not len(squares) else (squares.sum(), squares.mean(), squares.sum() + len(squares))
+    total, count = squares.sum(), len(squares)
+    own = () if not count else (total, total / count, total + count, columns * total, columns * (total + count))
     return not own or any(np.isclose(each, own, rtol=1e-3).any() for given in values for each in (*given, sum(given)))
 
 
@@ -124,15 +124,18 @@ def _which(case: Case, rank: int, loss: float) -> str:
     means = [part.mean() for part in of_ranks if len(part)]
     counts = np.cumsum([0, *map(len, sizes)])
     own = [np.mean(of_batches[start:end]) for start, end in zip(counts, counts[1:]) if end > start]
-    known = ((EXACT, squares.mean()), (OF_BATCHES, np.mean(of_batches)), (OF_BATCHES, np.mean(own)),
+    columns = case.options["columns"]
+    known = ((EXACT, squares.mean()), (OF_ROWS, columns * squares.mean()), (OF_BATCHES, np.mean(of_batches)), (OF_BATCHES, np.mean(own)),
              (OF_RANKS, np.mean(means)), (OWN, of_ranks[rank].mean() if len(of_ranks[rank]) else np.inf),
-             (SUMMED, squares.sum()), (SUMMED, np.sum(means)), (SUMMED, np.sum(own)))
+             (SUMMED, columns * squares.sum()), (SUMMED, np.sum(means)), (SUMMED, np.sum(own)))
     return next((words for words, value in known if np.isclose(loss, value, rtol=1e-4)), OTHER)
 
 
 _WHY = {
     (MEAN, OF_BATCHES): "Batches are of different sizes: in a mean of their means a sample of the small batch counts for "
                         "more. Add up the squares' sum and the number of samples, and divide once, at the end.",
+    (MEAN, OF_ROWS): "`F.mse_loss` takes the mean over all *elements*, and the targets have two columns here: divide the sum by "
+                     "the number of elements (`y.numel()`), not of rows.",
     (MEAN, OF_RANKS): "Ranks have different numbers of samples: a mean of their means (`ReduceOp.AVG`) lets a sample of the "
                       "smaller share count for more. Reduce sum *and* count, and divide after it.",
     (MEAN, OWN): "That is one rank's own mean: the sums and counts of all ranks are wanted, on each rank.",
@@ -145,6 +148,10 @@ _WHY = {
     (WRITERS, NOBODY): "After the call rank 0's folder should hold this epoch's `checkpoint.pt` and `metrics.json`, both "
                        "readable: the checkpoint by `torch.load(path, weights_only=True)`, a dict with a state dict and no "
                        "module in it.",
+    (WHOLE, GONE): "The old file was removed or renamed before the new one had its name: a reader in between finds none, and if "
+                   "the process ends there, both are lost. `os.replace` takes the old one's place by itself.",
+    (WHOLE, ELSEWHERE): "The temporary file lay in another folder. That may be on another disk, where a rename fails and a move "
+                        "is a copy, which a reader sees half of. Write it into `folder`.",
     (WHOLE, IN_PLACE): "Somebody who reads while the file is written gets half of it, and where the writing breaks off, the "
                        "old checkpoint is lost too. Write to another name in the same folder, close the file, then "
                        "`os.replace(temporary, path)`.",

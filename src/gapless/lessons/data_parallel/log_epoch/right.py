@@ -16,7 +16,7 @@ def right_log_epoch(rank, world, model, batches, folder, epoch):
     with torch.no_grad():
         for x, y in batches:
             sums[0] += F.mse_loss(model(x), y, reduction="sum")
-            sums[1] += len(x)
+            sums[1] += y.numel()
     dist.all_reduce(sums)
     total, count = sums.tolist()
     loss = total / count

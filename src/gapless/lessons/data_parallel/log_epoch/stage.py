@@ -20,7 +20,8 @@ from ..stage import make_network, rank_and_world
 
 CHECKPOINT, METRICS = "checkpoint.pt", "metrics.json"
 LOSS, FILES, MORE = "loss", "files", "more files"
-OLD, CONTENT, RENAMED = "old", "content", "renamed"
+OLD, CONTENT, HOW = "old", "content", "how it got its name"
+RENAMED, IN_PLACE, ELSEWHERE, GONE = "renamed", "in place", "from another folder", "after the old one was gone"
 
 
 def ask_log_epoch(function, given, device):
@@ -28,7 +29,7 @@ def ask_log_epoch(function, given, device):
     each lie the files of the epoch before."""
     options = given.options
     rank, world = rank_and_world()
-    model = make_network("plain", options["seed"], options["width"]).to(device)
+    model = make_network("plain", options["seed"], options["width"], options["columns"]).to(device)
     batches = _batches(given.inputs["x"], given.inputs["y"], options["sizes"], rank)
     dist.init_process_group(rank=rank, world_size=world, device_id=torch.device(device.type, 0))  # else a barrier warns
     with tempfile.TemporaryDirectory() as name:
@@ -40,10 +41,8 @@ def ask_log_epoch(function, given, device):
         yield
         loss = function(rank, world, model, batches, name, options["epoch"])
         yield
-        files = {file: _seen(folder / file, content, renamed.get(file)) for file, content in old.items()}
+        files = {file: _seen(folder / file, content, *renamed.get(file, (IN_PLACE, None))) for file, content in old.items()}
         more = sorted(path.name for path in folder.iterdir() if path.name not in old)
-    if isinstance(loss, torch.Tensor) and loss.numel() == 1:
-        loss = loss.item()
     if isinstance(loss, bool) or not isinstance(loss, (int, float)):
         raise Unusable(f"it returned a {type(loss).__name__}; the loss of the epoch, a number, is wanted on each rank.")
     return {LOSS: float(loss), FILES: files, MORE: len(more)}
@@ -63,27 +62,31 @@ def _checkpoint_before(path: Path) -> bytes:
     return path.read_bytes()
 
 
-def _renamed(folder: Path) -> dict[str, bytes]:
-    """File in ``folder`` → what was in it when it got that name, from now on. For the rest of the process."""
-    found = {}
+def _renamed(folder: Path) -> dict[str, tuple[str, bytes | None]]:
+    """File in ``folder`` → how it got that name, and with what in it, from now on. For the rest of the process."""
+    found: dict[str, tuple[str, bytes | None]] = {}
 
     def hear(event: str, given: tuple) -> None:
-        if event == "os.rename":
-            source, target = (Path(os.fsdecode(each)).absolute() for each in given[:2])
-            # From another disk a rename fails, and what then comes is a copy.
-            if target.parent == folder.absolute() and source.is_file() and source.stat().st_dev == folder.stat().st_dev:
-                found[target.name] = source.read_bytes()
+        if event not in ("os.rename", "os.remove"):
+            return
+        source, *target = (Path(os.fsdecode(each)).absolute() for each in given[:2 if event == "os.rename" else 1])
+        if source.parent == folder.absolute() and source.name in (CHECKPOINT, METRICS):
+            found[source.name] = GONE, None
+        for each in target:
+            if each.parent == folder.absolute() and source.is_file() and found.get(each.name, (RENAMED,))[0] == RENAMED:
+                # Another folder may be on another disk: there a rename fails, and what then comes is a copy.
+                found[each.name] = RENAMED if folder.absolute() in source.parents else ELSEWHERE, source.read_bytes()
 
     sys.addaudithook(hear)
     return found
 
 
-def _seen(path: Path, before: bytes, when_renamed: bytes | None) -> dict:
+def _seen(path: Path, before: bytes, how: str, when_renamed: bytes | None) -> dict:
     try:
         now = path.read_bytes()
     except OSError:
-        return {OLD: False, CONTENT: None, RENAMED: False}
-    return {OLD: now == before, CONTENT: _content(path), RENAMED: now == when_renamed}
+        return {OLD: False, CONTENT: None, HOW: how}
+    return {OLD: now == before, CONTENT: _content(path), HOW: IN_PLACE if how == RENAMED and now != when_renamed else how}
 
 
 def _content(path: Path):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ....course.evidence import Case
 from .judged import FAILED, FLAT, LEFT, LOOKED, PLAIN, UNSEEN
-from .stage import HOOKS
+from .stage import HOOKS, MODES
 
 _WHY = {
     PLAIN: "In every step something is kept that is as large as a batch's results: a list, a hook, a sum with its graph?",
@@ -25,6 +25,9 @@ def epoch(case: Case, found, wanted) -> str | None:
     for kind, why in _WHY.items():
         if found.get(kind, FLAT) != FLAT:
             return why
+    if found.get(MODES, 0) < wanted.get(MODES, 0):
+        return ("Steps train in evaluation mode: a network with dropout would train without it. After a look in `model.eval()` "
+                "call `model.train()` again.")
     if found.get(HOOKS):
         return "A hook is left on the model: the next epoch would have two. Call the handle's `remove()`."
     return None

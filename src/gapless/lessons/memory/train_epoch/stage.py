@@ -10,7 +10,7 @@ from torch import nn
 
 from ....course.plain import Unusable
 
-HOOKS = "hooks left on the model"
+HOOKS, MODES = "hooks left on the model", "backward passes in training mode"
 BEGUN, STEP, END = "begun", "step", "end"  # what notes say
 
 
@@ -23,9 +23,13 @@ class Network(nn.Module):
         self.body = nn.Sequential(*[layer for before, after in zip(sizes, sizes[1:])
                                     for layer in (nn.Linear(before, after), nn.Tanh())])
         self.head = nn.Linear(width, classes)
+        self.modes: list[bool] = []  # of each forward pass that a backward pass followed, whether it was in training mode
 
     def forward(self, rows):
-        return self.head(self.body(rows))
+        logits, training = self.head(self.body(rows)), self.training
+        if logits.requires_grad:
+            logits.register_hook(lambda _: self.modes.append(training))
+        return logits
 
 
 def make_network(options: dict, device: torch.device) -> Network:
@@ -61,5 +65,5 @@ def ask_epoch(function, given, device):
     if isinstance(report.get("failures"), (list, tuple)) and not all(isinstance(each, str) for each in report["failures"]):
         raise Unusable("'failures' holds something else than text: an error that is kept keeps its traceback, and with it "
                        "the tensors of every frame in which it passed.")
-    return {**report, HOOKS: len(model.body._forward_hooks),
+    return {**report, HOOKS: len(model.body._forward_hooks), MODES: sum(model.modes),
             "weights": [each.detach().flatten()[:20] for each in model.parameters()]}
