@@ -146,16 +146,17 @@ def test_an_epochs_loss_tells_how_it_was_averaged(seed):
     """On the first two inputs no two ways to take a mean give the same, so that each gets its own cause."""
     for case in log_epoch_judged.logging_cases(seed)[:2]:
         sizes = case.options["sizes"]
-        network = make_network("plain", case.options["seed"], case.options["width"])
+        columns = case.options["columns"]
+        network = make_network("plain", case.options["seed"], case.options["width"], columns)
         with torch.no_grad():
-            squares = (network(torch.from_numpy(case.inputs["x"])) - torch.from_numpy(case.inputs["y"])).square().flatten()
+            squares = (network(torch.from_numpy(case.inputs["x"])) - torch.from_numpy(case.inputs["y"])).square().mean(1)
         of_ranks = squares.split([sum(of_rank) for of_rank in sizes])
         of_batches = squares.split([size for of_rank in sizes for size in of_rank])
         for loss, words in (
                 (squares.mean(), log_epoch_judged.EXACT), (of_ranks[1].mean(), log_epoch_judged.OWN),
                 (torch.stack([part.mean() for part in of_ranks]).mean(), log_epoch_judged.OF_RANKS),
                 (torch.stack([part.mean() for part in of_batches]).mean(), log_epoch_judged.OF_BATCHES),
-                (squares.sum(), log_epoch_judged.SUMMED), (squares.mean() * 1.5, log_epoch_judged.OTHER)):
+                (squares.sum() * columns, log_epoch_judged.SUMMED), (squares.mean() * 1.5, log_epoch_judged.OTHER)):
             assert log_epoch_judged._which(case, 1, loss.item()) == words
 
 

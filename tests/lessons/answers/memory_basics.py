@@ -83,7 +83,9 @@ def by_two_batches(few):
             before = torch.accelerator.memory_allocated()
             with torch.autocast(batch[0].device.type, dtype=dtype or torch.float16, enabled=bool(dtype)):
                 loss = model(*(each[:count] for each in batch))
-            return torch.accelerator.memory_allocated() - before  # while `loss` is there
+            held = torch.accelerator.memory_allocated() - before
+            del loss  # and with it what the forward pass has left
+            return held
 
         at_few = left(few)
         return _answer(model, batch, optimizer, at_few + (left(2 * few) - at_few) / few * (len(batch[0]) - few))

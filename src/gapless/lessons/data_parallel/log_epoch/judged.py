@@ -18,7 +18,8 @@ from .stage import CHECKPOINT, CONTENT, ELSEWHERE, FILES, GONE, HOW, IN_PLACE, L
 MEAN, SENT, READS, WRITERS, WHOLE, LEFT = ("loss", "collectives in an epoch", "waits of the host", "who writes", "files",
                                            "other files")
 EXACT, OF_ROWS, OF_BATCHES, OF_RANKS, OWN, SUMMED, OTHER = (
-    "the mean over all samples of all ranks", "a sum over columns, and a mean over rows", "a mean of the batches' means", "a mean of the ranks' means",
+    "the mean over all samples of all ranks", "a sum over columns, and a mean over rows", "a mean of the batches' means",
+    "a mean of the ranks' means",
     "the mean over the rank's own samples", "a sum", "another number")
 ONE, NONE = "one", "none"
 FEW = "one for the loss, and what saving takes on rank 0"
@@ -67,7 +68,8 @@ def seen_logging(case: Case, plain: dict, notes) -> dict:
     most = max(map(len, names))
     barriers = max(of_rank.count("barrier") for of_rank in names)
     found[SENT] = f"{most}, of which {barriers} barriers" if barriers else {0: NONE, 1: ONE}.get(most, str(most))
-    found[TOLD] = SUMS if all(_tells(row[VALUES], squares, case.options["columns"]) for row, squares in zip(rows, _squares(case))) else NO_SUMS
+    found[TOLD] = SUMS if all(_tells(row[VALUES], squares, case.options["columns"])
+                              for row, squares in zip(rows, _squares(case))) else NO_SUMS
     writers = [rank for rank, answer in enumerate(answers)
                if answer[MORE] or not all(file[OLD] for file in answer[FILES].values())]
     of_first = answers[0][FILES]
@@ -125,7 +127,8 @@ def _which(case: Case, rank: int, loss: float) -> str:
     counts = np.cumsum([0, *map(len, sizes)])
     own = [np.mean(of_batches[start:end]) for start, end in zip(counts, counts[1:]) if end > start]
     columns = case.options["columns"]
-    known = ((EXACT, squares.mean()), (OF_ROWS, columns * squares.mean()), (OF_BATCHES, np.mean(of_batches)), (OF_BATCHES, np.mean(own)),
+    known = ((EXACT, squares.mean()), (OF_ROWS, columns * squares.mean()), (OF_BATCHES, np.mean(of_batches)),
+             (OF_BATCHES, np.mean(own)),
              (OF_RANKS, np.mean(means)), (OWN, of_ranks[rank].mean() if len(of_ranks[rank]) else np.inf),
              (SUMMED, columns * squares.sum()), (SUMMED, np.sum(means)), (SUMMED, np.sum(own)))
     return next((words for words, value in known if np.isclose(loss, value, rtol=1e-4)), OTHER)
@@ -134,8 +137,8 @@ def _which(case: Case, rank: int, loss: float) -> str:
 _WHY = {
     (MEAN, OF_BATCHES): "Batches are of different sizes: in a mean of their means a sample of the small batch counts for "
                         "more. Add up the squares' sum and the number of samples, and divide once, at the end.",
-    (MEAN, OF_ROWS): "`F.mse_loss` takes the mean over all *elements*, and the targets have two columns here: divide the sum by "
-                     "the number of elements (`y.numel()`), not of rows.",
+    (MEAN, OF_ROWS): "`F.mse_loss` takes the mean over all *elements*, and the targets have two columns here: divide the "
+                     "sum by the number of elements (`y.numel()`), not of rows.",
     (MEAN, OF_RANKS): "Ranks have different numbers of samples: a mean of their means (`ReduceOp.AVG`) lets a sample of the "
                       "smaller share count for more. Reduce sum *and* count, and divide after it.",
     (MEAN, OWN): "That is one rank's own mean: the sums and counts of all ranks are wanted, on each rank.",
@@ -148,10 +151,10 @@ _WHY = {
     (WRITERS, NOBODY): "After the call rank 0's folder should hold this epoch's `checkpoint.pt` and `metrics.json`, both "
                        "readable: the checkpoint by `torch.load(path, weights_only=True)`, a dict with a state dict and no "
                        "module in it.",
-    (WHOLE, GONE): "The old file was removed or renamed before the new one had its name: a reader in between finds none, and if "
-                   "the process ends there, both are lost. `os.replace` takes the old one's place by itself.",
-    (WHOLE, ELSEWHERE): "The temporary file lay in another folder. That may be on another disk, where a rename fails and a move "
-                        "is a copy, which a reader sees half of. Write it into `folder`.",
+    (WHOLE, GONE): "The old file was removed or renamed before the new one had its name: a reader in between finds none, "
+                   "and if the process ends there, both are lost. `os.replace` takes the old one's place by itself.",
+    (WHOLE, ELSEWHERE): "The temporary file lay in another folder. That may be on another disk, where a rename fails and a "
+                        "move is a copy, which a reader sees half of. Write it into `folder`.",
     (WHOLE, IN_PLACE): "Somebody who reads while the file is written gets half of it, and where the writing breaks off, the "
                        "old checkpoint is lost too. Write to another name in the same folder, close the file, then "
                        "`os.replace(temporary, path)`.",

@@ -25,8 +25,8 @@ EXERCISE = Exercise(
             "that is never removed?")),
         # the report may be read, where all steps are over
         Waits(1, at_most=2, advice={"item": (
-            "a number that was read in a step lets the host wait for the device. Keep a tensor with one element, detached: it "
-            "holds as little, and the report may be read once at the end")}),
+            "a number that was read in a step lets the host wait for the device. Keep a tensor with one element, detached: "
+            "it holds as little, and the report may be read once at the end")}),
     ),
     teaching=Teaching(
         hints=(

@@ -26,8 +26,8 @@ def epoch(case: Case, found, wanted) -> str | None:
         if found.get(kind, FLAT) != FLAT:
             return why
     if found.get(MODES, 0) < wanted.get(MODES, 0):
-        return ("Steps train in evaluation mode: a network with dropout would train without it. After a look in `model.eval()` "
-                "call `model.train()` again.")
+        return ("Steps train in evaluation mode: a network with dropout would train without it. After a look in "
+                "`model.eval()` call `model.train()` again.")
     if found.get(HOOKS):
         return "A hook is left on the model: the next epoch would have two. Call the handle's `remove()`."
     return None
