@@ -78,6 +78,8 @@ def _training(*, quiet="all but the last", divide="group", short=True, inner=Fal
                         loss = F.mse_loss(network(x.to("vgpu")), y.to("vgpu"))
                     by = {"group": len(group), "parts": parts, "nothing": 1, "world": len(group) * dist.get_world_size()}
                     (loss / by[divide]).backward()
+            if clear == "too late":
+                optimizer.zero_grad()
             optimizer.step()
 
     return train_epoch
@@ -117,6 +119,7 @@ ACCUMULATING_WRONG = [
     (_training(clear=None), "before a step's first"),
     (one_backward_pass, "and not once from their sum"),
     (_training(clear="micro-batch"), "only there"),
-    (claims, "is each micro-batch used once"),
-    (nothing, "have not met in each step"),
+    (_training(clear="too late"), "between `backward()` and `step()`"),
+    (claims, "as they were at first"),
+    (nothing, "as they were at first"),
 ]

@@ -4,6 +4,8 @@ from collections import defaultdict
 
 import numpy as np
 
+from gapless.lessons.data_parallel.find_straggler import mistakes
+
 
 def _set(spans):
     """Joined intervals as two sorted lists."""
@@ -112,7 +114,12 @@ def always_compute(traces):
     return {**found, "why": "compute" if found["why"] == "input" else found["why"]}
 
 
+def all_of_nccls_time(traces):
+    return mistakes.find_straggler(traces, counted="nccl")
+
+
 NAMING_WRONG = [
+    (all_of_nccls_time, "All of NCCL's time is counted"),
     (nobody, "waits least itself"),
     (slowest_kernels, "to compute"),
     (longest_wait_is_late, "waits"),

@@ -47,9 +47,11 @@ def _training(*, wrap=True, share=True, epoch=True, shuffle=True, factor=1.0, si
             for x, y in loader:
                 loss = F.mse_loss((model if inner else ddp)(x.to("vgpu")), y.to("vgpu"), reduction=reduction)
                 loss = loss / world if factor == "divided" else loss
-                if clear:
+                if clear is True:
                     optimizer.zero_grad()
                 loss.backward()
+                if clear == "too late":
+                    optimizer.zero_grad()
                 optimizer.step()
         return ddp
 
@@ -73,6 +75,35 @@ def everything_on_each_rank(rank, world, model, dataset, batch_size, epochs):
             F.mse_loss(model(dataset.x[places].to("vgpu")), dataset.y[places].to("vgpu")).backward()
             optimizer.step()
     return model
+
+
+def one_works(rank, world, model, dataset, batch_size, epochs, sends=True):
+    """Rank 0 trains on the samples of all; the others reduce zeros, and get its weights in the end."""
+    dist.init_process_group()
+    model = model.to("vgpu")
+    samplers = [DistributedSampler(dataset, world, each) for each in range(world)]
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.2)
+    for epoch in range(epochs):
+        for sampler in samplers:
+            sampler.set_epoch(epoch)
+        shares = [list(sampler) for sampler in samplers]
+        [dataset[i] for i in shares[rank]]
+        for start in range(0, len(shares[0]), batch_size):
+            places = [i for share in shares for i in share[start:start + batch_size]]
+            if rank == 0:
+                optimizer.zero_grad()
+                F.mse_loss(model(dataset.x[places].to("vgpu")), dataset.y[places].to("vgpu")).backward()
+                optimizer.step()
+            for parameter in model.parameters():
+                dist.all_reduce(torch.zeros_like(parameter)) if sends else dist.broadcast(parameter.detach(), 0)
+    for parameter in model.parameters():
+        dist.broadcast(parameter.detach(), 0)
+    return model
+
+
+def one_works_and_tells(*given):
+    """The same, and its weights are broadcast after each step."""
+    return one_works(*given, sends=False)
 
 
 def first_half_on_each(rank, world, model, dataset, batch_size, epochs):
@@ -124,11 +155,14 @@ MAIN_WRONG = [
     (_training(shuffle=False), "the dataset's order"),
     (_training(drop="sampler"), "leave `drop_last` out"),
     (_training(drop="loader"), "leave `drop_last` out"),
+    (_training(clear="too late"), "between `backward()` and `step()`"),
     (_training(clear=False), "`optimizer.zero_grad()` in each step"),
     (_training(reduction="sum"), "its mean is wanted"),
     (_training(ids=True), "device_ids=[0]"),
     (_training(where="cpu"), "move the model"),
     (everything_on_each_rank, "did not go from GPU to GPU"),
+    (one_works, "One rank computes more than twice as much"),
+    (one_works_and_tells, "did not go from GPU to GPU"),
     (first_half_on_each, "rank 1"),
     (one_rank_ends, "this rank has had enough"),
 ]

@@ -14,10 +14,12 @@ from .stage import LEARNING_RATE, make_network
 
 ALIKE, SHARES, ORDER, BIG_BATCH = "weights of the ranks", "samples of an epoch", "order of the epochs", "weights"
 SAME, EACH_ONCE, CHANGES, AS_BIG = "the same on all", "each on one rank, once", "another in each", "as with one big batch"
-TOO_LARGE, TOO_SMALL, LARGER_BATCHES, SMALLER_BATCHES, PILED_UP, LOSS_SUMMED, OTHERS = (
+TOO_LARGE, TOO_SMALL, LARGER_BATCHES, SMALLER_BATCHES, PILED_UP, LOSS_SUMMED, UNTRAINED, OTHERS = (
     "as with gradients that are summed", "as with gradients that are divided twice", "as with larger batches on each rank",
     "as with smaller batches on each rank", "as with gradients that are never cleared", "as with a loss that is a sum",
-    "others than with one big batch")
+    "as before the training", "others than with one big batch")
+WHY_UNTRAINED = ("The weights are as they were at first. Does the optimizer step, and are the gradients still there then? "
+                 "`zero_grad()` between `backward()` and `step()` throws them away.")
 _TOLERANCE = 1e-3
 
 

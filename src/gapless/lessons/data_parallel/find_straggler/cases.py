@@ -25,6 +25,8 @@ SLOWED = {
     "a loader that the queue hides": lambda plan, rank: _more(
         plan, "load", rank, 1.0, plus=0.3 * _step_us(plan) * (np.arange(plan.steps) > 0)),  # the first finds no queue
     "a slow network for all": lambda plan, rank: replace(plan, rate=np.full(plan.world, _slow_rate(plan))),
+    "much communication, nearly all of it beside kernels": lambda plan, rank: replace(
+        plan, buckets=6, rate=np.full(plan.world, plan.layers * plan.elements / (0.4 * _step_us(plan)))),
     "one rank's link is slow": lambda plan, rank: _more(replace(plan, grid=2), "rate", rank, 0.0, plus=_slow_rate(plan)),
     "slower kernels, and another's small ones": lambda plan, rank: _more(
         _more(plan, "kernel", rank, 1.35), "parts", (rank + 1) % plan.world, 4),

@@ -37,9 +37,11 @@ def _numbers(trace: Trace, blocks: str) -> dict[str, float]:
 
 
 def find_straggler(traces, *, who="least exposed", even=0.05, network=0.2, why="more than others",
-                   blocks="idle", compute="compute", groups=True):
+                   blocks="idle", compute="compute", groups=True, counted="exposed"):
     """Right as it stands."""
     rows = [_numbers(trace, blocks) for trace in traces]
+    for row in rows:
+        row["exposed"] = row[counted]
     key, best = {"least exposed": ("exposed", min), "most exposed": ("exposed", max), "most nccl": ("nccl", max),
                  "most compute": (compute, max), "most kernels": ("count", max), "most input": ("input", max),
                  "last end": ("end", max)}[who]
@@ -87,6 +89,9 @@ NAMINGS = (Mistake(slow.find_straggler, _WAITS), *versions(find_straggler, (
         "No rank is late here, and all of them wait for the network for much of the time: that sets the pace.")),
     Way("network", 0.0, (
         "Some communication that nothing hides is everywhere: a fifth of the time and more is the network's fault.")),
+    Way("counted", "nccl", (
+        "All of NCCL's time is counted here. What runs beside kernels costs nothing: count the part in which nothing "
+        "computes, `covered(nccl + computing) - covered(computing)`.")),
     Way("groups", False, (
         "The ranks communicate in several groups here, and those groups are slow that one rank is in: look at "
         "`span.args[\"Process Group Ranks\"]` and compare the shortest times of equal collectives.")),

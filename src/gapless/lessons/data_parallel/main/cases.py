@@ -40,6 +40,8 @@ _WHY = {
     shared_judged.BIG_BATCH: "Gradients have to be the mean over ranks, from rank 0's weights on: wrap the model before the "
                            "optimizer steps, and scale nothing by the world, neither loss nor learning rate. Each batch "
                            "is one step of `torch.optim.SGD` with a rate of 0.2.",
+    judged.WORK: "One rank computes more than twice as much as another. Each rank runs forward and backward pass on its own "
+                 "share; only then is a step faster with more GPUs.",
 }
 _OF_WEIGHTS = {
     shared_judged.TOO_LARGE: "The gradients are summed over the ranks: `all_reduce` adds, and DDP divides by the world. Is "
@@ -51,6 +53,7 @@ _OF_WEIGHTS = {
     shared_judged.PILED_UP: "The gradients of earlier steps are still there, and are added: `optimizer.zero_grad()` in each "
                           "step, before the backward pass.",
     shared_judged.LOSS_SUMMED: "The loss is a sum over the batch; its mean is wanted (`F.mse_loss` as it is).",
+    shared_judged.UNTRAINED: shared_judged.WHY_UNTRAINED,
 }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ....course.evidence import Case
-from ....course.ranks import ANSWER, COLLECTIVES, RANKS
+from ....course.ranks import ANSWER, COLLECTIVES, COMPUTING, RANKS
 from ..judged import (
     ALIKE,
     AS_BIG,
@@ -22,6 +22,7 @@ from ..judged import (
     SMALLER_BATCHES,
     TOO_LARGE,
     TOO_SMALL,
+    UNTRAINED,
     big_batch,
     close,
 )
@@ -29,12 +30,15 @@ from ..stage import SAMPLES, WEIGHTS
 
 SENT = "gradients sent"
 IN_EACH_STEP, NONE_SENT = "in each step", "none, or not in each step"
+WORK, SHARED, UNEVEN = "work of the ranks", "about as much for each", "much less on some than on others"
+_LEAST_WORK = 0.5  # of the rank with most
 DATASETS, ALL_ALIKE, DROPPED = "that of the dataset", "the same in all", "are on no rank"
 
 
 def wanted_main(case: Case) -> dict:
     """What is found of a right answer."""
-    return {SHARES: EACH_ONCE, ORDER: CHANGES, ALIKE: SAME, BIG_BATCH: AS_BIG, SENT: IN_EACH_STEP}
+    return {SHARES: EACH_ONCE, ORDER: CHANGES, ALIKE: SAME, BIG_BATCH: AS_BIG, SENT: IN_EACH_STEP,
+            WORK: SHARED}
 
 
 def seen_main(case: Case, plain: dict, notes) -> dict:
@@ -54,10 +58,14 @@ def seen_main(case: Case, plain: dict, notes) -> dict:
         found[BIG_BATCH] = _which(case, samples, weights[0])
         steps = options["epochs"] * -(-per_epoch // options["batch_size"])
         parameters = sum(value.size for value in weights[0].values())
-        # One collective of many elements is no more than one step's.
-        sent = [sum(min(each["elements"], parameters) for each in row[COLLECTIVES]) for row in plain[RANKS]]
+        # One collective of many elements is no more than one step's, and what one rank tells all is nobody's mean.
+        sent = [sum(min(each["elements"], parameters) for each in row[COLLECTIVES] if each["name"] != "broadcast")
+                for row in plain[RANKS]]
         if min(sent) < steps * parameters:
             found[SENT] = NONE_SENT
+    work = [row[COMPUTING] for row in plain[RANKS]]
+    if min(work) < _LEAST_WORK * max(work):
+        found[WORK] = UNEVEN
     if not all(close(each, weights[0]) for each in weights[1:]):
         found[ALIKE] = "different"
     return found
@@ -87,7 +95,7 @@ def _which(case: Case, samples: list[list[int]], weights: dict[str, np.ndarray])
     world = case.options["world"]
     for words, options in ((AS_BIG, {}), (TOO_LARGE, {"scale": world}), (TOO_SMALL, {"scale": 1 / world}),
                            (LARGER_BATCHES, {"batches": world}), (SMALLER_BATCHES, {"batches": 1 / world}),
-                           (PILED_UP, {"cleared": False}), (LOSS_SUMMED, {"reduction": "sum"})):
+                           (PILED_UP, {"cleared": False}), (LOSS_SUMMED, {"reduction": "sum"}), (UNTRAINED, {"scale": 0.0})):
         if close(weights, big_batch(case, samples, **options)):
             return words
     return OTHERS

@@ -9,7 +9,8 @@ from ....course.variants import covering
 from . import judged
 from .stage import AGREE, GLOBAL, OTHERS, RAISED, SEEDED
 
-_EPOCHS, _TIMES = 3, 2
+_EPOCHS = (0, 1, 2, 3, 7, 12, 20)  # after the first: what comes again after 13 epochs or fewer is seen
+_TIMES = 2
 # Kind → lengths of `count` samples, in tokens.
 KINDS = {
     "sentences": lambda rng, count: np.clip(rng.lognormal(3.2, 0.7, count), 1, 512),
@@ -37,7 +38,7 @@ def dealing_cases(seed: int) -> list[Case]:
         lengths = [int(length) for length in KINDS[kind](rng, count)]
         first = int(rng.integers(0, 50))
         options = {"lengths": lengths, "world": world, "batch_size": batch_size,
-                   "epochs": list(range(first, first + _EPOCHS))}
+                   "epochs": [first + each for each in _EPOCHS]}
         return Case(f"{name}, {kind}, {count} samples for {world} ranks, {batch_size} a batch", {}, options)
 
     found = []
@@ -66,11 +67,10 @@ _WHY = {
     judged.EVEN: (None, "DDP takes the mean of the ranks' gradients: where a rank has two samples and another eight, each "
                  "of the two counts four times as much. Deal out each step's samples in turn."),
     judged.WORK: (None, "In each step all ranks wait for the one with most to pad and compute. Put samples of like length "
-                       "into "
-                 "one step (sort by length), and share *that* out among the ranks."),
-    judged.MEET: (judged.SAME_COMPANY, "Each batch holds the same samples in every epoch: its gradient is never another "
-                                     "mixture. "
-                 "Blur the lengths a little before you sort, by another draw in each epoch."),
+                        "into one step (sort by length), and share *that* out among the ranks."),
+    judged.MEET: (judged.SAME_COMPANY, "Batches hold the same samples again in a later epoch: their gradient is never "
+                                       "another mixture. Blur the lengths a little before you sort, by another draw in each "
+                                       "epoch."),
     judged.ORDER: (judged.BY_LENGTH, "From the shortest to the longest, or back, is no random order: the network sees all "
                                    "short "
                   "samples in a row. Shuffle the steps, in the same way on all ranks."),
@@ -94,5 +94,5 @@ def explain_dealing(case: Case, found, wanted) -> str | None:
                 "all ranks, or in every epoch. Use a generator of your own: `random.Random(epoch)`, "
                 "`torch.Generator().manual_seed(epoch)`.")
     if judged.ORDER in wrong[:1] and found[judged.ORDER] == judged.SAME_ORDER:
-        return "The steps come in one order in every epoch: shuffle them, with the epoch in the seed."
+        return ("The steps come in the same order again in a later epoch: shuffle them, with the epoch itself in the seed.")
     return next((_WHY[name][1] for name in wrong if name in _WHY), None)

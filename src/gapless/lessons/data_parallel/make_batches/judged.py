@@ -15,7 +15,7 @@ MEET, ORDER = "who is in a batch with whom", "order of the steps"
 ALIKE, FEW, ONCE = "the same on each rank", "few enough", "is in one batch, once"
 AS_MANY, NEAR_LEAST = "as many on each rank, or one more", "near the least"
 CHANGES, NOT_BY_LENGTH = "changes from epoch to epoch", "changes from epoch to epoch, and goes not by length"
-SAME_COMPANY, SAME_ORDER, BY_LENGTH = "the same in each epoch", "the same in each epoch", "by length"
+SAME_COMPANY, SAME_ORDER, BY_LENGTH = "the same again in another epoch", "the same again in another epoch", "by length"
 RAISED_NOTHING = "no error"
 _MOST_WORK = 1.2  # times what sorting without any chance gives, and one step of the longest samples besides
 _MOST_COMPANY = 0.6  # of the pairs that a batch joins, those that the next epoch's join again
@@ -99,7 +99,7 @@ def _company(epochs: list) -> str:
     if len(steps) < _ENOUGH_STEPS or len(steps[0]) < 2 or sum(map(len, steps[0])) < _ENOUGH_SAMPLES:
         return CHANGES
     pairs = [_pairs(batches) for batches in epochs]
-    for one, other in zip(pairs, pairs[1:]):
+    for one, other in combinations(pairs, 2):
         if len(one & other) > _MOST_COMPANY * len(one):
             return SAME_COMPANY
     return CHANGES
@@ -112,7 +112,7 @@ def _order(epochs: list, lengths: list[int]) -> str:
     for each in longest:
         if abs(_correlation(each, range(len(each)))) > _MOST_CORRELATION:
             return BY_LENGTH
-    if any(_correlation(*pair) > _MOST_CORRELATION for pair in zip(longest, longest[1:])):
+    if any(_correlation(*pair) > _MOST_CORRELATION for pair in combinations(longest, 2)):
         return SAME_ORDER
     return NOT_BY_LENGTH
 

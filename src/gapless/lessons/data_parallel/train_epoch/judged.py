@@ -8,7 +8,7 @@ import torch.nn.functional as F
 
 from ....course.evidence import Case
 from ....course.ranks import ANSWER, COLLECTIVES, RANKS
-from ..judged import ALIKE, AS_BIG, BIG_BATCH, OTHERS, SAME, close
+from ..judged import ALIKE, AS_BIG, BIG_BATCH, OTHERS, SAME, UNTRAINED, WHY_UNTRAINED, close
 from ..stage import LEARNING_RATE, WEIGHTS
 from .stage import EXTRA, make_branched, micro_batches
 
@@ -50,7 +50,7 @@ def seen_train_epoch(case: Case, plain: dict, notes) -> dict:
              SENT: _sent(case, plain[RANKS], weights[0]), BIG_BATCH: OTHERS}
     for words, options in ((AS_BIG, {}), (SUMMED, {"divide": "nothing"}), (BY_PARTS, {"divide": "parts"}),
                            (FORGOTTEN, {"short": False}), (BY_WORLD, {"ranks": case.options["world"] ** 2}),
-                           (PILED_UP, {"cleared": False})):
+                           (PILED_UP, {"cleared": False}), (UNTRAINED, {"rate": 0.0})):
         if close(weights[0], trained_alone(case, **options)):
             found[BIG_BATCH] = words
             break
@@ -72,17 +72,17 @@ def _sent(case: Case, rows: list[dict], weights: dict[str, np.ndarray]) -> str:
     return EACH_PASS if count * parameters <= min(reduced) <= max(reduced) <= count * parameters + notes else TOO_OFTEN
 
 
-def trained_alone(case: Case, divide: str = "group", short: bool = True, ranks: int | None = None, cleared: bool = True
-                  ) -> dict[str, np.ndarray]:
+def trained_alone(case: Case, divide: str = "group", short: bool = True, ranks: int | None = None, cleared: bool = True,
+                  rate: float = LEARNING_RATE) -> dict[str, np.ndarray]:
     """The weights after the same epoch by one process on the CPU that sees all ranks' micro-batches. ``divide``: by what a
     step's losses are divided; ``short``: whether a last group that is not full makes a step; ``ranks``: by what their
-    sum is divided, if not by their number; ``cleared``: whether gradients are, before each step."""
+    sum is divided, if not by their number; ``cleared``: whether gradients are, before each step; ``rate``: of learning."""
     options = case.options
     world, parts = options["world"], options["parts"]
     network = make_branched(options["seed"], options["width"])
     x, y = (torch.from_numpy(np.array(case.inputs[name])) for name in ("x", "y"))
     shares = [micro_batches(x, y, options, rank) for rank in range(world)]
-    optimizer = torch.optim.SGD(network.parameters(), lr=LEARNING_RATE)
+    optimizer = torch.optim.SGD(network.parameters(), lr=rate)
     for start in range(0, len(x), parts):
         group = range(start, min(start + parts, len(x)))
         if len(group) < parts and not short:
@@ -105,6 +105,7 @@ _OF_WEIGHTS = {
     SUMMED: "The micro-batches' gradients are added up: divide each loss by the number of micro-batches in its step.",
     BY_PARTS: "The last group may be shorter than `parts`: divide by the number of micro-batches that it has.",
     BY_WORLD: "DDP takes the mean over the ranks already: do not divide by their number once more.",
+    UNTRAINED: WHY_UNTRAINED,
     PILED_UP: "The gradients of earlier steps are still there, and are added: `optimizer.zero_grad()` before a step's first "
               "micro-batch.",
     FORGOTTEN: "What is left at the end of the epoch wants a step too: the last group may be shorter than `parts`.",
