@@ -11,7 +11,7 @@ SOURCE = ROOT / "src" / "gapless"
 MODULES = sorted(SOURCE.rglob("*.py"))
 
 # From the ground up. The files at the top of the package are named by themselves, and the rooms of large folders.
-FOLDERS = ("files", "installed", "marker", "incoming", "garbage", "words",
+FOLDERS = ("files", "installed", "marker", "incoming", "garbage", "switches", "words",
            *(f"vgpu/{room}" for room in (
                "hardware/cards", "hardware/clock", "hardware/memory", "hardware/times", "hardware/kernels", "hardware",
                "process", "ordering", "core", "operators", "host", "compiling", "distributed", "boundary",
@@ -159,7 +159,7 @@ ACROSS = {
     "audit/test_trainers",  # libraries of others
     "test_colab_runtime", "test_house", "test_project", "test_times",
     "test_any_order", "test_authors", "test_dockerfile", "test_figures", "test_index_notebook", "test_instructors",  # what is not in src
-    "test_lesson_notebooks", "test_wheel",
+    "test_lesson_notebooks", "test_wheel", "mutants/test_mutants",
     "conformance/test_dtypes", "conformance/test_entries", "conformance/test_modes",  # PyTorch's operator database
     "evidence/ranks/test_distributed_tools", "evidence/ranks/test_rank_runs", "evidence/ranks/test_rank_trace_tools",
     "evidence/traces/test_trace_tools", "evidence/test_views_tools",  # the field's tools, on our traces

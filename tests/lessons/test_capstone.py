@@ -9,6 +9,7 @@ from collections import Counter
 import pytest
 import torch
 
+import gapless
 from gapless import vgpu
 from gapless.course.exercise import full_size
 from gapless.course.gather import gather
@@ -166,7 +167,8 @@ def test_the_annotated_findings_are_the_programs_own_and_all_right(each):
     assert judge_findings(each, listed, traced(each, choose_device("vgpu:a10g"), epochs=1)).balance == len(each.causes)
     assert 3 <= len(re.findall(r"^- ", text, re.M)) <= 8
     hint = LESSON.of([each.handed_out]).exercises["train"].teaching.hints[2]
-    assert all(cause.name in hint for cause in each.causes)
+    assert not any(cause.name in hint for cause in each.causes)
+    assert sum(map(int, re.findall(r"(\d+) from lesson", hint))) == len(each.causes)
 
 
 def test_many_kernels_at_a_line_that_only_others_make_many_count_neither_way():
@@ -226,3 +228,21 @@ def test_the_other_programs_model_solution_keeps_its_results_and_the_slow_one_sc
 def test_what_is_quoted_of_several_lines_or_none_counts_neither_way():
     judged = judge_findings(PHOTOS, [("masks", "wait"), ("no such line", "wait"), ("x", "wait")], Facts())
     assert len(judged.void) == 3 and not judged.wrong
+
+
+@pytest.mark.parametrize("program", PROGRAMS.values(), ids=PROGRAMS)
+def test_a_check_is_no_oracle(program):
+    """What it says of a single right finding that no profile shows, it says of a wrong one too."""
+    exercise = LESSON.of([program.handed_out]).exercises["findings"]
+    device, plan = gapless.device("vgpu:a10g"), exercise.plan(3)
+    lines = [line for source in program.slow_files.values() for line in source.splitlines() if len(line.split()) > 3]
+
+    def said(finding) -> set[str]:
+        evidence = gather(exercise, LocalStage(lambda: [finding], device, exercise.asked.ask), plan, device)
+        return {verdict.message for verdict in judge(exercise, plan, evidence)}
+
+    for line, kind in all_findings(program):
+        if kind not in ("wait", "kernels"):
+            wrong = next(other for other in lines if not judge_findings(
+                program, [(other, kind)], Facts()).found and not judge_findings(program, [(other, kind)], Facts()).void)
+            assert said((line, kind)) == said((wrong, kind))

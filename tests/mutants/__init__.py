@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import re
 import tomllib
 from pathlib import Path
 
@@ -21,6 +22,7 @@ from ..lessons.reference import inputs, runs
 from .changes import Mutant, mutants
 
 _FEW = 6  # inputs
+UNCHANGED = "nothing"
 
 EXERCISES = [(lesson.id, name) for lesson in LESSONS.values() for name in lesson.exercises]
 
@@ -28,7 +30,13 @@ EXERCISES = [(lesson.id, name) for lesson in LESSONS.values() for name in lesson
 @functools.cache
 def mutants_of(lesson_id: str, name: str) -> list[Mutant]:
     """Of the exercise's solution."""
-    return mutants(cells("solutions", lesson_id)[name], "vgpu")
+    measured = LESSONS[lesson_id].exercises[name].measurement is not None
+    return mutants(cells("solutions", lesson_id)[name], "vgpu" if measured else None)
+
+
+def unchanged(lesson_id: str, name: str) -> Mutant:
+    """The solution itself."""
+    return Mutant(0, UNCHANGED, cells("solutions", lesson_id)[name])
 
 
 def judged(task: tuple[str, str, Mutant], seed: int, card: str) -> dict[str, tuple[str, str]]:
@@ -50,8 +58,14 @@ def judged(task: tuple[str, str, Mutant], seed: int, card: str) -> dict[str, tup
     return {verdict.id.partition(".")[2]: (verdict.outcome, verdict.message) for verdict in verdicts}
 
 
+def reason(lesson_id: str, name: str, change: str) -> str | None:
+    """Why a change is right, or why no check need notice it; None where it is not listed."""
+    return next((why for pattern, why in _listed(lesson_id).get(name, {}).items()
+                 if re.fullmatch(".*".join(map(re.escape, pattern.split("*"))), change)), None)
+
+
 @functools.cache
-def listed(lesson_id: str) -> dict[str, dict[str, str]]:
-    """Exercise → change → why it is right, or why no check need notice it."""
+def _listed(lesson_id: str) -> dict[str, dict[str, str]]:
+    """Exercise → change → why."""
     path = Path(__file__).parent / "survivors" / f"{lesson_id}.toml"
     return tomllib.loads(path.read_text(encoding="utf-8")) if path.exists() else {}

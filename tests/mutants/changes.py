@@ -21,8 +21,9 @@ class Mutant:
     source: str
 
 
-def mutants(source: str, device: str) -> list[Mutant]:
-    """All of a cell's code, in the order of its lines, each text once. What does not compile is left out."""
+def mutants(source: str, device: str | None) -> list[Mutant]:
+    """All of a cell's code, in the order of its lines, each text once. What does not compile is left out, and what cannot
+    matter: functions that a later one of their name replaces. ``device``: where an added wait waits; None: there is none."""
     lines = source.splitlines(keepends=True)
     starts = [0]
     for line in lines:
@@ -32,7 +33,10 @@ def mutants(source: str, device: str) -> list[Mutant]:
     def place(line: int, column: int) -> int:
         return starts[line - 1] + column
 
-    for node, text, label in _changes(ast.parse(source), device):
+    tree = ast.parse(source)
+    last = {name: node for node in tree.body for name in _defined(node)}
+    tree.body = [node for node in tree.body if not isinstance(node, ast.FunctionDef) or last[node.name] is node]
+    for node, text, label in _changes(tree, device):
         begin, end = place(node.lineno, node.col_offset), place(node.end_lineno, node.end_col_offset)
         was = data[begin:end].decode()
         if isinstance(node, ast.stmt):
@@ -47,6 +51,12 @@ def mutants(source: str, device: str) -> list[Mutant]:
     return sorted(found, key=lambda mutant: mutant.line)
 
 
+def _defined(node: ast.stmt) -> list[str]:
+    if isinstance(node, ast.FunctionDef):
+        return [node.name]
+    return [target.id for target in node.targets if isinstance(target, ast.Name)] if isinstance(node, ast.Assign) else []
+
+
 def _meaning(source: str) -> str | None:
     try:
         return ast.dump(ast.parse(source))
@@ -58,7 +68,7 @@ def _short(text: str) -> str:
     return " ".join(text.split())
 
 
-def _changes(tree: ast.Module, device: str) -> Iterator[tuple[ast.AST, str, str]]:
+def _changes(tree: ast.Module, device: str | None) -> Iterator[tuple[ast.AST, str, str]]:
     """(node, what stands in its place, what that is called where it is no expression)"""
     for function in ast.walk(tree):
         if isinstance(function, (ast.FunctionDef, ast.Lambda, ast.ClassDef, ast.For, ast.While, ast.If, ast.With, ast.Try)):
@@ -74,19 +84,31 @@ def _changes(tree: ast.Module, device: str) -> Iterator[tuple[ast.AST, str, str]
                 yield node.test, text, ""
 
 
-def _of_block(block: list[ast.stmt], device: str) -> Iterator[tuple[ast.stmt, str, str]]:
+def _of_block(block: list[ast.stmt], device: str | None) -> Iterator[tuple[ast.stmt, str, str]]:
     for statement in block:
         if not isinstance(statement, _LEFT) and not _is_text(statement):
             said = ast.unparse(statement)
             first = said.partition("\n")[0]
             yield statement, "pass", f"without `{first}`"
-            yield statement, f"{WAIT.format(device=device)}\n{said}", f"a wait before `{first}`"
+            if device is not None:
+                yield statement, f"{WAIT.format(device=device)}\n{said}", f"a wait before `{first}`"
     for one, other in itertools.pairwise(block):
-        if not isinstance(one, _LEFT) and not isinstance(other, _LEFT) and not _is_text(one):
+        if not isinstance(one, _LEFT) and not isinstance(other, _LEFT) and not _is_text(one) and not _apart(one, other):
             both = copy.copy(one)
             both.end_lineno, both.end_col_offset = other.end_lineno, other.end_col_offset
             texts = ast.unparse(one), ast.unparse(other)
             yield both, "\n".join(reversed(texts)), "swapped: " + ", ".join(f"`{_short(text)}`" for text in texts)
+
+
+def _apart(one: ast.stmt, other: ast.stmt) -> bool:
+    """Whether two assignments have no name in common: their order is nobody's business."""
+    if not isinstance(one, ast.Assign) or not isinstance(other, ast.Assign):
+        return False
+    names, written = [], []
+    for each in (one, other):
+        names.append({node.id for node in ast.walk(each) if isinstance(node, ast.Name)})
+        written.append({node.id for target in each.targets for node in ast.walk(target) if isinstance(node, ast.Name)})
+    return not written[0] & names[1] and not written[1] & names[0]
 
 
 _LEFT = ast.FunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom, ast.Pass
@@ -107,6 +129,7 @@ def _of_expression(node: ast.expr) -> Iterator[str]:
     if isinstance(node, ast.Constant):
         yield from _of_constant(node.value)
     elif isinstance(node, ast.Compare) and len(node.ops) == 1:
+        yield from _near_limits(node)
         for sign in _COMPARISONS[type(node.ops[0])]:
             yield f"{said(node.left)} {sign} {said(node.comparators[0])}"
     elif isinstance(node, ast.BoolOp):
@@ -134,13 +157,23 @@ def _of_expression(node: ast.expr) -> Iterator[str]:
         yield said(all_of)
 
 
+def _near_limits(comparison: ast.Compare) -> Iterator[str]:
+    """A limit of 0.94 or 0.96 where 0.95 was asked for."""
+    for place, node in enumerate(ast.walk(comparison)):
+        if isinstance(node, ast.Constant) and isinstance(node.value, float):
+            for share in (0.99, 1.01):
+                changed = copy.deepcopy(comparison)
+                list(ast.walk(changed))[place].value = round(node.value * share, 10)
+                yield ast.unparse(changed)
+
+
 def _of_constant(value: object) -> Iterator[str]:
     if isinstance(value, bool):
         yield repr(not value)
     elif isinstance(value, int):
         yield from (repr(value + 1), repr(value - 1))
     elif isinstance(value, float):
-        yield from (repr(value * 1.25), repr(-value))
+        yield from (repr(value * 1.25), repr(-value)) if value else (repr(1.0),)
 
 
 def _of_call(call: ast.Call) -> Iterator[str]:
@@ -152,7 +185,7 @@ def _of_call(call: ast.Call) -> Iterator[str]:
         less = copy.copy(call)
         less.args = call.args[:place] + call.args[place + 1:]
         yield ast.unparse(less)
-        if place:
+        if place and not (isinstance(call.func, ast.Name) and call.func.id in ("min", "max", "isinstance")):
             swapped = copy.copy(call)
             swapped.args = [*call.args[:place - 1], call.args[place], call.args[place - 1], *call.args[place + 1:]]
             yield ast.unparse(swapped)

@@ -24,12 +24,11 @@ ERROR_ADVICE = {
     "Unsupported: ": "Dynamo cannot take a line of the function into a graph, and `fullgraph=True` makes that an error: "
                      "`torch._dynamo.explain` names the line",
     "FailOnRecompileLimitHit: ": "A guard failed in call after call, until Dynamo gave up, which `fullgraph=True` makes an "
-                                 "error: `TORCH_LOGS=recompiles` names the guard",
+                                 "error: after `torch._logging.set_logs(recompiles=True)` each one is printed",
     "NVIDIA driver": "The GPU here is simulated, and `torch.cuda` does not know it. Use the `device` that you are given; in "
                      "this course `synchronize(device)` waits for it",
     "Tensor list must have at least one": "A list of tensors is empty: look first whether there is anything in it",
-    "non-empty TensorList": "The list of tensors was empty: after a loop that reads it now and then, nothing may be left in "
-                            "it. Look first whether there is anything",
+    "non-empty TensorList": "A list of tensors is empty: look first whether there is anything in it",
     "out of bounds": "A label lies outside of 0 … classes − 1, such as one that was to be ignored: leave it out first, or "
                      "name it (`ignore_index`)",
     "must match the size of tensor": "Shapes are matched from the last dimension on, and a dimension of 1 is stretched: one "

@@ -15,6 +15,7 @@ from typing import Any
 import torch
 
 from ..garbage import no_collection
+from ..switches import restore, switches
 
 
 @dataclass
@@ -50,6 +51,10 @@ def ask_for_tensor(function: Callable, given: Given, device: torch.device) -> Ge
     return {RESULT: result, GRADIENTS: {name: leaves[name].grad for name in given.needs_grad}}
 
 
+class LeftBehind(RuntimeError):
+    """A call has changed a switch of the whole process and not set it back."""
+
+
 class Call:
     """One call of a learner's function, in the three parts of :data:`Ask`. Each raises what the function raises.
 
@@ -60,10 +65,17 @@ class Call:
     def __init__(self, parts: Generator[None, None, object]):
         self._parts = parts
         next(parts)
+        self._switches = switches()
 
     def run(self) -> None:
-        """What is measured."""
-        self._next()
+        """What is measured. Raises :class:`LeftBehind` too."""
+        try:
+            self._next()
+        finally:
+            changed = restore(self._switches)
+        if changed:
+            raise LeftBehind(f"The call leaves a switch of the whole process changed: {', '.join(changed)}. Use it as a "
+                             "context, `with …:`, or set it back: the next call runs with it too.")
 
     def finish(self):
         """The answer: plain data, and tensors that nobody has read yet."""

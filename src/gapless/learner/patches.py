@@ -11,6 +11,7 @@ from contextlib import contextmanager
 
 import torch
 
+from ..switches import switches
 from ..vgpu.face import backend
 from ..vgpu.process.location import is_notebook_cell
 
@@ -40,28 +41,16 @@ def _callables(holder) -> dict[str, object]:
             if callable(value) or isinstance(value, (staticmethod, classmethod, property))}
 
 
-def _switches() -> dict[str, object]:
-    """What a statement changes for everything after it."""
-    return {
-        "torch.set_default_dtype": torch.get_default_dtype(),
-        "torch.set_grad_enabled": torch.is_grad_enabled(),
-        "torch.use_deterministic_algorithms": torch.are_deterministic_algorithms_enabled(),
-        "torch.autograd.set_detect_anomaly": torch.is_anomaly_enabled(),
-        "a TorchFunctionMode (torch.set_default_device is one)": torch._C._len_torch_function_stack(),
-        "a TorchDispatchMode": torch._C._len_torch_dispatch_stack(),
-    }
-
-
 class Baseline:
     """How things were when it was made."""
 
     def __init__(self):
         self._attributes = {name: (holder, _callables(holder)) for name, holder in _holders().items()}
-        self._switches = _switches()
+        self._switches = switches()
 
     def changes(self) -> list[str]:
         """What has been replaced, unless a library did it, and which switches are set otherwise: in words."""
-        found = [name for name, value in _switches().items() if value != self._switches[name]]
+        found = [name for name, value in switches().items() if value != self._switches[name]]
         for holder_name, (holder, before) in self._attributes.items():
             now, bases = vars(holder), getattr(holder, "__mro__", ())[1:]
             for key, value in before.items():

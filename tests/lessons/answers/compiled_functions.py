@@ -111,6 +111,27 @@ COMPILED_ROUTES = {
     "make_step": [made(_loss, lambda loss: torch.compile(loss, dynamic=True)), made(_loss, before=_marked), padded],
 }
 
+def compiled_in_each_call(model):
+    lengths = []
+
+    def step(batch):
+        lengths.append(batch.shape[1])
+        return torch.compile(lambda batch: _loss(model, batch))(batch)
+
+    return step, lengths
+
+
+def each_length_once(model):
+    compiled, lengths = torch.compile(lambda batch: _loss(model, batch)), []
+
+    def step(batch):
+        if batch.shape[1] not in lengths:
+            lengths.append(batch.shape[1])
+        return compiled(batch)
+
+    return step, lengths
+
+
 COMPILED_WRONG = [
     ("gelu", lambda x: F.gelu(x, approximate="tanh"), "approximation"),
     ("gelu", lambda x: x * torch.sigmoid(1.702 * x), "approximation"),
@@ -136,7 +157,9 @@ COMPILED_WRONG = [
     ("make_step", first_length_compiled, "the model's products inside them"),
     ("make_step", made(_loss, lambda loss: torch.compile(loss, dynamic=False)), "graphs compiled for 50 lengths"),
     ("make_step", made(_loss, writes=0), "written down"),
-    ("make_step", made(_loss, writes=2), "in order, once"),
+    ("make_step", made(_loss, writes=2), "one that comes again"),
+    ("make_step", compiled_in_each_call, "called again in later batches"),
+    ("make_step", each_length_once, "one that comes again"),
     ("make_step", made(lambda model, batch: model(F.pad(batch + _places(batch), (0, 0, 0, 160 - batch.shape[1]))).square().mean()),
      "padding"),
     ("make_step", made(_loss, before=lambda batch: F.pad(batch, (0, 0, 0, 160 - batch.shape[1]))), ""),

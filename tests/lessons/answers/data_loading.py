@@ -203,6 +203,14 @@ def a_named_tuple_of_one(batch, device):
     return batch
 
 
+def a_dict_of_its_type(batch, device):
+    if isinstance(batch, torch.Tensor):
+        return pinned(batch).to(device, non_blocking=True)
+    if isinstance(batch, dict):
+        return type(batch)({key: a_dict_of_its_type(value, device) for key, value in batch.items()})
+    return other_parts(a_dict_of_its_type, batch, device)
+
+
 def into_the_batch(batch, device):
     if isinstance(batch, dict):
         for key, value in batch.items():
@@ -278,11 +286,12 @@ WRONG = [
     ("to_device", lambda batch, device: batch.pin_memory().to(device, non_blocking=True), "AttributeError"),
     ("to_device", a_list_for_a_tuple, "A tuple comes back as another type"),
     ("to_device", a_named_tuple_of_one, "TypeError"),
+    ("to_device", a_dict_of_its_type, "first argument must be callable"),
     ("to_device", into_the_batch, "holds something else now"),
     ("to_device", lambda batch, device: tree_map(lambda v: v.pin_memory().to(device, non_blocking=True) if torch.is_tensor(v) else v, batch), "raised"),
     ("to_device", one_buffer, "A race"),
     ("to_device", on_another_stream, "A race"),
-    ("to_device", lambda batch, device: tree_map(lambda v: torch.as_tensor(v).to(device) if not isinstance(v, str) else v, by_tree_map(batch, device)), "raised"),
+    ("to_device", lambda batch, device: tree_map(lambda v: torch.as_tensor(v).to(device) if not isinstance(v, str) else v, by_tree_map(batch, device)), "A number became a tensor"),
     ("to_device", lambda batch, device: tree_map(lambda v: v.float() if isinstance(v, torch.Tensor) else v, by_tree_map(batch, device)), "a copy changes no dtype"),
     ("prepare", lambda images, mean, std: on_the_device(images, mean, std).cpu(), "stay on the device"),
     ("prepare", lambda images, mean, std: on_the_device(images, mean, std).half(), "dtype"),

@@ -31,6 +31,7 @@ ADVICE["index"] = ADVICE["masked_select"] = ADVICE["nonzero"]
 ADVICE["is_nonzero"] = ADVICE["item"]
 ADVICE["allclose"] = ADVICE["equal"]
 ADVICE["unique_consecutive"] = ADVICE["unique_dim"] = ADVICE["_unique2"]
+_COPIES = ("to", "_to_copy", "copy_")
 READ_BACK = "`print`, `.cpu()`, `.tolist()` and `.numpy()` bring the values to the host. Keep them on the device"
 FROM_HOST = ("a value made on the host is copied to the device. Make it there (`torch.full`), or give the operator "
              "itself the plain Python number: it needs no copy")
@@ -83,7 +84,7 @@ class Waits(OfMeasurement):
 
     def _reason(self, operator: str, kind: str) -> str | None:
         known = self.advice.get(operator, ADVICE.get(operator))
-        if known is not None:
+        if known is not None and not (kind == "read-back" and operator in _COPIES):  # advice for the other direction
             return known
         return {"read-back": READ_BACK, "copy": FROM_HOST}.get(kind)
 

@@ -19,7 +19,7 @@ __all__ = ["decode", "decoded", "forget_decoded", "measured_on", "synchronize"]
 
 DECODE_MS = 1.0  # of the host for a record: an assumption
 _SLOTS, _WIDTH = 4096, 8
-_counts = mmap.mmap(-1, _SLOTS * _WIDTH)  # shared with the processes that are forked; each counts in a place of its own
+_counts = mmap.mmap(-1, _SLOTS * _WIDTH)  # shared with the processes forked since; each counts in a place of its own
 
 
 _measured: list[tuple[torch.device, float]] = []  # what the program is asked on, while it is
@@ -47,8 +47,9 @@ def decode(record: torch.Tensor, device: torch.device) -> torch.Tensor:
 
 
 def forget_decoded() -> None:
-    """Count anew what is decoded."""
-    _counts[:] = bytes(len(_counts))
+    """Count anew what is decoded: in memory that no process shares which was forked before."""
+    global _counts
+    _counts = mmap.mmap(-1, _SLOTS * _WIDTH)
 
 
 def decoded() -> int:

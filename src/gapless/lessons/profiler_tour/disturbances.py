@@ -59,8 +59,10 @@ def other_blocks(rng, events):
     start, end, length = _extent(events)
     host = _steps(events)[0]
     blocks = [("ProfilerStep (warm-up)", start - 0.4 * length, start - 0.1 * length),
-              ("epoch 3", start - 0.5 * length, end + 0.3 * length), ("Optimizer.step#SGD.step", end, end + 0.2 * length)]
-    return [*events, *(_span("user_annotation", name, since, until, host) for name, since, until in blocks)]
+              ("epoch 3", start - 1.5 * length, end + 0.9 * length), ("Optimizer.step#SGD.step", end, end + 0.8 * length)]
+    other = {**host, "tid": 88}
+    return [*events, *(_span("user_annotation", name, since, until, host) for name, since, until in blocks),
+            _span("user_annotation", "checkpoint", start - 1.6 * length, start - 1.4 * length, other)]
 
 
 def host_goes_on(rng, events):
@@ -193,6 +195,50 @@ def bookkeeping(rng, events):
     return [*events, *found]
 
 
+def calls_that_launch_nothing(rng, events):
+    """In each operator without a call: one of the runtime's, and a line of Python with ``Launch`` in its name."""
+    calls = [e for e in events if e.get("cat") == "cuda_runtime"]
+    found, number = [], 0
+    for op in events:
+        if op.get("cat") == "cpu_op" and not any(op["ts"] <= call["ts"] < op["ts"] + op["dur"] for call in calls):
+            number += 1
+            at, length = op["ts"] + 0.3 * op["dur"], 0.1 * op["dur"]
+            found += [_span("cuda_runtime", "cudaHostAlloc", at, at + length, op,
+                            args={"correlation": _largest(events) + number}),
+                      _span("python_function", "<built-in method Launch>", at + 2 * length, at + 3 * length, op)]
+    return [*events, *found]
+
+
+def nested(rng, events):
+    """In each operator that launches, further ones, as deep as autograd's and ATen's go."""
+    calls = [e for e in events if e.get("cat") == "cuda_runtime" and "Launch" in e["name"]]
+    found = []
+    for op in events:
+        if op.get("cat") == "cpu_op":
+            inside = [call["ts"] for call in calls if op["ts"] <= call["ts"] < op["ts"] + op["dur"]
+                      and (call["pid"], call["tid"]) == (op["pid"], op["tid"])]
+            if inside:
+                # From a little before the first launch to a little before the end.
+                since, until = op["ts"] + 0.9 * (min(inside) - op["ts"]), op["ts"] + op["dur"]
+                for depth in range(1, 6):
+                    rest = until - max(inside)
+                    found.append({**op, "name": f"{op['name']}_{depth}", "ts": since + 0.001 * depth * (min(inside) - since),
+                                  "dur": until - 0.01 * depth * rest - since - 0.001 * depth * (min(inside) - since)})
+    return [*events, *found]
+
+
+def thread_without_operators(rng, events):
+    found, number = [], 0
+    for step in _steps(events):  # as many in each: a last step that launches less is left out
+        host = {**step, "tid": 66}
+        for share in (0.3, 0.6):
+            number += 1
+            at = step["ts"] + share * step["dur"]
+            found += [_launch(events, number, at, 0.001 * step["dur"], host),
+                      _kernel(events, number, at + 0.002 * step["dur"], at + 0.004 * step["dur"], "custom_kernel", 61)]
+    return [*events, *found]
+
+
 def touching(rng, events):
     found, number = [], 0
     for step in _steps(events):
@@ -278,6 +324,15 @@ TRAPS = (
     Trap("events without args", bookkeeping,
          "`trace.events` holds all that the file has: events without `args` or `cat`, and `[OutOfMemory]` beside "
          "`[memory]`. Only `[memory]` is a change of memory; ask for `args` with `.get`."),
+    Trap("calls that launch nothing", calls_that_launch_nothing,
+         "Not every call of the runtime launches (`cudaHostAlloc` makes pinned memory), and not everything with `Launch` in "
+         "its name is a call: only a span of the category `runtime` with `Launch` in its name."),
+    Trap("operators inside operators, six deep", nested,
+         "Here operators call operators that call operators. The time of the inner ones is in that of the outer one: do not "
+         "add it again."),
+    Trap("launches on a thread without operators", thread_without_operators,
+         "Here a thread launches and runs no operator: there is no operator to give its kernels to. `threads.get(thread)` "
+         "is `None` for it."),
     Trap("something at an operator's very start and end", touching,
          "Here launches and allocations come at the very moment at which an operator starts or ends. It is around those "
          "with `op.start_us <= moment < op.end_us`: what comes at its end is no longer the operator's."),

@@ -28,7 +28,7 @@ _OWN = str(Path(__file__).parents[2]) + os.sep
 # and are what a learner wants to see named.
 MACHINERY = tuple(
     _OWN + part.replace("/", os.sep)
-    for part in ("vgpu/", "grading/", "measure/", "course/", "audit/", "garbage.py")
+    for part in ("vgpu/", "grading/", "measure/", "course/", "audit/", "garbage.py", "switches.py")
 )
 _TORCH = os.path.dirname(os.path.abspath(torch.__file__)) + os.sep
 # Where PyTorch looks for what a device in Python has; what keeps weak references, ours and those to threads, which end when

@@ -27,7 +27,8 @@ LEVELS = {"values": 5, "findings_10": 10, "findings_15": 15}  # check → how ma
 _FEW_KERNELS = 8  # a line that launches fewer, in a whole run, is no place for many kernels
 _MANY_KERNELS = 50  # of a line that launches more, in a whole run, it is true that they are many
 _SHORTEST = 4  # characters that name a line
-_MOST = 200  # findings that are read
+_MOST = 60  # findings that are read
+_IN_THE_PROFILE = (WAIT, KERNELS)  # kinds that it shows, line by line
 _LINE = re.compile(r'cell "(?P<file>\w+\.py)", line (?P<line>\d+)(?P<backward> \(in its backward pass\))?')
 
 
@@ -85,11 +86,18 @@ def traced(program: Program, device: torch.device, **settings) -> Facts:
 @dataclass
 class Judged:
     """A list of findings, judged: names of causes that are found; remarks on those that are wrong and on those that do not
-    count either way."""
+    count either way. ``told``: those remarks that say no more than a look at the program and its profile does. Whether
+    another finding is right is not told: whoever tried all lines, one check each, would have the answer from the checks."""
 
     found: list[str] = field(default_factory=list)
     wrong: list[str] = field(default_factory=list)
     void: list[str] = field(default_factory=list)
+    told: list[str] = field(default_factory=list)
+
+    def say(self, remarks: list[str], remark: str, told: bool = True) -> None:
+        remarks.append(remark)
+        if told:
+            self.told.append(f"- {'wrong' if remarks is self.wrong else 'not counted'}: {remark}")
 
     @property
     def balance(self) -> int:
@@ -104,11 +112,11 @@ def judge_findings(program: Program, findings: list[tuple[str, str]], facts: Fac
     for text, kind in findings:
         quote = f"`{text.strip()[:70]}`, {kind}"
         if kind not in KINDS:
-            judged.wrong.append(f"{quote}: no such cause; there are {', '.join(KINDS)}")
+            judged.say(judged.wrong, f"{quote}: no such cause; there are {', '.join(KINDS)}")
             continue
         places = lines_with(program.slow_files, text)
         if len(places) != 1:
-            judged.void.append(f"{quote}: " + ("no line of the program as handed out has this" if not places else
+            judged.say(judged.void, f"{quote}: " + ("no line of the program as handed out has this" if not places else
                                                f"{len(places)} lines have this: quote more of the line that you mean"))
             continue
         place, = places
@@ -118,14 +126,14 @@ def judge_findings(program: Program, findings: list[tuple[str, str]], facts: Fac
         if new:
             judged.found.append(new[0])
         elif shown:
-            judged.void.append(f"{quote}: said already")
+            judged.say(judged.void, f"{quote}: said already", told=kind in _IN_THE_PROFILE)
         elif kind == WAIT and facts.waits[place]:
-            judged.void.append(f"{quote}: it waits there, and nothing is gained by removing it")
+            judged.say(judged.void, f"{quote}: it waits there, and nothing is gained by removing it")
         elif kind == KERNELS and facts.kernels[place] > _MANY_KERNELS:
-            judged.void.append(f"{quote}: {facts.kernels[place]} kernels are launched there in a whole run, and it is not "
-                               "this line that makes them so many. Who calls it so often, or looks at its results?")
+            judged.say(judged.void, f"{quote}: {facts.kernels[place]} kernels are launched there in a whole run, and it is "
+                                    "not this line that makes them so many. Who calls it so often, or looks at its results?")
         else:
-            judged.wrong.append(f"{quote}: {_against(kind, place, facts)}")
+            judged.say(judged.wrong, f"{quote}: {_against(kind, place, facts)}", told=kind in _IN_THE_PROFILE)
     return judged
 
 
@@ -172,11 +180,13 @@ def judged_of(program: Program):
         findings = evidence.answers[0].plain
         found = judge_findings(program, [(text, kind) for text, kind in findings[:_MOST]],
                                traced(program, choose_device(evidence.device), **plan.cases[0].options))
-        facts = (f"{len(found.found)} causes found, {len(found.wrong)} findings wrong: {found.balance} on balance, of "
-                 f"{len(program.causes)} causes")
-        remarks = [f"- wrong: {each}" for each in found.wrong[:10]] + [f"- not counted: {each}" for each in found.void[:10]]
-        return {check: (PASS if found.balance >= wanted else FAIL,
-                        "\n".join([f"{facts}; {wanted} are wanted here.", *(remarks if found.balance < wanted else [])]))
+        said = f"of the {len(program.causes)} causes, wrong findings taken off"
+        remarks = [*found.told[:20], "What the profile shows of waits and kernels is told; whether a finding of another "
+                                     "kind is right counts, and is not told."]
+        if len(findings) > _MOST:
+            remarks.append(f"Only the first {_MOST} of your {len(findings)} findings are read.")
+        return {check: (PASS, f"At least {wanted} {said}.") if found.balance >= wanted else
+                       (FAIL, "\n".join([f"Fewer than {wanted} {said}.", *remarks]))
                 for check, wanted in LEVELS.items()}
 
     return judged

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from ....course.checks import PeakBytes, SpeedUp, Values
 from ....course.exercise import Asked, Exercise, Measurement, Right, Teaching, Trial
 from ..program import ENTRY, Program
@@ -10,11 +12,9 @@ from . import cases
 
 
 def _by_lesson(program: Program) -> str:
-    """What the causes are called, lesson by lesson."""
-    lessons: dict[str, list[str]] = {}
-    for cause in program.causes:
-        lessons.setdefault(cause.lesson[:2], []).append(cause.name)
-    return "; ".join(f"{lesson}: {', '.join(names)}" for lesson, names in sorted(lessons.items()))
+    """How many causes are which lesson's. Their names would be the answer to ``findings``."""
+    lessons = Counter(cause.lesson[:2] for cause in program.causes)
+    return ", ".join(f"{count} from lesson {lesson}" for lesson, count in sorted(lessons.items()))
 
 
 def train_exercise(program: Program) -> Exercise:
@@ -56,9 +56,8 @@ def train_exercise(program: Program) -> Exercise:
                 "Look for these in this order: debug aids left on; batches that come too late; lines that wait, of which "
                 "one in a loop counts often; many short kernels where a list, or one operator, would do; kernels that "
                 "compute what nobody needs; and, for the memory, what is kept though nobody goes back through it.",
-                f"Each is a lesson's. {_by_lesson(program)}. After each change run the check again: it says what a run "
-                f"takes "
-                "now.",
+                f"Each is a lesson's: {_by_lesson(program)}. After each change run the check again: it says what a run "
+                "takes now.",
             ),
             stub=program.handed_out,
             solution=lambda: program.text("solutions/train.md"),

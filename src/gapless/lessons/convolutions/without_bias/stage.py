@@ -137,8 +137,9 @@ def _block_called_twice() -> nn.Module:
     return nn.Sequential(_first(), nn.ReLU(), block, block)
 
 
-def _frozen() -> nn.Module:
-    return FrozenNorms(lambda m, x: m.second(F.relu(m.norm(m.conv(x)))), conv=_first(), norm=_norm(), second=_conv())
+def _frozen(**options) -> nn.Module:
+    return FrozenNorms(lambda m, x: m.second(F.relu(m.norm(m.conv(x)))), conv=_first(), norm=_norm(**options),
+                       second=_conv())
 
 
 def _linear() -> nn.Module:
@@ -182,6 +183,7 @@ NETWORKS: dict[str, Callable[[], nn.Module]] = {
     "a norm without running statistics": lambda: _followed_by(_norm(track_running_stats=False)),
     "a norm whose running statistics are plain averages": lambda: _followed_by(_norm(momentum=None)),
     "a frozen norm": _frozen,
+    "a frozen norm without running statistics": lambda: _frozen(track_running_stats=False),
     "InstanceNorm": lambda: _followed_by(nn.InstanceNorm2d(WIDTH)),
     "InstanceNorm with weight, bias and running statistics":
         lambda: _followed_by(nn.InstanceNorm2d(WIDTH, affine=True, track_running_stats=True)),

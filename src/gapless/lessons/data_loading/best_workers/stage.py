@@ -26,9 +26,10 @@ class Times:
     """What a loader takes. ``batches``: of an epoch; ``work_ms``: one of them, in a worker or without; ``nbytes``: what a
     worker hands over with it. ``cores``: of the host. ``start_ms``: until all workers are there, for each of them.
     ``crowding``: by how much a batch takes longer for each worker more than there are cores. ``cold_ms``: what a batch
-    takes longer when nobody has read its file yet. ``luck``: number of workers → how many times as long it happens to
-    take with them. ``slow_every``: in one epoch of so many (0: in none) somebody else uses the host, and it takes
-    ``slow`` times as long; ``slow_first``: number of workers → the first such epoch, counted from the second."""
+    takes longer when nobody has read its file yet. ``luck``: number of workers → how many times as long it happens to take
+    with them; ``late``: the same of the second half of each epoch's batches. ``slow_every``: in one epoch of so many (0: in
+    none) somebody else uses the host, and it takes ``slow`` times as long; ``slow_first``: number of workers → the first
+    such epoch, counted from the second."""
 
     batches: int
     work_ms: float
@@ -38,6 +39,7 @@ class Times:
     crowding: float = 0.0
     cold_ms: float = 0.0
     luck: tuple[tuple[int, float], ...] = ()
+    late: tuple[tuple[int, float], ...] = ()
     slow_every: int = 0
     slow: float = 1.0
     slow_first: tuple[tuple[int, int], ...] = ()
@@ -46,8 +48,11 @@ class Times:
         """When each batch is there, in an epoch that nothing disturbs and whose workers have nothing to do at its begin."""
         work_ms = self.work_ms * (1 + self.crowding * max(0, workers - self.cores)) * dict(self.luck).get(workers, 1.0)
         if not workers:
-            return [work_ms * (number + 1) for number in range(self.batches)]
-        return list(_arrivals_ms(self.batches, round(work_ms * 1e6), self.nbytes, workers, self.cores))
+            arrivals = [work_ms * (number + 1) for number in range(self.batches)]
+        else:
+            arrivals = list(_arrivals_ms(self.batches, round(work_ms * 1e6), self.nbytes, workers, self.cores))
+        half, late = self.batches // 2, dict(self.late).get(workers, 1.0)
+        return arrivals[:half] + [arrivals[half - 1] + late * (ms - arrivals[half - 1]) for ms in arrivals[half:]]
 
     def disturbed(self, workers: int, epoch: int) -> float:
         """How many times as long epoch number ``epoch`` takes."""

@@ -59,6 +59,9 @@ def loading_trace(rng: np.random.Generator, *, load=(100, 260), queue=1.0, kerne
             now = until
         now += rng.uniform(4, 20)
         sketch.step(number, begin, now)
+        if mirrored:  # from its first kernel to its last
+            sketch.span("gpu_user_annotation", f"ProfilerStep#{number}", begin + 5, max([now, *ready.values()]) + 200,
+                        pid=GPU, tid=7)
         now += 0.5
     return sketch.finish(rng)
 

@@ -24,6 +24,7 @@ FORMS = {
     "a dict": ["dict", ["image", TENSOR], ["label", TENSOR]],
     "a named tuple": ["Sample", TENSOR, TENSOR],
     "an OrderedDict": ["OrderedDict", ["label", TENSOR], ["image", TENSOR]],
+    "a defaultdict": ["defaultdict", ["image", TENSOR], ["label", TENSOR]],
     "a dict of lists of tuples": ["dict", ["views", ["list", ["tuple", TENSOR, TENSOR], ["tuple", TENSOR]]],
                                   ["label", TENSOR]],
     "a named tuple in a list": ["list", ["Sample", TENSOR, ["list", TENSOR, TENSOR]], TENSOR],

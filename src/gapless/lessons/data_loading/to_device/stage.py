@@ -5,7 +5,8 @@ Runs beside the learner's code: import nothing that knows an answer.
 
 from __future__ import annotations
 
-from collections import OrderedDict, namedtuple
+from collections import OrderedDict, defaultdict, namedtuple
+from functools import partial
 
 import torch
 
@@ -17,8 +18,8 @@ TENSOR = "tensor"  # in a form: the next of the case's tensors
 
 def build(form, tensors, device: torch.device):
     """A batch in its ``form``, plain JSON: ``"tensor"`` is the next of the iterator ``tensors``, ``["list", …]``,
-    ``["tuple", …]``, ``["Sample", …]``, ``["dict", [key, value], …]`` and ``["OrderedDict", …]`` hold parts, ``["as it is",
-    value]`` is a value, ``["there", size]`` a tensor that is on the device already."""
+    ``["tuple", …]``, ``["Sample", …]``, ``["dict", [key, value], …]``, ``["OrderedDict", …]`` and ``["defaultdict", …]``
+    (of lists) hold parts, ``["as it is", value]`` is a value, ``["there", size]`` a tensor that is on the device already."""
     if form == TENSOR:
         return next(tensors)
     kind, *parts = form
@@ -26,8 +27,9 @@ def build(form, tensors, device: torch.device):
         return parts[0]
     if kind == "there":
         return torch.arange(parts[0], device=device)
-    if kind in ("dict", "OrderedDict"):
-        return {"dict": dict, "OrderedDict": OrderedDict}[kind]((key, build(part, tensors, device)) for key, part in parts)
+    dicts = {"dict": dict, "OrderedDict": OrderedDict, "defaultdict": partial(defaultdict, list)}
+    if kind in dicts:
+        return dicts[kind]((key, build(part, tensors, device)) for key, part in parts)
     built = [build(part, tensors, device) for part in parts]
     return Sample(*built) if kind == "Sample" else {"list": list, "tuple": tuple}[kind](built)
 
@@ -42,6 +44,8 @@ def described(batch, tensors: list, device: torch.device, where: str = "the batc
         return f"{str(batch.dtype).removeprefix('torch.')} {'×'.join(map(str, batch.shape)) or 'scalar'}"
     if isinstance(batch, dict):
         parts = [f"{key!r}: {described(value, tensors, device, f'{where}[{key!r}]')}" for key, value in batch.items()]
+        if isinstance(batch, defaultdict):
+            parts.append(f"else {getattr(batch.default_factory, '__name__', batch.default_factory)}()")
     elif isinstance(batch, (list, tuple)):
         parts = [described(value, tensors, device, f"{where}[{place}]") for place, value in enumerate(batch)]
     else:

@@ -17,7 +17,7 @@ EXERCISE = Exercise(
     measurement=Measurement(trial=cases.ELEMENT_TRIAL, step_is="a forward and backward pass"),
     checks=(
         Values(2),
-        Kernels(2, fewer=8, advice=(
+        Kernels(2, fewer=12, advice=(
             "Each operator is a kernel that reads and writes everything. Who could put them together for you?")),
         StepTime(1, at_most=0.5, advice="The same numbers go to memory and come back once for every operator."),
     ),

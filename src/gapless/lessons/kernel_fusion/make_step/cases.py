@@ -10,8 +10,9 @@ MANY = 50  # lengths
 
 
 def length_cases(seed: int) -> list[Case]:
-    """Batches of 50 lengths."""
+    """Batches of 50 lengths, one of which comes again."""
     rng = np.random.default_rng(seed)
     lengths = [int(each) for each in 2 + rng.permutation(3 * MANY)[:MANY]]
+    lengths.append(lengths[int(rng.integers(5, MANY - 5))])
     options = {"lengths": lengths, "batch": int(rng.integers(2, 5)), "seed": int(rng.integers(2**31))}
     return [Case(f"{MANY} lengths", {}, options)]

@@ -16,8 +16,8 @@ EXERCISE = Exercise(
     checks=(Values(5),),
     teaching=Teaching(
         hints=(
-            "`TORCH_LOGS=recompiles` says for each compilation which *guard* failed: what did the compiled code take for "
-            "granted? Two things change from call to call here.",
+            "`torch._logging.set_logs(recompiles=True)` prints for each compilation which *guard* failed: what did the "
+            "compiled code take for granted? Two things change from call to call here.",
             "Lengths: `dynamic=False` asks for a graph of its own for each. The list: a graph that looks at it is right "
             "for one length of the *list* only. Does the compiled function have to see it?",
             "`compiled = torch.compile(loss)` of a function that computes and nothing else; `step` writes down the length, "

@@ -5,6 +5,8 @@ Runs beside the learner's code: import nothing that knows an answer.
 
 from __future__ import annotations
 
+from contextlib import contextmanager
+
 import torch
 from torch import nn
 
@@ -12,11 +14,21 @@ from ....course.plain import Unusable
 from ..stage import gradients_of, number_of, quiet
 
 WIDTH = 8
-LOSSES, LENGTHS = "losses", "lengths"
+LOSSES, LENGTHS, AGAIN = "losses", "lengths", "is torch.compile called after the first batch"
+
+
+@contextmanager
+def _put_back():
+    compile_it = torch.compile
+    try:
+        yield
+    finally:
+        torch.compile = compile_it
 
 
 def ask_lengths(function, given, device):
-    """The losses of batches of many lengths, the gradients that they leave, and the lengths that were written down."""
+    """The losses of batches of many lengths, the gradients that they leave, the lengths that were written down, and whether
+    something is compiled by hand in later batches."""
     options = given.options
     generator = torch.Generator().manual_seed(options["seed"])
     model = nn.Sequential(nn.Linear(WIDTH, 16), nn.GELU(), nn.Linear(16, WIDTH))
@@ -33,14 +45,21 @@ def ask_lengths(function, given, device):
         raise Unusable("the two things `step, lengths` are wanted: a function, and the list of the lengths that it was "
                        "given.")
     step, lengths = made
-    losses = []
+    losses, again, compile_it = [], [], torch.compile
+
+    def noticed(*args, **kwargs):
+        again.append(True)
+        return compile_it(*args, **kwargs)
+
     # With a lower limit it would soon run as it is written, and compile no more.
-    with quiet(), torch._dynamo.config.patch(recompile_limit=8):
-        for batch in batches:
+    with quiet(), torch._dynamo.config.patch(recompile_limit=8), _put_back():
+        for number, batch in enumerate(batches):
+            if number == 1:
+                torch.compile = noticed
             loss = number_of(step(batch), device)
             if loss.requires_grad:
                 loss.backward()
             losses.append(loss.detach())
     yield
-    return {LOSSES: torch.stack(losses), LENGTHS: list(lengths), **gradients_of(**{
+    return {LOSSES: torch.stack(losses), LENGTHS: list(lengths), AGAIN: bool(again), **gradients_of(**{
         name.replace(".", " "): parameter for name, parameter in model.named_parameters()})}

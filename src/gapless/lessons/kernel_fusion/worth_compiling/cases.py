@@ -41,4 +41,20 @@ def worth_cases(seed: int) -> list[Case]:
         ]
     found.append(_measured(rng, "one step to come", 10.0, 1.0, 5.0, 1))
     found.append(_measured(rng, "one step was measured", 10.0, 1.0, 5000.0, 10**6, calls=0))
+    # Powers of two and whole numbers, of which nothing is rounded.
+    ms = float(2 ** rng.integers(0, 4))
+    found += [
+        _exact("a gain of exactly 5 %", 20 * ms, 19 * ms, 100 * ms, 10**6),
+        _exact("a gain of a little more than 5 %", 20 * ms, 18.995 * ms, 100 * ms, 10**6),
+        _exact("a gain of a little less than 5 %", 20 * ms, 19.005 * ms, 100 * ms, 10**6),
+        _exact("it pays in the very last step", 20 * ms, 16 * ms, 416 * ms, 100),
+        _exact("one step short of paying", 20 * ms, 16 * ms, 416 * ms, 99),
+        _exact("the first step costs nothing more", 20 * ms, 16 * ms, 16 * ms, 10),
+        _exact("the first step is the fastest: it was compiled before", 20 * ms, 16 * ms, 12 * ms, 10),
+    ]
     return found
+
+
+def _exact(name: str, eager_ms: float, compiled_ms: float, first_ms: float, steps: int) -> Case:
+    return Case(name, {}, {"eager": [2 * eager_ms, *[eager_ms] * 4],
+                           "compiled": [[first_ms, True], *[[compiled_ms, False]] * 4], "steps": steps})

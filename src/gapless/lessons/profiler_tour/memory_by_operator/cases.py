@@ -6,6 +6,7 @@ import numpy as np
 
 from ....course.evidence import Case
 from ..cases import trace_case, trapped_cases
+from ..disturbances import nested
 from ..traces import Traps, training_trace
 
 
@@ -21,5 +22,5 @@ def memory_cases(seed: int) -> list[Case]:
         trace_case("frees outside operators, and the host's memory", training_trace(rng, Traps(outside=True))),
         trace_case("the main thread is busy while the backward thread allocates",
                     training_trace(rng, Traps(own_thread_busy=True, outside=True))),
-        *(trace_case(name, events) for name, events in trapped_cases(rng, make)),
+        *(trace_case(name, events) for name, events in trapped_cases(rng, make, without=(nested,))),
     ]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 
 from .... import vgpu
 from ....course.evidence import Case
 from ..cases import CARDS, trace_case, trapped_cases
-from ..disturbances import OCCUPANCY, early_work
+from ..disturbances import BLOCKS, OCCUPANCY, early_work, thread_without_operators
 from .traces import SLOW_LOADER, SMALL_BATCH, SMALL_KERNELS, idle_program
 
 
@@ -27,16 +29,34 @@ def idle_cases(seed: int) -> list[Case]:
         events = idle_program(rng, cause, card, **options)
         cases.append(trace_case(f"program {number} on a {vgpu.CARDS[card].name}", events))
 
+    steps = itertools.cycle((5, 1, 3))
+
     def make(*causes: str) -> list[dict]:
         cause = str(rng.choice(causes))
-        events = idle_program(rng, cause, str(rng.choice(CARDS)), labelled=True, stacks=True, steps=int(rng.integers(1, 4)))
+        events = idle_program(rng, cause, str(rng.choice(CARDS)), labelled=True, stacks=True, small=True, load=(2.6, 3.2),
+                              steps=next(steps))
         # How full an SM is says nothing of how many have a block.
         low, high = (4, 14) if cause == SMALL_KERNELS else (55, 95)
-        return [{**event, "args": {**event["args"], OCCUPANCY: int(rng.integers(low, high))}}
-                if event.get("cat") == "kernel" else event for event in events]
+        events = [{**event, "args": {**event["args"], OCCUPANCY: int(rng.integers(low, high))}}
+                  if event.get("cat") == "kernel" else event for event in events]
+        # A profiler's clock does not begin with the program.
+        return [{**event, "ts": event["ts"] + 1e6} for event in _with_crumbs(events, filling=cause == SMALL_BATCH)]
 
-    # A loader that is taken for something else, and the other way round. Whether work before the steps counts the text
-    # leaves open.
-    trapped = [*trapped_cases(rng, lambda: make(SLOW_LOADER), without=(early_work,)),
-               *trapped_cases(rng, lambda: make(SMALL_BATCH, SMALL_KERNELS), without=(early_work,))]
+    left_open = early_work, thread_without_operators
+    # A loader that is taken for something else, and the other way round. Whether work before the steps counts, or
+    # another thread's, the text leaves open.
+    trapped = [*trapped_cases(rng, lambda: make(SLOW_LOADER), without=left_open),
+               *trapped_cases(rng, lambda: make(SMALL_BATCH, SMALL_KERNELS), without=left_open)]
     return cases + [trace_case(name, events) for name, events in trapped]
+
+
+def _with_crumbs(events: list[dict], filling: bool) -> list[dict]:
+    """Beside each kernel some of a hundredth of its length that fill the card, or leave it empty: they are many, and take no
+    time."""
+    found = []
+    for event in events:
+        if event.get("cat") == "kernel":
+            args = {**event["args"], BLOCKS: 4.0 if filling else 0.02}
+            crumb = {**event, "name": "crumb", "dur": 0.01 * event["dur"], "args": args}
+            found += [{**crumb, "ts": event["ts"] + 0.2 * place * event["dur"]} for place in range(1, 5)]
+    return [*events, *found]

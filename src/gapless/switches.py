@@ -1,0 +1,71 @@
+"""The switches of PyTorch that a statement changes for the rest of the process: what runs after it runs otherwise."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch.nn.modules import module
+
+
+def _pop_function_modes(was: int) -> None:
+    torch.set_default_device(None)  # it is one of them, and PyTorch keeps it a second time
+    while torch._C._len_torch_function_stack() > was:
+        torch._C._pop_torch_function_stack()
+
+
+def _autocast() -> tuple[int, tuple[bool, ...]]:
+    """How many contexts are open, and on which devices autocast is on."""
+    torch.autocast_increment_nesting()
+    # The virtual GPU's name changes when it is enabled.
+    return torch.autocast_decrement_nesting(), tuple(
+        torch.is_autocast_enabled(kind) for kind in ("cpu", torch._C._get_privateuse1_backend_name(), "cuda"))
+
+
+def _set_autocast(was: tuple[int, tuple[bool, ...]]) -> None:
+    nesting, enabled = was
+    for kind, on in zip(("cpu", torch._C._get_privateuse1_backend_name(), "cuda"), enabled, strict=True):
+        torch.set_autocast_enabled(kind, on)
+    for _ in range(_autocast()[0] - nesting):
+        torch.autocast_decrement_nesting()
+    if not nesting:
+        torch.clear_autocast_cache()
+
+
+def _hooks() -> dict[str, dict]:
+    return {name: dict(hooks) for name, hooks in vars(module).items()
+            if name.startswith("_global_") and isinstance(hooks, dict)}
+
+
+def _set_hooks(was: dict[str, dict]) -> None:
+    for name, hooks in was.items():
+        getattr(module, name).clear()
+        getattr(module, name).update(hooks)
+
+
+# What changes it → how it is read, and how it is set. Each reader is PyTorch's C++ or this file: what runs in PyTorch's
+# Python would be on the virtual GPU's clock.
+_SWITCHES: dict[str, tuple[Callable, Callable | None]] = {
+    "torch.set_default_dtype": (torch.get_default_dtype, torch.set_default_dtype),
+    "torch.set_grad_enabled": (torch.is_grad_enabled, torch.set_grad_enabled),
+    "torch.use_deterministic_algorithms": (torch._C._get_deterministic_algorithms, torch.use_deterministic_algorithms),
+    "torch.autograd.set_detect_anomaly": (torch.is_anomaly_enabled, torch.autograd.set_detect_anomaly),
+    "torch.autocast": (_autocast, _set_autocast),
+    "a hook on every module": (_hooks, _set_hooks),
+    "a TorchFunctionMode (torch.set_default_device is one)": (torch._C._len_torch_function_stack, _pop_function_modes),
+    # The virtual GPU's own come and go while something is measured.
+    "a TorchDispatchMode": (torch._C._len_torch_dispatch_stack, None),
+}
+
+
+def switches() -> dict[str, object]:
+    """How they are now, by what changes them."""
+    return {name: read() for name, (read, _) in _SWITCHES.items()}
+
+
+def restore(before: dict[str, object]) -> list[str]:
+    """Set back what is not as before, and tell what that is."""
+    changed = [name for name, (read, put) in _SWITCHES.items() if put is not None and read() != before[name]]
+    for name in changed:
+        _SWITCHES[name][1](before[name])
+    return changed
