@@ -243,6 +243,6 @@ def test_a_check_is_no_oracle(program):
 
     for line, kind in all_findings(program):
         if kind not in ("wait", "kernels"):
-            wrong = next(other for other in lines if not judge_findings(
-                program, [(other, kind)], Facts()).found and not judge_findings(program, [(other, kind)], Facts()).void)
+            judged = ((other, judge_findings(program, [(other, kind)], Facts())) for other in lines)
+            wrong = next(other for other, found in judged if not found.found and not found.void)
             assert said((line, kind)) == said((wrong, kind))

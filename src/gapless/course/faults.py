@@ -19,6 +19,8 @@ from .truth import Truth
 # nothing.
 NOISE = 0.1
 
+_EMPTY_LIST = "A list of tensors is empty: look first whether there is anything in it"
+
 # What is in an error's text → what to try next.
 ERROR_ADVICE = {
     "Unsupported: ": "Dynamo cannot take a line of the function into a graph, and `fullgraph=True` makes that an error: "
@@ -27,8 +29,8 @@ ERROR_ADVICE = {
                                  "error: after `torch._logging.set_logs(recompiles=True)` each one is printed",
     "NVIDIA driver": "The GPU here is simulated, and `torch.cuda` does not know it. Use the `device` that you are given; in "
                      "this course `synchronize(device)` waits for it",
-    "Tensor list must have at least one": "A list of tensors is empty: look first whether there is anything in it",
-    "non-empty TensorList": "A list of tensors is empty: look first whether there is anything in it",
+    "Tensor list must have at least one": _EMPTY_LIST,
+    "non-empty TensorList": _EMPTY_LIST,
     "out of bounds": "A label lies outside of 0 … classes − 1, such as one that was to be ignored: leave it out first, or "
                      "name it (`ignore_index`)",
     "must match the size of tensor": "Shapes are matched from the last dimension on, and a dimension of 1 is stretched: one "

@@ -111,6 +111,7 @@ COMPILED_ROUTES = {
     "make_step": [made(_loss, lambda loss: torch.compile(loss, dynamic=True)), made(_loss, before=_marked), padded],
 }
 
+
 def compiled_in_each_call(model):
     lengths = []
 

@@ -117,7 +117,7 @@ def judge_findings(program: Program, findings: list[tuple[str, str]], facts: Fac
         places = lines_with(program.slow_files, text)
         if len(places) != 1:
             judged.say(judged.void, f"{quote}: " + ("no line of the program as handed out has this" if not places else
-                                               f"{len(places)} lines have this: quote more of the line that you mean"))
+                                                    f"{len(places)} lines have this: quote more of the line that you mean"))
             continue
         place, = places
         causes = [cause for cause in program.causes if kind in cause.kinds and place in places_of(program, cause)]

@@ -52,7 +52,8 @@ class Times:
         else:
             arrivals = list(_arrivals_ms(self.batches, round(work_ms * 1e6), self.nbytes, workers, self.cores))
         half, late = self.batches // 2, dict(self.late).get(workers, 1.0)
-        return arrivals[:half] + [arrivals[half - 1] + late * (ms - arrivals[half - 1]) for ms in arrivals[half:]]
+        half_ms = arrivals[half - 1] if half else 0.0
+        return arrivals[:half] + [half_ms + late * (ms - half_ms) for ms in arrivals[half:]]
 
     def disturbed(self, workers: int, epoch: int) -> float:
         """How many times as long epoch number ``epoch`` takes."""

@@ -5,7 +5,7 @@ Runs beside the learner's code: import nothing that knows an answer.
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from unittest.mock import patch
 
 import torch
 from torch import nn
@@ -15,15 +15,6 @@ from ..stage import gradients_of, number_of, quiet
 
 WIDTH = 8
 LOSSES, LENGTHS, AGAIN = "losses", "lengths", "is torch.compile called after the first batch"
-
-
-@contextmanager
-def _put_back():
-    compile_it = torch.compile
-    try:
-        yield
-    finally:
-        torch.compile = compile_it
 
 
 def ask_lengths(function, given, device):
@@ -45,21 +36,17 @@ def ask_lengths(function, given, device):
         raise Unusable("the two things `step, lengths` are wanted: a function, and the list of the lengths that it was "
                        "given.")
     step, lengths = made
-    losses, again, compile_it = [], [], torch.compile
-
-    def noticed(*args, **kwargs):
-        again.append(True)
-        return compile_it(*args, **kwargs)
-
+    losses = []
     # With a lower limit it would soon run as it is written, and compile no more.
-    with quiet(), torch._dynamo.config.patch(recompile_limit=8), _put_back():
+    with (quiet(), torch._dynamo.config.patch(recompile_limit=8),
+          patch.object(torch, "compile", wraps=torch.compile) as compiled):
         for number, batch in enumerate(batches):
             if number == 1:
-                torch.compile = noticed
+                compiled.reset_mock()
             loss = number_of(step(batch), device)
             if loss.requires_grad:
                 loss.backward()
             losses.append(loss.detach())
     yield
-    return {LOSSES: torch.stack(losses), LENGTHS: list(lengths), AGAIN: bool(again), **gradients_of(**{
+    return {LOSSES: torch.stack(losses), LENGTHS: list(lengths), AGAIN: compiled.called, **gradients_of(**{
         name.replace(".", " "): parameter for name, parameter in model.named_parameters()})}
