@@ -96,12 +96,14 @@ class Answer:
 
 @dataclass
 class Aside:
-    """What a function did around the measured part of its calls, on the virtual GPU."""
+    """What a function did around the measured part of its calls, on the virtual GPU. ``waits``: before it, and
+    ``waits_after``; the rest is of both."""
 
     waits: int = 0
     kernels: int = 0
     read_back_bytes: int = 0
     sent_bytes: int = 0
+    waits_after: int = 0
 
 
 @dataclass

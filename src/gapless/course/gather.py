@@ -479,8 +479,9 @@ def _try(exercise: Exercise, stage, plan: Plan, device: torch.device, answers: l
         with _noted(device, afterwards):
             for call in [] if at_once else begun[:len(plan.trial)]:
                 finish(*call)
-        run.aside = Aside(aside.waits + afterwards.waits, aside.kernels + afterwards.kernels,
-                          aside.read_back_bytes + afterwards.read_back_bytes, aside.sent_bytes + afterwards.sent_bytes)
+        run.aside = Aside(aside.waits, aside.kernels + afterwards.kernels,
+                          aside.read_back_bytes + afterwards.read_back_bytes, aside.sent_bytes + afterwards.sent_bytes,
+                          afterwards.waits)
         del answers[len(plan.trial):]
         if answers:
             answers[-1].races, answers[-1].swallowed = [str(race) for race in races], list(state.errors)

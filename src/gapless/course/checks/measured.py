@@ -81,13 +81,13 @@ def void(look: Look, measured: Measured) -> Found | None:
         return FAIL, ("A call that is measured launches nothing, where the slow function launches "
                       f"{counted(before.fewest_kernels, 'kernel')}: work that is put off until somebody looks at the answer "
                       "cannot count. Do it when the function is called.")
-    if (own.waits > slow.waits or own.kernels > _ASIDE * slow.kernels or own.read_back_bytes > _ASIDE * slow.read_back_bytes
+    waits = own.waits > _ASIDE * slow.waits or own.waits_after > slow.waits_after
+    if (waits or own.kernels > _ASIDE * slow.kernels or own.read_back_bytes > _ASIDE * slow.read_back_bytes
             or own.sent_bytes > _ASIDE * slow.sent_bytes):
         return FAIL, (f"Beside the calls that are measured your function launches {counted(own.kernels, 'kernel')} and "
-                      f"waits {counted(own.waits, 'time')}, the slow one {slow.kernels} and {slow.waits}: work done before "
-                      "or after them cannot count."
-                      + (" Does every call wait, those that are not measured too (`synchronize`, `item`)?"
-                         if own.waits > slow.waits else ""))
+                      f"waits {counted(own.waits + own.waits_after, 'time')}, the slow one {slow.kernels} and "
+                      f"{slow.waits + slow.waits_after}: work done before or after them cannot count."
+                      + (" Does every call wait, those that are not measured too (`synchronize`, `item`)?" if waits else ""))
     missing = _missing(exercise, evidence, measured)
     if missing is not None:
         return FAIL, missing

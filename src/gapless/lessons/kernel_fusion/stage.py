@@ -17,6 +17,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from ...course.plain import Unusable
+from ...measure.compile_calls import CompileCalls
 
 COMPARED = 600  # elements of a tensor, of more about as many
 # What is seen, in the words of the answer.
@@ -38,14 +39,22 @@ def ask_reckoned(function, given, device):
 
 def compiles(ask):
     """Decorator: the function asked may be compiled for more shapes and dtypes than one program has, and what a cell has
-    changed of Dynamo's limits is left out."""
+    changed of Dynamo's limits is left out. Raises Unusable where it calls ``torch.compile`` for the same inputs again."""
 
     @functools.wraps(ask)
     def patient(function, given, device):
         def call(*args, **kwargs):
             dynamo = sys.modules.get("torch._dynamo")
             with dynamo.config.patch(recompile_limit=_MOST_CASES) if dynamo is not None else contextlib.nullcontext():
-                return function(*args, **kwargs)
+                with CompileCalls() as calls:
+                    found = function(*args, **kwargs)
+                if calls.count:
+                    with CompileCalls() as again:
+                        found = function(*args, **kwargs)
+                    if again.count:
+                        raise Unusable("it calls `torch.compile` in each call: what was compiled has to be found again each "
+                                       "time. Call it once, outside of the function, and keep what it returns.")
+                return found
 
         return ask(call, given, device)
 

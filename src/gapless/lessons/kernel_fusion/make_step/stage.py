@@ -5,12 +5,11 @@ Runs beside the learner's code: import nothing that knows an answer.
 
 from __future__ import annotations
 
-from unittest.mock import patch
-
 import torch
 from torch import nn
 
 from ....course.plain import Unusable
+from ....measure.compile_calls import CompileCalls
 from ..stage import gradients_of, number_of, quiet
 
 WIDTH = 8
@@ -38,15 +37,14 @@ def ask_lengths(function, given, device):
     step, lengths = made
     losses = []
     # With a lower limit it would soon run as it is written, and compile no more.
-    with (quiet(), torch._dynamo.config.patch(recompile_limit=8),
-          patch.object(torch, "compile", wraps=torch.compile) as compiled):
+    with quiet(), torch._dynamo.config.patch(recompile_limit=8), CompileCalls() as compiled:
         for number, batch in enumerate(batches):
             if number == 1:
-                compiled.reset_mock()
+                compiled.count = 0
             loss = number_of(step(batch), device)
             if loss.requires_grad:
                 loss.backward()
             losses.append(loss.detach())
     yield
-    return {LOSSES: torch.stack(losses), LENGTHS: list(lengths), AGAIN: compiled.called, **gradients_of(**{
+    return {LOSSES: torch.stack(losses), LENGTHS: list(lengths), AGAIN: compiled.count > 0, **gradients_of(**{
         name.replace(".", " "): parameter for name, parameter in model.named_parameters()})}
