@@ -22,7 +22,7 @@ from gapless.lessons.launch_overhead.update_average import slow as update_averag
 from gapless.measure.device import device as choose_device
 from gapless.measure.profile import profile, time_step
 
-from .answers.capturing import synchronised
+from .answers.capturing import every_loss_read, synchronised
 from .answers.making_optimizers import adamw
 from .answers.parameter_lists import mixed_lists, reads_once, with_decay_on_the_device
 from .reference import solution
@@ -118,9 +118,11 @@ def test_a_number_brought_from_the_host_is_named_as_the_wait():
     assert verdicts["kernels"].outcome == "fail" and "It waits for the device, in `" in verdicts["host_time"].message
 
 
-def test_a_step_that_always_synchronises_is_told_so():
-    verdict = grade("capture_step", synchronised)["syncs"]
-    assert verdict.outcome == "fail" and "(`synchronize`, `item`)?" in verdict.message
+@pytest.mark.parametrize("function, wait", [(synchronised, "`cudaDeviceSynchronize`"), (every_loss_read, "`item`")])
+def test_a_captured_step_that_always_waits_loses_nothing_else(function, wait):
+    verdicts = grade("capture_step", function)
+    assert wait in verdicts["syncs"].message
+    assert {check for check, verdict in verdicts.items() if verdict.outcome == "fail"} == {"syncs"}
 
 
 def test_a_number_that_is_read_once_is_a_wait():

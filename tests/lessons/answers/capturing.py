@@ -208,6 +208,12 @@ def synchronised(model, optimizer, loss_function):
     return run
 
 
+def every_loss_read(model, optimizer, loss_function):
+    """The steps that warm up too."""
+    step = captured()(model, optimizer, loss_function)
+    return lambda x, y: step(x, y).item()
+
+
 def without_dropout(model, optimizer, loss_function):
     return captured()(model.eval(), optimizer, loss_function)
 
