@@ -277,6 +277,15 @@ def library_patched(MetricClass):
     return MetricClass
 
 
+def library_patched_at_the_first_update(MetricClass):
+    class Own(MetricClass):
+        def update(self, *args):
+            library_patched(MetricClass)
+            super().update(*args)
+
+    return Own
+
+
 def checking(method):
     """A decorator that puts ``method(metric, x, weight)`` in the place of the one that checks."""
 
@@ -565,6 +574,7 @@ WRONG = [
     ("suppress_nan_check", lambda MetricClass: OfNoOne, "does not inherit from the one that was given (SumMetric)"),
     ("suppress_nan_check", given_class_changed, "it changed the class that it was given"),
     ("suppress_nan_check", library_patched, "it changed TorchMetrics' own class BaseAggregator"),
+    ("suppress_nan_check", library_patched_at_the_first_update, "it changed TorchMetrics' own class BaseAggregator"),
     ("suppress_nan_check", checking(no_numbers_in_place), "has overwritten its input `values`"),
     ("suppress_nan_check", checking(weights_multiplied), "`MeanMetric.update` does that itself"),
     ("suppress_nan_check", checking(always_float), "cast to float32"),

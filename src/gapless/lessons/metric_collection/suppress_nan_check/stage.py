@@ -18,7 +18,8 @@ def ask_suppress(function, given, device):
     whether the values that were given are left alone."""
     options = given.options
     kinds = {"nan_strategy": options["strategy"]} if "strategy" in options else {}
-    metrics = [_decorated(function, name)(**kinds, sync_on_compute=False).to(device) for name in options["metrics"]]
+    library = {cls: _parts(cls) for name in options["metrics"] for cls in getattr(torchmetrics(), name).__mro__[:2]}
+    metrics = [_decorated(function, name, library)(**kinds, sync_on_compute=False).to(device) for name in options["metrics"]]
     if "dtype" in options:
         metrics = [metric.set_dtype(getattr(torch, options["dtype"])) for metric in metrics]
     rows = options.get("rows") or [list(row) for row in zip(*(tensor.unbind() for tensor in given.inputs.values()))]
@@ -33,6 +34,7 @@ def ask_suppress(function, given, device):
     except (AttributeError, TypeError, ValueError) as error:
         raise Unusable(f"its update raised {describe_error(error, 'suppress_nan_check')}. {_no_update(error)}") from error
     yield
+    _see_untouched(library)  # its methods, too, leave the library's alone
     if options.get("nan"):
         return "what a NaN does is up to you"
     values = [metric.compute() for metric in metrics]
@@ -56,30 +58,35 @@ def _no_update(error: Exception) -> str:
             "and has to return two tensors, the values and the weights.")
 
 
-def _decorated(function, name: str) -> type:
+def _decorated(function, name: str, library: dict[type, dict]) -> type:
     """The learner's version of an aggregator class. Raises Unusable."""
     base = getattr(torchmetrics(), name)
-    library = {cls: _parts(cls) for cls in base.__mro__[:2]}
 
     class Aggregator(base):
         """What the learner's function makes another class of."""
 
-    own = _parts(Aggregator)
+    library = library | {Aggregator: _parts(Aggregator)}
     decorated = function(Aggregator)
     if not isinstance(decorated, type):
         raise Unusable(f"it returned a {type(decorated).__name__}; a class is wanted: one that inherits from the one it "
                        "was given.")
-    changed = [cls for cls, before in library.items() if _parts(cls) != before]
-    for cls in changed:
-        _put_back(cls, library[cls])
-    if changed or _parts(Aggregator) != own:
-        which = f"TorchMetrics' own class {changed[0].__name__}" if changed else "the class that it was given"
-        raise Unusable(f"it changed {which}. After `suppress_nan_check(MeanMetric)` the library's own `MeanMetric` must "
-                       "still check, as everybody else relies on it: return a new class, which inherits from MetricClass.")
+    _see_untouched(library)
     if not issubclass(decorated, base):
         raise Unusable(f"the class does not inherit from the one that was given ({name}): write "
                        "`class …(MetricClass)`, not the name of one of them.")
     return decorated
+
+
+def _see_untouched(library: dict[type, dict]) -> None:
+    """Raises Unusable where a class has not the parts that it had, and puts them back."""
+    changed = [cls for cls, before in library.items() if _parts(cls) != before]
+    for cls in changed:
+        _put_back(cls, library[cls])
+    if changed:
+        which = "the class that it was given" if changed[0].__name__ == "Aggregator" else (
+            f"TorchMetrics' own class {changed[0].__name__}")
+        raise Unusable(f"it changed {which}. After `suppress_nan_check(MeanMetric)` the library's own `MeanMetric` must "
+                       "still check, as everybody else relies on it: return a new class, which inherits from MetricClass.")
 
 
 def _parts(cls: type) -> dict:
