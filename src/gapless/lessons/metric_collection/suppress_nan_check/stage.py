@@ -31,7 +31,10 @@ def ask_suppress(function, given, device):
     yield
     try:
         update(metrics)
-    except (AttributeError, TypeError, ValueError) as error:
+    except Exception as error:
+        _see_untouched(library)
+        if not isinstance(error, (AttributeError, TypeError, ValueError)):
+            raise
         raise Unusable(f"its update raised {describe_error(error, 'suppress_nan_check')}. {_no_update(error)}") from error
     yield
     _see_untouched(library)  # its methods, too, leave the library's alone
