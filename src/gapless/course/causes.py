@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import torch
@@ -18,6 +18,7 @@ from .stage import LocalStage
 from .tolerance import close
 
 _MOST_OTHERS = 40  # answers that decide between mistakes: a check has to come to an end soon
+_TELLING = 8  # so many whole numbers tell of how they came about
 _NEARLY = 0.02  # what rounding to half precision, and a few operators on it, may bring about
 
 
@@ -34,7 +35,7 @@ class MadeAgain:
         it came about and the others do not bear the mistake out."""
         fitting = [mistake for mistake in self._exercise.teaching.mistakes if self._gives(mistake, case, found)]
         others = others[:_MOST_OTHERS]
-        needed = _needed(found) * len(others)
+        needed = _needed(found, len({mistake.why for mistake in fitting})) * len(others)
         if len(fitting) > 1 or needed:
             agreed = {id(mistake): sum(self._gives(mistake, other, own) for other, own in others) for mistake in fitting}
             fitting = sorted((mistake for mistake in fitting if agreed[id(mistake)] >= needed),
@@ -67,12 +68,25 @@ class MadeAgain:
         return self._made[key][1]
 
 
-def _needed(found: Answer) -> float:
-    """The share of the other answers that a mistake has to give as well. Whatever goes wrong may end in a nan; and a word
-    or a whole number is easily met by chance."""
+def _needed(found: Answer, causes: int) -> float:
+    """The share of the other answers that a mistake has to give as well, where so many ``causes`` would give this one.
+    Whatever goes wrong may end in a nan; and words or a few whole numbers are easily met by chance."""
     if found.value is not None:
         return 0.0 if np.isfinite(found.value).any() else 1.0
-    return 0.5 if isinstance(found.plain, (str, int)) else 0.0
+    numbers = [leaf for leaf in _leaves(found.plain) if isinstance(leaf, (int, float)) and not isinstance(leaf, bool)]
+    if any(map(math.isnan, numbers)):
+        return 1.0
+    if any(isinstance(number, float) for number in numbers) or len(numbers) >= _TELLING:
+        return 0.0
+    return 0.5 if causes == 1 else 1.0
+
+
+def _leaves(plain) -> Iterator:
+    if isinstance(plain, (list, dict)):
+        for item in plain.values() if isinstance(plain, dict) else plain:
+            yield from _leaves(item)
+    else:
+        yield plain
 
 
 def counts_of(case: Case) -> dict[str, int]:

@@ -13,10 +13,11 @@ from ..cases import IGNORED
 
 @dataclass(frozen=True)
 class _InParts:
-    """A step in parts. ``share``: by what the sum of a part's losses is divided; ``zeroed``, ``stepped``: when,
-    ``returned``: what."""
+    """A step in parts. ``share``: by what the sum of a part's losses is divided; ``cut``: the tensor's
+    method that makes them; ``zeroed``, ``stepped``: when, ``returned``: what."""
 
     share: str = "all that count"
+    cut: str = "chunk"
     zeroed: str = "first"
     stepped: str = "last"
     returned: str = "mean"
@@ -33,7 +34,7 @@ class _InParts:
             optimizer.zero_grad()
         counted = (labels != IGNORED).sum()
         total, last = torch.zeros((), device=tokens.device), None
-        pieces = list(zip(tokens.chunk(parts), labels.chunk(parts)))
+        pieces = list(zip(getattr(tokens, self.cut)(parts), getattr(labels, self.cut)(parts)))
         if self.dropped and len(tokens) >= parts:
             size = len(tokens) // parts
             pieces = [(tokens[start * size:][:size], labels[start * size:][:size]) for start in range(parts)]
@@ -45,6 +46,7 @@ class _InParts:
             loss = {"all that count": lambda: sum_of_part / counted,
                     "part": lambda: sum_of_part / here,
                     "part and parts": lambda: sum_of_part / here / len(pieces),
+                    "part, weighted": lambda: sum_of_part / here * here / counted,
                     "rows": lambda: sum_of_part / here * len(some) / len(tokens),
                     "all": lambda: sum_of_part / labels.numel(),
                     "batch": lambda: sum_of_part / len(tokens),
@@ -73,6 +75,10 @@ ACCUMULATE_MISTAKES = (
     _mistake("Each part's mean was taken as it is, and `backward` adds gradients up: they are as many times too large as "
              "there are parts.", share="part"),
     _mistake(_MEAN_OF_MEANS, share="part and parts"),
+    _mistake(_MEAN_OF_MEANS, share="part and parts", cut="tensor_split"),
+    _mistake("The mean of a part in which no label counts is 0 / 0, a nan, and a nan times 0 is one too. Take the *sum* of "
+             "each part's losses (`reduction=\"sum\"`), and divide it by the number of labels that count in the whole "
+             "batch.", share="part, weighted"),
     _mistake("The parts are weighted by their sequences. What counts is labels: a sequence may have few that are not −100.",
              share="rows"),
     _mistake("The sum was divided by all labels, those that are to be ignored (−100) included.", share="all"),
