@@ -7,8 +7,10 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from ...evidence.quote import quoted
 from ...evidence.report import StepReport
 from ...evidence.traces.steps import Steps, launches_by_correlation, work_in_steps
+from ...evidence.views import source_of
 from ...words import counted
 from ..check import Found, Look
 from ..evidence import Measured, Run
@@ -43,11 +45,11 @@ class Kernels(OfMeasurement):
         if self.unwanted:
             left = {name: number for name, number in own.items() if re.search(self.unwanted, name)}
             if left:
-                return FAIL, f"{facts}. Among them are still: {_listed(left)}. {self.advice}".rstrip()
+                return FAIL, f"{facts}. Among them are still: {_listed(left, look, measured)}. {self.advice}".rstrip()
         if count > before - self.fewer:
             uses_torchscript = any("torch.jit." in text for text in look.cells.values()) and look.evidence.simulated
             return FAIL, (f"{facts}; at most {before - self.fewer:g} are wanted. As often as before, or more often: "
-                          f"{_listed({name: number for name, number in own.items() if number >= slow[name]})}. "
+                          f"{_listed({name: count for name, count in own.items() if count >= slow[name]}, look, measured)}. "
                           f"{_TORCHSCRIPT if uses_torchscript else self.advice}").rstrip()
         gone = {name: number - own[name] for name, number in slow.items() if number > own[name]}
         return PASS, f"{facts}. Fewer by: {_listed(gone)}."
@@ -65,7 +67,15 @@ def kernels_of(report: StepReport) -> Counter:
     return Counter({name: number / max(report.steps, 1) for name, number in counts.items()})
 
 
-def _listed(kernels: Mapping[str, float]) -> str:
+def _listed(kernels: Mapping[str, float], look: Look | None = None, measured: Measured | None = None) -> str:
+    """Kernels and how many of each; of the function ``measured``, with the line of a cell that launches most of them."""
     most = sorted(kernels.items(), key=lambda item: -item[1])
     rest = f", and {counted(len(most) - _MOST_NAMES, 'other kind')}" if len(most) > _MOST_NAMES else ""
-    return (", ".join(f"{number:g} × `{name[:60]}`" for name, number in most[:_MOST_NAMES]) or "none") + rest
+    return (", ".join(f"{number:g} × `{name[:60]}`" + (_line(name, look, measured) if measured is not None else "")
+                      for name, number in most[:_MOST_NAMES]) or "none") + rest
+
+
+def _line(kernel: str, look: Look, measured: Measured) -> str:
+    rows = source_of(measured.learner.report.trace, kernel)
+    location = next((row.location for row in rows if "cell" in (row.location or "")), None)
+    return "" if location is None else f" at {location}{quoted(location, look.cells)}"

@@ -19,8 +19,9 @@ EXERCISE = Exercise(
     checks=(
         Values(3),
         Waits(2, advice={"item": (
-                "`.item()` gives Python a number, and Dynamo cannot go on without it: the graph ends here. Leave the "
-                "number on the device: an operator takes a tensor without dimensions as well")}),
+                "Python asks the device for a number and waits for it: at `.item()` or an `if`, where the graph ends, or "
+                "inside the graph (`torch.cond`, `capture_scalar_outputs`). Leave the number on the device: an operator "
+                "takes a tensor without dimensions as well")}),
     ),
     teaching=Teaching(
         hints=(
