@@ -34,8 +34,8 @@ ERROR_ADVICE = {
     "out of bounds": "A label lies outside of 0 … classes − 1, such as one that was to be ignored: leave it out first, or "
                      "name it (`ignore_index`)",
     "must match the size of tensor": "Shapes are matched from the last dimension on, and a dimension of 1 is stretched. "
-                                     "Print both: are dimensions swapped (`transpose`), or does the shorter one need some of "
-                                     "1 behind its own (`view(-1, 1, 1)`)?",
+                                     "Print both: are dimensions swapped (`transpose`), or does the shorter one need "
+                                     "some of 1 behind its own (`view(-1, 1, 1)`)?",
     # torch.utils.checkpoint's
     "A different number of tensors was saved": "What runs in the backward pass has to save as many tensors as the first "
                                                "pass: in the same mode, with the same buffers (a norm without its "
