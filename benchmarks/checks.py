@@ -1,0 +1,103 @@
+"""How long a learner waits for a check: real time of every exercise's, the first of it in a process and the next.
+
+    python benchmarks/checks.py [--only '05_*'] [--busy 3] [--card a10g]
+
+Each lesson has a process of its own, as a notebook has a kernel: in it every exercise is checked with what is handed out (a
+first check, which is wrong), then with the solution. ``--solution-first`` turns that round. ``--busy``: so many other
+processes compute meanwhile. Seconds by the clock; CPU seconds of the process and its children.
+"""
+
+from __future__ import annotations
+
+import argparse
+import fnmatch
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from tqdm import tqdm
+
+ROOT = Path(__file__).parent.parent
+_ROW = "check: "  # what begins a line for this script
+BUSY = "while True: sum(range(10**6))"
+
+
+def cells(folder: str, lesson_id: str) -> dict[str, str]:
+    """Exercise name → source of its cell in the notebook of ``folder``."""
+    from gapless.marker import exercise_name, file_name, joined
+
+    notebook = json.loads((ROOT / folder / lesson_id / f"{lesson_id}.ipynb").read_text(encoding="utf-8"))
+    sources = ["".join(cell["source"]) for cell in notebook["cells"] if cell["cell_type"] == "code"]
+    files = {file_name(source): source for source in sources if file_name(source) and not exercise_name(source)}
+    return {exercise_name(source): joined(source, files) for source in sources if exercise_name(source)}
+
+
+def lesson(lesson_id: str, card: str, folders: list[str]) -> None:
+    """Check all exercises of one lesson; a line of JSON for each check."""
+    import gapless
+
+    notebook = gapless.Notebook(lesson_id, device=f"vgpu:{card}")
+    sources = {folder: cells(folder, lesson_id) for folder in folders}
+    for name in sources[folders[0]]:
+        for folder in folders:
+            begin, cpu = time.perf_counter(), sum(os.times()[:4])
+            result = notebook.check_source(name, sources[folder][name])
+            row = {"exercise": f"{lesson_id}.{name}", "folder": folder, "passed": result.passed,
+                   "seconds": time.perf_counter() - begin, "cpu": sum(os.times()[:4]) - cpu}
+            print(_ROW + json.dumps(row), flush=True)
+
+
+def measured(lesson_ids: list[str], card: str, folders: list[str]) -> list[dict]:
+    """The rows of these lessons. Raises CalledProcessError where a lesson's process fails."""
+    rows = []
+    for lesson_id in tqdm(lesson_ids, unit="lesson"):
+        command = [sys.executable, __file__, "--lesson", lesson_id, "--card", card, "--folders", *folders]
+        done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
+        rows += [json.loads(line.removeprefix(_ROW)) for line in done.stdout.splitlines() if line.startswith(_ROW)]
+    return rows
+
+
+def at(share: float, rows: list[dict]) -> float:
+    """The seconds that this share of the rows does not exceed."""
+    seconds = sorted(row["seconds"] for row in rows)
+    return seconds[min(len(seconds) - 1, int(share * len(seconds)))]
+
+
+def main() -> None:
+    """Print a line an exercise, and what 50 and 95 of 100 checks take."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--only", default="*", help="lessons that fit this pattern")
+    parser.add_argument("--card", default="a10g", help="default: %(default)s")
+    parser.add_argument("--busy", type=int, default=0, help="other processes that compute meanwhile")
+    parser.add_argument("--solution-first", action="store_true", help="the solution's check is the first of its exercise")
+    parser.add_argument("--lesson", help=argparse.SUPPRESS)
+    parser.add_argument("--folders", nargs="+", default=["notebooks", "solutions"], help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.lesson:
+        lesson(options.lesson, options.card, options.folders)
+        return
+    folders = ["solutions", "notebooks"] if options.solution_first else ["notebooks", "solutions"]
+    lesson_ids = sorted(path.name for path in (ROOT / "solutions").iterdir() if fnmatch.fnmatch(path.name, options.only)
+                        and (path / f"{path.name}.ipynb").is_file())
+    busy = [subprocess.Popen([sys.executable, "-c", BUSY]) for _ in range(options.busy)]
+    try:
+        rows = measured(lesson_ids, options.card, folders)
+    finally:
+        for each in busy:
+            each.kill()
+    for exercise in dict.fromkeys(row["exercise"] for row in rows):
+        own = {row["folder"]: row for row in rows if row["exercise"] == exercise}
+        print(f"{exercise:46}" + "".join(f"  {folder} {own[folder]['seconds']:6.2f} s ({own[folder]['cpu']:6.2f} CPU)"
+                                         + ("" if own[folder]["passed"] == (folder == "solutions") else " PASSED?")
+                                         for folder in folders))
+    for place, folder in enumerate(folders):
+        some = [row for row in rows if row["folder"] == folder]
+        print(f"{('first', 'next')[place]:6} {folder:10} p50 {at(0.5, some):5.2f} s   p95 {at(0.95, some):5.2f} s   "
+              f"longest {at(1, some):5.2f} s   ({len(some)} checks, {options.busy} busy processes beside them)")
+
+
+if __name__ == "__main__":
+    main()
