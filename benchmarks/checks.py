@@ -40,6 +40,7 @@ def lesson(lesson_id: str, card: str, folders: list[str]) -> None:
     import gapless
 
     notebook = gapless.Notebook(lesson_id, device=f"vgpu:{card}")
+    notebook.lesson.names()  # imports what the notebook's first cell does
     sources = {folder: cells(folder, lesson_id) for folder in folders}
     for name in sources[folders[0]]:
         for folder in folders:

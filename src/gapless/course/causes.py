@@ -36,11 +36,14 @@ class MadeAgain:
         fitting = [mistake for mistake in self._exercise.teaching.mistakes if self._gives(mistake, case, found)]
         others = others[:_MOST_OTHERS]
         needed = _needed(found, len({mistake.why for mistake in fitting})) * len(others)
-        if len(fitting) > 1 or needed:
-            agreed = {id(mistake): sum(self._gives(mistake, other, own) for other, own in others) for mistake in fitting}
-            fitting = sorted((mistake for mistake in fitting if agreed[id(mistake)] >= needed),
-                             key=lambda mistake: -agreed[id(mistake)])
-        return fitting[0].why if fitting else None
+        agreed = dict.fromkeys(range(len(fitting)), 0)
+        for left, (other, own) in zip(reversed(range(len(others))), others):
+            if not agreed or (len(agreed) == 1 and min(agreed.values()) >= needed):
+                break
+            agreed = {place: count + self._gives(fitting[place], other, own) for place, count in agreed.items()}
+            least = max(needed, *agreed.values())
+            agreed = {place: count for place, count in agreed.items() if count + left >= least}
+        return fitting[max(agreed, key=agreed.__getitem__)].why if agreed else None
 
     def _gives(self, mistake: Mistake | Changed, case: Case, found: Answer) -> bool:
         made = self._answer(mistake, case)

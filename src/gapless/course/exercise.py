@@ -282,8 +282,9 @@ class Lesson:
     """``id`` is the folder's and the notebook's name (``02_masked_loss``); ``names()`` is what an
     exercise cell finds defined besides builtins, ``packages`` what those names and the exercises import besides torch,
     numpy and gapless (top-level names, imported when they are needed: the core does without). ``imported_late``: modules
-    that PyTorch imports when an exercise first uses them, which takes as long as importing PyTorch. Grading imports them
-    once for all exercises. An optimizer's first step imports ``torch._dynamo``, and so do operators on the meta device.
+    that PyTorch imports when an exercise first uses them, which takes as long as importing PyTorch. A notebook imports them
+    at its beginning, and grading once for all exercises. An optimizer's first step imports ``torch._dynamo``, and so do
+    operators on the meta device.
 
     ``programs(fixed)``: the headline's programs, from the slow one to the fixed one, where ``fixed`` holds the
     exercises' functions by name; ``size(device)`` says in words at what size they run there. ``quick``: questions of a line

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import io
 import os
 import re
@@ -150,8 +151,10 @@ class Notebook:
         self._remarks: set[str] = set()
         self._known: dict[str, _Known] = {}
         self._checked: dict[tuple[str, str], CheckResult] = {}  # by exercise and text, as far as it is a cell's
+        for module in self.lesson.imported_late:  # here, where everybody waits for imports
+            importlib.import_module(module)
         if self._several:
-            import_for_all()  # here, where everybody waits for imports
+            import_for_all()
         remember()
         explain_names.install(self.lesson.exercises)
 
