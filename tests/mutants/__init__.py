@@ -58,10 +58,10 @@ def judged(task: tuple[str, str, Mutant], seed: int, card: str) -> dict[str, tup
     return {verdict.id.partition(".")[2]: (verdict.outcome, verdict.message) for verdict in verdicts}
 
 
-def reason(lesson_id: str, name: str, change: str) -> str | None:
-    """Why a change is right, or why no check need notice it; None where it is not listed."""
-    return next((why for pattern, why in _listed(lesson_id).get(name, {}).items()
-                 if re.fullmatch(".*".join(map(re.escape, pattern.split("*"))), change)), None)
+def listed(lesson_id: str, name: str, change: str) -> tuple[str, str] | None:
+    """The entry of a change that is right, or that no check need notice, and why; None where it is not listed."""
+    return next(((pattern, why) for pattern, why in _listed(lesson_id).get(name, {}).items()
+                 if re.fullmatch(".*".join(map(re.escape, pattern.split("…"))), change)), None)
 
 
 @functools.cache

@@ -3,8 +3,8 @@
     python -m tests.mutants [--only '05_convolutions.*'] [--share 0.1] [--seed 3] [--card a10g] [--out mutants.json]
 
 A change that gets full marks is a wrong answer that passes, or it changes nothing that matters; ``survivors/LESSON.toml``
-lists the latter, each with the reason (a `*` stands for any text). The rest is printed, and what is listed although a check
-notices it; then the exit status is 1. The file has all, with what was said.
+lists the latter, each with the reason (a `…` stands for any text). The rest is printed, and what an entry with a `…`
+covers although a check notices it; then the exit status is 1. The file has all, with what was said.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import tempfile
 from pathlib import Path
 
 from ..children import run_all
-from . import EXERCISES, UNCHANGED, judged, mutants_of, reason, unchanged
+from . import EXERCISES, UNCHANGED, judged, listed, mutants_of, unchanged
 
 SECONDS = 120  # of one mutant
 
@@ -59,7 +59,7 @@ def run(arguments: argparse.Namespace, out: Path) -> int:
                 unlisted += 1
                 print(f"{exercise}: the solution itself does not pass: {said}")
             continue
-        why = reason(lesson_id, name, mutant.change)
+        pattern, why = listed(lesson_id, name, mutant.change) or ("", None)
         counts[exercise]["passed" if passed else "noticed"] += 1
         counts[exercise]["listed"] += passed and why is not None
         rows.append({"exercise": exercise, "line": mutant.line, "change": mutant.change, "passed": passed, "why": why,
@@ -67,13 +67,13 @@ def run(arguments: argparse.Namespace, out: Path) -> int:
         if passed and why is None:
             unlisted += 1
             print(f"{exercise}, line {mutant.line}: {mutant.change}")
-        if ended == "ok" and not passed and why is not None:
+        if ended == "ok" and not passed and "…" in pattern:
             noticed += 1
-            print(f"{exercise}, line {mutant.line}: {mutant.change} is listed, and noticed: {why}")
+            print(f"{exercise}, line {mutant.line}: {mutant.change} is noticed, and listed as {pattern!r}")
     out.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
     for exercise, count in counts.items():
         print(f"{exercise:44} {count['passed'] + count['noticed']:4} changes, {count['passed']:3} pass, {count['listed']:3} of them listed")
-    print(f"{len(rows)} changes, {unlisted} pass and are not listed, {noticed} are listed and noticed; all are in {out}")
+    print(f"{len(rows)} changes, {unlisted} pass and are not listed, {noticed} are noticed and listed; all are in {out}")
     return 1 if unlisted or noticed else 0
 
 
