@@ -18,7 +18,6 @@ from .stage import LocalStage
 from .tolerance import close
 
 _MOST_OTHERS = 40  # answers that decide between mistakes: a check has to come to an end soon
-_TELLING = 8  # so many whole numbers tell of how they came about
 _NEARLY = 0.02  # what rounding to half precision, and a few operators on it, may bring about
 
 
@@ -35,15 +34,18 @@ class MadeAgain:
         it came about and the others do not bear the mistake out."""
         fitting = [mistake for mistake in self._exercise.teaching.mistakes if self._gives(mistake, case, found)]
         others = others[:_MOST_OTHERS]
-        needed = _needed(found, len({mistake.why for mistake in fitting})) * len(others)
+        needed = _needed(found) * len(others)
         agreed = dict.fromkeys(range(len(fitting)), 0)
         for left, (other, own) in zip(reversed(range(len(others))), others):
             if not agreed or (len(agreed) == 1 and min(agreed.values()) >= needed):
                 break
             agreed = {place: count + self._gives(fitting[place], other, own) for place, count in agreed.items()}
-            least = max(needed, *agreed.values())
+            least = max(needed, *agreed.values())  # who ties stays
             agreed = {place: count for place, count in agreed.items() if count + left >= least}
-        return fitting[max(agreed, key=agreed.__getitem__)].why if agreed else None
+        best = [place for place, count in agreed.items() if count == max(agreed.values())]
+        if not best or (_tells_little(found) and len({fitting[place].why for place in best}) > 1):
+            return None
+        return fitting[best[0]].why
 
     def _gives(self, mistake: Mistake | Changed, case: Case, found: Answer) -> bool:
         made = self._answer(mistake, case)
@@ -71,17 +73,23 @@ class MadeAgain:
         return self._made[key][1]
 
 
-def _needed(found: Answer, causes: int) -> float:
-    """The share of the other answers that a mistake has to give as well, where so many ``causes`` would give this one.
-    Whatever goes wrong may end in a nan; and words or a few whole numbers are easily met by chance."""
+def _needed(found: Answer) -> float:
+    """The share of the other answers that a mistake has to give as well. Whatever goes wrong may end in a nan; and a word
+    or a whole number is easily met by chance."""
     if found.value is not None:
         return 0.0 if np.isfinite(found.value).any() else 1.0
-    numbers = [leaf for leaf in _leaves(found.plain) if isinstance(leaf, (int, float)) and not isinstance(leaf, bool)]
-    if any(map(math.isnan, numbers)):
+    if any(map(math.isnan, _numbers(found.plain))):
         return 1.0
-    if any(isinstance(number, float) for number in numbers) or len(numbers) >= _TELLING:
-        return 0.0
-    return 0.5 if causes == 1 else 1.0
+    return 0.5 if isinstance(found.plain, (str, int)) else 0.0
+
+
+def _tells_little(found: Answer) -> bool:
+    """Whether it is remarks in words alone, to which several mistakes come by chance."""
+    return isinstance(found.plain, (dict, list)) and not _numbers(found.plain)
+
+
+def _numbers(plain) -> list[int | float]:
+    return [leaf for leaf in _leaves(plain) if isinstance(leaf, (int, float)) and not isinstance(leaf, bool)]
 
 
 def _leaves(plain) -> Iterator:
