@@ -35,6 +35,7 @@ class Watch(TorchFunctionMode):
         if function.__name__ not in ("__get__", "dim", "size"):
             for each in args:
                 if isinstance(each, torch.Tensor):
+                    self.kept.append(each)  # else another gets its id
                     self.takers.setdefault(id(each), []).append(self.module)
         return function(*args, **(kwargs or {}))
 
