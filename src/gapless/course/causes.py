@@ -31,7 +31,7 @@ class MadeAgain:
     def cause(self, case: Case, found: Answer, others: Sequence[tuple[Case, Answer]]) -> str | None:
         """The ``why`` of the mistake whose answer to ``case`` is what was ``found``; of several the one that agrees with
         most of the ``others``, of equals the first. None where there is none, or where what was found tells little of how
-        it came about and the others do not bear the mistake out."""
+        it came about and the others do not bear the mistake out, or bear out another as well."""
         fitting = [mistake for mistake in self._exercise.teaching.mistakes if self._gives(mistake, case, found)]
         others = others[:_MOST_OTHERS]
         needed = _needed(found) * len(others)
@@ -42,10 +42,11 @@ class MadeAgain:
             agreed = {place: count + self._gives(fitting[place], other, own) for place, count in agreed.items()}
             least = max(needed, *agreed.values())  # who ties stays
             agreed = {place: count for place, count in agreed.items() if count + left >= least}
-        best = [place for place, count in agreed.items() if count == max(agreed.values())]
-        if not best or (_tells_little(found) and len({fitting[place].why for place in best}) > 1):
+        most = max(agreed.values(), default=0)
+        best = [fitting[place].why for place, count in agreed.items() if count == most]
+        if not best or (_tells_little(found) and len(set(best)) > 1 and most < len(others)):
             return None
-        return fitting[best[0]].why
+        return best[0]
 
     def _gives(self, mistake: Mistake | Changed, case: Case, found: Answer) -> bool:
         made = self._answer(mistake, case)
