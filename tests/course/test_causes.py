@@ -7,7 +7,7 @@ import torch
 from gapless.course.causes import counts_of, of_numbers
 from gapless.course.checks import Values
 from gapless.course.evidence import Case
-from gapless.course.exercise import Exercise, Teaching
+from gapless.course.exercise import Asked, Exercise, Teaching
 from gapless.course.gather import gather
 from gapless.course.judge import judge
 from gapless.course.mistakes import Mistake
@@ -76,3 +76,39 @@ def test_a_nan_alone_is_no_evidence_for_a_mistake():
 def test_an_unknown_one_gets_what_its_numbers_say():
     assert "3 times too large" not in said(lambda x: x.mean() + 1, Mistake(lambda x: x.sum(), SUM))
     assert "The sign is wrong" in said(lambda x: -x.mean() / 2, Mistake(lambda x: x.sum(), SUM))
+
+
+def remark(words):
+    """A function from a number to one of ``words``, and how it is asked."""
+    return lambda n: words[n]
+
+
+def ask_remark(function, given, device):
+    yield
+    found = function(given.options["n"])
+    yield
+    return {"remark": found} if isinstance(found, str) else {"losses": [found]}
+
+
+def said_of(answers, right, *mistakes):
+    cases = [Case(f"number {n}", {}, {"n": n}) for n in range(len(right))]
+    asked, device = Exercise("remark", remark(right), lambda seed: cases, (Values(1),), Teaching(("a", "b", "c"), mistakes),
+                             asked=Asked(ask=ask_remark)), choose_device("vgpu")
+    plan = asked.plan(0)
+    verdict, = judge(asked, plan, gather(asked, LocalStage(remark(answers), device, ask_remark), plan, device, name="vgpu"))
+    assert verdict.outcome == "fail"
+    return verdict.message
+
+
+def test_words_that_two_mistakes_give_name_one_only_where_it_gives_the_rest_too():
+    one, other = Mistake(remark(["low", "fits", "high", "fits"]), FIRST), Mistake(remark(["low", "fits", "fits", "high"]), SUM)
+    right = ["fits"] * 4
+    assert said_of(["low", "fits", "high", "fits"], right, one, other).endswith(FIRST)
+    assert said_of(["low", "fits", "high", "high"], right, one, other).endswith("should be 'fits'.")
+    assert said_of(["low", "fits", "high", "high"], right, one).endswith(FIRST)
+
+
+def test_a_nan_among_numbers_is_no_evidence_either():
+    nothing = Mistake(remark([float("nan"), 3.0]), NAN)
+    assert said_of([float("nan"), 3.0], [1.0, 2.0], nothing).endswith(NAN)
+    assert NAN not in said_of([float("nan"), 2.0], [1.0, 2.0], nothing)
