@@ -25,23 +25,16 @@ _ROW = "check: "  # what begins a line for this script
 BUSY = "while True: sum(range(10**6))"
 
 
-def cells(folder: str, lesson_id: str) -> dict[str, str]:
-    """Exercise name → source of its cell in the notebook of ``folder``."""
-    from gapless.marker import exercise_name, file_name, joined
-
-    notebook = json.loads((ROOT / folder / lesson_id / f"{lesson_id}.ipynb").read_text(encoding="utf-8"))
-    sources = ["".join(cell["source"]) for cell in notebook["cells"] if cell["cell_type"] == "code"]
-    files = {file_name(source): source for source in sources if file_name(source) and not exercise_name(source)}
-    return {exercise_name(source): joined(source, files) for source in sources if exercise_name(source)}
-
-
 def lesson(lesson_id: str, card: str, folders: list[str]) -> None:
     """Check all exercises of one lesson; a line of JSON for each check."""
     import gapless
+    from gapless.course.notebooks.submission import read_submission
 
     notebook = gapless.Notebook(lesson_id, device=f"vgpu:{card}")
     notebook.lesson.names()  # imports what the notebook's first cell does
-    sources = {folder: cells(folder, lesson_id) for folder in folders}
+    known = {lesson_id: notebook.lesson.exercises}
+    sources = {folder: read_submission(ROOT / folder / lesson_id / f"{lesson_id}.ipynb", known, lesson_id).cells
+               for folder in folders}
     for name in sources[folders[0]]:
         for folder in folders:
             begin, cpu = time.perf_counter(), sum(os.times()[:4])

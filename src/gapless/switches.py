@@ -14,17 +14,20 @@ def _pop_function_modes(was: int) -> None:
         torch._C._pop_torch_function_stack()
 
 
+def _kinds() -> tuple[str, ...]:
+    """Of devices. The virtual GPU's name changes when it is enabled."""
+    return "cpu", torch._C._get_privateuse1_backend_name(), "cuda"
+
+
 def _autocast() -> tuple[int, tuple[bool, ...]]:
     """How many contexts are open, and on which devices autocast is on."""
     torch.autocast_increment_nesting()
-    # The virtual GPU's name changes when it is enabled.
-    return torch.autocast_decrement_nesting(), tuple(
-        torch.is_autocast_enabled(kind) for kind in ("cpu", torch._C._get_privateuse1_backend_name(), "cuda"))
+    return torch.autocast_decrement_nesting(), tuple(map(torch.is_autocast_enabled, _kinds()))
 
 
 def _set_autocast(was: tuple[int, tuple[bool, ...]]) -> None:
     nesting, enabled = was
-    for kind, on in zip(("cpu", torch._C._get_privateuse1_backend_name(), "cuda"), enabled, strict=True):
+    for kind, on in zip(_kinds(), enabled, strict=True):
         torch.set_autocast_enabled(kind, on)
     for _ in range(_autocast()[0] - nesting):
         torch.autocast_decrement_nesting()

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import torch
+from torch.utils._pytree import tree_leaves
 
 from .. import vgpu
 from .evidence import Answer, Case
@@ -90,15 +91,7 @@ def _tells_little(found: Answer) -> bool:
 
 
 def _numbers(plain) -> list[int | float]:
-    return [leaf for leaf in _leaves(plain) if isinstance(leaf, (int, float)) and not isinstance(leaf, bool)]
-
-
-def _leaves(plain) -> Iterator:
-    if isinstance(plain, (list, dict)):
-        for item in plain.values() if isinstance(plain, dict) else plain:
-            yield from _leaves(item)
-    else:
-        yield plain
+    return [leaf for leaf in tree_leaves(plain) if isinstance(leaf, (int, float)) and not isinstance(leaf, bool)]
 
 
 def counts_of(case: Case) -> dict[str, int]:

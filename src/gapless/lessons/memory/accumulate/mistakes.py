@@ -13,8 +13,8 @@ from ..cases import IGNORED
 
 @dataclass(frozen=True)
 class _InParts:
-    """A step in parts. ``share``: by what the sum of a part's losses is divided; ``cut``: the tensor's
-    method that makes them; ``zeroed``, ``stepped``: when, ``returned``: what."""
+    """A step in parts. ``share``: by what the sum of a part's losses is divided; ``cut``: the tensor's method
+    that makes them; ``zeroed``, ``stepped``: when, ``returned``: what."""
 
     share: str = "all that count"
     cut: str = "chunk"

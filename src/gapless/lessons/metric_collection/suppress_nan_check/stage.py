@@ -86,7 +86,7 @@ def _see_untouched(library: dict[type, dict]) -> None:
     for cls in changed:
         _put_back(cls, library[cls])
     if changed:
-        which = "the class that it was given" if changed[0].__name__ == "Aggregator" else (
+        which = "the class that it was given" if changed[0].__module__ == __name__ else (
             f"TorchMetrics' own class {changed[0].__name__}")
         raise Unusable(f"it changed {which}. After `suppress_nan_check(MeanMetric)` the library's own `MeanMetric` must "
                        "still check, as everybody else relies on it: return a new class, which inherits from MetricClass.")
