@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 
 class no_collection:
@@ -20,16 +18,9 @@ class no_collection:
             gc.enable()
 
 
-@contextmanager
-def set_aside() -> Iterator[None]:
-    """What others have left in cycles is gone. What is there now is not looked through again inside: it is all that has been
-    imported, and to collect garbage once more takes no time."""
+def set_aside() -> None:
+    """Collect what is left in cycles. The first time in a process, all that is there (mostly what was imported) is set
+    aside for good, so that later collections are fast."""
     gc.collect()
-    if gc.get_freeze_count():  # a process that was forked from one that had imported everything
-        yield
-        return
-    gc.freeze()
-    try:
-        yield
-    finally:
-        gc.unfreeze()
+    if not gc.get_freeze_count():
+        gc.freeze()

@@ -88,9 +88,10 @@ def gather(exercise: Exercise, stage, plan: Plan, device: torch.device, *, name:
     parts = [ask(place) for place in range(len(plan.cases))]
     parts += [full] if exercise.measurement is not None and exercise.measurement.full is not None else []
     parts += [trial] if plan.trial else []
-    watched = exercise.asked.verify is not None or exercise.watches_memory
+    if exercise.asked.verify is not None or exercise.watches_memory:
+        set_aside()
     try:
-        with precision_of(exercise), one_thread(), set_aside() if watched else nullcontext():
+        with precision_of(exercise), one_thread():
             for place in range(len(parts)) if order is None else order.permutation(len(parts)):
                 parts[place]()
     finally:

@@ -246,8 +246,7 @@ def _launches(work: list[Span]) -> int:
 def _peak_memory_bytes(trace: Trace) -> int | None:
     peaks = []
     for event in trace.events:
-        args = event.get("args")
-        if event.get("name") != "[memory]" or not isinstance(args, dict):
+        if event.get("name") != "[memory]" or not isinstance(args := event.get("args"), dict):
             continue
         total = as_number(args.get("Total Allocated"))
         if as_number(args.get("Device Type")) == 1 and total is not None:

@@ -29,6 +29,7 @@ from ..course.truth import Truth
 from ..course.verdicts import PASS, SIGNS, Verdict, as_html
 from ..evidence.quote import line_at
 from ..evidence.report import StepReport
+from ..garbage import set_aside
 from ..measure.device import VARIABLE, device_name
 from ..measure.device import device as choose_device
 from ..measure.profile import profile, time_step
@@ -155,6 +156,7 @@ class Notebook:
             importlib.import_module(module)
         if self._several:
             import_for_all()
+        set_aside()
         remember()
         explain_names.install(self.lesson.exercises)
 

@@ -45,7 +45,7 @@ class TraceError(ValueError):
     """A file or value that is not a usable trace; the message says what to do next."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)  # not frozen: a trace has tens of thousands, and frozen they take three times as long to make
 class Span:
     """One thing with a beginning and an end.
 
@@ -205,6 +205,8 @@ def read_traces(folder: str | os.PathLike, pattern: str = "*.json*", *, storage_
 
 def as_number(value: Any) -> float | None:
     """A finite number from a JSON value (some files write times as strings), or None."""
+    if type(value) is float:
+        return value if math.isfinite(value) else None
     if isinstance(value, bool) or not isinstance(value, (int, float, str)):
         return None
     try:
@@ -215,8 +217,7 @@ def as_number(value: Any) -> float | None:
 
 
 def _span(event: dict) -> Span | None:
-    start_us = as_number(event.get("ts"))
-    if event.get("ph") != "X" or start_us is None:
+    if event.get("ph") != "X" or (start_us := as_number(event.get("ts"))) is None:
         return None
     duration_us = max(as_number(event.get("dur")) or 0.0, 0.0)
     args = event.get("args")

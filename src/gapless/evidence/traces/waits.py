@@ -87,7 +87,12 @@ class Wait:
 
 
 def _call_name(span: Span) -> str:
-    return re.sub(r"^(cuda|hip|cu)(?=[A-Z])", "", span.name).removesuffix("_v2")
+    return _without_prefix(span.name)
+
+
+@lru_cache(maxsize=1024)
+def _without_prefix(name: str) -> str:
+    return re.sub(r"^(cuda|hip|cu)(?=[A-Z])", "", name).removesuffix("_v2")
 
 
 def copy_direction(name: str) -> str:
@@ -127,7 +132,10 @@ def find_waits(spans: Sequence[Span]) -> list[Wait]:
             operators[span.thread].append(span)
     waits = []
     for thread, thread_calls in calls.items():
-        around = enclosing(operators[thread], thread_calls)
+        # What launches is never asked for its operators, and is most of a trace.
+        waiting = [call for call in thread_calls
+                   if call in blocking or (name := _call_name(call)) in _WAITS or name == "MemcpyAsync"]
+        around = enclosing(operators[thread], waiting)
         waits += _thread_waits(thread_calls, around, copies)
         waits += [Wait(call, "launch", call.end_us - call.start_us, call.start_us, around[call])
                   for call in thread_calls if call in blocking]

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import gc
 import json
 import os
 import signal
 import socket
 from collections.abc import Callable
+
+from ...garbage import set_aside
 
 _MOST_FDS = 64
 
@@ -20,8 +21,7 @@ def serve(control: socket.socket, begin: Callable[[dict, list[int]], None]) -> N
     called in a process of its own, which ends with it; ``{"end": number}`` kills that process and its group.
     """
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody asks how they ended: their sockets tell
-    gc.collect()
-    gc.freeze()  # else each fork's collector would make copies of all that they share
+    set_aside()  # else each fork's collector would make copies of all that they share
     running: dict[str, int] = {}
     unread = b""
     while True:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import functools
-import gc
 import importlib
 import multiprocessing
 import os
@@ -29,6 +28,7 @@ from concurrent.futures import (
 from dataclasses import dataclass
 from typing import Any
 
+from ...garbage import set_aside
 from ..sandbox.confine import GradingError
 from .job import Job, Outcome, grade_job
 
@@ -210,8 +210,7 @@ def _keep_servers() -> None:
     torch.set_num_threads(1)
     for name in _IMPORTED_ONCE:
         importlib.import_module(name)
-    gc.collect()
-    gc.freeze()  # it stays: the collector need not look at it again and again
+    set_aside()
     _kept.enter_context(keep_servers())
     Finalize(None, _end_servers, exitpriority=1)  # the processes of a pool end without what atexit was told
 

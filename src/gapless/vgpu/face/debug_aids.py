@@ -11,6 +11,9 @@ from __future__ import annotations
 
 import functools
 import os
+import sys
+import traceback
+from types import CodeType, FrameType
 
 import torch
 import torch.fx.traceback
@@ -81,16 +84,35 @@ def _writing_down(original):
 
     @functools.wraps(original)
     def format_stack(*args, **kwargs):
-        if state.counting is not None and torch.is_anomaly_enabled():
+        if not torch.is_anomaly_enabled() or torch.fx.traceback.should_preserve_node_meta:
+            return original(*args, **kwargs)
+        if state.counting is not None:
             _wrote_down()
-        return original(*args, **kwargs)
+        return _stack_lines(sys._getframe(1))
 
     return format_stack
 
 
 @of_the_device
 def _wrote_down() -> None:
-    state.timeline.python_work("torch/fx/traceback.py: format_stack", STACK_NS)
+    own_call_ns = state.card.host.python_call_ns
+    state.timeline.python_work("torch/fx/traceback.py: format_stack", STACK_NS + own_call_ns)
+
+
+_written: dict[tuple[CodeType, int], str] = {}
+
+
+def _stack_lines(frame: FrameType | None) -> list[str]:
+    """What ``traceback.format_stack`` gives, with each place of a program formatted once: a step of a training program asks
+    for the same places thousands of times."""
+    lines = []
+    while frame is not None:
+        place = frame.f_code, frame.f_lasti
+        if place not in _written:
+            _written[place], = traceback.StackSummary.extract([(frame, frame.f_lineno)]).format()
+        lines.append(_written[place])
+        frame = frame.f_back
+    return lines[::-1]
 
 
 def install() -> None:

@@ -47,13 +47,13 @@ def head_cases(seed: int) -> list[Case]:
     return cases
 
 
-_HEAD_SLOWDOWN = 100.0  # the head's trial is larger
+_HEAD_SLOWDOWN = 300.0  # the head's trial is larger
 
 
 def _head_trial(rng: np.random.Generator, count: int) -> list[Case]:
     # So many that the valid rows alone give the tiles of a product some waves, on a card with many multiprocessors too.
     valid = int(rng.integers(160, 177))
-    rows, width, vocabulary = 16 * valid, int(rng.integers(208, 241)), int(rng.integers(2400, 2641))
+    rows, width, vocabulary = 16 * valid, int(rng.integers(64, 81)), int(rng.integers(1700, 1851))
 
     def case() -> Case:
         target = np.full(rows, IGNORE, dtype=np.int64)
