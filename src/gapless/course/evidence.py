@@ -38,6 +38,8 @@ class Case:
     keyword arguments, plain JSON values. ``needs_grad``: the names whose gradient is compared. ``layouts``: argument
     name → how its tensors lie in memory (:mod:`.layout`), of those that are not contiguous. ``on_host``: the names of those
     that the function gets on the host → whether in "pinned" or "pageable" memory; the others it gets on the device.
+    ``late``: names of lists → the first of their tensors whose values come only once a call is made ready, and until then
+    are 0; of a single tensor, 0. What is made ready can then not do the work of what is measured.
     """
 
     name: str
@@ -46,6 +48,7 @@ class Case:
     needs_grad: tuple[str, ...] = ()
     layouts: dict[str, str] = field(default_factory=dict)
     on_host: dict[str, str] = field(default_factory=dict)
+    late: dict[str, int] = field(default_factory=dict)
 
     def copy_of_options(self) -> dict:
         """To the bottom: what a function changes in place is no one else's. They may be whole traces, and pickle takes a
@@ -276,7 +279,7 @@ def save_plan(plan: Plan, path: str | os.PathLike) -> None:
                 for j, array in enumerate(value if isinstance(value, list) else [value]):
                     arrays[f"{part}.{i}.{name}.{j}"] = array
             rows.append({"name": case.name, "inputs": counts, "options": case.options, "needs_grad": list(case.needs_grad),
-                         "layouts": case.layouts, "on_host": case.on_host})
+                         "layouts": case.layouts, "on_host": case.on_host, "late": case.late})
     with open(path, "wb") as file:
         np.savez(file, plan=np.frombuffer(json.dumps(plain).encode(), dtype=np.uint8), **arrays)
 
@@ -291,5 +294,5 @@ def load_plan(path: str | os.PathLike) -> Plan:
                     else [stored[f"{part}.{i}.{name}.{j}"] for j in range(count)] for name, count in counts.items()}
 
         return Plan(*([Case(row["name"], inputs(part, i, row["inputs"]), row["options"], tuple(row["needs_grad"]),
-                            row["layouts"], row["on_host"]) for i, row in enumerate(plain[part])]
+                            row["layouts"], row["on_host"], row["late"]) for i, row in enumerate(plain[part])]
                       for part in ("cases", "trial")))

@@ -181,7 +181,7 @@ def answer(exercise: Exercise, stage, case: Case, device: torch.device) -> Answe
             state.errors.clear()
             with _races(device) as races, PeakMeter(device).call(), least_held(device) as least_bytes:
                 notes.begun = _note("", {}, device)
-                call = stage.begin(given)
+                call = begin(stage, case, given)
                 call.run()
                 result = call.finish()
                 notes.ended, notes.least_bytes = _note("", {}, device), least_bytes()
@@ -240,8 +240,10 @@ def put(case: Case, device: torch.device) -> tuple[Given, Notes]:
     with without_limit(device):
         for name, value in case.inputs.items():
             where = case.layouts.get(name), case.on_host.get(name)
-            inputs[name] = ([_put(each, device, *where) for each in value] if isinstance(value, list)
-                            else _put(value, device, *where))
+            arrays = value if isinstance(value, list) else [value]
+            late = case.late.get(name, len(arrays))
+            tensors = [_put(array if place < late else np.zeros_like(array), device, *where) for place, array in enumerate(arrays)]
+            inputs[name] = tensors if isinstance(value, list) else tensors[0]
     lists = {name: [id(tensor.allocation) for tensor in value] for name, value in inputs.items()  # type: ignore[attr-defined]
              if isinstance(value, list) and device.type == "vgpu" and name not in case.on_host}
     state.unused |= {each for allocations in lists.values() for each in allocations}
@@ -251,6 +253,19 @@ def put(case: Case, device: torch.device) -> tuple[Given, Notes]:
         notes.append(_note(text, used, device))
 
     return Given(inputs, case.copy_of_options(), tuple(case.needs_grad), note), notes
+
+
+def begin(stage, case: Case, given: Given):
+    """A call on ``given``, made ready; then the values of the case that come late are there, which takes no time on the virtual
+    GPU's clock."""
+    call = stage.begin(given)
+    for name, first in case.late.items():
+        value, tensors = case.inputs[name], given.inputs[name]
+        pairs = zip(value[first:], tensors[first:]) if isinstance(value, list) else [(value, tensors)]
+        for array, tensor in pairs:
+            held = tensor.inner if isinstance(tensor, vgpu.VirtualTensor) else tensor.detach()
+            held.copy_(torch.from_numpy(array))
+    return call
 
 
 def _note(text: str, used: dict[str, int], device: torch.device) -> Note:
@@ -334,9 +349,11 @@ def _check_where(result, device: torch.device) -> None:
 
 
 def _overwritten(case: Case, given: Given) -> dict[str, np.ndarray]:
-    """What the inputs hold now, of those that hold something else than before."""
+    """What the inputs hold now, of those that hold something else than before, and are not handed over for good."""
     found = {}
     for name, value in case.inputs.items():
+        if name in case.late:
+            continue
         arrays, tensors = (value, given.inputs[name]) if isinstance(value, list) else ([value], [given.inputs[name]])
         for array, tensor in zip(arrays, tensors):
             now = _array(tensor)
@@ -457,7 +474,7 @@ def _try(exercise: Exercise, stage, plan: Plan, device: torch.device, answers: l
             def prepare(count: int) -> None:
                 """No call sees the inputs of those that are measured after it, and can do their work."""
                 with _noted(device, aside), meter.aside():
-                    begun.extend((*each, stage.begin(each[1])) for each in asked[len(begun):len(begun) + count])
+                    begun.extend((*each, begin(stage, *each[:2])) for each in asked[len(begun):len(begun) + count])
 
             def finish(case: Case, given: Given, notes: Notes, call) -> None:
                 try:

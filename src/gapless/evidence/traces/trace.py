@@ -45,7 +45,7 @@ class TraceError(ValueError):
     """A file or value that is not a usable trace; the message says what to do next."""
 
 
-@dataclass(slots=True, eq=False)  # not frozen: a trace has tens of thousands, and frozen they take three times as long to make
+@dataclass(slots=True, eq=False)  # not frozen, which takes three times as long to make: a trace has tens of thousands
 class Span:
     """One thing with a beginning and an end.
 

@@ -55,8 +55,11 @@ def seen(case: Case, answer: dict, notes: list) -> dict:
 
 def _trial(rng: np.random.Generator, count: int) -> list[Case]:
     rows, width = int(rng.integers(10, 16)), int(rng.integers(10, 16))
-    return [_training(rng, "a small network", [rows] * (UNMEASURED + 2), layers=6, width=width, lr=0.003)
-            for _ in range(count)]
+    trial = [_training(rng, "a small network", [rows] * (UNMEASURED + 2), layers=6, width=width, lr=0.003)
+             for _ in range(count)]
+    for case in trial:
+        case.late.update(x=UNMEASURED, y=UNMEASURED)
+    return trial
 
 
 # It is the host that sets the pace, here as at full size.

@@ -10,7 +10,10 @@ from ....course.exercise import Trial
 SHAPES = ((4, 3), (3,), (2, 3, 2), (), (5, 5), (1, 6))
 
 
-def _network(rng: np.random.Generator, name: str, shapes=SHAPES, dtypes=("float32",), **options) -> Case:
+def _network(rng: np.random.Generator, name: str, shapes=SHAPES, dtypes=("float32",), *, steps: int = 3, overflows=(),
+             scaled: bool = True, begun: bool = False, **options) -> Case:
+    """In each of the ``steps`` the gradients are larger; in ``overflows`` the last of them is infinite. A scaler works on
+    them in place."""
     def drawn(number: float) -> list[np.ndarray]:
         arrays = []
         for place, shape in enumerate(shapes):
@@ -20,10 +23,13 @@ def _network(rng: np.random.Generator, name: str, shapes=SHAPES, dtypes=("float3
                                      ).astype(dtype))
         return arrays
 
-    return Case(name, {"weights": drawn(1.0), "grads": drawn(0.3)},
-                {"scale": 256.0, "scaled": True, "steps": 3, "overflows": [], "without_gradient": [], "iterator": False,
-                 "begun": False}
-                | options)
+    weights, first, scale = drawn(1.0), drawn(0.3), 256.0
+    grads = [np.asarray(grad * (scale if scaled else 1.0) * (step + 1)) for step in range(steps) for grad in first]
+    for step in overflows:
+        grads[(step + 1) * len(first) - 1].fill(np.inf)
+    return Case(name, {"weights": weights, "grads": grads},
+                {"scale": scale, "scaled": scaled, "begun": begun, "without_gradient": [], "iterator": False} | options,
+                late={"grads": len(first) * begun})
 
 
 def optimizer_cases(seed: int) -> list[Case]:

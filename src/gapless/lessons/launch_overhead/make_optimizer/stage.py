@@ -18,9 +18,8 @@ KIND, DECAYS, RATES, AMSGRAD, BETAS, WEIGHTS, AVERAGES, STEPS, SCALE = (
 
 
 def ask_make_optimizer(function, given, device):
-    """The optimizer in some steps of a GradScaler on gradients that are given, scaled. ``overflows``: the steps in which one
-    of them is infinite; ``scaled``: whether the scaler is switched on; ``begun``: the first step, which makes the
-    optimizer's state, is not measured."""
+    """The optimizer in some steps of a GradScaler on the gradients that are given, step after step. ``scaled``: whether the
+    scaler is switched on; ``begun``: the first step, which makes the optimizer's state, is not measured."""
     options = given.options
     parameters = [nn.Parameter(weight) for weight in given.inputs["weights"]]
     scaler = torch.amp.GradScaler(device.type, init_scale=options["scale"], growth_interval=10**6,
@@ -28,11 +27,12 @@ def ask_make_optimizer(function, given, device):
     scaler.scale(torch.zeros((), device=device))  # makes the scale
     optimizer = function(iter(parameters) if options["iterator"] else list(parameters))
     _check(optimizer, parameters)
-    steps = [_gradients(given.inputs["grads"], step, options) for step in range(options["steps"])]
+    grads, each = given.inputs["grads"], len(parameters)
+    steps = [grads[start:start + each] for start in range(0, len(grads), each)]
 
     def take(grads) -> None:
-        for parameter, grad in zip(parameters, grads):
-            parameter.grad = grad
+        for place, (parameter, grad) in enumerate(zip(parameters, grads)):
+            parameter.grad = None if place in options["without_gradient"] else grad
         scaler.step(optimizer)
         scaler.update()
 
@@ -65,14 +65,6 @@ def _check(optimizer, parameters: list[nn.Parameter]) -> None:
     if missing:
         raise Unusable(f"the optimizer does not have {len(missing)} of {len(parameters)} parameters, such as number "
                        f"{missing[0]}, of shape {tuple(parameters[missing[0]].shape)}: each belongs to one group.")
-
-
-def _gradients(grads: list[torch.Tensor], step: int, options: dict) -> list[torch.Tensor | None]:
-    scale = (options["scale"] if options["scaled"] else 1.0) * (step + 1)
-    made = [None if place in options["without_gradient"] else grad * scale for place, grad in enumerate(grads)]
-    if step in options["overflows"]:
-        made[-1] = torch.full_like(made[-1], float("inf"))
-    return made
 
 
 def _real(tensor: torch.Tensor) -> torch.Tensor:
