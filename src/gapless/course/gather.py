@@ -242,7 +242,8 @@ def put(case: Case, device: torch.device) -> tuple[Given, Notes]:
             where = case.layouts.get(name), case.on_host.get(name)
             arrays = value if isinstance(value, list) else [value]
             late = case.late.get(name, len(arrays))
-            tensors = [_put(array if place < late else np.zeros_like(array), device, *where) for place, array in enumerate(arrays)]
+            tensors = [_put(array if place < late else np.zeros_like(array), device, *where)
+                       for place, array in enumerate(arrays)]
             inputs[name] = tensors if isinstance(value, list) else tensors[0]
     lists = {name: [id(tensor.allocation) for tensor in value] for name, value in inputs.items()  # type: ignore[attr-defined]
              if isinstance(value, list) and device.type == "vgpu" and name not in case.on_host}
@@ -256,8 +257,8 @@ def put(case: Case, device: torch.device) -> tuple[Given, Notes]:
 
 
 def begin(stage, case: Case, given: Given):
-    """A call on ``given``, made ready; then the values of the case that come late are there, which takes no time on the virtual
-    GPU's clock."""
+    """A call on ``given``, made ready; then those values of the case arrive that come late, which takes no time on the
+    virtual GPU's clock."""
     call = stage.begin(given)
     for name, first in case.late.items():
         value, tensors = case.inputs[name], given.inputs[name]

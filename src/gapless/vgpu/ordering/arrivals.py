@@ -1,7 +1,8 @@
 """Copies between the device and pinned memory that do not block: bytes on their way, and who touches them meanwhile.
 
-The bytes of a copy to the host are in the host's tensor when the host's clock has passed the copy's end. Before, the tensor
-shows what it held; a new one, what stands for uninitialised memory (:func:`.pinned.without_values`). What
+The bytes of a copy to the host are in the host's tensor when the host's clock has passed the copy's end. Before, from the
+moment that the copy is queued, the tensor shows what stands for uninitialised memory (:func:`.pinned.spoil`): on a GPU it may
+hold the old bytes or the new ones, so a program that reads them relies on luck. What
 arrives is what the source held when the copy ran, in the order of its stream. A value that a program reads too early is
 wrong, and nobody can say so: reading a CPU tensor calls nothing here. Where it can be seen it is reported: a number on the
 host that an operator takes, a copy of bytes that another stream's copy is about to write, and, by a checksum, memory that
@@ -22,7 +23,7 @@ from dataclasses import dataclass
 import torch
 
 from ..process.state import state
-from .pinned import Block, block_of
+from .pinned import Block, block_of, spoil
 from .race_detector import Region, Use, found
 
 _WAIT = ("record an event behind the copy and call event.synchronize() before the host touches the memory, or use another "
@@ -53,14 +54,25 @@ class Copy:
     def has_changed(self) -> bool:
         return _checksum(self.address, self.nbytes) != self.checksum
 
+    def spoil(self) -> None:
+        """Until the bytes arrive there is no value."""
+        deliver(self.address, spoil(torch.empty_like(self.values)))
+
+    def see_anew(self) -> None:
+        """What is there is no change of the host's."""
+        for copy in self.block.copies:
+            if copy.overlaps(self.address, self.nbytes):
+                copy.checksum = _checksum(copy.address, copy.nbytes)
+
     def finish(self) -> None:
         """The host's clock has passed the end."""
         changed = self.has_changed()
         if self.to_host:
             deliver(self.address, self.values)
             for other in self.block.copies:
-                if other is not self and other.overlaps(self.address, self.nbytes):
-                    other.checksum = _checksum(other.address, other.nbytes)
+                if other is not self and other.to_host and other.overlaps(self.address, self.nbytes):
+                    other.spoil()
+            self.see_anew()
         self.done, self.held, self.values = True, None, None
         if self.to_host:
             self.block.copies.remove(self)
@@ -97,9 +109,11 @@ def _here() -> Use:
 
 def _start(host: torch.Tensor, end_ns: int, values: torch.Tensor | None) -> None:
     block, (address, nbytes) = block_of(host), _memory(host)
-    copy = Copy(block, address, nbytes, values is not None, _here(), _checksum(address, nbytes), host.untyped_storage(),
-                values)
+    copy = Copy(block, address, nbytes, values is not None, _here(), 0, host.untyped_storage(), values)
     block.copies.append(copy)
+    if copy.to_host:
+        copy.spoil()
+    copy.see_anew()
     state.timeline.at(end_ns, copy.finish)
 
 
