@@ -30,7 +30,8 @@ EXERCISES = [(lesson.id, name) for lesson in LESSONS.values() for name in lesson
 @functools.cache
 def mutants_of(lesson_id: str, name: str) -> list[Mutant]:
     """Of the exercise's solution."""
-    measured = LESSONS[lesson_id].exercises[name].measurement is not None
+    exercise = LESSONS[lesson_id].exercises[name]
+    measured = exercise.measurement is not None and not exercise.is_whole_run  # of a whole run nobody counts the waits
     return mutants(cells("solutions", lesson_id)[name], "vgpu" if measured else None)
 
 

@@ -23,7 +23,7 @@ class Mutant:
 
 def mutants(source: str, device: str | None) -> list[Mutant]:
     """All of a cell's code, in the order of its lines, each text once. What does not compile is left out, and what cannot
-    matter: functions that a later one of their name replaces. ``device``: where an added wait waits; None: there is none."""
+    matter: functions and classes that a later one of their name replaces. ``device``: where an added wait waits; None: there is none."""
     lines = source.splitlines(keepends=True)
     starts = [0]
     for line in lines:
@@ -35,7 +35,7 @@ def mutants(source: str, device: str | None) -> list[Mutant]:
 
     tree = ast.parse(source)
     last = {name: node for node in tree.body for name in _defined(node)}
-    tree.body = [node for node in tree.body if not isinstance(node, ast.FunctionDef) or last[node.name] is node]
+    tree.body = [node for node in tree.body if not isinstance(node, _NAMED) or last[node.name] is node]
     for node, text, label in _changes(tree, device):
         begin, end = place(node.lineno, node.col_offset), place(node.end_lineno, node.end_col_offset)
         was = data[begin:end].decode()
@@ -51,8 +51,11 @@ def mutants(source: str, device: str | None) -> list[Mutant]:
     return sorted(found, key=lambda mutant: mutant.line)
 
 
+_NAMED = ast.FunctionDef, ast.ClassDef
+
+
 def _defined(node: ast.stmt) -> list[str]:
-    if isinstance(node, ast.FunctionDef):
+    if isinstance(node, _NAMED):
         return [node.name]
     return [target.id for target in node.targets if isinstance(target, ast.Name)] if isinstance(node, ast.Assign) else []
 

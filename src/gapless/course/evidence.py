@@ -39,7 +39,7 @@ class Case:
     name → how its tensors lie in memory (:mod:`.layout`), of those that are not contiguous. ``on_host``: the names of those
     that the function gets on the host → whether in "pinned" or "pageable" memory; the others it gets on the device.
     ``late``: names of lists → the first of their tensors whose values come only once a call is made ready, and until then
-    are 0; of a single tensor, 0. What is made ready can then not do the work of what is measured.
+    are 0; of a single tensor, 0.
     """
 
     name: str

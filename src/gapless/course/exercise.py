@@ -6,7 +6,7 @@ import importlib.util
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 from typing import TypeVar
 
@@ -230,9 +230,12 @@ class Exercise:
         return next((check for check in self.checks if isinstance(check, kind)), None)
 
     def plan(self, seed: int) -> Plan:
-        """What a function is asked; another for each ``seed``."""
+        """What a function is asked; another for each ``seed``. Where it is measured, inputs on the device come late, but for
+        those that a case says more of: what is made ready cannot do the work of what is measured."""
         rng, measurement = np.random.default_rng([seed, 1]), self.measurement
-        return Plan(self.cases(seed), [] if measurement is None else measurement.trial.cases(rng, measurement.calls))
+        trial = [] if measurement is None else measurement.trial.cases(rng, measurement.calls)
+        return Plan(self.cases(seed), [replace(case, late={
+            **{name: 0 for name in case.inputs if name not in case.on_host}, **case.late}) for case in trial])
 
 
 @dataclass(frozen=True)

@@ -350,11 +350,9 @@ def _check_where(result, device: torch.device) -> None:
 
 
 def _overwritten(case: Case, given: Given) -> dict[str, np.ndarray]:
-    """What the inputs hold now, of those that hold something else than before, and are not handed over for good."""
+    """What the inputs hold now, of those that hold something else than before."""
     found = {}
     for name, value in case.inputs.items():
-        if name in case.late:
-            continue
         arrays, tensors = (value, given.inputs[name]) if isinstance(value, list) else ([value], [given.inputs[name]])
         for array, tensor in zip(arrays, tensors):
             now = _array(tensor)

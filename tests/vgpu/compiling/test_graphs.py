@@ -1,5 +1,7 @@
 """A step captured and replayed: values, clocks, what a capture refuses and with which words."""
 
+import math
+
 import pytest
 import torch
 from torch import nn
@@ -176,7 +178,7 @@ def test_pinned_memory_is_read_and_written_when_the_graph_runs(device):
         target.copy_(static * 2, non_blocking=True)
     source.fill_(3.0)
     graph.replay()
-    assert target.tolist() == [0.0] * 4  # the copy is on its way
+    assert all(map(math.isnan, target.tolist()))  # the copy is on its way
     torch.vgpu.synchronize()
     assert target.tolist() == [6.0] * 4
 

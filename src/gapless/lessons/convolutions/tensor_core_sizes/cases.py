@@ -51,7 +51,7 @@ def _size_trial(rng: np.random.Generator, count: int) -> list[Case]:
     return [Case("a pass in mixed precision", {"images": rng.normal(size=(16, 3, side, side)).astype(np.float32),
                                                "labels": rng.integers(0, 10, size=16)},
                  _timed([first, second], [hidden], int(rng.integers(2**31)), backward=False),
-                 layouts={"images": "channels_last"}, late={"images": 0}) for _ in range(count)]
+                 layouts={"images": "channels_last"}) for _ in range(count)]
 
 
 SIZE_TRIAL = Trial(_size_trial, slowdown=1000.0)

@@ -60,7 +60,8 @@ def _trial(rng: np.random.Generator, count: int) -> list[Case]:
         # Soft labels, so many that a copy from memory that is not pinned waits: CUDA takes up to 64 KB aside at once.
         inputs["labels"] = [rng.random((ROWS, _CLASSES), np.float32) for _ in range(BATCHES)]
         inputs["weight"] = rng.normal(size=(PATCH, OUTPUTS)).astype(np.float32)
-        found.append(Case("an epoch", inputs, {"kind": "a tuple", "pinned": list(_IMAGE)}))
+        found.append(Case("an epoch", inputs, {"kind": "a tuple", "pinned": list(_IMAGE)},
+                          late={"images": BATCHES, "labels": BATCHES}))  # the host's batches are made of them
     return found
 
 

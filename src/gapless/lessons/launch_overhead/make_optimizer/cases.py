@@ -29,7 +29,7 @@ def _network(rng: np.random.Generator, name: str, shapes=SHAPES, dtypes=("float3
         grads[(step + 1) * len(first) - 1].fill(np.inf)
     return Case(name, {"weights": weights, "grads": grads},
                 {"scale": scale, "scaled": scaled, "begun": begun, "without_gradient": [], "iterator": False} | options,
-                late={"grads": len(first) * begun})
+                late={"weights": len(weights), "grads": len(first)} if begun else {})
 
 
 def optimizer_cases(seed: int) -> list[Case]:
