@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import torch
@@ -19,39 +20,52 @@ from .stage import LocalStage
 from .tolerance import close
 
 _MOST_OTHERS = 40  # answers that decide between mistakes: a check has to come to an end soon
+_FEW = 0.8  # the share on which a mistake has to agree that gives a few whole numbers
 _NEARLY = 0.02  # what rounding to half precision, and a few operators on it, may bring about
 
 
 class MadeAgain:
-    """An exercise's known mistakes, made again on ``device``: each once for each case."""
+    """An exercise's known mistakes, made again on ``device``: each once for each case. ``right(case)``: the right answer."""
 
-    def __init__(self, exercise: Exercise, device: torch.device):
-        self._exercise, self._device = exercise, device
+    def __init__(self, exercise: Exercise, device: torch.device, right: Callable[[Case], Answer]):
+        self._exercise, self._device, self._right = exercise, device, right
         self._made: dict[tuple[int, int], tuple[Case, Answer]] = {}
 
     def cause(self, case: Case, found: Answer, others: Sequence[tuple[Case, Answer]]) -> str | None:
-        """The ``why`` of the mistake whose answer to ``case`` is what was ``found``; of several the one that agrees with
-        most of the ``others``, of equals the first. None where there is none, or where what was found tells little of how
-        it came about and the others do not bear the mistake out, or bear out another as well."""
-        fitting = [mistake for mistake in self._exercise.teaching.mistakes if self._gives(mistake, case, found)]
-        others = others[:_MOST_OTHERS]
-        needed = _needed(found) * len(others)
-        agreed = dict.fromkeys(range(len(fitting)), 0)
-        for left, (other, own) in zip(reversed(range(len(others))), others):
-            if not agreed or (len(agreed) == 1 and min(agreed.values()) >= needed):
-                break
-            agreed = {place: count + self._gives(fitting[place], other, own) for place, count in agreed.items()}
-            least = max(needed, *agreed.values())  # who ties stays
-            agreed = {place: count for place, count in agreed.items() if count + left >= least}
-        most = max(agreed.values(), default=0)
-        best = [fitting[place].why for place, count in agreed.items() if count == most]
-        if not best or (_tells_little(found) and len(set(best)) > 1 and most < len(others)):
+        """The ``why`` of the mistake whose answer to ``case`` is what was ``found``, and that agrees best with the
+        ``others``; of equals the first. None where there is none, where the others do not bear it out, or where what was
+        found tells little of how it came about and they bear out another as well."""
+        needed, best, most = _needed(found), [], 0.0
+        for mistake in self._exercise.teaching.mistakes:
+            if not self._alike(found, self._answer(mistake, case)):
+                continue
+            share = self._share(mistake, others[:_MOST_OTHERS], max(needed, most))
+            if share > most:
+                best, most = [], share
+            if share == most and share >= needed:
+                best.append(mistake.why)
+        if not best or (_tells_little(found) and len(set(best)) > 1 and most < 1.0):
             return None
         return best[0]
 
-    def _gives(self, mistake: Mistake | Changed, case: Case, found: Answer) -> bool:
-        made = self._answer(mistake, case)
-        if made.error is not None or made.unusable is not None:
+    def _share(self, mistake: Mistake | Changed, others: Sequence[tuple[Case, Answer]], needed: float) -> float:
+        """Of the inputs on which the learner or the mistake is wrong (the one that is explained is among them), the share on
+        which both give the same; 0 where ``needed`` can no longer be reached. Where both are right tells nothing."""
+        agreed = told = 1
+        for left, (other, own) in zip(reversed(range(len(others))), others):
+            same = self._alike(own, self._answer(mistake, other))
+            if same and self._alike(own, self._right(other)):
+                continue
+            agreed, told = agreed + same, told + 1
+            if (agreed + left) / (told + left) < needed:
+                return 0.0
+        return agreed / told
+
+    def _alike(self, found: Answer, made: Answer) -> bool:
+        """Whether two answers are the same within the exercise's tolerances; two errors, but for their numbers and lines."""
+        if found.error is not None or made.error is not None:
+            return found.error is not None and made.error is not None and _kind(found.error) == _kind(made.error)
+        if found.unusable is not None or made.unusable is not None:
             return False
         exercise = self._exercise
         if exercise.asked.ask is not None:
@@ -75,14 +89,23 @@ class MadeAgain:
         return self._made[key][1]
 
 
+def _kind(error: str) -> str:
+    """An error's text without where it was raised and without numbers."""
+    return re.sub(r"\d+", "0", re.sub(r" \((?:.*, )?line \d+: .*\)$", "", error))
+
+
 def _needed(found: Answer) -> float:
-    """The share of the other answers that a mistake has to give as well. Whatever goes wrong may end in a nan; and a word
-    or a whole number is easily met by chance."""
-    if found.value is not None:
-        return 0.0 if np.isfinite(found.value).any() else 1.0
-    if any(map(math.isnan, _numbers(found.plain))):
+    """The share of the inputs that tell something on which a mistake has to give the same. Whatever goes wrong may end in a
+    nan; and a few whole numbers are easily met by chance."""
+    if found.error is not None:
         return 1.0
-    return 0.5 if isinstance(found.plain, (str, int)) else 0.0
+    if found.value is not None:
+        return 1.0 if not np.isfinite(found.value).any() else 0.5 if found.value.any() else _FEW
+    numbers = _numbers(found.plain)
+    if any(map(math.isnan, numbers)):
+        return 1.0
+    whole = all(isinstance(number, int) for number in numbers)
+    return _FEW if numbers and whole and isinstance(found.plain, (dict, list)) else 0.5
 
 
 def _tells_little(found: Answer) -> bool:
@@ -116,8 +139,10 @@ def of_numbers(found: np.ndarray, wanted: np.ndarray, counts: dict[str, int]) ->
     found, wanted = np.atleast_1d(found).astype(np.float64), np.atleast_1d(wanted).astype(np.float64)
     wrong_nan = np.isnan(found) & ~np.isnan(wanted)
     if wrong_nan.any():
-        return "A nan comes of 0 / 0, 0 × inf or inf − inf: see to it that none of these is computed, in a branch that is " \
-               "thrown away neither."
+        return ("A nan comes from 0 / 0, 0 × inf, inf − inf or inf / inf (`exp` of a large number is inf: `logsumexp` and "
+                "`log_softmax` avoid it). Let none of these be computed, not even in a branch that is thrown away.")
+    if (np.isinf(found) & np.isfinite(wanted)).any():
+        return "An inf comes from the logarithm of 0, a division by 0, or an `exp` that is too large for its dtype."
     usable = np.isfinite(found) & np.isfinite(wanted)
     own, right = found[usable], wanted[usable]
     if not own.size:

@@ -99,14 +99,12 @@ class Answer:
 
 @dataclass
 class Aside:
-    """What a function did around the measured part of its calls, on the virtual GPU. ``waits``: before it, and
-    ``waits_after``; the rest is of both."""
+    """What a function did beside the measured part of its calls, on the virtual GPU. ``kernels``: launched, or captured."""
 
     waits: int = 0
     kernels: int = 0
     read_back_bytes: int = 0
     sent_bytes: int = 0
-    waits_after: int = 0
 
 
 @dataclass
@@ -117,8 +115,9 @@ class Run:
     ``true_ms``: time per step over a run of many, synchronised at both ends. On a real GPU both
     are medians and ``samples_ms`` holds every true step time; on the virtual GPU they are exact. ``most_waits``,
     ``fewest_kernels``: of one call, of all that there were, on the virtual GPU; ``trace`` is of some of them.
-    ``peak_bytes``: the most that a call took of the device's memory, above what was there before the first one. ``aside``:
-    what was done outside the calls.
+    ``peak_bytes``: the most that a call took of the device's memory, above what was there before the first one;
+    ``beside_bytes``: what was taken beside the calls. ``aside``: what was done to make calls ready; ``afterwards``: to look
+    at their answers.
     """
 
     host_ms: float
@@ -128,7 +127,9 @@ class Run:
     most_waits: int = 0
     fewest_kernels: int = 0
     peak_bytes: int = 0
+    beside_bytes: int = 0
     aside: Aside = field(default_factory=Aside)
+    afterwards: Aside = field(default_factory=Aside)
 
     @cached_property
     def report(self) -> StepReport:
@@ -202,8 +203,8 @@ class Evidence:
                     run.trace.write(folder / f"{size}.{name}.trace.json")
                     plain[size][name] = {"host_ms": run.host_ms, "true_ms": run.true_ms, "samples_ms": run.samples_ms,
                                          "most_waits": run.most_waits, "fewest_kernels": run.fewest_kernels,
-                                         "peak_bytes": run.peak_bytes,
-                                         "aside": asdict(run.aside)}
+                                         "peak_bytes": run.peak_bytes, "beside_bytes": run.beside_bytes,
+                                         "aside": asdict(run.aside), "afterwards": asdict(run.afterwards)}
         with open(folder / "arrays.npz", "wb") as file:
             np.savez(file, **arrays)  # type: ignore[arg-type]  # as if a name could be allow_pickle
         temporary = folder / "evidence.json.tmp"
@@ -259,8 +260,9 @@ def _run(numbers: dict, trace: Path) -> Run:
     return Run(host_ms=float(numbers["host_ms"]), true_ms=float(numbers["true_ms"]),
                samples_ms=[float(x) for x in numbers["samples_ms"]], trace=_trace(trace),
                most_waits=int(numbers["most_waits"]), fewest_kernels=int(numbers["fewest_kernels"]),
-               peak_bytes=int(numbers["peak_bytes"]),
-               aside=Aside(**{name: int(number) for name, number in numbers["aside"].items()}))
+               peak_bytes=int(numbers["peak_bytes"]), beside_bytes=int(numbers["beside_bytes"]),
+               **{part: Aside(**{name: int(number) for name, number in numbers[part].items()})
+                  for part in ("aside", "afterwards")})
 
 
 def _trace(path: Path) -> Trace:

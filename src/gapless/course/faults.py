@@ -42,6 +42,9 @@ ERROR_ADVICE = {
                                                "statistics saves two fewer). Give it copies of what it must not change",
     "have different metadata": "What runs in the backward pass saves other tensors than the first pass: it has to run in "
                                "the same mode, on tensors of the same shapes and dtypes",
+    "cannot pin": "It is on the device already: only the host's memory can be pinned",
+    "a leaf Variable that requires grad": "An operator with a `_` at its end writes into an input that needs a gradient: "
+                                          "write into a new tensor",
     "is not defined": "Each exercise cell is run by itself: put the imports and helpers it needs inside the cell",
     # GradScaler's own, which say what it has seen and not what was forgotten.
     "_scale is None": "The scaler has scaled no loss: `scaler.scale(loss).backward()` comes before `unscale_`, `step` and "
@@ -138,7 +141,22 @@ def _plain_fault(exercise: Exercise, case: Case, found, wanted, simulated: bool,
     if fault is None:
         return None
     fault = f"I{fault[1:]}" if fault.startswith("it ") else fault  # else it begins with a place, spelt as it is
-    return Fault(f"the answer is wrong. {fault}", _explanation(exercise, case, found, wanted), of_value=True)
+    numbers = _numbers_at(found, wanted, relative, exercise.right.absolute_tolerance, slack)
+    why = numbers and of_numbers(*numbers, counts_of(case))
+    return Fault(f"the answer is wrong. {fault}", why or _explanation(exercise, case, found, wanted), of_value=True)
+
+
+def _numbers_at(found, wanted, *tolerances) -> tuple[np.ndarray, np.ndarray] | None:
+    """The numbers of the first entry that differs, found and wanted, where there are as many of both."""
+    if isinstance(wanted, dict) and isinstance(found, dict):
+        for key in wanted:
+            if key in found and difference(found[key], wanted[key], *tolerances[:2], key, tolerances[2]) is not None:
+                return _numbers_at(found[key], wanted[key], *tolerances)
+        return None
+    with suppress(ValueError, TypeError):
+        own, right = np.array(found, dtype=np.float64), np.array(wanted, dtype=np.float64)
+        return (own, right) if own.shape == right.shape else None
+    return None
 
 
 def _explanation(exercise: Exercise, case: Case, found, wanted) -> str | None:

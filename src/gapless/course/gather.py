@@ -14,7 +14,7 @@ from ..garbage import set_aside
 from ..measure.compilations import compilations, uncompiled
 from ..measure.device import device_name, stay_busy, synchronize
 from ..measure.one_thread import one_thread
-from ..measure.peak import PeakMeter, held_and_peak, least_held
+from ..measure.peak import PeakMeter, held, held_and_peak, least_held
 from ..measure.profile import profile, time_step, timed_profile
 from ..vgpu.process.state import state
 from .evidence import Answer, Aside, Case, Evidence, Measured, Plan, Run
@@ -38,14 +38,15 @@ _BEHIND, _BEHIND_FLOOR = 100.0, 25.0
 
 
 def gather(exercise: Exercise, stage, plan: Plan, device: torch.device, *, name: str = "", again: bool = False,
-           order: np.random.Generator | None = None, runs: dict | None = None) -> Evidence:
+           order: np.random.Generator | None = None, runs: dict | None = None, alone: bool = False) -> Evidence:
     """What the function on ``stage`` answers, and its times beside the slow function's.
 
     ``stage``: a :class:`LocalStage`, or one in another process. ``name``: what ``device`` was asked for by.
     ``again``: the slow function is measured after the learner's too. ``order`` decides in which order all this happens;
     without it the cases come first. ``runs``: a dict, empty at first, for what the slow function and the model solution took
-    with this exercise and plan on the virtual GPU: it is the same every time, and is measured once. Whatever the function
-    does wrong is written into the evidence; nothing of it is raised.
+    with this exercise and plan on the virtual GPU: it is the same every time, and is measured once. ``alone``: memory of the
+    device that is not taken here is the learner's. Whatever the function does wrong is written into the evidence; nothing
+    of it is raised.
     """
     if device.type != "vgpu" or again:
         runs = None
@@ -63,7 +64,7 @@ def gather(exercise: Exercise, stage, plan: Plan, device: torch.device, *, name:
             with without_limit(device):
                 given = exercise.measurement.full(device)
             evidence.full = _compared(exercise, stage, device, again, _kept(runs, "full", stage, _remembered(
-                exercise, stage, device, lambda where: _at_full_size(exercise, where, given, device))))
+                exercise, stage, device, lambda where: _at_full_size(exercise, where, given, device))), alone)
 
     def trial() -> None:
         quiet: list[bool] = []  # of each function measured: the slow one is the first
@@ -83,7 +84,7 @@ def gather(exercise: Exercise, stage, plan: Plan, device: torch.device, *, name:
             return run
 
         with vgpu.on_card(exercise.measurement.trial.card(vgpu.card())) if device.type == "vgpu" else nullcontext():
-            evidence.trial = _compared(exercise, stage, device, again, run_of)
+            evidence.trial = _compared(exercise, stage, device, again, run_of, alone)
 
     parts = [ask(place) for place in range(len(plan.cases))]
     parts += [full] if exercise.measurement is not None and exercise.measurement.full is not None else []
@@ -132,8 +133,10 @@ def _remembered(exercise: Exercise, stage, device: torch.device, measure: Callab
     return measured
 
 
-def _compared(exercise: Exercise, stage, device: torch.device, again: bool, measure: Callable[[object], Run]) -> Measured:
-    """``measure(stage)`` of the slow function and of the learner's."""
+def _compared(exercise: Exercise, stage, device: torch.device, again: bool, measure: Callable[[object], Run], alone: bool
+              ) -> Measured:
+    """``measure(stage)`` of the slow function and of the learner's. ``alone``: what is there before is the learner's too."""
+    kept_bytes = held(device) if alone else 0
     slow = LocalStage(exercise.slow, device, exercise.asked.ask)
     if exercise.watches_memory:
         gc.collect()  # what lies about in cycles would go some time
@@ -144,6 +147,7 @@ def _compared(exercise: Exercise, stage, device: torch.device, again: bool, meas
             found.best = measure(LocalStage(exercise.measurement.best, device, exercise.asked.ask))
     try:
         found.learner = measure(stage)
+        found.learner.beside_bytes += kept_bytes
     except Exception as error:
         found.error = describe_error(error, exercise.name)
     if again:
@@ -391,7 +395,8 @@ def _timed(exercise: Exercise, step: Callable[[], object], device: torch.device,
             time = time_step(counted, device=device, prepare=prepare, **_how_often(exercise, simulated))
             trace = profile(counted, device=device, prepare=prepare,
                             **(PROFILED_WHOLE if exercise.measurement.whole_run else PROFILED))
-    return Run(time.host_ms, time.true_ms, list(time.samples_ms), trace, max(waits[1::2]), min(kernels), meter.peak_bytes)
+    return Run(time.host_ms, time.true_ms, list(time.samples_ms), trace, max(waits[1::2]), min(kernels), meter.peak_bytes,
+               meter.ready_bytes)
 
 
 def _how_often(exercise: Exercise, simulated: bool) -> dict:
@@ -419,13 +424,15 @@ def _noted(device: torch.device, aside: Aside):
         yield
         return
     timeline = vgpu.timeline()
-    timeline.recording = recording = vgpu.Recording(lines=False)
+    timeline.recording, captured = vgpu.Recording(lines=False), timeline.captured_count
+    recording = timeline.recording
     try:
         yield
     finally:
         timeline.recording = None
         aside.waits += len(recording.waits)
         aside.kernels += sum(record.category == "kernel" for record in recording.records)
+        aside.kernels += timeline.captured_count - captured
         copies = [record for record in recording.records if record.category == "gpu_memcpy"]
         aside.read_back_bytes += sum(record.args["bytes"] for record in copies if "DtoH" in record.name)
         aside.sent_bytes += sum(record.args["bytes"] for record in copies if "HtoD" in record.name)
@@ -435,9 +442,10 @@ def _at_full_size(exercise: Exercise, stage, make_given: Callable[[], Given], de
     meter = PeakMeter(device)
 
     def step():
-        with without_limit(device):
-            given = make_given()
-        call = stage.begin(given)
+        with meter.ready():
+            with without_limit(device):
+                given = make_given()
+            call = stage.begin(given)
         del given
         stay_busy(device, exercise.measurement.busy_ms)
         with meter.call():
@@ -496,9 +504,7 @@ def _try(exercise: Exercise, stage, plan: Plan, device: torch.device, answers: l
         with _noted(device, afterwards):
             for call in [] if at_once else begun[:len(plan.trial)]:
                 finish(*call)
-        run.aside = Aside(aside.waits, aside.kernels + afterwards.kernels,
-                          aside.read_back_bytes + afterwards.read_back_bytes, aside.sent_bytes + afterwards.sent_bytes,
-                          afterwards.waits)
+        run.aside, run.afterwards = aside, afterwards
         del answers[len(plan.trial):]
         if answers:
             answers[-1].races, answers[-1].swallowed = [str(race) for race in races], list(state.errors)

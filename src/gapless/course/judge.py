@@ -11,7 +11,7 @@ from dataclasses import replace
 from ..incoming import clean_text
 from ..marker import parts
 from .check import Look
-from .checks.measured import DRIFT, OfMeasurement, read_back, shirked, void
+from .checks.measured import DRIFT, OfMeasurement, beside, read_back, shirked, void
 from .checks.waits import NoMoreWaits, are_checked
 from .evidence import Evidence, Plan
 from .exercise import Exercise
@@ -74,7 +74,7 @@ def _better(look: Look) -> bool:
     if not others or any(look.found[check.name][0] != FAIL and not check.passes_as_handed_out(look) for check in others):
         return True
     sizes = [measured for measured in (evidence.full, evidence.trial) if measured is not None]
-    if not sizes or any(void(look, measured) is not None for measured in sizes):
+    if not sizes or any(void(look, measured) or beside(measured) for measured in sizes):
         return False
     if len(sizes) == 2 and shirked(evidence) is not None:
         return False

@@ -57,10 +57,10 @@ class Truth:
         if not self._exercise.teaching.mistakes or (self._exercise.right.on_device and not evidence.simulated):
             return None  # a real clock never says the same twice
         others = [(other, own) for other, own in zip(plan.cases, evidence.answers)
-                  if other is not case and own.error is None and own.unusable is None]
+                  if other is not case and own.unusable is None]
         with ONE_AT_A_TIME:
             target = choose_device(self._device) if self._exercise.right.on_device else torch.device("cpu")
-            self._made = self._made or MadeAgain(self._exercise, target)
+            self._made = self._made or MadeAgain(self._exercise, target, self.of)
             return self._made.cause(case, found, others)
 
 

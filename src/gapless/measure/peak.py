@@ -16,7 +16,8 @@ class PeakMeter:
     before: memory that was set aside to be freed in time saves nothing.
 
     On the virtual GPU nothing that a program asks of ``reset_peak_memory_stats`` changes it; on a real one its last peak
-    counts, above the least with which a call began.
+    counts, above the least with which a call began. ``ready_bytes``: what
+    was taken in order to make calls ready.
     """
 
     def __init__(self, device: torch.device):
@@ -24,6 +25,7 @@ class PeakMeter:
         self._least: int | None = None
         self._most = 0
         self._aside = 0
+        self.ready_bytes = 0
 
     @property
     def peak_bytes(self) -> int:
@@ -47,10 +49,18 @@ class PeakMeter:
 
     @contextmanager
     def aside(self) -> Iterator[None]:
-        """What is taken inside, between calls, counts in none of them."""
-        before = _held(self._device)
+        """What is taken inside, for calls to come, counts in none of them."""
+        before = self.ready_bytes
+        with self.ready():
+            yield
+        self._aside += self.ready_bytes - before
+
+    @contextmanager
+    def ready(self) -> Iterator[None]:
+        """Inside, a call is made ready whose inputs are given back after it."""
+        before = held(self._device)
         yield
-        self._aside += _held(self._device) - before
+        self.ready_bytes += held(self._device) - before
 
 
 class _Before:
@@ -74,12 +84,12 @@ class _Before:
 def least_held(device: torch.device) -> Iterator[Callable[[], int]]:
     """Yields a function that tells the least bytes that the device's memory has held since, without what was there before
     and has been freed. Only the virtual GPU knows: on a real one it is the less of what was held at first and is now."""
-    began = least = _held(device)
+    began = least = held(device)
     memory, before = vgpu.memory() if device.type == "vgpu" else None, _Before()
 
     def look(*change) -> None:
         nonlocal least
-        least = min(least, _held(device))
+        least = min(least, held(device))
 
     def found() -> int:
         look()
@@ -94,7 +104,7 @@ def least_held(device: torch.device) -> Iterator[Callable[[], int]]:
             memory.listeners = tuple(each for each in memory.listeners if each not in (look, before))
 
 
-def _held(device: torch.device) -> int:
+def held(device: torch.device) -> int:
     return {"vgpu": lambda: vgpu.memory().allocated_bytes,
             "cuda": lambda: torch.cuda.memory_allocated(device)}.get(device.type, lambda: 0)()
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from ..check import Found, Look
 from ..evidence import Measured, Run
-from .measured import OfMeasurement, judge_time, names_of_waits, sync_count
+from .measured import OfMeasurement, judge_time, names_of_waits, sync_count, takes_less
 from .waits import SEE_WAITS, allowed_waits, are_checked
 
 
@@ -29,4 +29,4 @@ class HostTime(OfMeasurement):
 
     def is_less(self, own: Run, slow: Run, share: float) -> bool:
         """By its time."""
-        return own.host_ms < share * slow.host_ms
+        return takes_less(own, slow, share, "host_ms")

@@ -46,25 +46,24 @@ class OfMeasurement(Check):
         evidence, main = look.evidence, look.evidence.main
         if main is None:
             return FAIL, "Nothing was measured: the run ended before."
-        outcome, message = void(look, main) or self.judge_one(look, main)
+        outcome, message = self._judge(look, main)
         if outcome != PASS or main is evidence.trial or not (self.counts or evidence.simulated):
             return outcome, message  # a real GPU cannot be slowed down to suit smaller inputs
-        other, why = void(look, evidence.trial) or self.judge_one(look, evidence.trial)
+        other, why = self._judge(look, evidence.trial)
         if other != PASS:
             return other, (f"It holds at the article's size, where no values can be checked, and not on smaller inputs, "
                            f"where they are: a function has to do the same at every size. On those: {why}")
         less = shirked(evidence)
         return (FAIL, less) if less is not None else (outcome, message)
 
+    def _judge(self, look: Look, measured: Measured) -> Found:
+        found = void(look, measured) or self.judge_one(look, measured)
+        return found if found[0] != PASS else beside(measured) or found
+
     def passes_as_handed_out(self, look: Look) -> bool:
         """Whether the slow function passes as well: such as a time that may be a little longer."""
         main = look.evidence.main
         return main is not None and self.judge_one(replace(look, cells={}), replace(main, learner=main.before))[0] != FAIL
-
-
-# As many times the slow function's work may be done beside the calls that are measured: who warms up before a capture, and
-# puts everything back, needs that much.
-_ASIDE = 2
 
 
 def void(look: Look, measured: Measured) -> Found | None:
@@ -76,18 +75,10 @@ def void(look: Look, measured: Measured) -> Found | None:
     if measured.learner is None:
         return FAIL, "Nothing was measured: the run ended before."
     before, after = measured.before, measured.after
-    own, slow = measured.learner.aside, before.aside
     if evidence.simulated and before.fewest_kernels and not measured.learner.fewest_kernels:
         return FAIL, ("A call that is measured launches nothing, where the slow function launches "
                       f"{counted(before.fewest_kernels, 'kernel')}: work that is put off until somebody looks at the answer "
                       "cannot count. Do it when the function is called.")
-    waits = own.waits > _ASIDE * slow.waits or own.waits_after > slow.waits_after
-    if (waits or own.kernels > _ASIDE * slow.kernels or own.read_back_bytes > _ASIDE * slow.read_back_bytes
-            or own.sent_bytes > _ASIDE * slow.sent_bytes):
-        return FAIL, (f"Beside the calls that are measured your function launches {counted(own.kernels, 'kernel')} and "
-                      f"waits {counted(own.waits + own.waits_after, 'time')}, the slow one {slow.kernels} and "
-                      f"{slow.waits + slow.waits_after}: work done before or after them cannot count."
-                      + (" Does every call wait, those that are not measured too (`synchronize`, `item`)?" if waits else ""))
     missing = _missing(exercise, evidence, measured)
     if missing is not None:
         return FAIL, missing
@@ -104,6 +95,26 @@ def void(look: Look, measured: Measured) -> Found | None:
     if not evidence.simulated and abs(after.true_ms / before.true_ms - 1) > DRIFT:
         return INCONCLUSIVE, (f"The GPU's speed drifted while it was measured: the slow function took "
                               f"{before.true_ms:.2f} ms a step before and {after.true_ms:.2f} ms after yours. Run it again.")
+    return None
+
+
+# As many times what the slow function has done beside the calls that are measured may be done: before, as who warms up for a
+# capture and puts everything back needs twice as much, and nothing is known yet of what will be measured; and afterwards,
+# where another network than the slow one's may be looked at.
+_BESIDE = {"aside": ("before them", 2.0), "afterwards": ("after them", 1.25)}
+_COUNTED = {"kernels": "{:,} kernels are launched", "waits": "the host waits {:,} times",
+            "read_back_bytes": "{:,} bytes are copied to the host", "sent_bytes": "{:,} bytes are copied to the device"}
+
+
+def beside(measured: Measured) -> Found | None:
+    """Why a measurement does not count, where work was done beside the calls that are measured; else None."""
+    for part, (when, ratio) in _BESIDE.items():
+        own, slow = (getattr(run, part) for run in (measured.learner, measured.before))
+        for name, said in _COUNTED.items():
+            done, most = getattr(own, name), ratio * getattr(slow, name)
+            if done > most:
+                return FAIL, (f"Work beside the calls that are measured cannot count: {when} {said.format(done)}, with the "
+                              f"slow function {getattr(slow, name):,}. Do the work in the call itself, in every call.")
     return None
 
 
@@ -138,9 +149,10 @@ def shirked(evidence: Evidence) -> str | None:
     launched = [measured.learner.fewest_kernels / max(measured.before.fewest_kernels, 1) for measured in (full, trial)]
     if not evidence.simulated or (shares[0] > _SHIRKED * shares[1] and launched[0] >= _SHIRKED * launched[1]):
         return None
-    return (f"At the article's size it does less than where its values are checked: "
-            f"{counted(full.learner.fewest_kernels, 'kernel')} a call there, {trial.learner.fewest_kernels} on the smaller "
-            "inputs. What does nothing is fast: that time cannot count. A function has to do the same at every size.")
+    what, found = ("device time", shares) if shares[0] <= _SHIRKED * shares[1] else ("kernels", launched)
+    return (f"At the article's size it does less than where its values are checked: {found[0]:.0%} of the slow function's "
+            f"{what} there, {found[1]:.0%} on the smaller inputs. What does nothing is fast: that time cannot count. A "
+            "function has to do the same at every size.")
 
 
 def sync_count(run: Run) -> float:
@@ -185,6 +197,17 @@ def judge_time(look: Look, measured: Measured, limit: float, key: str, phrase: s
     if not evidence.simulated and abs(ratio - limit) < NOISE * limit:
         return INCONCLUSIVE, facts + " That is too close to the target to tell from noise: run it again."
     return (PASS, facts) if ratio <= limit else (FAIL, f"{facts} {next_step}")
+
+
+def takes_less(own: Run, slow: Run, share: float, key: str) -> bool:
+    """Whether ``own``'s time ``key`` is less than this share of the slow function's. What differs in the host's time alone
+    is not better: the model counts that in the learner's own process, and of threads only one."""
+    return getattr(own, key) < share * getattr(slow, key) and _device_work(own) != _device_work(slow)
+
+
+def _device_work(run: Run) -> tuple:
+    """What the device had to do in a call."""
+    return run.report.kernels, run.report.bus_bytes, round(run.report.device_busy_ms, 6), run.most_waits
 
 
 def megabytes(nbytes: float) -> str:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from ..check import Found, Look
 from ..evidence import Measured, Run
-from .measured import OfMeasurement, judge_time
+from .measured import OfMeasurement, judge_time, takes_less
 
 
 @dataclass(frozen=True)
@@ -34,4 +34,4 @@ class SpeedUp(OfMeasurement):
 
     def is_less(self, own: Run, slow: Run, share: float) -> bool:
         """By its time."""
-        return own.true_ms < share * slow.true_ms
+        return takes_less(own, slow, share, "true_ms")

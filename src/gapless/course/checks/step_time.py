@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from ..check import Found, Look
 from ..evidence import Measured, Run
-from .measured import OfMeasurement, judge_time, sync_count
+from .measured import OfMeasurement, judge_time, sync_count, takes_less
 from .waits import SEE_WAITS, allowed_waits, are_checked
 
 _OTHER_WORK = "It is not only the waits: the device has to do less work. Which of it would nobody miss?"
@@ -32,4 +32,4 @@ class StepTime(OfMeasurement):
 
     def is_less(self, own: Run, slow: Run, share: float) -> bool:
         """By its time."""
-        return own.true_ms < share * slow.true_ms
+        return takes_less(own, slow, share, "true_ms")

@@ -57,7 +57,7 @@ def _fault(look: Look, case: Case, found: Answer) -> Fault | None:
 
 def _explained(look: Look, fault: Fault, case: Case, found: Answer) -> str:
     """The fault, and what is known of its cause: a mistake made before, else what the lesson or the numbers say."""
-    known = look.truth.cause(look.plan, look.evidence, case, found) if fault.of_value else None
+    known = look.truth.cause(look.plan, look.evidence, case, found) if fault.of_value or found.error else None
     return f"{fault.text} {known}" if known is not None else str(fault)
 
 

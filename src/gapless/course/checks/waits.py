@@ -27,6 +27,9 @@ ADVICE = {
     "bincount": "its length is the largest value. `scatter_add_` into a tensor of known length does not wait",
     "repeat_interleave": "pass `output_size`, if the host knows it",
 }
+ADVICE["cudaStreamSynchronize"] = ADVICE["cudaEventSynchronize"] = (
+    "`synchronize()` of a stream or an event holds the host until the device is there. Let a stream wait for the event "
+    "(`stream.wait_event(event)`), or wait later, when the device has long been there")
 ADVICE["index"] = ADVICE["masked_select"] = ADVICE["nonzero"]
 ADVICE["is_nonzero"] = ADVICE["item"]
 ADVICE["allclose"] = ADVICE["equal"]

@@ -1,12 +1,12 @@
 """Copies between the device and pinned memory that do not block: bytes on their way, and who touches them meanwhile.
 
-The bytes of a copy to the host are in the host's tensor when the host's clock has passed the copy's end. Before, from the
-moment that the copy is queued, the tensor shows what stands for uninitialised memory (:func:`.pinned.spoil`): on a GPU it may
-hold the old bytes or the new ones, so a program that reads them relies on luck. What
-arrives is what the source held when the copy ran, in the order of its stream. A value that a program reads too early is
-wrong, and nobody can say so: reading a CPU tensor calls nothing here. Where it can be seen it is reported: a number on the
-host that an operator takes, a copy of bytes that another stream's copy is about to write, and, by a checksum, memory that
-the host has changed before it had waited for the copy from it or to it.
+The bytes of a copy to the host are in the host's tensor when the host's clock has passed the copy's end. From the moment
+that the copy is queued until then, the tensor shows what stands for uninitialised memory (:func:`.pinned.spoil`): on a GPU
+it may hold the old bytes or the new ones, so a program that reads them relies on luck. What arrives is what the source held
+when the copy ran, in the order of its stream. A value that a program reads too early is wrong, and nobody can say so:
+reading a CPU tensor calls nothing here. Where it can be seen it is reported: a number on the host that an operator takes, a
+copy of bytes that another stream's copy is about to write, and, by a checksum, memory that the host has changed before it
+had waited for the copy from it or to it.
 
 A tensor that is dropped before its bytes come keeps its memory until then. When the clocks start anew, all copies are over;
 in a forked process nothing arrives.

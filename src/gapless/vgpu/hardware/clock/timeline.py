@@ -151,6 +151,7 @@ class Timeline:
         self._first_launch = self.launches  # all up to here is done and known to be
         self.told: set[tuple] = set()  # pairs of lines whose race was reported (gapless.vgpu.ordering.race_detector)
         self.correlation = 0
+        self.captured_count = 0  # kernels, in graphs
         self.kernel_count = self.product_count = 0  # the matrix products among them, but for those of a graph's replay
         self.polls = 0  # events that a program has asked for again and again, with nothing done in between
         self._asked: dict[int, tuple[Mark, int, bool]] = {}  # not reached then: (event, kernels by then, polled)
@@ -368,6 +369,7 @@ class Timeline:
         self.host_work(graphs.CAPTURE_NS)
         self._call("cudaStreamEndCapture", start_ns)
         graph = capture.end()
+        self.captured_count += graph.kernel_count
         start_ns = self.host_ns
         self.host_work(len(graph.nodes) * graphs.INSTANTIATE_NODE_NS)
         self._call("cudaGraphInstantiateWithFlags", start_ns)
