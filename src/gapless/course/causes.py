@@ -20,7 +20,7 @@ from .stage import LocalStage
 from .tolerance import close
 
 _MOST_OTHERS = 40  # answers that decide between mistakes: a check has to come to an end soon
-_FEW = 0.8  # the share on which a mistake has to agree that gives a few whole numbers
+_FEW, _MANY = 0.25, 3  # the share on which a mistake has to agree that gives so few numbers or words
 _NEARLY = 0.02  # what rounding to half precision, and a few operators on it, may bring about
 
 
@@ -96,16 +96,14 @@ def _kind(error: str) -> str:
 
 def _needed(found: Answer) -> float:
     """The share of the inputs that tell something on which a mistake has to give the same. Whatever goes wrong may end in a
-    nan; and a few whole numbers are easily met by chance."""
+    nan, and a single number or word is easily met by chance; many numbers at once are not."""
     if found.error is not None:
         return 1.0
     if found.value is not None:
-        return 1.0 if not np.isfinite(found.value).any() else 0.5 if found.value.any() else _FEW
-    numbers = _numbers(found.plain)
-    if any(map(math.isnan, numbers)):
+        return 1.0 if not np.isfinite(found.value).any() else _FEW if found.value.size == 1 or not found.value.any() else 0.0
+    if any(map(math.isnan, _numbers(found.plain))):
         return 1.0
-    whole = all(isinstance(number, int) for number in numbers)
-    return _FEW if numbers and whole and isinstance(found.plain, (dict, list)) else 0.5
+    return _FEW if len(tree_leaves(found.plain)) <= _MANY else 0.0
 
 
 def _tells_little(found: Answer) -> bool:
@@ -142,7 +140,8 @@ def of_numbers(found: np.ndarray, wanted: np.ndarray, counts: dict[str, int]) ->
         return ("A nan comes from 0 / 0, 0 × inf, inf − inf or inf / inf (`exp` of a large number is inf: `logsumexp` and "
                 "`log_softmax` avoid it). Let none of these be computed, not even in a branch that is thrown away.")
     if (np.isinf(found) & np.isfinite(wanted)).any():
-        return "An inf comes from the logarithm of 0, a division by 0, or an `exp` that is too large for its dtype."
+        return ("An inf comes from the logarithm of 0 (`log_softmax` avoids it), a division by 0, or an `exp` that is too large "
+                "for its dtype.")
     usable = np.isfinite(found) & np.isfinite(wanted)
     own, right = found[usable], wanted[usable]
     if not own.size:

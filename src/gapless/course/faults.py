@@ -141,21 +141,23 @@ def _plain_fault(exercise: Exercise, case: Case, found, wanted, simulated: bool,
     if fault is None:
         return None
     fault = f"I{fault[1:]}" if fault.startswith("it ") else fault  # else it begins with a place, spelt as it is
-    numbers = _numbers_at(found, wanted, relative, exercise.right.absolute_tolerance, slack)
-    why = numbers and of_numbers(*numbers, counts_of(case))
-    return Fault(f"the answer is wrong. {fault}", why or _explanation(exercise, case, found, wanted), of_value=True)
+    why = _explanation(exercise, case, found, wanted)
+    if why is None:
+        numbers = _numbers_at(found, wanted, relative, exercise.right.absolute_tolerance, slack)
+        why = numbers and of_numbers(*numbers, counts_of(case))
+    return Fault(f"the answer is wrong. {fault}", why, of_value=True)
 
 
 def _numbers_at(found, wanted, *tolerances) -> tuple[np.ndarray, np.ndarray] | None:
-    """The numbers of the first entry that differs, found and wanted, where there are as many of both."""
+    """The numbers with a fraction of the first entry that differs, found and wanted, where there are as many of both."""
     if isinstance(wanted, dict) and isinstance(found, dict):
         for key in wanted:
             if key in found and difference(found[key], wanted[key], *tolerances[:2], key, tolerances[2]) is not None:
                 return _numbers_at(found[key], wanted[key], *tolerances)
         return None
     with suppress(ValueError, TypeError):
-        own, right = np.array(found, dtype=np.float64), np.array(wanted, dtype=np.float64)
-        return (own, right) if own.shape == right.shape else None
+        own, right = np.array(found), np.array(wanted)
+        return (own, right) if own.shape == right.shape and own.dtype.kind in "fi" and right.dtype.kind == "f" else None
     return None
 
 

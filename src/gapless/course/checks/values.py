@@ -38,7 +38,7 @@ def _judge(look: Look) -> Found:
         fault = _fault(look, case, found)
         if fault is not None:
             text = _explained(look, fault, case, found)
-            return FAIL, f"On the input \"{case.name}\" {_shapes(case)}{text}"
+            return FAIL, f"On the input \"{case.name}\" {_shapes(case)}{text}{_by_layout(look, case) if fault.of_value else ''}"
     fault = _trial_fault(look) if plan.trial else None
     if fault is not None:
         return FAIL, fault
@@ -61,6 +61,15 @@ def _explained(look: Look, fault: Fault, case: Case, found: Answer) -> str:
     return f"{fault.text} {known}" if known is not None else str(fault)
 
 
+def _by_layout(look: Look, case: Case) -> str:
+    """What to say where answers are wrong on inputs alone that are not contiguous."""
+    others = [pair for pair in zip(look.plan.cases, look.evidence.answers) if not pair[0].layouts]
+    if not case.layouts or not others or any(_fault(look, *pair) is not None for pair in others):
+        return ""
+    return (" All contiguous inputs get the right answer. Of others `reshape`, `flatten` and `contiguous` make a copy: what is "
+            "written into that, the tensor itself does not get.")
+
+
 def _trial_fault(look: Look) -> str | None:
     """What is wrong with the answers that were timed too."""
     plan, evidence = look.plan, look.evidence
@@ -80,8 +89,9 @@ def _trial_fault(look: Look) -> str | None:
             return (f"On {where} {_shapes(case)}call {number} gave the answer of call {earlier}, whose input was another: "
                     "something is remembered from one call to the next. Compute it anew from what the function is given.")
         why = _explained(look, fault, case, found)
+        cause = "" if why != str(fault) else " A function that goes by the size of its input, or counts its calls, is wrong."
         return (f"On the {len(plan.cases)} small inputs the answers are right, and on {where} {_shapes(case)}they are not, "
-                f"from call {number}: {why} A function that goes by the size of its input, or counts its calls, is wrong.")
+                f"from call {number}: {why}{cause}")
     return None
 
 
