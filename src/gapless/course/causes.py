@@ -140,8 +140,8 @@ def of_numbers(found: np.ndarray, wanted: np.ndarray, counts: dict[str, int]) ->
         return ("A nan comes from 0 / 0, 0 × inf, inf − inf or inf / inf (`exp` of a large number is inf: `logsumexp` and "
                 "`log_softmax` avoid it). Let none of these be computed, not even in a branch that is thrown away.")
     if (np.isinf(found) & np.isfinite(wanted)).any():
-        return ("An inf comes from the logarithm of 0 (`log_softmax` avoids it), a division by 0, or an `exp` that is too large "
-                "for its dtype.")
+        return ("An inf comes from the logarithm of 0 (`log_softmax` avoids it), a division by 0, or an `exp` that is too "
+                "large for its dtype.")
     usable = np.isfinite(found) & np.isfinite(wanted)
     own, right = found[usable], wanted[usable]
     if not own.size:

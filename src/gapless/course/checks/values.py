@@ -37,8 +37,8 @@ def _judge(look: Look) -> Found:
     for case, found in zip(plan.cases, evidence.answers):
         fault = _fault(look, case, found)
         if fault is not None:
-            text = _explained(look, fault, case, found)
-            return FAIL, f"On the input \"{case.name}\" {_shapes(case)}{text}{_by_layout(look, case) if fault.of_value else ''}"
+            text = _explained(look, fault, case, found) + (_by_layout(look, case) if fault.of_value else "")
+            return FAIL, f"On the input \"{case.name}\" {_shapes(case)}{text}"
     fault = _trial_fault(look) if plan.trial else None
     if fault is not None:
         return FAIL, fault
@@ -66,8 +66,8 @@ def _by_layout(look: Look, case: Case) -> str:
     others = [pair for pair in zip(look.plan.cases, look.evidence.answers) if not pair[0].layouts]
     if not case.layouts or not others or any(_fault(look, *pair) is not None for pair in others):
         return ""
-    return (" All contiguous inputs get the right answer. Of others `reshape`, `flatten` and `contiguous` make a copy: what is "
-            "written into that, the tensor itself does not get.")
+    return (" All contiguous inputs get the right answer. Of others `reshape`, `flatten` and `contiguous` make a copy: what "
+            "is written into the copy never reaches the tensor.")
 
 
 def _trial_fault(look: Look) -> str | None:
@@ -89,7 +89,8 @@ def _trial_fault(look: Look) -> str | None:
             return (f"On {where} {_shapes(case)}call {number} gave the answer of call {earlier}, whose input was another: "
                     "something is remembered from one call to the next. Compute it anew from what the function is given.")
         why = _explained(look, fault, case, found)
-        cause = "" if why != str(fault) else " A function that goes by the size of its input, or counts its calls, is wrong."
+        cause = (" A function that goes by the size of its input, or counts its calls, is wrong." if why == str(fault) else
+                 " Or is it a function that goes by the size of its input, or counts its calls?")
         return (f"On the {len(plan.cases)} small inputs the answers are right, and on {where} {_shapes(case)}they are not, "
                 f"from call {number}: {why}{cause}")
     return None
