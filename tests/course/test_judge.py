@@ -105,7 +105,7 @@ def test_being_right_only_on_the_small_inputs_is_found_out():
 
     verdicts = grade("ignore_background", by_size)
     assert set(outcomes(verdicts).values()) == {"fail"}
-    assert "goes by the size of its input, or counts its calls, is wrong" in verdicts["values"].message
+    assert "goes by the size of its input, or counts its calls" in verdicts["values"].message
     assert verdicts["syncs"].message == "Not counted before the values are right."
 
 
@@ -116,7 +116,7 @@ def test_being_right_only_on_the_first_calls_is_found_out():
         calls.append(None)
         return torch.where(target == BACKGROUND, IGNORE, target) if len(calls) < 22 else target.clone()
 
-    assert "counts its calls, is wrong" in grade("ignore_background", counts)["values"].message
+    assert "counts its calls" in grade("ignore_background", counts)["values"].message
 
 
 def test_an_answer_remembered_by_its_shape_is_found_out():
