@@ -298,7 +298,7 @@ def _device(span: Span) -> int | None:
 def _blocks(kernels: Sequence[Span]) -> list[tuple[float, float, float]]:
     """(start, end, blocks per SM) of the kernels that tell."""
     found = ((span, as_number(span.args.get("blocks per SM"))) for span in kernels)
-    return [(span.start_us, span.end_us, blocks) for span, blocks in found if blocks is not None and blocks > 0]
+    return [(span.start_us, span.end_us, blocks) for span, blocks in found if blocks is not None and blocks >= 0]
 
 
 def _covered(intervals: Iterable[tuple[float, float, float]], start_us: float, end_us: float) -> float:
