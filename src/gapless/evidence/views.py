@@ -198,8 +198,8 @@ def top_operators(trace: Trace, k: int | None = 10) -> list[OperatorRow]:
     return sorted(table, key=lambda row: (-row.device_self_us, -row.host_self_us))[:k]
 
 
-def memory_by_operator(trace: Trace, device: int = 0) -> list[MemoryRow]:
-    """A row for each operator that allocated or freed memory of GPU ``device``, the largest allocation first.
+def memory_by_operator(trace: Trace, device: int | None = 0) -> list[MemoryRow]:
+    """A row for each operator that allocated or freed memory of GPU ``device`` (None: of any), the largest allocation first.
 
     Needs ``profile_memory=True``; what is freed between operators, as Python drops a tensor, is nobody's.
     """
@@ -298,7 +298,7 @@ def _device(span: Span) -> int | None:
 def _blocks(kernels: Sequence[Span]) -> list[tuple[float, float, float]]:
     """(start, end, blocks per SM) of the kernels that tell."""
     found = ((span, as_number(span.args.get("blocks per SM"))) for span in kernels)
-    return [(span.start_us, span.end_us, blocks) for span, blocks in found if blocks is not None and blocks > 0]
+    return [(span.start_us, span.end_us, blocks) for span, blocks in found if blocks is not None and blocks >= 0]
 
 
 def _covered(intervals: Iterable[tuple[float, float, float]], start_us: float, end_us: float) -> float:
@@ -329,7 +329,7 @@ def _weighted(spans: Sequence[Span], name: str) -> float | None:
     return sum(value * us for value, us in known) / total_us if total_us else sum(value for value, _ in known) / len(known)
 
 
-def _memory_changes(trace: Trace, device: int) -> dict[tuple, list[Span]]:
+def _memory_changes(trace: Trace, device: int | None) -> dict[tuple, list[Span]]:
     """Each change of the GPU's memory as a moment, by thread, in order of time."""
     found: dict[tuple, list[Span]] = defaultdict(list)
     for event in trace.events:
@@ -337,7 +337,7 @@ def _memory_changes(trace: Trace, device: int) -> dict[tuple, list[Span]]:
         if event.get("name") != "[memory]" or not isinstance(args, dict) or as_number(args.get("Device Type")) != 1:
             continue
         time_us, nbytes = as_number(event.get("ts")), as_number(args.get("Bytes"))
-        if time_us is None or nbytes is None or as_number(args.get("Device Id", 0)) != device:
+        if time_us is None or nbytes is None or device not in (None, as_number(args.get("Device Id", 0))):
             continue
         thread = (str(event.get("pid", "")), str(event.get("tid", "")))
         found[thread].append(Span("memory", "[memory]", time_us, time_us, thread, {"Bytes": nbytes}))

@@ -101,6 +101,8 @@ WRONG = [
     ("best_workers", measured(figure=lambda epochs: statistics.mean(epochs[1:4])), "take their median"),
     ("best_workers", measured(choose=lambda times: next(n for n, ms in times.items() if ms <= 1.05 * min(times.values()))),
      "in the order that the candidates happen to be in"),
+    ("best_workers", measured(epochs=10, figure=lambda epochs: statistics.mean(epochs[1:])), "take their median"),
+    ("best_workers", measured(figure=lambda epochs: max(epochs[1:])), "take their median"),
     ("best_workers", lambda make_loader, candidates, device: max(candidates), "more workers bring nothing"),
     ("best_workers", lambda make_loader, candidates, device: min(candidates), "however slow it is"),
     ("best_workers", lambda make_loader, candidates, device: 4, "Once its workers are there"),

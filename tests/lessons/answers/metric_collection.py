@@ -92,6 +92,11 @@ def product_of_one_hots(model, loader, device):
     return averages(confusion)
 
 
+def skips_an_empty_batch(metric, loss, batch):
+    if batch:
+        metric.update(loss, torch.full_like(loss, batch))
+
+
 def weighted_scatter(model, loader, device):
     counts = torch.zeros(CLASSES**2, device=device)
     with torch.no_grad():
@@ -129,7 +134,8 @@ def without_groups(device):
 
 
 OTHER_ROUTES = {
-    "update_loss": [filled, scaled_ones, weight_on_the_cpu, copied_without_waiting, once_for_each_image],
+    "update_loss": [filled, scaled_ones, weight_on_the_cpu, copied_without_waiting, once_for_each_image,
+                    skips_an_empty_batch],
     "suppress_nan_check": [nan_counts_nothing, weight_as_it_comes],
     "collect": [groups_found_out, all_at_once, confusion_of_all],
     "step_time_metric": [zero_dimensional, list_state, without_groups],
@@ -201,6 +207,7 @@ def last_batch_only(outputs, targets):
     return groups_found_out(outputs[-1:], targets[-1:])
 
 
+@torch.no_grad()
 def ignored_counted_as_class_zero(model, loader, device):
     return confusion_of_all([model(images) for images, _ in loader], [targets.clamp(min=0) for _, targets in loader])
 
@@ -413,6 +420,26 @@ def lists_emptied(outputs, targets):
     return collection([outputs.pop() for _ in list(outputs)][::-1], targets)
 
 
+def lists_reversed(outputs, targets):
+    outputs.reverse()
+    targets.reverse()
+    return confusion_of_all(outputs, targets)
+
+
+def list_overwritten(outputs, targets):
+    for i, output in enumerate(outputs):
+        outputs[i] = F.one_hot(output.argmax(1), CLASSES).float()
+    return confusion_of_all(outputs, targets)
+
+
+def with_gradients(model, loader, device):
+    counts = torch.zeros(CLASSES**2, device=device)
+    for images, targets in loader:
+        cells = targets.clamp(min=0) * CLASSES + model(images).argmax(1)
+        counts.scatter_add_(0, cells, (targets != IGNORE).float())
+    return averages(counts.view(CLASSES, CLASSES))
+
+
 def counted_by(label=lambda targets, seen: targets.clamp(min=0), weight=lambda targets: (targets != IGNORE).float()):
     """evaluate with other labels, or weights, of what is ignored."""
 
@@ -427,6 +454,7 @@ def counted_by(label=lambda targets, seen: targets.clamp(min=0), weight=lambda t
     return evaluate
 
 
+@torch.no_grad()
 def row_left_in(model, loader, device):
     side = CLASSES + 1
     counts = torch.zeros(side**2, device=device)
@@ -444,6 +472,7 @@ def row_left_in(model, loader, device):
             "f1": mean(2 * right, predicted + actual)}
 
 
+@torch.no_grad()
 def in_the_labels_alone(model, loader, device):
     counts = torch.zeros(CLASSES**2, device=device)
     for images, targets in loader:
@@ -463,6 +492,23 @@ def indexed_loader(model, loader, device):
 
 
 # -- exercise 4 ------------------------------------------------------------------------------------
+
+
+def stacked(device):
+    class Mean(Metric):
+        def __init__(self):
+            super().__init__()
+            for name in ("total", "count"):
+                self.add_state(name, torch.tensor(0.0, device=device))
+
+        def update(self, value):
+            self.total += value
+            self.count += 1
+
+        def compute(self):
+            return self.total / self.count
+
+    return Mean()
 
 
 def own_list(device):
@@ -571,7 +617,9 @@ WRONG = [
     ("suppress_nan_check", no_weight_back, "return two tensors"),
     ("suppress_nan_check", lambda MetricClass: None, "a class is wanted"),
     ("suppress_nan_check", lambda MetricClass: MetricClass(), "a class is wanted"),
-    ("suppress_nan_check", lambda MetricClass: OfNoOne, "does not inherit from the one that was given (SumMetric)"),
+    ("suppress_nan_check", lambda MetricClass: OfNoOne, "does not inherit from the one that was given (MeanMetric)"),
+    ("suppress_nan_check", lambda MetricClass: type("Copied", MetricClass.__bases__, {**vars(MetricClass)}), "does not inherit"),
+    ("suppress_nan_check", lambda MetricClass: weight_as_it_comes(MetricClass.__base__), "does not inherit"),
     ("suppress_nan_check", given_class_changed, "it changed the class that it was given"),
     ("suppress_nan_check", library_patched, "it changed TorchMetrics' own class BaseAggregator"),
     ("suppress_nan_check", library_patched_at_the_first_update, "it changed TorchMetrics' own class BaseAggregator"),
@@ -593,7 +641,10 @@ WRONG = [
     ("collect", counted_in_half, "stands still at 2048"),
     ("collect", f1_of_the_averages, "F1 was computed from the averages"),
     ("collect", kept_from_call_to_call, "keeps from one call to the next"),
-    ("collect", lists_emptied, "taken batches out of the lists"),
+    ("collect", lists_emptied, "hold other batches now"),
+    ("collect", lists_reversed, "Leave the lists as they are"),
+    ("collect", list_overwritten, "Leave the lists as they are"),
+    ("collect", lambda outputs, targets: confusion_of_all([o.round(decimals=2) for o in outputs], targets), "logits were rounded"),
     ("collect", lambda outputs, targets: collection(outputs[:3], targets[:3]), "batch is missing"),
     ("collect", lambda outputs, targets: collection(outputs, targets, average="weighted"), 'average="weighted"'),
     ("collect", lambda outputs, targets: collection(outputs, targets, lambda output: output.argmin(1)), "`argmin`"),
@@ -612,11 +663,14 @@ WRONG = [
     ("step_time_metric", lambda device: CatMetric(sync_on_compute=False), "the step times themselves"),
     ("step_time_metric", lambda device: RunningMean(sync_on_compute=False), "last five steps"),
     ("step_time_metric", lambda device: 0.0, "a metric of TorchMetrics is wanted"),
+    ("step_time_metric", stacked, "with `dist_reduce_fx`"),
+    ("step_time_metric", lambda device: MeanMetric(sync_on_compute=False).set_dtype(torch.float16), "kept in float16"),
     ("step_time_metric", own_list, "`add_state` has added, is not saved"),
     ("step_time_metric", put_off, "`add_state` has added, is not saved"),
     ("step_time_metric", own_count, "`add_state` has added, is not saved"),
     ("step_time_metric", halved_each_time, "halved with each new time"),
     ("step_time_metric", one_for_all, "should be"),
+    ("evaluate", with_gradients, "inside `torch.no_grad()`"),
     ("evaluate", ignored_counted_as_class_zero, "IGNORE must count nowhere"),
     ("evaluate", counted_by(weight=lambda targets: (targets == IGNORE).float()), "the wrong way round"),
     ("evaluate", counted_by(label=lambda targets, seen: torch.where(targets == IGNORE, seen, targets),

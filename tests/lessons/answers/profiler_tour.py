@@ -1,6 +1,8 @@
 """Lesson 01: right answers that are not what the reference solution does, and wrong ones with what is said of them."""
 
 import collections
+import operator
+import statistics
 
 import torch
 
@@ -72,6 +74,15 @@ def occupancy_with_torch(trace):
         return None
     share, weight = torch.tensor(told, dtype=torch.float64).T
     return torch.dot(share, weight) / weight.sum() / 100
+
+
+def without(dropped, answer):
+    """An answer that does not see some of a trace's events."""
+    return lambda trace, *more, **named: answer(type(trace)([e for e in trace.events if not dropped(trace, e)]), *more, **named)
+
+
+def before_the_steps(trace, event):
+    return event.get("cat") == "kernel" and event["ts"] < steps_of(trace)[0].start_us
 
 
 def fastest_from_the_smallest(measure, candidates):
@@ -150,7 +161,7 @@ def idle_by_longest_gap(trace):
 OTHER_ROUTES = {
     "gpu_utilization": [idle_subtracted, counted_by_changes],
     "sm_efficiency": [efficiency_between_cuts],
-    "achieved_occupancy": [occupancy_with_torch],
+    "achieved_occupancy": [occupancy_with_torch, without(before_the_steps, occupancy_with_torch)],
     "choose_batch_size": [fastest_from_the_smallest],
     "top_operators": [operators_by_kernel],
     "memory_by_operator": [memory_inner_first],
@@ -192,6 +203,13 @@ def blocks_from_before_the_steps(trace):
     begin, end = bounds(trace)
     early = sum(min(1, s.args.get("blocks per SM", 0)) * max(0.0, begin - s.start_us) for s in kernels_of(trace))
     return None if efficiency_between_cuts(trace) is None else efficiency_between_cuts(trace) + early / (end - begin)
+
+
+def steps_on_any_row(trace):
+    begin, end = bounds(trace)
+    last = [span for span in trace.spans if span.name.startswith("ProfilerStep#")][-1].end_us
+    share = counted_by_changes(trace)
+    return share and share * (end - begin) / (max([last] + [s.end_us for s in trace.spans if s.category in WORK]) - begin)
 
 
 def zero_without_kernels(trace):
@@ -344,6 +362,39 @@ def first_that_comes_near(measure, candidates):
     return next(batch for batch, speed in speeds.items() if speed >= 0.95 * max(speeds.values()))
 
 
+def halving_the_range(measure, candidates):
+    speeds = speeds_of(measure, candidates)
+    order = sorted(speeds)
+    low, high = 0, len(order) - 1
+    while low < high:
+        middle = (low + high) // 2
+        enough = speeds[order[middle]] >= 0.95 * max(speeds.values())
+        low, high = (low, middle) if enough else (middle + 1, high)
+    return order[low]
+
+
+def line_of_both_threads(trace, kernel_name):
+    """The innermost of the launching thread's lines and the main one's."""
+    main, found = steps_of(trace)[0].thread, collections.Counter()
+    calls = {s.args["correlation"]: s for s in trace.spans if s.category == "runtime"}
+    for kernel in kernels_of(trace):
+        call = calls.get(kernel.args["correlation"])
+        if kernel.name == kernel_name and call is not None:
+            *_, line = (line_of(s) for s in trace.spans if line_of(s) and s.thread in (call.thread, main)
+                        and s.start_us <= call.start_us < s.end_us)
+            found[line] += kernel.end_us - kernel.start_us
+    return dict(found)
+
+
+def idle_by(fills):
+    """Told apart by how much of the card the kernels fill: ``fills(blocks, ms)``."""
+    def why_idle(trace):
+        cause, told = idle_by_longest_gap(trace), [(s.args["blocks per SM"], s.duration_ms) for s in kernels_of(trace)]
+        return cause if cause == "slow loader" else "small batch" if fills(*zip(*told)) < 0.5 else "many small kernels"
+
+    return why_idle
+
+
 def by_any_operator(trace):
     """The host's time in operators, whether they launch anything or not."""
     steps, busy, reached = steps_of(trace), 0.0, 0.0
@@ -411,5 +462,14 @@ WRONG = [
     ("why_idle", by_any_operator, "is no work for the GPU: only operators with a launch count"),
     ("why_idle", lambda trace: "small batch", "It is always the same answer"),
     ("why_idle", lambda trace: "bad luck", "Return one of"),
+    ("gpu_utilization", without(lambda _, event: event.get("cat") == "gpu_memset", counted_by_changes), "a copy or a memset"),
+    ("gpu_utilization", steps_on_any_row, "a step's copy on the GPU's row"),
+    ("sm_efficiency", lambda trace: efficiency_between_cuts(trace) or None, "`or None`"),
+    ("achieved_occupancy", lambda trace: (occupancy_with_torch(trace) or 0) / 1000, "have different units"),
+    ("choose_batch_size", halving_the_range, "a smaller one may be fast enough again"),
+    ("memory_by_operator", without(lambda _, event: (event.get("args") or {}).get("Device Id", 0) != 0, memory_inner_first), "not `Device Id`"),
+    ("source_of", line_of_both_threads, "a line of its own here"),
+    ("why_idle", idle_by(lambda blocks, ms: sum(map(operator.mul, blocks, ms)) / sum(ms)), "take at most 1 of its blocks per SM"),
+    ("why_idle", idle_by(lambda blocks, ms: statistics.mean(min(1, b) for b in blocks)), "a plain mean"),
     *STUDENTS,
 ]

@@ -17,9 +17,10 @@ from .workload import size_for
 SHAPES = ((2, 5, 7), (1, 16, 16), (3, 8, 1), (4, 1, 9), (1, 1, 1), (2, 6, 5))
 LAYOUTS = (CONTIGUOUS, "transposed", "strided")
 MANY = 21  # another number of classes than the course's
+MANY_CLASSES = f"labels of {MANY} classes"  # where the logits tell how many there are
 # Labels …, in the words of a case's name.
-RANDOM, MANY_CLASSES, IGNORED, ONE_CLASS, NEARLY, ONE_VALID, ALL_BACKGROUND, NO_BACKGROUND = LABEL_KINDS = (
-    "random labels", f"labels of {MANY} classes", "all ignored", "one class everywhere", "one pixel of another class",
+RANDOM, IGNORED, ONE_CLASS, NEARLY, ONE_VALID, ALL_BACKGROUND, NO_BACKGROUND = LABEL_KINDS = (
+    "random labels", "all ignored", "one class everywhere", "one pixel of another class",
     "one pixel valid", "background everywhere", "no background")
 # Mixed labels that are the same in some way: what two of them look like on 2×6×5.
 BY_IMAGE, BY_ROW, BY_COLUMN, BALANCED, AND_IGNORED = MIXED_KINDS = (

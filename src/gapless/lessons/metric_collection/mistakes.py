@@ -252,7 +252,8 @@ CHOICES: tuple[tuple[Callable, str], ...] = (
                                              "they are."),
     (lambda output: (output > 0).int().argmax(1), "The *first* logit above a threshold was taken, not the largest."),
     (lambda output: output.long().argmax(1), "The logits were made whole numbers before the largest was looked for."),
-    (lambda output: output.round().argmax(1), "The logits were rounded before the largest was looked for."),
+    *((lambda output, decimals=decimals: output.round(decimals=decimals).argmax(1),
+       "The logits were rounded before the largest was looked for.") for decimals in (0, 1, 2)),
     (lambda output: output.half().argmax(1), "The logits, or what was made of them, were cast to float16 (or rounded): "
                                              "then two "
                                              "different ones are equal, and the first one wins. Take `argmax(1)` of the "

@@ -8,7 +8,7 @@ import numpy as np
 
 from ...course.evidence import Case
 from ...evidence.traces.trace import Trace
-from .disturbances import TRAPS, together
+from .disturbances import BLOCKS, OCCUPANCY, TRAPS, together
 from .traces import busy_trace
 
 
@@ -45,7 +45,14 @@ def busy_cases(rng: np.random.Generator, without: tuple[Callable, ...] = ()) -> 
             *(trace_case(name, events) for name, events in trapped_cases(rng, make, without))]
 
 
+def cases_of_last_work(rng: np.random.Generator) -> list[Case]:
+    return [trace_case(f"a {words} ends the last step", busy_trace(rng, ends_with=category, streams=2))
+            for words, category in (("copy", "gpu_memcpy"), ("memset", "gpu_memset"))]
+
+
 def cases_of_efficiency(rng: np.random.Generator) -> list[Case]:
+    zero = [{**event, "args": {**event["args"], BLOCKS: 0.0, OCCUPANCY: 0}} if event["cat"] == "kernel" else event
+            for event in busy_trace(rng)]
     return [
         trace_case("one stream", busy_trace(rng)),
         trace_case("copies, and work after the last step", busy_trace(rng, copies=True, late=True)),
@@ -53,6 +60,7 @@ def cases_of_efficiency(rng: np.random.Generator) -> list[Case]:
         trace_case("two streams", busy_trace(rng, streams=2)),
         trace_case("some kernels do not tell", busy_trace(rng, streams=2, silent=0.4)),
         trace_case("no kernel tells", busy_trace(rng, silent=1.1)),
+        trace_case("every kernel tells 0", zero),
     ]
 
 

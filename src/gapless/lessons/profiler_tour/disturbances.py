@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 BLOCKS, OCCUPANCY = "blocks per SM", "est. achieved occupancy %"
+DEVICE = 2  # the GPU's number: not the 0 that a trace of a single GPU has
 Events = list[dict]
 
 
@@ -52,7 +53,14 @@ def _largest(events: Events) -> int:
 
 def _kernel(events: Events, number: int, start: float, end: float, name: str, stream: int) -> dict:
     return {"ph": "X", "cat": "kernel", "name": name, "pid": 0, "tid": stream, "ts": start, "dur": end - start,
-            "args": {"correlation": _largest(events) + number, "device": 0, "stream": stream, BLOCKS: 2.5, OCCUPANCY: 40}}
+            "args": {"correlation": _largest(events) + number, "device": DEVICE, "stream": stream, BLOCKS: 2.5,
+                     OCCUPANCY: 40}}
+
+
+def memory_change(like: dict, at: float, nbytes: int, *, name="[memory]", device_type=1) -> dict:
+    """On the process and thread of ``like``: of the GPU's memory (device type 1) or the host's (0)."""
+    return {"ph": "i", "s": "t", "cat": "cpu_instant_event", "name": name, "pid": like["pid"], "tid": like["tid"], "ts": at,
+            "args": {"Device Type": device_type, "Device Id": DEVICE if device_type else -1, "Bytes": nbytes}}
 
 
 def other_blocks(rng, events):
@@ -189,9 +197,7 @@ def bookkeeping(rng, events):
     for call in calls:
         found.append({"ph": "s", "id": call["args"]["correlation"], "cat": "ac2g", "name": "ac2g", "pid": call["pid"],
                       "tid": call["tid"], "ts": call["ts"]})
-    for call in calls[::3]:
-        found.append({"ph": "i", "s": "t", "cat": "cpu_instant_event", "name": "[OutOfMemory]", "pid": call["pid"],
-                      "tid": call["tid"], "ts": call["ts"], "args": {"Device Type": 1, "Device Id": 0, "Bytes": 4096}})
+    found += [memory_change(call, call["ts"], 4096, name="[OutOfMemory]") for call in calls[::3]]
     return [*events, *found]
 
 
@@ -252,8 +258,7 @@ def touching(rng, events):
                 since = at + rng.uniform(0.5, 2)  # the kernel is short: it tells nothing of how the card is filled
                 found += [_launch(events, number, at, 0.01, op),
                           _kernel(events, number, since, since + 0.002 * step["dur"], "next_kernel", 51),
-                          {"ph": "i", "s": "t", "cat": "cpu_instant_event", "name": "[memory]", "pid": op["pid"],
-                           "tid": op["tid"], "ts": at, "args": {"Device Type": 1, "Device Id": 0, "Bytes": 77824}}]
+                          memory_change(op, at, 77824)]
     return [*events, *found]
 
 
@@ -272,10 +277,8 @@ def frees_only(rng, events):
     for number, (name, changes) in enumerate((("aten::set_", [-1]), ("aten::clone", [1, -1]))):
         at, nbytes = end + (0.05 + 0.05 * number) * length, 512 * int(rng.integers(100, 900))
         found.append(_span("cpu_op", name, at, at + 0.03 * length, host))
-        for place, sign in enumerate(changes, start=1):
-            found.append({"ph": "i", "s": "t", "cat": "cpu_instant_event", "name": "[memory]", "pid": host["pid"],
-                          "tid": host["tid"], "ts": at + 0.01 * place * length,
-                          "args": {"Device Type": 1, "Device Id": 0, "Bytes": sign * nbytes}})
+        found += [memory_change(host, at + 0.01 * place * length, sign * nbytes)
+                  for place, sign in enumerate(changes, start=1)]
     return [*events, *found]
 
 

@@ -15,8 +15,8 @@ OF_CASE = {
                                                              "starts last need not end last.",
     "the GPU works on after the last step": "Here the GPU works on after the last step on the host: the steps' time ends "
                                             "with the later of both.",
-    "a copy ends the last step": "Here a copy is the GPU's last work: it is no kernel, but the steps' time goes on until "
-                                 "it ends.",
+    **{f"a {work} ends the last step": f"Here a {work} is the GPU's last work: it is no kernel, but the steps' time goes on "
+                                       "until it ends." for work in ("copy", "memset")},
     "a kernel runs on from before the first step": "Here a kernel was running before the first step: it counts from the "
                                                    "step's start.",
     "some kernels do not tell": "Some kernels have no such value in their `args`.",

@@ -31,6 +31,7 @@ def spans_around(spans: list[Span], at: float, until: float, thread: tuple, thre
     return [op for op in spans if inside(op) and threads_match(op, thread, threads)]
 
 
+MIXED_UNITS = ("Numerator and denominator have different units: `duration_ms` is in ms, `start_us` and `end_us` are in µs.")
 EARLY = "A kernel runs before the first step starts: only what lies within the steps' time counts."
 TIMES = (
     Way("time", "kernels", "It was divided by the time from the first kernel to the last one's end: divide by the steps' "
@@ -44,7 +45,8 @@ TIMES = (
     Way("time", "kernel to end", "The steps start before the first kernel: the steps' time starts with the first "
                                  "`ProfilerStep#` block."),
     Way("time", "until the kernels end", "The last step may end on the host after the last kernel: the steps' time ends "
-                                         "with the later of both."),
+                                         "with the later of both. Is a step's copy on the GPU's row taken for the step? Its "
+                                         "category is another."),
     Way("time", "all", "It was divided by the time of all spans of the trace. The host does other things before the first "
                        "step and after the last: the steps' time is from the first `ProfilerStep#` block.", often=True),
     Way("time", "host's end", "The steps' time was ended by the host's last span. It ends with the last `ProfilerStep#` "
@@ -58,8 +60,7 @@ TIMES = (
     Way("time", "first step", "Only the first step was looked at: the steps' time is that of all of them.", often=True),
     Way("time", "one step", "It was divided by the time of one step, where the kernels are those of all."),
     Way("time", "last by name", "The steps were sorted by name, and as text \"#10\" comes before \"#9\": go by time."),
-    Way("time", "in seconds", "Numerator and denominator have different units: `duration_ms` is in ms, `start_us` and "
-                              "`end_us` are in µs."),
+    Way("time", "in seconds", MIXED_UNITS),
 )
 UNITS = (
     Way("unit", "per cent", "A share is between 0 and 1, and this is in per cent.", often=True),
@@ -67,6 +68,7 @@ UNITS = (
     Way("unit", "inverse", "The division is upside down."),
     Way("unit", "per step", "It was divided by the number of steps as well: the steps' time is that of all steps already."),
     Way("unit", "rounded", "The answer was rounded: return it as it is."),
+    Way("unit", "times 1000", MIXED_UNITS),
 )
 
 
@@ -108,7 +110,7 @@ def length(trace: Trace, time: str) -> float:
 def _in_unit(share: float, unit: str, trace: Trace) -> float:
     return {"share": lambda: share, "per cent": lambda: 100 * share, "idle": lambda: 1 - share,
             "inverse": lambda: 1 / share, "per step": lambda: share / len(steps_of(trace)),
-            "rounded": lambda: round(share, 2)}[unit]()
+            "rounded": lambda: round(share, 2), "times 1000": lambda: 1000 * share}[unit]()
 
 
 def union_us(spans: list[Span], since: float) -> float:
@@ -212,6 +214,7 @@ def sm_efficiency(trace: Trace, *, running="sum", time="steps", unit="share", si
         "mean by utilisation": lambda: sum(min(b, 1) for _, _, b in told) / len(told) * union_us(kernels_of(trace), start),
         "weighted by utilisation": lambda: sum(min(b, 1) * (until - since) for since, until, b in inside) / sum(
             until - since for since, until, _ in inside) * union_us(kernels_of(trace), start),
+        "to a tenth": lambda: sweep([(since, until, round(b, 1)) for since, until, b in inside]),
         "whole": lambda: sweep([(since, until, int(b)) for since, until, b in inside]),
         "rounded up": lambda: sweep([(since, until, -(-b // 1)) for since, until, b in inside]),
         "averaged": lambda: sweep(inside, 1.0, lambda values: sum(values) / len(values)),
@@ -220,4 +223,6 @@ def sm_efficiency(trace: Trace, *, running="sum", time="steps", unit="share", si
         "started inside": lambda: sweep([s for s in told if s[0] >= start]),
         "warps": lambda: sum(min(s.args.get(OCCUPANCY, 0) / 100, 1) * (s.end_us - s.start_us) for s in kernels_of(trace)),
     }[running]()
+    if zero == "none" and not us:
+        return None
     return _in_unit(us / length(trace, time), unit, trace)

@@ -13,7 +13,7 @@ from ... import vgpu
 from ...evidence.traces.trace import Trace
 from ...measure.recorder import as_trace
 from ...vgpu.hardware.kernels.costs import Kernel
-from .disturbances import BLOCKS, OCCUPANCY
+from .disturbances import BLOCKS, DEVICE, OCCUPANCY, memory_change
 
 HOST, GPU = 1, 0  # processes
 MAIN, BACKWARD, LOADER = 1, 2, 3  # threads of the host
@@ -47,13 +47,11 @@ class Sketch:
         call = {"kernel": "cudaLaunchKernel", "gpu_memcpy": "cudaMemcpyAsync", "gpu_memset": "cudaMemsetAsync"}[category]
         self.span("cuda_runtime", call, launch_us, launch_us + 3, tid=tid, correlation=self._correlation)
         self.span(category, name, start_us, end_us, pid=GPU, tid=stream,
-                  **{"correlation": self._correlation, "device": 0, "stream": stream, **args})
+                  **{"correlation": self._correlation, "device": DEVICE, "stream": stream, **args})
 
     def memory(self, at_us: float, nbytes: int, *, tid=MAIN, device_type=1) -> None:
         """A change of memory: of the GPU's (device type 1) or the host's (0)."""
-        args = {"Device Type": device_type, "Device Id": 0 if device_type else -1, "Bytes": int(nbytes)}
-        self.events.append({"ph": "i", "s": "t", "cat": "cpu_instant_event", "name": "[memory]", "pid": HOST, "tid": tid,
-                            "ts": round(at_us, 3), "args": args})
+        self.events.append(memory_change({"pid": HOST, "tid": tid}, round(at_us, 3), int(nbytes), device_type=device_type))
 
     def finish(self, rng: np.random.Generator) -> list[dict]:
         """The events in no order, as a profiler writes them."""
@@ -64,11 +62,12 @@ COPY = "Memcpy HtoD (Pinned -> Device)"
 
 
 def busy_trace(rng: np.random.Generator, *, streams=1, copies=False, late=False, within=False, silent=0.0, small=False,
-               ends_with_copy=False, running=False, steps=3) -> list[dict]:
+               ends_with="", running=False, steps=3) -> list[dict]:
     """Steps of a few kernels. ``streams``: how many run at once; ``within``: short kernels inside a long one of
     another stream; ``copies``: between the kernels; ``late``: the GPU works on after the last step; ``silent``: the share of
-    kernels that do not tell their blocks and occupancy; ``small``: each kernel has few blocks; ``running``: a kernel of
-    another stream runs from before the first step until after its first kernel has begun."""
+    kernels that do not tell their blocks and occupancy; ``small``: each kernel has few blocks; ``ends_with``: the category
+    of a step's last work, where that is a copy or a memset; ``running``: a kernel of another stream runs from before the
+    first step until after its first kernel has begun."""
     sketch, now, ready, first = Sketch(), 1000 + rng.uniform(0, 500), {}, 0.0
 
     def tell() -> dict:
@@ -99,9 +98,10 @@ def busy_trace(rng: np.random.Generator, *, streams=1, copies=False, late=False,
             stream = 7 + 4 * ((i + within) % (streams + within))
             stream = stream if not within else 11
             put(f"kernel_{i}", stream, rng.uniform(4, 30) if within else rng.uniform(10, 60), **tell())
-        if ends_with_copy:
-            put("Memcpy DtoH (Device -> Pinned)", 7, rng.uniform(60, 120), "gpu_memcpy")
-        if number < steps - 1 or not (late or ends_with_copy):
+        if ends_with:
+            name = {"gpu_memcpy": "Memcpy DtoH (Device -> Pinned)", "gpu_memset": "Memset (Device)"}[ends_with]
+            put(name, 7, rng.uniform(60, 120), ends_with)
+        if number < steps - 1 or not (late or ends_with):
             now = max([now, *ready.values()]) + rng.uniform(10, 60)
         sketch.operator("aten::step", begin + 1, now - 1)
         sketch.step(number, begin, now)
@@ -117,7 +117,7 @@ INNER = {"aten::linear": "aten::addmm", "aten::conv2d": "aten::cudnn_convolution
 USER_LINES = ("train/model.py(31): forward", "train/model.py(47): forward", "train/layers.py(12): forward")
 LIBRARY_LINES = ("torch/nn/modules/module.py(1739): _call_impl", "torch/nn/modules/linear.py(125): forward",
                  "<built-in function linear>", "nn.Module: Linear_3")
-CALLING_LINE, BACKWARD_LINE = "train/loop.py(18): step", "train/loop.py(20): step"
+CALLING_LINE, BACKWARD_LINE, MEANWHILE_LINE = "train/loop.py(18): step", "train/loop.py(20): step", "train/loop.py(31): wait"
 OWN_BACKWARD_LINE, LOADER_LINE = "train/layers.py(40): backward", "train/loader.py(9): fetch"
 
 
@@ -185,7 +185,7 @@ def training_trace(rng: np.random.Generator, traps: Traps = Traps(), steps=2) ->
     if traps.in_flight:
         for i in range(3):
             sketch.span("kernel", "shared_kernel", now + 20 * i, now + 20 * i + rng.uniform(5, 15), pid=GPU, tid=7,
-                        correlation=i + 1, device=0, stream=7)
+                        correlation=i + 1, device=DEVICE, stream=7)
         ready = now + 60
     for number in range(steps):
         begin = now
@@ -222,6 +222,8 @@ def training_trace(rng: np.random.Generator, traps: Traps = Traps(), steps=2) ->
                     launch("own_backward_kernel", BACKWARD)
                     sketch.span("python_function", LIBRARY_LINES[2], outer + 0.5, now + 0.1, tid=BACKWARD)
                     sketch.span("python_function", OWN_BACKWARD_LINE, outer + 0.4, now + 0.2, tid=BACKWARD)
+                    # Later than the backward pass's own line, so that the innermost of both threads' is not that.
+                    sketch.span("python_function", MEANWHILE_LINE, outer + 0.6, now + 0.1)
                 node = f"{name.removeprefix('aten::').title()}Backward0"
                 sketch.operator(f"autograd::engine::evaluate_function: {node}", outer, now + 0.4, BACKWARD)
                 now += 1

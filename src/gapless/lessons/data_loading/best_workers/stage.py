@@ -27,9 +27,8 @@ class Times:
     worker hands over with it. ``cores``: of the host. ``start_ms``: until all workers are there, for each of them.
     ``crowding``: by how much a batch takes longer for each worker more than there are cores. ``cold_ms``: what a batch
     takes longer when nobody has read its file yet. ``luck``: number of workers → how many times as long it happens to take
-    with them; ``late``: the same of the second half of each epoch's batches. ``slow_every``: in one epoch of so many (0: in
-    none) somebody else uses the host, and it takes ``slow`` times as long; ``slow_first``: number of workers → the first
-    such epoch, counted from the second."""
+    with them; ``late``: the same of the second half of each epoch's batches. ``disturbed``: how
+    many times as long it takes while somebody else uses the host, in every fourth epoch, from the second on."""
 
     batches: int
     work_ms: float
@@ -40,9 +39,7 @@ class Times:
     cold_ms: float = 0.0
     luck: tuple[tuple[int, float], ...] = ()
     late: tuple[tuple[int, float], ...] = ()
-    slow_every: int = 0
-    slow: float = 1.0
-    slow_first: tuple[tuple[int, int], ...] = ()
+    disturbed: tuple[tuple[int, float], ...] = ()
 
     def epoch_ms(self, workers: int) -> list[float]:
         """When each batch is there, in an epoch that nothing disturbs and whose workers have nothing to do at its begin."""
@@ -55,10 +52,9 @@ class Times:
         half_ms = arrivals[half - 1] if half else 0.0
         return arrivals[:half] + [half_ms + late * (ms - half_ms) for ms in arrivals[half:]]
 
-    def disturbed(self, workers: int, epoch: int) -> float:
+    def disturbance(self, workers: int, epoch: int) -> float:
         """How many times as long epoch number ``epoch`` takes."""
-        first = dict(self.slow_first).get(workers, 0)
-        return self.slow if epoch and self.slow_every and (epoch - 1) % self.slow_every == first else 1.0
+        return dict(self.disturbed).get(workers, 1.0) if epoch % 4 == 1 else 1.0
 
 
 @cache
@@ -106,7 +102,7 @@ class DeclaredLoader:
         self._epochs += 1
         if epoch == 0:
             host_work(workers * times.start_ms, self._device)
-        factor, before_ms = times.disturbed(workers, epoch), 0.0
+        factor, before_ms = times.disturbance(workers, epoch), 0.0
         for number, ms in enumerate(times.epoch_ms(workers)):
             cold_ms = times.cold_ms if number not in self._read else 0.0
             host_work(factor * (ms - before_ms) + cold_ms, self._device)

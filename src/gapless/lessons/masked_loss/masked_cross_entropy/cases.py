@@ -20,8 +20,8 @@ SCALES = {"": 2.0, ", large logits": 30.0, ", all logits alike": 0.0}
 def cross_entropy_cases(seed: int) -> list[Case]:
     rng = np.random.default_rng(seed)
     cases = []
-    for pick in covering(rng, labels=LABEL_KINDS, shape=SHAPES, layout=(*LAYOUTS, "channels_last"), dtype=DTYPES,
-                         scale=list(SCALES)):
+    for pick in covering(rng, labels=(*LABEL_KINDS, MANY_CLASSES), shape=SHAPES,
+                         layout=(*LAYOUTS, "channels_last"), dtype=DTYPES, scale=list(SCALES)):
         batch, *plane = pick["shape"]
         classes = MANY if pick["labels"] == MANY_CLASSES else CLASSES
         pred = rng.normal(0, 1, size=(batch, classes, *plane)) * SCALES[pick["scale"]]

@@ -16,5 +16,7 @@ def head(case, found: np.ndarray, wanted: np.ndarray) -> str | None:
     target, most = torch.from_numpy(case.inputs["target"]), case.options["max_valid"]
     each = F.cross_entropy(hidden @ weights.T, target, ignore_index=IGNORE, reduction="none")
     valid = int((target != IGNORE).sum())
+    if valid and np.isnan(found).all():
+        return "No row that was chosen has a label, and the mean of none is nan: which rows do your positions name?"
     other = most / target.numel(), most / max(valid, 1)
     return divided_by(float(found), float(each.sum()), valid, target.numel(), "rows", other)

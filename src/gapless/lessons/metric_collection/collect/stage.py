@@ -19,7 +19,7 @@ def ask_collect(function, given, device):
     yield
     found = function(*own)
     yield
-    if (len(own[0]), len(own[1])) != (len(outputs), len(targets)):
-        raise Unusable("it has taken batches out of the lists that it was given, or put some in: somebody may use them "
-                       "afterwards. Leave the lists as they are.")
+    if [list(map(id, each)) for each in own] != [list(map(id, each)) for each in (outputs, targets)]:
+        raise Unusable("the lists that it was given hold other batches now, or the same in another order: somebody may use "
+                       "them afterwards. Leave the lists as they are.")
     return found

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import torch
+
 from ....course.mistakes import Mistake
 from ..mistakes import CHOICES, FORMULAS, IGNORING, LEFT_IN, Averages, Pairs, averaged, counting
 
 
 def _of_loader(average: Callable[[Pairs], Averages], choose=lambda output: output.argmax(1)) -> Callable:
+    @torch.no_grad()
     def evaluate(model, loader, device):
         return average([(choose(model(images)), labels) for images, labels in loader])
 

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import torch
 from torch import nn
 
+from ....course.plain import Unusable
 from ..stage import quietly
 
 
@@ -30,10 +32,15 @@ def ask_evaluate(function, given, device):
     """Four averages over a loader, of a network of no layers: its images are the logits. After a call on another loader,
     unless it is timed."""
     batches = [(logits[:, :, None, None], target) for logits, target in zip(given.inputs["images"], given.inputs["targets"])]
-    model = nn.Flatten()
+    model, gradients = nn.Flatten(), []
     if given.options.get("called_before"):
+        hook = model.register_forward_hook(lambda *_: gradients.append(torch.is_grad_enabled()))
         function(model, _Loader([(images.flip(1), target) for images, target in batches[:1]]), device)
+        hook.remove()
     yield
     found = function(model, _Loader(batches), device)
     yield
+    if any(gradients):
+        raise Unusable("it called the network with gradients on: then each batch's activations are kept for a backward pass "
+                       "that never comes. Call it inside `torch.no_grad()`, as the slow function does.")
     return found

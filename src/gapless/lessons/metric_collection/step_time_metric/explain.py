@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from ..explain import same_answer
@@ -18,6 +20,8 @@ def step_time(case, found, wanted) -> str | None:
         for words, value in _other_means(np.array(times, dtype=np.float64)):
             if isinstance(mean, float) and same_answer(mean, float(value)):
                 return words
+        if isinstance(mean, float) and math.isclose(mean, wanted["mean"], rel_tol=2e-3):
+            return "It is near the mean, and not equal: are the times, or their sum, kept in float16?"
         if isinstance(mean, float) and min(times) <= mean <= max(times) and len(times) > 1:
             return ("It lies between the times, and is another kind of average, or leaves some of them out. Is each "
                     "counted once?")
@@ -34,6 +38,8 @@ def step_time(case, found, wanted) -> str | None:
         'mean after .to("cpu")': f"{own}is not moved with the metric.",
         "mean after a reset": f"{own}is not reset by `reset`.",
         "mean under DDP": "Alone it is right, and not in a process group.",
+        "mean of two processes": "`add_state` has to say how the processes' states become one, with `dist_reduce_fx`: "
+                                 "without it they are stacked, and the mean is one number for each process.",
     }.get(first)
 
 

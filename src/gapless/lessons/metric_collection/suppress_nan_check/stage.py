@@ -74,7 +74,7 @@ def _decorated(function, name: str, library: dict[type, dict]) -> type:
         raise Unusable(f"it returned a {type(decorated).__name__}; a class is wanted: one that inherits from the one it "
                        "was given.")
     _see_untouched(library)
-    if not issubclass(decorated, base):
+    if not issubclass(decorated, Aggregator):
         raise Unusable(f"the class does not inherit from the one that was given ({name}): write "
                        "`class …(MetricClass)`, not the name of one of them.")
     return decorated

@@ -66,10 +66,8 @@ UPDATE_LOSS = (
     Mistake(_updated(torch.nan_to_num), "NaN was counted as a loss of 0 or inf as a large number (`nan_to_num` does "
                                         "both). Give the "
                                         "loss as it is: `MeanMetric` leaves NaN out itself."),
-    Mistake(_finite_only, "A loss of inf was left out. Only NaN is left out: an inf has to be seen in the mean."),
-    Mistake(_updated(weight=lambda loss, batch: loss * 0 + batch),
-            "The weight was computed from the loss: inf × 0 is NaN, so the weight is NaN and the loss is left out. Use only "
-            "the loss's form, not its value: `torch.full_like`."),
+    Mistake(_finite_only, "A loss of inf was left out: it has to be seen in the mean. Is only what is finite taken in, or "
+                          "is the weight computed from the loss, where inf × 0 is NaN? Use the loss's form, not its value."),
     Mistake(_updated(lambda loss, batch: _filled(loss, batch), lambda loss, batch: loss),
             "The loss and its weight have changed places: `update(value, weight)`."),
     Mistake(_updated(weight=lambda loss, batch: _filled(loss, batch**2)),

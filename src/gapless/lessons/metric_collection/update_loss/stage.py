@@ -29,7 +29,7 @@ def ask_update_loss(function, given, device):
     yield
     found = {"mean": metric.compute()}
     update(metric, count=1)
-    found |= {"mean after another update": metric.compute(), "number of updates": metric.update_count}
+    found["mean after another update"] = metric.compute()
     one = torch.ones((), dtype=metric.dtype, device=device)
     metric.update(one, one * 50)  # somebody else's: the sum of the weights has to be right too
     found["mean after 50 more images of loss 1"] = metric.compute()

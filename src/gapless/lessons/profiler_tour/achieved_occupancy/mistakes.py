@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from math import inf
 from statistics import median
 
 from ....course.mistakes import Way, versions
 from ....evidence.traces.trace import Trace
 from ..disturbances import BLOCKS, OCCUPANCY
-from ..mistakes import kernels_of, length, union_us
+from ..mistakes import MIXED_UNITS, kernels_of, length, union_us
 from ..right import WORK, steps_of
 
 
 def achieved_occupancy(trace: Trace, *, weight="time", by="told", silent="left out", zero="told", unit="share", empty=None,
-                       cap=None):
+                       cap=None, which="all"):
     """Right as it stands."""
-    kernels, told = kernels_of(trace), []
+    last = inf if which == "all" else steps_of(trace)[-1].end_us
+    kernels, told = [kernel for kernel in kernels_of(trace) if kernel.end_us <= last], []
     for span in kernels:
         value = span.args.get(OCCUPANCY, 0 if silent == "zero" else None)
         if value is not None and not (zero == "missing" and not value):
@@ -47,7 +49,8 @@ def achieved_occupancy(trace: Trace, *, weight="time", by="told", silent="left o
     if zero == "none" and not share:
         return None
     return {"share": share / 100, "per cent": share, "twice": share / 1e4, "per mille": share / 1000,
-            "inverse": 100 / share if share else 0.0, "rounded": round(share / 100, 2), "whole": share // 1 / 100}[unit]
+            "times 1000": 10 * share, "by 1000": share / 1e5, "inverse": 100 / share if share else 0.0,
+            "rounded": round(share / 100, 2), "whole": share // 1 / 100}[unit]
 
 
 OCCUPIED = versions(achieved_occupancy, (
@@ -85,8 +88,10 @@ OCCUPIED = versions(achieved_occupancy, (
     Way("weight", "blocks time", "It was weighted by blocks times duration: weight by the duration alone."),
     Way("weight", "warps", "It was weighted by blocks times duration: weight by the duration alone."),
     Way("unit", "twice", "It was divided by 100 twice."),
-    Way("unit", "per mille", "Numerator and denominator have different units: `duration_ms` is "
-                             "a thousandth of the µs.", often=True),
+    Way("unit", "per mille", MIXED_UNITS, often=True), Way("unit", "times 1000", MIXED_UNITS),
+    Way("unit", "by 1000", MIXED_UNITS),
+    Way("which", "until the host ends", "Kernels that end after the last step on the host were left out: the mean is over "
+                                        "all kernels."),
     Way("unit", "inverse", "The division is upside down."),
     Way("unit", "rounded", "The answer was rounded: return it as it is."),
     Way("unit", "whole", "The division by `//` throws away what is behind the point."),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ....course.evidence import Case
-from ..cases import REAL, busy_cases, trace_case
+from ..cases import REAL, busy_cases, cases_of_last_work, trace_case
 from ..real import real_step
 from ..traces import busy_trace
 from .traces import host_trace
@@ -19,7 +19,7 @@ def utilization_cases(seed: int) -> list[Case]:
         trace_case("copies between the kernels", busy_trace(rng, copies=True)),
         trace_case("short kernels while a long one runs on another stream", busy_trace(rng, within=True)),
         trace_case("the GPU works on after the last step", busy_trace(rng, late=True)),
-        trace_case("a copy ends the last step", busy_trace(rng, ends_with_copy=True, streams=2)),
+        *cases_of_last_work(rng),
         trace_case("a kernel runs on from before the first step", busy_trace(rng, running=True)),
         trace_case("no kernel at all", host_trace(rng)),
         *busy_cases(rng),

@@ -34,8 +34,8 @@ def memory(case: Case, found, wanted) -> str:
     if not isinstance(found, dict):
         return "Return a dict: operator's name → a dict of its four numbers."
     if not found:
-        return (f"{of_case(case)}The dict is empty. `[memory]` is in `trace.events` and not in `trace.spans`, and a thread "
-                "is text: `(str(event[\"pid\"]), str(event[\"tid\"]))`.")
+        return (f"{of_case(case)}The dict is empty. `[memory]` is in `trace.events` and not in `trace.spans`, a thread is "
+                "text: `(str(event[\"pid\"]), str(event[\"tid\"]))`, and `Device Type` tells the GPU, not `Device Id`.")
     rows = list(found.values())
     if not all(isinstance(row, dict) for row in rows):
         return (f"Each operator has a dict of four numbers: {', '.join(MEMORY_FIELDS)}. Here one has a "

@@ -8,4 +8,5 @@ MEMORY_FIELDS = ("size_increase_bytes", "self_size_increase_bytes", "allocation_
 
 
 def right_memory_by_operator(trace):
-    return {row.name: {name: getattr(row, name) for name in MEMORY_FIELDS} for row in views.memory_by_operator(trace)}
+    return {row.name: {name: getattr(row, name) for name in MEMORY_FIELDS}
+            for row in views.memory_by_operator(trace, device=None)}

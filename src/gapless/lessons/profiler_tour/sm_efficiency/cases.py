@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ....course.evidence import Case
-from ..cases import REAL, busy_cases, cases_of_efficiency, trace_case
+from ..cases import REAL, busy_cases, cases_of_efficiency, cases_of_last_work, trace_case
 from ..real import real_step
 from ..traces import busy_trace
 
@@ -14,5 +14,4 @@ def efficiency_cases(seed: int) -> list[Case]:
     rng = np.random.default_rng(seed)
     running = busy_trace(rng, running=True)
     return [*cases_of_efficiency(rng), trace_case("a kernel runs on from before the first step", running),
-            trace_case("a copy ends the last step", busy_trace(rng, ends_with_copy=True, streams=2)), *busy_cases(rng),
-            trace_case(REAL, real_step())]
+            *cases_of_last_work(rng), *busy_cases(rng), trace_case(REAL, real_step())]

@@ -37,6 +37,9 @@ EFFICIENCY = versions(sm_efficiency, (
                                               "same time, their blocks per SM add up, to at most 1."),
     Way("running", "whole", "`int` makes 0 of a kernel with 0.8 blocks per SM: take the value as it is."),
     Way("running", "rounded up", "The blocks were rounded up: a kernel with 0.2 blocks per SM fills a fifth of the card."),
+    Way("running", "to a tenth", "The blocks were rounded: take the value as it is."),
+    Way("zero", "none", "Every kernel tells 0 here, so the answer is 0.0: `or None` and `if not …` make None of it, which "
+                        "says that no kernel tells."),
     Way("running", "largest", "At each moment the largest of the kernels running was taken: their blocks per SM add up."),
     Way("running", "averaged", "At each moment the mean of the kernels running was taken: their blocks per SM add up."),
     Way("running", "busy", "That is the kernels' time, whatever their blocks: weight it by `blocks per SM`, at most 1."),

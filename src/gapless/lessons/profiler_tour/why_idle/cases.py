@@ -51,12 +51,12 @@ def idle_cases(seed: int) -> list[Case]:
 
 
 def _with_crumbs(events: list[dict], filling: bool) -> list[dict]:
-    """Beside each kernel some of a hundredth of its length that fill the card, or leave it empty: they are many, and take no
-    time."""
+    """Beside each kernel some of a hundredth of its length that fill the card many times over, or leave it empty: they are
+    many, and take no time."""
     found = []
     for event in events:
         if event.get("cat") == "kernel":
-            args = {**event["args"], BLOCKS: 4.0 if filling else 0.02}
+            args = {**event["args"], BLOCKS: 400.0 if filling else 0.02}
             crumb = {**event, "name": "crumb", "dur": 0.01 * event["dur"], "args": args}
             found += [{**crumb, "ts": event["ts"] + 0.2 * place * event["dur"]} for place in range(1, 5)]
     return [*events, *found]

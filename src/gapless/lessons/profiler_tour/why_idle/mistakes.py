@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from statistics import mean
 
 from ....course.mistakes import Mistake
 from ....evidence.traces.trace import Trace
@@ -40,9 +42,13 @@ def _launching(trace: Trace, *, threads=True, any_operator=False, ends="open", e
     return us / (end - start)
 
 
-def _fills(trace: Trace) -> float:
-    told = [(s.end_us - s.start_us, min(s.args.get(BLOCKS, 0), 1)) for s in kernels_of(trace)]
+def _fills(trace: Trace, most: float = 1) -> float:
+    told = [(s.end_us - s.start_us, min(s.args.get(BLOCKS, 0), most)) for s in kernels_of(trace)]
     return sum(us * blocks for us, blocks in told) / sum(us for us, _ in told)
+
+
+def _plain_fill(trace: Trace) -> float:
+    return mean(min(s.args.get(BLOCKS, 0), 1) for s in kernels_of(trace))
 
 
 def _cause(loader: Callable[[Trace], bool], small: Callable[[Trace], bool] = lambda trace: _fills(trace) < 0.5, *,
@@ -154,6 +160,11 @@ IDLE = (
       for which in (min, max)),
     Mistake(_cause(_is_loader, lambda trace: _fills(trace) >= 0.5), "Small batch and many small kernels are swapped. "
                                                                     f"{_FULL}"),
+    *(Mistake(_cause(_is_loader, lambda trace, limit=limit: _plain_fill(trace) < limit),
+              f"That is a plain mean: a kernel of 2 µs counts as much as one of 2 ms. {_FULL}") for limit in (0.5, 1)),
+    *(Mistake(_cause(_is_loader, lambda trace, limit=limit: _fills(trace, most=math.inf) < limit),
+              f"No kernel fills more than the whole card: take at most 1 of its blocks per SM. {_FULL}")
+      for limit in (0.5, 1)),
     *(Mistake(_cause(_is_loader, lambda trace, limit=limit: _mean_occupancy(trace) < limit),
               "Small batch and many small kernels were told apart by the occupancy, which says how full an SM is, and not "
               f"how many have a block. {_FULL}") for limit in (15, 30, 50)),

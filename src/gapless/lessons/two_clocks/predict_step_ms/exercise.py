@@ -5,6 +5,7 @@ from __future__ import annotations
 from ....course.checks import Values
 from ....course.exercise import Asked, Exercise, Right, Teaching
 from . import cases, explain, right, slow, stage
+from .mistakes import PREDICTION
 
 EXERCISE = Exercise(
     name="predict_step_ms",
@@ -23,6 +24,7 @@ EXERCISE = Exercise(
             "For each entry: `ms = max(1000 * f / card.flops_per_s, 1000 * b / card.bytes_per_s, card.kernel_ms)`. The "
             "device needs the sum of `n * ms`, the host `sum(launches) * card.launch_ms`. Return the larger of the two.",
         ),
+        mistakes=PREDICTION,
         explain=explain.prediction,
     ),
 )

@@ -40,13 +40,15 @@ def time_step(case: Case, found: dict, wanted: dict) -> str | None:
     by = true * steps / own if own > 0 else 0.0
     if 1 < round(by) != steps and abs(by - round(by)) < 2e-3 * by and abs(round(by) - steps) <= case.options["warmup"] + 1:
         return f"That is the run's time divided by {round(by)}: it has {steps} steps."
-    if own == int(true) and own != true:
-        return "The fraction is cut off: return the number as it is."
+    if own != true and own in (int(true), *(round(true, digits) for digits in range(4))):
+        return "The fraction is cut off, or rounded: return the number as it is."
     if device.type == "vgpu":
         made = [(_made_again(mistake.function, case, device), mistake.why) for mistake in MISTAKES]
         near = [(round(abs(own - ms), 6), why) for ms, why in made if _same(own, ms) and not _same(ms, true)]
         if near:
             return min(near, key=lambda pair: pair[0])[1]  # the nearest, of equals the first
+    if found[CALLS].startswith(TOO_FEW):
+        return f"`step()` is called {found[CALLS]}: `warmup` times, and then `steps` times while the clock runs."
     if own < true:
         return f"That is too short. Is all the device's work done when you stop the clock?{_other_clock(device)}"
     return ("That is too long. Does the clock run while anything else than the `steps` steps is being done: the warm-up, "

@@ -1,0 +1,123 @@
+"""Lesson 00: the usual wrong versions of ``predict_step_ms``, and what to say of each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+from ....course.mistakes import Mistake
+from .stage import Rates
+
+
+@dataclass(frozen=True)
+class _Step:
+    """What a prediction is made of: a list has a number for each entry, in ms."""
+
+    flops: list
+    bytes: list
+    launches: list
+    card: Rates
+
+    @cached_property
+    def compute(self) -> list[float]:
+        return [1e3 * f / self.card.flops_per_s for f in self.flops]
+
+    @cached_property
+    def memory(self) -> list[float]:
+        return [1e3 * b / self.card.bytes_per_s for b in self.bytes]
+
+    @cached_property
+    def longer(self) -> list[float]:
+        return [max(pair) for pair in zip(self.compute, self.memory)]
+
+    def floored(self, each) -> list[float]:
+        return [max(ms, self.card.kernel_ms) for ms in each]
+
+    def in_all(self, each) -> float:
+        return sum(ms * n for ms, n in zip(each, self.launches))
+
+    def paced(self, each) -> float:
+        """The slower of host and device, where the kernels take as long as ``each`` says, but no less than a kernel can."""
+        return max(self.in_all(self.floored(each)), self.host_ms)
+
+    @property
+    def host_ms(self) -> float:
+        return sum(self.launches) * self.card.launch_ms
+
+    @property
+    def device_ms(self) -> float:
+        return self.in_all(self.floored(self.longer))
+
+    @property
+    def totals_ms(self) -> float:
+        return max(self.in_all(self.compute), self.in_all(self.memory))
+
+
+def _each(change: Callable[[float, float], float]) -> Callable[[_Step], float]:
+    """Right but for what a kernel takes: ``change`` of its ms to compute and to move its bytes."""
+    return lambda step: step.paced([change(*both) for both in zip(step.compute, step.memory)])
+
+
+_TOTALS = ("You compare the totals. One kernel computes while it moves *its own* bytes, not those of the next: take the "
+           "larger time kernel by kernel, then add up")
+_BOTH = "Within a kernel, computing and moving bytes happen at the same time: take the larger of the two times, not "
+_LONGEST = "That is the longest {} alone. Kernels run one after another: add them up"
+_TIMES = "Each entry stands for `launches[i]` kernels: multiply by it"
+_FORMULAS: tuple[tuple[Callable[[_Step], float], str], ...] = (  # in ms, the likeliest first
+    (_each(lambda compute, memory: max(compute, memory) / 1e3),
+     "That is in seconds: milliseconds are wanted. `f / card.flops_per_s` and `b / card.bytes_per_s` are seconds, "
+     "`card.kernel_ms` and `card.launch_ms` are milliseconds"),
+    (lambda step: step.totals_ms, _TOTALS),
+    (lambda step: max(step.totals_ms, step.host_ms), _TOTALS),
+    (lambda step: step.in_all(step.compute),
+     "That is the arithmetic alone. A kernel also has to move its bytes, and the host has to launch it"),
+    (lambda step: step.in_all(step.memory),
+     "That is the bytes alone. A kernel also has to compute, and the host has to launch it"),
+    (lambda step: step.host_ms + step.device_ms,
+     "That is the host's time plus the device's. They work at the same time: the slower of the two sets the pace"),
+    (lambda step: max(step.in_all(step.longer), step.host_ms),
+     "No kernel is shorter than `card.kernel_ms`, however little it does"),
+    (lambda step: step.in_all(step.longer),
+     "The host has to launch each kernel (`card.launch_ms`), and no kernel is shorter than `card.kernel_ms`"),
+    (lambda step: step.device_ms,
+     "That is the device's time. The host needs `card.launch_ms` for each launch, and is the slower one here"),
+    (lambda step: step.host_ms, "That is the host's time. The device needs longer here"),
+    (lambda step: step.totals_ms + step.host_ms,
+     "You compare the totals, and add the host's time. Take the larger of the two kernel by kernel; and the host launches "
+     "while the device works, so that the slower of the two sets the pace"),
+    (lambda step: max(ms * n for ms, n in zip(step.floored(step.longer), step.launches)), _LONGEST.format("entry")),
+    (lambda step: max(step.floored(step.longer)), _LONGEST.format("kernel")),
+    (lambda step: step.device_ms + len(step.launches) * step.card.launch_ms,
+     "Each of the `launches[i]` kernels is launched by itself, and the host does that while the device works: the larger of "
+     "the two totals counts"),
+    (lambda step: min(step.host_ms, step.device_ms),
+     "That is the smaller of the two totals: the slower worker sets the pace"),
+    (_each(lambda compute, memory: compute + memory), f"{_BOTH}their sum"),
+    (lambda step: step.in_all(step.compute) + step.in_all(step.memory) + step.host_ms,
+     f"{_BOTH}their sum; and the host launches while the device works"),
+    (_each(min), f"{_BOTH}the smaller"),
+    (_each(lambda compute, memory: max(compute, memory / 1e3)),
+     "`b / card.bytes_per_s` are seconds, as `f / card.flops_per_s` are: take both times 1000"),
+    (_each(lambda compute, memory: max(compute / 1e3, memory)),
+     "`f / card.flops_per_s` are seconds, as `b / card.bytes_per_s` are: take both times 1000"),
+    (_each(lambda compute, memory: max(compute, 4 * memory)), "The bytes were multiplied by 4: they are bytes already"),
+    (lambda step: _Step(step.bytes, step.flops, step.launches, step.card).device_ms,
+     "The rates have changed places: FLOPs by `card.flops_per_s`, bytes by `card.bytes_per_s`"),
+    (lambda step: max(sum(step.floored(step.longer)), len(step.launches) * step.card.launch_ms), _TIMES),
+    (lambda step: sum(step.floored(step.longer)), _TIMES),
+    (lambda step: max(step.device_ms / sum(step.launches), step.card.launch_ms),
+     "It was divided by the number of launches: a step is all of them together"),
+    (lambda step: step.in_all([max(ms, step.card.launch_ms) for ms in step.floored(step.longer)]),
+     "You let each kernel wait for its own launch. The host runs ahead: compare the host's time for the *whole step* with "
+     "the device's"),
+)
+_UNITS = ((1.0, ""), (1e-3, " And it is in seconds: milliseconds are wanted."))
+
+
+def _predicted(formula: Callable[[_Step], float], unit: float) -> Callable:
+    return lambda flops, bytes, launches, card: unit * formula(_Step(flops, bytes, launches, card))
+
+
+PREDICTION = tuple(Mistake(_predicted(formula, unit), f"{why}.{remark}") for unit, remark in _UNITS
+                   for formula, why in _FORMULAS)
