@@ -165,6 +165,8 @@ COMPILED_WRONG = [
     ("forward", lambda x, weight: _alike(x @ weight, (x @ weight).abs().max()), "has no gradient, and your tensor has one"),
     ("forward", lambda x, weight: _alike(x @ weight, (x @ weight).max().detach()), "absolute value"),
     ("forward", lambda x, weight: _alike(x @ weight, 1.0), "largest number"),
+    ("forward", lambda x, weight: _alike(x @ weight, (x @ weight).abs().max().detach(), above=torch.ge), "mean is above zero"),
+    ("forward", lambda x, weight: _alike(x @ weight, (x @ weight).abs().max().detach().clamp(min=1e-6)), "stays nan"),
     ("forward", lambda x, weight: _alike(x @ weight, (x @ weight).abs().max().detach(), turned=True), "the wrong way round"),
     ("forward", lambda x, weight: masked(x, weight) * x.shape[0] * weight.shape[1], "not their sum"),
     ("forward", lambda x, weight: masked(x.detach(), weight), "gradient"),
@@ -188,7 +190,7 @@ COMPILED_WRONG = [
 ]
 
 
-def _alike(h, largest, turned=False):
+def _alike(h, largest, turned=False, above=torch.gt):
     h = h / largest
     sides = torch.tanh(h), F.softplus(h)
-    return torch.where(h.mean() > 0, *(reversed(sides) if turned else sides)).square().mean()
+    return torch.where(above(h.mean(), 0), *(reversed(sides) if turned else sides)).square().mean()

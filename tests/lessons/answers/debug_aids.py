@@ -1,6 +1,9 @@
 """Lesson 06, debug aids to be turned off: right answers by other routes, and wrong ones."""
 
+import inspect
 import statistics
+
+from gapless.lessons.launch_overhead.training_without_debugging.cases import COSTLY
 
 
 def mean(values):
@@ -55,6 +58,19 @@ def judged(of=lambda times: mean(times[1:]), alone=True, log=True, limit=1.1):
     return answer
 
 
+def share_of_all(training):
+    """A tenth of a step with all aids."""
+    bare, full = training.run([]), training.run(training.aids)
+    return [aid for aid in training.aids if training.run(without(training, aid)).log == full.log
+            and mean(training.run([aid]).step_ms[1:]) - mean(bare.step_ms[1:]) > 0.1 * mean(full.step_ms[1:])]
+
+
+def told_by_no_run(training):
+    begin = inspect.getclosurevars(training.run).nonlocals["begin"]
+    kinds = inspect.getclosurevars(begin).nonlocals["kinds"]
+    return [name for name in training.aids if kinds[name] in COSTLY]
+
+
 DEBUG_ROUTES = [by_long_runs, added_to_what_is_needed, one_after_another]
 
 DEBUG_WRONG = [("training_without_debugging", answer, says) for answer, says in (
@@ -65,6 +81,10 @@ DEBUG_WRONG = [("training_without_debugging", answer, says) for answer, says in 
     (judged(of=statistics.median), "it works in one step of three only"),
     (judged(alone=False), "both switch on the same thing"),
     (judged(limit=0), "is to stay on"),
+    (judged(limit=1.5), "The limit is 10 %"),
+    (share_of_all, "The limit is 10 % of a step of a training without any aid"),
+    (lambda training: [name for name in training.aids if training._kinds[name] in COSTLY], "it raised AttributeError"),
+    (told_by_no_run, "no run of yours can tell"),
     (lambda training: training.aids[0] if training.aids else "", "a str; the names of the aids"),
     (lambda training: ["anomaly mode"], "none of the aids"),
     (lambda training: None, "is there a `return`?"),

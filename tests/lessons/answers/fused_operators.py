@@ -18,6 +18,11 @@ def told_the_scale(q, k, v, mask):
     return F.scaled_dot_product_attention(q, k, v, mask, 0.0, False, scale=q.shape[-1] ** -0.5)
 
 
+def by_other_names(queries, keys, values, allowed):
+    """The notebook fixes the function's name alone."""
+    return F.scaled_dot_product_attention(queries, keys, values, allowed)
+
+
 def by_module(x, residual, gate, weight, projection, target):
     norm = nn.RMSNorm(x.shape[-1], eps=1e-6, elementwise_affine=False)
     logits = F.linear(norm(residual.addcmul(gate, x, value=0.5)) * weight, projection)
@@ -32,6 +37,19 @@ def by_sum(x, residual, gate, weight, projection, target):
 def by_nll(x, residual, gate, weight, projection, target):
     h = F.rms_norm(torch.addcmul(residual, x, gate, value=0.5), (x.shape[-1],), weight, 1e-6)
     return F.nll_loss(F.log_softmax(F.linear(h, projection), 1), target)
+
+
+def by_compiled_loss(*arguments):
+    return _compiled_loss(*arguments)
+
+
+@torch.compile
+def _compiled_loss(x, residual, gate, weight, projection, target):
+    h = residual + gate * x * 0.5
+    logits = (h * torch.rsqrt(h.square().mean(-1, keepdim=True) + 1e-6) * weight) @ projection.T
+    counts = target != -100
+    picked = (logits - torch.logsumexp(logits, -1, keepdim=True)).gather(1, torch.where(counts, target, 0)[:, None])[:, 0]
+    return -torch.where(counts, picked, 0.0).sum() / counts.sum()
 
 
 def by_loss_module(x, residual, gate, weight, projection, target):
@@ -107,8 +125,8 @@ def _cut(gradient, x):
 
 
 OPERATOR_ROUTES = {
-    "attention": [by_bias, by_expanded_mask, told_the_scale],
-    "head_loss": [by_module, by_nll, by_loss_module, by_sum],
+    "attention": [by_bias, by_expanded_mask, told_the_scale, by_other_names],
+    "head_loss": [by_module, by_nll, by_loss_module, by_sum, by_compiled_loss],
     "swish": [lambda x: F.silu(x), once, by_compiler, checkpointed, _of(_first)],
 }
 
@@ -126,7 +144,8 @@ OPERATOR_WRONG = [
     ("attention", lambda q, k, v, mask: F.scaled_dot_product_attention(q * q.shape[-1] ** -0.5, k, v, mask), "twice"),
     ("attention", lambda q, k, v, mask: F.scaled_dot_product_attention(q, v, k, mask), "changed places"),
     ("attention", lambda q, k, v, mask: F.scaled_dot_product_attention(k, q, v, mask), "changed places"),
-    ("attention", lambda q, k, v, mask: torch.softmax(_scores(q, k, mask), -2) @ v, ""),
+    ("attention", lambda q, k, v, mask: torch.softmax(_scores(q, k, mask), -2) @ v, "along the keys"),
+    ("attention", lambda q, k, v, mask: F.scaled_dot_product_attention(q, k, v, mask[:1]), "Each sample has its own mask"),
     ("attention", lambda q, k, v, mask: torch.softmax(_scores(q, k, mask), -1) @ v.detach(), "gradient"),
     ("attention", lambda q, k, v, mask: F.scaled_dot_product_attention(q.float(), k.float(), v.float(), mask), "casts"),
     ("attention", lambda q, k, v, mask: F.scaled_dot_product_attention(q, k, v, mask).transpose(1, 2), "shape"),
@@ -154,6 +173,8 @@ OPERATOR_WRONG = [
         x, residual, gate, weight, projection.detach(), target), "gradient"),
     ("head_loss", lambda x, residual, gate, weight, projection, target: by_nll(
         x, residual, gate, weight, projection, target).item(), "which the device fills"),
+    ("head_loss", lambda x, residual, gate, weight, projection, target: by_nll(
+        x, residual, torch.ones_like(gate), weight, projection, target), "The gate is missing"),
     ("swish", _of(lambda gradient, x: gradient * torch.sigmoid(x)), "two parts"),
     ("swish", _of(lambda gradient, x: _first(torch.ones_like(x), x)), "multiply it by the gradient"),
     ("swish", _of(lambda gradient, x: gradient), "passed on as it came"),
@@ -164,6 +185,8 @@ OPERATOR_WRONG = [
     ("swish", lambda x: F.hardswish(x), "corners"),
     ("swish", lambda x: F.mish(x), "Mish"),
     ("swish", lambda x: F.silu(x.detach()), "gradient"),
+    ("swish", _of(lambda gradient, x: None), "is there a `return`"),
+    ("swish", lambda x: F.silu(x.half()).to(x.dtype), "lower precision"),
     ("swish", lambda x: F.silu(x.float()), "casts"),
     ("swish", lambda x: torch.sigmoid(x), "x"),
     ("swish", lambda x: F.silu(x).sum(), "shape"),

@@ -67,6 +67,17 @@ def by_adam(parameters):
     return torch.optim.Adam(groups_of(parameters), lr=1e-3)
 
 
+def fused_or_not(parameters):
+    parameters = list(parameters)
+    return torch.optim.AdamW(groups_of(parameters), lr=1e-3, fused=not any(each.is_complex() for each in parameters))
+
+
+def real_ones_in_a_loop(parameters):
+    parameters = list(parameters)
+    looped = None if any(each.is_complex() for each in parameters) else False
+    return torch.optim.AdamW(groups_of(parameters), lr=1e-3, fused=looped)
+
+
 def own_lr_for_biases(parameters):
     groups = groups_of(parameters)
     groups[-1]["lr"] = 2e-3
@@ -94,4 +105,5 @@ OPTIMIZER_WRONG = [("make_optimizer", *wrong) for wrong in (
      "more than two dimensions"),
     (lambda parameters: torch.optim.AdamW(groups_of(parameters, matrix=lambda each: each.dim() < 2), lr=1e-3),
      "the wrong way round"),
+    (fused_or_not, "`fused=False` means a loop"),
 )]

@@ -243,6 +243,19 @@ def by_inf(parameters, max_norm):
     return nn.utils.clip_grad_norm_(parameters, max_norm, norm_type=float("inf"))
 
 
+@torch.no_grad()
+def last_dtype_alone(parameters, max_norm):
+    kinds, norm = {}, torch.zeros(())
+    for parameter in parameters:
+        if parameter.grad is not None:
+            kinds.setdefault(parameter.grad.dtype, []).append(parameter.grad)
+    for grads in kinds.values():
+        norm = torch.stack(torch._foreach_norm(grads)).norm()
+    for kind, grads in kinds.items():
+        torch._foreach_mul_(grads, (max_norm / (norm + 1e-6)).clamp(max=1.0).to(kind))
+    return norm
+
+
 def by_value(parameters, max_norm):
     parameters = list(parameters)
     norm = nn.utils.get_total_norm([parameter.grad for parameter in parameters if parameter.grad is not None])
@@ -310,4 +323,7 @@ PARAMETER_WRONG = [
     ("clip", by_the_weights, "`parameter.grad`; the parameters themselves are 0"),
     ("clip", clipping(factor_of=lambda norm, limit: (limit / norm).clamp(min=1.0)), "never down"),
     ("clip", clipping(norm_of=lambda grads: torch.stack([grad.float().norm() for grad in grads]).mean()), "mean of the norms"),
+    ("clip", clipping(factor_of=lambda norm, limit: torch.minimum(limit / norm, torch.ones_like(norm))), "10⁻⁶"),
+    ("clip", clipping(factor_of=lambda norm, limit: limit / torch.clamp(norm + 1e-6, min=limit)), "inf / inf"),
+    ("clip", last_dtype_alone, "of one dtype's gradients"),
 ]

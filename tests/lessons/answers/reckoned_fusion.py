@@ -34,14 +34,16 @@ def from_the_end(kernels, outputs):
     return 1.0 if left == 0 else moved / left
 
 
-def reckoned(kernels, outputs, lasting=lambda name, outputs: name in outputs, inside=lambda name, made: name in made):
+def reckoned(kernels, outputs, lasting=lambda name, outputs: name in outputs, inside=lambda name, made: name in made,
+             guard=lambda kernels, after: after):
     made, left, before = set(), {}, 0
     for reads, writes in kernels:
         before += sum(reads.values()) + sum(writes.values())
         left |= {"r" + name: size for name, size in reads.items() if not inside(name, made)}
         left |= {"w" + name: size for name, size in writes.items() if lasting(name, outputs)}
         made |= set(writes)
-    return before / sum(left.values()) if left else 1.0
+    after = sum(left.values())
+    return before / after if guard(kernels, after) else 1.0
 
 
 def by_loop(eager, compiled, steps):
@@ -62,12 +64,13 @@ def as_a_list(eager, compiled, steps):
     return list(by_loop(eager, compiled, steps))
 
 
-def decided(eager, compiled, steps, middle=statistics.median, price=True, again=True, least=0.05, whole=math.ceil):
+def decided(eager, compiled, steps, middle=statistics.median, price=True, again=True, least=0.05, whole=math.ceil,
+            per_step=lambda compiled: max(1, len(compiled) - 1)):
     usual = [ms for ms, compiles in compiled if not compiles] or [math.inf]
     steady = middle(usual)
     gain = middle(eager) - steady
     if again:
-        gain -= sum(ms - steady for ms, compiles in compiled[1:] if compiles) / max(1, len(compiled) - 1)
+        gain -= sum(ms - steady for ms, compiles in compiled[1:] if compiles) / per_step(compiled)
     if not gain > least * middle(eager):
         return False, None
     after = max(1, whole((compiled[0][0] - steady * price) / gain))
@@ -91,6 +94,11 @@ RECKONED_WRONG = [
     ("predicted_gain", lambda kernels, outputs: reckoned([(reads, {}) for reads, _ in kernels], outputs), ""),
     ("predicted_gain", lambda kernels, outputs: sum(map(len, kernels)) / 2, "bytes"),
     ("predicted_gain", lambda kernels, outputs: None, ""),
+    ("predicted_gain", lambda kernels, outputs: reckoned(kernels, outputs, guard=lambda kernels, after: kernels),
+     '"no elements" it raised ZeroDivisionError'),
+    ("worth_compiling", lambda eager, compiled, steps: decided(eager, [[max(compiled)[0], True], *compiled[1:]], steps),
+     "the *first* step"),
+    ("worth_compiling", lambda eager, compiled, steps: decided(eager, compiled, steps, per_step=len), "all steps after the first"),
     ("worth_compiling", lambda eager, compiled, steps: decided(eager, compiled, steps, again=False), "compiled again"),
     ("worth_compiling", lambda eager, compiled, steps: decided(eager, compiled, steps, price=False), "did its work as well"),
     ("worth_compiling", lambda eager, compiled, steps: decided(eager, compiled, steps, least=0.0), "within the noise"),

@@ -32,7 +32,7 @@ def names() -> dict:
 def ask_reckoned(function, given, device):
     """What ``function`` says of plain numbers."""
     yield
-    found = function(**given.options)
+    found = function(*given.options.values())  # by place, here and below: a learner may call the parameters otherwise
     yield
     return found
 
@@ -104,9 +104,13 @@ def _there(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
 
 
 def gradients_of(**tensors: torch.Tensor) -> dict:
-    """By name; one that has not come back is zero."""
-    return {f"gradient of `{name}`": some(torch.zeros_like(tensor) if tensor.grad is None else tensor.grad)
-            for name, tensor in tensors.items()}
+    """By name."""
+    return {f"gradient of `{name}`": gradient_of(tensor) for name, tensor in tensors.items()}
+
+
+def gradient_of(tensor: torch.Tensor) -> torch.Tensor:
+    """Zero where none has come back."""
+    return some(torch.zeros_like(tensor) if tensor.grad is None else tensor.grad)
 
 
 def some(tensor: torch.Tensor) -> torch.Tensor:

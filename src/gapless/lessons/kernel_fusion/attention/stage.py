@@ -13,7 +13,7 @@ def ask_attention(function, given, device):
     """What is attended to, and the gradients of queries, keys and values."""
     tensors = {name: given.inputs[name].detach().requires_grad_() for name in "qkv"}
     yield
-    outputs = tensor_of(function(**tensors, mask=given.inputs["mask"]), tensors["v"], device)
+    outputs = tensor_of(function(*tensors.values(), given.inputs["mask"]), tensors["v"], device)
     if outputs.requires_grad:
         outputs.backward(given.inputs["gradient"].to(outputs.dtype))
     yield

@@ -24,6 +24,8 @@ def forward_cases(seed: int) -> list[Case]:
              for kind, sign in (("positive", 1.0), ("negative", -1.0))]
     cases.append(_product(rng, "a nan in the middle", *shape, 1.0))
     cases[-1].inputs["x"][0, 0] = np.nan
+    cases.append(Case("a mean of exactly 0", {"x": np.float32([[1, 1], [-1, -1]]), "weight": np.ones((2, 3), np.float32)},
+                      {"counts": False}))
     cases.append(Case("zeros", {name: np.zeros_like(value) for name, value in cases[0].inputs.items()}, {"counts": False}))
     return cases
 

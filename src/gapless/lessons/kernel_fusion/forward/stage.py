@@ -24,7 +24,7 @@ def ask_forward(function, given, device):
         compiled = _compiled(function)
     yield
     with quiet(), contextlib.redirect_stdout(io.StringIO()):
-        loss = number_of(compiled(**tensors), device)
+        loss = number_of(compiled(*tensors.values()), device)
     if loss.requires_grad:
         loss.backward()
     yield

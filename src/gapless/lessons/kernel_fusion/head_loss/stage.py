@@ -13,7 +13,7 @@ def ask_head_loss(function, given, device):
     """The loss, and the gradients of all that has one."""
     tensors = {name: tensor.detach().requires_grad_(tensor.is_floating_point()) for name, tensor in given.inputs.items()}
     yield
-    loss = number_of(function(**tensors), device)
+    loss = number_of(function(*tensors.values()), device)
     if loss.requires_grad:
         loss.backward()
     yield

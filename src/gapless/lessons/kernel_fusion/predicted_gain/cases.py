@@ -14,9 +14,11 @@ def _bytes(rng: np.random.Generator) -> int:
 
 
 def _chain(rng: np.random.Generator, name: str, kernels: list[tuple[str, str]], outputs: str, small: str = "") -> Case:
-    """``kernels``: (names read, names written), a letter each; those of ``small`` are a row that is broadcast."""
+    """``kernels``: (names read, names written), a letter each; those of ``small`` are a row that is broadcast, and an "o" has
+    no elements."""
     large, row = _bytes(rng), int(rng.integers(1, 64)) * 4
-    sizes = {letter: row if letter in small else large for reads, writes in kernels for letter in reads + writes}
+    sizes = {letter: 0 if letter == "o" else row if letter in small else large
+             for reads, writes in kernels for letter in reads + writes}
     sized = [[{letter: sizes[letter] for letter in part} for part in kernel] for kernel in kernels]
     return Case(name, {}, {"kernels": sized, "outputs": list(outputs)})
 
@@ -36,6 +38,7 @@ _CHAINS = {
     "in place": ([("x", "x"), ("x", "x"), ("x", "x")], "x", ""),
     "a result that nobody needs": ([("x", "a"), ("x", "y")], "y", ""),
     "no kernels": ([], "", ""),
+    "no elements": ([("o", "o"), ("o", "o")], "o", ""),
 }
 
 

@@ -11,4 +11,5 @@ def right_predicted_gain(kernels, outputs):
         after.update((("read", name), size) for name, size in reads.items() if name not in made)
         after.update((("write", name), size) for name, size in writes.items() if name in outputs)
         made.update(writes)
-    return before / sum(after.values()) if after else 1.0
+    total = sum(after.values())
+    return before / total if total else 1.0

@@ -11,7 +11,7 @@ def swish(case, found, wanted) -> str | None:
     if found[DTYPE] != wanted[DTYPE]:
         return "The input's dtype is the result's: something on the way casts."
     if not alike(found[OUTPUTS], wanted[OUTPUTS]):
-        return ("x · sigmoid(x), element by element, in both directions far from zero: exp(-x) is infinite for x of -1000, "
-                "the result 0.")
+        return ("x · sigmoid(x), element by element, nothing of it in a lower precision, and in both directions far from "
+                "zero: exp(-x) is infinite for x of -1000, the result 0.")
     return ("The outputs are right and a derivative is not: `torch.autograd.gradcheck(swish, x)`, x of float64 with "
             "`requires_grad`, compares yours with differences.")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import torch
 
-from ..stage import DTYPE, OUTPUTS, compiles, gradients_of, some, tensor_of
+from ..stage import DTYPE, OUTPUTS, compiles, gradient_of, gradients_of, some, tensor_of
 
 SECOND, REFUSED = "second derivative", "refused"
 
@@ -38,4 +38,4 @@ def second_derivative(function, x: torch.Tensor, gradient: torch.Tensor):
         first.backward(gradient)  # `torch.autograd.grad` would go past a refusal that leads nowhere
     except RuntimeError:
         return REFUSED
-    return some(x.grad)
+    return gradient_of(x)

@@ -51,10 +51,13 @@ def worth_cases(seed: int) -> list[Case]:
         _exact("one step short of paying", 20 * ms, 16 * ms, 416 * ms, 99),
         _exact("the first step costs nothing more", 20 * ms, 16 * ms, 16 * ms, 10),
         _exact("the first step is the fastest: it was compiled before", 20 * ms, 16 * ms, 12 * ms, 10),
+        _exact("a later compilation took longer", 20 * ms, 8 * ms, 48 * ms, 18, again_ms=56 * ms),
     ]
     return found
 
 
-def _exact(name: str, eager_ms: float, compiled_ms: float, first_ms: float, steps: int) -> Case:
+def _exact(name: str, eager_ms: float, compiled_ms: float, first_ms: float, steps: int, again_ms: float | None = None) -> Case:
+    """``again_ms``: of a later step that compiles again."""
+    later = [] if again_ms is None else [[again_ms, True]]
     return Case(name, {}, {"eager": [2 * eager_ms, *[eager_ms] * 4],
-                           "compiled": [[first_ms, True], *[[compiled_ms, False]] * 4], "steps": steps})
+                           "compiled": [[first_ms, True], *[[compiled_ms, False]] * 4, *later], "steps": steps})

@@ -34,6 +34,7 @@ def clip_cases(seed: int) -> list[Case]:
         _clipped(rng, "gradients that are all 0", size=0.0),
         _clipped(rng, "an infinite limit", max_norm="inf"),
         _clipped(rng, "a limit of 0", max_norm=0.0),
+        _clipped(rng, "gradients that are all 0, a limit of 0", size=0.0, max_norm=0.0),
         _with(_clipped(rng, "a gradient that is inf"), np.inf),
         _with(_clipped(rng, "a gradient that is nan"), np.nan),
         _with(_clipped(rng, "a gradient that is inf, an infinite limit", max_norm="inf"), np.inf),

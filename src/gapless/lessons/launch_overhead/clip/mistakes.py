@@ -100,6 +100,12 @@ CLIP_MISTAKES = (
         "A norm that is nan is not above the limit, nor is it below: every comparison with it is false. `clamp` keeps the "
         "nan. " + _FINITE)),
     Mistake(clipping(factor_of=lambda norm, limit: (limit / (norm + 1e-6)).clamp(max=1.0).nan_to_num(0.0)), _FINITE),
+    Mistake(clipping(factor_of=lambda norm, limit: (limit / norm).clamp(max=1.0)), (
+        "Where norm and limit are 0, their quotient is nan: 10⁻⁶ is added to the norm.")),
+    Mistake(clipping(factor_of=lambda norm, limit: limit / (norm + 1e-6).clamp(min=limit)), (
+        "An infinite limit gives inf / inf, a nan. It is the quotient that is at most 1: `.clamp(max=1.0)`.")),
+    Mistake(clipping(norm_of=lambda grads: of_norms([grad for grad in grads if grad.dtype == grads[-1].dtype])), (
+        "That is the norm of one dtype's gradients. The norm is of all of them together.")),
     Mistake(_used_up, ("The parameters may come as an iterator, which can be gone through once: after that it is empty. "
                        "`parameters = list(parameters)` first, or one loop.")),
 )

@@ -17,11 +17,11 @@ EXERCISE = Exercise(
         Values(2),
         Waits(2, advice={"item": (
                 "`GradScaler` reads whether a gradient overflowed, in order to leave out the step. A fused "
-                "optimizer takes that answer to its kernel, and needs no number")}),
+                "optimizer takes that answer to its kernel, and needs no number. GradScaler asks the optimizer, not its "
+                "groups: `AdamW(groups, fused=True)`")}),
         Kernels(1, fewer=6 * cases.FEWEST, advice=(
-            "Each group is a list of its own: a group for each parameter leaves nothing to take together. "
-            "How many different settings are there? And `fused=True` does all of AdamW in one kernel for "
-            "dozens of parameters.")),
+            "Each group is a list of its own. Are there more groups than settings? `fused=False` means a loop, and so does "
+            "`foreach=False`; `fused=True` does all of AdamW in one kernel for dozens of parameters.")),
         StepTime(1, at_most=0.2),
     ),
     teaching=Teaching(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from ....course.mistakes import Mistake
-from .stage import AMSGRAD, AVERAGES, BETAS, DECAYS, KIND, RATES, STEPS, WEIGHTS
+from .stage import AMSGRAD, AVERAGES, BETAS, DECAYS, KIND, LOOPED, RATES, STEPS, WEIGHTS
 
 
 def made(decays=lambda parameter: parameter.dim() > 1, decay: float = 0.1, lr: float = 1e-3, kind=torch.optim.AdamW,
@@ -47,6 +47,7 @@ _WHY = {
     STEPS: "A step whose gradients are not finite is not taken, nor counted: GradScaler and the optimizer see to that.",
     AVERAGES: "The optimizer's averages are those of the gradients without the scale.",
     WEIGHTS: "The weights are those of AdamW with these groups.",
+    LOOPED: "`fused=False` means a loop, and so does `foreach=False`: None leaves the choice to PyTorch, which takes lists.",
 }
 
 

@@ -11,10 +11,10 @@ from torch import nn
 from ....course.plain import Unusable
 from ..stage import some
 
-KIND, DECAYS, RATES, AMSGRAD, BETAS, WEIGHTS, AVERAGES, STEPS, SCALE = (
+KIND, DECAYS, RATES, AMSGRAD, BETAS, WEIGHTS, AVERAGES, STEPS, SCALE, LOOPED = (
     "kind", "weight decay of each parameter", "learning rate of each parameter", "parameters with amsgrad",
     "betas of each parameter", "weights",
-    "averages of the gradients", "steps that were taken", "scale")
+    "averages of the gradients", "steps that were taken", "scale", "parameters that cannot be fused, and go one by one")
 
 
 def ask_make_optimizer(function, given, device):
@@ -52,7 +52,14 @@ def ask_make_optimizer(function, given, device):
             STEPS: [state.get("step", 0.0) for state in states],
             WEIGHTS: [_real(parameter) for parameter in parameters],
             AVERAGES: [_real(state["exp_avg"]) if "exp_avg" in state else None for state in states],
-            SCALE: scaler._scale if options["scaled"] else None}
+            SCALE: scaler._scale if options["scaled"] else None,
+            LOOPED: sum(parameter.is_complex() and _by_loop(group) for parameter, group in zip(parameters, groups))}
+
+
+def _by_loop(group: dict) -> bool:
+    """PyTorch takes lists where nobody chooses; one that is given as False leaves the loop."""
+    choices = [group["fused"], group["foreach"]]
+    return False in choices and True not in choices
 
 
 def _check(optimizer, parameters: list[nn.Parameter]) -> None:

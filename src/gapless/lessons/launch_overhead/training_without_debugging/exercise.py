@@ -5,7 +5,7 @@ from __future__ import annotations
 from ....course.checks import Values
 from ....course.exercise import Asked, Exercise, Right, Teaching
 from . import cases, explain, slow
-from .right import right_training_without_debugging
+from .right import right_training_without_debugging, wanted_training_without_debugging
 from .stage import ask_training_without_debugging
 
 EXERCISE = Exercise(
@@ -13,11 +13,7 @@ EXERCISE = Exercise(
     slow=slow.training_without_debugging,
     cases=cases.debug_cases,
     asked=Asked(ask=ask_training_without_debugging),
-    right=Right(
-        function=right_training_without_debugging,
-        # a number in the log must not be rounded otherwise
-        on_device=True,
-    ),
+    right=Right(function=right_training_without_debugging, wanted=wanted_training_without_debugging),
     checks=(Values(5),),
     teaching=Teaching(
         hints=(

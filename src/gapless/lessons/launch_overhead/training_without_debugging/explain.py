@@ -6,11 +6,12 @@ from collections import Counter
 
 from ....course.evidence import Case
 from .cases import CHEAP
-from .stage import OFF
+from .stage import ALL_TOLD, OFF, TRIED
 
 _KEPT = {
     "anomaly_mode": "it looks for nan in each gradient of the backward pass, and the host waits for each answer",
-    "launches_wait": "the host waits for each kernel before it launches the next",
+    "launches_wait": "the host waits for each kernel before it launches the next. The limit is 10 % of a step of a "
+                     "training without any aid",
     "statistics_read": "it reads two numbers of each layer's outputs, and the host waits for each",
     "statistics_kept": "nobody waits for it, and still it launches ten kernels in a step: that is the host's time too",
     "forward_repeated": "it makes the forward pass two more times, and waits for a comparison",
@@ -45,6 +46,8 @@ def training_without_debugging(case: Case, found: dict, wanted: dict) -> str | N
                 "saves nothing while the other is on. Measure each by itself, beside the training with no aid at all.")
     if kept:
         return f"`{kept[0]}` is to be turned off: {_KEPT[kinds[kept[0]]]}."
+    if found[TRIED] != ALL_TOLD:
+        return "Right, and no run of yours can tell: run the training with each aid alone, and with all but that one."
     return None
 
 

@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
+from ....course.evidence import Case
 from .cases import COSTLY
-from .stage import Training
+from .stage import ALL_TOLD, NONE, OFF, TRIED, Run, Training
+
+
+def wanted_training_without_debugging(case: Case) -> dict[str, str]:
+    """Those that cost something and that nobody needs, as the case has it: a real clock may say something else."""
+    kinds = case.options["kinds"]
+    return {OFF: ", ".join(sorted(name for name in kinds if kinds[name] in COSTLY)) or NONE, TRIED: ALL_TOLD}
 
 
 def right_training_without_debugging(training: Training) -> list[str]:
-    """Those that cost something and that nobody needs, as the case has it."""
-    return [name for name in training.aids if training._kinds[name] in COSTLY]
+    """By the mean of the steps after the first, each aid alone; and by the log of all the others."""
+
+    def mean_ms(run: Run) -> float:
+        return sum(run.step_ms[1:]) / len(run.step_ms[1:])
+
+    most_ms, log = 1.1 * mean_ms(training.run([])), training.run(training.aids).log
+    return [aid for aid in training.aids if mean_ms(training.run([aid])) > most_ms
+            and training.run([other for other in training.aids if other != aid]).log == log]

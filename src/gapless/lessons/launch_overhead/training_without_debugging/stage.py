@@ -175,7 +175,8 @@ AIDS = {function.__name__: function for function in (
     gradient_checked, explosions_skipped, norm_logged, repeatable, shapes_checked, weights_counted)}
 STEPS = 4  # of a run: the first, and others with a rare check among them
 FEATURES, WIDTH, CLASSES = 8, 16, 4
-OFF, LOG, NONE = "turned off", "log", "none"
+OFF, TRIED, NONE = "turned off", "what the runs tell", "none"
+ALL_TOLD = "each aid from the others"
 
 
 @dataclass(frozen=True)
@@ -187,17 +188,28 @@ class Run:
     log: list[str]
 
 
+@dataclass(frozen=True)
 class Training:
-    """``aids``: the names of its debug aids. Each ``run`` begins with the same weights and the same batches."""
+    """``aids``: the names of its debug aids. Each run begins with the same weights and the same batches; what an aid does is
+    no attribute of this object.
 
-    def __init__(self, weights: list[torch.Tensor], batches: list[tuple[torch.Tensor, torch.Tensor]], kinds: dict[str, str],
-                 every: int):
-        self.aids = list(kinds)
-        self._weights, self._batches, self._kinds, self._every = weights, batches, kinds, every
+    ``run(on, steps=STEPS)``: train with the aids ``on``, and no other. ``steps(on)``: a function that takes the next step of
+    a new training each time it is called: its lines for the log, each with a number on the device or None. Both raise
+    ValueError for a name that no aid has.
+    """
 
-    def run(self, on: Iterable[str], steps: int = STEPS) -> Run:
-        """Train for ``steps`` with the aids ``on``, and no other. Raises ValueError for a name that no aid has."""
-        take_step, device = self.steps(on), self._weights[0].device
+    aids: list[str]
+    run: Callable[..., Run]
+    steps: Callable[[Iterable[str]], Callable[[], list]]
+
+
+def training_of(given, tried: list[list[str]] | None = None) -> Training:
+    """The case's. ``tried`` gets the aids of each run."""
+    options, weights = given.options, given.inputs["weights"]
+    kinds, batches, device = options["kinds"], list(zip(given.inputs["x"], given.inputs["y"])), weights[0].device
+
+    def run(on: Iterable[str], steps: int = STEPS) -> Run:
+        take_step = begin(on)
         step_ms, noted = [], []
         synchronize(device)
         with vgpu.host_clock.counting() if device.type == "vgpu" else nullcontext():
@@ -208,26 +220,26 @@ class Training:
                 step_ms.append(clock_ms(device) - start_ms)
         return Run(step_ms, [line if value is None else f"{line}: {float(value):.4f}" for line, value in noted])
 
-    def steps(self, on: Iterable[str]) -> Callable[[], list]:
-        """A function that takes the next step of a new training each time it is called: its lines for the log, each with a
-        number on the device or None. Raises ValueError as ``run`` does."""
+    def begin(on: Iterable[str]) -> Callable[[], list]:
         on = list(on)
-        unknown = [name for name in on if name not in self._kinds]
+        unknown = [name for name in on if name not in kinds]
         if unknown:
-            raise ValueError(f"no aid is called {unknown[0]!r}; there are {', '.join(self.aids) or 'none'}")
-        model = nn.Sequential(nn.Linear(FEATURES, WIDTH), nn.ReLU(), nn.Linear(WIDTH, CLASSES)).to(self._weights[0].device)
+            raise ValueError(f"no aid is called {unknown[0]!r}; there are {', '.join(kinds) or 'none'}")
+        if tried is not None:
+            tried.append(on)
+        model = nn.Sequential(nn.Linear(FEATURES, WIDTH), nn.ReLU(), nn.Linear(WIDTH, CLASSES)).to(device)
         with torch.no_grad():
-            for parameter, weight in zip(model.parameters(), self._weights):
+            for parameter, weight in zip(model.parameters(), weights):
                 parameter.copy_(weight)
         optimizer, numbers = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9), count()
-        return lambda: self._step(model, optimizer, next(numbers), on)
+        return lambda: step(model, optimizer, next(numbers), on)
 
-    def _step(self, model: nn.Module, optimizer: torch.optim.Optimizer, number: int, on: list[str]) -> list:
-        x, y = self._batches[number % len(self._batches)]
-        moment = Moment(model, optimizer, x, y, number, self._every)
+    def step(model: nn.Module, optimizer: torch.optim.Optimizer, number: int, on: list[str]) -> list:
+        x, y = batches[number % len(batches)]
+        moment = Moment(model, optimizer, x, y, number, options["every"])
         with ExitStack() as stack:
             for name in on:
-                stack.enter_context(AIDS[self._kinds[name]](moment))
+                stack.enter_context(AIDS[kinds[name]](moment))
             optimizer.zero_grad()
             loss = F.cross_entropy(model(x), y)
             loss.backward()
@@ -235,16 +247,13 @@ class Training:
         noted = [(f"step {number}, {line}", value) for line, value in moment.noted]
         return [(f"loss of step {number}", loss.detach()), *noted]
 
-
-def training_of(given) -> Training:
-    """The case's."""
-    options, inputs = given.options, given.inputs
-    return Training(inputs["weights"], list(zip(inputs["x"], inputs["y"])), options["kinds"], options["every"])
+    return Training(list(kinds), run, begin)
 
 
 def ask_training_without_debugging(function, given, device):
-    """The aids that ``function`` turns off, and the log of the training without them."""
-    training = training_of(given)
+    """The aids that ``function`` turns off, and whether its runs can tell which."""
+    tried: list[list[str]] = []
+    training = training_of(given, tried)
     yield
     off = function(training)
     yield
@@ -254,6 +263,11 @@ def ask_training_without_debugging(function, given, device):
     unknown = [name for name in off if name not in training.aids]
     if unknown:
         raise Unusable(f"it would turn off {unknown[0]!r}, which is none of the aids {training.aids}.")
-    names = set(off)
-    left = [name for name in training.aids if name not in names]
-    return {OFF: ", ".join(sorted(names)) or NONE, LOG: training.run(left).log}
+    return {OFF: ", ".join(sorted(set(off))) or NONE, TRIED: _told(list(given.options["kinds"]), tried)}
+
+
+def _told(aids: list[str], tried: list[list[str]]) -> str:
+    """Each aid has to be in another set of runs than the others, and neither in all nor in none."""
+    runs = {aid: tuple(aid in on for on in tried) for aid in aids}
+    alike = [aid for aid in aids if len(set(runs[aid])) < 2 or list(runs.values()).count(runs[aid]) > 1]
+    return f"nothing of {alike[0]}" if alike else ALL_TOLD
