@@ -29,7 +29,7 @@ def accumulate_cases(seed: int) -> list[Case]:
         _in_parts(rng, "seven sequences in three parts", parts=3, rows=7),
         _in_parts(rng, "labels that are to be ignored, here more and there fewer", parts=3, rows=9, ignored=0.5),
         _one_part_ignored(rng),
-        _in_parts(rng, "the gradients of an earlier step are still there", parts=2, rows=4, earlier_gradients=True),
+        _in_parts(rng, "the gradients of an earlier step are still there", parts=2, rows=10, earlier_gradients=True),
         _in_parts(rng, "two steps with momentum", parts=3, rows=5, steps=2, optimizer="momentum", ignored=0.3),
         _in_parts(rng, "two steps of Adam", parts=4, rows=int(rng.integers(9, 12)), steps=2, optimizer="adam", ignored=0.3),
         _in_parts(rng, "one part", parts=1, rows=3, ignored=0.3),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -13,11 +14,11 @@ from ..cases import IGNORED
 
 @dataclass(frozen=True)
 class _InParts:
-    """A step in parts. ``share``: by what the sum of a part's losses is divided; ``cut``: the tensor's method
-    that makes them; ``zeroed``, ``stepped``: when, ``returned``: what."""
+    """A step in parts. ``share``: by what the sum of a part's losses is divided; ``cut``: what makes
+    them of a tensor and their number; ``zeroed``, ``stepped``: when, ``returned``: what."""
 
     share: str = "all that count"
-    cut: str = "chunk"
+    cut: Callable = torch.chunk
     zeroed: str = "first"
     stepped: str = "last"
     returned: str = "mean"
@@ -34,7 +35,7 @@ class _InParts:
             optimizer.zero_grad()
         counted = (labels != IGNORED).sum()
         total, last = torch.zeros((), device=tokens.device), None
-        pieces = list(zip(getattr(tokens, self.cut)(parts), getattr(labels, self.cut)(parts)))
+        pieces = list(zip(self.cut(tokens, parts), self.cut(labels, parts)))
         if self.dropped and len(tokens) >= parts:
             size = len(tokens) // parts
             pieces = [(tokens[start * size:][:size], labels[start * size:][:size]) for start in range(parts)]
@@ -75,7 +76,7 @@ ACCUMULATE_MISTAKES = (
     _mistake("Each part's mean was taken as it is, and `backward` adds gradients up: they are as many times too large as "
              "there are parts.", share="part"),
     _mistake(_MEAN_OF_MEANS, share="part and parts"),
-    _mistake(_MEAN_OF_MEANS, share="part and parts", cut="tensor_split"),
+    _mistake(_MEAN_OF_MEANS, share="part and parts", cut=torch.tensor_split),
     _mistake("The mean of a part in which no label counts is 0 / 0, a nan, and a nan times 0 is one too. Take the *sum* of "
              "each part's losses (`reduction=\"sum\"`), and divide it by the number of labels that count in the whole "
              "batch.", share="part, weighted"),
@@ -99,6 +100,14 @@ ACCUMULATE_MISTAKES = (
     _mistake("The optimizer took no step.", stepped="never"),
     _mistake("Rows are missing: with `len(tokens) // parts` rows to a part the last few belong to none. `chunk` divides "
              "without a rest.", dropped=True),
+    _mistake("The sequences are cut apart: each part has some tokens of all of them. Here nothing looks at the other tokens; with "
+             "attention it would be another network. Cut along N, as `chunk(parts)` does.",
+             cut=lambda tensor, parts: tensor.chunk(parts, 1)),
+    _mistake("Some parts are empty, and the network runs for nothing: `tensor_split` makes as many parts as it is told. Where "
+             "`parts` is larger than N, cut the batch into N.", cut=torch.tensor_split),
+    _mistake("`split` takes the *size* of a part, not the number of parts: `chunk(parts)` takes that.", cut=torch.split),
+    _mistake("Each sequence is a part by itself: that takes as many kernels as there are sequences, times a step's. `parts` says "
+             "how many fit at once.", cut=lambda tensor, parts: tensor.split(1)),
     _mistake("The loss that is returned is the last part's. The mean over the batch is wanted: what the parts' losses, "
              "scaled as for `backward`, add up to.", returned="last"),
     _mistake("The loss that is returned was divided by the number of parts once more.", returned="per part"),

@@ -11,9 +11,21 @@ from ....course.plain import Unusable
 from ..stage import CHANGES, LOSSES, REFUSED, STEPS, make_optimizer, network_of, sampled
 
 
+CUT, ALONG_N = "how the batch is cut", "along N, into about `parts` parts"
+
+
+def _cut(passes: list[tuple[int, int]], length: int, parts: int) -> str:
+    """How a batch of sequences of this length is cut, by the N×T of each forward pass."""
+    if any(tokens < length for _, tokens in passes):
+        return "along T: sequences are cut apart"
+    if any(not rows for rows, _ in passes):
+        return "into parts of which some are empty"
+    return f"into {len(passes)} parts, where `parts` is {parts}" if len(passes) >= 2 * max(parts, 1) else ALONG_N
+
+
 def ask_accumulate(function, given, device):
-    """The losses of some steps, how many steps the optimizer took, and what has become of the weights. A ValueError is an
-    answer too."""
+    """The losses of some steps, how many steps the optimizer took, how the batches were cut, and what has become of the
+    weights. A ValueError is an answer too."""
     options = given.options
     model = network_of(given, device)
     before = [sampled(parameter).clone() for parameter in model.parameters()]
@@ -23,20 +35,25 @@ def ask_accumulate(function, given, device):
     if options["earlier_gradients"]:
         for parameter in model.parameters():
             parameter.grad = torch.ones_like(parameter)
-    refused, losses = False, []
+    refused, losses, cuts = False, [], []
+    passes: list[tuple[int, int]] = []
+    model.register_forward_hook(lambda _, __, logits: passes.append(tuple(logits.shape[:2])))
     yield
     for tokens, labels in zip(given.inputs["tokens"], given.inputs["labels"]):
+        passes.clear()
         try:
             losses.append(function(model, optimizer, tokens, labels, options["parts"]))
         except ValueError:
             if not options["bad"]:
                 raise
             refused = True
+        cuts.append(_cut(passes, tokens.shape[1], options["parts"]))
     optimizer.zero_grad()  # before the memory is looked at
     yield
     for loss in losses:
         if not isinstance(loss, torch.Tensor) or loss.numel() != 1:
             raise Unusable(f"it returned a {type(loss).__name__}; the mean loss, a tensor with one element, is wanted: is "
                            "there a `return`?")
-    return {REFUSED: refused, STEPS: len(steps), LOSSES: [loss.detach().flatten() for loss in losses],
+    return {REFUSED: refused, CUT: next((each for each in cuts if each != ALONG_N), ALONG_N), STEPS: len(steps),
+            LOSSES: [loss.detach().flatten() for loss in losses],
             CHANGES: [sampled(parameter) - old for parameter, old in zip(model.parameters(), before)]}

@@ -6,6 +6,7 @@ Runs beside the learner's code: import nothing that knows an answer.
 from __future__ import annotations
 
 import contextlib
+import gc
 import io
 import math
 import warnings
@@ -40,6 +41,7 @@ class Steps:
         # A row is as many rows of the network as take so much.
         self.rows = max(1, self.row_bytes // (4 * WIDTH * (2 * LAYERS + 1)))
         module = torch.get_device_module(device)
+        gc.collect()  # what others have left in cycles would be freed during the search, and move the border
         module.empty_cache()  # what the allocator has cached is not free, and can be had all the same
         free, _ = module.mem_get_info()  # the rest is taken by something else
         left = int(options["fits"] * self.row_bytes) + options["extra_mib"] * MIB
