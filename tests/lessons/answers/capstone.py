@@ -34,8 +34,10 @@ OTHER_ROUTES = {
         ("losses.py", "numbers = torch.arange(self.config.classes, device=self.device).view(1, -1, 1, 1)\n", "\n"),
         ("losses.py", "wanted = (masks.unsqueeze(1) == numbers).float()",
          "wanted = F.one_hot(torch.where(masks == VOID, self.config.classes, masks), self.config.classes + 1)\n"
-         "        wanted = wanted.permute(0, 3, 1, 2)[:, :-1].float()"))],
-    "findings": [listed(*RIGHT[:15]), listed(*reversed(RIGHT), ("network.to(device)", "wait"), ("no such line", "wait"))],
+         "        wanted = wanted.permute(0, 3, 1, 2)[:, :-1].float()"),
+        ("train.py", "    if any(loss != loss for loss in losses):\n        raise FloatingPointError(\"a loss is not a number\")\n", ""))],
+    "findings": [listed(*RIGHT[:15]), listed(*((line, kind.upper()) for line, kind in RIGHT)),
+                 listed(*reversed(RIGHT), ("network.to(device)", "wait"), ("no such line", "wait"))],
 }
 
 WRONG = [
@@ -57,6 +59,8 @@ WRONG = [
     ("train", program(("train.py", "    logits = network(photos)",
                        "    with torch.autocast(photos.device.type, torch.bfloat16):\n        logits = network(photos)\n"
                        "    logits = logits.float()")), "losses[0]"),
+    ("train", program(("train.py", "    network.train()\n", "")), "Is the network in `train()` again?"),
+    ("train", program(("train.py", "    optimizer.zero_grad()\n", "")), "do they add up?"),
     # none at all
     ("train", lambda photos, masks, device, **settings: None, "a dict like the slow program's is wanted"),
     ("train", lambda photos, masks, device, **settings: {"losses": [2.0], "training": [], "validation": [], "head": [],
@@ -64,6 +68,7 @@ WRONG = [
     ("findings", listed(*ALL_LINES[:150]), "Fewer than 5"),
     ("findings", listed(*((line, "wait") for line, _ in RIGHT[:4])), "Fewer than 5"),
     ("findings", listed(*((line, "work") for line, _ in RIGHT)), "Fewer than 5"),
+    ("findings", listed(*((kind, line) for line, kind in RIGHT)), "the wrong way round"),
     ("findings", listed(("set_detect_anomaly(True)", "slow")), "no such cause"),
     ("findings", listed(("self.norm1(self.conv1(x))", "wait")), "in the backward pass of its operators"),
     ("findings", listed("train.py"), "is no finding"),

@@ -96,8 +96,9 @@ class Judged:
 
     def say(self, remarks: list[str], remark: str, told: bool = True) -> None:
         remarks.append(remark)
-        if told:
-            self.told.append(f"- {'wrong' if remarks is self.wrong else 'not counted'}: {remark}")
+        line = f"- {'wrong' if remarks is self.wrong else 'not counted'}: {remark}"
+        if told and line not in self.told:
+            self.told.append(line)
 
     @property
     def balance(self) -> int:
@@ -110,9 +111,11 @@ def judge_findings(program: Program, findings: list[tuple[str, str]], facts: Fac
     trace says what was said, and that the table has not, counts neither way; each cause counts once."""
     judged = Judged()
     for text, kind in findings:
+        kind = kind.strip().lower()
         quote = f"`{text.strip()[:70]}`, {kind}"
         if kind not in KINDS:
-            judged.say(judged.wrong, f"{quote}: no such cause; there are {', '.join(KINDS)}")
+            judged.say(judged.wrong, "a pair is the wrong way round: first the part of a line, then the cause"
+                       if text.strip().lower() in KINDS else f"{quote}: no such cause; there are {', '.join(KINDS)}")
             continue
         places = lines_with(program.slow_files, text)
         if len(places) != 1:
@@ -185,8 +188,10 @@ def judged_of(program: Program):
                                      "kind is right counts, and is not told."]
         if len(findings) > _MOST:
             remarks.append(f"Only the first {_MOST} of your {len(findings)} findings are read.")
-        return {check: (PASS, f"At least {wanted} {said}.") if found.balance >= wanted else
-                       (FAIL, "\n".join([f"Fewer than {wanted} {said}.", *remarks]))
+        enough = {check: found.balance >= wanted for check, wanted in LEVELS.items()}
+        first = next((check for check in LEVELS if not enough[check]), None)  # the one that has the remarks
+        return {check: (PASS, f"At least {wanted} {said}.") if enough[check] else
+                       (FAIL, "\n".join([f"Fewer than {wanted} {said}.", *(remarks if check == first else ())]))
                 for check, wanted in LEVELS.items()}
 
     return judged

@@ -8,7 +8,7 @@ from ....course.checks import PeakBytes, SpeedUp, Values
 from ....course.exercise import Asked, Exercise, Measurement, Right, Teaching, Trial
 from ..program import ENTRY, Program
 from ..stage import ask_train
-from . import cases
+from . import cases, explain
 
 
 def _by_lesson(program: Program) -> str:
@@ -24,7 +24,7 @@ def train_exercise(program: Program) -> Exercise:
         slow=program.slow,
         cases=cases.cases_of(program),
         asked=Asked(ask=ask_train),
-        right=Right(relative_tolerance=2e-4, absolute_tolerance=2e-5),
+        right=Right(relative_tolerance=explain.RELATIVE, absolute_tolerance=explain.ABSOLUTE),
         measurement=Measurement(
             trial=Trial(cases.trial_of(program), program.slowdown),
             full=cases.full_of(program),
@@ -59,6 +59,7 @@ def train_exercise(program: Program) -> Exercise:
                 f"Each is a lesson's: {_by_lesson(program)}. After each change run the check again: it says what a run "
                 "takes now.",
             ),
+            explain=explain.report,
             stub=program.handed_out,
             solution=lambda: program.text("solutions/train.md"),
         ),
