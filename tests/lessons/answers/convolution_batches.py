@@ -1,5 +1,6 @@
 """Lesson 05, large batches: the largest, its learning rate, LARS: right answers by other routes, and wrong ones."""
 
+import inspect
 import math
 
 import torch
@@ -67,14 +68,14 @@ class OwnSchedule(torch.optim.lr_scheduler.LRScheduler):
         return [lr * ((1 - ramp) + ramp * self.factor * math.cos(math.pi * share / 2) ** 2) for lr in self.base_lrs]
 
 
-def two_lambdas(optimizer, factor, warmup, total):
+def two_lambdas(optimizer, factor, warmup, total, kind=torch.optim.lr_scheduler.LambdaLR):
     def ramp(step):
         return 1 + (factor - 1) * min(step / warmup if warmup else 1.0, 1.0)
 
     def decay(step):
         return 0.5 + 0.5 * math.cos(math.pi * min(max(step - warmup, 0) / (total - warmup), 1))
 
-    return torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: ramp(step) * decay(step))
+    return kind(optimizer, lambda step: ramp(step) * decay(step))
 
 
 def from_a_table(optimizer, factor, warmup, total):
@@ -278,6 +279,34 @@ def forgets_the_empty_list(params, momenta, lr, momentum, weight_decay, trust):
     lars()(params, momenta, lr, momentum, weight_decay, trust)
 
 
+def known_beforehand(step, most):
+    """By the closure of the step: no trial."""
+    block_of = inspect.getclosurevars(step).nonlocals["block_of"]
+    known = inspect.getclosurevars(block_of).nonlocals
+    if inspect.getclosurevars(step).nonlocals["options"]["broken"]:
+        step(8)
+    return min(most, known["memory_bytes"] // known["options"]["sample_bytes"]) // 8 * 8
+
+
+def by_sixteens(step, most):
+    low, high = 0, most // 16 + 1
+    while high - low > 1:
+        middle = (low + high) // 2
+        fits = True
+        try:
+            step(16 * middle)
+        except torch.OutOfMemoryError:
+            fits = False
+        low, high = (middle, high) if fits else (low, middle)
+    return 16 * low
+
+
+def rate_for_a_factor(optimizer, factor, warmup, total):
+    rate = optimizer.param_groups[0]["lr"]
+    decay = two_lambdas(optimizer, factor, warmup, total).lr_lambdas[0]
+    return torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: rate * decay(step))
+
+
 BATCH_ROUTES = {
     "largest_batch": [doubled_then_bisected, found_recursively, found_by_bits],
     "warmup_schedule": [OwnSchedule, two_lambdas, from_a_table],
@@ -300,6 +329,9 @@ BATCH_WRONG = [
     ("largest_batch", lambda step, most: bisected()(step, most) + 8, "the largest size that fitted"),
     ("largest_batch", lambda step, most: bisected()(step, most) / 1, "divide with `//`"),
     ("largest_batch", lambda step, most: None, "is there a `return`"),
+    ("largest_batch", known_beforehand, "no trial of yours shows it"),
+    ("largest_batch", lambda step, most: step.__self__.memory_bytes // step.__self__.sample_bytes, "it raised AttributeError"),
+    ("largest_batch", by_sixteens, "the search ends early"),
     ("warmup_schedule", then_cosine(lambda step, factor, warmup: factor * step / warmup), "begins at 0"),
     ("warmup_schedule", then_cosine(lambda step, factor, warmup: factor * (step + 1) / warmup), "fraction of the full rate"),
     ("warmup_schedule", then_cosine(lambda step, factor, warmup: 1 + (factor - 1) * (step + 1) / warmup), "a step too early"),
@@ -314,6 +346,8 @@ BATCH_WRONG = [
                                   factor * (1 + math.cos(180 * min((step - warmup) / (total - warmup), 1))) / 2), "takes radians"),
     ("warmup_schedule", factor_of(lambda step, factor, warmup, total: 1 + (factor - 1) * (
         step / warmup if step < warmup else cosine((step - warmup) / (total - warmup)))), "ends at the optimizer's own rate"),
+    ("warmup_schedule", rate_for_a_factor, "a factor, not a rate"),
+    ("warmup_schedule", lambda *given: two_lambdas(*given, kind=torch.optim.lr_scheduler.MultiplicativeLR), "of the step before"),
     ("warmup_schedule", lambda optimizer, *rest: None, "a scheduler of torch.optim.lr_scheduler is wanted"),
     ("warmup_schedule", lambda optimizer, factor, warmup, total: 0.1 * factor, "a scheduler of torch.optim.lr_scheduler is wanted"),
     ("lars_step", lars(rate=lambda w, g, decay, trust: trust * w / (g + decay * w)), "Where a norm is 0"),
@@ -327,10 +361,10 @@ BATCH_WRONG = [
     ("lars_step", lars(decay=0.9), "it is"),
     ("lars_step", lars(last=lambda param, moment: param.add_(moment)), "subtracted from the weights"),
     ("lars_step", lars(last=lambda param, moment: None), "it is"),
-    ("lars_step", lambda params, momenta, lr, **rest: lars()(params, momenta, lr**2, **rest), "in the rate twice"),
+    ("lars_step", lambda params, momenta, lr, *rest: lars()(params, momenta, lr**2, *rest), "in the rate twice"),
     ("lars_step", decays_by_itself, "as AdamW does"),
     ("lars_step", looks_ahead, "Nesterov's momentum"),
     ("lars_step", overwrites_gradients, "it is"),
     ("lars_step", forgets_the_empty_list, "A list of tensors is empty"),
-    ("lars_step", lambda params, momenta, **numbers: None, "it is"),
+    ("lars_step", lambda params, momenta, *numbers: None, "it is"),
 ]

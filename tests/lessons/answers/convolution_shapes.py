@@ -99,6 +99,13 @@ def in_float32(images, batch_size, max_shapes):
     return best_cuts([(image.float() / 255).round() for image in images], batch_size, max_shapes)
 
 
+def cut_evenly(images, batch_size, max_shapes):
+    """Groups of any number of images: each has a last batch with empty rows."""
+    order = sorted(range(len(images)), key=lambda i: images[i].numel())
+    ends = [len(order) * number // max_shapes for number in range(max_shapes + 1)]
+    return grouped(images, batch_size, [order[a:b] for a, b in itertools.pairwise(ends) if a < b])
+
+
 SHAPE_WRONG = [
     (padded_to_the_largest, "much of it is padding"),
     (rounded_to_multiples, "different shapes of batches"),
@@ -115,6 +122,8 @@ SHAPE_WRONG = [
     (changed(lambda images, mask, indices: (images, images[:, 0] != 0, indices)), "not from its pixels"),
     (changed(lambda images, mask, indices: images), "no triple"),
     (changed(lambda images, mask, indices: (images.roll(1, 3), mask.roll(1, 2), indices)), "top left corner"),
+    (changed(lambda images, mask, indices: (images.double(), mask, indices)), "its dtype"),
+    (cut_evenly, "What is too much is in empty rows"),
     (lambda images, batch_size, max_shapes: None, "a list of batches"),
     (lambda images, batch_size, max_shapes: best_cuts(images[:-1], batch_size, max_shapes), "is in no batch"),
     (lambda images, batch_size, max_shapes: best_cuts(images, 1, max_shapes), "fewer images than it may"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from .judged import EMPTY, PIXELS
+
 _BATCHES = {
     "each image": "Every image has to be in one batch, once, under its place in the list that was given.",
     "its pixels": "An image keeps its pixels, its dtype and its corner: `batch[row, :, :height, :width] = image`.",
@@ -11,11 +13,13 @@ _BATCHES = {
     "rows of a batch": "`batch_size` is the most that a batch may hold.",
     "different shapes of batches": "B, C, H and W together are the shape that the autotuner goes by: a smaller last batch "
                                    "is one more.",
-    "pixels of all batches": "Most of what is too much is padding: put images of nearly one size into one group.",
+    PIXELS: "Most of what is too much is padding: put images of nearly one size into one group.",
+    EMPTY: "What is too much is in empty rows: groups of whole batches leave them to the last batch of all.",
 }
 
 
 def batches(case, found, wanted) -> str | None:
     if not isinstance(found, dict):
         return None
-    return next((text for name, text in _BATCHES.items() if found.get(name) != wanted[name]), None)
+    wrong = next((name for name in wanted if found.get(name) != wanted[name]), None)
+    return _BATCHES.get(EMPTY if wrong == PIXELS and EMPTY in str(found.get(PIXELS)) else wrong)

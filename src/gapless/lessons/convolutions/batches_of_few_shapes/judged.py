@@ -7,6 +7,7 @@ import numpy as np
 from ....course.evidence import Case
 
 ONCE, OWN, ZEROS = "is in one batch, once", "lie in the top left corner of its row", "zeros"
+PIXELS, EMPTY = "pixels of all batches", "in empty rows"
 MASK = "True on the image's pixels alone"
 
 
@@ -24,6 +25,8 @@ def seen(case: Case, plain: list, notes) -> dict:
             faults["each image"].append(f"image {index} is " + (f"there {count} times" if count else "in no batch"))
     shapes = {tuple(batch["shape"]) for batch in plain}
     pixels = sum(shape[0] * shape[2] * shape[3] for shape in (batch["shape"] for batch in plain))
+    empty = sum((batch["shape"][0] - len(batch["indices"])) * batch["shape"][2] * batch["shape"][3] for batch in plain)
+    held = f", {empty} of them {EMPTY}" if pixels - empty <= options["most_pixels"] else ""
     most_batches = -(-len(images) // options["batch_size"]) + options["max_shapes"] - 1
     rows = max((batch["shape"][0] for batch in plain), default=0)
     most = f"at most {options['max_shapes']}"
@@ -33,8 +36,8 @@ def seen(case: Case, plain: list, notes) -> dict:
             f"{len(plain)}, where {most_batches} are enough"),
         "rows of a batch": f"at most {options['batch_size']}" if rows <= options["batch_size"] else str(rows),
         "different shapes of batches": most if len(shapes) <= options["max_shapes"] else str(len(shapes)),
-        "pixels of all batches": "few enough" if pixels <= options["most_pixels"] else (
-            f"{pixels}, where sorting leaves at most {options['most_pixels']}"),
+        PIXELS: "few enough" if pixels <= options["most_pixels"] else (
+            f"{pixels}{held}, where sorting leaves at most {options['most_pixels']}"),
     }
 
 
@@ -43,6 +46,8 @@ def _look(number: int, batch: dict, images: list[np.ndarray], times: list[int], 
     values, mask = np.asarray(batch["images"]), np.asarray(batch["mask"])
     values, mask = values.reshape(batch["shape"]), mask.reshape(batch["mask_shape"])
     indices = batch["indices"]
+    if batch["dtype"] != f"torch.{images[0].dtype}":
+        faults["its pixels"].append(f"batch {number} is of dtype {batch['dtype']}, the images of torch.{images[0].dtype}")
     if mask.shape != (values.shape[0], *values.shape[2:]):
         faults["the mask"].append(f"batch {number} is {'×'.join(map(str, values.shape))} and its mask "
                                   f"{'×'.join(map(str, mask.shape))}: B×H×W is wanted")

@@ -23,8 +23,8 @@ def ask_batches(function, given, device):
             if options["trains"]:
                 (network(batch.float()) * mask.unsqueeze(1)).square().mean().backward()
     yield
-    return [{"shape": list(batch.shape), "images": batch.flatten(), "mask_shape": list(mask.shape), "mask": mask.flatten(),
-             "indices": indices} for batch, mask, indices in batches]
+    return [{"shape": list(batch.shape), "dtype": str(batch.dtype), "images": batch.flatten(),
+             "mask_shape": list(mask.shape), "mask": mask.flatten(), "indices": indices} for batch, mask, indices in batches]
 
 
 def _checked(batches) -> list[tuple[torch.Tensor, torch.Tensor, list[int]]]:

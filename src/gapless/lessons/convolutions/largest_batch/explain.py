@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ....course.evidence import Case
-from .stage import AS_WANTED, ASKED, CALLS, FEW, HELD, LARGEST, NOT_OF_MEMORY
+from .stage import AS_WANTED, ASKED, BORDER, CALLS, FEW, HELD, LARGEST, NOT_OF_MEMORY, SHOWN
 
 
 def largest_batch(case: Case, found: dict, wanted: dict) -> str | None:
@@ -15,6 +15,8 @@ def largest_batch(case: Case, found: dict, wanted: dict) -> str | None:
                 "`torch.OutOfMemoryError` and nothing else.")
     if found[ASKED] != AS_WANTED:
         return "Look among 8, 16, 24, … up to the most."
+    if found[LARGEST] == wanted[LARGEST] and found[SHOWN] != BORDER:
+        return "That is the largest, and no trial of yours shows it: try it, and 8 more, or up to `most`."
     if found[LARGEST] == wanted[LARGEST] and found[CALLS] != FEW:
         return "Whatever fits, smaller sizes fit too: try the middle, and half of what is left is decided."
     if found[HELD]:
@@ -26,6 +28,8 @@ def largest_batch(case: Case, found: dict, wanted: dict) -> str | None:
         return ("That one does not fit, or is more than `most`: return the largest size that fitted, not the first that did "
                 "not.")
     if isinstance(found[LARGEST], int) and found[LARGEST] < wanted[LARGEST]:
-        return ("A larger size fits. Does something hold the memory of an earlier trial (a result, an error and its "
-                "traceback, another trial inside the `except`)? Or does the search end early?")
+        if found[SHOWN] != BORDER:
+            return "A larger size fits, and nobody tried it: the search ends early."
+        return ("A larger size does fit. Does something hold the memory of an earlier trial (a result, an error and its "
+                "traceback, another trial inside the `except`)?")
     return None

@@ -20,10 +20,10 @@ def lars_on_resnet18(lars_step: Callable, device: torch.device) -> str:
         params = [nn.Parameter(weight) for weight in given.inputs["weights"]]
         for param, grad in zip(params, given.inputs["grads"]):
             param.grad = grad
-        numbers = {name: given.options[name] for name in ("lr", "momentum", "weight_decay", "trust")}
+        numbers = [given.options[name] for name in ("lr", "momentum", "weight_decay", "trust")]
 
         def step():
-            lars_step(params, given.inputs["momenta"], **numbers)
+            lars_step(params, given.inputs["momenta"], *numbers)
 
         ms = time_step(step, device=device).true_ms
         report = StepReport.from_trace(profile(step, steps=2, device=device))

@@ -68,6 +68,15 @@ def _without_momentum(param, moment, grad, rate, momentum):
     param.sub_(rate * grad)
 
 
+def _not_in_place(param, moment, grad, rate, momentum):
+    param.sub_(momentum * moment + rate * grad)
+
+
+def _decayed_last(param, moment, grad, rate, momentum):
+    moment.add_(rate * grad).mul_(momentum)
+    param.sub_(moment)
+
+
 @torch.no_grad()
 def _one_rate(params, momenta, lr, momentum, weight_decay, trust):
     """One ratio for all parameters."""
@@ -95,9 +104,13 @@ def _lr_twice(params, momenta, lr, momentum, weight_decay, trust):
     _lars()(params, momenta, lr**2, momentum, weight_decay, trust)
 
 
-def _without_lr_at_zero(params, momenta, lr, momentum, weight_decay, trust):
-    _lars(ratio=lambda w, g, decay, trust: torch.where((w > 0) & (g > 0), trust * w / (g + decay * w), 1 / lr))(
-        params, momenta, lr, momentum, weight_decay, trust)
+def _at_zero(ratio: Callable[[float], float]) -> Callable:
+    """``ratio(lr)``: where a norm is 0."""
+    def lars_step(params, momenta, lr, momentum, weight_decay, trust):
+        _lars(ratio=lambda w, g, decay, trust: torch.where((w > 0) & (g > 0), trust * w / (g + decay * w), ratio(lr)))(
+            params, momenta, lr, momentum, weight_decay, trust)
+
+    return lars_step
 
 
 @torch.no_grad()
@@ -109,11 +122,16 @@ def _momentum_again(params, momenta, lr, momentum, weight_decay, trust):
 
 
 LARS_MISTAKES = (
+    Mistake(_lars(update=_not_in_place), "The momenta that were given are as before: change them in place, for the next "
+                                         "step."),
+    Mistake(_lars(update=_decayed_last), "The new part is multiplied by `momentum` too: only the old momentum is."),
     Mistake(_decoupled, "The weight decay was applied to the weights by itself, as AdamW does: here it is a part of the "
                          "update, `grad + weight_decay * param`, before rate and momentum."),
     Mistake(_lr_twice, "`lr` is in the rate twice."),
-    Mistake(_without_lr_at_zero, "Where a norm is 0 the rate is to be `lr` itself, not 1: multiply by `lr` after the "
-                                 "choice."),
+    Mistake(_at_zero(lambda lr: lr), "Where a norm is 0 the rate is to be `lr` itself, not its square: there the ratio is "
+                                     "1."),
+    Mistake(_at_zero(lambda lr: 1 / lr), "Where a norm is 0 the rate is to be `lr` itself, not 1: multiply by `lr` after "
+                                         "the choice."),
     Mistake(_momentum_again, "That is Nesterov's momentum: the weights are to change by the momentum itself."),
     Mistake(_one_rate, "All parameters have the same rate: the norms are those of each parameter by itself, which is what "
                        "LARS (“layer-wise adaptive rate scaling”) is about."),

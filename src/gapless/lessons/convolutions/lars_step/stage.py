@@ -19,10 +19,10 @@ def ask_lars_step(function, given, device):
     params = [nn.Parameter(weight) for weight in given.inputs[WEIGHTS]]
     for place, (param, grad) in enumerate(zip(params, given.inputs["grads"])):
         param.grad = None if place in options["without_gradient"] else grad
-    numbers = {name: options[name] for name in ("lr", "momentum", "weight_decay", "trust")}
+    numbers = [options[name] for name in ("lr", "momentum", "weight_decay", "trust")]
     yield
     for _ in range(options["steps"]):
-        function(list(params), list(momenta), **numbers)
+        function(list(params), list(momenta), *numbers)
     yield
     return {WEIGHTS: [_some(param) for param in params], MOMENTA: [_some(moment) for moment in momenta]}
 

@@ -84,8 +84,8 @@ def explain(case: Case, found: dict, wanted: dict) -> str | None:
     if found[SIZES] != wanted[SIZES]:
         if len(found[SIZES]) != len(wanted[SIZES]):
             return "The network has another number of convolutions and linear layers than before."
-        return ("Inputs → outputs of each convolution and linear layer: the next multiple of 8 is wanted for all but the "
-                "images' channels.")
+        return ("Inputs → outputs of each convolution and linear layer: the next multiple of 8 is wanted for all, "
+                "linear layers too; the images keep their 3 channels.")
     if found[WIDTH] != wanted[WIDTH]:
         return _NOT_CUT
     if found[MODE] != wanted[MODE]:

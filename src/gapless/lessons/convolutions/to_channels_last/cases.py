@@ -26,7 +26,8 @@ def format_cases(seed: int) -> list[Case]:
         _formatted(rng, "higher than wide", (3, 9, 4), 3),
         _formatted(rng, "one image", (1, 4, 7), 2),
         _formatted(rng, "rows of one pixel", (2, 5, 1), 4),
-        _formatted(rng, "in mixed precision", (2, 6, 8), 8, mixed_precision=True),
+        # Forward alone: half a digit more or less decides on which side of a ReLU's edge a number lies, and its gradient.
+        _formatted(rng, "in mixed precision", (2, 6, 8), 8, mixed_precision=True, backward=False),
     ]
 
 

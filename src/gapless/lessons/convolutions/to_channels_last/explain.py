@@ -10,5 +10,6 @@ def channels_last(case, found, wanted) -> str | None:
         return "One row of eight numbers an image is wanted: the head's result."
     if isinstance(found.get("gradients"), dict) and None in found["gradients"].values():
         return "A parameter gets no gradient: are all parts of the model used, and is nothing detached?"
-    return ("The memory format changes where numbers lie and none of the numbers. `permute` changes the order of "
-            "dimensions, `view` and `reshape` only how they are counted: which was meant?")
+    return ("The memory format changes where numbers lie and none of the numbers. Go through the slow forward pass line by "
+            "line: `mix`, ReLU, the shortcut with zeros behind, the mean. `permute` changes the order of dimensions, `view` "
+            "and `reshape` only how they are counted.")

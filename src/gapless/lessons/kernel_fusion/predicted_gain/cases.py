@@ -14,8 +14,8 @@ def _bytes(rng: np.random.Generator) -> int:
 
 
 def _chain(rng: np.random.Generator, name: str, kernels: list[tuple[str, str]], outputs: str, small: str = "") -> Case:
-    """``kernels``: (names read, names written), a letter each; those of ``small`` are a row that is broadcast, and an "o" has
-    no elements."""
+    """``kernels``: (names read, names written), a letter each; those of ``small`` are a row that is broadcast, and an "o"
+    has no elements."""
     large, row = _bytes(rng), int(rng.integers(1, 64)) * 4
     sizes = {letter: 0 if letter == "o" else row if letter in small else large
              for reads, writes in kernels for letter in reads + writes}

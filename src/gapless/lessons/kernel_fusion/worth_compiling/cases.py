@@ -56,7 +56,8 @@ def worth_cases(seed: int) -> list[Case]:
     return found
 
 
-def _exact(name: str, eager_ms: float, compiled_ms: float, first_ms: float, steps: int, again_ms: float | None = None) -> Case:
+def _exact(name: str, eager_ms: float, compiled_ms: float, first_ms: float, steps: int, again_ms: float | None = None
+           ) -> Case:
     """``again_ms``: of a later step that compiles again."""
     later = [] if again_ms is None else [[again_ms, True]]
     return Case(name, {}, {"eager": [2 * eager_ms, *[eager_ms] * 4],
