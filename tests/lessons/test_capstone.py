@@ -231,6 +231,21 @@ def test_what_is_quoted_of_several_lines_or_none_counts_neither_way():
 
 
 @pytest.mark.parametrize("program", PROGRAMS.values(), ids=PROGRAMS)
+def test_all_lines_of_the_profile_are_no_findings(program):
+    facts = traced(program, gapless.device("vgpu:a10g"))
+    lines = {name: text.splitlines() for name, text in program.slow_files.items()}
+
+    def at(place):
+        file, number = place
+        return lines[file][number - 1 - (file == "train.py")]
+
+    shown = [(at(place), "wait") for place in facts.waits] + [(at(place), "kernels") for place, count in facts.kernels.items() if count > 50]
+    judged = judge_findings(program, shown, facts)
+    assert len(judged.found) > 15 and not judged.wrong and judged.balance < 10
+    assert judge_findings(program, all_findings(program), facts).balance == len(program.causes)
+
+
+@pytest.mark.parametrize("program", PROGRAMS.values(), ids=PROGRAMS)
 def test_a_check_is_no_oracle(program):
     """What it says of a single right finding that no profile shows, it says of a wrong one too."""
     exercise = LESSON.of([program.handed_out]).exercises["findings"]

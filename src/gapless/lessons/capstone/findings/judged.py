@@ -28,6 +28,8 @@ _FEW_KERNELS = 8  # a line that launches fewer, in a whole run, is no place for 
 _MANY_KERNELS = 50  # of a line that launches more, in a whole run, it is true that they are many
 _SHORTEST = 4  # characters that name a line
 _MOST = 60  # findings that are read
+_FREE = 6  # findings that may count neither way; each more counts as wrong
+_TOLD = 8  # remarks that a check makes
 _IN_THE_PROFILE = (WAIT, KERNELS)  # kinds that it shows, line by line
 _LINE = re.compile(r'cell "(?P<file>\w+\.py)", line (?P<line>\d+)(?P<backward> \(in its backward pass\))?')
 
@@ -102,8 +104,8 @@ class Judged:
 
     @property
     def balance(self) -> int:
-        """Right less wrong, at least zero."""
-        return max(0, len(self.found) - len(self.wrong))
+        """Right less wrong, at least zero. Who quotes all lines of the profile has understood none of them."""
+        return max(0, len(self.found) - len(self.wrong) - max(0, len(self.void) - _FREE))
 
 
 def judge_findings(program: Program, findings: list[tuple[str, str]], facts: Facts) -> Judged:
@@ -184,8 +186,9 @@ def judged_of(program: Program):
         found = judge_findings(program, [(text, kind) for text, kind in findings[:_MOST]],
                                traced(program, choose_device(evidence.device), **plan.cases[0].options))
         said = f"of the {len(program.causes)} causes, wrong findings taken off"
-        remarks = [*found.told[:20], "What the profile shows of waits and kernels is told; whether a finding of another "
-                                     "kind is right counts, and is not told."]
+        remarks = [*found.told[:_TOLD], f"{_FREE} findings may count neither way; each more counts as wrong.",
+                   "What the profile shows of waits and kernels is told; whether a finding of another kind is right counts, "
+                   "and is not told."]
         if len(findings) > _MOST:
             remarks.append(f"Only the first {_MOST} of your {len(findings)} findings are read.")
         enough = {check: found.balance >= wanted for check, wanted in LEVELS.items()}

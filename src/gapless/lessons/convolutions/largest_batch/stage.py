@@ -93,4 +93,4 @@ def _shown(found, most: int, trials: _Trials) -> str:
     if found and found not in trials.fitting:
         return f"nothing of {found}"
     after = found + MULTIPLE
-    return BORDER if after > most or after in trials.batches and after not in trials.fitting else f"nothing of {after}"
+    return BORDER if after > most or (after in trials.batches and after not in trials.fitting) else f"nothing of {after}"
