@@ -589,7 +589,7 @@ SAVINGS_WRONG = [
     ("accumulate", accumulating(_right, step_each=True, zero_each=True), "step of its own"),
     ("accumulate", accumulating(_right, zero_each=True), "only the last part's are left"),
     ("accumulate", nothing_returned, "is there a `return`?"),
-    ("accumulate", unchecked, "chunk"),
+    ("accumulate", unchecked, "should be 'ValueError'"),
     ("optimizer_in_backward", in_backward(_own_norm), "by its own norm"),
     ("optimizer_in_backward", in_backward(_no_limit), "`max_norm` was ignored"),
     ("optimizer_in_backward", in_backward(_new_each_time), "made anew"),
