@@ -126,8 +126,8 @@ def explain_train_epoch(case: Case, found, wanted) -> str | None:
     if found.get(SENT) in (EACH_PASS, TOO_OFTEN):
         return _OFTEN
     if found.get(BIG_BATCH) != AS_BIG:
-        return ("A step's gradient is the mean over its micro-batches and over the ranks, of the loss `F.mse_loss`, which is "
-                "the mean over rows itself. Is each micro-batch used once, and are gradients cleared before a step's first, "
+        return ("A step's gradient is the mean over its micro-batches and over the ranks, of the loss `F.mse_loss`, which "
+                "is the mean over rows itself. Is each micro-batch used once? Are gradients cleared before a step's first, "
                 "and only there?")
     if found.get(PASSES) != ONE_BY_ONE:
         return ("Each micro-batch has to go through the network by itself, once. They are as large as fits: several "
