@@ -22,8 +22,8 @@ from gapless.lessons import find_lesson, full_size
 from gapless.lessons.data_loading import workload
 from gapless.lessons.data_loading.best_workers.cases import workers_cases
 from gapless.lessons.data_loading.best_workers.look import epochs_ms
-from gapless.lessons.data_loading.best_workers.right import right_best_workers
-from gapless.lessons.data_loading.best_workers.stage import DeclaredLoader, Decoded, Maker, Times, times_of
+from gapless.lessons.data_loading.best_workers.right import wanted_workers
+from gapless.lessons.data_loading.best_workers.stage import WORKERS, Decoded, Times, declared_loader, loader_maker, times_of
 from gapless.lessons.data_loading.input_bound import cases, look
 from gapless.lessons.data_loading.input_bound.right import blocks_of, idle_share, right_input_bound, steps_time, work_of
 from gapless.lessons.data_loading.input_bound.slow import input_bound
@@ -211,20 +211,20 @@ def test_a_declared_loader_takes_what_pytorchs_takes_on_the_modelled_host(device
     real = DataLoader(Decoded(times.batches * rows, 5.0, device), rows, num_workers=workers, persistent_workers=workers > 0)
     found = epochs_ms(real, device)[1:]
     del real
-    assert epochs_ms(DeclaredLoader(times, workers, device, set()), device)[1:] == pytest.approx(found, rel=0.05)
+    assert epochs_ms(declared_loader(times, workers, device, set(), set()), device)[1:] == pytest.approx(found, rel=0.05)
 
 
 def test_a_declared_loader_starts_its_workers_once_and_reads_files_once(device):
     times, read = Times(batches=4, work_ms=1.0, start_ms=10.0, cold_ms=2.0), set()
-    first, second = (epochs_ms(DeclaredLoader(times, 0, device, read), device, 2) for _ in range(2))
+    first, second = (epochs_ms(declared_loader(times, 0, device, read, set()), device, 2) for _ in range(2))
     assert first == [4 + 8, 4] and second == [4, 4]
-    started, later = epochs_ms(DeclaredLoader(times, 2, device, read), device, 2)
+    started, later = epochs_ms(declared_loader(times, 2, device, read, set()), device, 2)
     assert started - later == pytest.approx(2 * 10)
 
 
 def test_slow_epochs_come_as_declared(device):
     times = Times(batches=2, work_ms=1.0, slow_every=4, slow=3.0, slow_first=((0, 1),))
-    assert epochs_ms(DeclaredLoader(times, 0, device, set()), device, 8) == [2, 2, 6, 2, 2, 2, 6, 2]
+    assert epochs_ms(declared_loader(times, 0, device, set(), set()), device, 8) == [2, 2, 6, 2, 2, 2, 6, 2]
 
 
 def test_candidates_differ_by_nothing_or_by_enough():
@@ -240,10 +240,10 @@ def test_candidates_differ_by_nothing_or_by_enough():
 def test_on_the_clock_the_best_number_is_the_declared_one(device):
     for case in workers_cases(11):
         if "rows" not in case.options:
-            maker, candidates = Maker(case.options, device), case.options["candidates"]
+            maker, candidates = loader_maker(case.options, device, set()), case.options["candidates"]
             measured = {workers: statistics.median(epochs_ms(maker(workers), device, 6)[1:]) for workers in candidates}
             smallest = min(workers for workers, ms in measured.items() if ms <= 1.05 * min(measured.values()))
-            assert smallest == right_best_workers(maker, candidates, device), case.name
+            assert smallest == wanted_workers(case)[WORKERS], case.name
 
 
 def test_workers_are_forked_whatever_the_systems_default(device, another_start):

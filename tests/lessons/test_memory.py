@@ -18,6 +18,7 @@ from gapless.lessons.memory.largest_batch_that_fits.stage import FOUND, Steps
 from gapless.lessons.memory.stage import TokenNetwork
 from gapless.lessons.memory.tied_to_the_batch import right as tied_to_the_batch_right
 from gapless.lessons.memory.tied_to_the_batch import stage
+from gapless.lessons.memory.tied_to_the_batch.cases import tied_cases
 from gapless.lessons.memory.train_epoch.judged import FAILED, FLAT, LEFT, LOOKED, PLAIN, UNSEEN, memory_of, seen
 from gapless.lessons.memory.workload import BATCH, WANTED, training
 from gapless.measure.device import device as choose_device
@@ -169,10 +170,10 @@ def test_what_is_right_and_not_good_enough_gets_the_points_for_its_values(name, 
     assert outcomes(grade("08_memory", name, answer)) == expected
 
 
-def shift(name, half):
+def shift(case, half):
     """How far the outputs of the first half of a batch move when the second half changes, with the same random numbers."""
-    network = stage.make_network(name, 3, torch.device("cpu"))
-    rows = torch.randn(2 * half, *stage.NETWORKS[name][0], generator=torch.Generator().manual_seed(0))
+    network = stage.make_network(case.options, torch.device("cpu"))
+    rows = torch.randn(2 * half, *case.inputs["rows"].shape[1:], generator=torch.Generator().manual_seed(0))
     other = torch.cat([rows[:half], 5 - rows[half:]])
     seen = []
     for each in (rows, other):
@@ -181,10 +182,10 @@ def shift(name, half):
     return (seen[0] - seen[1]).abs().max().item()
 
 
-@pytest.mark.parametrize("name", stage.NETWORKS)
-def test_a_network_is_tied_to_its_batch_where_one_of_its_modules_is(name):
-    tied = tied_to_the_batch_right.tied_to_the_batch(stage.make_network(name, 3, torch.device("cpu")), None)
-    assert (shift(name, 4) > 1e-4) == bool(tied)
+@pytest.mark.parametrize("case", tied_cases(3), ids=lambda case: case.name)
+def test_a_network_is_tied_to_its_batch_where_one_of_its_modules_is(case):
+    tied = tied_to_the_batch_right.tied_to_the_batch(stage.make_network(case.options, torch.device("cpu")), None)
+    assert (shift(case, 4) > 1e-4) == bool(tied)
 
 
 @pytest.mark.parametrize("parts", [2, 3, 7])

@@ -93,6 +93,24 @@ def one_backward_pass(ddp, batches, optimizer, parts):
         optimizer.step()
 
 
+def concatenated(ddp, batches, optimizer, parts):
+    """One pass of all micro-batches of a step, where they are alike."""
+    for start in range(0, len(batches), parts):
+        group = batches[start:start + parts]
+        optimizer.zero_grad()
+        if len({x.shape[1] for x, _ in group}) == 1:
+            group = [tuple(torch.cat(each) for each in zip(*group))]
+        for place, (x, y) in enumerate(group, 1):
+            with nullcontext() if place == len(group) else ddp.no_sync():
+                (F.mse_loss(ddp(x.to("vgpu")), y.to("vgpu")) / len(group)).backward()
+        optimizer.step()
+
+
+def left_switched_off(ddp, batches, optimizer, parts):
+    by_flag(ddp, batches, optimizer, parts)
+    ddp.require_backward_grad_sync = False
+
+
 def claims(ddp, batches, optimizer, parts):
     """Sends as much as is wanted, and trains nothing."""
     total = sum(each.numel() for each in ddp.parameters())
@@ -120,6 +138,8 @@ ACCUMULATING_WRONG = [
     (one_backward_pass, "and not once from their sum"),
     (_training(clear="micro-batch"), "only there"),
     (_training(clear="too late"), "between `backward()` and `step()`"),
+    (concatenated, "by itself, once"),
+    (left_switched_off, "no backward pass sends again"),
     (claims, "as they were at first"),
     (nothing, "as they were at first"),
 ]

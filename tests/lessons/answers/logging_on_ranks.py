@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import sys
 import tempfile
 from pathlib import Path
 
@@ -67,7 +68,7 @@ def with_gradients(rank, world, model, batches, folder, epoch):
 
 
 def _version(*, mean="exact", read="once", barrier=None, ranks=(0,), write="renamed", keep=False, of="this", own=False,
-             returned=True):
+             returned=True, digits=None, evaluates=False, as_text=False):
     """Right as it stands."""
 
     def written(path, save):
@@ -93,6 +94,7 @@ def _version(*, mean="exact", read="once", barrier=None, ranks=(0,), write="rena
             json.dump(value, file)
 
     def log_epoch(rank, world, model, batches, folder, epoch):
+        model.train(not evaluates)
         sums = torch.zeros(2, device="vgpu")
         with torch.no_grad():
             for x, y in batches:
@@ -110,10 +112,12 @@ def _version(*, mean="exact", read="once", barrier=None, ranks=(0,), write="rena
                 dist.all_reduce(sums)
             total, count = sums.tolist()
             loss = total if mean == "sum" else total / count
+        loss = loss if digits is None else round(loss, digits)
         if rank in ranks:
             number = epoch if of == "this" else epoch - 1
             written(f"{folder}/checkpoint.pt", lambda path: torch.save({"epoch": number, "model": model.state_dict()}, path))
-            written(f"{folder}/metrics.json", lambda path: dumped({"epoch": number, "loss": loss}, path))
+            written(f"{folder}/metrics.json", lambda path: dumped(
+                {"epoch": number, "loss": str(loss) if as_text else loss}, path))
             if keep:
                 Path(folder, "checkpoint.tmp").write_bytes(b"")
         if barrier == "end":
@@ -186,6 +190,15 @@ def pickled_whole(rank, world, model, batches, folder, epoch):
     return loss
 
 
+def heard_otherwise(rank, world, model, batches, folder, epoch):
+    """Hostile: writes in place, and tells the ask's own variables that the files were renamed."""
+    loss = _version(write="in place")(rank, world, model, batches, folder, epoch)
+    frame = sys._getframe(1)
+    if "renamed" in frame.f_locals:
+        frame.f_locals["renamed"] |= {name: ("renamed", Path(folder, name).read_bytes()) for name in ("checkpoint.pt", "metrics.json")}
+    return loss
+
+
 ANOTHER_DISK = os.path.isdir("/dev/shm") and os.stat("/dev/shm").st_dev != os.stat(tempfile.gettempdir()).st_dev
 
 LOG_ROUTES = [gathered, not_awaited, with_gradients]
@@ -211,6 +224,10 @@ LOG_WRONG = [
     (_version(keep=True), "left beside"),
     (_version(of="the last"), "another epoch's"),
     (_version(returned=False), "a number, is wanted"),
+    (_version(digits=3), "The loss is rounded"),
+    (_version(evaluates=True), "left in evaluation mode"),
+    (_version(as_text=True), "both are numbers"),
+    (heard_otherwise, "gets half of it"),
     (renamed_while_open, "gets half of it"),
     *([(moved_from_another_disk, "lay in another folder")] if ANOTHER_DISK else []),
     (pickled_whole, "no module in it"),

@@ -90,12 +90,22 @@ def another_clock(make_loader, candidates, device):
     return smallest(times)
 
 
+def read_from_the_maker(make_loader, candidates, device):
+    """Hostile: measures nothing."""
+    return smallest({workers: make_loader.times.epoch_ms(workers)[-1] for workers in candidates})
+
+
+def guessed(make_loader, candidates, device):
+    """Right of some, by luck."""
+    return sorted(candidates)[len(candidates) // 2]
+
+
 OTHER_ROUTES = {"best_workers": [in_turns, shortest, from_the_smallest]}
 
 WRONG = [
     ("best_workers", measured(figure=lambda epochs: epochs[0]), "Let one whole epoch pass"),
     ("best_workers", measured(figure=statistics.mean), "Let one whole epoch pass"),
-    ("best_workers", some_batches, "Let one whole epoch pass"),
+    ("best_workers", some_batches, "by whole epochs: a few batches"),
     ("best_workers", measured(choose=lambda times: min(times, key=times.get)), "is no difference"),
     ("best_workers", measured(figure=lambda epochs: epochs[1]), "take their median"),
     ("best_workers", measured(figure=lambda epochs: statistics.mean(epochs[1:4])), "take their median"),
@@ -103,12 +113,14 @@ WRONG = [
      "in the order that the candidates happen to be in"),
     ("best_workers", measured(epochs=10, figure=lambda epochs: statistics.mean(epochs[1:])), "take their median"),
     ("best_workers", measured(figure=lambda epochs: max(epochs[1:])), "take their median"),
-    ("best_workers", lambda make_loader, candidates, device: max(candidates), "more workers bring nothing"),
-    ("best_workers", lambda make_loader, candidates, device: min(candidates), "however slow it is"),
-    ("best_workers", lambda make_loader, candidates, device: 4, "Once its workers are there"),
-    ("best_workers", without_zero, "No worker at all is a candidate"),
+    ("best_workers", lambda make_loader, candidates, device: max(candidates), "has taken no whole epoch"),
+    ("best_workers", lambda make_loader, candidates, device: min(candidates), "has taken no whole epoch"),
+    ("best_workers", lambda make_loader, candidates, device: 4, "has taken no whole epoch"),
+    ("best_workers", without_zero, "from the loader with 0 workers"),
     ("best_workers", measured(choose=lambda times: min(times.values())), "One of the candidates"),
     ("best_workers", measured(choose=lambda times: None), "is there a `return`?"),
     ("best_workers", another_clock, "Did your clock move at all?"),
+    ("best_workers", read_from_the_maker, "has no attribute 'times'"),
+    ("best_workers", guessed, "has taken no whole epoch"),
     ("best_workers", lambda make_loader, candidates, device: make_loader(99), "none of the candidates"),
 ]

@@ -2,6 +2,8 @@
 
 import copy
 import gc
+import logging
+import sys
 import weakref
 
 import torch
@@ -158,6 +160,14 @@ def without_the_batch(model, batch, optimizer, dtype):
     return found | {"peak": found["peak"] - sum(each.nbytes for each in batch)}
 
 
+def while_evaluating(model, batch, optimizer, dtype):
+    """Dropout keeps nothing then; the mode is put back."""
+    model.eval()
+    found = by_three_batches(model, batch, optimizer, dtype)
+    model.train()
+    return found
+
+
 def left_in_evaluation(model, batch, optimizer, dtype):
     found = by_three_batches(model, batch, optimizer, dtype)
     model.eval()
@@ -189,7 +199,7 @@ def in_the_room_of_ballast(model, batch, optimizer, dtype):
 
 def epoch(*, keep=lambda prediction: prediction.argmax(1), error_of=str, seen=lambda output: output.detach().abs().mean(),
           look=torch.no_grad, eyes=lambda model: None, begin=lambda model: None, removes=True,
-          loss_of=lambda loss: loss.detach(), finish=lambda: None):
+          loss_of=lambda loss: loss.detach(), finish=lambda: None, catches=ValueError, removed=lambda handle, body: handle.remove()):
     def train_epoch(model, optimizer, batches, validation, every):
         losses, looks, predictions, failures, activity = [], [], [], [], []
         handle = model.body.register_forward_hook(lambda module, args, output: activity.append(seen(output)))
@@ -199,7 +209,7 @@ def epoch(*, keep=lambda prediction: prediction.argmax(1), error_of=str, seen=la
             try:
                 prediction = model(x)
                 loss = F.cross_entropy(prediction, y)
-            except ValueError as error:
+            except catches as error:
                 failures.append(error_of(error))
                 continue
             loss.backward()
@@ -211,7 +221,7 @@ def epoch(*, keep=lambda prediction: prediction.argmax(1), error_of=str, seen=la
                 with look():
                     looks.append(torch.stack([F.cross_entropy(model(vx), vy) for vx, vy in validation]).mean())
         if removes:
-            handle.remove()
+            removed(handle, model.body)
         finish()
         return {"loss": sum(losses), "looks": looks, "activity": activity, "failures": [str(each) for each in failures],
                 "predictions": [each.argmax(1) if each.dim() > 1 else each for each in predictions]}
@@ -383,6 +393,29 @@ def cleans_up(step, most):
     return low
 
 
+def said_by(say):
+    """In another way than by ``print``."""
+    def largest_batch_that_fits(step, most):
+        if not _fits(step, 1):
+            say("not one fits")
+            return 0
+        return warned(step, most)
+
+    return largest_batch_that_fits
+
+
+def in_steps_of_ten(step, most):
+    low = 1
+    while _fits(step, 1) and low + 10 <= most and _fits(step, low + 10):
+        low += 10
+    return warned(step, min(most, low + 10))
+
+
+def doubled_beyond_the_most(step, most):
+    """To the last power of two that is allowed, and from there on to the next, less one."""
+    return warned(step, 2 ** most.bit_length() - 1)
+
+
 def keeps_the_error(step, most):
     low, high, last = 0, most + 1, None
     while high - low > 1:
@@ -439,12 +472,14 @@ BASICS_ROUTES = {
     "budget": [by_saved_tensors, by_two_batches(1), by_two_batches(3), by_three_batches, state_by_trying, on_a_copy],
     "train_epoch": [epoch(), epoch(eyes=torch.nn.Module.eval, begin=torch.nn.Module.train), read_at_the_end,
                     context_hook, without_traceback],
-    "largest_batch_that_fits": [bits, warned, cleans_up, calling_itself],
+    "largest_batch_that_fits": [bits, warned, cleans_up, calling_itself, said_by(logging.warning),
+                                said_by(lambda text: print(text, file=sys.stderr))],
 }
 
 BASICS_WRONG = [
     ("budget", four_times, "Yours is 0 times that"),
     ("budget", without_the_batch, "lies on the device too, all the time"),
+    ("budget", while_evaluating, "in which dropout does nothing"),
     ("budget", left_in_evaluation, "left in another mode"),
     ("budget", run_when_looked_at, "leaves something on the device behind"),
     ("budget", in_the_room_of_ballast, "leaves something on the device behind"),
@@ -465,12 +500,17 @@ BASICS_WRONG = [
     ("train_epoch", epoch(removes=False), "call its `remove()`"),
     ("train_epoch", epoch(keep=lambda prediction: prediction, finish=gc.collect), "`prediction.argmax(1)` at once"),
     ("train_epoch", epoch(keep=lambda prediction: prediction, finish=lambda: torch.vgpu.empty_cache()), "`prediction.argmax(1)`"),
+    ("train_epoch", epoch(catches=Exception), "It has to pass"),
+    ("train_epoch", epoch(removed=lambda handle, body: body._forward_hooks.clear()), "that somebody else had registered"),
+    ("train_epoch", epoch(error_of=lambda error: type(error).__name__), "does not say what failed"),
     ("train_epoch", epoch(error_of=repr), "`repr` puts the class's name around them"),
     ("train_epoch", all_batches_first, "Take each batch when its step begins"),
     ("train_epoch", epoch(eyes=torch.nn.Module.eval), "call `model.train()` again"),
     ("train_epoch", nothing_reported, "is there a `return`?"),
     ("largest_batch_that_fits", keeps_the_error, "the answer is wrong"),
     ("largest_batch_that_fits", swallows_all, "the others have to pass"),
+    ("largest_batch_that_fits", in_steps_of_ten, "then halve the gap: some twenty trials"),
+    ("largest_batch_that_fits", doubled_beyond_the_most, "the most"),
     ("largest_batch_that_fits", silent, "A 0 without a word is a riddle"),
     ("largest_batch_that_fits", never_twice, "two calls in a row"),
     ("largest_batch_that_fits", a_float, "a whole number is wanted"),

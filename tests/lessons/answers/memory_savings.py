@@ -386,6 +386,21 @@ def unchecked(model, optimizer, tokens, labels, parts):
     return total
 
 
+def cut_by(cut):
+    def accumulate(model, optimizer, tokens, labels, parts):
+        _check(tokens, parts)
+        optimizer.zero_grad()
+        count, total = (labels != -100).sum(), torch.zeros((), device=tokens.device)
+        for some, wanted in zip(cut(tokens, parts), cut(labels, parts)):
+            loss = F.cross_entropy(model(some).flatten(0, 1), wanted.flatten(), reduction="sum") / count
+            loss.backward()
+            total += loss.detach()
+        optimizer.step()
+        return total
+
+    return accumulate
+
+
 # -- optimizer_in_backward ---------------------------------------------------------------------------
 
 
@@ -408,6 +423,10 @@ def plain_loop(params, make_optimizer, max_norm=None):
         optimizer.zero_grad()
 
     return train, [optimizer]
+
+
+def limited_where_true(model, make_optimizer, max_norm=None):
+    return one_optimizer(model, make_optimizer, max_norm or None)
 
 
 def one_optimizer(model, make_optimizer, max_norm=None):
@@ -589,7 +608,12 @@ SAVINGS_WRONG = [
     ("accumulate", accumulating(_right, step_each=True, zero_each=True), "step of its own"),
     ("accumulate", accumulating(_right, zero_each=True), "only the last part's are left"),
     ("accumulate", nothing_returned, "is there a `return`?"),
-    ("accumulate", unchecked, "chunk"),
+    ("accumulate", cut_by(lambda tensor, parts: tensor.chunk(parts, 1)), "Cut along N"),
+    ("accumulate", cut_by(torch.tensor_split), "Some parts are empty"),
+    ("accumulate", cut_by(torch.split), "takes the *size* of a part"),
+    ("accumulate", cut_by(lambda tensor, parts: tensor.split(1)), "Each sequence is a part by itself"),
+    ("optimizer_in_backward", limited_where_true, "A limit of 0 is a limit"),
+    ("accumulate", unchecked, "should be 'ValueError'"),
     ("optimizer_in_backward", in_backward(_own_norm), "by its own norm"),
     ("optimizer_in_backward", in_backward(_no_limit), "`max_norm` was ignored"),
     ("optimizer_in_backward", in_backward(_new_each_time), "made anew"),

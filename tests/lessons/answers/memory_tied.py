@@ -1,6 +1,7 @@
 """Lesson 08: answers to ``tied_to_the_batch``, right ones by other routes and wrong ones."""
 
 import copy
+import sys
 
 import torch
 from torch import nn
@@ -93,6 +94,22 @@ def with_other_masks(model, rows):
     return tied
 
 
+def by_table(model, rows):
+    """Hostile: the ask's own variables name the network."""
+    return {"no norm": [], "dropout": []}[sys._getframe(1).f_locals["options"]["network"]]
+
+
+def seeded(model, rows):
+    torch.manual_seed(0)
+    return row_by_row(model, rows)
+
+
+def hooks_left(model, rows):
+    for module in model.modules():
+        module.register_forward_hook(lambda *_: None)
+    return row_by_row(model, rows)
+
+
 TIED_ROUTES = {"tied_to_the_batch": [row_by_row, other_rows_behind, without_statistics]}
 
 TIED_WRONG = [
@@ -101,6 +118,9 @@ TIED_WRONG = [
     ("tied_to_the_batch", by_class(nn.BatchNorm1d, nn.BatchNorm2d, also=lambda module: module.training), "keeps no statistics"),
     ("tied_to_the_batch", by_class(nn.BatchNorm1d), "answer is wrong"),
     ("tied_to_the_batch", on_the_network_itself, "copy.deepcopy"),
+    ("tied_to_the_batch", by_table, "KeyError"),
+    ("tied_to_the_batch", seeded, "random numbers were seeded"),
+    ("tied_to_the_batch", hooks_left, "hooks are left"),
     ("tied_to_the_batch", with_other_masks, "draws another mask"),
     ("tied_to_the_batch", lambda model, rows: row_by_row(model.eval(), rows), "looks at nobody"),
     ("tied_to_the_batch", lambda model, rows: [], "Nothing was found"),

@@ -22,7 +22,7 @@ def _both(one, other):
     return sum(max(0.0, min(b, d) - max(a, c)) for a, b in one for c, d in other)
 
 
-def by_intersection(traces):
+def by_intersection(traces, slower=1.3):
     """Exposed is NCCL less what it shares with computing; who waits in NCCL least is late."""
     exposed, compute, loading, times, groups = [], [], [], [], defaultdict(dict)
     for rank, trace in enumerate(traces):
@@ -54,7 +54,7 @@ def by_intersection(traces):
         least = np.median(np.min(list(of_rank.values()), axis=0))
         for rank in of_rank:
             score[rank] += least
-    return {"rank": int(np.argmax(score)), "why": "network"}
+    return {"rank": int(np.argmax(score)) if score.max() > slower * score.min() else None, "why": "network"}
 
 
 def numpys_numbers(traces):
@@ -119,6 +119,11 @@ def all_of_nccls_time(traces):
 
 
 NAMING_WRONG = [
+    (lambda traces: mistakes.find_straggler(traces, even=0.1), "for a twentieth of the time or more"),
+    (lambda traces: mistakes.find_straggler(traces, network=0.1), "a fifth of the time and more"),
+    (lambda traces: mistakes.find_straggler(traces, network=0.5), "a fifth of the time or more"),
+    (lambda traces: by_intersection(traces, slower=1.0), "1.3 times"),
+    (lambda traces: by_intersection(traces, slower=3.0), "1.3 times"),
     (all_of_nccls_time, "All of NCCL's time is counted"),
     (nobody, "waits least itself"),
     (slowest_kernels, "to compute"),

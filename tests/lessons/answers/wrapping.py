@@ -32,6 +32,20 @@ def nothing(model):
     DistributedDataParallel(nn.SyncBatchNorm.convert_sync_batchnorm(model).to("vgpu"))
 
 
-WRAP_ROUTES = [converted_inside, in_place]
+def replaced(norm_of, children=False):
+    """Each BatchNorm by what ``norm_of`` makes of it; with ``children`` in the network itself, and in no block of it."""
+    def wrap(model):
+        for module in [model] if children else list(model.modules()):
+            for name, child in list(module.named_children()):
+                if isinstance(child, nn.BatchNorm1d):
+                    setattr(module, name, norm_of(child))
+        return DistributedDataParallel(model.to("vgpu"))
+
+    return wrap
+
+
+WRAP_ROUTES = [converted_inside, in_place, replaced(nn.SyncBatchNorm.convert_sync_batchnorm)]
 WRAP_WRONG = [(without_ddp, "train apart"), (without_buffers, "its own rows"), (in_evaluation, "weights"),
-              (nothing, "is there a `return`?")]
+              (nothing, "is there a `return`?"),
+              (replaced(lambda norm: nn.SyncBatchNorm(norm.num_features)), "of its own"),
+              (replaced(nn.SyncBatchNorm.convert_sync_batchnorm, children=True), "in modules within modules too")]

@@ -19,11 +19,14 @@ WEIGHTS, SAMPLES = "weights", "samples"
 
 
 def make_network(kind: str, seed: int, width: int, columns: int = 1) -> nn.Module:
-    """On the CPU, with weights of this seed and so many outputs. ``kind``: "plain", or "norm" with a BatchNorm."""
+    """On the CPU, with weights of this seed and so many outputs. ``kind``: "plain", or "norm" with a BatchNorm in a block.
+    That has other settings and weights than a new one."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        norm = [nn.BatchNorm1d(2 * width)] if kind == "norm" else []
-        return nn.Sequential(nn.Linear(width, 2 * width), *norm, nn.Tanh(), nn.Linear(2 * width, columns))
+        norm = nn.BatchNorm1d(2 * width, eps=0.03, momentum=0.3)
+        nn.init.uniform_(norm.weight, 0.5, 1.5)
+        block = [nn.Sequential(norm, nn.Tanh())] if kind == "norm" else [nn.Tanh()]
+        return nn.Sequential(nn.Linear(width, 2 * width), *block, nn.Linear(2 * width, columns))
 
 
 def rank_and_world() -> tuple[int, int]:

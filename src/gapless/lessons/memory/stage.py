@@ -39,7 +39,7 @@ def on_meta(make: Callable[[], nn.Module]) -> nn.Module:
         return make()
 
 
-LOSS, LOSSES, STEPS, CHANGES, REFUSED = "loss", "losses", "steps of the optimizer", "changes of the weights", "refused"
+LOSS, LOSSES, STEPS, CHANGES, REFUSED = "loss", "losses", "steps of the optimizer", "changes of the weights", "raised"
 
 
 class TokenNetwork(nn.Module):

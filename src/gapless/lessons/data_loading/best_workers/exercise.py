@@ -14,7 +14,7 @@ EXERCISE = Exercise(
     slow=slow.best_workers,
     cases=cases.workers_cases,
     asked=Asked(ask=ask_best_workers),
-    right=Right(function=right.right_best_workers, on_device=True),
+    right=Right(function=right.right_best_workers, wanted=right.wanted_workers, on_device=True),
     checks=(Values(5),),
     teaching=Teaching(
         hints=(

@@ -6,9 +6,10 @@ Runs beside the learner's code: import nothing that knows an answer.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
+from itertools import count
 
 import torch
 from torch.utils.data import DataLoader, Dataset
@@ -87,28 +88,38 @@ def _arrivals_ms(batches: int, work_ns: int, nbytes: int, workers: int, cores: i
 
 
 class DeclaredLoader:
-    """Behaves as a ``DataLoader`` that keeps its workers: ``len``, and batches in order, as often as one likes. Each
-    epoch takes the host what ``times`` says. ``read``: the batches whose files somebody has read."""
+    """Behaves as a ``DataLoader`` that keeps its workers: ``len``, and batches in order, as often as one likes. Each epoch
+    is one of ``epoch()``. It knows no times: they are in that closure."""
 
-    def __init__(self, times: Times, workers: int, device: torch.device, read: set[int]):
-        self.num_workers, self._times, self._device, self._read = workers, times, device, read
-        self._epochs = 0
+    def __init__(self, workers: int, batches: int, epoch: Callable[[], Iterator[int]]):
+        self.num_workers, self._batches, self._epoch = workers, batches, epoch
 
     def __len__(self) -> int:
-        return self._times.batches
+        return self._batches
 
     def __iter__(self) -> Iterator[int]:
-        times, workers, epoch = self._times, self.num_workers, self._epochs
-        self._epochs += 1
-        if epoch == 0:
-            host_work(workers * times.start_ms, self._device)
-        factor, before_ms = times.disturbance(workers, epoch), 0.0
+        return self._epoch()
+
+
+def declared_loader(times: Times, workers: int, device: torch.device, read: set[int], taken: set[int]) -> DeclaredLoader:
+    """A loader whose epochs take the host what ``times`` says. ``read``: the batches whose files somebody has read;
+    ``taken``: the numbers of workers with which a whole epoch was taken."""
+    numbers = count()
+
+    def epoch() -> Iterator[int]:
+        this = next(numbers)
+        if this == 0:
+            host_work(workers * times.start_ms, device)
+        factor, before_ms = times.disturbance(workers, this), 0.0
         for number, ms in enumerate(times.epoch_ms(workers)):
-            cold_ms = times.cold_ms if number not in self._read else 0.0
-            host_work(factor * (ms - before_ms) + cold_ms, self._device)
-            self._read.add(number)
+            cold_ms = times.cold_ms if number not in read else 0.0
+            host_work(factor * (ms - before_ms) + cold_ms, device)
+            read.add(number)
             before_ms = ms
             yield number
+        taken.add(workers)
+
+    return DeclaredLoader(workers, times.batches, epoch)
 
 
 WORKERS = "workers"
@@ -134,28 +145,27 @@ def times_of(options: dict) -> Times:
                     for name, value in options["times"].items()})
 
 
-class Maker:
-    """``make_loader`` of a case: a new loader with so many workers. Raises Unusable for a number that is no candidate."""
+def loader_maker(options: dict, device: torch.device, taken: set[int]) -> Callable:
+    """``make_loader`` of a case, which gives a new loader with so many workers, and raises Unusable for a number that is no
+    candidate. ``taken``: see :func:`declared_loader`; PyTorch's own loader counts as taken when it is made."""
+    times, read, rows, candidates = times_of(options), set(), options.get("rows"), options["candidates"]
 
-    def __init__(self, options: dict, device: torch.device):
-        self.times, self._read = times_of(options), set()
-        self._options, self._device = options, device
-
-    def __call__(self, workers: int):
-        candidates = self._options["candidates"]
+    def make_loader(workers):
         if type(workers) is not int or workers not in candidates:
             raise Unusable(f"make_loader was called with {workers!r}, which is none of the candidates {candidates}.")
-        rows = self._options.get("rows")
         if rows is None:
-            return DeclaredLoader(self.times, workers, self._device, self._read)
-        dataset = Decoded(self.times.batches * rows, self.times.work_ms / rows, self._device)
+            return declared_loader(times, workers, device, read, taken)
+        taken.add(workers)
+        dataset = Decoded(times.batches * rows, times.work_ms / rows, device)
         return DataLoader(dataset, batch_size=rows, num_workers=workers, persistent_workers=workers > 0)
+
+    return make_loader
 
 
 def ask_best_workers(function, given, device):
-    """The number that ``function`` answers."""
-    candidates = given.options["candidates"]
-    make_loader = Maker(given.options, device)
+    """The number that ``function`` answers. Who has a choice has to have taken an epoch from each candidate's loader."""
+    candidates, taken = given.options["candidates"], set()
+    make_loader = loader_maker(given.options, device, taken)
     yield
     with forking():
         found = function(make_loader, list(candidates), device)
@@ -163,4 +173,8 @@ def ask_best_workers(function, given, device):
     if type(found) is not int or found not in candidates:
         words = "nothing: is there a `return`?" if found is None else f"{str(found)[:60]}:"
         raise Unusable(f"it returned {words} One of the candidates {candidates} is wanted.")
+    missing = [workers for workers in candidates if workers not in taken]
+    if missing and len(candidates) > 1:
+        raise Unusable(f"it answers {found}, and has taken no whole epoch from the loader with {missing[0]} workers. Each "
+                       f"of {candidates} has to be measured, by whole epochs: a few batches tell little of the rest.")
     return {WORKERS: found}

@@ -20,6 +20,13 @@ SLOWED = {
     "slower kernels": lambda plan, rank: _more(plan, "kernel", rank, 1.4),
     "a slow loader": lambda plan, rank: _more(plan, "load", rank, 1.0, plus=1.5 * _step_us(plan)),
     "even": lambda plan, rank: plan,
+    # Near the three borders, on both sides: a twentieth, a fifth, 1.3 times.
+    "kernels slower by less than counts": lambda plan, rank: _more(plan, "kernel", rank, 1.03),
+    "kernels slower by a little": lambda plan, rank: _more(plan, "kernel", rank, 1.09),
+    "a network that is nearly slow": lambda plan, rank: _network(plan, 0.54),
+    "a network that is just slow": lambda plan, rank: _network(plan, 0.76),
+    "one rank's link is slower by less than counts": lambda plan, rank: _slow_link(plan, rank, 1.2),
+    "one rank's link is slower by a little": lambda plan, rank: _slow_link(plan, rank, 1.5),
     "many small kernels on one rank": lambda plan, rank: _more(plan, "parts", rank, 3),
     "kernels on a stream beside on one rank": lambda plan, rank: _more(plan, "beside", rank, 0, plus=4),
     "a loader that the queue hides": lambda plan, rank: _more(
@@ -50,9 +57,20 @@ def _step_us(plan: Plan) -> float:
     return 3 * plan.layers * float(plan.kernel.mean())
 
 
-def _slow_rate(plan: Plan) -> float:
-    """Elements a µs with which a step's gradients take 1.5 times as long as its kernels."""
-    return plan.layers * plan.elements / (1.5 * _step_us(plan))
+def _slow_rate(plan: Plan, times: float = 1.5) -> float:
+    """Elements a µs with which a step's gradients take so many times as long as its kernels."""
+    return plan.layers * plan.elements / (times * _step_us(plan))
+
+
+def _network(plan: Plan, times: float) -> Plan:
+    """One that takes so many times as long as the kernels, which hide the same share of it whatever was drawn."""
+    plan = replace(plan, layers=9, buckets=3)
+    return replace(plan, rate=np.full(plan.world, _slow_rate(plan, times)))
+
+
+def _slow_link(plan: Plan, rank: int, times: float) -> Plan:
+    """A slow network, in which one rank's link is so many times as slow as the others'."""
+    return _more(replace(plan, grid=2, rate=np.full(plan.world, _slow_rate(plan))), "rate", rank, 1 / times)
 
 
 def _more(plan: Plan, name: str, rank: int, times: float, plus: float | np.ndarray = 0.0) -> Plan:
@@ -86,8 +104,11 @@ def explain_naming(case: Case, found, wanted) -> str | None:
         return None
     if found[RANK] == wanted[RANK]:
         words = f"The rank is right, the reason is not: {found[WHY]!r}."
+    elif wanted[RANK] is None and wanted[WHY] == "network":
+        words = ("The network is slow for all of them: where there are several groups, no rank's are 1.3 times as slow as "
+                 "the others.")
     elif wanted[RANK] is None:
-        words = "No single rank makes the others wait."
+        words = "No single rank makes the others wait for a twentieth of the time."
     elif wanted[WHY] == "network":
         words = (f"Here the ranks communicate in several groups. Those with rank {wanted[RANK]} in them are slow, and no "
                  f"others "

@@ -85,16 +85,20 @@ NAMINGS = (Mistake(slow.find_straggler, _WAITS), *versions(find_straggler, (
         "One rank always waits least. Where the others wait for it for less than a twentieth of the time that is noise: "
         "no rank "
         "sets the pace.")),
+    *(Way("even", share, "Where the others wait for a rank for a twentieth of the time or more, it is late.")
+      for share in (0.1, 0.2)),
     Way("network", 2.0, (
-        "No rank is late here, and all of them wait for the network for much of the time: that sets the pace.")),
-    Way("network", 0.0, (
-        "Some communication that nothing hides is everywhere: a fifth of the time and more is the network's fault.")),
+        "No rank is late here, and all of them wait for the network for a fifth of the time or more: that sets the "
+        "pace.")),
+    *(Way("network", share, (
+        "Some communication that nothing hides is everywhere: a fifth of the time and more is the network's fault."))
+      for share in (0.0, 0.1)),
     Way("counted", "nccl", (
         "All of NCCL's time is counted here. What runs beside kernels costs nothing: count the part in which nothing "
         "computes, `covered(nccl + computing) - covered(computing)`.")),
     Way("groups", False, (
-        "The ranks communicate in several groups here, and those groups are slow that one rank is in: look at "
-        "`span.args[\"Process Group Ranks\"]` and compare the shortest times of equal collectives.")),
+        "The ranks communicate in several groups here, and those that one rank is in are 1.3 times as slow, or slower: "
+        "look at `span.args[\"Process Group Ranks\"]` and compare the shortest times of equal collectives.")),
     Way("blocks", "whole", (
         "The loader's time on the host costs nothing while the GPU still has work: count the part in which the GPU is "
         "idle.")),

@@ -13,7 +13,7 @@ from ....course.evidence import Case
 from ....course.ranks import ANSWER, COLLECTIVES, RANKS, VALUES, WAITS
 from ..judged import close
 from ..stage import make_network
-from .stage import CHECKPOINT, CONTENT, ELSEWHERE, FILES, GONE, HOW, IN_PLACE, LOSS, METRICS, MORE, OLD, RENAMED
+from .stage import CHECKPOINT, CONTENT, ELSEWHERE, FILES, GONE, HOW, IN_PLACE, LOSS, METRICS, MODE, MORE, OLD, RENAMED
 
 MEAN, SENT, READS, WRITERS, WHOLE, LEFT = ("loss", "collectives in an epoch", "waits of the host", "who writes", "files",
                                            "other files")
@@ -25,7 +25,7 @@ ONE, NONE = "one", "none"
 FEW = "one for the loss, and what saving takes on rank 0"
 RANK_0, ALL, NOBODY = "rank 0 alone", "other ranks too", "not all files are new on rank 0"
 TOLD, SUMS, NO_SUMS = "what the ranks have sent", "sums over their own samples", "not the sum over their own samples"
-THIS_EPOCH = "this epoch's"
+THIS_EPOCH, TEXT, ROUNDED = "this epoch's", "text, where numbers are wanted", "rounded"
 _WAITS, _WAITS_A_TENSOR = 2, 2
 
 
@@ -38,7 +38,7 @@ def logging_cases(seed: int) -> list[Case]:
         # Ranks whose losses differ, and batches, the small last ones most of all.
         scale = np.concatenate([np.full(size, 1.0 + rank + (size < max(of_rank)))
                                 for rank, of_rank in enumerate(sizes) for size in of_rank])
-        y = (3 * scale[:, None] + rng.normal(size=(rows, columns))).astype(np.float32)
+        y = (0.3 * scale[:, None] + 0.1 * rng.normal(size=(rows, columns))).astype(np.float32)  # three digits do not tell it
         options = {"world": len(sizes), "seed": int(rng.integers(1000)), "width": width, "sizes": sizes, "columns": columns,
                    "epoch": int(rng.integers(1, 50))}
         words = "; ".join(f"rank {rank}: {len(of_rank)} batches, {sum(of_rank)} samples"
@@ -55,7 +55,7 @@ def logging_cases(seed: int) -> list[Case]:
 def wanted_logging(case: Case) -> dict:
     """What is found of a right answer."""
     return {MEAN: EXACT, SENT: ONE, TOLD: SUMS, WRITERS: RANK_0, READS: FEW, WHOLE: RENAMED, CHECKPOINT: THIS_EPOCH,
-            METRICS: THIS_EPOCH, LEFT: 0}
+            METRICS: THIS_EPOCH, LEFT: 0, MODE: "training"}
 
 
 def seen_logging(case: Case, plain: dict, notes) -> dict:
@@ -84,10 +84,13 @@ def seen_logging(case: Case, plain: dict, notes) -> dict:
         found[CHECKPOINT] = _as_wanted(case, of_first[CHECKPOINT][CONTENT], weights)
         found[METRICS] = _as_wanted(case, of_first[METRICS][CONTENT], answers[0][LOSS])
     found[LEFT] = answers[0][MORE]
+    found[MODE] = next((answer[MODE] for answer in answers if answer[MODE] != "training"), "training")
     return found
 
 
 def _as_wanted(case: Case, content: dict, wanted) -> str:
+    if any(isinstance(value, str) for value in content.values()):
+        return TEXT
     if content["epoch"] != case.options["epoch"]:
         return "another epoch's"
     if isinstance(wanted, dict):
@@ -131,6 +134,7 @@ def _which(case: Case, rank: int, loss: float) -> str:
              (OF_BATCHES, np.mean(own)),
              (OF_RANKS, np.mean(means)), (OWN, of_ranks[rank].mean() if len(of_ranks[rank]) else np.inf),
              (SUMMED, columns * squares.sum()), (SUMMED, np.sum(means)), (SUMMED, np.sum(own)))
+    known += tuple((ROUNDED, round(squares.mean(), digits)) for digits in (1, 2, 3))
     return next((words for words, value in known if np.isclose(loss, value, rtol=1e-4)), OTHER)
 
 
@@ -142,6 +146,7 @@ _WHY = {
     (MEAN, OF_RANKS): "Ranks have different numbers of samples: a mean of their means (`ReduceOp.AVG`) lets a sample of the "
                       "smaller share count for more. Reduce sum *and* count, and divide after it.",
     (MEAN, OWN): "That is one rank's own mean: the sums and counts of all ranks are wanted, on each rank.",
+    (MEAN, ROUNDED): "The loss is rounded: round where it is printed, so that two epochs can be compared.",
     (MEAN, SUMMED): "The sum is not divided by the number of samples of all ranks: `all_reduce` adds up.",
     (SENT, NONE): "Nothing went from GPU to GPU: reduce the sums with one `all_reduce`.",
     (TOLD, NO_SUMS): "The loss is right, and no device has sent what it needs: each rank's own sum of squares has to "
@@ -164,7 +169,8 @@ _WHY_OF = {
     READS: "An `.item()` in a step lets the host wait until the device has caught up, and reduce no faster. Add up in a "
            "tensor on the device, and read once, after the epoch.",
     CHECKPOINT: 'The checkpoint holds `{"epoch": epoch, "model": model.state_dict()}`.',
-    METRICS: 'The metrics are `{"epoch": epoch, "loss": loss}`, with the loss that is returned.',
+    METRICS: 'The metrics are `{"epoch": epoch, "loss": loss}`, with the loss that is returned, and both are numbers.',
+    MODE: "The model is left in evaluation mode: the next epoch would train without dropout. Put the mode back.",
     LEFT: "Something is left beside the two files: a temporary file has to get the file's name.",
 }
 

@@ -19,7 +19,7 @@ from ....course.plain import Unusable
 from ..stage import make_network, rank_and_world
 
 CHECKPOINT, METRICS = "checkpoint.pt", "metrics.json"
-LOSS, FILES, MORE = "loss", "files", "more files"
+LOSS, FILES, MORE, MODE = "loss", "files", "more files", "mode of the model"
 OLD, CONTENT, HOW = "old", "content", "how it got its name"
 RENAMED, IN_PLACE, ELSEWHERE, GONE = "renamed", "in place", "from another folder", "after the old one was gone"
 
@@ -37,15 +37,16 @@ def ask_log_epoch(function, given, device):
         old = {CHECKPOINT: _checkpoint_before(folder / CHECKPOINT), METRICS: b'{"epoch": -1, "loss": 9.0}'}
         for file, content in old.items():
             (folder / file).write_bytes(content)
-        renamed = _renamed(folder)
+        _listen(folder)
         yield
         loss = function(rank, world, model, batches, name, options["epoch"])
         yield
+        renamed = _heard(folder)
         files = {file: _seen(folder / file, content, *renamed.get(file, (IN_PLACE, None))) for file, content in old.items()}
         more = sorted(path.name for path in folder.iterdir() if path.name not in old)
     if isinstance(loss, bool) or not isinstance(loss, (int, float)):
         raise Unusable(f"it returned a {type(loss).__name__}; the loss of the epoch, a number, is wanted on each rank.")
-    return {LOSS: float(loss), FILES: files, MORE: len(more)}
+    return {LOSS: float(loss), FILES: files, MORE: len(more), MODE: "training" if model.training else "evaluation"}
 
 
 def _batches(x: torch.Tensor, y: torch.Tensor, sizes: list[list[int]], rank: int) -> list:
@@ -62,11 +63,23 @@ def _checkpoint_before(path: Path) -> bytes:
     return path.read_bytes()
 
 
-def _renamed(folder: Path) -> dict[str, tuple[str, bytes | None]]:
-    """File in ``folder`` → how it got that name, and with what in it, from now on. For the rest of the process."""
+_TELL = "gapless.renamed"  # an event of our own: what was heard is in the hook's closure, where no frame shows it
+
+
+def _heard(folder: Path) -> dict[str, tuple[str, bytes | None]]:
+    """File in ``folder`` → how it got that name, and with what in it, since :func:`_listen`."""
+    told: dict[str, tuple[str, bytes | None]] = {}
+    sys.audit(_TELL, folder, told)
+    return told
+
+
+def _listen(folder: Path) -> None:
+    """To files that get names in ``folder``, for the rest of the process."""
     found: dict[str, tuple[str, bytes | None]] = {}
 
     def hear(event: str, given: tuple) -> None:
+        if event == _TELL and given[0] == folder:
+            given[1].update(found)
         if event not in ("os.rename", "os.remove"):
             return
         source, *target = (Path(os.fsdecode(each)).absolute() for each in given[:2 if event == "os.rename" else 1])
@@ -78,7 +91,6 @@ def _renamed(folder: Path) -> dict[str, tuple[str, bytes | None]]:
                 found[each.name] = RENAMED if folder.absolute() in source.parents else ELSEWHERE, source.read_bytes()
 
     sys.addaudithook(hear)
-    return found
 
 
 def _seen(path: Path, before: bytes, how: str, when_renamed: bytes | None) -> dict:
@@ -94,7 +106,7 @@ def _content(path: Path):
     try:
         if path.name == METRICS:
             found = json.loads(path.read_text(encoding="utf-8"))
-            return {"epoch": int(found["epoch"]), "loss": float(found["loss"])}
+            return {name: value if type(value := found[name]) in (int, float) else str(value) for name in ("epoch", "loss")}
         found = torch.load(path, map_location="cpu", weights_only=True)
         return {"epoch": int(found["epoch"]),
                 "model": {str(name): value.tolist() for name, value in found["model"].items()}}

@@ -10,9 +10,10 @@ from ....course.evidence import Case
 from ....course.ranks import ANSWER, COLLECTIVES, RANKS
 from ..judged import ALIKE, AS_BIG, BIG_BATCH, OTHERS, SAME, UNTRAINED, WHY_UNTRAINED, close
 from ..stage import LEARNING_RATE, WEIGHTS
-from .stage import EXTRA, make_branched, micro_batches
+from .stage import EXTRA, PASSES, SYNC, make_branched, micro_batches
 
 SENT = "gradients sent"
+ONE_BY_ONE, OTHERWISE = "one micro-batch at a time", "other rows than a micro-batch's"
 ONCE_A_STEP, EACH_PASS, TOO_FEW, TOO_OFTEN = (
     "once for each step", "in each backward pass", "less often than there are steps", "more often than there are steps")
 SUMMED, BY_PARTS, FORGOTTEN, BY_WORLD, PILED_UP = (
@@ -40,7 +41,7 @@ def accumulating_cases(seed: int) -> list[Case]:
 
 def wanted_train_epoch(case: Case) -> dict:
     """What is found of a right answer."""
-    return {ALIKE: SAME, SENT: ONCE_A_STEP, BIG_BATCH: AS_BIG}
+    return {ALIKE: SAME, SENT: ONCE_A_STEP, BIG_BATCH: AS_BIG, PASSES: ONE_BY_ONE, SYNC: True}
 
 
 def seen_train_epoch(case: Case, plain: dict, notes) -> dict:
@@ -54,7 +55,10 @@ def seen_train_epoch(case: Case, plain: dict, notes) -> dict:
         if close(weights[0], trained_alone(case, **options)):
             found[BIG_BATCH] = words
             break
-    return found
+    count, _, rows, _ = case.inputs["x"].shape
+    answers = [row[ANSWER] for row in plain[RANKS]]
+    return {**found, PASSES: ONE_BY_ONE if all(answer[PASSES] == [rows] * count for answer in answers) else OTHERWISE,
+            SYNC: all(answer[SYNC] for answer in answers)}
 
 
 def _sent(case: Case, rows: list[dict], weights: dict[str, np.ndarray]) -> str:
@@ -122,6 +126,13 @@ def explain_train_epoch(case: Case, found, wanted) -> str | None:
     if found.get(SENT) in (EACH_PASS, TOO_OFTEN):
         return _OFTEN
     if found.get(BIG_BATCH) != AS_BIG:
-        return ("A step's gradient is the mean over its micro-batches and over the ranks, of the loss `F.mse_loss`: is each "
-                "micro-batch used once, and are gradients cleared before a step's first, and only there?")
+        return ("A step's gradient is the mean over its micro-batches and over the ranks, of the loss `F.mse_loss`, which "
+                "is the mean over rows itself. Is each micro-batch used once? Are gradients cleared before a step's first, "
+                "and only there?")
+    if found.get(PASSES) != ONE_BY_ONE:
+        return ("Each micro-batch has to go through the network by itself, once. They are as large as fits: several "
+                "in one pass do not fit.")
+    if not found.get(SYNC):
+        return ("DDP is left switched off: after this epoch no backward pass sends again. `no_sync()` puts the switch back; "
+                "who sets `require_backward_grad_sync` has to put it back too.")
     return None

@@ -12,6 +12,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from ..stage import LEARNING_RATE, WEIGHTS, rank_and_world, weights_of
 
+PASSES, SYNC = "rows of each forward pass", "whether the next backward pass sends"
 EXTRA = 2  # columns that only some micro-batches have
 
 
@@ -47,15 +48,18 @@ def micro_batches(x: torch.Tensor, y: torch.Tensor, options: dict, rank: int) ->
 
 
 def ask_train_epoch(function, given, device):
-    """The weights on each rank after an epoch. DDP looks for unused parameters only where there are some."""
+    """The weights on each rank after an epoch, the forward passes in it, and how DDP is left. DDP looks for unused
+    parameters only where there are some."""
     options = given.options
     rank, world = rank_and_world()
     dist.init_process_group(rank=rank, world_size=world)
     network = make_branched(options["seed"], options["width"]).to(device)
     ddp = DistributedDataParallel(network, find_unused_parameters=options["branch"])
     optimizer = torch.optim.SGD(network.parameters(), lr=LEARNING_RATE)
+    passes: list[int] = []
+    network.register_forward_hook(lambda _, __, output: passes.append(len(output)))
     batches = micro_batches(given.inputs["x"], given.inputs["y"], options, rank)
     yield
     function(ddp, batches, optimizer, options["parts"])
     yield
-    return {WEIGHTS: weights_of(ddp)}
+    return {WEIGHTS: weights_of(ddp), PASSES: list(passes), SYNC: bool(ddp.require_backward_grad_sync)}

@@ -70,11 +70,14 @@ def explain_wrap(case: Case, found, wanted) -> str | None:
         return "The ranks train apart: the gradients want to be averaged too, by DistributedDataParallel."
     if found.get(BIG_BATCH) == found.get(STATISTICS) == AS_BIG:
         return "The weights are right, and the GPUs have not told one another what they need for that."
+    if found.get(BETWEEN) == ENOUGH:
+        return ("The GPUs tell one another enough, and something else came out. Is another norm there, with weights, `eps` "
+                "and `momentum` of its own? `nn.SyncBatchNorm.convert_sync_batchnorm` takes over what the BatchNorm has.")
     if found != wanted:
         return ("Each rank's BatchNorm takes mean and variance of its own rows. Those of all ranks are wanted, in the "
                 "forward pass "
                 "and in the gradient: `nn.SyncBatchNorm.convert_sync_batchnorm` puts such a norm in the place of each "
-                "BatchNorm.")
+                "BatchNorm, in modules within modules too.")
     return None
 
 

@@ -100,14 +100,14 @@ ACCUMULATE_MISTAKES = (
     _mistake("The optimizer took no step.", stepped="never"),
     _mistake("Rows are missing: with `len(tokens) // parts` rows to a part the last few belong to none. `chunk` divides "
              "without a rest.", dropped=True),
-    _mistake("The sequences are cut apart: each part has some tokens of all of them. Here nothing looks at the other tokens; with "
-             "attention it would be another network. Cut along N, as `chunk(parts)` does.",
+    _mistake("The sequences are cut apart: each part has some tokens of all of them. Here nothing looks at other tokens; "
+             "with attention it would be another network. Cut along N, as `chunk(parts)` does.",
              cut=lambda tensor, parts: tensor.chunk(parts, 1)),
-    _mistake("Some parts are empty, and the network runs for nothing: `tensor_split` makes as many parts as it is told. Where "
-             "`parts` is larger than N, cut the batch into N.", cut=torch.tensor_split),
+    _mistake("Some parts are empty, and the network runs for nothing: `tensor_split` makes as many parts as it is told. "
+             "Where `parts` is larger than N, cut the batch into N.", cut=torch.tensor_split),
     _mistake("`split` takes the *size* of a part, not the number of parts: `chunk(parts)` takes that.", cut=torch.split),
-    _mistake("Each sequence is a part by itself: that takes as many kernels as there are sequences, times a step's. `parts` says "
-             "how many fit at once.", cut=lambda tensor, parts: tensor.split(1)),
+    _mistake("Each sequence is a part by itself: the kernels of a forward and a backward pass are launched for each. "
+             "`parts` says into how many to cut.", cut=lambda tensor, parts: tensor.split(1)),
     _mistake("The loss that is returned is the last part's. The mean over the batch is wanted: what the parts' losses, "
              "scaled as for `backward`, add up to.", returned="last"),
     _mistake("The loss that is returned was divided by the number of parts once more.", returned="per part"),

@@ -10,7 +10,6 @@ import torch
 from ....course.plain import Unusable
 from ..stage import CHANGES, LOSSES, REFUSED, STEPS, make_optimizer, network_of, sampled
 
-
 CUT, ALONG_N = "how the batch is cut", "along N, into about `parts` parts"
 
 
@@ -25,7 +24,7 @@ def _cut(passes: list[tuple[int, int]], length: int, parts: int) -> str:
 
 def ask_accumulate(function, given, device):
     """The losses of some steps, how many steps the optimizer took, how the batches were cut, and what has become of the
-    weights. A ValueError is an answer too."""
+    weights. Where no step can be taken, an error is an answer too."""
     options = given.options
     model = network_of(given, device)
     before = [sampled(parameter).clone() for parameter in model.parameters()]
@@ -35,7 +34,7 @@ def ask_accumulate(function, given, device):
     if options["earlier_gradients"]:
         for parameter in model.parameters():
             parameter.grad = torch.ones_like(parameter)
-    refused, losses, cuts = False, [], []
+    refused, losses, cuts = None, [], []
     passes: list[tuple[int, int]] = []
     model.register_forward_hook(lambda _, __, logits: passes.append(tuple(logits.shape[:2])))
     yield
@@ -43,10 +42,10 @@ def ask_accumulate(function, given, device):
         passes.clear()
         try:
             losses.append(function(model, optimizer, tokens, labels, options["parts"]))
-        except ValueError:
+        except Exception as error:
             if not options["bad"]:
                 raise
-            refused = True
+            refused = type(error).__name__
         cuts.append(_cut(passes, tokens.shape[1], options["parts"]))
     optimizer.zero_grad()  # before the memory is looked at
     yield

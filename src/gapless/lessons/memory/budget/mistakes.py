@@ -21,7 +21,8 @@ def _forward(model, batch, dtype, rows: int) -> int:
 
 def _budget(*, twice_if_tied=False, four_bytes=False, buffers=True, buffers_in_parameters=False, frozen=False, state=None,
             frozen_state=False, momentum=True, amsgrad=True, through_origin=False, halved=False, single=False,
-            half_weights=False, half_gradients=False, peak=None, unit=1):
+            half_weights=False, half_gradients=False, peak=None, unit=1, evaluates=False,
+            casts=True, counters=True):
     """A budget with slips. ``state``: tensors of state for each parameter, whatever the optimizer; ``peak``: "sum", "no
     temporaries", "no state" or "no gradients"."""
 
@@ -32,15 +33,18 @@ def _budget(*, twice_if_tied=False, four_bytes=False, buffers=True, buffers_in_p
         size = (lambda each: 4 * each.numel()) if four_bytes else (lambda each: each.nbytes)
         weights = sum(map(size, parameters))
         trained = sum(size(each) for each in parameters if each.requires_grad or frozen)
-        of_buffers = sum(each.nbytes for each in model.buffers())
+        of_buffers = sum(each.nbytes for each in model.buffers() if each.is_floating_point() or counters)
         group = optimizer.param_groups[0]
         adam = "betas" in group
         kinds = (2 + (group["amsgrad"] and amsgrad)) if adam else int(bool(group["momentum"]) and momentum)
         stored = (kinds if state is None else state) * (weights if frozen_state else trained)
         rows = len(batch[0])
         few = max(1, rows // 16)
-        kept, kept_by_double = (_forward(model, batch, dtype, min(count, rows)) for count in (few, 2 * few))
+        model.train(not evaluates)
+        kept, kept_by_double = (_forward(model, batch, dtype if casts else None, min(count, rows))
+                                for count in (few, 2 * few))
         activations = kept + (kept_by_double - kept) * (rows - few) / few
+        model.train()
         if through_origin:
             activations = kept * rows / few
         if single:
@@ -118,6 +122,13 @@ BUDGETS = (
     Mistake(_budget(through_origin=True), (
         "Not all that a forward pass leaves grows with the batch: autocast's copies of the weights do not. A line through "
         "two batches, not through one and zero.")),
+    Mistake(_budget(counters=False), (
+        "A BatchNorm has a third buffer, `num_batches_tracked`, a whole number: `model.buffers()` has them all.")),
+    Mistake(_budget(casts=False), (
+        "The forward pass was made without `torch.autocast`, in which the step runs: what is saved is then float32.")),
+    Mistake(_budget(evaluates=True), (
+        "The forward pass was made in evaluation mode, in which dropout does nothing and keeps nothing. The step trains: "
+        "leave the mode alone.")),
     Mistake(_budget(single=True), "That is what a small batch leaves: how does it grow with the rows?"),
     Mistake(_budget(peak="sum"), (
         "The peak is no sum of all: by the time that all gradients are there, the activations are gone. The step has "

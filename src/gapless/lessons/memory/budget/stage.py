@@ -41,11 +41,12 @@ class Images(nn.Module):
 class Table(nn.Module):
     """Rows of numbers → the loss. Wide linear layers: the weights take most of the memory."""
 
-    def __init__(self, width: int, depth: int, columns: int):
+    def __init__(self, width: int, depth: int, columns: int, dropout: float):
         super().__init__()
         sizes = [columns, *[width] * depth]
         self.body = nn.Sequential(*[layer for before, after in zip(sizes, sizes[1:])
-                                    for layer in (nn.Linear(before, after), nn.ReLU())])
+                                    for layer in (nn.Linear(before, after), nn.ReLU(),
+                                                  *([nn.Dropout(dropout)] if dropout else []))])
         self.head = nn.Linear(width, CLASSES)
 
     def forward(self, rows, labels):
@@ -95,7 +96,7 @@ def make_network(options: dict, device: torch.device) -> tuple[nn.Module, tuple[
             batch = torch.zeros(rows, 3, options["side"], options["side"]), torch.zeros(rows, dtype=torch.int64)
         elif options["network"] == "table":
             columns = options.get("columns", width)
-            model = Table(width, depth, columns)
+            model = Table(width, depth, columns, options.get("dropout", 0.0))
             batch = torch.zeros(rows, columns), torch.zeros(rows, dtype=torch.int64)
         else:
             model = Text(width, depth, options["vocabulary"])

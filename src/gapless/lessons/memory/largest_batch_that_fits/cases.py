@@ -8,15 +8,17 @@ from ....course.evidence import Case
 
 
 def fitting_cases(seed: int) -> list[Case]:
-    """Steps of each kind; all fit, none fits, one fits, and the most is met or missed by one."""
+    """Steps of each kind; many fit, all, one or none. Where all fit, the most is even and no power of 2:
+    neither doubling nor halving from a power of 2 ends there by chance."""
     rng = np.random.default_rng(seed)
 
     def between(low: int, high: int) -> int:
         return int(rng.integers(low, high + 1))
 
-    def case(name: str, kind: str, fits: float, most: int) -> Case:
+    def case(name: str, kind: str, fits: float, most: int, row_mib: int = 100) -> Case:
         # The network, its gradients and their momenta, and what SGD makes in a step, take some MiB of their own.
-        return Case(name, {}, {"kind": kind, "fits": fits, "most": most, "row_mib": between(80, 120), "extra_mib": 60})
+        return Case(name, {}, {"kind": kind, "fits": fits, "most": most, "extra_mib": 60,
+                               "row_mib": between(4 * row_mib // 5, 6 * row_mib // 5)})
 
     return [
         case("training with momentum", "training", between(25, 45), 1024),
@@ -24,7 +26,8 @@ def fitting_cases(seed: int) -> list[Case]:
         case("an error that is not of memory", "broken", 30, 512),
         case("inference", "inference", between(8, 14), 4096),
         case("none fits", "training", 0.0, 256),
-        case("all fit", "training", 200, between(30, 60)),
+        case("all fit", "training", 200, 2 * between(17, 30)),
+        case("many small rows fit", "training", between(250, 350), 2048, row_mib=20),
         case("only one row fits", "training", 0.75, 64),
         case("the most is one", "training", 20, 1),
         case("a workspace that some batches want and larger ones do not", "workspace", between(25, 45), 700),

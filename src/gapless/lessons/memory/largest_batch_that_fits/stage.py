@@ -6,8 +6,8 @@ Runs beside the learner's code: import nothing that knows an answer.
 from __future__ import annotations
 
 import contextlib
-import gc
 import io
+import logging
 import math
 import warnings
 
@@ -41,7 +41,6 @@ class Steps:
         # A row is as many rows of the network as take so much.
         self.rows = max(1, self.row_bytes // (4 * WIDTH * (2 * LAYERS + 1)))
         module = torch.get_device_module(device)
-        gc.collect()  # what others have left in cycles would be freed during the search, and move the border
         module.empty_cache()  # what the allocator has cached is not free, and can be had all the same
         free, _ = module.mem_get_info()  # the rest is taken by something else
         left = int(options["fits"] * self.row_bytes) + options["extra_mib"] * MIB
@@ -82,20 +81,33 @@ class Steps:
             self.history.append(output.detach())
 
 
+@contextlib.contextmanager
+def _logged_to(said: io.StringIO):
+    """Inside, what is logged is written there too: the handler that prints it may have a stream from before."""
+    handler = logging.StreamHandler(said)
+    logging.getLogger().addHandler(handler)
+    try:
+        yield
+    finally:
+        logging.getLogger().removeHandler(handler)
+
+
 def ask_largest_batch(function, given, device):
     """What ``function`` finds, in how many calls of the step, and what it says."""
     given.note("begun")
     steps = Steps(given.options, device)
     yield
     said = io.StringIO()
-    with contextlib.redirect_stdout(said), warnings.catch_warnings(record=True) as warned:
+    with (contextlib.redirect_stdout(said), contextlib.redirect_stderr(said), _logged_to(said),
+          warnings.catch_warnings(record=True) as warned):
         warnings.simplefilter("always")
         try:
             batch, raised = function(steps.step, steps.most), None
         except (RuntimeError, ValueError) as error:
             if isinstance(error, torch.OutOfMemoryError) or (NOT_OF_MEMORY not in str(error) and steps.kind != "leaks"):
                 raise
-            batch, raised = None, LEAK_TOLD if isinstance(error, ValueError) else f"raised: {NOT_OF_MEMORY}"
+            raised = f"raised: {NOT_OF_MEMORY}" if NOT_OF_MEMORY in str(error) else f"raised {type(error).__name__}"
+            batch = None
     print(said.getvalue(), end="")
     yield
     tried = list(steps.batches)

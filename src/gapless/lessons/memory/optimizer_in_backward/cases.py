@@ -36,6 +36,7 @@ def backward_cases(seed: int) -> list[Case]:
         _stepwise(rng, "the learning rate is lowered after two steps", steps=4, lowered=2),
         _stepwise(rng, "the gradients' common norm is limited", max_norm=0.05),
         _stepwise(rng, "the norm is below the limit", max_norm=1000.0, optimizer="adam"),
+        _stepwise(rng, "a limit of 0", max_norm=0.0, optimizer="sgd"),
         _stepwise(rng, "another size", rows=int(rng.integers(5, 8)), words=13, width=9, layers=1),
         _stepwise(rng, "no parameter learns", frozen=EVERYTHING, bad=True),
     ]

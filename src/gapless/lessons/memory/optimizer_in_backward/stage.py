@@ -13,14 +13,14 @@ from ..stage import CHANGES, LOSSES, REFUSED, make_optimizer, network_of, sample
 
 
 def ask_optimizer_in_backward(function, given, device):
-    """What has become of the weights after some steps, the learning rate lowered in between. A ValueError is an answer
-    too."""
+    """What has become of the weights after some steps, the learning rate lowered in between. Where nothing can be
+    trained, an error is an answer too."""
     options = given.options
     model = network_of(given, device)
     before = [sampled(parameter).clone() for parameter in model.parameters()]
     batches = list(zip(given.inputs["tokens"], given.inputs["labels"]))
     limit = {} if options["max_norm"] is None else {"max_norm": options["max_norm"]}
-    refused, losses = False, []
+    refused, losses, optimizers = None, [], []
     yield
     try:
         train, optimizers = _checked(function(
@@ -35,15 +35,16 @@ def ask_optimizer_in_backward(function, given, device):
             losses.append(loss.detach())
             train(loss)
             del loss
-        # Hooks, optimizers and parameters refer to each other in a circle, which nobody takes apart for a while.
+    except Exception as error:
+        if not options["bad"]:
+            raise
+        refused = type(error).__name__
+    finally:
+        # Hooks, optimizers and parameters refer to each other in a circle, part of which is C++: no collector sees it.
         for optimizer in optimizers:
             optimizer.state.clear()
         for parameter in model.parameters():
             (parameter._post_accumulate_grad_hooks or {}).clear()
-    except ValueError:
-        if not options["bad"]:
-            raise
-        refused = True
     yield
     return {REFUSED: refused, LOSSES: losses,
             CHANGES: {name: sampled(parameter) - old for (name, parameter), old in zip(model.named_parameters(), before)}}

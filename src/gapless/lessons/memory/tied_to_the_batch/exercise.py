@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ....course.checks import Values
 from ....course.exercise import Asked, Exercise, Right, Teaching
-from . import cases, right, slow
+from . import cases, explain, right, slow
 from .mistakes import BATCH_MISTAKES
 from .stage import ask_tied_to_the_batch
 
@@ -27,5 +27,6 @@ EXERCISE = Exercise(
             "random numbers as they were.",
         ),
         mistakes=BATCH_MISTAKES,
+        explain=explain.tied,
     ),
 )

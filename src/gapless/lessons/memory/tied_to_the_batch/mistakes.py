@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 
 from torch import nn
@@ -24,19 +25,19 @@ def _with_containers(model, rows):
             if any(each == name or each.startswith(name and name + ".") for each in names)]
 
 
-def _called_once(model, rows):
-    model(rows)
-    return tied_to_the_batch(model, rows)
+def _called(model):
+    """The innermost modules that a forward pass calls."""
+    body = getattr(model, "body", model)
+    return [name for name, module in model.named_modules() if module in set(body.modules()) and not list(module.children())]
 
 
-def _in_evaluation(model, rows):
-    return tied_to_the_batch(model.eval(), rows)
+def _whole_outputs(model, rows):
+    return _called(model)
 
 
-def _left_in_evaluation(model, rows):
-    names = tied_to_the_batch(model, rows)
-    model.eval()
-    return names
+def _behind(model, rows):
+    called, tied = _called(model), tied_to_the_batch(model, rows)
+    return called[called.index(tied[0]):] if tied else []
 
 
 def _with_dropout(model, rows):
@@ -74,13 +75,17 @@ BATCH_MISTAKES = (
         "Dropout draws another mask in each run. It does not look at other samples: let both runs draw the same numbers.")),
     Mistake(_with_containers, (
         "The modules that hold them are in the list, too. The innermost ones are wanted: those without children.")),
-    Mistake(_called_once, (
-        "The names are right; but looking has moved the running statistics, of a network that somebody wants to train. "
-        "Look at a `copy.deepcopy`.")),
-    Mistake(_in_evaluation, "In evaluation mode a BatchNorm looks at nobody: the network is asked about as it is."),
-    Mistake(_left_in_evaluation, "The names are right; but the network is left in evaluation mode. Look at a "
-                                 "`copy.deepcopy`."),
-    Mistake(lambda model, rows: [], "Nothing was found."),
+    *(Mistake(lambda model, rows, of=of: tied_to_the_batch(of(model).eval(), rows), (
+        "In evaluation mode a BatchNorm looks at nobody: the network is asked about as it is."))
+      for of in (copy.deepcopy, lambda model: model)),
+    Mistake(_whole_outputs, (
+        "The rows that were changed come out otherwise, of course. Compare the outputs of those that were *not* changed.")),
+    Mistake(_behind, (
+        "What comes behind a module that looks at the batch gets other rows, and looks at nobody itself. Call each module "
+        "by itself, twice, with what it got.")),
+    Mistake(lambda model, rows: [], (
+        "Nothing was found. A mean stays as it is where rows are only put in another order, or are changed by too little: "
+        "give some rows other values.")),
     Mistake(_classes, (
         "Those are the names of classes. The modules' own names are wanted, as `named_modules()` has them.")),
 )

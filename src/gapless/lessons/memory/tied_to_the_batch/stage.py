@@ -13,6 +13,7 @@ from torch import nn
 from ....course.plain import Unusable
 
 NAMES, STATISTICS, MODE = "names", "statistics afterwards", "in training mode afterwards"
+SEEDED, HOOKS = "random numbers seeded anew", "hooks left on the network"
 
 
 class Centred(nn.Module):
@@ -44,62 +45,60 @@ class WithHead(nn.Module):
         return self.body(x)
 
 
-def _rows(*middle: nn.Module, width: int = 8) -> nn.Sequential:
-    return nn.Sequential(nn.Linear(6, width), *middle, nn.Linear(width, 3))
-
-
-def _images(*middle: nn.Module, width: int = 8) -> nn.Sequential:
-    return nn.Sequential(nn.Conv2d(3, width, 3), *middle, nn.Flatten(), nn.Linear(width * 16, 3))
-
-
-def _in_evaluation(model: nn.Module, *names: str) -> nn.Module:
-    for name in names:
-        model.get_submodule(name).eval()
-    return model
-
-
-def _frozen(model: nn.Module) -> nn.Module:
-    return model.requires_grad_(False)
-
-
-_WIDE = 40  # so many features that two masks of dropout do not fall alike by chance
-# In words → (shape of a row, what makes the network).
-NETWORKS: dict[str, tuple[tuple[int, ...], Callable[[], nn.Module]]] = {
-    "BatchNorm, and LayerNorm": ((6,), lambda: _rows(nn.BatchNorm1d(8), nn.GELU(), nn.LayerNorm(8))),
-    "no norm": ((6,), lambda: _rows(nn.GELU())),
-    "one of two BatchNorms is in evaluation mode": (
-        (6,), lambda: _in_evaluation(_rows(nn.BatchNorm1d(8), nn.Linear(8, 8), nn.BatchNorm1d(8)), "1")),
-    "all in evaluation mode": ((6,), lambda: _in_evaluation(_rows(nn.BatchNorm1d(8)), "")),
-    "BatchNorm without statistics, in evaluation mode": (
-        (6,), lambda: _in_evaluation(_rows(nn.BatchNorm1d(8, track_running_stats=False)), "")),
-    "dropout": ((6,), lambda: _rows(nn.Dropout(0.5), nn.GELU(), nn.Dropout(0.2), width=_WIDE)),
-    "images, with GroupNorm and InstanceNorm": (
-        (3, 6, 6), lambda: _images(nn.GroupNorm(2, 8), nn.ReLU(), nn.InstanceNorm2d(8, track_running_stats=True))),
-    "images, BatchNorm and dropout": ((3, 6, 6), lambda: _images(nn.BatchNorm2d(_WIDE), nn.ReLU(), nn.Dropout2d(0.3),
-                                                                   width=_WIDE)),
-    "modules of one's own": ((6,), lambda: _rows(Centred(0), nn.GELU(), Scaled(), Centred(-1))),
-    "a frozen BatchNorm, in training mode": ((6,), lambda: _frozen(_rows(nn.BatchNorm1d(8)))),
-    "a BatchNorm that is never called": ((6,), lambda: WithHead(_rows(nn.GELU()), nn.BatchNorm1d(3))),
-    "blocks within blocks": (
-        (6,), lambda: nn.Sequential(nn.Sequential(_rows(nn.BatchNorm1d(8)), nn.Sequential(nn.BatchNorm1d(3))),
-                                    nn.LayerNorm(3))),
+_EVALUATING = ", evaluating"  # behind a module's name: it is in evaluation mode
+# Name → what makes the module, for so many features of rows.
+OF_ROWS: dict[str, Callable[[int], nn.Module]] = {
+    "batch norm": nn.BatchNorm1d, "layer norm": nn.LayerNorm, "GELU": lambda width: nn.GELU(),
+    "batch norm without statistics": lambda width: nn.BatchNorm1d(width, track_running_stats=False),
+    "linear": lambda width: nn.Linear(width, width), "dropout": lambda width: nn.Dropout(0.4),
+    "centred by the batch": lambda width: Centred(0), "centred by itself": lambda width: Centred(-1),
+    "scaled": lambda width: Scaled(),
 }
+# The same, for so many channels of images.
+OF_IMAGES: dict[str, Callable[[int], nn.Module]] = {
+    "batch norm": nn.BatchNorm2d, "group norm": lambda width: nn.GroupNorm(2, width), "GELU": lambda width: nn.GELU(),
+    "instance norm": lambda width: nn.InstanceNorm2d(width, track_running_stats=True),
+    "linear": lambda width: nn.Conv2d(width, width, 1), "dropout": lambda width: nn.Dropout2d(0.3),
+}
+_WIDTH = 40  # so many features that two masks of dropout do not fall alike by chance
 
 
-def make_network(name: str, seed: int, device: torch.device) -> nn.Module:
-    """The network of that name, its weights drawn from ``seed``. The random numbers of others stay as they are."""
+def _made(of: dict[str, Callable[[int], nn.Module]], names: list) -> list[nn.Module]:
+    """The modules of these names; a list among them is a block."""
+    return [nn.Sequential(*_made(of, each)) if isinstance(each, list)
+            else of[each.removesuffix(_EVALUATING)](_WIDTH).train(not each.endswith(_EVALUATING)) for each in names]
+
+
+def make_network(options: dict, device: torch.device) -> nn.Module:
+    """The network with the case's modules, its weights drawn from its seed. ``uncalled``: the head, where the forward pass
+    leaves one out. The random numbers of others stay as they are."""
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        return NETWORKS[name][1]().to(device)
+        torch.manual_seed(options["seed"])
+        if options["images"]:
+            first, made, last = nn.Conv2d(3, _WIDTH, 3), _made(OF_IMAGES, options["modules"]), nn.Linear(_WIDTH * 16, 3)
+            model = nn.Sequential(first, *made, nn.Flatten(), last)
+        else:
+            model = nn.Sequential(nn.Linear(6, _WIDTH), *_made(OF_ROWS, options["modules"]), nn.Linear(_WIDTH, 3))
+        if options["uncalled"]:
+            model = WithHead(model, *_made(OF_ROWS, [options["uncalled"]]))
+        if options["frozen"]:
+            model.requires_grad_(False)
+        return (model.eval() if options["evaluating"] else model).to(device)
 
 
 def ask_tied_to_the_batch(function, given, device):
-    """The names, and what became of the network."""
-    model = make_network(given.options["network"], given.options["seed"], device)
-    yield
-    names = function(model, given.inputs["rows"])
-    yield
+    """The names, and what became of the network and of the process's random numbers."""
+    options = given.options
+    model = make_network(options, device)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(options["seed"])
+        yield
+        names = function(model, given.inputs["rows"])
+        yield
+        seeded = torch.initial_seed() != options["seed"]  # who draws numbers leaves that alone
     if not isinstance(names, (list, tuple, set)) or not all(isinstance(name, str) for name in names):
         raise Unusable(f"it returned a {type(names).__name__}; a list of names, as `named_modules` has them, is wanted.")
-    return {NAMES: sorted(names), MODE: {name or "the network": module.training for name, module in model.named_modules()},
+    return {NAMES: sorted(names), SEEDED: seeded, HOOKS: sum(len(module._forward_hooks) + len(module._forward_pre_hooks)
+                                                           for module in model.modules()),
+            MODE: {name or "the network": module.training for name, module in model.named_modules()},
             STATISTICS: [buffer.flatten() for buffer in model.buffers()]}

@@ -11,10 +11,11 @@ _SIZES = {"columns": 32, "width": 96, "depth": 3, "classes": 48}
 
 
 def _epoch(rng: np.random.Generator, name: str, steps: int, rows: int, *, failing=(), every: int = 4, looks: int = 2,
-           **sizes) -> Case:
-    """``failing``: the numbers of the batches with too few labels; ``looks``: batches of validation data."""
+           broken: int | None = None, **sizes) -> Case:
+    """``failing``: the numbers of the batches with too few labels; ``looks``: batches of validation data; ``broken``:
+    the number of a batch that has another fault, which is the caller's business."""
     options = {**_SIZES, **sizes, "seed": int(rng.integers(2**31)), "failing": sorted(int(each) for each in failing),
-               "every": every}
+               "every": every, "broken": broken}
 
     def data(count: int) -> tuple[list, list]:
         return ([rng.normal(size=(rows, options["columns"])).astype(np.float32) for _ in range(count)],
@@ -41,6 +42,7 @@ def epoch_cases(seed: int) -> list[Case]:
         _epoch(rng, "one step", 1, 5, every=1),
         _epoch(rng, "no step at all", 0, 5),
         _epoch(rng, "every batch fails", 3, 5, failing=(0, 1, 2)),
+        _epoch(rng, "a batch whose rows have too few columns", 4, 5, broken=2),
     ]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ....course.evidence import Case
 from .judged import FAILED, FLAT, LEFT, LOOKED, PLAIN, UNSEEN
-from .stage import HOOKS, MODES
+from .stage import HOOKS, MODES, PASSED_ON
 
 _WHY = {
     PLAIN: "In every step something is kept that is as large as a batch's results: a list, a hook, a sum with its graph?",
@@ -17,6 +17,9 @@ _WHY = {
 
 def epoch(case: Case, found, wanted) -> str | None:
     """What grows, or what is left."""
+    if wanted == PASSED_ON:
+        return ("An error that is no lack of labels was left out like one: nobody learns that the data are broken. It "
+                "has to pass: catch `ValueError` and nothing else.")
     if not isinstance(found, dict):
         return "The report is wanted: a dict as the function that was handed out returns it."
     if found.get(PLAIN) == UNSEEN:
@@ -28,6 +31,8 @@ def epoch(case: Case, found, wanted) -> str | None:
     if found.get(MODES, 0) < wanted.get(MODES, 0):
         return ("Steps train in evaluation mode: a network with dropout would train without it. After a look in "
                 "`model.eval()` call `model.train()` again.")
-    if found.get(HOOKS):
+    if found.get(HOOKS, 0) < wanted.get(HOOKS, 0):
+        return "A hook was removed that somebody else had registered: `remove()` of your own handle leaves others alone."
+    if found.get(HOOKS) != wanted.get(HOOKS):
         return "A hook is left on the model: the next epoch would have two. Call the handle's `remove()`."
     return None

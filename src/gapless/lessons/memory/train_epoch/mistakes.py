@@ -11,7 +11,7 @@ from ....course.mistakes import Mistake
 
 
 def _epoch(*, predictions="classes", errors="text", hook="mean", removed=True, looks="no_grad", total="detached",
-           skips=True, trains=True):
+           skips=True, trains=True, first=1):
     """An epoch with slips; what each may be is below, with what is said of it."""
 
     def train_epoch(model, optimizer, batches, validation, every):
@@ -23,13 +23,14 @@ def _epoch(*, predictions="classes", errors="text", hook="mean", removed=True, l
                              }[hook]())
 
         handle = model.body.register_forward_hook(watch)
-        for step, (x, y) in enumerate(batches, start=1):
+        for step, (x, y) in enumerate(batches, start=first):
             optimizer.zero_grad()
             try:
                 prediction = model(x)
                 loss = F.cross_entropy(prediction, y)
             except ValueError as error:
                 failed.append({"text": str, "error": lambda error: error, "repr": repr,
+                               "class": lambda error: type(error).__name__,
                                "nothing": lambda error: None}[errors](error))
                 if not skips:
                     break
@@ -37,18 +38,18 @@ def _epoch(*, predictions="classes", errors="text", hook="mean", removed=True, l
             loss.backward()
             if trains:
                 optimizer.step()
-            summed += {"detached": loss.detach, "tensor": lambda: loss, "number": loss.item}[total]()
+            summed += {"detached": loss.detach, "mean": loss.detach, "tensor": lambda: loss, "number": loss.item}[total]()
             predicted.append({"classes": lambda: prediction.argmax(1), "all": lambda: prediction,
                               "rows": lambda: prediction.detach().argmax(0)}[predictions]())
             if step % every == 0:
-                context = torch.no_grad() if looks == "no_grad" else nullcontext()
+                context = nullcontext() if looks in ("with graph", "detached") else torch.no_grad()
                 with context:
                     of_each = [F.cross_entropy(model(vx), vy) for vx, vy in validation]
                     mean = sum(of_each) / len(validation)
                 looked.append(mean.detach() if looks == "detached" else sum(of_each) if looks == "sum" else mean)
         if removed:
             handle.remove()
-        return {"loss": summed, "looks": looked,
+        return {"loss": summed / max(1, len(predicted)) if total == "mean" else summed, "looks": looked,
                 "predictions": [each.argmax(1) if predictions == "all" else each for each in predicted],
                 "activity": [each.abs().mean() if hook in ("all", "detached") else each for each in activity],
                 "failures": [str(each) for each in failed if each is not None]}
@@ -82,6 +83,11 @@ EPOCHS = (
     Mistake(_epoch(errors="nothing"), "The failures' texts are wanted: `str(error)` keeps them, and nothing else."),
     Mistake(_epoch(errors="repr"), (
         "The failures' texts are wanted, `str(error)`: `repr` puts the class's name around them.")),
+    Mistake(_epoch(errors="class"), (
+        "The failures' texts are wanted, `str(error)`: a class's name does not say what failed.")),
+    *(Mistake(_epoch(first=first), "The looks come after step `every`, twice `every`, and so on: steps are counted from 1.")
+      for first in (0, 2)),
+    Mistake(_epoch(total="mean"), "The sum of the steps' losses is wanted, as the function that was handed out has it."),
     Mistake(_epoch(hook="signed"), "The mean of the absolute values is wanted: `.abs()` before `.mean()`."),
     Mistake(_epoch(predictions="rows"), "The class of each row is wanted: `argmax(1)`, along the classes."),
     Mistake(_epoch(looks="sum"), "The mean over the batches of validation data is wanted: divide by their number."),

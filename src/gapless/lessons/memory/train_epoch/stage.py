@@ -10,7 +10,8 @@ from torch import nn
 
 from ....course.plain import Unusable
 
-HOOKS, MODES = "hooks left on the model", "backward passes in training mode"
+HOOKS, MODES = "hooks on the model afterwards", "backward passes in training mode"
+PASSED_ON = "the error of a broken batch"
 BEGUN, STEP, END = "begun", "step", "end"  # what notes say
 
 
@@ -19,6 +20,7 @@ class Network(nn.Module):
 
     def __init__(self, columns: int, width: int, depth: int, classes: int):
         super().__init__()
+        self.columns = columns
         sizes = [columns, *[width] * depth]
         self.body = nn.Sequential(*[layer for before, after in zip(sizes, sizes[1:])
                                     for layer in (nn.Linear(before, after), nn.Tanh())])
@@ -26,6 +28,8 @@ class Network(nn.Module):
         self.modes: list[bool] = []  # of each forward pass that a backward pass followed, whether it was in training mode
 
     def forward(self, rows):
+        if rows.shape[1] != self.columns:
+            raise RuntimeError(f"rows of {rows.shape[1]} columns, where {self.columns} are needed: the data are broken")
         logits, training = self.head(self.body(rows)), self.training
         if logits.requires_grad:
             logits.register_hook(lambda _: self.modes.append(training))
@@ -43,9 +47,10 @@ def ask_epoch(function, given, device):
     """What the epoch reports, and the weights that it ends with. A note tells of each step's beginning."""
     options = given.options
     model = make_network(options, device)
+    model.body.register_forward_hook(lambda *_: None)  # somebody else's
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
     rows, labels = given.inputs["rows"], given.inputs["labels"]
-    pairs = [(each, these[:-1] if number in options["failing"] else these)
+    pairs = [(each[:, 1:] if number == options["broken"] else each, these[:-1] if number in options["failing"] else these)
              for number, (each, these) in enumerate(zip(rows, labels))]
     validation = list(zip(given.inputs["validation_rows"], given.inputs["validation_labels"]))
 
@@ -56,7 +61,12 @@ def ask_epoch(function, given, device):
 
     yield
     given.note(BEGUN)
-    report = function(model, optimizer, batches(), validation, options["every"])
+    try:
+        report = function(model, optimizer, batches(), validation, options["every"])
+    except RuntimeError:
+        if options["broken"] is None:
+            raise
+        report = PASSED_ON
     yield
     optimizer.zero_grad()
     given.note(END)
