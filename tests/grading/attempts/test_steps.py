@@ -1,13 +1,14 @@
-"""Attempts on how a step is measured, in the exercises of lessons 04, 05, 06 and 08: it has to be the exercise's own, made, and made
-in its own time and memory."""
+"""Attempts on how a step is measured, in the exercises of lessons 03 to 08: it has to be the exercise's own, made, and made in its own
+time and memory."""
 
 import pytest
 
 from ..lessoncells import cells
 from . import grade_cells
 
-LOADING, CONVOLUTIONS, SLOW_MEMORY, SLOW_LAUNCHES = (cells(folder, lesson_id) for folder, lesson_id in (
-    ("solutions", "04_data_loading"), ("solutions", "05_convolutions"), ("notebooks", "08_memory"), ("notebooks", "06_launch_overhead")))
+LOADING, CONVOLUTIONS, SLOW_MEMORY, SLOW_LAUNCHES, SLOW_FORMATS, SLOW_METRICS, SLOW_FUNCTIONS = (cells(*where) for where in (
+    ("solutions", "04_data_loading"), ("solutions", "05_convolutions"), ("notebooks", "08_memory"), ("notebooks", "06_launch_overhead"),
+    ("notebooks", "05_convolutions"), ("notebooks", "03_metric_collection"), ("notebooks", "07_kernel_fusion")))
 # Around the function as it was handed out: a block that is there before the call makes room for what the call takes.
 BALLAST = """
 whole, ballast = {name}, [torch.empty(2**31, dtype=torch.uint8, device="vgpu")]
@@ -22,6 +23,13 @@ FORGED = """
 import sys
 prefetching = sys.modules["gap" + "less.lessons.data_loading.prefetch.stage"]
 whole = prefetching._training
+"""
+
+MODULE = """
+import sys
+def module(name):
+    return sys.modules["gap" + "less." + name]
+stage = module("course.stage")
 """
 
 # (exercise, its points) → name → (what is put around the solution, the most that it may earn)
@@ -80,6 +88,57 @@ def to_device(batch, device):
         "a default dtype that makes the slow function slower": ("torch.set_default_dtype(torch.float64)", 7),
         "a default dtype that no image has": ("torch.set_default_dtype(torch.float16)", 7),
     },
+    ("to_channels_last", 5): {
+        "put off until the answer is asked for": (MODULE + """
+run, finish = stage.Call.run, stage.Call.finish
+def late(self):
+    run(self)
+    return finish(self)
+stage.Call.run, stage.Call.finish = lambda self: torch.zeros(1, device="vgpu"), late
+""", 0),
+    },
+    ("collect", 5): {
+        "in a thread": ("""
+import threading
+whole = collect
+def collect(outputs, targets):
+    found = []
+    thread = threading.Thread(target=lambda: found.append(whole(outputs, targets)))
+    thread.start()
+    thread.join()
+    return found[0]
+""", 0),
+        "a host that tells no time": (MODULE + """
+link = module("vgpu.boundary.link")
+whole_news = link.Link._with_news
+def news(self, message):
+    found = whole_news(self, message)
+    found.pop("host", None)
+    return found
+link.Link._with_news = news
+""", 0),
+    },
+    ("swish", 5): {
+        "what is kept for the backward pass lies in memory that was taken before": (MODULE + """
+state, arenas, whole_begin = module("vgpu.process.state").state, {}, stage.LocalStage.begin
+def begin(self, given):
+    valued = state.shape_only is None
+    if valued not in arenas:
+        arenas[valued] = torch.empty(2**27 if valued else 2**32, device="vgpu")
+    return whole_begin(self, given)
+stage.LocalStage.begin = begin
+whole, place = swish, [0]
+def pack(tensor):
+    there = arenas[state.shape_only is None][place[0]:place[0] + tensor.numel()].view(tensor.shape)
+    place[0] = (place[0] + -(-tensor.numel() // 128) * 128) % 2**26
+    return there.copy_(tensor)
+def swish(x):
+    if x.numel() < 4096 or x.dtype != torch.float32:
+        return whole(x)
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+        return whole(x)
+""", 0),
+    },
     ("accumulate", 6): {"ballast": (BALLAST.format(name="accumulate"), 0)},
     ("update_average", 5): {
         "the first call does the work of all whose inputs it finds": ("""
@@ -98,6 +157,23 @@ def update_average(averages, parameters, decay):
                 whole(found["averages"], found["parameters"], decay)
             done.update(id(average) for average in found["averages"])
     whole(averages, parameters, decay)
+""", 0),
+        "a graph that is captured before": (MODULE + """
+whole_begin, ready, backend, whole = stage.LocalStage.begin, {}, torch.get_device_module("vgpu"), update_average
+def begin(self, given):
+    call = whole_begin(self, given)
+    found, graph = call._parts.gi_frame.f_locals, backend.CUDAGraph()
+    with torch.Stream("vgpu"):
+        graph.capture_begin()
+        whole(list(found["averages"]), list(found["parameters"]), given.options["decay"])
+        graph.capture_end()
+    ready[id(found["averages"][0]) if found["averages"] else 0] = graph
+    return call
+stage.LocalStage.begin = begin
+def update_average(averages, parameters, decay):
+    if averages and id(averages[0]) in ready:
+        return ready[id(averages[0])].replay()
+    return whole(averages, parameters, decay)
 """, 0),
     },
 }
@@ -125,6 +201,17 @@ def test_what_a_cell_switches_is_not_switched_for_the_slow_function(tmp_path):
 @pytest.mark.slow
 def test_memory_that_is_set_aside_saves_nothing(tmp_path):
     check("75_memory", SLOW_MEMORY, ("accumulate",), tmp_path)
+    check("72_functions", SLOW_FUNCTIONS, ("swish",), tmp_path)
+
+
+@pytest.mark.slow
+def test_work_that_is_put_off_is_not_made(tmp_path):
+    check("76_convolutions", SLOW_FORMATS, ("to_channels_last",), tmp_path)
+
+
+@pytest.mark.slow
+def test_a_host_that_is_not_counted_is_no_better(tmp_path):
+    check("73_metrics", SLOW_METRICS, ("collect",), tmp_path)
 
 
 @pytest.mark.slow

@@ -11,9 +11,11 @@ from gapless.course.evidence import Case
 from gapless.course.exercise import Exercise, Lesson, Measurement, Teaching, Trial
 from gapless.lessons.convolutions.lesson import LESSON as CONVOLUTIONS
 from gapless.lessons.data_loading.lesson import LESSON as DATA_LOADING
+from gapless.lessons.kernel_fusion.lesson import LESSON as KERNEL_FUSION
 from gapless.lessons.launch_overhead.lesson import LESSON as LAUNCH_OVERHEAD
 from gapless.lessons.masked_loss.lesson import LESSON as MASKED_LOSS
 from gapless.lessons.memory.lesson import LESSON as MEMORY
+from gapless.lessons.metric_collection.lesson import LESSON as METRIC_COLLECTION
 
 from .stage import names
 
@@ -53,7 +55,7 @@ def _many(lesson_id, lesson, count=8):
 STUB = "# exercise: {0}_{1}\n{0}_{1} = None\n"
 LESSONS = {lesson.id: lesson for lesson in (
     LESSON, ATTEMPTS, _many("78_loading", DATA_LOADING), _many("76_convolutions", CONVOLUTIONS), _many("75_memory", MEMORY),
-    _many("74_launches", LAUNCH_OVERHEAD))}
+    _many("74_launches", LAUNCH_OVERHEAD), _many("73_metrics", METRIC_COLLECTION), _many("72_functions", KERNEL_FUSION))}
 
 
 def find_lesson(lesson_id):

@@ -207,7 +207,7 @@ def takes_less(own: Run, slow: Run, share: float, key: str) -> bool:
 
 def _device_work(run: Run) -> tuple:
     """What the device had to do in a call."""
-    return run.report.kernels, run.report.bus_bytes, round(run.report.device_busy_ms, 6), run.most_waits
+    return run.report.kernels, run.report.bus_bytes, round(run.report.device_busy_ms, 6), run.report.syncs_per_step
 
 
 def megabytes(nbytes: float) -> str:
