@@ -169,6 +169,17 @@ def test_card_is_the_one_asked_for():
     assert "simulated Tesla T4" in str(lesson.check(slow))
 
 
+def test_the_headline_shows_how_far_it_is(monkeypatch, capsys):
+    import gapless.learner.notebook as module
+
+    notebook = gapless.Notebook("02_masked_loss", device="vgpu:a10g")
+    monkeypatch.setattr(module, "table", lambda lesson, figures: len(figures))
+    monkeypatch.setattr(module, "measure_programs", lambda *arguments: iter([("figures", "trace")] * 4))
+    assert notebook.headline(vars(notebook.handed_out)) == 4
+    shown = capsys.readouterr().out.split("\r")
+    assert shown[1].strip() == "░░░░ 0 of 4 programs measured" and shown[-1].strip() == "████ 4 of 4 programs measured"
+
+
 def test_hints_come_in_three_stages_and_stay_at_the_last(lesson):
     hints = [lesson.hint("ignore_background") for _ in range(4)]
     assert [h.stage for h in hints] == [1, 2, 3, 3]

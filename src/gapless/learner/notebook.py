@@ -7,9 +7,10 @@ import importlib
 import io
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
+from typing import TypeVar
 
 import torch
 
@@ -53,6 +54,9 @@ _ENDS_PYTHON = "the cell ends Python (`exit`, `sys.exit`): take that out"
 
 # Set where nbgrader validates a notebook: it takes a cell for passed unless the cell raises, whatever it shows.
 _VALIDATING = "NBGRADER_VALIDATING"
+
+
+Kind = TypeVar("Kind")
 
 
 class NotPassed(AssertionError):
@@ -295,8 +299,10 @@ class Notebook:
 
     def headline(self, functions: dict[str, Callable] | None = None) -> MarkdownText:
         """The lesson's programs from the slow one to the fixed one, measured with your ``functions`` (exercise name →
-        function), beside the article's figures: a Markdown table."""
-        return table(self.lesson, [figures for figures, _ in measure_programs(self.lesson, self.device, functions or {})])
+        function), beside the article's figures: a Markdown table. It takes some ten seconds; a bar shows how far it is."""
+        programs, measured = self.lesson.programs, measure_programs(self.lesson, self.device, functions or {})
+        count = 0 if programs is None else len(programs(functions or {}))
+        return table(self.lesson, [figures for figures, _ in _with_bar(measured, count, "programs measured")])
 
     def hint(self, name: str) -> Hint:
         """The next hint for the exercise: three stages, from a question to nearly the answer."""
@@ -420,6 +426,18 @@ class Notebook:
 
     def _nothing_seen(self, exercise: Exercise, why: str) -> Evidence:
         return Evidence(exercise.name, self._device_name, device_name(self.device), error=why)
+
+
+def _with_bar(things: Iterable[Kind], count: int, done: str) -> Iterator[Kind]:
+    """``things``, of which there are about ``count``; a line of the output shows how many there have been."""
+    def show(number: int) -> None:
+        print(f"\r{'█' * number}{'░' * (count - number)} {number} of {count} {done}", end="", flush=True)
+
+    show(0)
+    for number, thing in enumerate(things, start=1):
+        show(number)
+        yield thing
+    print()
 
 
 def _refusal(source: str, name: str, lesson: Lesson) -> str:
