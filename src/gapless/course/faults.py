@@ -148,12 +148,13 @@ def _plain_fault(exercise: Exercise, case: Case, found, wanted, simulated: bool,
     return Fault(f"the answer is wrong. {fault}", why, of_value=True)
 
 
-def _numbers_at(found, wanted, *tolerances) -> tuple[np.ndarray, np.ndarray] | None:
+def _numbers_at(found, wanted, relative: float, absolute: float, slack: Mapping[str, float]
+                ) -> tuple[np.ndarray, np.ndarray] | None:
     """The numbers with a fraction of the first entry that differs, found and wanted, where there are as many of both."""
     if isinstance(wanted, dict) and isinstance(found, dict):
         for key in wanted:
-            if key in found and difference(found[key], wanted[key], *tolerances[:2], key, tolerances[2]) is not None:
-                return _numbers_at(found[key], wanted[key], *tolerances)
+            if key in found and difference(found[key], wanted[key], relative, absolute, key, slack) is not None:
+                return _numbers_at(found[key], wanted[key], relative, absolute, slack)
         return None
     with suppress(ValueError, TypeError):
         own, right = np.array(found), np.array(wanted)
