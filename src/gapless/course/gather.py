@@ -38,15 +38,14 @@ _BEHIND, _BEHIND_FLOOR = 100.0, 25.0
 
 
 def gather(exercise: Exercise, stage, plan: Plan, device: torch.device, *, name: str = "", again: bool = False,
-           order: np.random.Generator | None = None, runs: dict | None = None, alone: bool = False) -> Evidence:
+           order: np.random.Generator | None = None, runs: dict | None = None) -> Evidence:
     """What the function on ``stage`` answers, and its times beside the slow function's.
 
     ``stage``: a :class:`LocalStage`, or one in another process. ``name``: what ``device`` was asked for by.
     ``again``: the slow function is measured after the learner's too. ``order`` decides in which order all this happens;
     without it the cases come first. ``runs``: a dict, empty at first, for what the slow function and the model solution took
-    with this exercise and plan on the virtual GPU: it is the same every time, and is measured once. ``alone``: memory of the
-    device that is not taken here is the learner's. Whatever the function does wrong is written into the evidence; nothing
-    of it is raised.
+    with this exercise and plan on the virtual GPU: it is the same every time, and is measured once. Whatever the function
+    does wrong is written into the evidence; nothing of it is raised.
     """
     if device.type != "vgpu" or again:
         runs = None
@@ -64,7 +63,7 @@ def gather(exercise: Exercise, stage, plan: Plan, device: torch.device, *, name:
             with without_limit(device):
                 given = exercise.measurement.full(device)
             evidence.full = _compared(exercise, stage, device, again, _kept(runs, "full", stage, _remembered(
-                exercise, stage, device, lambda where: _at_full_size(exercise, where, given, device))), alone)
+                exercise, stage, device, lambda where: _at_full_size(exercise, where, given, device))))
 
     def trial() -> None:
         quiet: list[bool] = []  # of each function measured: the slow one is the first
@@ -84,7 +83,10 @@ def gather(exercise: Exercise, stage, plan: Plan, device: torch.device, *, name:
             return run
 
         with vgpu.on_card(exercise.measurement.trial.card(vgpu.card())) if device.type == "vgpu" else nullcontext():
-            evidence.trial = _compared(exercise, stage, device, again, run_of, alone)
+            kept_bytes = held(device) if stage.settle() else 0
+            evidence.trial = _compared(exercise, stage, device, again, run_of)
+            if evidence.trial.learner is not None:
+                evidence.trial.learner.beside_bytes += kept_bytes
 
     parts = [ask(place) for place in range(len(plan.cases))]
     parts += [full] if exercise.measurement is not None and exercise.measurement.full is not None else []
@@ -133,10 +135,9 @@ def _remembered(exercise: Exercise, stage, device: torch.device, measure: Callab
     return measured
 
 
-def _compared(exercise: Exercise, stage, device: torch.device, again: bool, measure: Callable[[object], Run], alone: bool
+def _compared(exercise: Exercise, stage, device: torch.device, again: bool, measure: Callable[[object], Run]
               ) -> Measured:
-    """``measure(stage)`` of the slow function and of the learner's. ``alone``: what is there before is the learner's too."""
-    kept_bytes = held(device) if alone else 0
+    """``measure(stage)`` of the slow function and of the learner's."""
     slow = LocalStage(exercise.slow, device, exercise.asked.ask)
     if exercise.watches_memory:
         gc.collect()  # what lies about in cycles would go some time
@@ -147,7 +148,6 @@ def _compared(exercise: Exercise, stage, device: torch.device, again: bool, meas
             found.best = measure(LocalStage(exercise.measurement.best, device, exercise.asked.ask))
     try:
         found.learner = measure(stage)
-        found.learner.beside_bytes += kept_bytes
     except Exception as error:
         found.error = describe_error(error, exercise.name)
     if again:
@@ -396,7 +396,7 @@ def _timed(exercise: Exercise, step: Callable[[], object], device: torch.device,
             trace = profile(counted, device=device, prepare=prepare,
                             **(PROFILED_WHOLE if exercise.measurement.whole_run else PROFILED))
     return Run(time.host_ms, time.true_ms, list(time.samples_ms), trace, max(waits[1::2]), min(kernels), meter.peak_bytes,
-               meter.ready_bytes)
+               meter.aside_bytes)
 
 
 def _how_often(exercise: Exercise, simulated: bool) -> dict:
@@ -442,10 +442,9 @@ def _at_full_size(exercise: Exercise, stage, make_given: Callable[[], Given], de
     meter = PeakMeter(device)
 
     def step():
-        with meter.ready():
-            with without_limit(device):
-                given = make_given()
-            call = stage.begin(given)
+        with without_limit(device):
+            given = make_given()
+        call = stage.begin(given)
         del given
         stay_busy(device, exercise.measurement.busy_ms)
         with meter.call():

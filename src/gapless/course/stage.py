@@ -104,6 +104,10 @@ class LocalStage:
         """For processes that are forked inside, one for each of ``world`` ranks: rank → the stage there."""
         yield lambda rank: self
 
+    def settle(self) -> bool:
+        """Let go of the calls so far. Whether all that the memory holds then is the learner's: here nobody knows."""
+        return False
+
     def begin(self, given: Given) -> Call:
         """A call of the function, made ready."""
         return Call(self._ask(self.function, given, self._device))

@@ -16,16 +16,14 @@ class PeakMeter:
     before: memory that was set aside to be freed in time saves nothing.
 
     On the virtual GPU nothing that a program asks of ``reset_peak_memory_stats`` changes it; on a real one its last peak
-    counts, above the least with which a call began. ``ready_bytes``: what
-    was taken in order to make calls ready.
+    counts, above the least with which a call began. ``aside_bytes``: what was taken for calls to come.
     """
 
     def __init__(self, device: torch.device):
         self._device = device
         self._least: int | None = None
         self._most = 0
-        self._aside = 0
-        self.ready_bytes = 0
+        self.aside_bytes = 0
 
     @property
     def peak_bytes(self) -> int:
@@ -43,24 +41,16 @@ class PeakMeter:
             with watch(self._device, seen):
                 yield
         finally:
-            outlived, most = (nbytes - self._aside for nbytes in seen)
+            outlived, most = (nbytes - self.aside_bytes for nbytes in seen)
             self._least = outlived if self._least is None else min(self._least, outlived)
             self._most = max(self._most, most)
 
     @contextmanager
     def aside(self) -> Iterator[None]:
         """What is taken inside, for calls to come, counts in none of them."""
-        before = self.ready_bytes
-        with self.ready():
-            yield
-        self._aside += self.ready_bytes - before
-
-    @contextmanager
-    def ready(self) -> Iterator[None]:
-        """Inside, a call is made ready whose inputs are given back after it."""
         before = held(self._device)
         yield
-        self.ready_bytes += held(self._device) - before
+        self.aside_bytes += held(self._device) - before
 
 
 class _Before:

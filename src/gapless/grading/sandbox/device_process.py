@@ -112,7 +112,7 @@ def _ask(job: dict, folder: Path, lessons: str, channel: int, ends: list[int]):
     try:
         stage = RemoteStage(Channel(socket.socket(fileno=channel)), ends)
         stage.load(job["source"], exercise.name)
-        return gather(exercise, stage, plan, device, order=np.random.default_rng(job["order"]), alone=True), DONE
+        return gather(exercise, stage, plan, device, order=np.random.default_rng(job["order"])), DONE
     except CellError as error:
         evidence.error = str(error)
     except StageGone as error:

@@ -49,6 +49,11 @@ class RemoteStage:
             for end in ends:
                 os.close(end)
 
+    def settle(self) -> bool:
+        """Let go of the calls so far. What the device's memory holds then is the learner's."""
+        self._request({"do": "settle"})
+        return True
+
     def begin(self, given: Given) -> RemoteCall:
         """A call of the function, made ready. Raises CellRaised and Unusable, as all of it does."""
         said, _ = self._request({"do": "begin", "options": given.options, "needs_grad": list(given.needs_grad)}, given,
