@@ -102,7 +102,7 @@ def void(look: Look, measured: Measured) -> Found | None:
 # capture and puts everything back needs twice as much, and nothing is known yet of what will be measured; and afterwards,
 # where another network than the slow one's may be looked at.
 _BESIDE = {"aside": ("before them", 2.0), "afterwards": ("after them", 1.25)}
-_COUNTED = {"kernels": "{:,} kernels are launched", "waits": "the host waits {:,} times",
+_COUNTED = {"waits": "the host waits {:,} times", "kernels": "{:,} kernels are launched",
             "read_back_bytes": "{:,} bytes are copied to the host", "sent_bytes": "{:,} bytes are copied to the device"}
 
 
