@@ -223,8 +223,8 @@ def test_a_declared_loader_starts_its_workers_once_and_reads_files_once(device):
 
 
 def test_slow_epochs_come_as_declared(device):
-    times = Times(batches=2, work_ms=1.0, slow_every=4, slow=3.0, slow_first=((0, 1),))
-    assert epochs_ms(declared_loader(times, 0, device, set(), set()), device, 8) == [2, 2, 6, 2, 2, 2, 6, 2]
+    times = Times(batches=2, work_ms=1.0, disturbed=((0, 3.0),))
+    assert epochs_ms(declared_loader(times, 0, device, set(), set()), device, 8) == [2, 6, 2, 2, 2, 6, 2, 2]
 
 
 def test_candidates_differ_by_nothing_or_by_enough():
