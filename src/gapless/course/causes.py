@@ -20,7 +20,7 @@ from .stage import LocalStage
 from .tolerance import close
 
 _MOST_OTHERS = 40  # answers that decide between mistakes: a check has to come to an end soon
-_FEW, _MANY = 0.25, 3  # the share on which a mistake has to agree that gives so few numbers or words
+_FEW, _SHARE_OF_FEW = 3, 0.25  # numbers or words; the share on which a mistake has to agree that gives no more of them
 _NEARLY = 0.02  # what rounding to half precision, and a few operators on it, may bring about
 
 
@@ -100,10 +100,11 @@ def _needed(found: Answer) -> float:
     if found.error is not None:
         return 1.0
     if found.value is not None:
-        return 1.0 if not np.isfinite(found.value).any() else _FEW if found.value.size == 1 or not found.value.any() else 0.0
+        return 1.0 if not np.isfinite(found.value).any() else _SHARE_OF_FEW if (
+            found.value.size == 1 or not found.value.any()) else 0.0
     if any(map(math.isnan, _numbers(found.plain))):
         return 1.0
-    return _FEW if len(tree_leaves(found.plain)) <= _MANY else 0.0
+    return _SHARE_OF_FEW if len(tree_leaves(found.plain)) <= _FEW else 0.0
 
 
 def _tells_little(found: Answer) -> bool:

@@ -83,7 +83,7 @@ def gather(exercise: Exercise, stage, plan: Plan, device: torch.device, *, name:
             return run
 
         with vgpu.on_card(exercise.measurement.trial.card(vgpu.card())) if device.type == "vgpu" else nullcontext():
-            kept_bytes = held(device) if stage.settle() else 0
+            kept_bytes = held(device) if exercise.watches_memory and stage.settle() else 0
             evidence.trial = _compared(exercise, stage, device, again, run_of)
             if evidence.trial.learner is not None:
                 evidence.trial.learner.beside_bytes += kept_bytes

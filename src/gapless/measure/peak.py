@@ -95,6 +95,7 @@ def least_held(device: torch.device) -> Iterator[Callable[[], int]]:
 
 
 def held(device: torch.device) -> int:
+    """Bytes that the device's memory holds now; 0 on the CPU."""
     return {"vgpu": lambda: vgpu.memory().allocated_bytes,
             "cuda": lambda: torch.cuda.memory_allocated(device)}.get(device.type, lambda: 0)()
 

@@ -7,6 +7,7 @@ prints goes to a file and has no part in the score.
 from __future__ import annotations
 
 import contextlib
+import gc
 import importlib
 import json
 import os
@@ -205,8 +206,6 @@ class _Stage:
         self.serve()
 
     def _settle(self, message: dict, blob: bytes):
-        import gc
-
         self._calls, self._answer = dict.fromkeys(self._calls), None
         gc.collect()
         return None, b""
