@@ -112,7 +112,7 @@ def reads_early(device):
     buffer = torch.zeros(3).pin_memory()
     big.mul_(2)
     buffer.copy_(big[:3], non_blocking=True)
-    before = buffer.tolist()
+    before = buffer.isnan().tolist()
     back = buffer.to(device, non_blocking=True).tolist()  # behind the copy, in the order of the stream
     torch.vgpu.synchronize()
     return [early, host.tolist(), asked, before, back, buffer.tolist()]

@@ -218,6 +218,7 @@ def sm_efficiency(trace: Trace, *, running="sum", time="steps", unit="share", si
         "whole": lambda: sweep([(since, until, int(b)) for since, until, b in inside]),
         "rounded up": lambda: sweep([(since, until, -(-b // 1)) for since, until, b in inside]),
         "averaged": lambda: sweep(inside, 1.0, lambda values: sum(values) / len(values)),
+        "capped, averaged": lambda: sweep(inside, 1.0, lambda values: sum(min(b, 1) for b in values) / len(values)),
         "busy": lambda: sum(until - since for since, until, _ in inside),
         "union": lambda: union_us(kernels_of(trace), start),
         "started inside": lambda: sweep([s for s in told if s[0] >= start]),

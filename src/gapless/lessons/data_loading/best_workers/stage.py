@@ -101,9 +101,12 @@ class DeclaredLoader:
         return self._epoch()
 
 
-def declared_loader(times: Times, workers: int, device: torch.device, read: set[int], taken: set[int]) -> DeclaredLoader:
+def declared_loader(times: Times, workers: int, device: torch.device,
+                    read: set[int] | None = None, taken: set[int] | None = None) -> DeclaredLoader:
     """A loader whose epochs take the host what ``times`` says. ``read``: the batches whose files somebody has read;
-    ``taken``: the numbers of workers with which a whole epoch was taken."""
+    ``taken``: the numbers of workers with which a whole epoch was taken. Both are added to."""
+    read = set() if read is None else read
+    taken = set() if taken is None else taken
     numbers = count()
 
     def epoch() -> Iterator[int]:

@@ -87,9 +87,10 @@ NAMINGS = (Mistake(slow.find_straggler, _WAITS), *versions(find_straggler, (
         "sets the pace.")),
     *(Way("even", share, "Where the others wait for a rank for a twentieth of the time or more, it is late.")
       for share in (0.1, 0.2)),
-    Way("network", 2.0, (
+    *(Way("network", share, (
         "No rank is late here, and all of them wait for the network for a fifth of the time or more: that sets the "
-        "pace.")),
+        "pace."))
+      for share in (2.0, 0.4)),
     *(Way("network", share, (
         "Some communication that nothing hides is everywhere: a fifth of the time and more is the network's fault."))
       for share in (0.0, 0.1)),

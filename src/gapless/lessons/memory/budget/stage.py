@@ -134,12 +134,11 @@ BEGUN, DONE = "begun", "done"
 def ask_budget(function, given, device):
     """What ``function`` says that a training step of the network takes."""
     options = given.options
+    _without_reserves(device)  # the network's own blocks lie in no segment that another case has left
     model, batch = make_network(options, device)
     optimizer = make_optimizer(options, model)
     dtype = getattr(torch, options["autocast"]) if options["autocast"] else None
-    # A block that is only a little too large is handed out whole: what others have left would make a difference.
-    gc.collect(1)  # of the garbage the young: the old is gone since the first was asked
-    torch.get_device_module(device).empty_cache()
+    _without_reserves(device)
     yield
     given.note(BEGUN)
     said = function(model, batch, optimizer, dtype)
@@ -151,6 +150,12 @@ def ask_budget(function, given, device):
     modes = {module.training for module in model.modules()}
     return {**{name: _number(name, value) for name, value in said.items()},
             MODE: "training" if modes == {True} else "evaluation" if modes == {False} else "mixed"}
+
+
+def _without_reserves(device: torch.device) -> None:
+    """A block that is only a little too large is handed out whole: what others have left would make a difference."""
+    gc.collect(1)  # of the garbage the young: the old is gone since the first was asked
+    torch.get_device_module(device).empty_cache()
 
 
 def _number(name: str, value):

@@ -41,7 +41,8 @@ EFFICIENCY = versions(sm_efficiency, (
     Way("zero", "none", "Every kernel tells 0 here, so the answer is 0.0: `or None` and `if not …` make None of it, which "
                         "says that no kernel tells."),
     Way("running", "largest", "At each moment the largest of the kernels running was taken: their blocks per SM add up."),
-    Way("running", "averaged", "At each moment the mean of the kernels running was taken: their blocks per SM add up."),
+    *(Way("running", way, "At each moment the mean of the kernels running was taken: their blocks per SM add up.")
+      for way in ("averaged", "capped, averaged")),
     Way("running", "busy", "That is the kernels' time, whatever their blocks: weight it by `blocks per SM`, at most 1."),
     Way("running", "union", "That is GPU utilisation: each moment counts by the blocks per SM of the kernels that run."),
     Way("running", "started inside", "A kernel that was running before the first step was left out: from the step's start "
