@@ -99,3 +99,17 @@ def test_an_ask_with_a_third_yield_is_an_error_of_the_lessons():
 
     with pytest.raises(RuntimeError, match="two yields"):
         asked(None, Given({}), ask)
+
+
+def test_a_function_may_be_compiled_for_more_inputs_than_a_program_has():
+    import torch._dynamo.testing
+
+    counted = torch._dynamo.testing.CompileCounter()
+    stage = LocalStage(torch.compile(lambda x, times: x * times, backend=counted, dynamic=False), torch.device("cpu"))
+    before = torch._dynamo.config.recompile_limit
+    for size in range(1, before + 5):
+        call = stage.begin(Given({"x": torch.ones(size)}, {"times": 2.0}))
+        call.run()
+        assert torch.equal(call.finish()["result"], 2 * torch.ones(size))
+    assert counted.frame_count == before + 4 and torch._dynamo.config.recompile_limit == before
+    torch._dynamo.reset()

@@ -7,6 +7,7 @@ lesson's ``stage`` and what it imports: neither what is right nor how it is judg
 from __future__ import annotations
 
 import gc
+import sys
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -87,10 +88,27 @@ class Call:
 
     def _next(self) -> None:
         try:
-            with no_collection():
+            with no_collection(), many_compilations():
                 next(self._parts)
         finally:
             gc.collect(1)  # what is older than the call is none of its own
+
+
+class many_compilations:
+    """Inside, a function may be compiled anew for each of an exercise's inputs, which are more than a program has, whatever a
+    cell has changed of Dynamo's limit. A class, as ``no_collection`` is."""
+
+    MOST = 200  # of one function
+
+    def __enter__(self) -> None:
+        dynamo = sys.modules.get("torch._dynamo")
+        self._config = getattr(dynamo, "config", None)
+        if self._config is not None:
+            self._was, self._config.recompile_limit = self._config.recompile_limit, self.MOST
+
+    def __exit__(self, *raised) -> None:
+        if self._config is not None:
+            self._config.recompile_limit = self._was
 
 
 class LocalStage:

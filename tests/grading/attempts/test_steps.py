@@ -140,6 +140,14 @@ def swish(x):
 """, 0),
     },
     ("accumulate", 6): {"ballast": (BALLAST.format(name="accumulate"), 0)},
+    ("clip", 6): {
+        "said to be a compiled graph": (MODULE + """
+regions, Graph, whole = module("vgpu.compiling.regions"), module("vgpu.compiling.compile_times").Graph, clip
+def clip(*args):
+    with regions.running(Graph(1, False, "0/0", False)) as region:
+        return region.returns(whole(*args))
+""", 0),
+    },
     ("update_average", 5): {
         "the first call does the work of all whose inputs it finds": ("""
 import gc
@@ -217,3 +225,8 @@ def test_a_host_that_is_not_counted_is_no_better(tmp_path):
 @pytest.mark.slow
 def test_no_call_does_the_work_of_the_next(tmp_path):
     check("74_launches", SLOW_LAUNCHES, ("update_average",), tmp_path)
+
+
+@pytest.mark.slow
+def test_a_graph_that_waits_is_compiled_no_further(tmp_path):
+    check("74_launches", SLOW_LAUNCHES, ("clip",), tmp_path)

@@ -6,6 +6,7 @@ import torch
 
 from gapless import vgpu
 from gapless.vgpu.compiling import regions
+from gapless.vgpu.compiling.compile_times import Graph
 from gapless.vgpu.compiling.region_plans import TRITON_NS
 from gapless.vgpu.hardware.clock.compile_costs import call_ns
 from gapless.vgpu.hardware.clock.timeline import Recording
@@ -74,6 +75,40 @@ def test_a_wait_inside_launches_what_is_held_back(waits):
     assert len(found) == 1 and torch.equal(out.cpu(), wanted.cpu())
     assert vgpu.timeline().kernel_count - before == 3  # the sum, in two stages, and what comes behind the wait
     assert state.region is None
+
+
+def test_what_comes_behind_a_wait_runs_as_if_nobody_had_compiled_it():
+    x, = on_device(COUNT, grad=False)
+    timeline = vgpu.timeline()
+
+    def kernels_and_ns(function):
+        gelu(x)
+        torch.vgpu.synchronize()
+        before = timeline.kernel_count, timeline.host_ns
+        function()
+        return timeline.kernel_count - before[0], timeline.host_ns - before[1]
+
+    def function():
+        x[0].item()
+        return gelu(x)
+
+    alone, compiled_alone = kernels_and_ns(lambda: gelu(x)), kernels_and_ns(lambda: compiled(gelu, x))
+    first = kernels_and_ns(lambda: compiled(lambda: x[0].item()))
+    assert kernels_and_ns(lambda: compiled(function))[0] == first[0] + alone[0] > first[0] + compiled_alone[0]
+
+
+@pytest.mark.parametrize("moves", [False, True])
+def test_a_graph_that_is_one_launch_reads_its_inputs_where_they_lay(moves):
+    inputs = [torch.randn(COUNT, device="vgpu:0") for _ in range(4)]
+    graph, timeline, taken = Graph(1, captured=True), vgpu.timeline(), []
+    vgpu.forget_plans()
+    for x in inputs if moves else inputs[:1] * 4:
+        torch.vgpu.synchronize()
+        before = timeline.captured_count
+        with regions.running(graph) as region:
+            region.returns(gelu(x))
+        taken.append(timeline.captured_count - before)
+    assert taken == [1, 1, 1, 1] if moves else taken == [1, 0, 0, 0]
 
 
 def test_an_error_leaves_nothing_behind():

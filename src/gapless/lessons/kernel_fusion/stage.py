@@ -38,30 +38,24 @@ def ask_reckoned(function, given, device):
 
 
 def compiles(ask):
-    """Decorator: the function asked may be compiled for more shapes and dtypes than one program has, and what a cell has
-    changed of Dynamo's limits is left out. Raises Unusable where it calls ``torch.compile`` for the same inputs again."""
+    """Decorator: raises Unusable where the function asked calls ``torch.compile`` for the same inputs again."""
 
     @functools.wraps(ask)
     def patient(function, given, device):
         def call(*args, **kwargs):
-            dynamo = sys.modules.get("torch._dynamo")
-            with dynamo.config.patch(recompile_limit=_MOST_CASES) if dynamo is not None else contextlib.nullcontext():
-                with CompileCalls() as calls:
+            with CompileCalls() as calls:
+                found = function(*args, **kwargs)
+            if calls.count:
+                with CompileCalls() as again:
                     found = function(*args, **kwargs)
-                if calls.count:
-                    with CompileCalls() as again:
-                        found = function(*args, **kwargs)
-                    if again.count:
-                        raise Unusable("it calls `torch.compile` in each call: what was compiled has to be found again each "
-                                       "time. Call it once, outside of the function, and keep what it returns.")
-                return found
+                if again.count:
+                    raise Unusable("it calls `torch.compile` in each call: what was compiled has to be found again each "
+                                   "time. Call it once, outside of the function, and keep what it returns.")
+            return found
 
         return ask(call, given, device)
 
     return patient
-
-
-_MOST_CASES = 64
 
 
 @contextlib.contextmanager

@@ -4,9 +4,12 @@ them, and launched where the graph ends.
 with regions.running(graph) as region: out = region.returns(compiled(*args))
 
 Inside, operators compute their values as ever and cost the host nothing. What they would launch, read and write is kept
-(:mod:`.lowering`), made into groups (:mod:`.region_plans`), and launched when the graph ends, or earlier where the host
-waits, a copy or an event comes between, or work that is not the graph's. The backward pass of what was computed inside is
-held back likewise: autograd numbers its nodes, and those of a run lie between two numbers.
+(:mod:`.lowering`), made into groups (:mod:`.region_plans`), and launched when the graph ends, or earlier where a copy or an
+event comes between, or work that is not the graph's. The backward pass of what was computed inside is held back likewise:
+autograd numbers its nodes, and those of a run lie between two numbers.
+
+A wait ends it: what comes behind runs as operators that nobody has compiled. Dynamo ends its graph there; where it does not
+(``torch.cond``, ``capture_scalar_outputs``) the rest is faster on a GPU than here.
 
 Memory: what lives only inside a kernel takes none. What the backward pass wants and can compute again from what is there
 anyway is not written (:func:`..hardware.kernels.fusion.recomputable`); reads of it are reads of its sources.
@@ -63,11 +66,13 @@ class Run(NamedTuple):
 class Forward:
     """What a run's backward pass must know. ``recomputed``: address of a block that was not written → (elements, bytes, what
     it is computed from: (address, bytes, how) each). ``laid_out``: feature maps are in channels-last order.
-    ``has_run``: some of it has been launched, before a wait inside."""
+    ``has_run``: some of it has been launched, before a copy inside; ``waits``: backward → how often the host had waited when
+    that pass began."""
 
     recomputed: dict[int, tuple] = field(default_factory=dict)
     laid_out: bool = False
     has_run: bool = False
+    waits: dict[bool, int] = field(default_factory=dict)
 
 
 class _Unwritten:
@@ -131,11 +136,13 @@ class Region:
         self.serial, self.graph, self.backward = serial, graph, backward
         self.accumulates = False
         self._captured = getattr(graph, "captured", False)
+        self._read: dict[int, None] = {}  # addresses from outside that such a graph reads where they were when it was captured
         self.forward = _forwards.get(serial)
         if self.forward is None:
             if len(_forwards) >= MOST_RUNS:
                 del _forwards[next(iter(_forwards))]
             self.forward = _forwards[serial] = Forward()
+        self.forward.waits.setdefault(backward, state.timeline.wait_count)
         self.kernels: list[tuple] = []
         self.returned: set[int] | None = None
         self._entered = 0
@@ -217,6 +224,8 @@ class Region:
 
     def _form(self, tensor: VirtualTensor) -> Form:
         inner, allocation = tensor.inner, tensor.allocation
+        if self._captured and allocation not in _given_by_launches and allocation.address not in self.made:
+            self._read[allocation.address] = None
         if allocation.ledger is _UNWRITTEN and not (self.backward and allocation.address in self.forward.recomputed):
             _write(allocation)
         return Form(self._buffer(allocation.address), tuple(inner.shape), inner.stride(), inner.storage_offset(),
@@ -273,6 +282,8 @@ class Region:
                 allocation = block.reference()
                 if allocation is not None and allocation.ledger is self:
                     allocation.ledger = _UNWRITTEN
+                if allocation is not None and self._captured:
+                    _given_by_launches.add(allocation)
             self._begin()
 
     def _launch(self, leftover: list[tuple]) -> None:
@@ -290,7 +301,7 @@ class Region:
         before = timeline.kernel_count, timeline.product_count
         taken: dict[int, Block] = {}
         timeline.begin_op(self.title, call_ns(inputs, trains=plan.trains or self.backward))
-        one_launch = _OneLaunch(self.graph, (self.backward, plan.shapes)) if self._captured else None
+        one_launch = _OneLaunch(self.graph, (self.backward, plan.shapes, *self._read)) if self._captured else None
         try:
             for place, (kernels, host_ns, name) in enumerate(plan.launches(self.launches)):
                 for block in takes[place]:
@@ -372,10 +383,12 @@ class Region:
 
 
 _captured: dict[tuple, Any] = {}
+_given_by_launches: weakref.WeakSet = weakref.WeakSet()  # Allocations: a graph's results lie where they lay, in its own memory
 
 
 class _OneLaunch:
-    """The kernels of one run of ``graph`` as one launch: captured while they are launched the first time (``what`` runs)."""
+    """The kernels of one run of ``graph`` as one launch: captured while they are launched the first time (``what`` runs, on
+    memory at those addresses: with other inputs a graph is captured anew)."""
 
     def __init__(self, graph: Graph, what: tuple):
         self._key, timeline = (graph.number, *what), state.timeline
@@ -536,6 +549,9 @@ def enter() -> Region | None:
     if where is None:
         return None
     if region is None:
+        known = _forwards.get(where.run)
+        if known is not None and known.waits.get(where.backward, state.timeline.wait_count) != state.timeline.wait_count:
+            return None  # it has waited inside
         region = Region(*where[:3])
     region.accumulates = where.accumulates
     region.enter()

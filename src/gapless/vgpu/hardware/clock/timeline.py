@@ -121,6 +121,7 @@ class Timeline:
         self.counted: Callable[[], int] | None = None
         self.held: Callable[[], None] | None = None  # launches what somebody holds back; done before anything else is put in
         self.wait_hooks: list = []
+        self.wait_count = 0  # so far; never again from zero
         self.on_reset: Callable[[], None] = lambda: None
         self.due: list[tuple[int, int, Callable[[], None]]] = []
         self._due_serial = 0
@@ -469,6 +470,7 @@ class Timeline:
     def wait_for(self, until_ns: int, name: str, args: dict | None = None) -> None:
         """The host waits until ``until_ns``, in the runtime call ``name``."""
         self.catch_up()
+        self.wait_count += 1
         start_ns = self.host_ns
         wait_ns = max(0, until_ns - start_ns)
         self.host_work(wait_ns + self.host.sync_ns)
