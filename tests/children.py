@@ -6,6 +6,7 @@ import multiprocessing
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from threading import Lock
 
 import torch
 from tqdm import tqdm
@@ -14,17 +15,21 @@ from tqdm import tqdm
 Outcome = tuple[str, object]
 
 
-def run_all(do: Callable, given: Sequence[Sequence], seconds: float, unit: str, jobs: int | None = None
-            ) -> list[tuple[object, Outcome]]:
+def run_all(do: Callable, given: Sequence[Sequence], seconds: float, unit: str, jobs: int | None = None,
+            then: Callable[[object, Outcome], None] = lambda task, outcome: None) -> list[tuple[object, Outcome]]:
     """(task, outcome) of each, with a progress bar. ``given``: lists of tasks; those of a list are done one after another, by
     one child while it lives; ``jobs`` lists at once, else all. ``do(task)`` runs there, with one thread, and may take so many
-    seconds."""
+    seconds; ``then(task, outcome)`` runs here, one at a time, as soon as it is known."""
     context = multiprocessing.get_context("fork" if hasattr(os, "fork") else "spawn")
     found: list[tuple[object, Outcome]] = []
     with ThreadPoolExecutor(jobs or len(given)) as pool, tqdm(total=sum(map(len, given)), unit=unit) as bar:
+        one_at_a_time = Lock()
+
         def done(task, outcome: Outcome) -> None:
-            found.append((task, outcome))
-            bar.update()
+            with one_at_a_time:
+                found.append((task, outcome))
+                bar.update()
+                then(task, outcome)
 
         for ended in [pool.submit(_run, context, do, list(tasks), seconds, done) for tasks in given]:
             ended.result()

@@ -25,10 +25,11 @@ OTHER_ROUTES = [(lesson_id, name, function) for lesson_id, answers in ANSWERS.it
 WRONG = [(lesson_id, *wrong) for lesson_id, answers in ANSWERS.items() for wrong in answers.WRONG]
 
 
-def grade(lesson_id, name, function, seed=3, device="vgpu:a10g"):
+def grade(lesson_id, name, function, seed=3, device="vgpu:a10g", order=None):
     exercise, where = LESSONS[lesson_id].exercises[name], choose_device(device)
     plan, truth = inputs(lesson_id, name, seed, device)
-    seen = gather(exercise, LocalStage(function, where, exercise.asked.ask), plan, where, name=device, runs=runs(lesson_id, name, seed))
+    seen = gather(exercise, LocalStage(function, where, exercise.asked.ask), plan, where, name=device, order=order,
+                  runs=runs(lesson_id, name, seed))
     verdicts = judge(exercise, plan, seen, truth)
     return {v.id.partition(".")[2]: v for v in verdicts}
 
