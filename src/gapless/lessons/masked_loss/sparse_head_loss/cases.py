@@ -52,8 +52,8 @@ _HEAD_SLOWDOWN = 300.0  # the head's trial is larger
 
 def _head_trial(rng: np.random.Generator, count: int) -> list[Case]:
     # So many that the valid rows alone give the tiles of a product some waves, on a card with many multiprocessors too.
-    valid = int(rng.integers(160, 177))
-    rows, width, vocabulary = 16 * valid, int(rng.integers(96, 113)), int(rng.integers(2400, 2641))
+    valid = int(rng.integers(176, 193))
+    rows, width, vocabulary = 16 * valid, int(rng.integers(112, 129)), int(rng.integers(2640, 2881))
 
     def case() -> Case:
         target = np.full(rows, IGNORE, dtype=np.int64)
