@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -115,6 +115,9 @@ def fault_of(exercise: Exercise, case: Case, found: Answer, truth: Truth, device
                       "fail.")
     if found.races:
         return Fault(f"{fault or 'the answer is right here, and need not be on a GPU.'} A race: {found.races[0]}")
+    also = [name for name in found.overwritten if name not in expected.overwritten]
+    if fault is not None and fault.of_value and also:
+        return replace(fault, text=f"{fault.text} It has also overwritten its input `{also[0]}`.")
     return fault or _overwritten(exercise, found, expected)
 
 

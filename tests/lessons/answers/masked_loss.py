@@ -97,6 +97,17 @@ def each_image_alone(loss, target):
     return torch.where((flat.min(1).values == flat.max(1).values).all(), 0.0 * loss, loss)
 
 
+def ignored_counted_as_class_zero(loss, target):
+    labels = target.flatten().clamp(min=0)
+    counts = torch.zeros(CLASSES, dtype=torch.int64, device=target.device).scatter_add_(0, labels, torch.ones_like(labels))
+    return torch.where((counts > 0).sum() < 2, 0.0 * loss, loss)
+
+
+def any_image_alone(loss, target):
+    flat = target.flatten(1)
+    return torch.where((flat.amin(1) == flat.amax(1)).any(), 0.0 * loss, loss)
+
+
 def by_the_width(hidden, head, target, max_valid):
     valid = target != IGNORE
     return F.cross_entropy(hidden[valid] @ head.T, target[valid], reduction="sum") / hidden.shape[1]
@@ -143,6 +154,8 @@ WRONG = [
     ("zero_if_uniform", lambda loss, target: torch.where(target.min() < target.max(), loss, loss), "comes back as it is"),
     ("zero_if_uniform", lambda loss, target: torch.where(target.diff(dim=-1).abs().sum() == 0, 0.0 * loss, loss), "one dimension"),
     ("zero_if_uniform", each_image_alone, "whole batch"),
+    ("zero_if_uniform", any_image_alone, "Each image is looked at by itself"),
+    ("zero_if_uniform", ignored_counted_as_class_zero, "taken for one value"),
     ("zero_if_uniform", lambda loss, target: torch.where(target.float().mean() == target[0, 0, 0], 0.0 * loss, loss), "by chance"),
     ("zero_if_uniform", lambda loss, target: torch.where(target.double().var() < 1e-9, 0.0 * loss, loss), "one pixel is nan"),
     ("masked_cross_entropy", lambda pred, target: F.cross_entropy(pred, target.clamp(min=0), reduction="none").sum(), "is wrong"),

@@ -662,6 +662,7 @@ WRONG = [
     ("step_time_metric", lambda device: MaxMetric(sync_on_compute=False), "longest step"),
     ("step_time_metric", lambda device: CatMetric(sync_on_compute=False), "the step times themselves"),
     ("step_time_metric", lambda device: RunningMean(sync_on_compute=False), "last five steps"),
+    ("step_time_metric", lambda device: RunningMean(window=100, sync_on_compute=False), "last hundred steps"),
     ("step_time_metric", lambda device: 0.0, "a metric of TorchMetrics is wanted"),
     ("step_time_metric", stacked, "with `dist_reduce_fx`"),
     ("step_time_metric", lambda device: MeanMetric(sync_on_compute=False).set_dtype(torch.float16), "kept in float16"),

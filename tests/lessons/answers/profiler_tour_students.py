@@ -117,6 +117,15 @@ def u_next_start(t):
     return busy / (e - b)
 
 
+@new("gpu_utilization", "None says that there is nothing")
+def u_guards_any_work(t):
+    if not W(t):
+        return None
+    b = S(t)[0].start_us
+    e = max(s.end_us for s in W(t) + S(t))
+    return sum(max(0, y - max(x, b)) for x, y in merged(K(t))) / (e - b)
+
+
 # -- sm
 @new("sm_efficiency", "Weight by time")
 def s_times_util(t):
@@ -397,6 +406,17 @@ def t_per_call(t, k):
     return sorted(rows, key=lambda r: -r["device_self_us"])[:k]
 
 
+@new("top_operators", "has a row too")
+def t_launching_alone(t, k):
+    return [r for r in opsrows(t, None, inside) if r["device_total_us"]][:k]
+
+
+@new("top_operators", "cut before they were sorted")
+def t_cut_first(t, k):
+    first = list(dict.fromkeys(s.name for s in t.spans if s.category == "op"))[:k]
+    return [r for r in opsrows(t, None, inside) if r["name"] in first]
+
+
 @new("top_operators", "Only the main thread was looked at")
 def t_main_only(t, k):
     main = S(t)[0].thread
@@ -525,6 +545,15 @@ def q_main_first(t, kernel_name):
 @new("source_of", "not any other thread will do")
 def q_any_last(t, kernel_name):
     return src(t, kernel_name, lambda a, c, m: ([f for f in a if f.thread == c.thread] or a)[-1])
+
+
+@new("source_of", "Another thread may launch more")
+def q_main_is_the_busiest(t, kernel_name):
+    threads = [s.thread for s in t.spans if s.category == "runtime"]
+    busiest = max(threads, key=threads.count)
+    return src(
+        t, kernel_name, lambda a, c, m: ([f for f in a if f.thread == c.thread] or [f for f in a if f.thread == busiest] or [None])[-1]
+    )
 
 
 @new("source_of", "from the launch to the kernel's start")

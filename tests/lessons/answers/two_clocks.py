@@ -81,6 +81,15 @@ def real_clock(step, warmup, steps, device):
     return 1000 * (time.perf_counter() - start) / steps
 
 
+_times = {}
+
+
+def remembered_by_its_numbers(step, warmup, steps, device):
+    if (warmup, steps) not in _times:
+        _times[warmup, steps] = stopwatch()(step, warmup, steps, device)
+    return _times[warmup, steps]
+
+
 # -- train ----------------------------------------------------------------------------------------
 
 
@@ -212,6 +221,15 @@ def sums_on_the_device(model, optimizer, batches, limit, every, log):
         write()
 
 
+class NanLeftOut(Log):
+    def __call__(self, values):
+        for value in values:
+            self.number += 1
+            self.total += value if value == value else 0.0
+            self.high += value > self.limit
+            self.log(f"step {self.number}: loss {value:.6f}, mean {self.total / self.number:.6f}, {self.high} above {self.limit}")
+
+
 class WrongCount(Log):
     def __call__(self, values):
         self.high += sum(value > self.limit for value in values)  # for all at once, before the lines
@@ -297,6 +315,10 @@ def with_a_start(flops, bytes, launches, card):
     return roofline(lambda compute, move, card: max(compute, move) + card.kernel_ms)(flops, bytes, launches, card)
 
 
+def no_flops_no_kernel(flops, bytes, launches, card):
+    return roofline(full)(*zip(*[kernel for kernel in zip(flops, bytes, launches) if kernel[0]]), card)
+
+
 def totals(flops, bytes, launches, card):
     return max(1000 * sum(f * n for f, n in zip(flops, launches)) / card.flops_per_s,
                1000 * sum(b * n for b, n in zip(bytes, launches)) / card.bytes_per_s,
@@ -335,6 +357,8 @@ WRONG = [
     ("time_step", real_clock, "clock_ms(device)"),
     ("time_step", lambda step, warmup, steps, device: None, "is there a `return`?"),
     ("time_step", lambda step, warmup, steps, device: step(1), "TypeError"),
+    ("time_step", remembered_by_its_numbers, "called too few, 0 in place"),
+    ("time_step", lambda step, warmup, steps, device: stopwatch()(step, steps, max(warmup, 1), device), "have changed places"),
     ("train", forgets_the_rest, "read what is left after the loop"),
     ("train", reads_at_the_end, "at most 2 × `every` steps"),
     ("train", forgives_itself, "no attribute '__self__'"),
@@ -344,6 +368,7 @@ WRONG = [
     ("train", background_without_a_wait, "Record an event"),
     ("train", wrong_writer(WrongCount), "count line by line"),
     ("train", wrong_writer(WrongCount), "steps that come after"),
+    ("train", wrong_writer(NanLeftOut), "the mean is nan too"),
     ("train", wrong_writer(SumOfFew), "divided by this step's number."),
     ("train", stacks_the_rest_unasked, "whether there is anything"),
     ("train", wrong_writer(OtherText), "stay as it was"),
@@ -361,6 +386,7 @@ WRONG = [
     ("predict_step_ms", seconds_for_milliseconds, "That is in seconds"),
     ("predict_step_ms", roofline(lambda c, m, card: max(min(c, m), card.kernel_ms)), "not the smaller"),
     ("predict_step_ms", lambda flops, bytes, launches, card: roofline(full)(bytes, flops, launches, card), "have changed places"),
+    ("predict_step_ms", no_flops_no_kernel, "A kernel without FLOPs was left out"),
     ("predict_step_ms", totals, "kernel by kernel"),
     ("predict_step_ms", once_each, "multiply by it"),
     ("predict_step_ms", roofline(lambda c, m, card: max(full(c, m, card), card.launch_ms), of_all=lambda both: both[0]),

@@ -52,7 +52,7 @@ def _mixed(rng: np.random.Generator, shape: tuple[int, ...], kind: str) -> np.nd
         found.flat[1], found.flat[2] = found.flat[0] + 1, found.flat[0] - 1
         return found
     if kind == AND_IGNORED:
-        return np.where(rng.random(shape) < 0.3, IGNORE, int(rng.integers(0, BACKGROUND)))
+        return np.where(rng.random(shape) < 0.3, IGNORE, 0)  # 0 is what `clamp` makes of those
     axis = {BY_IMAGE: 0, BY_ROW: 1, BY_COLUMN: 2}[kind]
     classes = np.arange(shape[axis]) % 2 + int(rng.integers(0, BACKGROUND - 1))
     return np.broadcast_to(classes.reshape([-1 if i == axis else 1 for i in range(3)]), shape).astype(np.int64)

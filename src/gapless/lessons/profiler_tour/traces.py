@@ -126,7 +126,8 @@ class Traps:
     """What a training trace holds besides nested operators: a backward thread beside the main one (with ``own_thread_busy``
     the main one copies meanwhile, with ``python_backward`` a layer's backward is written in Python), copies and memsets,
     frees outside operators and the host's own memory and a labelled block that launches by itself (``outside``), kernels
-    launched before the recording began (``in_flight``), a loader's thread with Python lines of its own (``loader``)."""
+    launched before the recording began (``in_flight``), a loader's thread with Python lines of its own and a backward thread
+    that launches more than the main one (``loader``)."""
 
     backward: bool = True
     copies: bool = False
@@ -214,7 +215,7 @@ def training_trace(rng: np.random.Generator, traps: Traps = Traps(), steps=2) ->
                 # Meanwhile the main thread copies the next batch: around the same moments, on another thread.
                 busy = now
                 launch(COPY, MAIN, category="gpu_memcpy")
-            for name in LAYERS[:3]:
+            for name in LAYERS[:3] * (3 if traps.loader else 1):
                 outer = now
                 now += 0.7
                 layer(name, BACKWARD)

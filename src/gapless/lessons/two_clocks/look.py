@@ -15,10 +15,10 @@ def step_of(program: list[Operator], device: torch.device) -> Callable[[], None]
     data = [[torch.empty(shape, device=device) for shape in operator.shapes] for operator in program]
 
     def step():
-        for operator, (a, b) in zip(program, data):
-            run = torch.mm if operator.name == "matmul" else torch.add
+        for operator, tensors in zip(program, data):
+            run = {"matmul": torch.mm, "add": torch.add, "copy": torch.clone}[operator.name]
             for _ in range(operator.times):
-                run(a, b)
+                run(*tensors)
 
     return step
 

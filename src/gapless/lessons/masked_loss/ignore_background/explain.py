@@ -19,7 +19,8 @@ def background(case, found: np.ndarray, wanted: np.ndarray) -> str:
         parts.append(f"label {label} became {text} and should {'stay' if right == label else 'become'} {right}")
     more = f"; and {len(parts) - _MOST} labels more" if len(parts) > _MOST else ""
     if np.array_equal(np.unique(labels[found != wanted]), [BACKGROUND]):
-        hint = "Only what is put in the background's place is wrong."
+        hint = "Part of the background is still there: look at every image, row and column." if (
+            BACKGROUND in found[labels == BACKGROUND]) else "Only what is put in the background's place is wrong."
     else:
         hint = "Labels that are no background have to stay as they are."
     return f"{'; '.join(parts[:_MOST]).capitalize()}{more}. {hint}"

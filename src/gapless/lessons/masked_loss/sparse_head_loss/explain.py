@@ -19,4 +19,5 @@ def head(case, found: np.ndarray, wanted: np.ndarray) -> str | None:
     if valid and np.isnan(found).all():
         return "No row that was chosen has a label, and the mean of none is nan: which rows do your positions name?"
     other = most / target.numel(), most / max(valid, 1)
-    return divided_by(float(found), float(each.sum()), valid, target.numel(), "rows", other)
+    return divided_by(float(found), float(each.sum()), valid, target.numel(), "rows", other) or (
+        "Take each valid row once, with its own label: the same positions choose from `hidden` and from `target`.")

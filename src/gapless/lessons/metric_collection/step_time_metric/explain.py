@@ -49,6 +49,8 @@ def _other_means(times: np.ndarray):
     for time in times[1:]:
         running = (running + time) / 2
     count, total = len(times), times.sum()
+    if not times.all():
+        yield "A time of 0 is left out: `if value` is false for 0. All times count.", times[times > 0].mean()
     yield "That is the median of the times. Their mean is wanted.", np.median(times)
     yield "That is the lower median of the times. Their mean is wanted.", np.sort(times)[(count - 1) // 2]
     yield ("The mean was halved with each new time, from 0 on, so that the last ones count most. Keep a sum and a count, as "

@@ -44,10 +44,6 @@ def _kept(compute, add=lambda times, value: times.append(value), cleared: bool =
     return step_time_metric
 
 
-def _running(device):
-    return torchmetrics().aggregation.RunningMean(sync_on_compute=False)
-
-
 def _never_reset(device):
     class Mean(torchmetrics().MeanMetric):
         def reset(self):
@@ -83,7 +79,9 @@ STEP_TIME = (
     Mistake(_named("MaxMetric"), "That is the longest step. The mean is wanted."),
     Mistake(_named("MinMetric"), "That is the shortest step. The mean is wanted."),
     Mistake(_named("CatMetric"), "Those are the step times themselves. Their mean is wanted."),
-    Mistake(_running, "That is the mean of the last five steps: `RunningMean` forgets. The mean of all is wanted."),
+    *(Mistake(_named("RunningMean", window=window), f"That is the mean of the last {words} steps: `RunningMean` forgets. "
+                                                    "The mean of all is wanted.")
+      for window, words in ((5, "five"), (100, "hundred"))),
     Mistake(_kept(_average), _LIST),
     Mistake(_kept(_average, cleared=True), _LIST),
     Mistake(_kept(lambda times: times[-1]), "That is the last step's time. The mean of all is wanted."),

@@ -15,8 +15,10 @@ from ..right import WORK, steps_of
 def achieved_occupancy(trace: Trace, *, weight="time", by="told", silent="left out", zero="told", unit="share", empty=None,
                        cap=None, which="all"):
     """Right as it stands."""
-    last = inf if which == "all" else steps_of(trace)[-1].end_us
+    last = inf if which != "until the host ends" else steps_of(trace)[-1].end_us
     kernels, told = [kernel for kernel in kernels_of(trace) if kernel.end_us <= last], []
+    if which == "last of a name":
+        kernels = list({kernel.name: kernel for kernel in kernels}.values())
     for span in kernels:
         value = span.args.get(OCCUPANCY, 0 if silent == "zero" else None)
         if value is not None and not (zero == "missing" and not value):
@@ -50,7 +52,7 @@ def achieved_occupancy(trace: Trace, *, weight="time", by="told", silent="left o
         return None
     return {"share": share / 100, "per cent": share, "twice": share / 1e4, "per mille": share / 1000,
             "times 1000": 10 * share, "by 1000": share / 1e5, "inverse": 100 / share if share else 0.0,
-            "rounded": round(share / 100, 2), "whole": share // 1 / 100}[unit]
+            "rounded": round(share / 100, 2), "whole": share // 1 / 100, "floored": share // 100}[unit]
 
 
 OCCUPIED = versions(achieved_occupancy, (
@@ -92,8 +94,10 @@ OCCUPIED = versions(achieved_occupancy, (
     Way("unit", "by 1000", MIXED_UNITS),
     Way("which", "until the host ends", "Kernels that end after the last step on the host were left out: the mean is over "
                                         "all kernels."),
+    Way("which", "last of a name", "Only the last kernel of each name counts, as in a dict by name, or only the last "
+                                   "step's kernels. The mean is over all kernels."),
     Way("unit", "inverse", "The division is upside down."),
     Way("unit", "rounded", "The answer was rounded: return it as it is."),
-    Way("unit", "whole", "The division by `//` throws away what is behind the point."),
+    *(Way("unit", unit, "The division by `//` throws away what is behind the point.") for unit in ("whole", "floored")),
     Way("cap", 1.0, "The trace has per cent: `min(value, 1)` makes nearly all of them 1."),
 ))

@@ -22,6 +22,7 @@ def utilization_cases(seed: int) -> list[Case]:
         *cases_of_last_work(rng),
         trace_case("a kernel runs on from before the first step", busy_trace(rng, running=True)),
         trace_case("no kernel at all", host_trace(rng)),
+        trace_case("copies, and no kernel", host_trace(rng, copies=True)),
         *busy_cases(rng),
         trace_case(REAL, real_step()),
     ]

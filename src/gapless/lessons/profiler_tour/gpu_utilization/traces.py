@@ -7,15 +7,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..traces import Sketch
+from ..traces import COPY, Sketch
 
 
-def host_trace(rng: np.random.Generator) -> list[dict]:
-    """Steps without any work of a GPU."""
+def host_trace(rng: np.random.Generator, copies=False) -> list[dict]:
+    """Steps without a kernel; with ``copies``, each has a copy."""
     sketch, now = Sketch(), 1000 + rng.uniform(0, 100)
     for number in range(3):
         end = now + rng.uniform(50, 90)
         sketch.operator("aten::mm", now + 2, end - 4)
+        if copies:
+            sketch.work(COPY, now + 5, now + 10, now + 30, category="gpu_memcpy")
         sketch.step(number, now, end)
         now = end + 1
     return sketch.finish(rng)

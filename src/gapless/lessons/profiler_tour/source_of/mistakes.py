@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from ....course.mistakes import Mistake, Way, versions
 from ....evidence.traces.trace import Trace
 from ..mistakes import PAIR, spans_around, threads_match
@@ -16,7 +18,8 @@ def source_of(trace: Trace, kernel_name: str, *, moment="launch", threads="own",
     """Right as it stands."""
     calls = {s.args.get("correlation"): s for s in trace.spans if s.category == "runtime"}
     python = [s for s in trace.spans if s.category == "python" and (frames == "all" or line_of(s))]
-    main = {"main": steps_of(trace)[0].thread, "first": python[0].thread if python else (), "none": ()}.get(else_)
+    main = {"main": steps_of(trace)[0].thread, "first": python[0].thread if python else (), "none": (),
+            "busiest": Counter(call.thread for call in calls.values()).most_common(1)[0][0]}.get(else_)
     lines: dict[str, float] = {}
     often: dict[str, int] = {}
     matches = {"equal": lambda name: name == kernel_name, "starts": lambda name: name.startswith(kernel_name),
@@ -80,6 +83,8 @@ SOURCES = (_WHILE_IT_RUNS, *versions(source_of, (
                               "is none."),
     Way("else_", "first", "The main thread is the one that has the `ProfilerStep#` blocks. The first Python frame of a "
                           "trace may be of another: here of a loader's."),
+    Way("else_", "busiest", "The main thread is the one that has the `ProfilerStep#` blocks. Another thread may launch "
+                            "more: here the backward pass does."),
     Way("else_", "any", "Where the launching thread has no line, not any other thread will do: take the one that has the "
                         "`ProfilerStep#` blocks. Another Python thread runs meanwhile."),
     Way("threads", "any", "Another thread of Python has lines at that moment too: look at the launch's own thread "

@@ -18,6 +18,14 @@ def _launching(events: list[dict]) -> int:
     return sum(row.device_self_us > 0 for row in views.top_operators(Trace(events), None))
 
 
+def _one_launches_nothing(events: list[dict]) -> Case:
+    """All rows are asked for. Of the operators that launch nothing themselves one alone is left: the last row is its."""
+    idle = {row.name for row in views.top_operators(Trace(events), None) if not row.device_self_us}
+    kept = [event for event in events if event.get("cat") != "cpu_op" or event["name"] not in idle]
+    kept.append({**next(event for event in kept if event.get("cat") == "cpu_op"), "name": "aten::empty", "dur": 0.0})
+    return trace_case("an operator that launches nothing", kept, k=_launching(kept) + 1)
+
+
 def operator_cases(seed: int) -> list[Case]:
     rng = np.random.default_rng(seed)
 
@@ -37,5 +45,6 @@ def operator_cases(seed: int) -> list[Case]:
         case("a labelled block launches something itself", training_trace(rng, Traps(outside=True))),
         # An operator and the one inside it would share a rank: which comes first, the task does not say.
         *(case(name, events) for name, events in trapped_cases(rng, make, without=(nested,))),
+        _one_launches_nothing(training_trace(rng, Traps(copies=True))),
         case(REAL, real_step(), 8),
     ]

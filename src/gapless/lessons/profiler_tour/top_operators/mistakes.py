@@ -25,7 +25,7 @@ def top_operators(trace: Trace, k: int, *, time="device", threads="own", ends="o
     found: dict[str, list] = {op.name: [0, 0.0, 0.0] for op in operators}
     threads = steps_of(trace)[0].thread if threads == "main" else threads
     for op in operators:
-        found[op.name][0] += calls == "calls"
+        found[op.name][0] += calls in ("calls", "launching")
     moments: list[tuple[float, float, tuple, float]]
     if time == "device":
         moments = [(c.start_us, c.end_us, c.thread, work_us[c.args.get(numbered)]) for c in launches
@@ -69,7 +69,8 @@ def top_operators(trace: Trace, k: int, *, time="device", threads="own", ends="o
     key = {"self": lambda r: -r["device_self_us"], "smallest": lambda r: r["device_self_us"],
            "total": lambda r: -r["device_total_us"], "calls": lambda r: -r["calls"], "name": lambda r: r["name"],
            "none": lambda r: 0}[order]
-    return sorted(table, key=key)[:{"k": k, "all": None, "one more": k + 1, "one less": k - 1, "each call": k}[rows]]
+    table = table[:k] if rows == "cut first" else table
+    return sorted(table, key=key)[:{"all": None, "one more": k + 1, "one less": k - 1}.get(rows, k)]
 
 
 def _rows_of_calls(operators: list[Span], moments: list[tuple]) -> list[dict]:
@@ -117,8 +118,9 @@ OPERATORS = versions(top_operators, (
                            "Add up."),
     Way("spans", "blocks", "A block of `record_function` is no operator: its category is annotation."),
     Way("calls", "launches", "The launches were counted: `calls` is how often the operator ran, whatever it launched."),
-    Way("calls", "launching", "An operator counts each time that it ran, also where it launched nothing."),
+    Way("calls", "launching", "An operator that launches nothing has a row too, with its calls and with 0 µs."),
     Way("calls", "none", "`calls` is how often the operator ran: count one for each of its spans."),
+    Way("rows", "cut first", "The rows were cut before they were sorted: sort all of them first, then take `[:k]`."),
     Way("order", "total", "The rows are in order of their total: the largest `device_self_us` comes first.", often=True),
     Way("order", "smallest", "The smallest comes first: The largest `device_self_us` comes first, so sort with "
                              "`reverse=True` or by the negative."),

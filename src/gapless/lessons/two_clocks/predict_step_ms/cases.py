@@ -25,6 +25,7 @@ def prediction_cases(seed: int) -> list[Case]:
         # So long that the time is more than a launch takes even where somebody takes its seconds for milliseconds.
         case("long matrix products", ("matmul", ms(16, 25), count(2, 5))),
         case("long sums", ("add", ms(1, 3), count(3, 7))),
+        case("copies, which compute nothing", ("copy", ms(1, 3), count(3, 7)), ("add", ms(1, 1.5), 2)),
         case("products and sums", ("matmul", ms(1.5, 2.5), 2), ("add", ms(1, 1.5), 3)),
         case("thin products, a third as long to move as to compute", ("thin", ms(1, 2), count(2, 5))),
         case("many short kernels", ("add", None, count(150, 400))),

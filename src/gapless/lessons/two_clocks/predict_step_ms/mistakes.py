@@ -86,8 +86,11 @@ _FORMULAS: tuple[tuple[Callable[[_Step], float], str], ...] = (  # in ms, the li
     (lambda step: step.totals_ms + step.host_ms,
      "You compare the totals, and add the host's time. Take the larger of the two kernel by kernel; and the host launches "
      "while the device works, so that the slower of the two sets the pace"),
-    (lambda step: max(ms * n for ms, n in zip(step.floored(step.longer), step.launches)), _LONGEST.format("entry")),
+    (lambda step: max(step.host_ms, *(ms * n for ms, n in zip(step.floored(step.longer), step.launches))),
+     _LONGEST.format("entry")),
     (lambda step: max(step.floored(step.longer)), _LONGEST.format("kernel")),
+    (lambda step: max(step.host_ms, step.in_all([ms if f else 0.0 for f, ms in zip(step.flops, step.floored(step.longer))])),
+     "A kernel without FLOPs was left out. It computes nothing, and still has its bytes to move"),
     (lambda step: step.device_ms + len(step.launches) * step.card.launch_ms,
      "Each of the `launches[i]` kernels is launched by itself, and the host does that while the device works: the larger of "
      "the two totals counts"),

@@ -47,7 +47,7 @@ def rates_of(device: torch.device) -> Rates:
 @dataclass(frozen=True)
 class Operator:
     """``times`` calls of one operator on float32: ``matmul`` of a ``size``×``inner`` with an ``inner``×``size`` matrix
-    (``inner`` None: square), or ``add`` of two vectors of ``size`` numbers."""
+    (``inner`` None: square), ``add`` of two vectors of ``size`` numbers, or ``copy`` of one."""
 
     name: str
     size: int
@@ -55,21 +55,23 @@ class Operator:
     inner: int | None = None
 
     @property
-    def shapes(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """Of the two inputs."""
-        if self.name == "add":
-            return (self.size,), (self.size,)
+    def shapes(self) -> tuple[tuple[int, ...], ...]:
+        """Of the inputs."""
+        if self.name != "matmul":
+            return ((self.size,),) * (1 if self.name == "copy" else 2)
         inner = self.inner or self.size
         return (self.size, inner), (inner, self.size)
 
     @property
     def flops(self) -> float:
         """Of one call. A product of matrices takes ``inner`` multiply-adds for each number of its result."""
+        if self.name == "copy":
+            return 0.0
         return 2.0 * self.size**2 * (self.inner or self.size) if self.name == "matmul" else float(self.size)
 
     @property
     def bytes(self) -> float:
-        """Of one call: two inputs read, one result written."""
+        """Of one call: inputs read, one result written."""
         result = self.size**2 if self.name == "matmul" else self.size
         return float(FLOAT_BYTES) * (sum(math.prod(shape) for shape in self.shapes) + result)
 
@@ -97,10 +99,15 @@ def sum_of(ms: float, times: int, rates: Rates) -> Operator:
     return Operator("add", round(ms * 1e-3 * rates.bytes_per_s / (3 * FLOAT_BYTES)), times)
 
 
+def copy_of(ms: float, times: int, rates: Rates) -> Operator:
+    """A copy of a vector that takes about ``ms`` on the card."""
+    return Operator("copy", round(ms * 1e-3 * rates.bytes_per_s / (2 * FLOAT_BYTES)), times)
+
+
 def program_of(rows: list, rates: Rates) -> list[Operator]:
     """A program in the words of a case (``cases.prediction_cases``), sized for the card."""
     host_ms = rates.launch_ms * sum(times for *_, times in rows)
-    make = {"matmul": product_of, "thin": thin_product_of, "add": sum_of}
+    make = {"matmul": product_of, "thin": thin_product_of, "add": sum_of, "copy": copy_of}
     program = []
     for name, length, times in rows:
         if length is None:

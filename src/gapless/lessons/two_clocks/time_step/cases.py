@@ -18,13 +18,14 @@ def stopwatch_cases(seed: int) -> list[Case]:
     def between(low: int, high: int) -> int:
         return int(rng.integers(low, high))
 
+    few = between(10, 20)  # twice, so that who remembers a time by `warmup` and `steps` is found out
     return [
         case("many short kernels", "small", between(30, 90), 3, between(15, 30)),
-        case("a few long kernels", "long", between(2500, 4000), 2, between(10, 20)),
+        case("a few long kernels", "long", between(2500, 4000), 2, few),
         case("long kernels, so many steps that the queue is full", "long", between(2000, 3000), 2, between(700, 800)),
         # So many steps that it does not matter whether the first launch counts: two events leave it out.
         case("short kernels, then a long one", "both", between(1800, 2200), 3, between(120, 160)),
-        case("every step reads a number back", "reads back", between(20, 60), 2, between(10, 20)),
+        case("every step reads a number back", "reads back", between(20, 60), 2, few),
         case("the first steps are slow", "slow at first", between(1500, 2500), between(3, 6), between(10, 20)),
         case("no warm-up, and the device still busy with earlier work", "long", between(2000, 3000), 0, between(5, 10),
              busy=True),

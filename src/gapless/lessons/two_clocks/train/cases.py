@@ -66,7 +66,8 @@ def _laid_out(rng: np.random.Generator) -> Case:
 
 def _trial(rng: np.random.Generator, count: int) -> list[Case]:
     rows, width, every = int(rng.integers(40, 57)), int(rng.integers(56, 73)), int(rng.integers(5, 8))
-    return [_training(rng, "a training", 2 * every, every, LIMIT, rows=rows, width=width) for _ in range(count)]
+    # Two steps are left at the end: one wait for both, as for each block.
+    return [_training(rng, "a training", 2 * every + 2, every, LIMIT, rows=rows, width=width) for _ in range(count)]
 
 
 def _slowdown(card: Card) -> float:

@@ -54,11 +54,13 @@ def _why_line(own: str, right: str, number: int, case: Case) -> str:
         return (f"The losses before are right, and that of step {number} is not. If it is another step's loss, each needs a "
                 "tensor of its own in the list. If it is no step's, the weights differ by now: in each step, "
                 "`zero_grad`, the loss, `backward`, `step`, in this order.")
+    if wanted["mean"] == "nan" != found["mean"]:
+        return "From the first loss that is nan on, the mean is nan too: add up all losses, and leave none out."
     if found["mean"] != wanted["mean"]:
         why = "The loss is right and the mean is not. It is of all steps so far: their sum, divided by this step's number."
         if _nearly(found["mean"], wanted["mean"]):
-            why += (" Only the last digits differ: add up Python numbers, in the order of the steps. A sum kept on the "
-                    "device in float32 rounds differently.")
+            why += (" Only the last digits differ: add up Python numbers as they are read, in the order of the steps. A sum "
+                    "in float32 rounds differently, and so does one of rounded losses.")
         return why
     why = (f"Loss and mean are right and the count is not: it counts the losses above {case.options['limit']:g} up to this "
            "step, this one included.")
