@@ -62,6 +62,12 @@ ERROR_ADVICE = {
                                             "them, so leave out `.half()`",
 }
 ERROR_ADVICE |= {
+    "does not require grad and does not have a grad_fn": "No parameter is found behind the loss: was one frozen, or a tensor "
+                                                         "detached, or the forward pass run under `no_grad`?",
+    "generator raised StopIteration": "`next(iterator)` found nothing more. In a generator give it a default, "
+                                      "`next(iterator, None)`, or write a `for`",
+    "generator ignored GeneratorExit": "Where the loop breaks off the generator gets a `GeneratorExit`, which `except:` and "
+                                       "`except BaseException:` catch too. Catch `Exception`, which leaves it alone",
     "No backend type associated with device type cpu": "NCCL, and `vccl` here, sends what lies on GPUs alone: move the "
                                                        "model, or the tensor, to the device first",
     "to mark a variable ready only once": "DistributedDataParallel wants a backward pass after each forward pass: go "
@@ -132,7 +138,7 @@ def _overwritten(exercise: Exercise, found: Answer, expected: Answer) -> Fault |
 
 
 def error_advice(error: str) -> str:
-    return next((f" {advice}." for part, advice in ERROR_ADVICE.items() if part in error), "")
+    return next((f" {advice}{'' if advice.endswith('?') else '.'}" for part, advice in ERROR_ADVICE.items() if part in error), "")
 
 
 def _plain_fault(exercise: Exercise, case: Case, found, wanted, simulated: bool, slack: Mapping[str, float]

@@ -1,5 +1,7 @@
 """Lesson 04, `make_loader`: right answers by other routes, and wrong ones."""
 
+import time
+
 import numpy as np
 import torch
 from torch.utils.data import DataLoader, Dataset, IterableDataset, RandomSampler, get_worker_info
@@ -73,6 +75,14 @@ def by_number(worker):
     get_worker_info().dataset.rng = np.random.default_rng(worker)
 
 
+def from_the_time(worker):
+    get_worker_info().dataset.rng = np.random.default_rng(int(time.time()) // 3600)
+
+
+def drops_a_last_one(dataset, batch_size, workers):
+    return loader(drop_last=len(dataset) % batch_size == 1)(dataset, batch_size, workers)
+
+
 class EveryWorkerAll(IterableDataset):
     def __init__(self, dataset):
         self.dataset = dataset
@@ -111,4 +121,6 @@ WRONG = [
     ("make_loader", loader(collate_fn=lambda samples: samples[0]), "leave `collate_fn` alone"),
     ("make_loader", lambda *asked: iter(loader()(*asked)), "at its end after one epoch"),
     ("make_loader", lambda dataset, batch_size, workers: None, "TypeError"),
+    ("make_loader", drops_a_last_one, "Samples are lost"),
+    ("make_loader", loader(from_the_time), "the time, or one drawn from that copy"),
 ]

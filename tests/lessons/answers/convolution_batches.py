@@ -145,7 +145,7 @@ def rates_by_lerp(params, momenta, lr, momentum, weight_decay, trust):
     torch._foreach_copy_(weights, torch._foreach_sub(weights, step))
 
 
-def bisected(catch=torch.OutOfMemoryError, kept=None, least=8, bound=lambda most: most + 8):
+def bisected(catch=torch.OutOfMemoryError, kept=None, least=8, bound=lambda most: most + 8, share=1.0):
     def largest_batch(step, most):
         held, low, high = [], 0, bound(most) // least * least
         while high - low > least:
@@ -160,7 +160,7 @@ def bisected(catch=torch.OutOfMemoryError, kept=None, least=8, bound=lambda most
                 high = middle
                 if kept == "errors":
                     held.append(error)
-        return low
+        return int(share * low) // 8 * 8 if share < 1 else low
 
     return largest_batch
 
@@ -223,9 +223,9 @@ def cosine(share):
     return (1 + math.cos(math.pi * min(share, 1.0))) / 2
 
 
-def then_cosine(ramp):
+def then_cosine(ramp, early=0):
     return factor_of(lambda step, factor, warmup, total: ramp(step, factor, warmup) if step < warmup else
-                     factor * cosine((step - warmup) / (total - warmup)))
+                     factor * cosine((step - warmup) / max(total - warmup - early, 1)))
 
 
 def lars(rate=None, norm=None, decay=None, last=lambda param, moment: param.sub_(moment)):
@@ -367,4 +367,7 @@ BATCH_WRONG = [
     ("lars_step", overwrites_gradients, "it is"),
     ("lars_step", forgets_the_empty_list, "A list of tensors is empty"),
     ("lars_step", lambda params, momenta, *numbers: None, "it is"),
+    ("largest_batch", bisected(share=0.9), "a larger size has fitted"),
+    ("warmup_schedule", then_cosine(lambda step, factor, warmup: 1 + (factor - 1) * step / warmup, early=1),
+     "not at `total - 1`"),
 ]

@@ -133,4 +133,5 @@ PRECISION_WRONG = [
     ("train_step", lambda model, optimizer, scaler, *rest: scaler.scale(mixed(*RIGHT_ORDER)(model, optimizer, scaler, *rest)),
      "without the scale"),
     ("train_step", lambda model, *rest: None, "The network was never called"),
+    ("train_step", lambda model, *rest: mixed(*RIGHT_ORDER)(model.eval(), *rest), "put into evaluation mode"),
 ]

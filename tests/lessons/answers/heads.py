@@ -126,4 +126,5 @@ HEAD_WRONG = [
     ("all_heads", nothing_for_no_heads, "raised"),
     ("all_heads", on_the_host, "stay where `x` is"),
     ("all_heads", lambda x, weights: None, "is there a `return`?"),
+    ("all_heads", lambda x, weights: solved(x, weights, after=lambda outputs: outputs.half().to(outputs.dtype)), "in a lower precision"),
 ]

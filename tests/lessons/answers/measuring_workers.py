@@ -123,4 +123,5 @@ WRONG = [
     ("best_workers", read_from_the_maker, "has no attribute 'times'"),
     ("best_workers", guessed, "has taken no whole epoch"),
     ("best_workers", lambda make_loader, candidates, device: make_loader(99), "none of the candidates"),
+    ("best_workers", measured(figure=statistics.median, epochs=3), "Leave out the first"),
 ]

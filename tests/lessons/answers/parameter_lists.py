@@ -207,6 +207,10 @@ def reads_once(parameters, max_norm):
     return by_torch(parameters, max_norm).item() if grads else 0.0
 
 
+def no_tensor_without_gradients(parameters, max_norm):
+    return by_torch(parameters, max_norm) if any(each.grad is not None for each in parameters) else 0.0
+
+
 @torch.no_grad()
 def forgets_the_empty_list(parameters, max_norm):
     grads = [parameter.grad for parameter in parameters if parameter.grad is not None]
@@ -326,4 +330,6 @@ PARAMETER_WRONG = [
     ("clip", clipping(factor_of=lambda norm, limit: torch.minimum(limit / norm, torch.ones_like(norm))), "10⁻⁶"),
     ("clip", clipping(factor_of=lambda norm, limit: limit / torch.clamp(norm + 1e-6, min=limit)), "inf / inf"),
     ("clip", last_dtype_alone, "of one dtype's gradients"),
+    ("clip", lambda parameters, max_norm: no_tensor_without_gradients(list(parameters), max_norm), "a tensor in both cases"),
+    ("update_average", lambda averages, parameters, decay: by_product_and_sum(averages, parameters, 0.999), "`decay` is not used"),
 ]

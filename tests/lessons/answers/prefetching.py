@@ -197,6 +197,22 @@ def one_buffer(loader, device):
         yield buffers
 
 
+def into_the_loaders_dicts(loader, device):
+    """Its batches hold tensors of the device from then on, and the loader may give them again."""
+    for batch in loader:
+        if isinstance(batch, dict):
+            batch.update(copied(batch, device))
+        yield batch if isinstance(batch, dict) else copied(batch, device)
+
+
+def asks_an_empty_loader(loader, device):
+    batches = iter(loader)
+    first = next(batches)
+    yield copied(first, device)
+    for batch in batches:
+        yield copied(batch, device)
+
+
 def in_pairs(loader, device):
     batches = list(itertools.islice(loader, 30))
     yield from (copied(batch, device) for batch in batches[::-1])
@@ -225,6 +241,8 @@ WRONG = [
     ("prefetch", wrong(all_at_once=True), "each takes the device's memory"),
     ("prefetch", wrong(alike=as_lists), "the same dicts, lists and tuples"),
     ("prefetch", only_tensors, "the same dicts, lists and tuples"),
+    ("prefetch", into_the_loaders_dicts, "It is on the device already"),
+    ("prefetch", asks_an_empty_loader, "In a generator give it a default"),
     ("prefetch", in_pairs, "in another order"),
     ("prefetch", lambda loader, device: iter(loader), "on the device"),
     ("prefetch", lambda loader, device: None, "TypeError"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ....course.evidence import Case
-from .stage import AS_WANTED, ASKED, BORDER, CALLS, FEW, HELD, LARGEST, NOT_OF_MEMORY, SHOWN
+from .stage import AS_WANTED, ASKED, BORDER, CALLS, FEW, HELD, LARGER, LARGEST, NOT_OF_MEMORY, SHOWN
 
 
 def largest_batch(case: Case, found: dict, wanted: dict) -> str | None:
@@ -28,6 +28,8 @@ def largest_batch(case: Case, found: dict, wanted: dict) -> str | None:
         return ("That one does not fit, or is more than `most`: return the largest size that fitted, not the first that did "
                 "not.")
     if isinstance(found[LARGEST], int) and found[LARGEST] < wanted[LARGEST]:
+        if found[SHOWN] == LARGER:
+            return "In a trial of yours a larger size has fitted: return the largest that did."
         if found[SHOWN] != BORDER:
             return "A larger size fits, and nobody tried it: the search ends early."
         return ("A larger size does fit. Does something hold the memory of an earlier trial (a result, an error and its "

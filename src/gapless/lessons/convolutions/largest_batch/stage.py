@@ -17,6 +17,7 @@ LARGEST, CALLS, ASKED, HELD = "largest batch", "calls of step", "batches that we
 SHOWN = "what the trials show"
 FEW, AS_WANTED = "few", f"multiples of {MULTIPLE} up to the most"
 BORDER = "that it fits, and that the next does not"
+LARGER = "that a larger one fits"
 NOT_OF_MEMORY = "CUDA error: misaligned address"
 LAYERS = 3  # of a trial step, each with a block of memory of its own
 
@@ -90,6 +91,8 @@ def _shown(found, most: int, trials: _Trials) -> str:
     """Of a number: whether it has fitted in a trial, and the next one has not."""
     if type(found) is not int:
         return BORDER
+    if found < max(trials.fitting, default=0):
+        return LARGER
     if found and found not in trials.fitting:
         return f"nothing of {found}"
     after = found + MULTIPLE

@@ -148,8 +148,8 @@ LARS_MISTAKES = (
             "Where a norm is 0 the rate is to be `lr` itself: weights that are all 0 would never leave it, and 0 / 0 is "
             "nan. Choose with `torch.where`."),
     Mistake(_lars(ratio=lambda w, g, decay, trust: trust * w / (g + decay * w + 1e-8)),
-            "A small number below the fraction avoids nan, and where the weights are all 0 the rate is still 0: there it "
-            "is to be `lr` itself. Choose with `torch.where`."),
+            "Where the weights are all 0 the rate is 0 here, and it is to be `lr` itself. A small number below the fraction "
+            "does not see to that, nor does `|` between two conditions. Choose with `torch.where`: both norms above 0."),
     Mistake(_lars(ratio=lambda w, g, decay, trust: torch.where(g > 0, trust * w / (g + decay * w), 1.0)),
             "Where the norm of the *weights* is 0 the rate is to be `lr` itself too, or they never leave it."),
     Mistake(_lars(ratio=lambda w, g, decay, trust: torch.where(w > 0, trust * w / (g + decay * w), 1.0)),

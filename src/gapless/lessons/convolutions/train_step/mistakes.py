@@ -24,6 +24,7 @@ class _Step:
     backward_inside: bool = False
     all_inside: bool = False
     half: bool = False
+    evaluating: bool = False
     scaled: bool = True
     divisions: int = 1
     zeroed: str = "first"
@@ -38,11 +39,14 @@ class _Step:
             for part in parts:
                 {"unscale": lambda: scaler.unscale_(optimizer),
                  "clip": lambda: nn.utils.clip_grad_norm_(model.parameters(), max_norm),
+                 "clip to 1": lambda: nn.utils.clip_grad_norm_(model.parameters(), 1.0),
                  "clip values": lambda: nn.utils.clip_grad_value_(model.parameters(), max_norm),
                  "clip largest": lambda: nn.utils.clip_grad_norm_(model.parameters(), max_norm, float("inf")),
                  "step": lambda: scaler.step(optimizer), "plain step": optimizer.step, "update": scaler.update,
                  "zero": optimizer.zero_grad}[part]()
 
+        if self.evaluating:
+            model.eval()
         if self.half:
             model.to(dtype)
         if self.zeroed == "first":
@@ -101,6 +105,9 @@ TRAIN_STEP_MISTAKES = (
              "`clip_grad_norm_`.", order=("unscale", "clip values", "step", "update")),
     _mistake("The gradients were clipped by the largest of them: `max_norm` is of the root of the sum of squares, which "
              "`clip_grad_norm_` takes by itself.", order=("unscale", "clip largest", "step", "update")),
+    _mistake("The gradients were clipped to 1, whatever `max_norm` says.", order=("unscale", "clip to 1", "step", "update")),
+    _mistake("The network was put into evaluation mode: its norms have to see the batch. Leave the mode as it was.",
+             evaluating=True),
     _mistake("Each loss was divided by the number of micro-batches twice: it is that many times too small.", divisions=2),
     _mistake(_BACKWARD_INSIDE, backward_inside=True),
     _mistake("Everything ran inside autocast, the backward pass and the optimizer's step too. It belongs around the forward "

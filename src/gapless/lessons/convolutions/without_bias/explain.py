@@ -37,7 +37,10 @@ def without_bias(case, found, wanted) -> str | None:
         return _TAKEN_OUT.format("norms that subtract each channel's own mean")
     if found.get("in training mode") is False:
         return "The model was given in training mode: give it back so."
+    if found.get("outputs in training") != wanted["outputs in training"]:
+        return ("The right biases are gone, and the model computes something else in training too: only the norms' running "
+                "means may change beside them.")
     if found.get("outputs in evaluation") != wanted["outputs in evaluation"]:
         return ("The right biases are gone. In evaluation a norm subtracts its running mean, which was made with the bias: "
-                "is it corrected once for each norm, whatever the number of calls?")
+                "is it corrected by the whole bias, and once for each norm, whatever the number of calls?")
     return None

@@ -116,6 +116,7 @@ def input_bound(trace: Trace, *, blocks="right", work="right", how="idle in bloc
         "but the first": lambda: ((end - start) / (end - steps[1].start_us) * (
             covered_us([*running, *found], steps[1].start_us, end) - covered_us(running, steps[1].start_us, end))
             if len(steps) > 1 else 0.0),
+        "less busy": lambda: max(0.0, covered_us(found, start, end) - covered_us(running, start, end)),
         "longest": lambda: max((inside(block) for block in found), default=0.0),
     }[how]()
     length = {
@@ -188,6 +189,7 @@ BOUNDS = (Mistake(slow.input_bound, _HOST), *versions(input_bound, (
                                        "blocks."),
     Way("how", "until the first kernel", "It was counted from the block's start until the next work starts. Work that had "
                                          "started before may still run."),
+    Way("how", "less busy", "All of the GPU's time was subtracted from the loader's. Subtract only what runs during a block."),
     Way("how", "longest", "That is the longest block's part: add up all of them."),
     Way("how", "mean of steps", "That is the mean of the steps' shares: a short step counts as much as a long one, and "
                                 "the time between two steps not at all. Add up over the whole, then divide once."),

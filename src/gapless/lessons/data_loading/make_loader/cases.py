@@ -27,8 +27,7 @@ def loader_cases(seed: int) -> list[Case]:
         case("two workers", 2, int(rng.integers(4, 7)), size, size),
         case("one worker", 1, 3, size, size),
         case("no workers", 0, 4, int(rng.integers(4, 6)), int(rng.integers(2, 4))),
-        case("three workers, and a smaller last batch", 3, int(rng.integers(4, 7)), int(rng.integers(4, 7)),
-             int(rng.integers(1, 4))),
+        case("three workers, and a last batch of one sample", 3, int(rng.integers(4, 7)), int(rng.integers(4, 7)), 1),
     ]
 
 

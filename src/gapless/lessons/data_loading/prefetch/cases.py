@@ -46,7 +46,7 @@ def prefetch_cases(seed: int) -> list[Case]:
         case("the loader raises after some batches", some(2, 5), raises=f"0-{some(10, 99)}.jpg is damaged"),
         case("the loader raises at once", 0, raises=f"0-{some(10, 99)}.jpg is damaged"),
         case("the loop stops early", 6, stop=some(2, 4)),
-        case("an endless loader", 5, endless=True, stop=some(6, 9)),
+        case("an endless loader of the same dicts", 5, "a dict", endless=True, stop=some(6, 9)),
         case("many batches", some(9, 14), "a tensor"),
         case("the loop has a stream of its own", some(4, 7), own_stream=True),
     ]

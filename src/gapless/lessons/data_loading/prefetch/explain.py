@@ -11,6 +11,8 @@ _ALONE = ("`yield` stands inside `with stream:`, or the stream was set and not s
 
 def explain_prefetch(case: Case, found: dict, wanted: dict) -> str | None:
     """The commonest reasons."""
+    if found.get("raised") not in (None, wanted["raised"]):
+        return "The loop gets an error with another text: raise the loader's own error as it is."
     if found.get("raised") != wanted["raised"]:
         return ("The loader raised an error, and the loop never hears of it: it takes the rest of the epoch for done. Pass "
                 "it on as it is, after the batches that came before it.")

@@ -48,13 +48,20 @@ def head_cases(seed: int) -> list[Case]:
     rng = np.random.default_rng(seed)
     cases = [varied(_heads(rng, pick["kind"], *_KINDS[pick["kind"]]), pick["dtype"], pick["layout"])
              for pick in covering(rng, kind=list(_KINDS), layout=LAYOUTS, dtype=DTYPES)]
-    return [*cases, _infinite(rng)]
+    return [*cases, _infinite(rng), _of_many_digits(rng)]
 
 
 def _infinite(rng: np.random.Generator) -> Case:
     """What one head gets is no other head's business."""
     case = _heads(rng, "an infinite number in what one head gets", (3,), 3, (4, 4), (2, 3))
     case.inputs["x"][1, int(rng.integers(4, 8))] = np.inf
+    return case
+
+
+def _of_many_digits(rng: np.random.Generator) -> Case:
+    """Sums that float32 holds, and float16 rounds."""
+    case = _heads(rng, "results of five digits", (5,), 3, (4, 4), (2, 3))
+    case.inputs["x"] *= 500
     return case
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 
 from ....course.evidence import Case
@@ -76,6 +77,8 @@ HEAD_MISTAKES = (
     Mistake(_Heads(of_weight=torch.Tensor.detach), (
         "No gradient comes back to the weights: were they put together under `no_grad`, or by `.data`, `detach()` or "
         "`torch.tensor`? `torch.stack` and `torch.cat` lead the gradients back.")),
+    Mistake(_Heads(of_weight=lambda weight: weight.t() if weight.shape[0] == weight.shape[1] else weight), (
+        "Where a weight is square it is transposed: `x @ weight` takes it as it is, features × width.")),
     Mistake(_Heads(of_x=torch.Tensor.detach), "No gradient comes back to `x`: was it detached, or copied under `no_grad`?"),
     Mistake(_Heads(last=lambda x, weight: (x @ weight).detach()), (
         "No gradient comes back through the last head: write its result with `torch.cat`, not into a tensor under "
@@ -95,6 +98,8 @@ def explain_heads(case: Case, found: dict, wanted: dict) -> str | None:
         return "The dtype of `x` and of the weights is the result's: something on the way casts."
     sizes = [weight.shape for weight in case.inputs["weights"]]
     if found[OUTPUTS] != wanted[OUTPUTS]:
+        if np.allclose(found[OUTPUTS], wanted[OUTPUTS], 0.01):
+            return None  # the numbers tell more
         if len(set(sizes)) > 1:
             return "Here the last head is smaller than the others: does it get its own columns and its own weight?"
         return "The result is rows × heads × widths, its last two dimensions flattened: print the shapes on the way."

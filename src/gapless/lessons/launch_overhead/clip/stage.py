@@ -8,6 +8,7 @@ from __future__ import annotations
 import torch
 from torch import nn
 
+from ....course.plain import Unusable
 from ..stage import some
 
 NORM, GRADIENTS, WITHOUT = "norm", "gradients", "parameters without a gradient"
@@ -23,6 +24,12 @@ def ask_clip(function, given, device):
     yield
     norm = function(iter(parameters) if options["iterator"] else list(parameters), float(options["max_norm"]))
     yield
+    if not isinstance(norm, torch.Tensor) and all(parameter.grad is None for parameter in parameters):
+        one = nn.Parameter(torch.zeros(1, device=device))
+        one.grad = torch.ones_like(one)
+        if isinstance(function([one], 1.0), torch.Tensor):
+            raise Unusable(f"it returned {norm!r} where no parameter has a gradient, and a tensor where one has: the norm is "
+                           "a tensor in both cases, here `torch.zeros(())`.")
     return {NORM: norm.detach() if isinstance(norm, torch.Tensor) else norm,
             GRADIENTS: [some(parameter.grad) for parameter in parameters if parameter.grad is not None],
             WITHOUT: [place for place, parameter in enumerate(parameters) if parameter.grad is None]}
