@@ -93,7 +93,7 @@ RECKONED_WRONG = [
     ("predicted_gain", lambda kernels, outputs: reckoned([({}, writes) for _, writes in kernels], outputs), "kernels read, too"),
     ("predicted_gain", lambda kernels, outputs: reckoned([(reads, {}) for reads, _ in kernels], outputs), ""),
     ("predicted_gain", lambda kernels, outputs: sum(map(len, kernels)) / 2, "bytes"),
-    ("predicted_gain", lambda kernels, outputs: reckoned(kernels, outputs) // 1, "cut off the fraction"),
+    ("predicted_gain", lambda kernels, outputs: int(by_pairs(kernels, outputs)), "cut off the fraction"),
     ("predicted_gain", lambda kernels, outputs: None, ""),
     ("predicted_gain", lambda kernels, outputs: reckoned(kernels, outputs, guard=lambda kernels, after: kernels),
      '"no elements" it raised ZeroDivisionError'),
