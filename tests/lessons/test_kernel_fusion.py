@@ -104,6 +104,15 @@ def test_the_program_is_held_up_by_its_formulas():
     assert busy(fixed) < 0.75 * busy(Fixes())
 
 
+def test_a_residual_that_is_written_out_is_no_operator():
+    def head_loss(x, residual, gate, weight, projection, target):
+        h = F.rms_norm(residual + gate * x * 0.5, x.shape[-1:], weight, 1e-6)
+        return F.cross_entropy(h @ projection.T, target)
+
+    verdict = grade("07_kernel_fusion", "head_loss", head_loss)["kernels"]
+    assert verdict.outcome == "fail" and "pointwise_kernel(add)" in verdict.message
+
+
 def test_work_that_is_moved_to_the_host_earns_nothing():
     def on_the_host(q, k, v, mask):
         return F.scaled_dot_product_attention(*(each.cpu() for each in (q, k, v, mask))).to(q.device) * 1.0

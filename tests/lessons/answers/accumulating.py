@@ -111,6 +111,11 @@ def left_switched_off(ddp, batches, optimizer, parts):
     ddp.require_backward_grad_sync = False
 
 
+def evaluating(ddp, batches, optimizer, parts):
+    ddp.eval()
+    by_flag(ddp, batches, optimizer, parts)
+
+
 def claims(ddp, batches, optimizer, parts):
     """Sends as much as is wanted, and trains nothing."""
     total = sum(each.numel() for each in ddp.parameters())
@@ -139,6 +144,7 @@ ACCUMULATING_WRONG = [
     (_training(clear="micro-batch"), "only there"),
     (_training(clear="too late"), "between `backward()` and `step()`"),
     (concatenated, "by itself, once"),
+    (evaluating, "left in evaluation mode"),
     (left_switched_off, "no backward pass sends again"),
     (claims, "as they were at first"),
     (nothing, "as they were at first"),

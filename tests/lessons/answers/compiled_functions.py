@@ -148,7 +148,21 @@ def each_length_once(model):
     return step, lengths
 
 
+_of_all_steps: list[int] = []
+
+
+def one_list_for_all(model):
+    compiled = torch.compile(lambda batch: _loss(model, batch))
+
+    def step(batch):
+        _of_all_steps.append(batch.shape[1])
+        return compiled(batch)
+
+    return step, _of_all_steps
+
+
 COMPILED_WRONG = [
+    ("gelu", lambda x: F.gelu(x.half()).to(x.dtype), "lower precision"),
     ("gelu", gelu_compiled_in_each_call, "in each call"),
     ("gelu", lambda x: F.gelu(x, approximate="tanh"), "approximation"),
     ("gelu", lambda x: x * torch.sigmoid(1.702 * x), "approximation"),
@@ -178,6 +192,7 @@ COMPILED_WRONG = [
     ("make_step", made(_loss, writes=0), "written down"),
     ("make_step", made(_loss, writes=2), "one that comes again"),
     ("make_step", compiled_in_each_call, "called again in later batches"),
+    ("make_step", one_list_for_all, "make a new list in each call"),
     ("make_step", each_length_once, "one that comes again"),
     ("make_step", made(lambda model, batch: model(F.pad(batch + _places(batch), (0, 0, 0, 160 - batch.shape[1]))).square().mean()),
      "padding"),

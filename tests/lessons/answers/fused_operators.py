@@ -124,6 +124,11 @@ def _cut(gradient, x):
     return gradient * factor
 
 
+def _by_exp(gradient, x):
+    e = torch.exp(x)
+    return gradient * e * (1 + x + e) / (1 + e) ** 2
+
+
 OPERATOR_ROUTES = {
     "attention": [by_bias, by_expanded_mask, told_the_scale, by_other_names],
     "head_loss": [by_module, by_nll, by_loss_module, by_sum, by_compiled_loss],
@@ -178,6 +183,7 @@ OPERATOR_WRONG = [
     ("swish", _of(lambda gradient, x: gradient * torch.sigmoid(x)), "two parts"),
     ("swish", _of(lambda gradient, x: _first(torch.ones_like(x), x)), "multiply it by the gradient"),
     ("swish", _of(lambda gradient, x: gradient), "passed on as it came"),
+    ("swish", _of(_by_exp), "`exp` of a large number is inf"),
     ("swish", _of(_cut), "silently wrong"),
     ("swish", lambda x: _Kept.apply(x), "Keep `x` alone"),
     ("swish", _of(lambda gradient, x: gradient * torch.sigmoid(x) * (1 - x * torch.sigmoid(-x))), "A sign"),

@@ -199,7 +199,7 @@ def in_the_room_of_ballast(model, batch, optimizer, dtype):
 
 def epoch(*, keep=lambda prediction: prediction.argmax(1), error_of=str, seen=lambda output: output.detach().abs().mean(),
           look=torch.no_grad, eyes=lambda model: None, begin=lambda model: None, removes=True,
-          loss_of=lambda loss: loss.detach(), finish=lambda: None, catches=ValueError, removed=lambda handle, body: handle.remove()):
+          mean=lambda losses, validation: torch.stack(losses).mean(), loss_of=lambda loss: loss.detach(), finish=lambda: None, catches=ValueError, removed=lambda handle, body: handle.remove()):
     def train_epoch(model, optimizer, batches, validation, every):
         losses, looks, predictions, failures, activity = [], [], [], [], []
         handle = model.body.register_forward_hook(lambda module, args, output: activity.append(seen(output)))
@@ -219,7 +219,7 @@ def epoch(*, keep=lambda prediction: prediction.argmax(1), error_of=str, seen=la
             if step % every == 0:
                 eyes(model)
                 with look():
-                    looks.append(torch.stack([F.cross_entropy(model(vx), vy) for vx, vy in validation]).mean())
+                    looks.append(mean([F.cross_entropy(model(vx), vy) for vx, vy in validation], validation))
         if removes:
             removed(handle, model.body)
         finish()
@@ -233,6 +233,10 @@ def read_at_the_end(model, optimizer, batches, validation, every):
     report = epoch()(model, optimizer, batches, validation, every)
     return {**report, "loss": float(report["loss"]),
             "activity": torch.stack(report["activity"]).tolist() if report["activity"] else []}
+
+
+def over_all_rows(losses, validation):
+    return sum(loss * len(vy) for loss, (_, vy) in zip(losses, validation)) / sum(len(vy) for _, vy in validation)
 
 
 def context_hook(model, optimizer, batches, validation, every):
@@ -504,6 +508,7 @@ BASICS_WRONG = [
     ("train_epoch", epoch(removed=lambda handle, body: body._forward_hooks.clear()), "that somebody else had registered"),
     ("train_epoch", epoch(error_of=lambda error: type(error).__name__), "does not say what failed"),
     ("train_epoch", epoch(error_of=repr), "`repr` puts the class's name around them"),
+    ("train_epoch", epoch(mean=over_all_rows), "the batches' mean losses"),
     ("train_epoch", all_batches_first, "Take each batch when its step begins"),
     ("train_epoch", epoch(eyes=torch.nn.Module.eval), "call `model.train()` again"),
     ("train_epoch", nothing_reported, "is there a `return`?"),

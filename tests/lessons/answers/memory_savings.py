@@ -579,6 +579,48 @@ def half_of_the_layers(model, make_optimizer, max_norm=None):
     return train, [*rest, *optimizers.values()]
 
 
+def by_blocks(size, patient):
+    """An optimizer for so many parameters, which takes its step when the first of them is ready, or where ``patient`` when all
+    have been."""
+    def optimizer_in_backward(model, make_optimizer, max_norm=None):
+        params = _trainable(model)
+        if max_norm is not None:
+            return plain_loop(params, make_optimizer, max_norm)
+        optimizers = []
+        for block in (params[start:start + size] for start in range(0, len(params), size)):
+            optimizer, waiting = make_optimizer(block), set(block)
+            optimizers.append(optimizer)
+
+            def ready(param, optimizer=optimizer, block=block, waiting=waiting):
+                waiting.discard(param)
+                if not (waiting if patient else block[0] in waiting):
+                    optimizer.step()
+                    optimizer.zero_grad()
+                    waiting.update(block)
+
+            for param in block:
+                param.register_post_accumulate_grad_hook(ready)
+        return (lambda loss: loss.backward()), optimizers
+
+    return optimizer_in_backward
+
+
+def all_but_the_last(model, make_optimizer, max_norm=None):
+    """One optimizer, that no hook calls for the last parameter."""
+    params = _trainable(model)
+    if max_norm is not None:
+        return plain_loop(params, make_optimizer, max_norm)
+    optimizer = make_optimizer(params)
+
+    def step(_):
+        optimizer.step()
+        optimizer.zero_grad()
+
+    for param in params[:-1]:
+        param.register_post_accumulate_grad_hook(step)
+    return (lambda loss: loss.backward()), [optimizer]
+
+
 SAVINGS_ROUTES = {
     "checkpointed": [with_context(statistics_put_back), with_context(no_news), knows_which_run, selective, own_function],
     "accumulate": [by_weighted_means, scaled_at_the_end, by_backward_of_a_weight, accumulating(_right)],
@@ -619,6 +661,9 @@ SAVINGS_WRONG = [
     ("optimizer_in_backward", in_backward(_new_each_time), "made anew"),
     ("optimizer_in_backward", in_backward(_cleared_first), "thrown away"),
     ("optimizer_in_backward", all_parameters, "doesn't require gradient"),
+    ("optimizer_in_backward", by_blocks(4, patient=True), "No step was taken for `norm.bias`"),
+    ("optimizer_in_backward", by_blocks(4, patient=False), "not in a later call"),
+    ("optimizer_in_backward", all_but_the_last, "not in a later call"),
     ("optimizer_in_backward", only_train, "`(train, optimizers)` is wanted"),
     ("optimizer_in_backward", no_list, "not in the list"),
     ("optimizer_in_backward", hook_before_accumulation, _SAME),

@@ -65,15 +65,15 @@ def as_a_list(eager, compiled, steps):
 
 
 def decided(eager, compiled, steps, middle=statistics.median, price=True, again=True, least=0.05, whole=math.ceil,
-            per_step=lambda compiled: max(1, len(compiled) - 1)):
-    usual = [ms for ms, compiles in compiled if not compiles] or [math.inf]
+            per_step=lambda compiled: max(1, len(compiled) - 1), begin=0, free=False):
+    usual = [ms for ms, compiles in compiled[begin:] if not compiles] or [math.inf]
     steady = middle(usual)
     gain = middle(eager) - steady
     if again:
         gain -= sum(ms - steady for ms, compiles in compiled[1:] if compiles) / per_step(compiled)
     if not gain > least * middle(eager):
         return False, None
-    after = max(1, whole((compiled[0][0] - steady * price) / gain))
+    after = max(1, whole((0 if free and not compiled[0][1] else compiled[0][0] - steady * price) / gain))
     return after <= steps, after
 
 
@@ -93,6 +93,7 @@ RECKONED_WRONG = [
     ("predicted_gain", lambda kernels, outputs: reckoned([({}, writes) for _, writes in kernels], outputs), "kernels read, too"),
     ("predicted_gain", lambda kernels, outputs: reckoned([(reads, {}) for reads, _ in kernels], outputs), ""),
     ("predicted_gain", lambda kernels, outputs: sum(map(len, kernels)) / 2, "bytes"),
+    ("predicted_gain", lambda kernels, outputs: int(by_pairs(kernels, outputs)), "cut off the fraction"),
     ("predicted_gain", lambda kernels, outputs: None, ""),
     ("predicted_gain", lambda kernels, outputs: reckoned(kernels, outputs, guard=lambda kernels, after: kernels),
      '"no elements" it raised ZeroDivisionError'),
@@ -105,6 +106,8 @@ RECKONED_WRONG = [
     ("worth_compiling", lambda eager, compiled, steps: decided(eager, compiled, steps, whole=math.floor), "round up"),
     ("worth_compiling", lambda eager, compiled, steps: decided(eager, compiled, steps, middle=min), "medians"),
     ("worth_compiling", lambda eager, compiled, steps: decided(eager, compiled, steps, middle=statistics.fmean), ""),
+    ("worth_compiling", lambda eager, compiled, steps: decided(eager, compiled, steps, begin=1), "belongs to the median too"),
+    ("worth_compiling", lambda eager, compiled, steps: decided(eager, compiled, steps, free=True), "whether it compiled or not"),
     ("worth_compiling", lambda eager, compiled, steps: decided(eager, compiled, steps)[0], "Two things are wanted"),
     ("worth_compiling", lambda eager, compiled, steps: (sum(eager) > sum(ms for ms, _ in compiled), 1), ""),
     ("worth_compiling", lambda eager, compiled, steps: (min(eager) > min(ms for ms, _ in compiled), 1), "has a price"),

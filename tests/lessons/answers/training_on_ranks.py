@@ -29,7 +29,7 @@ def by_hand(rank, world, model, dataset, batch_size, epochs):
 
 
 def _training(*, wrap=True, share=True, epoch=True, shuffle=True, factor=1.0, size=1, inner=False, lr=0.2, group=True,
-              clear=True, reduction="mean", drop=None, ids=None, where="vgpu"):
+              clear=True, reduction="mean", drop=None, ids=None, where="vgpu", always=None):
     """Right as it stands."""
 
     def main(rank, world, model, dataset, batch_size, epochs):
@@ -41,7 +41,7 @@ def _training(*, wrap=True, share=True, epoch=True, shuffle=True, factor=1.0, si
         per_rank = {"world": batch_size * world, "share": max(1, batch_size // world)}.get(size, batch_size)
         loader = DataLoader(dataset, per_rank, sampler=sampler, shuffle=not share, drop_last=drop == "loader")
         optimizer = torch.optim.SGD(ddp.parameters(), lr=lr * (world if factor == "rate" else 1))
-        for number in range(epochs):
+        for number in range(always or epochs):
             if epoch and share:
                 sampler.set_epoch(number)
             for x, y in loader:
@@ -155,6 +155,7 @@ MAIN_WRONG = [
     (_training(shuffle=False), "the dataset's order"),
     (_training(drop="sampler"), "leave `drop_last` out"),
     (_training(drop="loader"), "leave `drop_last` out"),
+    (_training(always=2), "how often the ranks go through the dataset"),
     (_training(clear="too late"), "between `backward()` and `step()`"),
     (_training(clear=False), "`optimizer.zero_grad()` in each step"),
     (_training(reduction="sum"), "its mean is wanted"),

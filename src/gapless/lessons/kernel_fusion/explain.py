@@ -4,8 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 
+from ...course.causes import of_numbers
+from .stage import OUTPUTS
+
 
 def alike(found, wanted) -> bool:
     """But for rounding."""
     found, wanted = np.asarray(found, dtype=float), np.asarray(wanted, dtype=float)
     return found.shape == wanted.shape and np.allclose(found, wanted, rtol=1e-4, atol=1e-5, equal_nan=True)
+
+
+def of_outputs(found: dict, wanted: dict, name: str = OUTPUTS) -> str | None:
+    """What wrong numbers have to do with the right ones."""
+    return of_numbers(*(np.asarray(each[name], dtype=float) for each in (found, wanted)), {})

@@ -12,17 +12,17 @@ from . import judged
 def main_cases(seed: int) -> list[Case]:
     rng = np.random.default_rng(seed)
 
-    def case(name: str, world: int, samples: int, batch_size: int) -> Case:
+    def case(name: str, world: int, samples: int, batch_size: int, epochs: int = 2) -> Case:
         width = int(rng.integers(3, 7))
         x = rng.normal(size=(samples, width)).astype(np.float32)
         y = (x @ rng.normal(size=(width, 1)) + 0.1 * rng.normal(size=(samples, 1))).astype(np.float32)
         options = {"world": world, "kind": "plain", "seed": int(rng.integers(1000)), "width": width,
-                   "batch_size": batch_size, "epochs": 2}
+                   "batch_size": batch_size, "epochs": epochs}
         return Case(f"{name}: {samples} samples, {world} ranks, {batch_size} a batch", {"x": x, "y": y}, options,
                     on_host={"x": "pageable", "y": "pageable"})
 
     batch = int(rng.integers(3, 6))
-    return [case("whole batches", 2, 2 * batch * 3, batch), case("a short last batch", 2, 2 * (batch * 2 + 1), batch),
+    return [case("whole batches", 2, 2 * batch * 3, batch), case("a short last batch", 2, 2 * (batch * 2 + 1), batch, 3),
             case("samples that do not divide", 3, 3 * batch * 2 - 1, batch)]
 
 
@@ -39,7 +39,7 @@ _WHY = {
                       "and then.",
     shared_judged.BIG_BATCH: "Gradients have to be the mean over ranks, from rank 0's weights on: wrap the model before the "
                            "optimizer steps, and scale nothing by the world, neither loss nor learning rate. Each batch "
-                           "is one step of `torch.optim.SGD` with a rate of 0.2.",
+                           "is one step of `torch.optim.SGD` with a rate of 0.2 and the loss `F.mse_loss`.",
     judged.WORK: "One rank computes more than twice as much as another. Each rank runs forward and backward pass on its own "
                  "share; only then is a step faster with more GPUs.",
 }
@@ -47,7 +47,8 @@ _OF_WEIGHTS = {
     shared_judged.TOO_LARGE: "The gradients are summed over the ranks: `all_reduce` adds, and DDP divides by the world. Is "
                            "the loss "
                            "or the learning rate multiplied, or a gradient not divided?",
-    shared_judged.TOO_SMALL: "The gradients are divided by the world once more: DDP takes their mean already.",
+    shared_judged.TOO_SMALL: "The gradients are divided by the world once more: DDP takes their mean already, "
+                           "and the learning rate is 0.2 as it stands.",
     shared_judged.LARGER_BATCHES: "Each rank's batch is `world` times too large: `batch_size` is that of one rank.",
     shared_judged.SMALLER_BATCHES: "Each rank's batch is `world` times too small: `batch_size` is that of one rank.",
     shared_judged.PILED_UP: "The gradients of earlier steps are still there, and are added: `optimizer.zero_grad()` in each "
@@ -66,6 +67,8 @@ def explain_main(case: Case, found, wanted) -> str | None:
     if found.get(shared_judged.ORDER) == judged.DATASETS:
         return ("The samples come in the dataset's order in each epoch. A `DistributedSampler` draws another one, unless it "
                 "is told `shuffle=False`, and by its epoch: `sampler.set_epoch(epoch)`.")
+    if str(found.get(shared_judged.SHARES)).startswith(judged.EPOCHS):
+        return "`epochs` says how often the ranks go through the dataset: `for epoch in range(epochs)`."
     if str(found.get(shared_judged.SHARES)).endswith(judged.DROPPED):
         return ("Samples are dropped: leave `drop_last` out, at the sampler and at the loader. A short last batch is a "
                 "batch, and what is missing to equal shares the sampler fills up.")

@@ -6,6 +6,7 @@ import numpy as np
 
 from ....course.evidence import Case
 from ....course.ranks import ANSWER, COLLECTIVES, COMPUTING, RANKS
+from ....words import counted
 from ..judged import (
     ALIKE,
     AS_BIG,
@@ -32,7 +33,7 @@ SENT = "gradients sent"
 IN_EACH_STEP, NONE_SENT = "in each step", "none, or not in each step"
 WORK, SHARED, UNEVEN = "work of the ranks", "about as much for each", "much less on some than on others"
 _LEAST_WORK = 0.5  # of the rank with most
-DATASETS, ALL_ALIKE, DROPPED = "that of the dataset", "the same in all", "are on no rank"
+DATASETS, ALL_ALIKE, DROPPED, EPOCHS = "that of the dataset", "the same in all", "are on no rank", "those of"
 
 
 def wanted_main(case: Case) -> dict:
@@ -77,6 +78,8 @@ def _shares(samples: list[list[int]], count: int, options: dict) -> str:
     each = -(-count // world)
     if any(len(taken) != each * epochs for taken in samples):
         most, least = max(map(len, samples)), min(map(len, samples))
+        if most == least and most % each == 0 and len({place for taken in samples for place in taken[:each]}) == count:
+            return f"{EPOCHS} {counted(most // each, 'epoch')}, where {epochs} are wanted"
         if most == least and 0 < least and most < each * epochs and len(set().union(*samples)) > most // epochs:
             return f"{count - most // epochs * world} of {count} {DROPPED}"
         return f"{least} to {most} on a rank in {epochs} epochs, where {each * epochs} are its share"

@@ -10,7 +10,7 @@ from ....course.evidence import Case
 from ....course.ranks import ANSWER, COLLECTIVES, RANKS
 from ..judged import ALIKE, AS_BIG, BIG_BATCH, OTHERS, SAME, UNTRAINED, WHY_UNTRAINED, close
 from ..stage import LEARNING_RATE, WEIGHTS
-from .stage import EXTRA, PASSES, SYNC, make_branched, micro_batches
+from .stage import AS_IT_WAS, EVALUATING, EXTRA, LEFT, PASSES, make_branched, micro_batches
 
 SENT = "gradients sent"
 ONE_BY_ONE, OTHERWISE = "one micro-batch at a time", "other rows than a micro-batch's"
@@ -41,7 +41,7 @@ def accumulating_cases(seed: int) -> list[Case]:
 
 def wanted_train_epoch(case: Case) -> dict:
     """What is found of a right answer."""
-    return {ALIKE: SAME, SENT: ONCE_A_STEP, BIG_BATCH: AS_BIG, PASSES: ONE_BY_ONE, SYNC: True}
+    return {ALIKE: SAME, SENT: ONCE_A_STEP, BIG_BATCH: AS_BIG, PASSES: ONE_BY_ONE, LEFT: AS_IT_WAS}
 
 
 def seen_train_epoch(case: Case, plain: dict, notes) -> dict:
@@ -58,7 +58,7 @@ def seen_train_epoch(case: Case, plain: dict, notes) -> dict:
     count, _, rows, _ = case.inputs["x"].shape
     answers = [row[ANSWER] for row in plain[RANKS]]
     return {**found, PASSES: ONE_BY_ONE if all(answer[PASSES] == [rows] * count for answer in answers) else OTHERWISE,
-            SYNC: all(answer[SYNC] for answer in answers)}
+            LEFT: next((answer[LEFT] for answer in answers if answer[LEFT] != AS_IT_WAS), AS_IT_WAS)}
 
 
 def _sent(case: Case, rows: list[dict], weights: dict[str, np.ndarray]) -> str:
@@ -132,7 +132,9 @@ def explain_train_epoch(case: Case, found, wanted) -> str | None:
     if found.get(PASSES) != ONE_BY_ONE:
         return ("Each micro-batch has to go through the network by itself, once. They are as large as fits: several "
                 "in one pass do not fit.")
-    if not found.get(SYNC):
+    if found.get(LEFT) == EVALUATING:
+        return "The network is left in evaluation mode. A training needs training mode: leave the mode as it is."
+    if found.get(LEFT) != AS_IT_WAS:
         return ("DDP is left switched off: after this epoch no backward pass sends again. `no_sync()` puts the switch back; "
                 "who sets `require_backward_grad_sync` has to put it back too.")
     return None

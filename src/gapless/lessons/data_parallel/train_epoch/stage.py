@@ -12,7 +12,8 @@ from torch.nn.parallel import DistributedDataParallel
 
 from ..stage import LEARNING_RATE, WEIGHTS, rank_and_world, weights_of
 
-PASSES, SYNC = "rows of each forward pass", "whether the next backward pass sends"
+PASSES, LEFT = "rows of each forward pass", "how `ddp` is left"
+AS_IT_WAS, EVALUATING = "as it was", "in evaluation mode"
 EXTRA = 2  # columns that only some micro-batches have
 
 
@@ -62,4 +63,5 @@ def ask_train_epoch(function, given, device):
     yield
     function(ddp, batches, optimizer, options["parts"])
     yield
-    return {WEIGHTS: weights_of(ddp), PASSES: list(passes), SYNC: bool(ddp.require_backward_grad_sync)}
+    return {WEIGHTS: weights_of(ddp), PASSES: list(passes),
+            LEFT: "switched off" if not ddp.require_backward_grad_sync else AS_IT_WAS if ddp.training else EVALUATING}

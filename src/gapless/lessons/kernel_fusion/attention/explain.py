@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..explain import alike
+from ..explain import alike, of_outputs
 from ..stage import DTYPE, OUTPUTS
 
 
@@ -11,6 +11,7 @@ def attention(case, found, wanted) -> str | None:
     if found[DTYPE] != wanted[DTYPE]:
         return "The inputs' dtype is the result's: something on the way casts."
     if not alike(found[OUTPUTS], wanted[OUTPUTS]):
-        return ("Try it on one query by hand: its scores, those that are forbidden at minus infinity, softmax, times the "
-                "values.")
+        return of_outputs(found, wanted) or (
+            "Try it on one query by hand: its scores, those that are forbidden at minus infinity, softmax, times the "
+            "values.")
     return "What is attended to is right, and a gradient is not: is every part made of operators that autograd sees?"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..explain import alike
+from ..explain import alike, of_outputs
 from ..stage import DTYPE, OUTPUTS
 
 
@@ -12,4 +12,4 @@ def elementwise(case, found, wanted) -> str | None:
         return "The input's dtype is the result's: something on the way casts."
     if alike(found[OUTPUTS], wanted[OUTPUTS]):
         return "The outputs are right, and the gradient is not: is every part made of operators that autograd sees?"
-    return "It is the same formula that is wanted, in fewer kernels."
+    return of_outputs(found, wanted) or "It is the same formula that is wanted, in fewer kernels."

@@ -16,7 +16,7 @@ EXERCISE = Exercise(
     measurement=Measurement(trial=cases.HEAD_TRIAL, step_is="a forward and backward pass"),
     checks=(
         Values(2),
-        Kernels(2, fewer=30, advice=(
+        Kernels(2, fewer=30, unwanted=r"\(add\)", advice=(
             "Three groups of lines are one operator each: a + b·c·number, the norm by the root of the "
             "mean of squares, and the loss of its logits.")),
         PeakBytes(1, at_most=0.75, advice=(

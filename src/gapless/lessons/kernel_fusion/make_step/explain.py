@@ -5,13 +5,15 @@ from __future__ import annotations
 from ..explain import alike
 from ..judged import COMPILATIONS, NONE
 from .cases import MANY
-from .stage import AGAIN, LENGTHS, LOSSES
+from .stage import AGAIN, ANEW, LENGTHS, LOSSES
 
 
 def lengths(case, found, wanted) -> str | None:
     """Compilations, or the first thing that differs."""
     if found[LENGTHS] != wanted[LENGTHS]:
         return "The list is wanted with the length of each batch, in order: one that comes again is there again."
+    if found[ANEW]:
+        return "A second call of `make_step` returns a list that has lengths already: make a new list in each call."
     if found[AGAIN]:
         return ("`torch.compile` is called again in later batches. Each call makes a function of its own, whose graphs are "
                 "looked up anew: call it once, in `make_step`, and keep what it returns.")

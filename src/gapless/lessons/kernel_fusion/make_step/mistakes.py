@@ -51,6 +51,10 @@ MAKE_STEP = (
     Mistake(_Step(place=lambda length, batch: torch.arange(length, device=batch.device) / LONGEST), (
         "The places are divided by the batch's own length.")),
     Mistake(_Step(place=lambda length, batch: torch.zeros(length, device=batch.device)), "The places are missing."),
+    Mistake(_Step(place=lambda length, batch: torch.arange(length, device=batch.device)), (
+        "The places are not divided by the batch's length.")),
+    Mistake(_Step(end=lambda out, batch: out.mean().square()), (
+        "The mean of the squares is wanted, not the square of the mean.")),
     Mistake(_Step(place=lambda length, batch: torch.arange(1, length + 1, device=batch.device) / length), (
         "The places count from 0.")),
     Mistake(_Step(writes=False), "The lengths are not written down any more: `step` has to append each to the list."),

@@ -13,7 +13,8 @@ from ....measure.compile_calls import CompileCalls
 from ..stage import gradients_of, number_of, quiet
 
 WIDTH = 8
-LOSSES, LENGTHS, AGAIN = "losses", "lengths", "is torch.compile called after the first batch"
+LOSSES, LENGTHS, ANEW = "losses", "lengths", "lengths of another step"
+AGAIN = "is torch.compile called after the first batch"
 
 
 def ask_lengths(function, given, device):
@@ -46,5 +47,6 @@ def ask_lengths(function, given, device):
                 loss.backward()
             losses.append(loss.detach())
     yield
-    return {LOSSES: torch.stack(losses), LENGTHS: list(lengths), AGAIN: compiled.count > 0, **gradients_of(**{
+    found = {LOSSES: torch.stack(losses), LENGTHS: list(lengths), AGAIN: compiled.count > 0}
+    return {**found, ANEW: list(function(model)[1]), **gradients_of(**{
         name.replace(".", " "): parameter for name, parameter in model.named_parameters()})}

@@ -22,9 +22,12 @@ def _chain(case: Case, depth: int, second: bool) -> Case:
 def swish_cases(seed: int) -> list[Case]:
     """Every kind of values, shape, layout and dtype at least once, in chains of several lengths."""
     rng = np.random.default_rng(seed)
-    return [varied(_chain(elements(rng, pick["values"], pick["shape"], MODERATE[pick["values"]]), pick["depth"], True),
-                   pick["dtype"], pick["layout"] if len(pick["shape"]) > 1 else CONTIGUOUS)
-            for pick in covering(rng, values=list(MODERATE), shape=SHAPES, layout=LAYOUTS, dtype=DTYPES, depth=(1, 2))]
+    cases = [varied(_chain(elements(rng, pick["values"], pick["shape"], MODERATE[pick["values"]]), pick["depth"], True),
+                    pick["dtype"], pick["layout"] if len(pick["shape"]) > 1 else CONTIGUOUS)
+             for pick in covering(rng, values=list(MODERATE), shape=SHAPES, layout=LAYOUTS, dtype=DTYPES, depth=(1, 2))]
+    far = elements(rng, "far above zero", (9,), 2000.0)
+    np.abs(far.inputs["x"], out=far.inputs["x"])
+    return [*cases, _chain(far, 1, True)]
 
 
 SWISH_DEPTH = 6

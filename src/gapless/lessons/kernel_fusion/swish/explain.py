@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from ..explain import alike
+from ..explain import alike, of_outputs
 from ..stage import DTYPE, OUTPUTS
+from .stage import SECOND
+
+GRADIENT = "gradient of `x`"
 
 
 def swish(case, found, wanted) -> str | None:
@@ -11,7 +14,13 @@ def swish(case, found, wanted) -> str | None:
     if found[DTYPE] != wanted[DTYPE]:
         return "The input's dtype is the result's: something on the way casts."
     if not alike(found[OUTPUTS], wanted[OUTPUTS]):
-        return ("x · sigmoid(x), element by element, nothing of it in a lower precision, and in both directions far from "
-                "zero: exp(-x) is infinite for x of -1000, the result 0.")
-    return ("The outputs are right and a derivative is not: `torch.autograd.gradcheck(swish, x)`, x of float64 with "
-            "`requires_grad`, compares yours with differences.")
+        return of_outputs(found, wanted) or (
+            "x · sigmoid(x), element by element, nothing of it in a lower precision, and in both directions far from "
+            "zero: exp(-x) is infinite for x of -1000, the result 0.")
+    if SECOND in wanted and alike(found[GRADIENT], wanted[GRADIENT]):
+        return ("The first derivative is right, and the second one silently wrong. Let `backward` compute it from "
+                "`ctx.saved_tensors` with operators that autograd knows, or refuse it: "
+                "`@torch.autograd.function.once_differentiable` above `backward`.")
+    return of_outputs(found, wanted, GRADIENT) or (
+        "The outputs are right and a derivative is not: `torch.autograd.gradcheck(swish, x)`, x of float64 with "
+        "`requires_grad`, compares yours with differences.")

@@ -52,6 +52,9 @@ def worth_cases(seed: int) -> list[Case]:
         _exact("the first step costs nothing more", 20 * ms, 16 * ms, 16 * ms, 10),
         _exact("the first step is the fastest: it was compiled before", 20 * ms, 16 * ms, 12 * ms, 10),
         _exact("a later compilation took longer", 20 * ms, 8 * ms, 48 * ms, 18, again_ms=56 * ms),
+        # The median is 24 with the first step and 20 without it, so that it pays from step 10 or 9 on.
+        Case("the first step was slow and did not compile", {}, {
+            "eager": [44 * ms] * 5, "compiled": [[ms * each, False] for each in (208, 24, 16)], "steps": 9}),
     ]
     return found
 

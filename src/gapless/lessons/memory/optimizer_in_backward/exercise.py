@@ -6,7 +6,7 @@ from ....course.checks import PeakBytes, Values
 from ....course.exercise import Asked, Exercise, Measurement, Teaching
 from ....course.mistakes import MistakesFile
 from ..stage import names
-from . import cases, slow
+from . import cases, explain, slow
 from .stage import ask_optimizer_in_backward
 
 EXERCISE = Exercise(
@@ -32,5 +32,6 @@ EXERCISE = Exercise(
             "the loop as it is.",
         ),
         mistakes=MistakesFile(__package__, names),
+        explain=explain.backward,
     ),
 )

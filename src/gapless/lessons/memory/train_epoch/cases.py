@@ -17,11 +17,13 @@ def _epoch(rng: np.random.Generator, name: str, steps: int, rows: int, *, failin
     options = {**_SIZES, **sizes, "seed": int(rng.integers(2**31)), "failing": sorted(int(each) for each in failing),
                "every": every, "broken": broken}
 
-    def data(count: int) -> tuple[list, list]:
-        return ([rng.normal(size=(rows, options["columns"])).astype(np.float32) for _ in range(count)],
-                [rng.integers(0, options["classes"], rows) for _ in range(count)])
+    def data(count: int, less: int = 0) -> tuple[list, list]:
+        sizes = [rows - less * number for number in range(count)]
+        return ([rng.normal(size=(size, options["columns"])).astype(np.float32) for size in sizes],
+                [rng.integers(0, options["classes"], size) for size in sizes])
 
-    (batches, labels), (others, their_labels) = data(steps), data(looks)
+    # Batches of validation data differ in size, as the last one does in a loader.
+    (batches, labels), (others, their_labels) = data(steps), data(looks, less=4 * rows // 5)
     return Case(name, {"rows": batches, "labels": labels, "validation_rows": others, "validation_labels": their_labels},
                 options)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ....course.evidence import Case
+from ....course.plain import difference
 from .judged import FAILED, FLAT, LEFT, LOOKED, PLAIN, UNSEEN
 from .stage import HOOKS, MODES, PASSED_ON
 
@@ -12,6 +13,15 @@ _WHY = {
     FAILED: "What failed is kept with an error's traceback, or by a variable that nothing takes the place of.",
     LEFT: "The epoch is over and something still refers to its tensors: a hook on the model, a closure, or a cycle of "
           "frame, traceback and list, which waits for Python's garbage collector.",
+}
+
+_REPORT = {
+    "weights": "The training is another one. Each batch takes one step of the optimizer, with its own gradients alone.",
+    "failures": "The whole text of each failure is wanted, `str(error)`.",
+    "activity": "The hook takes a mean of the absolute values in each forward pass of the body. A batch that fails and a "
+                "look at the validation data have forward passes too.",
+    "looks": "A look follows each batch whose number `every` divides, whichever failed before it. It is the mean of the "
+             "batches' mean losses, however large they are.",
 }
 
 
@@ -35,4 +45,6 @@ def epoch(case: Case, found, wanted) -> str | None:
         return "A hook was removed that somebody else had registered: `remove()` of your own handle leaves others alone."
     if found.get(HOOKS) != wanted.get(HOOKS):
         return "A hook is left on the model: the next epoch would have two. Call the handle's `remove()`."
-    return None
+    unlike = [name for name in _REPORT if difference(found.get(name), wanted.get(name), 1e-3, 1e-5) is not None]
+    missing = [name for name in unlike if isinstance(found.get(name), list) and len(found[name]) != len(wanted[name])]
+    return next((_REPORT[name] for name in (*missing, *unlike)), None)
