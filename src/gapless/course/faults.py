@@ -62,8 +62,8 @@ ERROR_ADVICE = {
                                             "them, so leave out `.half()`",
 }
 ERROR_ADVICE |= {
-    "does not require grad and does not have a grad_fn": "No parameter is found behind the loss: was one frozen, or a tensor "
-                                                         "detached, or the forward pass run under `no_grad`?",
+    "does not require grad and does not have a grad_fn": "No parameter is found behind the loss: was one frozen, or a "
+                                                         "tensor detached, or the forward pass run under `no_grad`?",
     "generator raised StopIteration": "`next(iterator)` found nothing more. In a generator give it a default, "
                                       "`next(iterator, None)`, or write a `for`",
     "generator ignored GeneratorExit": "Where the loop breaks off the generator gets a `GeneratorExit`, which `except:` and "
@@ -138,7 +138,8 @@ def _overwritten(exercise: Exercise, found: Answer, expected: Answer) -> Fault |
 
 
 def error_advice(error: str) -> str:
-    return next((f" {advice}{'' if advice.endswith('?') else '.'}" for part, advice in ERROR_ADVICE.items() if part in error), "")
+    advice = next((advice for part, advice in ERROR_ADVICE.items() if part in error), None)
+    return "" if advice is None else f" {advice}" if advice.endswith("?") else f" {advice}."
 
 
 def _plain_fault(exercise: Exercise, case: Case, found, wanted, simulated: bool, slack: Mapping[str, float]

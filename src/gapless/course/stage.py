@@ -95,8 +95,8 @@ class Call:
 
 
 class many_compilations:
-    """Inside, a function may be compiled anew for each of an exercise's inputs, which are more than a program has, whatever a
-    cell has changed of Dynamo's limit. A class, as ``no_collection`` is."""
+    """Inside, a function may be compiled anew for each of an exercise's inputs, which are more than a program has. What a
+    cell has changed of Dynamo's limit is left out. A class, as ``no_collection`` is."""
 
     MOST = 200  # of one function
 

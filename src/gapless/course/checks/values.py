@@ -63,11 +63,12 @@ def _explained(look: Look, fault: Fault, case: Case, found: Answer) -> str:
 
 def _by_layout(look: Look, case: Case) -> str:
     """What to say where answers are wrong on inputs alone that are not contiguous."""
-    pairs = list(zip(look.plan.cases, look.evidence.answers))
-    right = {laid_out: [_fault(look, *pair) is None for pair in pairs if bool(pair[0].layouts) is laid_out]
-             for laid_out in (False, True)}
-    # One wrong answer among many of other layouts is more likely one of that input's numbers.
-    if not case.layouts or not right[False] or not all(right[False]) or 2 * sum(right[True]) > len(right[True]):
+    pairs = list(zip(look.plan.cases, look.evidence.answers)) if case.layouts else []
+    others = [pair for pair in pairs if not pair[0].layouts]
+    if not others or any(_fault(look, *pair) is not None for pair in others):
+        return ""
+    wrong = [_fault(look, *pair) is not None for pair in pairs if pair[0].layouts]
+    if 2 * sum(wrong) < len(wrong):  # then it is something else about this input
         return ""
     return (" All contiguous inputs get the right answer. Of others `reshape`, `flatten` and `contiguous` make a copy: what "
             "is written into the copy never reaches the tensor.")

@@ -10,7 +10,6 @@ import functools
 import logging
 import math
 import statistics
-import sys
 
 import torch
 import torch.nn.functional as F

@@ -136,7 +136,7 @@ class Region:
         self.serial, self.graph, self.backward = serial, graph, backward
         self.accumulates = False
         self._captured = getattr(graph, "captured", False)
-        self._read: dict[int, None] = {}  # addresses from outside that such a graph reads where they were when it was captured
+        self._read: dict[int, None] = {}  # addresses from outside, of a graph that is one launch
         self.forward = _forwards.get(serial)
         if self.forward is None:
             if len(_forwards) >= MOST_RUNS:
@@ -383,7 +383,8 @@ class Region:
 
 
 _captured: dict[tuple, Any] = {}
-_given_by_launches: weakref.WeakSet = weakref.WeakSet()  # Allocations: a graph's results lie where they lay, in its own memory
+# Allocations that such graphs have made: their results always lie in the same place, in memory of their own.
+_given_by_launches: weakref.WeakSet = weakref.WeakSet()
 
 
 class _OneLaunch:

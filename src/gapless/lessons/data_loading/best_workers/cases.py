@@ -49,6 +49,8 @@ def workers_cases(seed: int) -> list[Case]:
              luck=[[6, 1 / 1.058]]),
         case("two that differ by more than 5 %", [4, 6], batches=48, work_ms=ms(7, 10), cores=4, start_ms=ms(1, 2),
              luck=[[6, 1 / 1.08]]),
+        case("each faster by 4 % than the one before", [4, 6, 8], batches=48, work_ms=ms(7, 10), cores=4, start_ms=ms(1, 2),
+             luck=[[6, 0.957], [8, 0.916]]),
         case("the larger samples come last", [4, 6], batches=48, work_ms=ms(7, 10), cores=4, start_ms=ms(1, 2),
              late=[[4, ms(1.4, 1.6)]]),
         case("one candidate", [some(0, 5)], batches=6, work_ms=ms(1, 2)),

@@ -189,7 +189,7 @@ BOUNDS = (Mistake(slow.input_bound, _HOST), *versions(input_bound, (
                                        "blocks."),
     Way("how", "until the first kernel", "It was counted from the block's start until the next work starts. Work that had "
                                          "started before may still run."),
-    Way("how", "less busy", "All of the GPU's time was subtracted from the loader's. Subtract only what runs during a block."),
+    Way("how", "less busy", "All of the GPU's time was subtracted from the loader's. Subtract what runs during a block."),
     Way("how", "longest", "That is the longest block's part: add up all of them."),
     Way("how", "mean of steps", "That is the mean of the steps' shares: a short step counts as much as a long one, and "
                                 "the time between two steps not at all. Add up over the whole, then divide once."),

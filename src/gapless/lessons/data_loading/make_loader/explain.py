@@ -7,11 +7,11 @@ from .cases import AGAIN, BY_EPOCHS, BY_WORKERS
 
 _FORKED = ("Each worker begins with a copy of the dataset, and with it a copy of `dataset.rng` in the same state. PyTorch "
            "gives each worker's `torch`, `random` and `np.random` a seed of its own; it knows nothing of a generator that "
-           "your dataset holds. Give it a new one in `worker_init_fn`, made from `get_worker_info().seed`: a fixed number, the "
-           "time, or one drawn from that copy is the same in all workers.")
-_REPEATED = ("The same numbers come in every epoch. Workers that are started anew begin with the dataset as the main process "
-             "has it, where nobody has drawn anything: keep the workers, or make their seed from one that changes with the "
-             "epoch (`get_worker_info().seed` does). And set no seed for each sample.")
+           "your dataset holds. Give it a new one in `worker_init_fn`, made from `get_worker_info().seed`: a fixed number, "
+           "the time, or one drawn from that copy is the same in all workers.")
+_REPEATED = ("The same numbers come in every epoch. Workers that are started anew begin with the dataset as the main "
+             "process has it, where nobody has drawn anything: keep the workers, or make their seed from one that changes "
+             "with the epoch (`get_worker_info().seed` does). And set no seed for each sample.")
 
 
 def explain_loader(case: Case, found: dict, wanted: dict) -> str | None:
