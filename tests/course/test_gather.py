@@ -10,7 +10,7 @@ import gapless
 from gapless import vgpu
 from gapless.course.checks import StepTime, Values
 from gapless.course.evidence import Case
-from gapless.course.exercise import TRIAL_CALLS, Exercise, Measurement, Teaching, Trial
+from gapless.course.exercise import TRIAL_CALLS, Asked, Exercise, Measurement, Teaching, Trial
 from gapless.course.gather import answer, gather, put, values_of
 from gapless.course.stage import Given, LocalStage
 
@@ -332,3 +332,20 @@ def test_a_limit_on_memory_that_a_cell_has_set_is_its_own():
     finally:
         torch.vgpu.set_per_process_memory_fraction(1.0)
     assert "OutOfMemoryError" in measured.error and measured.before.true_ms == measured.after.true_ms > 0
+
+
+def test_what_is_copied_before_the_calls_is_no_work():
+    def prepares(work):
+        def ask(function, given, device):
+            for _ in range(3):
+                work(given.inputs["x"])
+            yield
+            result = function(given.inputs["x"])
+            yield
+            return {"result": result}
+
+        exercise = dataclasses.replace(EXERCISE, asked=Asked(ask=ask), measurement=Measurement(Trial(trial_cases)))
+        plan = exercise.plan(1)
+        return gather(exercise, LocalStage(exercise.slow, VGPU, ask), plan, VGPU).trial.learner.aside.kernels
+
+    assert prepares(lambda x: x.clone()) == 0 < prepares(lambda x: x + 1)

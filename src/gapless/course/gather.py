@@ -431,7 +431,8 @@ def _noted(device: torch.device, aside: Aside):
     finally:
         timeline.recording = None
         aside.waits += len(recording.waits)
-        aside.kernels += sum(record.category == "kernel" for record in recording.records)
+        # A copy of what is there computes nothing: a model may be copied before it is changed.
+        aside.kernels += sum(record.category == "kernel" and "(clone)" not in record.name for record in recording.records)
         aside.kernels += timeline.captured_count - captured
         copies = [record for record in recording.records if record.category == "gpu_memcpy"]
         aside.read_back_bytes += sum(record.args["bytes"] for record in copies if "DtoH" in record.name)
