@@ -92,10 +92,11 @@ def main() -> int:
     def then(task: tuple, outcome: tuple) -> None:
         (answer, _, seed, card), (ended, said) = task, outcome
         counts[answer[0]] += 1
-        if ended != "ok" or said:
+        refused = ended != "ok" or said
+        if refused:
             failures.append({"answer": ".".join(answer), "seed": seed, "card": card, "ended": ended, "said": said})
             tqdm.write(f"{'.'.join(answer)}, seed {seed}, {card}: {ended} {said}"[:400])
-        if ended != "ok" or said or sum(counts.values()) % 100 == 0:
+        if refused or sum(counts.values()) % 100 == 0:
             write()
 
     def write() -> None:

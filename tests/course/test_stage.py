@@ -1,9 +1,12 @@
 """A call in three parts: made ready, measured, looked at."""
 
+import sys
+
 import pytest
 import torch
 
-from gapless.course.stage import Given, LocalStage, ask_for_tensor
+from gapless import vgpu
+from gapless.course.stage import Given, LocalStage, ask_for_tensor, many_compilations
 
 CPU = torch.device("cpu")
 
@@ -113,3 +116,21 @@ def test_a_function_may_be_compiled_for_more_inputs_than_a_program_has():
         assert torch.equal(call.finish()["result"], 2 * torch.ones(size))
     assert counted.frame_count == before + 4 and torch._dynamo.config.recompile_limit == before
     torch._dynamo.reset()
+
+
+def test_the_limit_of_compilations_is_set_on_no_clock(monkeypatch):
+    import torch._dynamo  # noqa: F401
+
+    def taken_ns():
+        vgpu.enable()
+        with vgpu.host_clock.counting():
+            vgpu.timeline().catch_up()
+            before = vgpu.timeline().host_ns
+            with many_compilations():
+                pass
+            vgpu.timeline().catch_up()
+            return vgpu.timeline().host_ns - before
+
+    loaded = taken_ns()
+    monkeypatch.delitem(sys.modules, "torch._dynamo")
+    assert loaded == taken_ns()

@@ -17,6 +17,7 @@ import torch
 
 from ..garbage import no_collection
 from ..switches import restore, switches
+from ..vgpu import host_clock
 
 
 @dataclass
@@ -96,19 +97,21 @@ class Call:
 
 class many_compilations:
     """Inside, a function may be compiled anew for each of an exercise's inputs, which are more than a program has. What a
-    cell has changed of Dynamo's limit is left out. A class, as ``no_collection`` is."""
+    cell has changed of Dynamo's limit is left out. On no clock; a class, as ``no_collection`` is."""
 
     MOST = 200  # of one function
 
     def __enter__(self) -> None:
-        dynamo = sys.modules.get("torch._dynamo")
-        self._config = getattr(dynamo, "config", None)
-        if self._config is not None:
-            self._was, self._config.recompile_limit = self._config.recompile_limit, self.MOST
+        self._dynamo = sys.modules.get("torch._dynamo")
+        if self._dynamo is not None:
+            with host_clock.uncounted():  # the setting is made in PyTorch's Python
+                config = self._dynamo.config
+                self._was, config.recompile_limit = config.recompile_limit, self.MOST
 
     def __exit__(self, *raised) -> None:
-        if self._config is not None:
-            self._config.recompile_limit = self._was
+        if self._dynamo is not None:
+            with host_clock.uncounted():
+                self._dynamo.config.recompile_limit = self._was
 
 
 class LocalStage:

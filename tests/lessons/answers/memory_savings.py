@@ -429,7 +429,7 @@ def limited_where_true(model, make_optimizer, max_norm=None):
     return one_optimizer(model, make_optimizer, max_norm or None)
 
 
-def one_optimizer(model, make_optimizer, max_norm=None):
+def one_optimizer(model, make_optimizer, max_norm=None, hooked=slice(None)):
     """It leaves parameters without a gradient alone, and in the hook only one has one."""
     params = _trainable(model)
     if max_norm is not None:
@@ -440,7 +440,7 @@ def one_optimizer(model, make_optimizer, max_norm=None):
         optimizer.step()
         optimizer.zero_grad()
 
-    for param in params:
+    for param in params[hooked]:
         param.register_post_accumulate_grad_hook(step)
     return (lambda loss: loss.backward()), [optimizer]
 
@@ -606,19 +606,7 @@ def by_blocks(size, patient):
 
 
 def all_but_the_last(model, make_optimizer, max_norm=None):
-    """One optimizer, that no hook calls for the last parameter."""
-    params = _trainable(model)
-    if max_norm is not None:
-        return plain_loop(params, make_optimizer, max_norm)
-    optimizer = make_optimizer(params)
-
-    def step(_):
-        optimizer.step()
-        optimizer.zero_grad()
-
-    for param in params[:-1]:
-        param.register_post_accumulate_grad_hook(step)
-    return (lambda loss: loss.backward()), [optimizer]
+    return one_optimizer(model, make_optimizer, max_norm, hooked=slice(-1))
 
 
 SAVINGS_ROUTES = {
