@@ -23,7 +23,7 @@ def prediction_cases(seed: int) -> list[Case]:
 
     return [
         # So long that the time is more than a launch takes even where somebody takes its seconds for milliseconds.
-        case("long matrix products", ("matmul", ms(16, 25), count(2, 5))),
+        case("long matrix products", ("matmul", ms(16, 25), count(3, 6))),
         case("long sums", ("add", ms(1, 3), count(3, 7))),
         case("copies, which compute nothing", ("copy", ms(1, 3), count(3, 7)), ("add", ms(1, 1.5), 2)),
         case("products and sums", ("matmul", ms(1.5, 2.5), 2), ("add", ms(1, 1.5), 3)),

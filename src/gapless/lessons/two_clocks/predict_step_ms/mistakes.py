@@ -104,6 +104,9 @@ _FORMULAS: tuple[tuple[Callable[[_Step], float], str], ...] = (  # in ms, the li
      "`b / card.bytes_per_s` are seconds, as `f / card.flops_per_s` are: take both times 1000"),
     (_each(lambda compute, memory: max(compute / 1e3, memory)),
      "`f / card.flops_per_s` are seconds, as `b / card.bytes_per_s` are: take both times 1000"),
+    *((_each(lambda compute, memory, factor=factor: max(factor * compute, memory)),
+       f"The FLOPs were taken {words}: an addition and a multiplication are two of them already") for factor, words in (
+          (2.0, "twice"), (0.5, "by half"))),
     (_each(lambda compute, memory: max(compute, 4 * memory)), "The bytes were multiplied by 4: they are bytes already"),
     (lambda step: _Step(step.bytes, step.flops, step.launches, step.card).device_ms,
      "The rates have changed places: FLOPs by `card.flops_per_s`, bytes by `card.bytes_per_s`"),
