@@ -21,7 +21,7 @@ LIMIT = 3.0  # of most trainings, small and large
 SMALL = 16  # elements of a kernel that is as short as a kernel can be
 
 
-def _small_kernels(device: torch.device, size: int, warmup: int) -> Callable[[], object]:
+def _small_kernels(device: torch.device, size: int, *_: int) -> Callable[[], object]:
     x = torch.empty(SMALL, device=device)
 
     def step():
@@ -33,7 +33,7 @@ def _small_kernels(device: torch.device, size: int, warmup: int) -> Callable[[],
     return step
 
 
-def long_kernels(device: torch.device, size: int, warmup: int) -> Callable[[], object]:
+def long_kernels(device: torch.device, size: int, *_: int) -> Callable[[], object]:
     a = torch.empty(size, size, device=device)
 
     def step():
@@ -42,9 +42,9 @@ def long_kernels(device: torch.device, size: int, warmup: int) -> Callable[[], o
     return step
 
 
-def _both(device: torch.device, size: int, warmup: int) -> Callable[[], object]:
+def _both(device: torch.device, size: int, *_: int) -> Callable[[], object]:
     """Host and device have about as much to do: whoever makes them take turns pays."""
-    small, a = _small_kernels(device, 40, warmup), torch.empty(size, size, device=device)
+    small, a = _small_kernels(device, 40), torch.empty(size, size, device=device)
 
     def step():
         small()
@@ -53,26 +53,27 @@ def _both(device: torch.device, size: int, warmup: int) -> Callable[[], object]:
     return step
 
 
-def _reads_back(device: torch.device, size: int, warmup: int) -> Callable[[], object]:
-    small = _small_kernels(device, size, warmup)
+def _reads_back(device: torch.device, size: int, *_: int) -> Callable[[], object]:
+    small = _small_kernels(device, size)
     return lambda: small()[0].item()
 
 
-def _slow_at_first(device: torch.device, size: int, warmup: int) -> Callable[[], object]:
-    """The first ``warmup`` steps have nine times the work, as when kernels are tried out or compiled."""
+def _uneven(device: torch.device, size: int, warmup: int, steps: int) -> Callable[[], object]:
+    """The first ``warmup`` steps have nine times the work, as when kernels are tried out or compiled; and so has the last of
+    each run of ``steps``, as one that saves a checkpoint."""
     a, done = torch.empty(size, size, device=device), 0
 
     def step():
         nonlocal done
         done += 1
-        for _ in range(9 if done <= warmup else 1):
+        for _ in range(9 if done <= warmup or (done - warmup) % steps == 0 else 1):
             a @ a
 
     return step
 
 
-PROGRAMS = {"small": _small_kernels, "long": long_kernels, "both": _both, "reads back": _reads_back,
-            "slow at first": _slow_at_first}
+PROGRAMS: dict[str, Callable] = {"small": _small_kernels, "long": long_kernels, "both": _both, "reads back": _reads_back,
+                                 "uneven": _uneven}
 
 
 def make_network(layers: int = 1, width: int = WIDTH) -> nn.Sequential:

@@ -26,7 +26,7 @@ def stopwatch_cases(seed: int) -> list[Case]:
         # So many steps that it does not matter whether the first launch counts: two events leave it out.
         case("short kernels, then a long one", "both", between(1800, 2200), 3, between(120, 160)),
         case("every step reads a number back", "reads back", between(20, 60), 2, few),
-        case("the first steps are slow", "slow at first", between(1500, 2500), between(3, 6), between(10, 20)),
+        case("the first steps are slow, and so is the last", "uneven", between(1500, 2500), between(3, 6), between(10, 20)),
         case("no warm-up, and the device still busy with earlier work", "long", between(2000, 3000), 0, between(5, 10),
              busy=True),
         case("a single step", "long", between(2500, 4000), 1, 1),

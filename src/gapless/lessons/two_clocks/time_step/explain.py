@@ -44,15 +44,16 @@ def time_step(case: Case, found: dict, wanted: dict) -> str | None:
         return "The fraction is cut off, or rounded: return the number as it is."
     if device.type == "vgpu":
         made = [(_made_again(mistake.function, case, device), mistake.why) for mistake in MISTAKES]
-        near = [(round(abs(own - ms), 6), why) for ms, why in made if _same(own, ms) and not _same(ms, true)]
+        near = [(round(abs(own - ms), 6), why) for ms, why in made if _same(own, ms, 1e-3) and not _same(ms, true)]
         if near:
             return min(near, key=lambda pair: pair[0])[1]  # the nearest, of equals the first
     if found[CALLS].startswith(TOO_FEW):
         return f"`step()` is called {found[CALLS]}: `warmup` times, and then `steps` times while the clock runs."
     if own < true:
-        return f"That is too short. Is all the device's work done when you stop the clock?{_other_clock(device)}"
+        return ("That is too short. Is all the device's work done when you stop the clock, and does every timed step count, a "
+                f"slow one too?{_other_clock(device)}")
     return ("That is too long. Does the clock run while anything else than the `steps` steps is being done: the warm-up, "
-            f"earlier work, a wait after each step?{_other_clock(device)}")
+            f"earlier work, a wait between the steps?{_other_clock(device)}")
 
 
 def _made_again(mistake: Callable, case: Case, device: torch.device) -> float:
@@ -62,8 +63,8 @@ def _made_again(mistake: Callable, case: Case, device: torch.device) -> float:
         return call.finish()[ANSWER]
 
 
-def _same(a: float, b: float) -> bool:
-    return math.isclose(a, b, rel_tol=0.005)
+def _same(a: float, b: float, relative: float = 0.005) -> bool:
+    return math.isclose(a, b, rel_tol=relative)
 
 
 def _other_clock(device: torch.device) -> str:

@@ -13,10 +13,10 @@ from ..workload import PROGRAMS, long_kernels
 def ask_time_step(function, given, device):
     """What ``function`` says of the case's program."""
     options = given.options
-    step = PROGRAMS[options["program"]](device, options["size"], options["warmup"])
+    step = PROGRAMS[options["program"]](device, options["size"], options["warmup"], options["steps"])
     synchronize(device)
     if options["busy"]:
-        earlier = long_kernels(device, 4000, 0)
+        earlier = long_kernels(device, 4000)
         for _ in range(20):
             earlier()
     calls = 0
