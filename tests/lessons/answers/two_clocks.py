@@ -1,5 +1,6 @@
 """Lesson 00: right answers that are not what the reference solution does, and wrong ones with what is said of them."""
 
+import statistics
 import time
 
 import torch
@@ -68,6 +69,25 @@ def stopwatch(warm=True, first=True, last=True, each=False, late_start=True, fac
         return (clock_ms(device) - start) * factor / steps
 
     return time_step
+
+
+def better_half(step, warmup, steps, device):
+    parts = [stopwatch()(step, warmup, -(-steps // 2), device), stopwatch(warm=False)(step, 0, steps // 2, device) if steps > 1 else 9e9]
+    return min(parts)
+
+
+def median_step(step, warmup, steps, device):
+    """The median of the times between two events; the mean of all would be right."""
+    marks = [torch.Event(device, enable_timing=True) for _ in range(steps + 1)]
+    for _ in range(warmup):
+        step()
+    synchronize(device)
+    marks[0].record()
+    for mark in marks[1:]:
+        step()
+        mark.record()
+    synchronize(device)
+    return statistics.median(one.elapsed_time(other) for one, other in zip(marks, marks[1:]))
 
 
 def real_clock(step, warmup, steps, device):
@@ -230,6 +250,29 @@ class NanLeftOut(Log):
             self.log(f"step {self.number}: loss {value:.6f}, mean {self.total / self.number:.6f}, {self.high} above {self.limit}")
 
 
+class NanCounted(Log):
+    def __call__(self, values):
+        for value in values:
+            self.number += 1
+            self.total += value
+            self.high += not value <= self.limit
+            self.log(f"step {self.number}: loss {value:.6f}, mean {self.total / self.number:.6f}, {self.high} above {self.limit}")
+
+
+class GoesOn(Log):
+    """From the sums of the call before."""
+
+    before = 0.0, 0
+
+    def __init__(self, *parts):
+        super().__init__(*parts)
+        self.total, self.high = GoesOn.before
+
+    def __call__(self, values):
+        super().__call__(values)
+        GoesOn.before = self.total, self.high
+
+
 class WrongCount(Log):
     def __call__(self, values):
         self.high += sum(value > self.limit for value in values)  # for all at once, before the lines
@@ -353,6 +396,8 @@ WRONG = [
     ("time_step", lambda *args: stopwatch()(*args) * args[2], "divide by `steps`"),
     ("time_step", lambda *args: round(stopwatch()(*args), 1), "or rounded"),
     ("time_step", lambda step, warmup, steps, device: stopwatch()(step, warmup, steps - 1, device) * (steps - 1) / steps, "too few, "),
+    ("time_step", better_half, "belongs to the figure too"),
+    ("time_step", median_step, "does every timed step count"),
     ("time_step", stopwatch(factor=1e-3), "milliseconds are wanted"),
     ("time_step", real_clock, "clock_ms(device)"),
     ("time_step", lambda step, warmup, steps, device: None, "is there a `return`?"),
@@ -368,6 +413,8 @@ WRONG = [
     ("train", background_without_a_wait, "Record an event"),
     ("train", wrong_writer(WrongCount), "count line by line"),
     ("train", wrong_writer(WrongCount), "steps that come after"),
+    ("train", wrong_writer(NanCounted), "A loss that is nan was counted"),
+    ("train", wrong_writer(GoesOn), "go on from an earlier one"),
     ("train", wrong_writer(NanLeftOut), "the mean is nan too"),
     ("train", wrong_writer(SumOfFew), "divided by this step's number."),
     ("train", stacks_the_rest_unasked, "whether there is anything"),
