@@ -50,8 +50,8 @@ def time_step(case: Case, found: dict, wanted: dict) -> str | None:
     if found[CALLS].startswith(TOO_FEW):
         return f"`step()` is called {found[CALLS]}: `warmup` times, and then `steps` times while the clock runs."
     if own < true:
-        return ("That is too short. Is all the device's work done when you stop the clock, and does every timed step count, a "
-                f"slow one too?{_other_clock(device)}")
+        return ("That is too short. Is all the device's work done when you stop the clock, and does every timed step count, "
+                f"a slow one too?{_other_clock(device)}")
     return ("That is too long. Does the clock run while anything else than the `steps` steps is being done: the warm-up, "
             f"earlier work, a wait between the steps?{_other_clock(device)}")
 

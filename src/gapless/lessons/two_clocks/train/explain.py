@@ -58,8 +58,8 @@ def _why_line(own: str, right: str, number: int, case: Case) -> str:
         return "From the first loss that is nan on, the mean is nan too: add up all losses, and leave none out."
     if found["mean"] != wanted["mean"]:
         if number == 1:
-            return ("The first line's mean is the first loss itself. Do sum, count and number begin at 0 in each call, or go on "
-                    "from an earlier one?")
+            return ("The first line's mean is the first loss itself. Do sum, count and number begin at 0 in each call, or "
+                    "go on from an earlier one?")
         why = "The loss is right and the mean is not. It is of all steps so far: their sum, divided by this step's number."
         if _nearly(found["mean"], wanted["mean"]):
             why += (" Only the last digits differ: add up Python numbers as they are read, in the order of the steps. A sum "
