@@ -9,7 +9,7 @@ import numpy as np
 from .... import vgpu
 from ....course.evidence import Case
 from ..cases import CARDS, trace_case, trapped_cases
-from ..disturbances import BLOCKS, OCCUPANCY, early_work, thread_without_operators
+from ..disturbances import BLOCKS, OCCUPANCY, early_work, graphs, thread_without_operators
 from .traces import SLOW_LOADER, SMALL_BATCH, SMALL_KERNELS, idle_program
 
 
@@ -33,8 +33,9 @@ def idle_cases(seed: int) -> list[Case]:
 
     def make(*causes: str) -> list[dict]:
         cause = str(rng.choice(causes))
+        count = next(steps)
         events = idle_program(rng, cause, str(rng.choice(CARDS)), labelled=True, stacks=True, small=True, load=(2.6, 3.2),
-                              steps=next(steps))
+                              steps=count, ready=int(rng.choice([1, count])) if count > 1 else None)
         # How full an SM is says nothing of how many have a block.
         low, high = (4, 14) if cause == SMALL_KERNELS else (55, 95)
         events = [{**event, "args": {**event["args"], OCCUPANCY: int(rng.integers(low, high))}}
@@ -42,9 +43,9 @@ def idle_cases(seed: int) -> list[Case]:
         # A profiler's clock does not begin with the program.
         return [{**event, "ts": event["ts"] + 1e6} for event in _with_crumbs(events, filling=cause == SMALL_BATCH)]
 
-    left_open = early_work, thread_without_operators
+    left_open = early_work, thread_without_operators, graphs
     # A loader that is taken for something else, and the other way round. Whether work before the steps counts, or
-    # another thread's, the text leaves open.
+    # another thread's, and how kernels at the same time fill the card, the text leaves open.
     trapped = [*trapped_cases(rng, lambda: make(SLOW_LOADER), without=left_open),
                *trapped_cases(rng, lambda: make(SMALL_BATCH, SMALL_KERNELS), without=left_open)]
     return cases + [trace_case(name, events) for name, events in trapped]
@@ -52,11 +53,13 @@ def idle_cases(seed: int) -> list[Case]:
 
 def _with_crumbs(events: list[dict], filling: bool) -> list[dict]:
     """Beside each kernel some of a hundredth of its length that fill the card many times over, or leave it empty: they are
-    many, and take no time."""
-    found = []
+    many, and take no time. The longest kernel is like them, and is one of many."""
+    kernels = [event for event in events if event.get("cat") == "kernel"]
+    longest, blocks, found = max(kernels, key=lambda event: event["dur"]), 400.0 if filling else 0.02, []
+    events = [{**event, "dur": 1.01 * event["dur"], "args": {**event["args"], BLOCKS: blocks}} if event is longest else event
+              for event in events]
     for event in events:
         if event.get("cat") == "kernel":
-            args = {**event["args"], BLOCKS: 400.0 if filling else 0.02}
-            crumb = {**event, "name": "crumb", "dur": 0.01 * event["dur"], "args": args}
+            crumb = {**event, "name": "crumb", "dur": 0.01 * event["dur"], "args": {**event["args"], BLOCKS: blocks}}
             found += [{**crumb, "ts": event["ts"] + 0.2 * place * event["dur"]} for place in range(1, 5)]
     return [*events, *found]

@@ -26,17 +26,24 @@ def _launches(trace: Trace, exact=False) -> list:
     return [s for s in calls if (s.name == "cudaLaunchKernel" if exact else "aunch" in s.name)]
 
 
-def _launching(trace: Trace, *, threads=True, any_operator=False, ends="open", exact=False, leaves=False) -> float:
-    """The share of the steps' time in which the host is in an operator that launches."""
+def _launching(trace: Trace, *, threads=True, any_operator=False, ends="open", exact=False, step: int | None = None,
+               since: float | None = None) -> float:
+    """The share of the steps' time, or of one step's, in which the host is in an operator that launches."""
     start, end = steps_time(trace)
     calls, us, reached = _launches(trace, exact), 0.0, float("-inf")
+    if step is not None:
+        start = reached = steps_of(trace)[step].start_us
+        end = steps_of(trace)[step].end_us
+    start = start if since is None else since
 
     def inside(op, call) -> bool:
         last = op.end_us if ends == "open" else op.end_us + 1e-9
         return op.start_us <= call.start_us < last and (not threads or op.thread == call.thread)
 
     for op in trace.spans:
-        if op.category == "op" and op.end_us > reached and (any_operator or any(inside(op, call) for call in calls)):
+        if op.category != "op" or op.end_us <= reached or op.start_us >= end:
+            continue
+        if any_operator or any(inside(op, call) for call in calls):
             us += op.end_us - max(op.start_us, reached)
             reached = op.end_us
     return us / (end - start)
@@ -124,8 +131,16 @@ _ANY = ("An operator that launches nothing (`aten::stack` of a loader) is no wor
 _FULL = ("Between the two others it is the blocks that tell: the mean of `min(1, blocks per SM)`, weighted by duration. "
          "Below one half the card is not filled, so the batch is small.")
 _FIRST = "Ask for the loader first: a program that waits for its data may have a small batch too."
+_ONE_STEP = ("A step was judged by itself: a loader may have its batch ready for one, and not for the others. Take the "
+             "share of all steps together.")
+_ALL_KERNELS = ("Every kernel counts, by its duration: not one kernel, and not a plain mean or median, where one of 2 µs "
+                f"counts as much as one of 2 ms. {_FULL}")
 IDLE = (
     Mistake(_by_duration(20), f"It goes by the kernels' mean duration alone. {_LOADER}"),
+    *(Mistake(_cause(lambda trace, step=step: _launching(trace, step=step) < 0.5), _ONE_STEP) for step in (0, -1)),
+    Mistake(_cause(lambda trace: all(_launching(trace, step=i) < 0.5 for i in range(len(steps_of(trace))))), _ONE_STEP),
+    Mistake(_cause(lambda trace: _launching(trace, since=0.0) < 0.5),
+            "A trace's clock does not begin with the first step: the steps' time is its end minus the first step's start."),
     Mistake(_cause(_by_label), _LABEL),
     Mistake(_cause(lambda trace: _launching(trace, any_operator=True) < 0.5), _ANY),
     Mistake(_cause(lambda trace: _launching(trace, threads=False) < 0.5),
@@ -161,7 +176,10 @@ IDLE = (
     Mistake(_cause(_is_loader, lambda trace: _fills(trace) >= 0.5), "Small batch and many small kernels are swapped. "
                                                                     f"{_FULL}"),
     *(Mistake(_cause(_is_loader, lambda trace, limit=limit: _plain_fill(trace) < limit),
-              f"That is a plain mean: a kernel of 2 µs counts as much as one of 2 ms. {_FULL}") for limit in (0.5, 1)),
+              _ALL_KERNELS) for limit in (0.5, 1)),
+    *(Mistake(_cause(_is_loader, lambda trace, which=which: which(kernels_of(trace)).args.get(BLOCKS, 0) < 0.5),
+              _ALL_KERNELS)
+      for which in (lambda kernels: kernels[0], lambda kernels: max(kernels, key=lambda kernel: kernel.duration_ms))),
     *(Mistake(_cause(_is_loader, lambda trace, limit=limit: _fills(trace, most=math.inf) < limit),
               f"No kernel fills more than the whole card: take at most 1 of its blocks per SM. {_FULL}")
       for limit in (0.5, 1)),

@@ -14,23 +14,24 @@ SMALL_BATCH, SMALL_KERNELS, SLOW_LOADER = "small batch", "many small kernels", "
 
 
 def idle_program(rng: np.random.Generator, cause: str, card: str, *, labelled=False, waits=False, small=False,
-                 stacks=False, load=(3.5, 5.0), steps=3) -> list[dict]:
+                 stacks=False, load=(3.5, 5.0), steps=3, ready: int | None = None) -> list[dict]:
     """A few steps of a program whose GPU is idle for ``cause``. ``labelled``: fetching the batch carries PyTorch's label,
     whether it is slow or not; ``waits``: the loss is read at the end; ``small``: the slow loader's network has a small batch
     too, which is not what costs most; ``stacks``: the slow loader spends most of its time in an operator, on the host;
-    ``load``: from and to how many steps' time the slow loader takes for a batch."""
+    ``load``: from and to how many steps' time the slow loader takes for a batch, on average; ``ready``: the step, from 1 on,
+    whose batch it has fetched before."""
     program = Program(card, python_ns=int(rng.integers(500, 3_000)))
     timeline, step_ns = program.timeline, 0
     layers, width = int(rng.integers(10, 18)), int(rng.choice([256, 384, 512]))
     batch = int(rng.integers(4, 17)) if cause == SMALL_BATCH or small else int(rng.integers(20_000, 60_000))
     elements = int(program.card.sm_count * 512 * rng.uniform(3, 9))
-    loads = rng.uniform(*load)
+    loads = rng.uniform(*load) * (steps / (steps - 1) if ready else 1)
     for number in range(1 + steps):
         begin = timeline.host_ns
         if cause == SLOW_LOADER:
-            share = 0.85 if stacks else 0.15
-            timeline.host_work(round(step_ns * loads * (1 - share)))
-            program.on_host("aten::stack", round(step_ns * loads * share))
+            share, load_ns = 0.85 if stacks else 0.15, step_ns * loads * (number != ready)
+            timeline.host_work(round(load_ns * (1 - share)))
+            program.on_host("aten::stack", round(load_ns * share))
         else:
             program.on_host("aten::stack", int(rng.uniform(10_000, 30_000)))
         if labelled:
