@@ -672,3 +672,45 @@ def i_runtime(t):
 @new("why_idle", "is there a `return`")
 def i_noreturn(t):
     pass
+
+
+# -- what is the same twice, or one of several
+@new("source_of", "a dict by `start_us`")
+def q_by_start(t, kernel_name):
+    kept = {k.start_us: id(k) for k in K(t) if k.name == kernel_name}
+    return src(t, kernel_name, right, lambda k, c: (k.end_us - k.start_us) * (kept[k.start_us] == id(k)))
+
+
+@new("source_of", "The latest start does not tell them apart")
+def q_latest(t, kernel_name):
+    def latest(a, c, m):
+        return max([f for f in a if f.thread == c.thread] or [f for f in a if f.thread == m], key=lambda f: f.start_us)
+
+    return src(t, kernel_name, latest)
+
+
+@new("memory_by_operator", "at the same moment")
+def m_by_moment(t):
+    kept = {e["ts"]: e for e in t.events if e["name"] == "[memory]"}
+    return mem(type(t)([*(e for e in t.events if e["name"] != "[memory]"), *kept.values()]))
+
+
+@new("why_idle", "judged by itself")
+def i_first_step(t):
+    step = S(t)[0]
+    calls = [s for s in t.spans if s.category == "runtime" and "Launch" in s.name]
+    ops = [o for o in t.spans if o.category == "op" and step.start_us <= o.start_us < step.end_us
+           and any(c.thread == o.thread and o.start_us <= c.start_us < o.end_us for c in calls)]
+    if sum(y - x for x, y in merged(ops)) < 0.5 * (step.end_us - step.start_us):
+        return "slow loader"
+    f = sum(min(1, s.args["blocks per SM"]) * s.duration_ms for s in K(t)) / sum(s.duration_ms for s in K(t))
+    return "small batch" if f < 0.5 else "many small kernels"
+
+
+@new("why_idle", "Every kernel counts, by its duration")
+def i_longest_kernel(t):
+    longest = max(K(t), key=lambda k: k.duration_ms)
+    calls = [s.start_us for s in t.spans if s.category == "runtime" and "Launch" in s.name]
+    if max(b - a for a, b in zip([S(t)[0].start_us, *calls], calls)) > 0.4 * (S(t)[-1].end_us - S(t)[-1].start_us):
+        return "slow loader"
+    return "small batch" if longest.args["blocks per SM"] < 0.5 else "many small kernels"

@@ -170,13 +170,16 @@ def no_length(rng, events):
 
 
 def graphs(rng, events):
+    """Of each kernel three that start at the same moment, as the branches of a graph; two take equally long."""
     changed = []
     for event in events:
         if event.get("cat") != "kernel":
             changed.append(event)
             continue
-        half = round(event["dur"] * rng.uniform(0.3, 0.7), 3)
-        changed += [{**event, "dur": half}, {**event, "ts": event["ts"] + half, "dur": event["dur"] - half}]
+        short = event["dur"] * rng.uniform(0.2, 0.3)
+        for branch, length in enumerate((short, short, event["dur"] - 2 * short)):
+            stream = event["tid"] + 100 * branch
+            changed.append({**event, "dur": length, "tid": stream, "args": {**event["args"], "stream": stream}})
     return changed
 
 
@@ -258,7 +261,7 @@ def touching(rng, events):
                 since = at + rng.uniform(0.5, 2)  # the kernel is short: it tells nothing of how the card is filled
                 found += [_launch(events, number, at, 0.01, op),
                           _kernel(events, number, since, since + 0.002 * step["dur"], "next_kernel", 51),
-                          memory_change(op, at, 77824)]
+                          memory_change(op, at, 77824), memory_change(op, at, -4096)]
     return [*events, *found]
 
 
@@ -323,7 +326,8 @@ TRAPS = (
          "is weighted by time."),
     Trap("launches of several kernels", graphs,
          "Here one call launches several kernels, as a CUDA graph does: all have its correlation. A dict from correlation "
-         "to *one* kernel keeps the last of them alone: add up, or go from each kernel to its call."),
+         "to *one* kernel keeps the last of them alone: add up, or go from each kernel to its call. And they start at the "
+         "same moment, and some take equally long: they are several all the same."),
     Trap("events without args", bookkeeping,
          "`trace.events` holds all that the file has: events without `args` or `cat`, and `[OutOfMemory]` beside "
          "`[memory]`. Only `[memory]` is a change of memory; ask for `args` with `.get`."),

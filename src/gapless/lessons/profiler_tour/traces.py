@@ -117,6 +117,7 @@ INNER = {"aten::linear": "aten::addmm", "aten::conv2d": "aten::cudnn_convolution
 USER_LINES = ("train/model.py(31): forward", "train/model.py(47): forward", "train/layers.py(12): forward")
 LIBRARY_LINES = ("torch/nn/modules/module.py(1739): _call_impl", "torch/nn/modules/linear.py(125): forward",
                  "<built-in function linear>", "nn.Module: Linear_3")
+WRAPPING_LINE = "train/layers.py(5): __call__"
 CALLING_LINE, BACKWARD_LINE, MEANWHILE_LINE = "train/loop.py(18): step", "train/loop.py(20): step", "train/loop.py(31): wait"
 OWN_BACKWARD_LINE, LOADER_LINE = "train/layers.py(40): backward", "train/loader.py(9): fetch"
 
@@ -205,6 +206,7 @@ def training_trace(rng: np.random.Generator, traps: Traps = Traps(), steps=2) ->
             layer(str(name), MAIN)
             sketch.span("python_function", str(rng.choice(LIBRARY_LINES)), library, now + 0.2)
             sketch.span("python_function", str(rng.choice(USER_LINES)), line, now + 0.5)
+            sketch.span("python_function", WRAPPING_LINE, line, now + 0.6)  # starts at the same moment
             now += 1
         sketch.span("python_function", CALLING_LINE, forward - 0.05, now - 0.1)
         sketch.span("user_annotation", "forward", forward - 0.1, now)

@@ -8,5 +8,5 @@ from ..explain import explain_share
 
 def occupancy(case: Case, found, wanted) -> str | None:
     return explain_share(case, found, wanted, (
-        "Sum of occupancy times duration, by the sum of the durations, over the kernels "
-        "that tell."))
+        "Sum of occupancy times duration, by the sum of the durations, as they are, over all kernels "
+        "that tell: once, and not for each step, or each name, by itself."))

@@ -21,7 +21,8 @@ def memory_by_operator(trace: Trace, *, threads="own", ends="open", own="innermo
     threads = steps_of(trace)[0].thread if threads == "main" else threads
     for op in operators if rows == "all" else ():
         found[op.name]
-    for event in trace.events:
+    for event in {event.get("ts"): event for event in trace.events if event["name"] == names}.values() if (
+            joined == "by moment") else trace.events:
         args = event.get("args") or {}
         if "Bytes" not in args or args.get("Device Type") not in devices or (names and event["name"] != names):
             continue
@@ -106,6 +107,7 @@ MEMORY = (_AS_HANDED_OUT, *versions(memory_by_operator, (
                               "allocation size is not 0."),
     Way("swapped", True, "The `self_` numbers and the others are the wrong way round: `self_` leaves out what inner "
                          "operators did."),
+    Way("joined", "by moment", "Two changes at the same moment were taken for one: a dict by `ts` keeps the last alone."),
     Way("joined", "last", "Each change overwrote the one before: an operator's numbers are the sums over all its calls. "
                           "Add up."),
     Way("blocks", True, "A block of `record_function` is no operator: its category is annotation."),

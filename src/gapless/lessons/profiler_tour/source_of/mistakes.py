@@ -14,7 +14,7 @@ from . import slow
 
 def source_of(trace: Trace, kernel_name: str, *, moment="launch", threads="own", own="innermost", else_="main",
               names="equal", unlaunched="left out", unit="us", frames="users", joined="added", ends="open",
-              counts="time", rows="all"):
+              counts="time", rows="all", which="all"):
     """Right as it stands."""
     calls = {s.args.get("correlation"): s for s in trace.spans if s.category == "runtime"}
     python = [s for s in trace.spans if s.category == "python" and (frames == "all" or line_of(s))]
@@ -25,11 +25,16 @@ def source_of(trace: Trace, kernel_name: str, *, moment="launch", threads="own",
     matches = {"equal": lambda name: name == kernel_name, "starts": lambda name: name.startswith(kernel_name),
                "contains": lambda name: kernel_name in name, "all": lambda name: True}[names]
     seen: set = set()
-    for kernel in trace.spans:
-        if kernel.category != "kernel" or not matches(kernel.name):
-            continue
+    kernels = [span for span in trace.spans if span.category == "kernel" and matches(span.name)]
+    if which == "by start":
+        kernels = list({kernel.start_us: kernel for kernel in kernels}.values())
+    if which == "by length":
+        kernels = list({kernel.duration_ms: kernel for kernel in kernels}.values())
+    for kernel in kernels[:1] if which == "first" else kernels:
         number = kernel.args.get("correlation")
         call = calls.get(number)
+        if which == "first step" and call is not None and call.start_us >= steps_of(trace)[0].end_us:
+            continue
         if call is None or (joined == "first" and number in seen):
             if call is None and unlaunched != "left out":
                 lines[unlaunched] = lines.get(unlaunched, 0.0) + kernel.end_us - kernel.start_us
@@ -44,7 +49,8 @@ def source_of(trace: Trace, kernel_name: str, *, moment="launch", threads="own",
             here = [frame for frame in around if frame.thread == steps_of(trace)[0].thread]
         else:
             here = here or [frame for frame in around if frame.thread == main]
-        chosen = {"innermost": here[-1:], "outermost": here[:1], "all": here}[own]
+        chosen = {"innermost": here[-1:], "outermost": here[:1], "all": here,
+                  "latest": sorted(here, key=lambda frame: -frame.start_us)[:1]}[own]
         if not chosen and unlaunched != "left out":
             lines[unlaunched] = lines.get(unlaunched, 0.0) + kernel.end_us - kernel.start_us
         for frame in chosen:
@@ -72,6 +78,8 @@ SOURCES = (_WHILE_IT_RUNS, *versions(source_of, (
                             "*launch*: go from the kernel to the runtime call with the same correlation.", often=True),
     Way("own", "outermost", "Several frames around the launch give a line: the innermost is the one, not the line that "
                             "called it.", often=True),
+    Way("own", "latest", "Two frames may start at the same moment, and the inner one is the shorter: it stands last in "
+                         "`trace.spans`. The latest start does not tell them apart."),
     Way("own", "all", "Each kernel counts for one line: of the frames around its launch that "
                       "give a line, the innermost.", often=True),
     Way("frames", "all", "A frame of PyTorch's is not the user's line: `line_of` gives None for it. Go outwards to the "
@@ -107,6 +115,12 @@ SOURCES = (_WHILE_IT_RUNS, *versions(source_of, (
     Way("counts", "until it ends", "That is the time from the launch until the kernel ends: the kernel's own time, `end_us "
                                    "- start_us`, was asked for."),
     Way("counts", "frame", "That is the time of the Python frames on the host: the time of the kernels was asked for."),
+    Way("which", "first", "Only one launch of the kernel was counted: it is launched again and again, and all count."),
+    Way("which", "first step", "Only what the first step launched was counted: the kernels of all steps are wanted."),
+    Way("which", "by start", "Kernels that start at the same moment were taken for one: a dict by `start_us` keeps the last "
+                             "of them alone."),
+    Way("which", "by length", "Kernels that take equally long were taken for one: a set of times holds each once. Add them "
+                              "up as they come."),
     Way("rows", "largest", "Only the line with the most time is there: return every line that launched the kernel."),
     Way("counts", "host", "That is the time of the runtime calls on the host: the time of the kernels was asked for."),
     Way("unit", "ms", "The times are in ms: µs are wanted.", often=True), Way("unit", "s",

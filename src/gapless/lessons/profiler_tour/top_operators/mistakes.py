@@ -10,10 +10,13 @@ from ..right import WORK, steps_of
 
 def top_operators(trace: Trace, k: int, *, time="device", threads="own", ends="open", own="innermost", total="each",
                   work="all", calls="calls", joined="added", spans="op", order="self", unit="us", rows="k",
-                  numbered="correlation"):
+                  numbered="correlation", steps="all"):
     """Right as it stands."""
     operators = [s for s in trace.spans if s.category in (("op", "annotation") if spans == "blocks" else ("op",))]
     launches = [s for s in trace.spans if s.category == "runtime"]
+    if steps == "first":
+        end_us = steps_of(trace)[0].end_us
+        operators, launches = ([span for span in spans if span.start_us < end_us] for spans in (operators, launches))
     chosen = {"all": WORK, "kernels": ("kernel",), "no memsets": ("kernel", "memcpy")}[work]
     work_us: dict[object, float] = {}
     for span in trace.spans:
@@ -116,6 +119,7 @@ OPERATORS = versions(top_operators, (
                           "for each keeps the last alone. Add up.", often=True),
     Way("joined", "first", "One call may launch several kernels, which share its correlation: only the first was counted. "
                            "Add up."),
+    Way("steps", "first", "Only the first step was looked at: the operators of all steps count."),
     Way("spans", "blocks", "A block of `record_function` is no operator: its category is annotation."),
     Way("calls", "launches", "The launches were counted: `calls` is how often the operator ran, whatever it launched."),
     Way("calls", "launching", "An operator that launches nothing has a row too, with its calls and with 0 µs."),
