@@ -108,6 +108,11 @@ def any_image_alone(loss, target):
     return torch.where((flat.amin(1) == flat.amax(1)).any(), 0.0 * loss, loss)
 
 
+def by_the_losses_above_zero(pred, target):
+    each = F.cross_entropy(pred, target, ignore_index=IGNORE, reduction="none")
+    return each.sum() / (each > 0).sum()
+
+
 def by_the_width(hidden, head, target, max_valid):
     valid = target != IGNORE
     return F.cross_entropy(hidden[valid] @ head.T, target[valid], reduction="sum") / hidden.shape[1]
@@ -157,6 +162,7 @@ WRONG = [
     ("zero_if_uniform", any_image_alone, "Each image is looked at by itself"),
     ("zero_if_uniform", ignored_counted_as_class_zero, "taken for one value"),
     ("zero_if_uniform", lambda loss, target: torch.where(target.float().mean() == target[0, 0, 0], 0.0 * loss, loss), "by chance"),
+    ("zero_if_uniform", lambda loss, target: torch.where(target.float().std(unbiased=False) < 0.1, 0.0 * loss, loss), "near 0"),
     ("zero_if_uniform", lambda loss, target: torch.where(target.double().var() < 1e-9, 0.0 * loss, loss), "one pixel is nan"),
     ("masked_cross_entropy", lambda pred, target: F.cross_entropy(pred, target.clamp(min=0), reduction="none").sum(), "is wrong"),
     ("masked_cross_entropy", lambda pred, target: F.cross_entropy(pred, target), "outside of 0 … classes"),
@@ -166,6 +172,7 @@ WRONG = [
     ("masked_cross_entropy", lambda pred, target: F.cross_entropy(pred, target, ignore_index=IGNORE) * target.numel() / (target != IGNORE).sum(), "inverse of the share"),
     ("masked_cross_entropy", lambda pred, target: F.cross_entropy(pred, target, ignore_index=IGNORE).data, "No gradient arrives"),
     ("masked_cross_entropy", lambda pred, target: F.cross_entropy(pred, target, ignore_index=IGNORE, reduction="none"), "the shape () is wanted"),
+    ("masked_cross_entropy", by_the_losses_above_zero, "whose loss is 0 was left out of the count"),
     ("sparse_head_loss", by_the_width, "divided by 8. Valid are 5 of 40"),
     ("sparse_head_loss", lambda hidden, head, target, max_valid: F.cross_entropy(hidden @ head.T, target), "outside of 0"),
     ("sparse_head_loss", lambda hidden, head, target, max_valid: F.cross_entropy(hidden[target > 0] @ head.T, target[target > 0]), "label 0 are left out"),

@@ -22,7 +22,7 @@ MANY_CLASSES = f"labels of {MANY} classes"  # where the logits tell how many the
 RANDOM, IGNORED, ONE_CLASS, NEARLY, ONE_VALID, ALL_BACKGROUND, NO_BACKGROUND = LABEL_KINDS = (
     "random labels", "all ignored", "one class everywhere", "one pixel of another class",
     "one pixel valid", "background everywhere", "no background")
-# Mixed labels that are the same in some way: what two of them look like on 2×6×5.
+# Mixed labels that are the same in some way: what two of them look like on two images.
 BY_IMAGE, BY_ROW, BY_COLUMN, BALANCED, AND_IGNORED = MIXED_KINDS = (
     "each image of a class of its own", "each row of a class of its own", "each column of a class of its own",
     "labels whose mean is the first label", "one class, and ignored pixels")

@@ -20,7 +20,7 @@ def uniform_cases(seed: int) -> list[Case]:
     """Every kind of label, and every kind of loss with labels that are all the same."""
     rng = np.random.default_rng(seed)
     picks = covering(rng, labels=LABEL_KINDS, shape=SHAPES, layout=LAYOUTS, dtype=DTYPES)
-    picks += [{**pick, "shape": (2, 6, 5)} for pick in covering(rng, labels=MIXED_KINDS, layout=LAYOUTS, dtype=DTYPES)]
+    picks += [{**pick, "shape": (2, 16, 16)} for pick in covering(rng, labels=MIXED_KINDS, layout=LAYOUTS, dtype=DTYPES)]
     picks += [{**pick, "labels": kind} for kind, pick in zip((ONE_CLASS, IGNORED, RANDOM, ONE_CLASS), covering(
         rng, loss=list(LOSSES)[1:], shape=SHAPES[:4], layout=LAYOUTS, dtype=DTYPES))]
     cases = []
