@@ -455,6 +455,14 @@ def counted_by(label=lambda targets, seen: targets.clamp(min=0), weight=lambda t
 
 
 @torch.no_grad()
+def counted_in_float16(model, loader, device):
+    counts = torch.zeros(CLASSES**2, dtype=torch.float16, device=device)
+    for images, targets in loader:
+        counts.scatter_add_(0, targets.clamp(min=0) * CLASSES + model(images).argmax(1), (targets != IGNORE).half())
+    return averages(counts.float().view(CLASSES, CLASSES))
+
+
+@torch.no_grad()
 def row_left_in(model, loader, device):
     side = CLASSES + 1
     counts = torch.zeros(side**2, device=device)
@@ -646,6 +654,8 @@ WRONG = [
     ("collect", list_overwritten, "Leave the lists as they are"),
     ("collect", lambda outputs, targets: confusion_of_all([o.round(decimals=2) for o in outputs], targets), "logits were rounded"),
     ("collect", lambda outputs, targets: collection(outputs[:3], targets[:3]), "batch is missing"),
+    ("collect", lambda outputs, targets: collection(outputs, targets, average="none"), "a value for each class"),
+    ("collect", lambda outputs, targets: collection([*outputs, outputs[0]], [*targets, targets[0]]), "counts twice"),
     ("collect", lambda outputs, targets: collection(outputs, targets, average="weighted"), 'average="weighted"'),
     ("collect", lambda outputs, targets: collection(outputs, targets, lambda output: output.argmin(1)), "`argmin`"),
     ("collect", lambda outputs, targets: collection(outputs, targets, lambda output: output.sigmoid()), "a `sigmoid`"),
@@ -676,6 +686,7 @@ WRONG = [
     ("evaluate", counted_by(weight=lambda targets: (targets == IGNORE).float()), "the wrong way round"),
     ("evaluate", counted_by(label=lambda targets, seen: torch.where(targets == IGNORE, seen, targets),
                             weight=lambda targets: torch.ones_like(targets, dtype=torch.float32)), "counts as right"),
+    ("evaluate", counted_in_float16, "float16 has no 2049"),
     ("evaluate", row_left_in, "still counts as a false positive"),
     ("evaluate", in_the_labels_alone, "over the classes in the labels alone"),
     ("evaluate", indexed_loader, "not subscriptable"),

@@ -15,6 +15,9 @@ _DEFINITIONS = {"accuracy": "the accuracy here is tp / (tp + fn), as its recall"
 
 
 def averages(case, found, wanted) -> str | None:
+    if isinstance(found, dict) and any(isinstance(found.get(name), list) for name in wanted):
+        return ("There is a value for each class, as `average=\"none\"` or None gives: the macro average is their mean over "
+                "the classes that occur in the labels or the predictions.")
     if not isinstance(found, dict) or not all(isinstance(found.get(name), float) for name in wanted):
         return None
     wrong = [name for name in wanted if not same_answer(found[name], wanted[name])]
@@ -48,8 +51,8 @@ def averages(case, found, wanted) -> str | None:
     if "images" in case.inputs and any((labels == IGNORE).any() for labels in case.inputs["targets"]):
         return ("Two things are easily missed: a target that is IGNORE must count nowhere, as a prediction neither; "
                 "and the macro average is over the classes that occur in the labels or in the predictions that count.")
-    return ("Every batch of this call has to count, once, and no batch of an earlier call: make the metrics, or the counts, "
-            "inside the function, update them with each batch, and compute the averages once from the counts.")
+    return ("One of three things: another class is predicted than that of the largest logit; a batch is missing or counts "
+            "twice; or the averages are not computed once, from the counts of all batches together.")
 
 
 def _causes(case, wrong: dict[str, float], wanted: dict) -> dict[str, list[str]]:

@@ -128,6 +128,9 @@ FORMULAS: tuple[tuple[Callable[[Pairs], Averages], str], ...] = (
     (lambda pairs: averaged(pairs[-1:]),
      "Only the last batch counts. Is the metric made, or reset, inside the loop? Or is it the value that calling the metric "
      "returned, which is the batch's own?"),
+    (lambda pairs: averaged([*pairs, *pairs[:1]]),
+     "The first batch counts twice: was the collection updated with it before the loop, to find its groups? `reset` it, or "
+     "give `compute_groups`."),
     (lambda pairs: averaged(pairs[:1]), "Only the first batch counts. Is there a `return` inside the loop?"),
     (lambda pairs: averaged(pairs[:-1] or pairs), "The last batch is missing: every batch has to count."),
     (lambda pairs: averaged(pairs[1:] or pairs), "The first batch is missing: every batch has to count."),
@@ -191,8 +194,7 @@ FORMULAS: tuple[tuple[Callable[[Pairs], Averages], str], ...] = (
      "added (`scatter_add_`)?"),
     (_counted_in(torch.uint8), "A count has run over: uint8 begins anew after 255. Count in int64, or in float32."),
     (_counted_in(torch.int8), "A count has run over: int8 ends at 127. Count in int64, or in float32."),
-    (_counted_in(torch.float16, 2048), "A count stands still at 2048: float16 cannot add 1 to it. Count in int64, or in "
-                                       "float32."),
+    (_counted_in(torch.float16, 2048), "A count stands still at 2048: float16 has no 2049. Count in int64, or in float32."),
     (_counted_in(torch.bfloat16, 256), "A count stands still at 256: bfloat16 cannot add 1 to it. Count in int64, or in "
                                        "float32."),
     (lambda pairs: averaged([(seen % (CLASSES - 1), labels % (CLASSES - 1)) for seen, labels in pairs]),
@@ -250,7 +252,10 @@ CHOICES: tuple[tuple[Callable, str], ...] = (
                                                   "are."),
     (lambda output: output.relu().argmax(1), "The logits below 0 were made 0 (`relu`, `clamp`): take `argmax(1)` of them as "
                                              "they are."),
-    (lambda output: (output > 0).int().argmax(1), "The *first* logit above a threshold was taken, not the largest."),
+    *((lambda output, limit=limit: (output > limit).int().argmax(1),
+       "The *first* logit above a threshold was taken, not the largest.") for limit in (0, 0.5)),
+    (lambda output: output.softmax(0).argmax(1), "The `softmax` goes over the images, as dimension 0: the classes are "
+                                                 "dimension 1."),
     (lambda output: output.long().argmax(1), "The logits were made whole numbers before the largest was looked for."),
     *((lambda output, decimals=decimals: output.round(decimals=decimals).argmax(1),
        "The logits were rounded before the largest was looked for.") for decimals in (0, 1, 2)),
