@@ -73,6 +73,7 @@ SIZE_MISTAKES = (
                                                      "8`, or `size + -size % 8`."),
     Mistake(_padded(fill=lambda *shape: torch.rand(shape, generator=torch.Generator().manual_seed(0))), _RANDOM),
     Mistake(_padded(fill=torch.ones), _RANDOM),
+    Mistake(_padded(fill=lambda *shape: torch.full(shape, 1e-3)), _RANDOM),
     Mistake(_statistics_lost, "The running means and variances of the norms were lost: buffers are padded too, and keep "
                               "what they hold."),
     Mistake(_evaluating, _MODE_CHANGED),
