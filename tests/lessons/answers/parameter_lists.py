@@ -329,6 +329,7 @@ PARAMETER_WRONG = [
     ("clip", clipping(norm_of=lambda grads: torch.stack([grad.float().norm() for grad in grads]).mean()), "mean of the norms"),
     ("clip", clipping(factor_of=lambda norm, limit: torch.minimum(limit / norm, torch.ones_like(norm))), "10⁻⁶"),
     ("clip", clipping(factor_of=lambda norm, limit: limit / torch.clamp(norm + 1e-6, min=limit)), "inf / inf"),
+    ("clip", clipping(factor_of=lambda norm, limit: (limit / (norm + 0.01)).clamp(max=1.0)), "added to the norm is too large"),
     ("clip", last_dtype_alone, "of one dtype's gradients"),
     ("clip", lambda parameters, max_norm: no_tensor_without_gradients(list(parameters), max_norm), "a tensor in both cases"),
     ("update_average", lambda averages, parameters, decay: by_product_and_sum(averages, parameters, 0.999), "`decay` is not used"),

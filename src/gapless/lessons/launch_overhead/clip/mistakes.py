@@ -104,6 +104,8 @@ CLIP_MISTAKES = (
         "Where norm and limit are 0, their quotient is nan: 10⁻⁶ is added to the norm.")),
     Mistake(clipping(factor_of=lambda norm, limit: limit / (norm + 1e-6).clamp(min=limit)), (
         "An infinite limit gives inf / inf, a nan. It is the quotient that is at most 1: `.clamp(max=1.0)`.")),
+    Mistake(clipping(factor_of=lambda norm, limit: (limit / (norm + 1e-2)).clamp(max=1.0)), (
+        "What is added to the norm is too large: small gradients become smaller than the limit asks for. It is 10⁻⁶.")),
     Mistake(clipping(norm_of=lambda grads: of_norms([grad for grad in grads if grad.dtype == grads[-1].dtype])), (
         "That is the norm of one dtype's gradients. The norm is of all of them together.")),
     Mistake(_used_up, ("The parameters may come as an iterator, which can be gone through once: after that it is empty. "
