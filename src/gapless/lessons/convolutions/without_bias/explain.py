@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-MODES = ("A norm that was in evaluation mode is in training mode now. `model.train()` puts every part into it, those too that "
-         "were frozen: note each part's `training` before you change it, and put that back.")
+MODES = ("A norm that was in evaluation mode is in training mode now. `model.train()` puts every part into it, those too "
+         "that were frozen: note each part's `training` before you change it, and put that back.")
 _TAKEN_OUT = "This bias is taken out again: its convolution's output goes to {} and nowhere else."
 _NEEDED = "This bias is needed: {}."
 # Network → why biases are needed there.

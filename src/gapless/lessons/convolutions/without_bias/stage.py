@@ -189,8 +189,8 @@ NETWORKS: dict[str, Callable[[], nn.Module]] = {
 
 
 def make_network(name: str, seed: int, device: torch.device, dtype: torch.dtype = torch.float32) -> nn.Module:
-    """One of ``NETWORKS`` in training mode but for a frozen norm, its weights, biases and running statistics drawn from ``seed``. The random
-    numbers of others stay as they are."""
+    """One of ``NETWORKS`` in training mode but for a frozen norm, its weights, biases and running statistics drawn from
+    ``seed``. The random numbers of others stay as they are."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         model = NETWORKS[name]()
