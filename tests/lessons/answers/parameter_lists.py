@@ -313,7 +313,7 @@ PARAMETER_WRONG = [
     ("update_average", averaged(lambda a, p, d: a.copy_(d * a + (1 - d) * p).mul_(d)), "it is"),
     ("update_average", keeps_small_dtype, "it is"),
     ("update_average", zeroed, "it is"),
-    ("update_average", lambda averages, parameters, decay: by_product_and_sum(averages[:-1], parameters, decay), "it is"),
+    ("update_average", lambda averages, parameters, decay: by_product_and_sum(averages[:-1], parameters, decay), "is as it was"),
     ("clip", forgets_the_empty_list, "A list of tensors is empty"),
     ("clip", forgets_none, "it raised"),
     ("clip", gives_none_a_gradient, "gradients"),
@@ -333,4 +333,7 @@ PARAMETER_WRONG = [
     ("clip", last_dtype_alone, "of one dtype's gradients"),
     ("clip", lambda parameters, max_norm: no_tensor_without_gradients(list(parameters), max_norm), "a tensor in both cases"),
     ("update_average", lambda averages, parameters, decay: by_product_and_sum(averages, parameters, 0.999), "`decay` is not used"),
+    ("update_average", lambda averages, parameters, decay: by_product_and_sum(averages, parameters, min(decay, 0.7)), "0.3 of its parameter"),
+    ("clear_grads", lambda parameters: [by_an_optimizer([each.requires_grad_()]) for each in parameters], "frozen no longer"),
+    ("clip", clipping(returned=lambda norm, factor: norm.half()), "largest number is 65 504"),
 ]

@@ -38,7 +38,7 @@ def clip_cases(seed: int) -> list[Case]:
         _with(_clipped(rng, "a gradient that is inf"), np.inf),
         _with(_clipped(rng, "a gradient that is nan"), np.nan),
         _with(_clipped(rng, "a gradient that is inf, an infinite limit", max_norm="inf"), np.inf),
-        _clipped(rng, "one gradient, far above the limit", ((33,),), size=50.0),
+        _clipped(rng, "one gradient, far above the limit", ((33,),), size=5e4),
     ]
 
 

@@ -78,6 +78,10 @@ CLIP_MISTAKES = (
         "That is the largest gradient's norm. The norm of all is the root of the sum of their squares.")),
     Mistake(_values, ("Each element was cut off at the limit by itself (`clip_grad_value_` does that). The *norm* of all is "
                       "to be at most the limit.")),
+    Mistake(clipping(returned=lambda norm, factor: norm.half().float()), (
+        "The norm was made float16, whose largest number is 65 504: it is float32's.")),
+    Mistake(clipping(norm_of=lambda grads: of_norms(grads) / sum(grad.numel() for grad in grads)**0.5), (
+        "That is the root of the *mean* of the squares: the norm is the root of their sum.")),
     Mistake(clipping(returned=lambda norm, factor: factor), (
         "The factor came back. The norm is wanted that the gradients had before.")),
     Mistake(clipping(returned=lambda norm, factor: norm * factor), (
