@@ -122,7 +122,7 @@ def fault_of(exercise: Exercise, case: Case, found: Answer, truth: Truth, device
     if found.races:
         return Fault(f"{fault or 'the answer is right here, and need not be on a GPU.'} A race: {found.races[0]}")
     also = [name for name in found.overwritten if name not in expected.overwritten]
-    if fault is not None and fault.of_value and also:
+    if fault is not None and fault.of_value and also and exercise.asked.ask is None:
         return replace(fault, text=f"{fault.text} It has also overwritten its input `{also[0]}`.")
     return fault or _overwritten(exercise, found, expected)
 

@@ -216,6 +216,7 @@ BIAS_WRONG = [
      "stays in evaluation mode"),
     (after_running, "moved the running statistics"),
     (lambda model, images: traced(model, images).eval(), "evaluation mode"),
+    (lambda model, images: traced(model, images).train(), "those too that were frozen"),
     (forgets_to_return, "is there a `return`"),
     (other_name, "should not be there"),
     (statistics_lost, "outputs in evaluation"),

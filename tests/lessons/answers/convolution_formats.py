@@ -104,7 +104,7 @@ FORMAT_WRONG = [
     (lambda model: made(model, pad=lambda x, c: x.repeat(1, c // x.shape[1], 1, 1)), "repeat the old ones"),
     (lambda model: made(model, pad=lambda x, c: 0), "The shortcut is missing"),
     (lambda model: made(model, mean=lambda x: x.amax((2, 3))), "the mean over the pixels"),
-    (lambda model: made(model, mean=lambda x: x.flatten(2)[:, :, 0]), "`permute` changes the order"),
+    (lambda model: made(model, mean=lambda x: x.flatten(2)[:, :, 0]), "not one of them"),
     (lambda model: made(model, relu=lambda x: x), "outputs"),
     (lambda model: made(model.eval()), "evaluation mode"),
     (lambda model: model, "`forward(images)` is wanted"),

@@ -115,6 +115,7 @@ SIZE_WRONG = [
     ("tensor_core_sizes", masks_with_zeros, "The padded classes are still there"),
     ("tensor_core_sizes", fresh_layers, "Zeros are appended"),
     ("tensor_core_sizes", leaves_the_norms, "raised"),
+    ("tensor_core_sizes", lambda model: new_layers(model, fill=lambda tensor: tensor.fill_(1e-3)), "has to be zeros"),
     ("tensor_core_sizes", classes_only, "Only the classes were padded"),
     ("tensor_core_sizes", lambda model: new_layers(model, up=lambda size: -(-size // 64) * 64), "multiples of 64"),
     ("tensor_core_sizes", lambda model: new_layers(model, up=lambda size: -(-size // 16) * 16), "multiples of 16"),

@@ -300,6 +300,7 @@ WRONG = [
     ("prepare", lambda images, mean, std: (images.to(mean.device) / 255 - mean) / std, "some of 1 behind its own"),
     ("prepare", lambda images, mean, std: on_the_device(images, mean.mean().expand(len(mean)), std), "is wrong"),
     ("prepare", lambda images, mean, std: on_the_device(images // 2 * 2, mean, std), "elements differ"),
+    ("prepare", lambda images, mean, std: on_the_device(images, (255 * mean).round() / 255, std), "Your channel 0 is"),
     ("prepare", lambda images, mean, std: on_the_device(images.permute(0, 2, 3, 1).permute(0, 3, 1, 2)[:, :3], mean, std), "must match"),
     ("prepare", lambda images, mean, std: on_the_device(images, mean, std)[0], "the shape (2, 3, 5, 7) is wanted"),
 ]

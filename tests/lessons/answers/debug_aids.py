@@ -79,6 +79,7 @@ DEBUG_WRONG = [("training_without_debugging", answer, says) for answer, says in 
     (judged(log=False), "Compare the log with that of all aids on"),
     (judged(of=mean), "leave the first step out of the mean"),
     (judged(of=statistics.median), "it works in one step of three only"),
+    (judged(of=lambda times: max(times[1:])), "it works in one step of three, which"),
     (judged(alone=False), "both switch on the same thing"),
     (judged(limit=0), "is to stay on"),
     (judged(limit=1.5), "The limit is 10 %"),

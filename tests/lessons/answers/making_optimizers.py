@@ -99,7 +99,7 @@ OPTIMIZER_WRONG = [("make_optimizer", *wrong) for wrong in (
     (adamw(betas=(0.9, 0.98)), "betas"),
     (adamw(maximize=True), "it is"),
     (adamw(amsgrad=True), "another method"),
-    (adamw(eps=1e-2), "it is"),
+    (adamw(eps=1e-6), "`eps` is AdamW's own"),
     (own_lr_for_biases, "learning rate"),
     (lambda parameters: torch.optim.AdamW(groups_of(parameters, matrix=lambda each: each.dim() == 2), lr=1e-3),
      "more than two dimensions"),

@@ -47,6 +47,10 @@ def places_after_sorting(images, batch_size, max_shapes):
     return found
 
 
+def indices_reversed(images, batch_size, max_shapes):
+    return [(batch, mask, indices[::-1]) for batch, mask, indices in batches_of_few_shapes(images, batch_size, max_shapes)]
+
+
 def mask_of_what_is_not_zero(images, batch_size, max_shapes):
     return [(batch, (batch != 0).any(1), indices)
             for batch, _, indices in batches_of_few_shapes(images, batch_size, max_shapes)]
@@ -107,6 +111,7 @@ SHAPES = (
         "The images that do not fill a batch are dropped. Nothing may be lost: leave rows empty instead.")),
     Mistake(places_after_sorting, (
         "These are the places after sorting. An index is the image's place in the list that was given.")),
+    Mistake(indices_reversed, "Row r of a batch holds the image `indices[r]`: here rows and indices are in another order."),
     Mistake(mask_of_what_is_not_zero, (
         "The mask is read off the pixels, and a pixel of an image may be 0. Take it from the image's size.")),
     Mistake(mask_of_rows, (

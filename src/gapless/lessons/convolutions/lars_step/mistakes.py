@@ -156,6 +156,8 @@ LARS_MISTAKES = (
             "Where the norm of the *gradient* is 0 the rate is to be `lr` itself too."),
     Mistake(_lars(ratio=lambda w, g, decay, trust: torch.where((w > 0) & (g > 0), trust * (g + decay * w) / w, 1.0)),
             "The fraction is upside down: large weights and small gradients make a large rate."),
+    Mistake(_lars(ratio=lambda w, g, decay, trust: _ratio(w, g, decay, trust).clamp(max=1.0)),
+            "The ratio was cut off at 1. It has no upper limit here."),
     Mistake(_lars(decays=lambda grad, param, decay: grad), "The weight decay is missing in the update: "
                                                            "`grad + weight_decay * param`."),
     Mistake(_lars(decays=lambda grad, param, decay: grad - decay * param), "The weight decay has the wrong sign."),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable
 
+import numpy as np
 import torch
 from torch import nn
 
@@ -12,7 +13,7 @@ from ....course.evidence import Case
 from ....course.mistakes import Mistake
 from . import slow
 from .right import padded_network
-from .stage import MODE, SIZES, WIDTH
+from .stage import EVALUATED, MODE, SIZES, WIDTH
 
 
 def _up(multiple: int) -> Callable[[int], int]:
@@ -73,6 +74,7 @@ SIZE_MISTAKES = (
                                                      "8`, or `size + -size % 8`."),
     Mistake(_padded(fill=lambda *shape: torch.rand(shape, generator=torch.Generator().manual_seed(0))), _RANDOM),
     Mistake(_padded(fill=torch.ones), _RANDOM),
+    Mistake(_padded(fill=lambda *shape: torch.full(shape, 1e-3)), _RANDOM),
     Mistake(_statistics_lost, "The running means and variances of the norms were lost: buffers are padded too, and keep "
                               "what they hold."),
     Mistake(_evaluating, _MODE_CHANGED),
@@ -90,4 +92,8 @@ def explain(case: Case, found: dict, wanted: dict) -> str | None:
         return _NOT_CUT
     if found[MODE] != wanted[MODE]:
         return _MODE_CHANGED
-    return "Zeros are appended to weights, biases and the norms' statistics, and what was there stays where it was."
+    if np.allclose(found[EVALUATED], wanted[EVALUATED], 2e-3, 5e-4):
+        return ("The outputs are right at first, and a training makes others of them: is something that was appended not 0, "
+                "or does no gradient come back (`detach`)?")
+    return ("Zeros are appended to weights, biases and the norms' statistics, and what was there stays where it was. The "
+            "outputs are those of the last layer, cut off and nothing else.")

@@ -5,15 +5,18 @@ Runs beside the learner's code: import nothing that knows an answer.
 
 from __future__ import annotations
 
+import copy
+
 import torch
 import torch.nn.functional as F
 from torch import nn
 
 from ....course.plain import Unusable
 
-SIZES, MODE, WIDTH, EVALUATED, TRAINED, LATER, STEPS = (
-    "sizes of the layers", "in training mode", "columns of the outputs", "outputs in evaluation", "outputs in training",
-    "outputs in evaluation, after the steps", "losses of training steps")
+SIZES, MODE, WIDTH, EVALUATED, LATER, STEPS, SAME = (
+    "sizes of the layers", "in training mode", "columns of the outputs", "outputs in evaluation",
+    "outputs in evaluation, after the steps", "losses of training steps", "outputs to nine digits")
+AS_BEFORE = "as without padding"
 
 
 def odd_network(channels: list[int], hidden: list[int], classes: int, bias: bool, seed: int) -> nn.Sequential:
@@ -56,17 +59,24 @@ def ask_tensor_core_sizes(function, given, device):
             loss.backward()
         yield
         return _sizes_and_mode(padded) | {WIDTH: outputs.shape[1], STEPS: [loss.detach()]}
-    model.to(device)
+    before = copy.deepcopy(model.to(device))
     yield
     padded = _checked(function(model))
     yield
-    found = _sizes_and_mode(padded)
+    seen = _sizes_and_mode(padded)
+    # In float64, where hardly anything is rounded, a small number in place of a 0 shows.
+    found, right = (_trained(each.double(), images.double(), labels) for each in (padded, before))
+    same = found[WIDTH] != right[WIDTH] or torch.allclose(found[LATER], right[LATER], 1e-6, 1e-9)
+    return seen | found | {SAME: AS_BEFORE if same else "others"}
+
+
+def _trained(padded: nn.Module, images: torch.Tensor, labels: torch.Tensor) -> dict:
+    """Its outputs before some training steps and after them, and the losses of these."""
     padded.eval()
     with torch.no_grad():
         outputs = padded(images)
     if not isinstance(outputs, torch.Tensor) or outputs.dim() != 2:
         raise Unusable("the padded network does not return a tensor of images × classes.")
-    found |= {WIDTH: outputs.shape[1], EVALUATED: outputs}
     padded.train()
     optimizer = torch.optim.SGD(padded.parameters(), lr=0.2, momentum=0.9, weight_decay=0.01)
     losses = []
@@ -78,7 +88,7 @@ def ask_tensor_core_sizes(function, given, device):
         losses.append(loss.detach())
     padded.eval()
     with torch.no_grad():
-        return found | {STEPS: losses, LATER: padded(images)}
+        return {WIDTH: outputs.shape[1], EVALUATED: outputs, STEPS: losses, LATER: padded(images)}
 
 
 def _checked(padded) -> nn.Module:

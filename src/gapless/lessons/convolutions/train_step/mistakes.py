@@ -42,6 +42,7 @@ class _Step:
                  "clip to 1": lambda: nn.utils.clip_grad_norm_(model.parameters(), 1.0),
                  "clip values": lambda: nn.utils.clip_grad_value_(model.parameters(), max_norm),
                  "clip largest": lambda: nn.utils.clip_grad_norm_(model.parameters(), max_norm, float("inf")),
+                 "clip each": lambda: [nn.utils.clip_grad_norm_([each], max_norm) for each in model.parameters()],
                  "step": lambda: scaler.step(optimizer), "plain step": optimizer.step, "update": scaler.update,
                  "zero": optimizer.zero_grad}[part]()
 
@@ -105,6 +106,8 @@ TRAIN_STEP_MISTAKES = (
              "`clip_grad_norm_`.", order=("unscale", "clip values", "step", "update")),
     _mistake("The gradients were clipped by the largest of them: `max_norm` is of the root of the sum of squares, which "
              "`clip_grad_norm_` takes by itself.", order=("unscale", "clip largest", "step", "update")),
+    _mistake("Each parameter's gradient was clipped by its own norm, which turns the step's direction: `max_norm` is of all "
+             "of them together.", order=("unscale", "clip each", "step", "update")),
     _mistake("The gradients were clipped to 1, whatever `max_norm` says.", order=("unscale", "clip to 1", "step", "update")),
     _mistake("The network was put into evaluation mode: its norms have to see the batch. Leave the mode as it was.",
              evaluating=True),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+MODES = ("A norm that was in evaluation mode is in training mode now. `model.train()` puts every part into it, those too "
+         "that were frozen: note each part's `training` before you change it, and put that back.")
 _TAKEN_OUT = "This bias is taken out again: its convolution's output goes to {} and nowhere else."
 _NEEDED = "This bias is needed: {}."
 # Network → why biases are needed there.
@@ -26,6 +28,8 @@ _WHY_NEEDED = {
 def without_bias(case, found, wanted) -> str | None:
     if not isinstance(found, dict) or not isinstance(found.get("parameters"), dict):
         return None
+    if set(wanted["norms in evaluation mode"]) - set(found["norms in evaluation mode"]):
+        return MODES
     missing = [name for name in wanted["parameters"] if name not in found["parameters"]]
     extra = [name for name in found["parameters"] if name not in wanted["parameters"]]
     if missing and not missing[0].endswith("bias"):
@@ -43,4 +47,7 @@ def without_bias(case, found, wanted) -> str | None:
     if found.get("outputs in evaluation") != wanted["outputs in evaluation"]:
         return ("The right biases are gone. In evaluation a norm subtracts its running mean, which was made with the bias: "
                 "is it corrected by the whole bias, and once for each norm, whatever the number of calls?")
+    if found.get("gradients") == wanted["gradients"]:
+        return ("The right biases are gone, and the model is right until a step is taken: a norm has another count of "
+                "batches (`num_batches_tracked`) or another `momentum` than before. Only running means may change.")
     return None

@@ -7,6 +7,7 @@ from torch import nn
 
 from ....course.mistakes import Mistake
 from ..stage import CONVOLUTIONS
+from .explain import MODES
 from .right import NORMS, cancels, drop
 
 
@@ -50,6 +51,10 @@ def _after_a_pass(model: nn.Module, images: torch.Tensor) -> nn.Module:
 
 def _in_evaluation(model: nn.Module) -> nn.Module:
     return drop(model).eval()
+
+
+def _all_trained(model: nn.Module) -> nn.Module:
+    return drop(model).train()
 
 
 def _also(*kinds: type):
@@ -111,6 +116,7 @@ BIAS = (
         "Trace it without running it (`torch.fx`), or run it in evaluation mode, and put the mode back.")),
     Mistake(lambda model, images: _in_evaluation(model), (
         "The model comes back in evaluation mode. Put it back into the mode that it was in: `model.train()`.")),
+    Mistake(lambda model, images: _all_trained(model), MODES),
     Mistake(lambda model, images: model, (
         "That is the model as it was: no bias has gone.")),
 )

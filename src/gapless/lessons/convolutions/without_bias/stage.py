@@ -30,17 +30,6 @@ class ByItsOwnForward(nn.Module):
         return self._way(self, images)
 
 
-class FrozenNorms(ByItsOwnForward):
-    """Its norms stay in evaluation mode, as they do in a network that was trained before."""
-
-    def train(self, mode: bool = True):
-        super().train(mode)
-        for part in self.modules():
-            if isinstance(part, nn.BatchNorm2d):
-                part.train(False)
-        return self
-
-
 class HalfAndHalf(nn.Module):
     """Every second column of pixels is set to zero: what dropout does, without chance."""
 
@@ -138,8 +127,9 @@ def _block_called_twice() -> nn.Module:
 
 
 def _frozen(**options) -> nn.Module:
-    return FrozenNorms(lambda m, x: m.second(F.relu(m.norm(m.conv(x)))), conv=_first(), norm=_norm(**options),
-                       second=_conv())
+    """Its norm is in evaluation mode, as in a network that was trained before."""
+    return ByItsOwnForward(lambda m, x: m.second(F.relu(m.norm(m.conv(x)))), conv=_first(), norm=_norm(**options).eval(),
+                           second=_conv())
 
 
 def _linear() -> nn.Module:
@@ -199,8 +189,8 @@ NETWORKS: dict[str, Callable[[], nn.Module]] = {
 
 
 def make_network(name: str, seed: int, device: torch.device, dtype: torch.dtype = torch.float32) -> nn.Module:
-    """One of ``NETWORKS`` in training mode, its weights, biases and running statistics drawn from ``seed``. The random
-    numbers of others stay as they are."""
+    """One of ``NETWORKS`` in training mode but for a frozen norm, its weights, biases and running statistics drawn from
+    ``seed``. The random numbers of others stay as they are."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         model = NETWORKS[name]()
@@ -211,7 +201,7 @@ def make_network(name: str, seed: int, device: torch.device, dtype: torch.dtype 
             for name, buffer in model.named_buffers():
                 if buffer.is_floating_point():
                     buffer.uniform_(0.5, 1.5)
-    return model.train().to(device=device, dtype=dtype)
+    return model.to(device=device, dtype=dtype)
 
 
 _LEARNING_RATE = 0.1
@@ -224,12 +214,16 @@ def ask_without_bias(function, given, device):
     model = function(model, images)
     if not isinstance(model, nn.Module):
         raise Unusable(f"it returned a {type(model).__name__}; the model is wanted: is there a `return`?")
+    modes = {part: part.training for part in model.modules()}
     found = {"parameters": {name: list(parameter.shape) for name, parameter in model.named_parameters()},
-             "in training mode": model.training}
+             "in training mode": model.training,
+             "norms in evaluation mode": [name for name, part in model.named_modules()
+                                          if hasattr(part, "track_running_stats") and not part.training]}
     model.eval()
     with torch.no_grad():
         found["outputs in evaluation"] = _joined(model(images))
-    model.train()
+    for part, training in modes.items():
+        part.training = training
     model.zero_grad()
     yield
     outputs = _joined(model(images))

@@ -27,6 +27,8 @@ def _blocks(trace: Trace, which: str) -> list[Span]:
         "within": lambda: [span for span in blocks_of(trace) if start <= span.start_us and span.end_us <= end],
         "starting within": lambda: [span for span in blocks_of(trace) if start <= span.start_us < end],
         "first": lambda: blocks_of(trace)[:1],
+        "last": lambda: blocks_of(trace)[-1:],
+        "but the first": lambda: blocks_of(trace)[1:],
         "in steps": lambda: blocks_of(trace) if steps_of(trace) else [],
     }[which]()
 
@@ -132,12 +134,13 @@ def input_bound(trace: Trace, *, blocks="right", work="right", how="idle in bloc
         "any step": lambda: max(s.end_us for s in trace.spans if s.name.startswith("ProfilerStep"))
         - min(s.start_us for s in trace.spans if s.name.startswith("ProfilerStep")),
         "in ms": lambda: (end - start) / 1000,
+        "busy": lambda: covered_us(running, start, end) or 1.0,
         "one": lambda: 1.0,
     }[time]()
     share = us / length
     return {"share": lambda: share, "per cent": lambda: 100 * share, "busy": lambda: 1 - share,
             "rounded": lambda: round(share, 2), "per step": lambda: share / len(steps), "inverse": lambda: 1 / share,
-            "verdict": lambda: share > 0.5}[unit]()
+            "in ms": lambda: share / 1000, "verdict": lambda: share > 0.5}[unit]()
 
 
 _HOST = ("That is the *host's* time in the loader. While the GPU still has work in its queue, the loader costs "
@@ -178,6 +181,9 @@ BOUNDS = (Mistake(slow.input_bound, _HOST), *versions(input_bound, (
     Way("blocks", "within", _CUT),
     Way("blocks", "starting within", _CUT),
     Way("blocks", "first", "Only the first block was looked at: each step has one."),
+    Way("blocks", "last", "Only the last block was looked at: each step has one."),
+    Way("blocks", "but the first", "The first block was left out. A warm-up is the profiler's business: what is in the "
+                                   "trace counts."),
     Way("how", "whole blocks", "A block during which anything ran on the GPU was left out as a whole. Count the part of it "
                                "in which nothing ran."),
     Way("how", "by its start", "It was decided by the moment at which the block starts. The GPU may come to its end in the "
@@ -215,6 +221,7 @@ BOUNDS = (Mistake(slow.input_bound, _HOST), *versions(input_bound, (
     Way("time", "idle", "It was divided by the GPU's idle time: that is the share of the idleness that is the loader's. "
         + _TIME),
     Way("time", "GPU's", _TIME),
+    Way("time", "busy", "It was divided by the time in which the GPU works. " + _TIME),
     Way("time", "steps by name", "The steps were sorted by name, and as text \"#10\" comes before \"#9\": go by time."),
     Way("time", "any step", "A block that is called much like a step was taken for one: a step's name starts with "
                             "`ProfilerStep#`, with the `#`."),
@@ -222,6 +229,7 @@ BOUNDS = (Mistake(slow.input_bound, _HOST), *versions(input_bound, (
                          "are in µs."),
     Way("time", "one", "That is in µs: divide by the steps' time."),
     Way("unit", "per cent", "A share is between 0 and 1, and this is in per cent."),
+    Way("unit", "in ms", "Numerator and denominator have different units: one is in ms, the other in µs."),
     Way("unit", "busy", "That is 1 minus what was asked for."),
     Way("unit", "rounded", "The answer was rounded: return it as it is."),
     Way("unit", "per step", "It was divided by the number of steps as well: the steps' time is that of all steps already."),

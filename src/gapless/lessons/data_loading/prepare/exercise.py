@@ -8,6 +8,7 @@ from ....course.mistakes import MistakesFile
 from ..advice import COPY
 from ..stage import names
 from . import cases, slow
+from .explain import explain_prepare
 
 EXERCISE = Exercise(
     name="prepare",
@@ -40,5 +41,6 @@ EXERCISE = Exercise(
             "memory; what you compute from it on the host does not.",
         ),
         mistakes=MistakesFile(__package__, names),
+        explain=explain_prepare,
     ),
 )

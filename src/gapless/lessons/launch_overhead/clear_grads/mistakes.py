@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from ....course.mistakes import Mistake
-from .stage import HELD, LEFT, MOMENTA, WEIGHTS
+from .stage import FROZEN, HELD, LEFT, MOMENTA, WEIGHTS
 
 
 def each(clear, only=lambda place, parameter: parameter.grad is not None):
@@ -85,4 +85,6 @@ def explain(case, found, wanted) -> str | None:
     if found.get(HELD) != wanted[HELD]:
         return ("Something else held on to the gradients, as a log does, and they were overwritten in place. "
                 "`parameter.grad = None` lets go of them and leaves them as they are.")
+    if found.get(FROZEN) != wanted[FROZEN]:
+        return "A frozen parameter is frozen no longer: leave `requires_grad` as it was."
     return None

@@ -11,8 +11,8 @@ from torch import nn
 from ..stage import some
 
 # What is seen, in the words of the answer.
-LEFT, WEIGHTS, MOMENTA, HELD = ("parameters with a gradient after each call", "weights", "momenta",
-                                "gradients that were kept aside")
+LEFT, WEIGHTS, MOMENTA, HELD, FROZEN = ("parameters with a gradient after each call", "weights", "momenta",
+                                        "gradients that were kept aside", "frozen parameters")
 _MOMENTUM = {"SGD": "momentum_buffer", "AdamW": "exp_avg"}  # optimizer → its name in the state
 
 
@@ -42,4 +42,4 @@ def ask_clear_grads(function, given, device):
     momenta = [optimizer.state.get(parameter, {}).get(name) for parameter in parameters]
     return {LEFT: [sum(each) for each in left], WEIGHTS: [some(parameter) for parameter in parameters],
             MOMENTA: [None if momentum is None else some(momentum) for momentum in momenta],
-            HELD: [some(grad) for grad in held]}
+            HELD: [some(grad) for grad in held], FROZEN: sum(not parameter.requires_grad for parameter in parameters)}

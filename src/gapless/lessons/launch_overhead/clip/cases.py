@@ -31,14 +31,14 @@ def clip_cases(seed: int) -> list[Case]:
         _clipped(rng, "gradients of three dtypes", dtypes=BOTH, max_norm=drawn),
         _clipped(rng, "gradients in float16", dtypes=HALF),
         _clipped(rng, "an iterator of parameters", iterator=True, without_gradient=[0]),
-        _clipped(rng, "gradients that are all 0", size=0.0),
+        _with(_clipped(rng, "gradients that are nearly 0", size=0.0, max_norm=0.04), 0.05),
         _clipped(rng, "an infinite limit", max_norm="inf"),
         _clipped(rng, "a limit of 0", max_norm=0.0),
         _clipped(rng, "gradients that are all 0, a limit of 0", size=0.0, max_norm=0.0),
         _with(_clipped(rng, "a gradient that is inf"), np.inf),
         _with(_clipped(rng, "a gradient that is nan"), np.nan),
         _with(_clipped(rng, "a gradient that is inf, an infinite limit", max_norm="inf"), np.inf),
-        _clipped(rng, "one gradient, far above the limit", ((33,),), size=50.0),
+        _clipped(rng, "one gradient, far above the limit", ((33,),), size=5e4),
     ]
 
 

@@ -78,6 +78,10 @@ CLIP_MISTAKES = (
         "That is the largest gradient's norm. The norm of all is the root of the sum of their squares.")),
     Mistake(_values, ("Each element was cut off at the limit by itself (`clip_grad_value_` does that). The *norm* of all is "
                       "to be at most the limit.")),
+    Mistake(clipping(returned=lambda norm, factor: norm.half().float()), (
+        "The norm was made float16, whose largest number is 65 504: it is float32's.")),
+    Mistake(clipping(norm_of=lambda grads: of_norms(grads) / sum(grad.numel() for grad in grads)**0.5), (
+        "That is the root of the *mean* of the squares: the norm is the root of their sum.")),
     Mistake(clipping(returned=lambda norm, factor: factor), (
         "The factor came back. The norm is wanted that the gradients had before.")),
     Mistake(clipping(returned=lambda norm, factor: norm * factor), (
@@ -104,6 +108,8 @@ CLIP_MISTAKES = (
         "Where norm and limit are 0, their quotient is nan: 10⁻⁶ is added to the norm.")),
     Mistake(clipping(factor_of=lambda norm, limit: limit / (norm + 1e-6).clamp(min=limit)), (
         "An infinite limit gives inf / inf, a nan. It is the quotient that is at most 1: `.clamp(max=1.0)`.")),
+    Mistake(clipping(factor_of=lambda norm, limit: (limit / (norm + 1e-2)).clamp(max=1.0)), (
+        "What is added to the norm is too large: small gradients become smaller than the limit asks for. It is 10⁻⁶.")),
     Mistake(clipping(norm_of=lambda grads: of_norms([grad for grad in grads if grad.dtype == grads[-1].dtype])), (
         "That is the norm of one dtype's gradients. The norm is of all of them together.")),
     Mistake(_used_up, ("The parameters may come as an iterator, which can be gone through once: after that it is empty. "

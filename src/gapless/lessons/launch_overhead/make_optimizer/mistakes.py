@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from ....course.mistakes import Mistake
-from .stage import AMSGRAD, AVERAGES, BETAS, DECAYS, KIND, LOOPED, RATES, STEPS, WEIGHTS
+from .stage import AMSGRAD, AVERAGES, BETAS, DECAYS, EPS, KIND, LOOPED, RATES, STEPS, WEIGHTS
 
 
 def made(decays=lambda parameter: parameter.dim() > 1, decay: float = 0.1, lr: float = 1e-3, kind=torch.optim.AdamW,
@@ -44,6 +44,7 @@ _WHY = {
     RATES: "The learning rate is 0.001 in all groups.",
     AMSGRAD: "`amsgrad` is another method.",
     BETAS: "The betas are AdamW's own.",
+    EPS: "`eps` is AdamW's own, 10⁻⁸.",
     STEPS: "A step whose gradients are not finite is not taken, nor counted: GradScaler and the optimizer see to that.",
     AVERAGES: "The optimizer's averages are those of the gradients without the scale.",
     WEIGHTS: "The weights are those of AdamW with these groups.",

@@ -11,9 +11,9 @@ from torch import nn
 from ....course.plain import Unusable
 from ..stage import some
 
-KIND, DECAYS, RATES, AMSGRAD, BETAS, WEIGHTS, AVERAGES, STEPS, SCALE, LOOPED = (
+KIND, DECAYS, RATES, AMSGRAD, BETAS, EPS, WEIGHTS, AVERAGES, STEPS, SCALE, LOOPED = (
     "kind", "weight decay of each parameter", "learning rate of each parameter", "parameters with amsgrad",
-    "betas of each parameter", "weights",
+    "betas of each parameter", "eps of each parameter", "weights",
     "averages of the gradients", "steps that were taken", "scale", "parameters that cannot be fused, and go one by one")
 
 
@@ -49,6 +49,7 @@ def ask_make_optimizer(function, given, device):
             RATES: [float(group["lr"]) for group in groups],
             AMSGRAD: sum(group["amsgrad"] for group in groups),
             BETAS: [[float(beta) for beta in group["betas"]] for group in groups],
+            EPS: [f"{group['eps']:g}" for group in groups],
             STEPS: [state.get("step", 0.0) for state in states],
             WEIGHTS: [_real(parameter) for parameter in parameters],
             AVERAGES: [_real(state["exp_avg"]) if "exp_avg" in state else None for state in states],

@@ -20,6 +20,8 @@ _KEPT = {
 }
 _GONE = {
     "first_step_checked": "it makes the first step longer, and no other: leave the first step out of the mean",
+    "weights_summed": "it works in one step of three, which it makes more than 10 % longer, and a mean step it does not. "
+                      "Take the mean of all steps but the first",
     "explosions_skipped": "it costs something, and without it the log is another: it leaves out a step whose gradients "
                           "explode. Compare the log with that of all aids on",
     "norm_logged": "it costs something, and its lines are in the log that people read. Compare the log with that of all "

@@ -9,6 +9,7 @@ from .. import cases as shared_cases
 from ..advice import LISTS
 from ..stage import names
 from . import cases, slow
+from .explain import explain_average
 from .stage import ask_update_average
 
 EXERCISE = Exercise(
@@ -29,5 +30,6 @@ EXERCISE = Exercise(
             "`_foreach_lerp_` for each entry.",
         ),
         mistakes=MistakesFile(__package__, names),
+        explain=explain_average,
     ),
 )

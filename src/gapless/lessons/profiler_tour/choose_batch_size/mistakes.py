@@ -83,6 +83,12 @@ def _running_best(speeds: dict[int, float], _found) -> int:
     return chosen
 
 
+def _smallest_so_far(speeds: dict[int, float], _found) -> int:
+    batches = list(speeds)
+    return min(batch for place, batch in enumerate(batches)
+               if speeds[batch] >= ENOUGH * max(speeds[other] for other in batches[:place + 1]))
+
+
 def _whole(speeds: dict[int, float], found: dict) -> int:
     return min(_near({batch: batch // each.step_ms for batch, each in found.items()}))
 
@@ -161,6 +167,7 @@ BATCHES = (
             "enough again. Look at all."),
     Mistake(_choice(_running_best, in_order=True), _RUNNING),
     Mistake(_choice(_running_best), _RUNNING),
+    Mistake(_choice(_smallest_so_far, in_order=True), _RUNNING),
     Mistake(_choice(_until_it_falls),
             "The search went up and ended where the throughput fell for the first time: a larger batch may be faster "
             "again, and a smaller one near enough. Look at all."),
