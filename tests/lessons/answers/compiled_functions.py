@@ -13,6 +13,7 @@ def _formula(x):
 
 
 whole_graph = torch.compile(_formula, fullgraph=True, dynamic=True)
+one_launch = torch.compile(_formula, mode="reduce-overhead")
 
 
 def masked(x, weight):
@@ -84,6 +85,18 @@ def padded(model):
     return step, lengths
 
 
+def length_as_a_tensor(model):
+    """The number that changes is a tensor of the CPU without dimensions, which a kernel on the GPU is given as a number."""
+    lengths, compiled = [], torch.compile(
+        lambda batch, length: model(batch + (torch.arange(batch.shape[1], device=batch.device) / length)[:, None]).square().mean())
+
+    def step(batch):
+        lengths.append(batch.shape[1])
+        return compiled(batch, torch.tensor(float(batch.shape[1])))
+
+    return step, lengths
+
+
 def one_operator_compiled(whole):
     """The rest as it is written: one graph, of one operator."""
     last = torch.compile(lambda loss: loss * 1.0)
@@ -121,9 +134,9 @@ def gelu_compiled_at_the_first_call():
 
 
 COMPILED_ROUTES = {
-    "gelu": [one_operator, whole_graph, gelu_compiled_at_the_first_call()],
+    "gelu": [one_operator, whole_graph, one_launch, gelu_compiled_at_the_first_call()],
     "forward": [masked, without_a_gradient, compiled_by_itself],
-    "make_step": [made(_loss, lambda loss: torch.compile(loss, dynamic=True)), made(_loss, before=_marked), padded],
+    "make_step": [made(_loss, lambda loss: torch.compile(loss, dynamic=True)), made(_loss, before=_marked), padded, length_as_a_tensor],
 }
 
 
