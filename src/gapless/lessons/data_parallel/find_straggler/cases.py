@@ -43,6 +43,8 @@ SLOWED = {
         _more(plan, "load", rank, 1.0, plus=1.3 * _step_us(plan)), "parts", (rank + 1) % plan.world, 4),
     "slower kernels, and a loader that the queue hides": lambda plan, rank: _more(
         _more(plan, "kernel", rank, 1.3), "load", rank, 1.0, plus=0.6 * _step_us(plan) * (np.arange(plan.steps) > 0)),
+    "slower kernels, and a loader beside a copy": lambda plan, rank: _more(
+        _more(replace(plan, copy=0.5 * _step_us(plan)), "kernel", rank, 1.3), "load", rank, 1.0, plus=0.4 * _step_us(plan)),
     "slower kernels, and a loader a little slower": lambda plan, rank: _more(
         _more(plan, "kernel", rank, 1.4), "load", rank, 1.0, plus=0.1 * _step_us(plan)),
     "a slow loader, and kernels on a stream beside": lambda plan, rank: _more(
