@@ -174,6 +174,11 @@ def one_list_for_all(model):
     return step, _of_all_steps
 
 
+def one_list_cleared(model):
+    _of_all_steps.clear()
+    return one_list_for_all(model)
+
+
 COMPILED_WRONG = [
     ("gelu", lambda x: F.gelu(x.half()).to(x.dtype), "lower precision"),
     ("gelu", gelu_compiled_in_each_call, "in each call"),
@@ -195,6 +200,8 @@ COMPILED_WRONG = [
     ("forward", lambda x, weight: _alike(x @ weight, (x @ weight).abs().max().detach(), above=torch.ge), "mean is above zero"),
     ("forward", lambda x, weight: _alike(x @ weight, (x @ weight).abs().max().detach().clamp(min=1e-6)), "stays nan"),
     ("forward", lambda x, weight: _alike(x @ weight, (x @ weight).abs().max().detach(), turned=True), "the wrong way round"),
+    ("forward", lambda x, weight: _alike(x @ weight, (x @ weight).abs().max().detach(), above=lambda mean, zero: (x @ weight).median() > 0),
+     "mean is above zero"),
     ("forward", lambda x, weight: masked(x, weight) * x.shape[0] * weight.shape[1], "not their sum"),
     ("forward", lambda x, weight: masked(x.detach(), weight), "gradient"),
     ("forward", lambda x, weight: _disabled(x, weight) * 1.0, "with all the work in it"),
@@ -202,10 +209,12 @@ COMPILED_WRONG = [
     ("make_step", made(_loss, one_operator_compiled), "the model's products inside them"),
     ("make_step", first_length_compiled, "the model's products inside them"),
     ("make_step", made(_loss, lambda loss: torch.compile(loss, dynamic=False)), "graphs compiled for 50 lengths"),
-    ("make_step", made(_loss, writes=0), "written down"),
+    ("make_step", made(_loss, writes=0), "to that list itself"),
+    ("make_step", made(lambda model, batch: model(batch.add_(_places(batch))).square().mean()), "overwritten its input `batches`"),
     ("make_step", made(_loss, writes=2), "one that comes again"),
     ("make_step", compiled_in_each_call, "called again in later batches"),
     ("make_step", one_list_for_all, "make a new list in each call"),
+    ("make_step", one_list_cleared, "make a new list in each call"),
     ("make_step", each_length_once, "one that comes again"),
     ("make_step", made(lambda model, batch: model(F.pad(batch + _places(batch), (0, 0, 0, 160 - batch.shape[1]))).square().mean()),
      "padding"),
