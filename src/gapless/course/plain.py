@@ -15,6 +15,13 @@ class Unusable(Exception):
     """An answer of a kind that cannot be compared; the message ("it returned …; a … is wanted") is for the learner."""
 
 
+def left_alone(name: str, now, before) -> None:
+    """Raises Unusable where what a function was given under this name is something else ``now``."""
+    if now != before:
+        raise Unusable(f"it has changed `{name}`, which belongs to whoever calls it, and who uses that afterwards gets "
+                       "something else. Work on a copy.")
+
+
 _NONE: Mapping[str, float] = MappingProxyType({})
 
 

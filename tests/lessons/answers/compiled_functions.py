@@ -13,6 +13,7 @@ def _formula(x):
 
 
 whole_graph = torch.compile(_formula, fullgraph=True, dynamic=True)
+one_launch = torch.compile(_formula, mode="reduce-overhead")
 
 
 def masked(x, weight):
@@ -84,6 +85,18 @@ def padded(model):
     return step, lengths
 
 
+def length_as_a_tensor(model):
+    """The number that changes is a tensor of the CPU without dimensions, which a kernel on the GPU is given as a number."""
+    lengths, compiled = [], torch.compile(
+        lambda batch, length: model(batch + (torch.arange(batch.shape[1], device=batch.device) / length)[:, None]).square().mean())
+
+    def step(batch):
+        lengths.append(batch.shape[1])
+        return compiled(batch, torch.tensor(float(batch.shape[1])))
+
+    return step, lengths
+
+
 def one_operator_compiled(whole):
     """The rest as it is written: one graph, of one operator."""
     last = torch.compile(lambda loss: loss * 1.0)
@@ -121,9 +134,9 @@ def gelu_compiled_at_the_first_call():
 
 
 COMPILED_ROUTES = {
-    "gelu": [one_operator, whole_graph, gelu_compiled_at_the_first_call()],
+    "gelu": [one_operator, whole_graph, one_launch, gelu_compiled_at_the_first_call()],
     "forward": [masked, without_a_gradient, compiled_by_itself],
-    "make_step": [made(_loss, lambda loss: torch.compile(loss, dynamic=True)), made(_loss, before=_marked), padded],
+    "make_step": [made(_loss, lambda loss: torch.compile(loss, dynamic=True)), made(_loss, before=_marked), padded, length_as_a_tensor],
 }
 
 
@@ -161,6 +174,11 @@ def one_list_for_all(model):
     return step, _of_all_steps
 
 
+def one_list_cleared(model):
+    _of_all_steps.clear()
+    return one_list_for_all(model)
+
+
 COMPILED_WRONG = [
     ("gelu", lambda x: F.gelu(x.half()).to(x.dtype), "lower precision"),
     ("gelu", gelu_compiled_in_each_call, "in each call"),
@@ -182,6 +200,8 @@ COMPILED_WRONG = [
     ("forward", lambda x, weight: _alike(x @ weight, (x @ weight).abs().max().detach(), above=torch.ge), "mean is above zero"),
     ("forward", lambda x, weight: _alike(x @ weight, (x @ weight).abs().max().detach().clamp(min=1e-6)), "stays nan"),
     ("forward", lambda x, weight: _alike(x @ weight, (x @ weight).abs().max().detach(), turned=True), "the wrong way round"),
+    ("forward", lambda x, weight: _alike(x @ weight, (x @ weight).abs().max().detach(), above=lambda mean, zero: (x @ weight).median() > 0),
+     "mean is above zero"),
     ("forward", lambda x, weight: masked(x, weight) * x.shape[0] * weight.shape[1], "not their sum"),
     ("forward", lambda x, weight: masked(x.detach(), weight), "gradient"),
     ("forward", lambda x, weight: _disabled(x, weight) * 1.0, "with all the work in it"),
@@ -189,10 +209,12 @@ COMPILED_WRONG = [
     ("make_step", made(_loss, one_operator_compiled), "the model's products inside them"),
     ("make_step", first_length_compiled, "the model's products inside them"),
     ("make_step", made(_loss, lambda loss: torch.compile(loss, dynamic=False)), "graphs compiled for 50 lengths"),
-    ("make_step", made(_loss, writes=0), "written down"),
+    ("make_step", made(_loss, writes=0), "to that list itself"),
+    ("make_step", made(lambda model, batch: model(batch.add_(_places(batch))).square().mean()), "overwritten its input `batches`"),
     ("make_step", made(_loss, writes=2), "one that comes again"),
     ("make_step", compiled_in_each_call, "called again in later batches"),
     ("make_step", one_list_for_all, "make a new list in each call"),
+    ("make_step", one_list_cleared, "make a new list in each call"),
     ("make_step", each_length_once, "one that comes again"),
     ("make_step", made(lambda model, batch: model(F.pad(batch + _places(batch), (0, 0, 0, 160 - batch.shape[1]))).square().mean()),
      "padding"),

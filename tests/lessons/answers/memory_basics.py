@@ -435,6 +435,23 @@ def keeps_the_error(step, most):
     return low if last is None or low else 0
 
 
+def leaks_by_what_is_reserved(step, most):
+    """A piece in reserve has room for what leaks."""
+    reserved = [0]
+    for _ in range(3):
+        torch.accelerator.empty_cache()
+        if not _fits(step, 1):
+            return warned(step, most)
+        reserved.append(torch.accelerator.memory_reserved())
+    if reserved[3] > reserved[2]:
+        raise ValueError("it leaks")
+    low, high = 1, most + 1
+    while high - low > 1:
+        middle = min((low + high) // 2, 2 * low)
+        low, high = (middle, high) if _fits(step, middle) else (low, middle)
+    return low
+
+
 def swallows_all(step, most):
     low, high = 0, most + 1
     while high - low > 1:
@@ -513,6 +530,7 @@ BASICS_WRONG = [
     ("train_epoch", epoch(eyes=torch.nn.Module.eval), "call `model.train()` again"),
     ("train_epoch", nothing_reported, "is there a `return`?"),
     ("largest_batch_that_fits", keeps_the_error, "the answer is wrong"),
+    ("largest_batch_that_fits", leaks_by_what_is_reserved, "ask `torch.accelerator.memory_allocated()`"),
     ("largest_batch_that_fits", swallows_all, "the others have to pass"),
     ("largest_batch_that_fits", in_steps_of_ten, "then halve the gap: some twenty trials"),
     ("largest_batch_that_fits", doubled_beyond_the_most, "the most"),

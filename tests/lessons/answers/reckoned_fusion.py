@@ -95,6 +95,7 @@ RECKONED_WRONG = [
     ("predicted_gain", lambda kernels, outputs: sum(map(len, kernels)) / 2, "bytes"),
     ("predicted_gain", lambda kernels, outputs: int(by_pairs(kernels, outputs)), "cut off the fraction"),
     ("predicted_gain", lambda kernels, outputs: None, ""),
+    ("predicted_gain", lambda kernels, outputs: by_pairs([kernels.pop(0) for _ in kernels[:]], outputs), "Work on a copy"),
     ("predicted_gain", lambda kernels, outputs: reckoned(kernels, outputs, guard=lambda kernels, after: kernels),
      '"no elements" it raised ZeroDivisionError'),
     ("worth_compiling", lambda eager, compiled, steps: decided(eager, [[max(compiled)[0], True], *compiled[1:]], steps),

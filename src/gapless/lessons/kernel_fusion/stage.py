@@ -6,6 +6,7 @@ Runs beside the learner's code: import nothing that knows an answer.
 from __future__ import annotations
 
 import contextlib
+import copy
 import functools
 import logging
 import math
@@ -15,7 +16,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from ...course.plain import Unusable
+from ...course.plain import Unusable, left_alone
 from ...measure.compile_calls import CompileCalls
 
 COMPARED = 600  # elements of a tensor, of more about as many
@@ -30,9 +31,12 @@ def names() -> dict:
 
 def ask_reckoned(function, given, device):
     """What ``function`` says of plain numbers."""
+    before = copy.deepcopy(given.options)
     yield
     found = function(*given.options.values())  # by place, here and below: a learner may call the parameters otherwise
     yield
+    for name, now in given.options.items():
+        left_alone(name, now, before[name])
     return found
 
 

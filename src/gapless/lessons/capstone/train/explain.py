@@ -26,8 +26,10 @@ def report(case: Case, found, wanted: dict) -> str | None:
         part = next((why for name, why in _LATER.items() if name in differing), None)
         return part and f"The losses are right. Look at {part}"
     own, right = found.get("losses"), wanted["losses"]
-    if not isinstance(own, list) or len(own) != len(right):
+    if not isinstance(own, list):
         return None
+    if len(own) != len(right):
+        return f"`losses` has {len(own)} numbers, and all epochs together have {len(right)} steps: one for each is wanted."
     first = next(place for place, pair in enumerate(zip(own, right)) if difference(*pair, RELATIVE, ABSOLUTE) is not None)
     if first == 0:
         return ("The first loss is already another, before anything is learned: look at what a batch holds (order, "

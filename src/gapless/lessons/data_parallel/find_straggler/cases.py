@@ -21,12 +21,13 @@ SLOWED = {
     "a slow loader": lambda plan, rank: _more(plan, "load", rank, 1.0, plus=1.5 * _step_us(plan)),
     "even": lambda plan, rank: plan,
     # Near the three borders, on both sides: a twentieth, a fifth, 1.3 times.
-    "kernels slower by less than counts": lambda plan, rank: _more(plan, "kernel", rank, 1.03),
+    "kernels slower by less than counts, and a slow loader on all": lambda plan, rank: _more(
+        replace(plan, load=plan.load + 2 * _step_us(plan)), "kernel", rank, 1.1),
     "kernels slower by a little": lambda plan, rank: _more(plan, "kernel", rank, 1.09),
     "a network that is nearly slow": lambda plan, rank: _network(plan, 0.54),
     "a network that is just slow": lambda plan, rank: _network(plan, 0.76),
     "one rank's link is slower by less than counts": lambda plan, rank: _slow_link(plan, rank, 1.2),
-    "one rank's link is slower by a little": lambda plan, rank: _slow_link(plan, rank, 1.5),
+    "one rank's link is slower by a little": lambda plan, rank: _slow_link(plan, rank, 1.4),
     "many small kernels on one rank": lambda plan, rank: _more(plan, "parts", rank, 3),
     "kernels on a stream beside on one rank": lambda plan, rank: _more(plan, "beside", rank, 0, plus=4),
     "a loader that the queue hides": lambda plan, rank: _more(
@@ -39,10 +40,13 @@ SLOWED = {
         _more(plan, "kernel", rank, 1.35), "parts", (rank + 1) % plan.world, 4),
     "slower kernels, and another's clock is ahead": lambda plan, rank: replace(
         _more(plan, "kernel", rank, 1.35), skew=np.eye(plan.world)[(rank + 1) % plan.world] * 40_000.0),
-    "a slow loader, and another's small kernels": lambda plan, rank: _more(
-        _more(plan, "load", rank, 1.0, plus=1.3 * _step_us(plan)), "parts", (rank + 1) % plan.world, 4),
+    "a slow loader, kernels a little slower, and another's small kernels": lambda plan, rank: _more(
+        _more(_more(plan, "load", rank, 1.0, plus=1.3 * _step_us(plan)), "kernel", rank, 1.15),
+        "parts", (rank + 1) % plan.world, 4),
     "slower kernels, and a loader that the queue hides": lambda plan, rank: _more(
         _more(plan, "kernel", rank, 1.3), "load", rank, 1.0, plus=0.6 * _step_us(plan) * (np.arange(plan.steps) > 0)),
+    "slower kernels, and a loader beside a copy": lambda plan, rank: _more(
+        _more(replace(plan, copy=0.5 * _step_us(plan)), "kernel", rank, 1.3), "load", rank, 1.0, plus=0.4 * _step_us(plan)),
     "slower kernels, and a loader a little slower": lambda plan, rank: _more(
         _more(plan, "kernel", rank, 1.4), "load", rank, 1.0, plus=0.1 * _step_us(plan)),
     "a slow loader, and kernels on a stream beside": lambda plan, rank: _more(

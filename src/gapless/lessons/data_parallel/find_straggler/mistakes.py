@@ -26,6 +26,7 @@ def _numbers(trace: Trace, blocks: str) -> dict[str, float]:
     computing = [span for span in kernels if span not in nccl]
     loading = [span for span in trace.spans if span.category in ("annotation", "op") and span.name.startswith(_LOADER)]
     steps = [span for span in trace.spans if span.category in ("annotation", "op") and span.name.startswith("ProfilerStep#")]
+    by = kernels if blocks == "beside kernels" else work
     start, end = min(span.start_us for span in steps), max(span.end_us for span in (*work, *steps))
 
     def covered(spans) -> float:
@@ -33,7 +34,7 @@ def _numbers(trace: Trace, blocks: str) -> dict[str, float]:
 
     return {"compute": covered(computing), "summed": _sum(computing), "count": len(computing), "nccl": _sum(nccl),
             "exposed": covered([*nccl, *computing]) - covered(computing), "end": end, "time": end - start,
-            "input": _sum(loading) if blocks == "whole" else covered([*work, *loading]) - covered(work)}
+            "input": _sum(loading) if blocks == "whole" else covered([*by, *loading]) - covered(by)}
 
 
 def find_straggler(traces, *, who="least exposed", even=0.05, network=0.2, why="more than others",
@@ -103,6 +104,8 @@ NAMINGS = (Mistake(slow.find_straggler, _WAITS), *versions(find_straggler, (
     Way("blocks", "whole", (
         "The loader's time on the host costs nothing while the GPU still has work: count the part in which the GPU is "
         "idle.")),
+    Way("blocks", "beside kernels", (
+        "A copy (\"memcpy\") is work of the GPU too: while one runs the GPU does not wait for input.")),
     Way("compute", "summed", _OVERLAP),
     Way("compute", "count", _OVERLAP),
     Way("why", "largest", (

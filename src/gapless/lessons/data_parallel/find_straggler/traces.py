@@ -29,13 +29,13 @@ _PARAMETERS = {"all_reduce": "allreduce", "_reduce_scatter_base": "_reduce_scatt
 class Plan:
     """How a run goes; times in µs, arrays by step and rank where nothing else is said.
 
-    ``load``: fetching a batch; ``kernel``: a kernel's mean length; ``parts``: into how many kernels a layer is cut on a
-    rank; ``beside``: how many kernels a rank runs on a stream of their own, beside the layers; ``layers``: of the network,
-    each one kernel forward and two backward, with ``elements`` parameters; ``buckets``: how many collectives a step;
-    ``rate``: elements a µs that a link moves, by rank: the slowest of a group counts; ``grid``: rows of ranks whose members
-    reduce and scatter first, and then reduce across the rows, or 1 for one group of all; ``waits``: the host reads the
-    loss at the end of each step; ``skew``: what each rank's clock is ahead; ``older``: kernels have the names of NCCL before
-    2.19; ``noise``: the share by which durations vary.
+    ``load``: fetching a batch; ``copy``: one to the GPU that is under way meanwhile; ``kernel``: a kernel's mean length;
+    ``parts``: into how many kernels a layer is cut on a rank; ``beside``: how many kernels a rank runs on a stream of
+    their own, beside the layers; ``layers``: of the network, each one kernel forward and two backward, with ``elements``
+    parameters; ``buckets``: how many collectives a step; ``rate``: elements a µs that a link moves, by rank: the slowest
+    of a group counts; ``grid``: rows of ranks whose members reduce and scatter first, and then reduce across the rows, or
+    1 for one group of all; ``waits``: the host reads the loss at the end of each step; ``skew``: what each rank's clock is
+    ahead; ``older``: kernels have the names of NCCL before 2.19; ``noise``: the share by which durations vary.
     """
 
     load: np.ndarray
@@ -44,6 +44,7 @@ class Plan:
     beside: np.ndarray
     rate: np.ndarray
     skew: np.ndarray
+    copy: float = 0.0
     layers: int = 8
     elements: int = 400_000
     buckets: int = 3
@@ -146,6 +147,8 @@ def _step(plan: Plan, step: int, ranks: list[_Rank], rng: np.random.Generator) -
     varied = 1 + plan.noise * rng.uniform(-1, 1, (3 * plan.layers + 2, plan.world))
     for rank in ranks:
         rank.now += 3
+        if plan.copy:
+            rank.work("Memcpy HtoD (Pinned -> Device)", plan.copy, category="gpu_memcpy", bytes=round(12_000 * plan.copy))
         begin = rank.now
         rank.now += plan.load[step, rank.number] * varied[-1, rank.number]
         rank.span("user_annotation", LOADER, begin, rank.now, **{"External id": rank.number_of_next()})

@@ -11,16 +11,15 @@ import torch
 
 from ....course.evidence import Case
 from ....course.ranks import ANSWER, COLLECTIVES, RANKS, VALUES, WAITS
-from ..judged import close
 from ..stage import make_network
 from .stage import CHECKPOINT, CONTENT, ELSEWHERE, FILES, GONE, HOW, IN_PLACE, LOSS, METRICS, MODE, MORE, OLD, RENAMED
 
 MEAN, SENT, READS, WRITERS, WHOLE, LEFT = ("loss", "collectives in an epoch", "waits of the host", "who writes", "files",
                                            "other files")
-EXACT, OF_ROWS, OF_BATCHES, OF_RANKS, OWN, SUMMED, OTHER = (
+EXACT, OF_ROWS, OF_BATCHES, OF_RANKS, OWN, SUMMED, OTHER, OF_RANK_0 = (
     "the mean over all samples of all ranks", "a sum over columns, and a mean over rows", "a mean of the batches' means",
     "a mean of the ranks' means",
-    "the mean over the rank's own samples", "a sum", "another number")
+    "the mean over the rank's own samples", "a sum", "another number", "right on rank 0, and not on all others")
 ONE, NONE = "one", "none"
 FEW = "one for the loss, and what saving takes on rank 0"
 RANK_0, ALL, NOBODY = "rank 0 alone", "other ranks too", "not all files are new on rank 0"
@@ -62,8 +61,10 @@ def seen_logging(case: Case, plain: dict, notes) -> dict:
     """What is to be compared, in words."""
     rows = plain[RANKS]
     answers = [row[ANSWER] for row in rows]
-    found = {MEAN: next((words for words in (_which(case, rank, answer[LOSS]) for rank, answer in enumerate(answers))
-                         if words != EXACT), EXACT)}
+    means = [_which(case, rank, answer[LOSS]) for rank, answer in enumerate(answers)]
+    found = {MEAN: next((words for words in means if words != EXACT), EXACT)}
+    if means[0] == EXACT and found[MEAN] == OTHER:
+        found[MEAN] = OF_RANK_0
     names = [[each["name"] for each in row[COLLECTIVES]] for row in rows]
     most = max(map(len, names))
     barriers = max(of_rank.count("barrier") for of_rank in names)
@@ -95,7 +96,8 @@ def _as_wanted(case: Case, content: dict, wanted) -> str:
         return "another epoch's"
     if isinstance(wanted, dict):
         named = {name: np.asarray(value, dtype=np.float32) for name, value in content["model"].items()}
-        return THIS_EPOCH if close(named, wanted) else "other weights"
+        same = named.keys() == wanted.keys() and all(np.array_equal(named[name], wanted[name]) for name in wanted)
+        return THIS_EPOCH if same else "other weights"
     return THIS_EPOCH if np.isclose(content["loss"], wanted, rtol=1e-4) else "another loss"
 
 
@@ -147,6 +149,7 @@ _WHY = {
                       "smaller share count for more. Reduce sum *and* count, and divide after it.",
     (MEAN, OWN): "That is one rank's own mean: the sums and counts of all ranks are wanted, on each rank.",
     (MEAN, ROUNDED): "The loss is rounded: round where it is printed, so that two epochs can be compared.",
+    (MEAN, OF_RANK_0): "The loss is wanted on each rank: `all_reduce` gives all of them the sums.",
     (MEAN, SUMMED): "The sum is not divided by the number of samples of all ranks: `all_reduce` adds up.",
     (SENT, NONE): "Nothing went from GPU to GPU: reduce the sums with one `all_reduce`.",
     (TOLD, NO_SUMS): "The loss is right, and no device has sent what it needs: each rank's own sum of squares has to "
@@ -168,7 +171,7 @@ _WHY_OF = {
     MEAN: "Sum of squares and number of samples, over all batches and ranks; then one division.",
     READS: "An `.item()` in a step lets the host wait until the device has caught up, and reduce no faster. Add up in a "
            "tensor on the device, and read once, after the epoch.",
-    CHECKPOINT: 'The checkpoint holds `{"epoch": epoch, "model": model.state_dict()}`.',
+    CHECKPOINT: 'The checkpoint holds `{"epoch": epoch, "model": model.state_dict()}`, the weights as they are.',
     METRICS: 'The metrics are `{"epoch": epoch, "loss": loss}`, with the loss that is returned, and both are numbers.',
     MODE: "The model is left in evaluation mode: the next epoch would train without dropout. Put the mode back.",
     LEFT: "Something is left beside the two files: a temporary file has to get the file's name.",

@@ -15,7 +15,7 @@ from pathlib import Path
 import torch
 import torch.distributed as dist
 
-from ....course.plain import Unusable
+from ....course.plain import Unusable, left_alone
 from ..stage import make_network, rank_and_world
 
 CHECKPOINT, METRICS = "checkpoint.pt", "metrics.json"
@@ -41,6 +41,7 @@ def ask_log_epoch(function, given, device):
         yield
         loss = function(rank, world, model, batches, name, options["epoch"])
         yield
+        left_alone("batches", len(batches), len(options["sizes"][rank]))
         renamed = _heard(folder)
         files = {file: _seen(folder / file, content, *renamed.get(file, (IN_PLACE, None))) for file, content in old.items()}
         more = sorted(path.name for path in folder.iterdir() if path.name not in old)

@@ -10,7 +10,7 @@ import random
 import numpy as np
 import torch
 
-from ....course.plain import Unusable
+from ....course.plain import Unusable, left_alone
 
 RAISED = "raised ValueError"
 BATCHES, AGREE, GLOBAL = "batches", "two ranks that call it", "the process's own random numbers"
@@ -44,12 +44,14 @@ def ask_make_batches(function, given, device):
 
 
 def _called(function, options: dict, epoch: int):
+    lengths = list(options["lengths"])
     try:
-        batches = function(list(options["lengths"]), options["world"], options["batch_size"], epoch)
+        batches = function(lengths, options["world"], options["batch_size"], epoch)
     except Exception as error:
         if len(options["lengths"]) >= options["world"] and not isinstance(error, Unusable):
             raise
         return f"raised {type(error).__name__}"
+    left_alone("lengths", lengths, options["lengths"])
     return _checked(batches, options["world"])
 
 

@@ -121,6 +121,10 @@ def explain_train_epoch(case: Case, found, wanted) -> str | None:
         return None
     if found.get(BIG_BATCH) in _OF_WEIGHTS:
         return _OF_WEIGHTS[found[BIG_BATCH]]
+    if found.get(SENT) == ONCE_A_STEP and found.get(ALIKE) != SAME:
+        return ("The ranks have sent gradients as often as there are steps, and their weights differ. What is added after "
+                "that stays on its own rank: send with a step's *last* micro-batch. And each rank takes the optimizer's "
+                "step.")
     if found.get(SENT) == TOO_FEW or found.get(ALIKE) != SAME:
         return _NEVER
     if found.get(SENT) in (EACH_PASS, TOO_OFTEN):

@@ -10,6 +10,7 @@ import torch.distributed as dist
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
+from ....course.plain import left_alone
 from ..stage import LEARNING_RATE, WEIGHTS, rank_and_world, weights_of
 
 PASSES, LEFT = "rows of each forward pass", "how `ddp` is left"
@@ -63,5 +64,6 @@ def ask_train_epoch(function, given, device):
     yield
     function(ddp, batches, optimizer, options["parts"])
     yield
+    left_alone("batches", len(batches), len(given.inputs["x"]))
     return {WEIGHTS: weights_of(ddp), PASSES: list(passes),
             LEFT: "switched off" if not ddp.require_backward_grad_sync else AS_IT_WAS if ddp.training else EVALUATING}

@@ -35,7 +35,7 @@ def wrap_cases(seed: int) -> list[Case]:
 
 def wanted_wrap(case: Case) -> dict:
     """What is found of a right answer."""
-    return {ALIKE: SAME, BIG_BATCH: AS_BIG, STATISTICS: AS_BIG, BETWEEN: ENOUGH}
+    return {ALIKE: SAME, BIG_BATCH: AS_BIG, STATISTICS: AS_BIG, BETWEEN: ENOUGH, stage.MODE: "training"}
 
 
 def seen_wrap(case: Case, plain: dict, notes) -> dict:
@@ -52,7 +52,8 @@ def seen_wrap(case: Case, plain: dict, notes) -> dict:
     return {ALIKE: SAME if all(close(part(each, False), part(weights[0], False)) for each in weights) else "different",
             BIG_BATCH: AS_BIG if close(part(weights[0], False), part(wanted, False)) else OTHERS,
             STATISTICS: AS_BIG if all(close(part(each, True), part(wanted, True)) for each in weights) else OTHERS,
-            BETWEEN: _between(plain[RANKS], weights[0], count // (world * size))}
+            BETWEEN: _between(plain[RANKS], weights[0], count // (world * size)),
+            stage.MODE: plain[RANKS][0][ANSWER][stage.MODE]}
 
 
 def _between(rows: list[dict], weights: dict[str, np.ndarray], steps: int) -> str:
@@ -66,6 +67,8 @@ def _between(rows: list[dict], weights: dict[str, np.ndarray], steps: int) -> st
 def explain_wrap(case: Case, found, wanted) -> str | None:
     if not isinstance(found, dict):
         return None
+    if found.get(stage.MODE) != wanted[stage.MODE]:
+        return "The network is in evaluation mode, in which a norm takes its running statistics: leave it in training mode."
     if found.get(ALIKE) != SAME:
         return "The ranks train apart: the gradients want to be averaged too, by DistributedDataParallel."
     if found.get(BIG_BATCH) == found.get(STATISTICS) == AS_BIG:

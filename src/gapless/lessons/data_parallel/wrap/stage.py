@@ -13,6 +13,8 @@ from torch import nn
 from ....course.plain import Unusable
 from ..stage import LEARNING_RATE, WEIGHTS, make_network, rank_and_world, weights_of
 
+MODE = "mode of the network"
+
 
 def ask_wrap(function, given, device):
     """The weights and statistics on each rank after some steps of the network that ``function`` has wrapped. All ranks are
@@ -33,4 +35,5 @@ def ask_wrap(function, given, device):
         F.mse_loss(wrapped(x[start:start + size].to(device)), y[start:start + size].to(device)).backward()
         optimizer.step()
     yield
-    return {WEIGHTS: weights_of(wrapped)}
+    trains = all(module.training for module in wrapped.modules())
+    return {WEIGHTS: weights_of(wrapped), MODE: "training" if trains else "evaluation"}

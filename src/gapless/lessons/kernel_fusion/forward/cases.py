@@ -9,9 +9,10 @@ from ....course.exercise import Trial
 
 
 def _product(rng: np.random.Generator, name: str, rows: int, width: int, columns: int, sign: float) -> Case:
-    """A product whose mean is of that ``sign``."""
+    """A product whose mean is of that ``sign``, by its last row: most of its numbers are of the other."""
     x, weight = rng.normal(size=(rows, width)), rng.normal(size=(width, columns))
-    x[:, 0], weight[0] = 4.0, sign * 4.0
+    x[:, 0], weight[0] = -1.0, sign * 8.0
+    x[-1, 0] = 2.0 * rows
     return Case(name, {"x": x.astype(np.float32), "weight": weight.astype(np.float32)}, {"counts": True})
 
 

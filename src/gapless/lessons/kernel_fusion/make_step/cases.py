@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ....course.evidence import Case
+from .stage import WIDTH
 
 MANY = 50  # lengths
 
@@ -14,5 +15,6 @@ def length_cases(seed: int) -> list[Case]:
     rng = np.random.default_rng(seed)
     lengths = [int(each) for each in 2 + rng.permutation(3 * MANY)[:MANY]]
     lengths.append(lengths[int(rng.integers(5, MANY - 5))])
-    options = {"lengths": lengths, "batch": int(rng.integers(2, 5)), "seed": int(rng.integers(2**31))}
-    return [Case(f"{MANY} lengths", {}, options)]
+    rows = int(rng.integers(2, 5))
+    batches = [rng.normal(size=(rows, length, WIDTH)).astype(np.float32) for length in lengths]
+    return [Case(f"{MANY} lengths", {"batches": batches}, {"seed": int(rng.integers(2**31))})]

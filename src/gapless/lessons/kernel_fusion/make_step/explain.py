@@ -13,7 +13,8 @@ def lengths(case, found, wanted) -> str | None:
     if found[LENGTHS] != wanted[LENGTHS]:
         return "The list is wanted with the length of each batch, in order: one that comes again is there again."
     if found[ANEW]:
-        return "A second call of `make_step` returns a list that has lengths already: make a new list in each call."
+        return ("A second call of `make_step` returns the same list, or one that has lengths already: make a new list in "
+                "each call.")
     if found[AGAIN]:
         return ("`torch.compile` is called again in later batches. Each call makes a function of its own, whose graphs are "
                 "looked up anew: call it once, in `make_step`, and keep what it returns.")

@@ -57,6 +57,9 @@ MAKE_STEP = (
         "The mean of the squares is wanted, not the square of the mean.")),
     Mistake(_Step(place=lambda length, batch: torch.arange(1, length + 1, device=batch.device) / length), (
         "The places count from 0.")),
-    Mistake(_Step(writes=False), "The lengths are not written down any more: `step` has to append each to the list."),
+    Mistake(_Step(place=lambda length, batch: torch.arange(length, device=batch.device) / (length - 1)), (
+        "The last place is (L − 1) / L: divide by the length, not by the length less one.")),
+    Mistake(_Step(writes=False), (
+        "The lengths are not in the list that was returned: `step` has to append each to that list itself, no copy of it.")),
     Mistake(_Step(end=lambda out, batch: out.square().mean().detach()), "No gradient comes back: was something detached?"),
 )

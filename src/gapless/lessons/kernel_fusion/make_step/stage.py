@@ -13,21 +13,19 @@ from ....measure.compile_calls import CompileCalls
 from ..stage import gradients_of, number_of, quiet
 
 WIDTH = 8
-LOSSES, LENGTHS, ANEW = "losses", "lengths", "lengths of another step"
+LOSSES, LENGTHS, ANEW = "losses", "lengths", "has another step these lengths too"
 AGAIN = "is torch.compile called after the first batch"
 
 
 def ask_lengths(function, given, device):
     """The losses of batches of many lengths, the gradients that they leave, the lengths that were written down, and whether
     something is compiled by hand in later batches."""
-    options = given.options
-    generator = torch.Generator().manual_seed(options["seed"])
+    generator = torch.Generator().manual_seed(given.options["seed"])
     model = nn.Sequential(nn.Linear(WIDTH, 16), nn.GELU(), nn.Linear(16, WIDTH))
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.copy_(torch.randn(parameter.shape, generator=generator) / 4)
     model = model.to(device)
-    batches = [torch.randn(options["batch"], length, WIDTH, generator=generator).to(device) for length in options["lengths"]]
     if device.type != "cpu":
         torch._dynamo.reset()  # what was compiled for an earlier model would count for this one
     yield
@@ -39,7 +37,7 @@ def ask_lengths(function, given, device):
     losses = []
     # With a lower limit it would soon run as it is written, and compile no more.
     with quiet(), torch._dynamo.config.patch(recompile_limit=8), CompileCalls() as compiled:
-        for number, batch in enumerate(batches):
+        for number, batch in enumerate(given.inputs["batches"]):
             if number == 1:
                 compiled.count = 0
             loss = number_of(step(batch), device)
@@ -48,5 +46,6 @@ def ask_lengths(function, given, device):
             losses.append(loss.detach())
     yield
     found = {LOSSES: torch.stack(losses), LENGTHS: list(lengths), AGAIN: compiled.count > 0}
-    return {**found, ANEW: list(function(model)[1]), **gradients_of(**{
+    others = function(model)[1]
+    return {**found, ANEW: others is lengths or len(others) > 0, **gradients_of(**{
         name.replace(".", " "): parameter for name, parameter in model.named_parameters()})}

@@ -9,23 +9,19 @@ import torch
 from ....course.mistakes import Mistake
 
 
-def _search(*, catch: type = torch.OutOfMemoryError, times: int = 2, keeps: bool = False, beyond: int = 0,
+def _search(*, catch: type = torch.OutOfMemoryError, times: int = 2, beyond: int = 0,
             watches: bool = True, says: bool = True, caps: bool = True, half: bool = False, empties: bool = True):
-    """Doubling, then bisection, with slips. ``keeps``: the errors are kept; ``beyond``: added to what is returned;
+    """Doubling, then bisection, with slips. ``beyond``: added to what is returned;
     ``watches``: looks whether the step leaks; ``empties``: gives back what is in reserve before each trial."""
 
     def largest_batch_that_fits(step, most):
-        kept = []
-
         def fits(batch):
             if empties:
                 torch.accelerator.empty_cache()
             try:
                 for _ in range(times):
                     step(batch)
-            except catch as error:
-                if keeps:
-                    kept.append(error)
+            except catch:
                 return False
             return True
 
@@ -34,7 +30,6 @@ def _search(*, catch: type = torch.OutOfMemoryError, times: int = 2, keeps: bool
                 warnings.warn("not even a batch of 1 fits into the device's memory", stacklevel=2)
             return 0
         if watches:
-            step(1)
             held = torch.accelerator.memory_allocated()
             step(1)
             if torch.accelerator.memory_allocated() > held:
@@ -124,13 +119,11 @@ SEARCHES = (
     Mistake(_inside_except, (
         "The next trial runs inside the `except`, where the error is alive, and with its traceback all tensors of the "
         "failed step: less fits than would. Only note there that it failed.")),
-    Mistake(_search(keeps=True), (
-        "The errors are kept, and an error keeps its traceback, which keeps the frames of the failed step with their "
-        "tensors: each failure takes memory from all trials that follow. Keep none of it.")),
+    # A search that keeps its errors finds the same: one sentence of both.
     Mistake(_search(empties=False), (
-        "What earlier trials have left in reserve lies in pieces of *their* sizes. A tensor in a large piece keeps all of "
-        "it, and only pieces that are wholly free are given back before a trial fails. `torch.accelerator.empty_cache()` "
-        "before each trial lets all begin alike.")),
+        "A failed trial takes memory from those that follow. What it leaves in reserve lies in pieces of *its* sizes: "
+        "`torch.accelerator.empty_cache()` before each trial lets all begin alike. And an error that is kept keeps its "
+        "traceback, and with it the failed step's tensors: keep none of it.")),
     Mistake(_search(watches=False), (
         "Each call of this step leaves more on the device than the one before: no batch goes on fitting. After two calls "
         "with one batch ask `torch.accelerator.memory_allocated()`, call once more, and raise a ValueError where it has "

@@ -18,10 +18,11 @@ _WHY = {
 _REPORT = {
     "weights": "The training is another one. Each batch takes one step of the optimizer, with its own gradients alone.",
     "failures": "The whole text of each failure is wanted, `str(error)`.",
+    "looks": "A look follows each batch whose number `every` divides, whichever failed before it. It is the mean of the "
+             "batches' mean losses, of all that `validation` has, however large they are.",
+    # Last: a look more or less has forward passes too.
     "activity": "The hook takes a mean of the absolute values in each forward pass of the body. A batch that fails and a "
                 "look at the validation data have forward passes too.",
-    "looks": "A look follows each batch whose number `every` divides, whichever failed before it. It is the mean of the "
-             "batches' mean losses, however large they are.",
 }
 
 
@@ -45,6 +46,5 @@ def epoch(case: Case, found, wanted) -> str | None:
         return "A hook was removed that somebody else had registered: `remove()` of your own handle leaves others alone."
     if found.get(HOOKS) != wanted.get(HOOKS):
         return "A hook is left on the model: the next epoch would have two. Call the handle's `remove()`."
-    unlike = [name for name in _REPORT if difference(found.get(name), wanted.get(name), 1e-3, 1e-5) is not None]
-    missing = [name for name in unlike if isinstance(found.get(name), list) and len(found[name]) != len(wanted[name])]
-    return next((_REPORT[name] for name in (*missing, *unlike)), None)
+    return next((why for name, why in _REPORT.items()
+                 if difference(found.get(name), wanted.get(name), 1e-3, 1e-5) is not None), None)

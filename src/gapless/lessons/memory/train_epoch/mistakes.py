@@ -11,7 +11,7 @@ from ....course.mistakes import Mistake
 
 
 def _epoch(*, predictions="classes", errors="text", hook="mean", removed=True, looks="no_grad", total="detached",
-           skips=True, trains=True, first=1):
+           skips=True, trains=True, first=1, counted="all"):
     """An epoch with slips; what each may be is below, with what is said of it."""
 
     def train_epoch(model, optimizer, batches, validation, every):
@@ -41,7 +41,7 @@ def _epoch(*, predictions="classes", errors="text", hook="mean", removed=True, l
             summed += {"detached": loss.detach, "mean": loss.detach, "tensor": lambda: loss, "number": loss.item}[total]()
             predicted.append({"classes": lambda: prediction.argmax(1), "all": lambda: prediction,
                               "rows": lambda: prediction.detach().argmax(0)}[predictions]())
-            if step % every == 0:
+            if (step if counted == "all" else len(predicted)) % every == 0:
                 context = nullcontext() if looks in ("with graph", "detached") else torch.no_grad()
                 with context:
                     of_each = [F.cross_entropy(model(vx), vy) for vx, vy in validation]
@@ -87,6 +87,8 @@ EPOCHS = (
         "The failures' texts are wanted, `str(error)`: a class's name does not say what failed.")),
     *(Mistake(_epoch(first=first), "The looks come after step `every`, twice `every`, and so on: steps are counted from 1.")
       for first in (0, 2)),
+    Mistake(_epoch(counted="those that succeed"), (
+        "A batch that fails counts as a step too: a look comes after each batch whose number `every` divides.")),
     Mistake(_epoch(total="mean"), "The sum of the steps' losses is wanted, as the function that was handed out has it."),
     Mistake(_epoch(hook="signed"), "The mean of the absolute values is wanted: `.abs()` before `.mean()`."),
     Mistake(_epoch(predictions="rows"), "The class of each row is wanted: `argmax(1)`, along the classes."),

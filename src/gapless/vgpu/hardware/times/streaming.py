@@ -100,7 +100,8 @@ class Indexed:
 
 @dataclass(frozen=True, slots=True)
 class Chunks:
-    """A multi-tensor kernel: ``bytes`` in all; its longest block takes ``steps``."""
+    """A multi-tensor kernel: ``bytes`` in all; its longest block takes ``steps``. That is a chunk, which does not grow with
+    the work, so that a slowed card is no slower in it."""
 
     bytes: float
     steps: int
@@ -108,7 +109,7 @@ class Chunks:
     def start_and_busy_s(self, card: Card, dtype: str) -> tuple[float, float]:
         rate = card.bandwidth_bytes_per_s * card.memory_share("optimizer")
         return (card.kernel_start_ns.get("optimizer", 0) / 1e9,
-                max(self.bytes / rate, self.steps * STEP_CYCLES / geometry.clock_hz(card)))
+                max(self.bytes / rate, self.steps * STEP_CYCLES / card.clock_hz))
 
 
 # -- rows -------------------------------------------------------------------------------------------
