@@ -26,14 +26,15 @@ _OTHERS = ("It has started processes of its own, which have no virtual GPU and a
 
 def audit(script: str, arguments: Sequence[str], folder: str, *, is_module: bool = False, device: str | None = None,
           steps: int = 3, warm_up: int | None = None, memory: bool = True, forward: bool = False,
-          time_limit_s: float | None = None, tries: Sequence[str] = ()) -> Audit:
+          time_limit_s: float | None = None, tries: Sequence[str] = (), counted: bool = False) -> Audit:
     """Run ``script`` with its ``arguments`` and read what it left in ``folder``; then once more for each of the switches in
-    ``tries`` (:data:`gapless.audit.switches.SWITCHES`). ``forward``: a step is a forward pass. Raises AuditError, with the
-    reason, where there is nothing to audit.
+    ``tries`` (:data:`gapless.audit.switches.SWITCHES`). ``forward``: a step is a forward pass. ``counted``: the virtual
+    GPU's host is counted, not measured. Raises AuditError, with the reason, where there is nothing to audit.
 
     Without being asked it is run again where it wants a launcher's environment, where it has fewer steps than are needed,
     and, by its forward passes, where it trains nothing."""
-    options = Options(script, tuple(arguments), folder, is_module, device, steps, warm_up, memory, forward=forward)
+    options = Options(script, tuple(arguments), folder, is_module, device, steps, warm_up, memory, forward=forward,
+                      counted=counted)
     facts = launch(options, time_limit_s)
     while (other := _otherwise(options, facts)) is not None:
         options, why = other

@@ -27,6 +27,7 @@ class Options:
     switch: str | None = None  # what is tried (gapless.audit.switches)
     forward: bool = False
     launched: bool = False
+    counted: bool = False  # the virtual GPU's host is counted, not measured
     on_cpu: bool = False  # on plain CPU tensors, to see whether an error is the program's own
 
     def to_json(self) -> str:
