@@ -48,7 +48,8 @@ def page(audit: Audit) -> str:
              f"ends with <code>{html.escape(str(audit.facts.get('kind')))}</code>.</p>",
              f'<p class="answer">A step takes <strong>{ms(audit.step_ms)} ms</strong>. What bounds it: '
              f"{strong(html.escape(bound(audit)))}.{html.escape(others(audit))}</p>",
-             _parts(audit), *_pictures(audit), _waits(audit), _host(audit), _remarks(audit), _trials(audit), _memory(audit), _kernels(audit)]
+             _parts(audit), *_pictures(audit), _waits(audit), _host(audit), _remarks(audit), _trials(audit),
+             _memory(audit), _kernels(audit)]
     return (f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
             f'<meta name="viewport" content="width=device-width"><style>{_STYLE}</style></head><body>\n'
             + "\n".join(filter(None, parts)) + "\n</body></html>\n")
