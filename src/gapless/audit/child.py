@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import gc
 import multiprocessing
 import os
 import runpy
@@ -34,6 +35,8 @@ def main(text: str) -> None:
     session = Session(options, device)
     simulated = as_cuda.install(on_cpu=options.on_cpu) if device.type == "vgpu" else nullcontext()
     loaders = session.facts.setdefault("loaders", [])
+    gc.collect()
+    gc.freeze()  # what is here so far takes no time of the program's, when the collector looks through its own
     with simulated, host_clock.measured(not options.counted), session.ends.watching(), watched_loaders(loaders):
         with switched(options.switch), _watched_processes(session.facts):
             ended = _run(options)

@@ -88,7 +88,7 @@ class Audit:
         long_gaps_ns = facts.get("long_gaps_ns", {})
         places = Places([*(span.name for span in trace.spans if span.category == "python"), *long_gaps_ns])
         host = host_lines(trace, played, places, long_gaps_ns)
-        spread = _spread(facts.get("host_step_ms", []))
+        spread = _spread(facts.get("host_ms", []))
         return cls(script, report, step_ms, parts_ms, _bounds(parts_ms, step_ms, spread), spread,
                    tuple(_lines(trace, played, places, saved_ms if fits else None)),
                    tuple(host),
@@ -137,11 +137,11 @@ def _bounds(parts_ms: dict[str, float], step_ms: float, spread: float) -> tuple[
     return tuple(dict.fromkeys(found))
 
 
-def _spread(host_step_ms: list[float]) -> float:
-    """By what share the times of a step are uncertain: what the model misses, or more where the measured steps differ."""
-    if len(host_step_ms) < 2:
+def _spread(host_ms: list[float]) -> float:
+    """By what share the times are uncertain: what the model misses, or more where the host's of equal steps differ."""
+    if len(host_ms) < 2:
         return MODEL_MISSES
-    return max(MODEL_MISSES, (max(host_step_ms) - min(host_step_ms)) / (max(host_step_ms) + min(host_step_ms)))
+    return max(MODEL_MISSES, (max(host_ms) - min(host_ms)) / (max(host_ms) + min(host_ms)))
 
 
 def _bound(parts_ms: dict[str, float], step_ms: float) -> str:

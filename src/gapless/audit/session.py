@@ -109,14 +109,23 @@ class Session:
             self._recorded += 1
             self._ended_ms.append(clock_ms(self.device))
             self._block.__exit__(None, None, None)
-            self._say(f"recorded step {self._recorded} of {options.steps}")
-            if self._recorded < options.steps:
+            self._say(f"recorded step {self._recorded} of {self._steps}")
+            if self._recorded < self._steps:
                 self._open_block()
             else:
                 self._end_recording()
         elif self._memory.step_ended():
             self._write(files.MEMORY, self._memory.trace)
             self.done = True
+
+    @property
+    def _steps(self) -> int:
+        return self.options.steps or -(-files.STEPS // self._workers) * self._workers
+
+    @property
+    def _workers(self) -> int:
+        """Of a loader. Those that began together have their batches ready together, so that single steps tell nothing."""
+        return min(max((each["num_workers"] for each in self.facts.get("loaders", ())), default=0), _MOST_AHEAD) or 1
 
     @property
     def _warm_up(self) -> int:
@@ -152,7 +161,7 @@ class Session:
             self.facts["long_gaps_ns"] = self._lines.stop()
         self._write(files.TRACE, trace)
         self.facts |= {"state": "recorded", "step_ms": total_ms / self._recorded,
-                       "host_step_ms": [end - begin for begin, end in itertools.pairwise(self._ended_ms)],
+                       "host_ms": [end - begin for begin, end in itertools.pairwise(self._ended_ms[::self._workers])],
                        "steps": self._recorded, "warm_up": self._seen - self._recorded}
         if self.options.memory:
             self._memory = MemoryRecording(self.device)

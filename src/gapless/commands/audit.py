@@ -34,7 +34,8 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--host", choices=("measured", "counted"), default="measured",
                         help="on the virtual GPU: what the program itself takes on this machine, or what its Python calls "
                              "are counted as, the same on every machine (default: %(default)s)")
-    parser.add_argument("--steps", type=_positive, default=3, help="steps to record (default: %(default)s)")
+    parser.add_argument("--steps", type=_positive,
+                        help="steps to record (default: 3, or more: each of a loader's workers makes as many batches)")
     parser.add_argument("--warm-up", type=_positive,
                         help="steps before them (default: 3, and as many as the loaders' workers have batches ready)")
     parser.add_argument("--forward", action="store_true",
