@@ -106,6 +106,7 @@ ELSEWHERE = {
     "audit/loaders": "audit/test_audit",
     "audit/markdown": "audit/test_page",
     "audit/options": "audit/test_audit",
+    "audit/places": "audit/test_host_lines",
     "audit/remarks": "audit/test_result",
     "audit/session": "audit/test_audit",
     "commands/course_folder": "commands/test_class_report",

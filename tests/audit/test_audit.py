@@ -19,7 +19,7 @@ def run(folder, source, **options):
     (folder / "train.py").write_text(source)
     kept = folder / "kept"
     kept.mkdir()
-    return audit(str(folder / "train.py"), [], str(kept), device="vgpu:a100", **options)
+    return audit(str(folder / "train.py"), [], str(kept), device="vgpu:a100", **{"counted": True, **options})
 
 
 def test_options_go_to_the_process_and_back():
@@ -220,3 +220,29 @@ def test_an_error_after_the_recorded_steps_is_only_said(tmp_path, capfd):
     source = source.replace('raise SystemExit("never reached")', 'finally:\n  raise OSError("no room for the checkpoint")')
     found = run(tmp_path, source, memory=False)
     assert found.facts["end"] in ("done", "failed") and found.report.steps == 3
+
+
+@pytest.mark.slow
+def test_what_the_program_really_waits_for_is_on_the_clock_at_its_line(tmp_path):
+    found = run(tmp_path, HEAD + """
+import time
+from torch.utils.data import DataLoader
+
+class Slow(torch.utils.data.Dataset):
+    def __len__(self):
+        return 100
+
+    def __getitem__(self, index):
+        time.sleep(0.03)
+        return torch.ones(8)
+
+model = torch.nn.Linear(8, 8).cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for x in DataLoader(Slow(), batch_size=2, num_workers=2):
+    model(x.cuda()).sum().backward()
+    optimizer.step()
+    time.sleep(0.2)
+""", counted=False, memory=False)
+    # Two workers make 4 numbers in 60 ms, a step's sleep hides that.
+    assert found.bound == "host" and found.step_ms >= 200 and found.facts["host"] == "measured"
+    assert found.host[0].line == "time.sleep(0.2)" and found.host[0].what.startswith("It sleeps")

@@ -93,7 +93,8 @@ def test_a_script_that_computes_on_the_cpu():
     assert "At most not known" not in text
 
 
-def test_what_of_the_input_is_not_counted_is_said_where_there_is_a_loader():
-    with_loader = made(training(), loaders=[{"num_workers": 0}])
+def test_where_the_times_come_from():
+    measured, counted = made(training(), host="measured", processor="Tin 7", busy=True), made(training())
     for write in (markdown, page):
-        assert "take no time there" in write(with_loader) and "take no time there" not in write(made(training()))
+        assert "on this machine, Tin 7" in write(measured) and "was busy" in write(measured)
+        assert "Nothing is measured" in write(counted)

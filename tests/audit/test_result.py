@@ -67,3 +67,13 @@ def test_without_profiled_steps_there_is_none():
         from gapless.audit.result import Audit
 
         Audit.of("train.py", gapless.Trace([]), {})
+
+
+@pytest.mark.parametrize("host, device, host_ms, bounds", [
+    (8.0, 2.0, [10, 10, 10], ("host",)), (8.0, 7.5, [10, 10, 10], ("host", "device")), (8.0, 5.0, [10, 10, 10], ("host",)),
+    (8.0, 5.0, [5, 15], ("host", "device"))])
+def test_two_causes_are_named_where_one_is_not_certain(host, device, host_ms, bounds):
+    from gapless.audit.result import _bounds, _spread
+
+    parts = {"input": 0.0, "waits": 0.0, "communication": 0.0, "host": host, "device": device}
+    assert _bounds(parts, 10.0, _spread(host_ms)) == bounds

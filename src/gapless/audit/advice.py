@@ -100,3 +100,31 @@ def advice(kind: str, operator: str | None, call: str, location: str | None, lin
     if kind == "read-back" and operator in ("aten::to", "aten::_to_copy", "aten::copy_"):
         return _TO_THE_HOST
     return _BY_KIND.get(kind, _BY_KIND["read-back"])
+
+
+# What stands at a line, or in its file's path → what to do about the time that it takes itself; the first that fits.
+_BY_HOST_LINE: tuple[tuple[str, str], ...] = (
+    (r"\bsleep\(", "It sleeps: leave that out of the loop."),
+    (r"\bprint\(|\btqdm\b|\blog(ger|ging)?\.|\.write\(|wandb|writer\.add_|\.log\(",
+     "It writes: less often (every 100 steps), and not to a terminal or a network in each."),
+    (r"\b(torch|pickle|joblib|json)\.(save|dump)\(|save_pretrained|save_checkpoint",
+     "It writes a file while the GPU waits: less often, or from another thread or process, of a copy (`async_save`)."),
+    (r"tokenizer|tokenize|encode\(", "Tokenize once, before the training, or in the workers of a `DataLoader`."),
+    (r"\bImage\.open|\bcv2\.|\bPIL\b|imread|decode_|\btransforms?\b|albumentations",
+     "Decode and transform in the workers of a `DataLoader` (`num_workers=`), or on the GPU."),
+    (r"\bopen\(|\bread(_\w+)?\(|np\.load|requests\.|urlopen|\.recv\(|\.get\(timeout",
+     "It reads: in the workers of a `DataLoader`, ahead of the step; once, where it is always the same."),
+    (r"\benv\w*\.step\(|\benvs?\b.*\.(step|reset)\(",
+     "The environment runs on the CPU: several at once in processes of their own, or one on the GPU."),
+    (r"\.acquire\(|\bwith \w*lock\b|\.join\(\)|\.wait\(|\.get\(\)|\.result\(",
+     "It waits for another thread or process: let that one be ahead by a few batches."),
+    (r"\bsubprocess\.|os\.system|\bPopen\(", "It starts another program in each step."),
+    (r"\bgc\.collect\(", "Leave the garbage collector alone in the loop."),
+    (r"\bnp\.|numpy|\brandom\.|scipy|pandas",
+     "It computes on the CPU: in the workers of a `DataLoader`, or with PyTorch on the GPU."),
+)
+
+
+def host_advice(line: str, path: str) -> str | None:
+    """What to do about a line that takes the host's time; None: what stands there does not tell."""
+    return next((what for pattern, what in _BY_HOST_LINE if re.search(pattern, line) or re.search(pattern, path)), None)

@@ -12,7 +12,7 @@ from pathlib import Path
 from ..evidence.traces.trace import Trace
 from ..measure.several_gpus import taken_port
 from .launch import AuditError, launch
-from .options import FACTS, MEMORY, TRACE, Options
+from .options import FACTS, MEMORY, STEPS, TRACE, Options
 from .result import Audit, Trial
 
 # Errors that have nothing to do with a device.
@@ -25,15 +25,16 @@ _OTHERS = ("It has started processes of its own, which have no virtual GPU and a
 
 
 def audit(script: str, arguments: Sequence[str], folder: str, *, is_module: bool = False, device: str | None = None,
-          steps: int = 3, warm_up: int | None = None, memory: bool = True, forward: bool = False,
-          time_limit_s: float | None = None, tries: Sequence[str] = ()) -> Audit:
+          steps: int | None = None, warm_up: int | None = None, memory: bool = True, forward: bool = False,
+          time_limit_s: float | None = None, tries: Sequence[str] = (), counted: bool = False) -> Audit:
     """Run ``script`` with its ``arguments`` and read what it left in ``folder``; then once more for each of the switches in
-    ``tries`` (:data:`gapless.audit.switches.SWITCHES`). ``forward``: a step is a forward pass. Raises AuditError, with the
-    reason, where there is nothing to audit.
+    ``tries`` (:data:`gapless.audit.switches.SWITCHES`). ``forward``: a step is a forward pass. ``counted``: the virtual
+    GPU's host is counted, not measured. Raises AuditError, with the reason, where there is nothing to audit.
 
     Without being asked it is run again where it wants a launcher's environment, where it has fewer steps than are needed,
     and, by its forward passes, where it trains nothing."""
-    options = Options(script, tuple(arguments), folder, is_module, device, steps, warm_up, memory, forward=forward)
+    options = Options(script, tuple(arguments), folder, is_module, device, steps, warm_up, memory, forward=forward,
+                      counted=counted)
     facts = launch(options, time_limit_s)
     while (other := _otherwise(options, facts)) is not None:
         options, why = other
@@ -62,7 +63,7 @@ def _otherwise(options: Options, facts: dict) -> tuple[Options, str] | None:
             if wants else None
     seen = facts["steps_seen"]
     if seen >= 2 and options.warm_up is None:
-        steps = min(options.steps, seen - 1)
+        steps = min(options.steps or STEPS, seen - 1)
         left = seen - steps
         return (replace(options, steps=steps, warm_up=max(1, min(3, left - 2)), memory=options.memory and left >= 3),
                 f"the script ends after {seen} steps, so fewer are taken")
@@ -100,7 +101,7 @@ def _nothing(options: Options, facts: dict, time_limit_s: float | None) -> str:
     if seen == 1:
         return f"the script {how} after one step, and two are needed: one to warm up, one to record. Let it train for longer"
     if seen:
-        return (f"the script {how} after {seen} steps, and {options.warm_up} to warm up and {options.steps} to record were "
+        return (f"the script {how} after {seen} steps, and {options.warm_up} to warm up and {options.steps or STEPS} to record were "
                 "asked for: --warm-up 1 --steps 1, or let it train for longer")
     if facts["started"]:
         return (f"the script {how} without a step in its own process. {_OTHERS}")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import gc
 import multiprocessing
 import os
 import runpy
@@ -19,7 +20,7 @@ from pathlib import Path
 import torch
 
 from ..measure.device import device as choose_device
-from ..vgpu import as_cuda
+from ..vgpu import as_cuda, host_clock
 from ..vgpu.process.location import is_user_file
 from .loaders import watched_loaders
 from .options import Options
@@ -33,7 +34,10 @@ def main(text: str) -> None:
     device = choose_device(options.device)
     session = Session(options, device)
     simulated = as_cuda.install(on_cpu=options.on_cpu) if device.type == "vgpu" else nullcontext()
-    with simulated, session.ends.watching(), watched_loaders(session.facts.setdefault("loaders", [])):
+    loaders = session.facts.setdefault("loaders", [])
+    gc.collect()
+    gc.freeze()  # what is here so far takes no time of the program's, when the collector looks through its own
+    with simulated, host_clock.measured(not options.counted), session.ends.watching(), watched_loaders(loaders):
         with switched(options.switch), _watched_processes(session.facts):
             ended = _run(options)
     session.leave(ended)

@@ -51,7 +51,8 @@ def launch(options: Options, time_limit_s: float | None = None) -> dict:
 def _environment(device: str | None, launched: bool = False) -> dict[str, str]:
     """The process's: where the virtual GPU is named it sees no real one, as `cuda` cannot mean both. ``launched``: with what
     torchrun gives to its only process."""
-    environment = dict(os.environ)
+    # A core that spins for PyTorch's next operator on the CPU is one less for the program and its workers.
+    environment = {"OMP_WAIT_POLICY": "PASSIVE", **os.environ}
     if (device or os.environ.get(VARIABLE, "")).strip().lower().startswith("vgpu"):
         environment["CUDA_VISIBLE_DEVICES"] = ""
     if launched:

@@ -17,17 +17,34 @@ PARTS = {
 
 
 def bound(audit: Audit) -> str:
-    """What bounds a step, in words."""
-    return PARTS[audit.bound] if audit.report.kernels else "the CPU: nothing runs on the GPU"
+    """What bounds a step, in words; of the host or its input, also the line that takes most of it."""
+    if not audit.report.kernels:
+        return "the CPU: nothing runs on the GPU"
+    first = audit.host[0] if audit.host else None
+    if audit.bound in ("host", "input") and first is not None and first.own_ms >= audit.parts_ms[audit.bound] / 2:
+        return f"{PARTS[audit.bound].partition(':')[0]}, at {first.location} ({ms(first.own_ms)} ms)"
+    return PARTS[audit.bound]
 
 
-def not_counted(audit: Audit) -> str:
-    """What of the input the modelled host leaves out, with a space before it; nothing where there is no loader."""
-    if not (audit.report.simulated and audit.facts.get("loaders")):
+def others(audit: Audit) -> str:
+    """What else may bound it, with a space before it."""
+    if len(audit.bounds) == 1 or not audit.report.kernels:
         return ""
-    return (" Of what makes a batch the modelled host counts Python's calls, operators on CPU tensors and torchvision's "
-            "decoding; other functions in C (Pillow's, NumPy's, tokenizers') take no time there, so the input may cost more "
-            "than this.")
+    return (f" That is too close to tell from {' or from '.join(PARTS[name] for name in audit.bounds[1:])}: times are "
+            f"uncertain by {100 * audit.spread:.0f} % or more.")
+
+
+def clock(audit: Audit) -> str:
+    """Where the times come from."""
+    if not audit.report.simulated:
+        return "Times are the profiler's."
+    if audit.facts.get("host") == "measured":
+        return ("Measured: what the program itself takes between two calls of the device, Python, functions in C, files and "
+                f"sleeping, and a loader's workers (on this machine, {audit.facts.get('processor')}). Modelled: PyTorch's "
+                "operators on the host, launches, copies and the GPU." + (" The machine was busy with other work: what is "
+                "measured may be far too long." if audit.facts.get("busy") else ""))
+    return ("Nothing is measured: the host counts Python's calls, operators on CPU tensors and torchvision's decoding. "
+            "Other functions in C (Pillow's, NumPy's, tokenizers'), files and sleeping take no time there.")
 
 
 def costs(remark: Remark) -> str:
@@ -60,16 +77,16 @@ def heading(audit: Audit) -> str:
 
 def markdown(audit: Audit) -> str:
     """The whole audit."""
-    report, step = audit.report, audit.step_ms
+    report, step, sure = audit.report, audit.step_ms, "**" if len(audit.bounds) == 1 else ""
     lines = [f"# Audit of `{audit.script}`", "", f"{report.steps} steps after {audit.facts.get('warm_up')} of warm-up, "
              f"{heading(audit)}; torch {audit.facts.get('torch')}. A step ends with `{audit.facts.get('kind')}`.", "",
-             f"**A step takes {ms(step)} ms. What bounds it: {bound(audit)}.**", "",
+             f"{sure}A step takes {ms(step)} ms. What bounds it: {bound(audit)}.{sure}{others(audit)}", "",
              f"The GPU is busy for {ms(report.device_busy_ms)} ms of it ({_share(report.device_busy_ms, step)}), with "
              f"{report.kernels:.0f} kernels; the host waits {times(report.syncs_per_step)}.", "",
              "| without | a step is shorter by | |", "|---|--:|--:|"]
     lines += [f"| {PARTS[name]} | {ms(saved)} ms | {_share(saved, step)} |" for name, saved in audit.parts_ms.items()]
-    lines += ["", "Each row is the step played again without that one thing; what two rows have in common is in both."
-              + not_counted(audit), "", "## Waits, by line", ""]
+    lines += ["", "Each row is the step played again without that one thing; what two rows have in common is in both.", "",
+              clock(audit), "", "## Waits, by line", ""]
     if audit.waits:
         lines += ["| costs ms | waits ms | times | where | what waits |", "|--:|--:|--:|---|---|"]
         lines += [f"| {ms(each.costs_ms)} | {ms(each.wait_ms)} | {each.times:.3g} | "
@@ -82,6 +99,13 @@ def markdown(audit: Audit) -> str:
                       f"{each.advice.why} {each.advice.what} (gapless, {lesson_name(each.advice.lesson)})"]
     else:
         lines += ["None."]
+    if audit.host:
+        lines += ["", "## The host's time, by line", "", "| own ms | operators ms | launches | where | |",
+                  "|--:|--:|--:|---|---|"]
+        lines += [f"| {ms(each.own_ms)} | {ms(each.operators_ms)} | {each.launches:.3g} | {_cell(each.location)} | "
+                  f"{_cell(each.line or '')} |" for each in audit.host]
+        lines += ["", HOST_LINES]
+        lines += [f"- {_cell(each.location)}: {each.what}" for each in audit.host if each.what]
     if audit.remarks:
         lines += ["", "## What else costs time", ""]
         lines += [f"- **{each.title}.** {each.what}{costs(each)} "
@@ -121,6 +145,10 @@ TRIED = ("Each is the script run once more with that alone switched on. Results 
 
 FROM_BEFORE = ("Parameters are those that get gradients. From before: what lay there when the step began, such as frozen "
                "parameters, buffers, an average of the weights.")
+
+
+HOST_LINES = ("Own: Python, functions in C, and what they wait for. Operators: PyTorch's on the host, and launches. "
+              "Waits for the GPU are in neither.")
 
 
 def _share(part: float, whole: float) -> str:

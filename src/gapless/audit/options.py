@@ -9,24 +9,28 @@ from dataclasses import asdict, dataclass
 TRACE, MEMORY, FACTS = "trace.json.gz", "memory.json.gz", "facts.json"
 
 
+STEPS = 3
+
+
 @dataclass(frozen=True)
 class Options:
     """``script``: a path, or a module's name where ``is_module``. ``device``: as for ``gapless.device``; None: the best
-    there is. ``folder``: for the files of the run. ``steps`` are recorded after ``warm_up`` ones; None: after three, and
-    as many more as its loaders' workers have batches ready. ``forward``: a step is a forward pass. ``launched``: in the
-    environment that torchrun gives to its only process."""
+    there is. ``folder``: for the files of the run. ``steps`` are recorded after ``warm_up`` ones; None: :data:`STEPS`, or
+    a multiple of its loaders' workers, after three, and as many more as the workers have batches ready. ``forward``: a step
+    is a forward pass. ``launched``: in the environment that torchrun gives to its only process."""
 
     script: str
     arguments: tuple[str, ...]
     folder: str
     is_module: bool = False
     device: str | None = None
-    steps: int = 3
+    steps: int | None = None
     warm_up: int | None = None
     memory: bool = True
     switch: str | None = None  # what is tried (gapless.audit.switches)
     forward: bool = False
     launched: bool = False
+    counted: bool = False  # the virtual GPU's host is counted, not measured
     on_cpu: bool = False  # on plain CPU tensors, to see whether an error is the program's own
 
     def to_json(self) -> str:

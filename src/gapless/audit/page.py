@@ -10,14 +10,16 @@ from ..evidence.pictures.memory import memory_picture
 from ..evidence.pictures.themed import svg
 from .markdown import (
     FROM_BEFORE,
+    HOST_LINES,
     PARTS,
     TRIED,
     bound,
+    clock,
     costs,
     heading,
     lesson_name,
     ms,
-    not_counted,
+    others,
     times,
     trials_in_words,
 )
@@ -39,14 +41,15 @@ figure{margin:1rem 0}svg{max-width:100%;height:auto}
 
 def page(audit: Audit) -> str:
     """The page. Without matplotlib it has no pictures, and says so."""
-    report = audit.report
+    report, strong = audit.report, "<strong>{}</strong>".format if len(audit.bounds) == 1 else str
     title = f"Audit of {html.escape(audit.script)}"
     parts = [f"<h1>{title}</h1>", f"<p>{report.steps} steps after {audit.facts.get('warm_up')} of warm-up on "
              f"<strong>{html.escape(heading(audit))}</strong>; torch {html.escape(str(audit.facts.get('torch')))}. A step "
              f"ends with <code>{html.escape(str(audit.facts.get('kind')))}</code>.</p>",
              f'<p class="answer">A step takes <strong>{ms(audit.step_ms)} ms</strong>. What bounds it: '
-             f"<strong>{bound(audit)}</strong>.</p>", _parts(audit), *_pictures(audit), _waits(audit), _remarks(audit),
-             _trials(audit), _memory(audit), _kernels(audit)]
+             f"{strong(html.escape(bound(audit)))}.{html.escape(others(audit))}</p>",
+             _parts(audit), *_pictures(audit), _waits(audit), _host(audit), _remarks(audit), _trials(audit),
+             _memory(audit), _kernels(audit)]
     return (f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
             f'<meta name="viewport" content="width=device-width"><style>{_STYLE}</style></head><body>\n'
             + "\n".join(filter(None, parts)) + "\n</body></html>\n")
@@ -63,7 +66,7 @@ def _parts(audit: Audit) -> str:
             f'<table><thead><tr><th>without</th><th class="n">a step is shorter by</th><th class="n">of it</th><th></th>'
             f"</tr></thead><tbody>{rows}</tbody></table><p>Each row is the recorded steps played again without that one "
             "thing. What two rows have in common is in both. What can be left out (input, waits, communication) is said to "
-            f"bound a step from half of what the host or the GPU costs on.{not_counted(audit)}</p>")
+            f"bound a step from half of what the host or the GPU costs on.</p><p>{html.escape(clock(audit))}</p>")
 
 
 def _pictures(audit: Audit):
@@ -103,6 +106,21 @@ def _waits(audit: Audit) -> str:
             "</table><p><em>Costs</em>: what a step would be shorter without the waits of that line, played again. A wait "
             "costs little while the GPU is behind anyway, and more than its own length where it keeps the host from "
             "queuing.</p>")
+
+
+def _host(audit: Audit) -> str:
+    if not audit.host:
+        return ""
+    rows = []
+    for each in audit.host:
+        called = f"<br>called at {html.escape(each.called_at)}" if each.called_at else ""
+        line = f"<br><code>{html.escape(each.line)}</code>" if each.line else ""
+        rows.append(f'<tr><td class="n">{ms(each.own_ms)}</td><td class="n">{ms(each.operators_ms)}</td>'
+                    f'<td class="n">{each.launches:.3g}</td><td><strong>{html.escape(each.location)}</strong>{line}{called}'
+                    f"</td><td>{_text(each.what or '')}</td></tr>")
+    return ('<h2>The host\'s time, by line</h2><table><thead><tr><th class="n">own ms a step</th><th class="n">operators '
+            f'ms</th><th class="n">launches</th><th>where</th><th>what to do</th></tr></thead><tbody>{"".join(rows)}</tbody>'
+            f"</table><p>{HOST_LINES}</p>")
 
 
 def _remarks(audit: Audit) -> str:

@@ -24,9 +24,9 @@ class Remark:
 
 
 def remarks(trace: Trace, report: StepReport, step_ms: float, parts_ms: dict[str, float], saved_ms: Callable[..., float],
-            facts: dict) -> list[Remark]:
+            facts: dict, own_ms: float = 0.0) -> list[Remark]:
     """The remarks, what costs most first. ``saved_ms``: what a step is shorter without something
-    (:meth:`gapless.evidence.what_if.WhatIf.ms`)."""
+    (:meth:`gapless.evidence.what_if.WhatIf.ms`). ``own_ms``: of the host's time, what is none of PyTorch's."""
     found = []
     if not report.kernels:
         found.append(Remark(
@@ -49,12 +49,12 @@ def remarks(trace: Trace, report: StepReport, step_ms: float, parts_ms: dict[str
             "Equal sizes from step to step, no `torch.cuda.empty_cache()` in the loop; "
             "`PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True`.", allocator_ms, "08"))
     kernel_us = [span.end_us - span.start_us for span in trace.spans if span.category == "kernel"]
-    if parts_ms["host"] >= 0.25 * step_ms and kernel_us and statistics.median(kernel_us) < _SHORT_US:
+    if parts_ms["host"] - own_ms >= 0.25 * step_ms and kernel_us and statistics.median(kernel_us) < _SHORT_US:
         found.append(Remark(
             f"The host cannot keep the GPU busy: {report.kernels:.0f} kernels a step, half of them shorter than "
             f"{statistics.median(kernel_us):.1f} µs",
             "Larger batches; fewer and larger kernels (`torch.compile`, fused operators); a step as one launch (CUDA "
-            "graphs, `mode=\"reduce-overhead\"`). Python's own work in the loop counts too.", parts_ms["host"], "06"))
+            "graphs, `mode=\"reduce-overhead\"`).", parts_ms["host"] - own_ms, "06"))
     return sorted(found, key=lambda each: -(each.costs_ms or 0.0))
 
 

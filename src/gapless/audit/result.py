@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-import linecache
-import re
 from collections import defaultdict
 from dataclasses import asdict, dataclass, field
 
 from ..evidence.report import StepReport
 from ..evidence.traces.memory import MemoryByCategory, memory_by_category
 from ..evidence.traces.trace import Trace
-from ..evidence.traces.waits import copy_memory, locate, operator_name, source_line
+from ..evidence.traces.waits import copy_memory, locate, operator_name
 from ..evidence.what_if import WhatIf
-from ..vgpu.process.location import CALLED_AT
 from .advice import Advice, advice
+from .host_lines import HostLine, host_lines
+from .places import Places
 from .remarks import Remark, remarks
 
 # From this part of the step's time on, something that can be left out is what bounds it, unless the host or the device
 # takes more than twice as much.
 BOUNDS_FROM = 0.1
+MODEL_MISSES = 0.1  # of a step's time, as compared with what others measured: docs/virtual_gpu.md
 _FITS = 0.1  # what playing a trace again may miss of what it took
-_FRAME = re.compile(r"(.+)\((\d+)\): (.*)")
 
 
 @dataclass(frozen=True)
@@ -54,14 +53,17 @@ class Trial:
 @dataclass(frozen=True)
 class Audit:
     """What the page shows. Times are per step, in milliseconds. ``parts_ms``: what a step would be shorter without each of
-    input, waits, communication, host and device; ``bound``: which of them bounds it."""
+    input, waits, communication, host and device; ``bounds``: which of them bounds it, and which may, as times are uncertain
+    by the share ``spread``."""
 
     script: str
     report: StepReport
     step_ms: float
     parts_ms: dict[str, float]
-    bound: str
+    bounds: tuple[str, ...]
+    spread: float
     waits: tuple[LineOfWaits, ...]
+    host: tuple[HostLine, ...]
     remarks: tuple[Remark, ...]
     facts: dict
     memory: MemoryByCategory | None = field(default=None, repr=False)
@@ -83,10 +85,21 @@ class Audit:
         parts_ms = {"input": saved_ms(without={"input"}), "waits": saved_ms(without_waits=None),
                     "communication": saved_ms(without_communication=True),
                     "host": saved_ms(without={"host", "optimizer", "allocator"}), "device": saved_ms(without_device=True)}
-        return cls(script, report, step_ms, parts_ms, _bound(parts_ms, step_ms),
-                   tuple(_lines(trace, played, saved_ms if fits else None)),
-                   tuple(remarks(trace, report, step_ms, parts_ms, saved_ms, facts)), facts,
+        long_gaps_ns = facts.get("long_gaps_ns", {})
+        places = Places([*(span.name for span in trace.spans if span.category == "python"), *long_gaps_ns])
+        host = host_lines(trace, played, places, long_gaps_ns)
+        spread = _spread(facts.get("host_ms", []))
+        return cls(script, report, step_ms, parts_ms, _bounds(parts_ms, step_ms, spread), spread,
+                   tuple(_lines(trace, played, places, saved_ms if fits else None)),
+                   tuple(host),
+                   tuple(remarks(trace, report, step_ms, parts_ms, saved_ms, facts, sum(each.own_ms for each in host))),
+                   facts,
                    None if memory is None else _memory_view(memory))
+
+    @property
+    def bound(self) -> str:
+        """What bounds it, most likely."""
+        return self.bounds[0]
 
     def to_json(self) -> dict:
         """All of it but the traces, in plain JSON types."""
@@ -94,11 +107,13 @@ class Audit:
         return {
             "script": self.script, "device": self.report.device_name, "simulated": self.report.simulated,
             "torch": self.facts.get("torch"), "steps": self.report.steps, "warm_up": self.facts.get("warm_up"),
-            "a_step_ends_with": self.facts.get("kind"), "step_ms": self.step_ms, "bound": self.bound,
+            "a_step_ends_with": self.facts.get("kind"), "step_ms": self.step_ms, "bound": self.bound, "bounds": self.bounds,
+            "spread": self.spread,
             "saved_without_ms": self.parts_ms, "device_busy_ms": self.report.device_busy_ms,
             "waits_per_step": self.report.syncs_per_step, "wait_ms": self.report.wait_ms,
             "kernels_per_step": self.report.kernels, "bus_bytes_per_step": self.report.bus_bytes,
-            "waits": [asdict(each) for each in self.waits], "remarks": [asdict(each) for each in self.remarks],
+            "waits": [asdict(each) for each in self.waits], "host": [asdict(each) for each in self.host],
+            "remarks": [asdict(each) for each in self.remarks],
             "trials": [asdict(each) for each in self.trials],
             "memory": None if memory is None else {
                 "peak_bytes": memory.peak_bytes,
@@ -113,6 +128,22 @@ def _memory_view(trace: Trace) -> MemoryByCategory | None:
         return None  # nothing is taken or given back: a step that is a graph's replay
 
 
+def _bounds(parts_ms: dict[str, float], step_ms: float, spread: float) -> tuple[str, ...]:
+    """What bounds a step; then what would, were one of the parts longer or shorter by that share."""
+    found = [_bound(parts_ms, step_ms)]
+    for name, ms in parts_ms.items():
+        for factor in (1 - spread, 1 + spread):
+            found.append(_bound({**parts_ms, name: ms * factor}, step_ms))
+    return tuple(dict.fromkeys(found))
+
+
+def _spread(host_ms: list[float]) -> float:
+    """By what share the times are uncertain: what the model misses, or more where the host's of equal steps differ."""
+    if len(host_ms) < 2:
+        return MODEL_MISSES
+    return max(MODEL_MISSES, (max(host_ms) - min(host_ms)) / (max(host_ms) + min(host_ms)))
+
+
 def _bound(parts_ms: dict[str, float], step_ms: float) -> str:
     """What can be left out comes first: a long way of the host or the GPU is often only what follows from it."""
     avoidable = max(("input", "waits", "communication"), key=parts_ms.__getitem__)
@@ -122,9 +153,8 @@ def _bound(parts_ms: dict[str, float], step_ms: float) -> str:
     return busiest
 
 
-def _lines(trace: Trace, played: WhatIf, saved_ms) -> list[LineOfWaits]:
+def _lines(trace: Trace, played: WhatIf, places: Places, saved_ms) -> list[LineOfWaits]:
     """The waits by line, what costs most first."""
-    paths, callers = _paths(trace)
     groups = defaultdict(list)
     copies = {span.args.get("correlation"): span for span in trace.spans if span.category == "memcpy"}
     main = next((span.thread for span in trace.spans if span.name.startswith("ProfilerStep#")), None)
@@ -132,37 +162,16 @@ def _lines(trace: Trace, played: WhatIf, saved_ms) -> list[LineOfWaits]:
         groups[location, wait.kind, operator_name(wait), wait.call.name].append(wait)
     found = []
     for (location, kind, operator, call), waits in groups.items():
-        line = _text(paths.get(location), location)
+        line = places.text(location)
         found.append(LineOfWaits(
-            location, line, callers.get(location), kind, operator, call, len(waits) / played.steps,
+            location, line, places.called_at(location), kind, operator, call, len(waits) / played.steps,
             sum(wait.wait_us for wait in waits) / 1e3 / played.steps,
             None if saved_ms is None else saved_ms(without_waits=waits),
-            advice(kind, operator, call, paths.get(location, location), line, _memory(waits[0], copies))))
+            advice(kind, operator, call, places.path(location) or location, line, _memory(waits[0], copies))))
     return sorted(found, key=lambda each: (-(each.costs_ms or 0.0), -each.wait_ms))
-
-
-def _paths(trace: Trace) -> tuple[dict[str, str], dict[str, str]]:
-    """Location as in a report → the file's path as the trace has it; → the program's line that called it, in a library."""
-    found, callers = {}, {}
-    for span in trace.spans:
-        if span.category == "python" and (match := _FRAME.match(span.name)):
-            location = source_line(span.name)
-            if location is not None:
-                found[location] = match[1]
-                _, called, caller = match[3].partition(CALLED_AT)
-                if called:
-                    callers.setdefault(location, caller)
-    return found, callers
 
 
 def _memory(wait, copies: dict) -> str:
     """Of a copy that is waited for: the host's memory, pageable or pinned."""
     copy = copies.get(wait.correlation) if wait.correlation is not None else None
     return "unknown" if copy is None else copy_memory(copy.name)
-
-
-def _text(path: str | None, location: str | None) -> str | None:
-    number = re.search(r":(\d+)", location or "")
-    if path is None or number is None:
-        return None
-    return linecache.getline(path, int(number[1])).strip() or None

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import multiprocessing
 import os
+import platform
 import sys
 import time
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from pathlib import Path
 
 import torch
@@ -18,6 +20,8 @@ from ..files import write_json
 from ..measure.device import clock_ms, device_name, synchronize
 from ..measure.memory_profile import MemoryRecording
 from ..measure.profile import LinedProfile
+from ..vgpu.host.line_sampler import LineSampler
+from ..vgpu.host.stopwatch import Stopwatch
 from ..vgpu.process import location
 from . import options as files
 from .options import Options
@@ -43,6 +47,7 @@ class Session:
         self._profile: LinedProfile | None = None
         self._memory: MemoryRecording | None = None
         self._block: record_function | None = None
+        self._lines: LineSampler | None = None
         self._counting: vgpu.host_clock.counting | None = None
         location.names_libraries = True
         self._seen = self._recorded = self._raised = 0
@@ -59,7 +64,9 @@ class Session:
         location.names_libraries = False
         self.facts |= {"steps_seen": self._seen, "kind": self.ends.kind, "counts": self.ends.counts,
                        "optimizers": self.ends.optimizers, "device_name": device_name(self.device),
-                       "simulated": self.device.type == "vgpu", "launches": self._launches(), "torch": torch.__version__}
+                       "simulated": self.device.type == "vgpu",
+                       "processor": _processor(),
+                       "launches": self._launches(), "torch": torch.__version__}
 
     def _launches(self) -> int:
         """Of the device, so far; on a real one, whether it is in use."""
@@ -100,15 +107,25 @@ class Session:
                 self._begin_recording()
         elif self._memory is None:
             self._recorded += 1
+            self._ended_ms.append(clock_ms(self.device))
             self._block.__exit__(None, None, None)
-            self._say(f"recorded step {self._recorded} of {options.steps}")
-            if self._recorded < options.steps:
+            self._say(f"recorded step {self._recorded} of {self._steps}")
+            if self._recorded < self._steps:
                 self._open_block()
             else:
                 self._end_recording()
         elif self._memory.step_ended():
             self._write(files.MEMORY, self._memory.trace)
             self.done = True
+
+    @property
+    def _steps(self) -> int:
+        return self.options.steps or -(-files.STEPS // self._workers) * self._workers
+
+    @property
+    def _workers(self) -> int:
+        """Of a loader. Those that began together have their batches ready together, so that single steps tell nothing."""
+        return min(max((each["num_workers"] for each in self.facts.get("loaders", ())), default=0), _MOST_AHEAD) or 1
 
     @property
     def _warm_up(self) -> int:
@@ -122,7 +139,12 @@ class Session:
         synchronize(self.device)
         self._profile = LinedProfile(self.device)
         self._profile.start()
-        self._start_ms = clock_ms(self.device)
+        self._ended_ms = [clock_ms(self.device)]
+        self.facts |= {"host": "measured" if vgpu.host_clock.is_measured() else "counted", "busy": _is_busy()}
+        watch = vgpu.host_clock.clock().work
+        if self.device.type == "vgpu" and isinstance(watch, Stopwatch):
+            self._lines = LineSampler(watch)
+            self._lines.start()
         self._open_block()
 
     def _open_block(self) -> None:
@@ -133,11 +155,14 @@ class Session:
         if self.device.type == "vgpu":
             vgpu.timeline().host_work(1)  # the closing wait is in no step
         synchronize(self.device)
-        total_ms = clock_ms(self.device) - self._start_ms
+        total_ms = clock_ms(self.device) - self._ended_ms[0]
         trace = self._profile.stop()
+        if self._lines is not None:
+            self.facts["long_gaps_ns"] = self._lines.stop()
         self._write(files.TRACE, trace)
-        self.facts |= {"state": "recorded", "step_ms": total_ms / self._recorded, "steps": self._recorded,
-                       "warm_up": self._seen - self._recorded}
+        self.facts |= {"state": "recorded", "step_ms": total_ms / self._recorded,
+                       "host_ms": [end - begin for begin, end in itertools.pairwise(self._ended_ms[::self._workers])],
+                       "steps": self._recorded, "warm_up": self._seen - self._recorded}
         if self.options.memory:
             self._memory = MemoryRecording(self.device)
         else:
@@ -191,3 +216,20 @@ class Session:
 
     def _say(self, text: str) -> None:
         print(f"gapless audit: {text} ({time.monotonic() - self._began:.0f} s)", file=sys.stderr, flush=True)
+
+
+def _is_busy() -> bool:
+    """Whether more processes want this machine's cores than it has, so that all of them take longer."""
+    try:
+        return os.getloadavg()[0] > (os.cpu_count() or 1) + 0.5  # this program is one of them
+    except (AttributeError, OSError):
+        return False  # not known
+
+
+def _processor() -> str:
+    """The name of this machine's."""
+    with suppress(OSError):
+        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()

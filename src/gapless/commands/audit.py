@@ -31,7 +31,11 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--out", metavar="FILE", help="a .html, .md or .json; - prints it (default: NAME.audit.html)")
     parser.add_argument("--format", choices=sorted(set(_FORMATS.values())), help="default: by the name of FILE, else html")
     parser.add_argument("--device", metavar="D", help="cuda, vgpu:a100, … (default: GAPLESS_DEVICE, else the best there is)")
-    parser.add_argument("--steps", type=_positive, default=3, help="steps to record (default: %(default)s)")
+    parser.add_argument("--host", choices=("measured", "counted"), default="measured",
+                        help="on the virtual GPU: what the program itself takes on this machine, or what its Python calls "
+                             "are counted as, the same on every machine (default: %(default)s)")
+    parser.add_argument("--steps", type=_positive,
+                        help="steps to record (default: 3, or more: each of a loader's workers makes as many batches)")
     parser.add_argument("--warm-up", type=_positive,
                         help="steps before them (default: 3, and as many as the loaders' workers have batches ready)")
     parser.add_argument("--forward", action="store_true",
@@ -96,7 +100,7 @@ def run(arguments: argparse.Namespace) -> int:
     with tempfile.TemporaryDirectory(prefix="gapless-audit-") as folder:
         found = audit(script, given, folder, is_module=arguments.is_module, device=arguments.device, steps=arguments.steps,
                       warm_up=arguments.warm_up, memory=not arguments.no_memory, forward=arguments.forward,
-                      time_limit_s=arguments.time_limit, tries=arguments.tries)
+                      time_limit_s=arguments.time_limit, tries=arguments.tries, counted=arguments.host == "counted")
         if kind == "json":
             text = json.dumps(found.to_json(), indent=1, ensure_ascii=False) + "\n"
         elif kind == "md":

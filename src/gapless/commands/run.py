@@ -26,6 +26,9 @@ def add_parser(commands) -> None:
                         help="over how many machines they are spread (default: 1)")
     parser.add_argument("--device", metavar="CARD", default=None,
                         help="the card: a10g, a100, h100, … (default: GAPLESS_DEVICE, else a10g)")
+    parser.add_argument("--host", choices=("measured", "counted"), default="measured",
+                        help="what the program itself takes on this machine, or what its Python calls are counted as, the "
+                             "same on every machine (default: %(default)s)")
     parser.add_argument("--traces", metavar="FOLDER", help="write each rank's trace there, rank0.json.gz and so on")
     parser.add_argument("--trace-steps", metavar="FIRST-LAST", type=_steps,
                         help="only of these steps, counted from 0 by the optimizer's step()")
@@ -61,8 +64,9 @@ def run(arguments: argparse.Namespace) -> int:
               file=sys.stderr)
         return 2
     try:
-        results = on_gpus(arguments.gpus, _script, str(script), arguments.arguments, f"vgpu:{name}", device=name,
-                          machines=arguments.machines, traces=arguments.traces, trace_steps=arguments.trace_steps)
+        with vgpu.host_clock.measured(arguments.host == "measured"):
+            results = on_gpus(arguments.gpus, _script, str(script), arguments.arguments, f"vgpu:{name}", device=name,
+                              machines=arguments.machines, traces=arguments.traces, trace_steps=arguments.trace_steps)
     except RankError as error:
         print(f"gapless run: {error}", file=sys.stderr)
         return EXIT_FAILED

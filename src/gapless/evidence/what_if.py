@@ -61,8 +61,9 @@ def is_communication(name: str) -> bool:
 class WhatIf:
     """The profiled steps of a trace, to be played again.
 
-    ``waits`` are those within the steps, in order of time; ``actual_ms`` what the steps took in all, from the first step's
-    start to the end of the last or of what the steps launched. Raises ValueError for a trace without profiled steps.
+    ``waits`` are those within the steps, from ``start_us`` to ``end_us``, in order of time; ``actual_ms`` what the steps
+    took in all, from the first step's start to the end of the last or of what the steps launched. Raises ValueError for a
+    trace without profiled steps.
     """
 
     def __init__(self, trace: Trace):
@@ -70,13 +71,13 @@ class WhatIf:
         self._steps = Steps(spans)
         if not len(self._steps):
             raise ValueError("the trace has no profiled steps: record with gapless.profile, or call step() of the profiler")
-        self._start_us = self._steps.spans[0].start_us
-        self._end_us = max(span.end_us for span in self._steps.spans)
+        self.start_us = self._steps.spans[0].start_us
+        self.end_us = max(span.end_us for span in self._steps.spans)
         self.steps = len(self._steps)
-        self.waits = [wait for wait in find_waits(spans) if self._start_us <= wait.start_us < self._end_us]
+        self.waits = [wait for wait in find_waits(spans) if self.start_us <= wait.start_us < self.end_us]
         self._read(spans)
-        works_end_us = max((work.span.end_us for work in self._works), default=self._end_us)
-        self.actual_ms = (max(self._end_us, works_end_us) - self._start_us) / 1e3
+        works_end_us = max((work.span.end_us for work in self._works), default=self.end_us)
+        self.actual_ms = (max(self.end_us, works_end_us) - self.start_us) / 1e3
         self.played_ms = self.ms()
 
     def ms(self, *, without_waits: Collection[Wait] | None = (), without: Collection[str] = (),
@@ -114,7 +115,7 @@ class WhatIf:
     # -- reading ------------------------------------------------------------------------------------
 
     def _read(self, spans) -> None:
-        calls = [span for span in spans if span.category == "runtime" and self._start_us <= span.start_us < self._end_us]
+        calls = [span for span in spans if span.category == "runtime" and self.start_us <= span.start_us < self.end_us]
         by_call = {id(wait.call): wait for wait in self.waits}
         by_number: dict[object, list[Span]] = defaultdict(list)
         for span in spans:
@@ -127,7 +128,7 @@ class WhatIf:
         self._items: list[_Item] = []
         self._works: list[_Work] = []
         numbers: dict[int, int] = {}
-        reached_us = self._start_us
+        reached_us = self.start_us
         for call in calls:
             item = _Item(call.start_us, self._activities.between(reached_us, call.start_us), 0.0,
                          wait=by_call.get(id(call)))
@@ -145,7 +146,7 @@ class WhatIf:
                 item.gaps_us[name] = item.gaps_us.get(name, 0.0) + own_us
             reached_us = max(reached_us, call.end_us)
             self._items.append(item)
-        self._rest_us = self._activities.between(reached_us, self._end_us)
+        self._rest_us = self._activities.between(reached_us, self.end_us)
         self._relate()
         for item in self._items:
             if item.wait is not None:

@@ -231,6 +231,8 @@ def wrap(inner: torch.Tensor, memory, density: float | None = None) -> VirtualTe
     allocation = block(key)
     if allocation is None:
         allocation = memory.allocate(nbytes, key)
+        if memory.left is not None:
+            allocation.values = inner
         allocation.made_on = allocation.stream
         allocation.made = state.timeline.current.count
         if memory.freed:

@@ -1,5 +1,8 @@
-"""What the host does by itself while something is measured: Python (:mod:`.python_work`) and operators on CPU tensors
-(:mod:`.host_operators`). The timeline asks for it where the next operator begins, and where the clock is read or waited for.
+"""What the host does by itself while something is measured. The timeline asks for it where the next operator begins, and
+where the clock is read or waited for.
+
+Counted, which is the same on every machine: Python's calls (:mod:`.python_work`) and operators on CPU tensors
+(:mod:`.host_operators`). Measured (:func:`measured`): the seconds that the program really takes (:mod:`.stopwatch`).
 """
 
 from __future__ import annotations
@@ -13,23 +16,26 @@ from ..process import location
 from ..process.state import state
 from . import python_work
 from .host_operators import HostOperators
+from .stopwatch import Stopwatch
 
 
 class HostClock:
-    """Counts from :meth:`begin` to :meth:`end`; they nest."""
+    """Counts from :meth:`begin` to :meth:`end`; they nest. ``measured``: with a stopwatch."""
 
-    def __init__(self):
+    def __init__(self, measured: bool):
         self._depth = 0
-        self._python = python_work.counter(location.is_program)
+        self.work = Stopwatch() if measured else python_work.counter(location.is_program)
         self.operators = HostOperators()
+        self.measured = measured
 
     def begin(self) -> None:
         """Count from now on. Raises RuntimeError where another profiler is in the way."""
         if not self._depth:
-            self._python.start()
+            self.work.start()
             self.operators.owed_ns = 0
-            self.operators.__enter__()
-            state.counting, state.timeline.counted = self._python, self.take_ns
+            if not self.measured:
+                self.operators.__enter__()
+            state.counting, state.timeline.counted = self.work, self.take_ns
         self._depth += 1
 
     def end(self) -> None:
@@ -40,18 +46,18 @@ class HostClock:
         state.timeline.catch_up()
         state.counting = state.timeline.counted = None
         _leave(self.operators)
-        self._python.stop()
+        self.work.stop()
 
     def abandon(self) -> None:
         """Whatever was counted, and wherever this is called."""
         if self._depth:
-            self._python.stop()
+            self.work.stop()
 
     def take_ns(self) -> int:
         """Virtual nanoseconds since it was asked last."""
         operators, operators_ns = self.operators, self.operators.owed_ns
         operators.owed_ns = 0
-        return self._python.take() * state.card.host.python_call_ns + operators_ns
+        return self.work.take_ns(state.card.host.python_call_ns) + operators_ns
 
 
 def _leave(mode: HostOperators) -> bool:
@@ -73,8 +79,36 @@ def clock() -> HostClock:
     """The one of this process."""
     global _clock
     if _clock is None:
-        _clock = HostClock()
+        _clock = HostClock(_measured)
     return _clock
+
+
+_measured = False
+
+
+@contextmanager
+def measured(on: bool = True):
+    """Inside, the clock goes by what the program really takes on this machine (``on`` False: it counts). Raises RuntimeError
+    in the middle of a measurement."""
+    global _clock, _measured
+    if state.counting is not None:
+        raise RuntimeError("the host's clock is at work: choose before the measurement how it goes")
+    before = _measured
+    _clock, _measured = None, on
+    try:
+        yield
+    finally:
+        _clock, _measured = None, before
+
+
+def is_measured() -> bool:
+    """Whether it goes so."""
+    return _measured
+
+
+def blocked_ns() -> int:
+    """How long the program has waited so far without a core, for a disk, a lock or a clock. Only measured, else 0."""
+    return clock().work.blocked_ns
 
 
 class counting:

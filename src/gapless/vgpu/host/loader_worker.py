@@ -45,16 +45,18 @@ class Told:
 
 
 class Loop:
-    """PyTorch's ``_worker_loop`` on ``host``; pickled it takes the host of the card in use along."""
+    """PyTorch's ``_worker_loop`` on ``host``; pickled it takes along the host of the card in use, and how its clock goes."""
 
-    def __init__(self, host: Host | None = None):
-        self._host = host
+    def __init__(self, host: Host | None = None, measured: bool | None = None):
+        self._host, self._measured = host, measured
 
     def __reduce__(self):
-        return Loop, (state.card.host,)
+        return Loop, (state.card.host, host_clock.is_measured())
 
     def __call__(self, *args) -> None:
         begin(self._host or state.card.host)
+        if self._measured is not None:
+            host_clock.measured(self._measured).__enter__()  # for good
         create = dataloader._DatasetKind.create_fetcher
         dataloader._DatasetKind.create_fetcher = staticmethod(lambda *args: _Fetcher(_counted(create)(*args)))
         given = list(args)
@@ -90,14 +92,17 @@ class _Queue:
     """The queue of batches as PyTorch's loop sees it: with each goes the clock's time since the last."""
 
     def __init__(self, queue, worker: int):
-        self._queue, self._worker, self._told_ns = queue, worker, 0
+        self._queue, self._worker, self._told_ns, self._blocked_ns = queue, worker, 0, 0
 
     def put(self, message) -> None:
         number, data = message
         now_ns = state.timeline.host_ns
         ends = isinstance(data, _utils.worker._IterableDatasetStopIteration)
-        cost = Cost(max(0, now_ns - self._told_ns), *size(data), ends)  # a program may choose another card, and clock
-        self._told_ns = now_ns
+        blocked_ns = host_clock.blocked_ns()
+        wait_ns = blocked_ns - self._blocked_ns
+        work_ns = max(0, now_ns - self._told_ns - wait_ns)  # a program may choose another card, and clock
+        cost = Cost(work_ns, *size(data), ends, wait_ns)
+        self._told_ns, self._blocked_ns = now_ns, blocked_ns
         if isinstance(data, ExceptionWrapper):  # the thread that pins leaves it as it is
             data.told = Told(None, self._worker, cost)
         else:

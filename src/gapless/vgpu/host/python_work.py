@@ -39,10 +39,16 @@ class _Counter:
 
     _counted = False
 
+    blocked_ns = 0  # a counted host waits for nothing of its own
     thread: int
+    take: Callable[[], int]
     counts: Callable[[], bool]
     pause: Callable[[], bool]
     resume: Callable[[], None]
+
+    def take_ns(self, call_ns: int) -> int:
+        """What the calls since it was asked last take, each ``call_ns``."""
+        return self.take() * call_ns
 
     def _watch_collector(self) -> None:
         gc.callbacks.append(self._collects)

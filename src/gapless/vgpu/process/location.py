@@ -84,7 +84,7 @@ def location() -> str | None:
 
     None when there is none.
     """
-    return _innermost(sys._getframe(1))
+    return line_of(sys._getframe(1))
 
 
 class _ForwardLines(threading.local):
@@ -125,7 +125,8 @@ def operator_location() -> str | None:
 names_libraries = False  # whether another library's line comes first, with the program's that called it behind it
 
 
-def _innermost(frame) -> str | None:
+def line_of(frame) -> str | None:
+    """:func:`location` of another frame than the one that asks."""
     fallback = None
     while frame is not None:
         code = frame.f_code

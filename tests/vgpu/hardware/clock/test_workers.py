@@ -77,6 +77,12 @@ def test_busy_workers_share_the_cores():
     assert taken(workers([[10], [20], [30]], cores=2), 0, 15, 25) == [(15, 0), (25, 1), (35, 2)]
 
 
+def test_waiting_for_a_disk_takes_no_core():
+    slow = [took(10, wait_ns=30 * MS), took(10, wait_ns=30 * MS)]
+    assert taken(workers([slow[:1], slow[1:]], cores=1), 0, 0) == [(50, 0), (50, 1)]  # both wait at once, then share a core
+    assert taken(workers([slow], cores=1), 0, 0) == [(40, 0), (80, 0)]
+
+
 def test_the_main_process_holds_a_core_while_it_is_busy():
     """Three cores for three workers, of which the main process has one until 9: by then each has done 6 of its 10."""
     model = workers([[10], [10], [10]], cores=3)

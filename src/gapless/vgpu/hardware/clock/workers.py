@@ -34,13 +34,14 @@ PIN_BYTES_PER_S = 3.7e9  # one thread copies out of shared memory that it maps
 
 @dataclass(frozen=True)
 class Cost:
-    """What a worker has done for one message: ``work_ns`` on a core; what it hands over: ``tensors`` in all with ``nbytes``.
-    ``ends``: it has no more batches until it is told to resume."""
+    """What a worker has done for one message: ``work_ns`` on a core, and ``wait_ns`` without one, for a disk or a network;
+    what it hands over: ``tensors`` in all with ``nbytes``. ``ends``: it has no more batches until it is told to resume."""
 
     work_ns: int
     nbytes: int = 0
     tensors: int = 0
     ends: bool = False
+    wait_ns: int = 0
 
     @property
     def hand_over_ns(self) -> int:
@@ -159,6 +160,10 @@ class Workers:
             if task.left_ns is None:
                 task.cost, task.begun_ns = self._cost_of(number), self._ns
                 task.left_ns = task.cost.work_ns + task.cost.hand_over_ns
+                if task.cost.wait_ns:  # first, as when it waits does not matter to what it takes
+                    task.since_ns = self._ns + task.cost.wait_ns
+                    next_ns = task.since_ns if next_ns is None else min(next_ns, task.since_ns)
+                    continue
             busy.append((number, task))
         return busy, next_ns
 

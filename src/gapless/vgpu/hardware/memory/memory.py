@@ -60,6 +60,7 @@ class Memory:
         self.earlier_peak_bytes = 0  # before programs began their peaks anew
         # Blocks given back that other streams than their own have used: (stream, bytes, those uses).
         self.freed: list[tuple[int, int, list]] = []
+        self.left: list | None = None  # a list: what blocks held is put there when they go, for somebody to let go of
         self.listeners: tuple = ()
         self.pools: dict[int, Pool] = {}  # by twice the stream's number, and one more for large blocks
         self._own_pools = self.pools
@@ -346,15 +347,16 @@ class Allocation:
     ``key``: what :func:`block` finds it by, None where nobody looks for it; ``stream``: whose it is; ``made``, ``made_on``:
     the launch that wrote it last before somebody kept ``uses``, None where it holds nothing yet, and the number of its
     stream; ``uses``: by bytes, stream and kind; ``kept_for``: streams that are waited for before it is used anew
-    (``record_stream``); ``ledger``: who has yet to say whether it is memory at all."""
+    (``record_stream``); ``ledger``: who has yet to say whether it is memory at all; ``values``: what goes with it, where
+    somebody wants to decide when (:attr:`Memory.left`)."""
 
     __slots__ = ("memory", "nbytes", "address", "stream", "made", "made_on", "uses", "kept_for", "key", "requested", "pool",
-                 "ledger", "__weakref__")
+                 "ledger", "values", "__weakref__")
 
     def __init__(self, memory: Memory, nbytes: int):
         self.nbytes = self.address = 0
         self.key: int | None = None
-        self.made = self.made_on = self.uses = self.pool = self.ledger = None
+        self.made = self.made_on = self.uses = self.pool = self.ledger = self.values = None
         self.kept_for = ()
         self.memory = memory
         self.requested = nbytes
@@ -402,6 +404,8 @@ class Allocation:
             key, nbytes = self.key, self.nbytes
         except AttributeError:
             return  # made without __init__: torch.compile probes classes so
+        if self.values is not None and self.memory.left is not None:
+            self.memory.left.append(self.values)
         if key is not None and key in _blocks:
             known = _blocks[key]()
             if known is None or known is self:  # None where it was part of a cycle: references die first

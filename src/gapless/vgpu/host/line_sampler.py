@@ -1,0 +1,50 @@
+"""At which lines the program is while it is long out of the device.
+
+Another thread looks every two milliseconds. What comes between two operators and takes less than one belongs to the line
+of the second; of what takes longer nobody else knows where it was.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections import Counter
+
+from ..process import location
+from .stopwatch import Stopwatch
+
+PERIOD_S = 2e-3
+LONG_NS = 1_000_000  # between two operators
+
+
+class LineSampler:
+    """From :meth:`start`, in the thread that is sampled, to :meth:`stop`."""
+
+    def __init__(self, watch: Stopwatch):
+        self._watch, self._found = watch, Counter[str]()
+        self._ends = threading.Event()
+        self._thread = threading.Thread(target=self._look, daemon=True, name="gapless lines")
+
+    def start(self) -> None:
+        """Look from now on."""
+        self._program, self._interval_s = threading.get_ident(), sys.getswitchinterval()
+        sys.setswitchinterval(LONG_NS / 2e9)  # so soon the interpreter lets this thread in
+        self._thread.start()
+
+    def stop(self) -> dict[str, int]:
+        """Line, as :func:`gapless.vgpu.process.location.location` gives it → nanoseconds that it was seen there."""
+        self._ends.set()
+        self._thread.join()
+        sys.setswitchinterval(self._interval_s)
+        return dict(self._found)
+
+    def _look(self) -> None:
+        before, seen_ns = None, 0
+        while not self._ends.wait(PERIOD_S):
+            began, gap_ns = self._watch.gap()
+            if gap_ns < LONG_NS:
+                continue
+            line = location.line_of(sys._current_frames().get(self._program))
+            if line is not None and began == self._watch.gap()[0]:  # still the same
+                self._found[line] += gap_ns - (seen_ns if began == before else 0)
+                before, seen_ns = began, gap_ns
