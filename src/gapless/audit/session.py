@@ -100,7 +100,6 @@ class Session:
         if self.done:
             return
         self._seen += 1
-        options = self.options
         if self._profile is None and self._memory is None:
             self._say(f"warm-up step {self._seen} of {self._warm_up}")
             if self._seen >= self._warm_up:
