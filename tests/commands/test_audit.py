@@ -1,6 +1,11 @@
 """``gapless audit`` from the command line, on small scripts."""
 
 import json
+import os
+import signal
+import subprocess
+import sys
+import time
 from types import SimpleNamespace
 
 import pytest
@@ -69,7 +74,7 @@ def test_one_that_does_not(tmp_path, audit):
     ("data --out x", {}, "data --out x"),
 ], ids=str)
 def test_options_behind_the_script(behind, own, given):
-    before = dict(out=None, format=None, device="vgpu", steps=2, warm_up=None, no_memory=False, forward=False, tries=(),
+    before = dict(out=None, format=None, device="vgpu", host="measured", steps=2, warm_up=None, no_memory=False, forward=False, tries=(),
                   time_limit=None, fail_on_waits=False, is_module=False)
     arguments = SimpleNamespace(**before, script=["train.py", *behind.split()])
     assert own_options(arguments) == given.split()
@@ -113,6 +118,7 @@ def test_scripts_with_nothing_to_audit(tmp_path, audit, source, said):
 @pytest.mark.parametrize("arguments, said", [
     (("nowhere.py",), "there is no file nowhere.py"), (("--steps", "0", "x.py"), "'0' is no number of steps"),
     (("--out", "no/such/page.html", "train.py"), "does not exist"), (("--device", "vgpu:abacus", "train.py"), "no device is called"),
+    (("--out", "page.pdf", "train.py"), "Name it .html, .md or .json"),
 ])
 def test_what_cannot_be(tmp_path, command, arguments, said):
     (tmp_path / "train.py").write_text("raise SystemExit(7)")
@@ -129,3 +135,20 @@ def test_what_is_tried(audit):
     assert fused["step_ms"] < 0.9 * tf32["step_ms"] <= found["step_ms"] and not tf32["error"], done.stderr
     done = audit(source, "--try", "magic")
     assert done.returncode == 2 and "known are tf32, amp" in done.stderr
+
+
+@pytest.mark.slow
+def test_ended_by_a_signal_it_takes_the_script_and_its_files_along(tmp_path):
+    (tmp_path / "train.py").write_text("import os, time\nopen('pid', 'w').write(str(os.getpid()))\ntime.sleep(600)")
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    command = [sys.executable, "-m", "gapless.commands.cli", "audit", "--device", "vgpu", "train.py"]
+    with subprocess.Popen(command, cwd=tmp_path, env={**os.environ, "TMPDIR": str(scratch)}, stderr=subprocess.DEVNULL) as audit:
+        while not (tmp_path / "pid").exists() or not (tmp_path / "pid").read_text():
+            assert audit.poll() is None
+            time.sleep(0.05)
+        audit.terminate()
+        assert audit.wait() == 128 + signal.SIGTERM
+    with pytest.raises(ProcessLookupError):
+        os.kill(int((tmp_path / "pid").read_text()), 0)
+    assert not list(scratch.iterdir())

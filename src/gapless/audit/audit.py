@@ -101,8 +101,8 @@ def _nothing(options: Options, facts: dict, time_limit_s: float | None) -> str:
     if seen == 1:
         return f"the script {how} after one step, and two are needed: one to warm up, one to record. Let it train for longer"
     if seen:
-        return (f"the script {how} after {seen} steps, and {options.warm_up} to warm up and {options.steps or STEPS} to record "
-                "were asked for: --warm-up 1 --steps 1, or let it train for longer")
+        return (f"the script {how} after {seen} steps, and {options.warm_up} to warm up and {options.steps or STEPS} to "
+                "record were asked for: --warm-up 1 --steps 1, or let it train for longer")
     if facts["started"]:
         return (f"the script {how} without a step in its own process. {_OTHERS}")
     idle = "" if facts["launches"] else ", and nothing ran on the GPU"

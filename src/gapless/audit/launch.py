@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -30,6 +31,7 @@ def launch(options: Options, time_limit_s: float | None = None) -> dict:
                                env=_environment(options.device, options.launched))
     limit = None if time_limit_s is None else time.monotonic() + time_limit_s
     facts = Path(options.folder) / FACTS
+    before = _on_termination(lambda number, frame: sys.exit(128 + number))  # not without ending the script first
     try:
         while process.poll() is None:
             with suppress(subprocess.TimeoutExpired):
@@ -43,9 +45,15 @@ def launch(options: Options, time_limit_s: float | None = None) -> dict:
                                  "models or batches, fewer --steps, or a larger --time-limit")
     finally:
         _end(process)
+        _on_termination(before)
     if not facts.exists():
         raise AuditError(_death(process.returncode))
     return json.loads(facts.read_text(encoding="utf-8"))
+
+
+def _on_termination(handler):
+    """What is done at SIGTERM from now on; what was before. Only the main thread can say so."""
+    return signal.signal(signal.SIGTERM, handler) if threading.current_thread() is threading.main_thread() else None
 
 
 def _environment(device: str | None, launched: bool = False) -> dict[str, str]:

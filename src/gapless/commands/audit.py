@@ -91,7 +91,9 @@ def run(arguments: argparse.Namespace) -> int:
     choose_device(arguments.device)  # before anything runs
     name = script if arguments.is_module else Path(script).stem
     out = arguments.out or f"{name}.audit.{arguments.format or 'html'}"
-    kind = arguments.format or _FORMATS.get(Path(out).suffix.lower(), "html")
+    kind = arguments.format or ("html" if out == "-" else _FORMATS.get(Path(out).suffix.lower()))
+    if kind is None:
+        raise AuditError(f"{out} would be a file of what format? Name it .html, .md or .json, or say --format")
     if out != "-":
         try:
             check_writable(out)
