@@ -1,16 +1,25 @@
-"""pytest: ``@pytest.mark.no_syncs`` fails a test at its first wait; the fixture ``vgpu`` is the virtual GPU.
+"""pytest: the fixture ``vgpu`` is the virtual GPU; ``@pytest.mark.no_syncs`` fails a test at its first wait.
 
 Loaded by pytest where gapless is installed. A training step is kept free of waits in a CI without GPUs by::
 
-    @pytest.mark.no_syncs
     def test_step_does_not_wait(vgpu):
-        step = make_step(device=vgpu)
-        step()
+        step = make_step(device=vgpu)  # the set-up may wait
+        with gapless.no_syncs():
+            step()
+
+The mark holds for all of a test, but for its fixtures.
 """
 
 from __future__ import annotations
 
+import linecache
+import re
+
 import pytest
+
+_KINDS = {"cudaDeviceSynchronize": "device", "cudaStreamSynchronize": "stream", "cudaEventSynchronize": "event"}
+_COPIES = re.compile(r"aten::(to|_to_copy|copy_)$")
+_TO_THE_HOST = re.compile(r"cpu|item|tolist|numpy")
 
 
 def pytest_configure(config):
@@ -27,14 +36,33 @@ def vgpu():
     return device
 
 
-@pytest.hookimpl(hookwrapper=True)
+@pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item):
     if item.get_closest_marker("no_syncs") is None:
-        yield
-        return
+        return (yield)
     from .measure.no_syncs import no_syncs
 
     with no_syncs():
-        outcome = yield
-        # Raised here, the error passes through no_syncs, which knows CUDA's own words for a wait.
-        outcome.get_result()
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item, call):
+    """Of a test that waits its report shows the line and what to do, without the frames in between."""
+    report = yield
+    error = call.excinfo and call.excinfo.value
+    if type(error).__name__ == "SyncError" and type(error).__module__ == "gapless.measure.no_syncs":
+        report.longrepr = _in_short(error)
+    return report
+
+
+def _in_short(error) -> str:
+    from .audit.advice import advice
+    from .vgpu.process.location import split
+
+    file, number = split(error.location)
+    line = linecache.getline(file, number).strip()
+    copies = _COPIES.match(error.op) and not _TO_THE_HOST.search(line)
+    found = advice(_KINDS.get(error.op, "copy" if copies else "read-back"), error.op, error.op, error.location, line)
+    said = f"SyncError: {error}", line and f"    {line}", f"Why: {found.why}", f"What to do: {found.what}"
+    return "\n".join(filter(None, said))

@@ -65,9 +65,15 @@ def test_decorates_a_function_that_may_be_called_again(x):
     assert step(False).tolist() == 15
 
 
+def in_a_project(pytester, source):
+    pytester.makepyfile(source)
+    return pytester.runpytest_subprocess("--strict-markers", "-p", "no:cacheprovider", "-W", "error",
+                                         *([] if _installed() else ["-p", "gapless.pytest_plugin"]))
+
+
 @pytest.mark.slow
 def test_plugin_fails_a_marked_test_at_its_wait(pytester):
-    pytester.makepyfile("""
+    result = in_a_project(pytester, """
         import pytest, torch
 
         @pytest.mark.no_syncs
@@ -80,11 +86,52 @@ def test_plugin_fails_a_marked_test_at_its_wait(pytester):
 
         def test_unmarked_may_wait(vgpu):
             assert torch.ones(3, device=vgpu).sum().item() == 3
+
+        @pytest.mark.no_syncs
+        def test_wrong_otherwise(vgpu):
+            assert False
     """)
-    result = pytester.runpytest_subprocess("--strict-markers", "-p", "no:cacheprovider",
-                                           *([] if _installed() else ["-p", "gapless.pytest_plugin"]))
-    result.assert_outcomes(passed=2, failed=1)
-    result.stdout.fnmatch_lines(["*SyncError: aten::_local_scalar_dense made the host wait*line 9*"])
+    result.assert_outcomes(passed=2, failed=2)
+    result.stdout.fnmatch_lines(["SyncError: aten::_local_scalar_dense made the host wait*line 9*",
+                                 "*torch.ones(3, device=vgpu).sum().item()"])
+
+
+@pytest.mark.slow
+def test_the_readme_s_example_in_a_project_of_its_own(pytester):
+    pytester.makepyfile(myproject="""
+        import torch
+
+        def make_step(device, reads=False):
+            model = torch.nn.Linear(8, 8).to(device)
+            optimizer = torch.optim.Adam(model.parameters())
+            x = torch.randn(4, 8).to(device)
+
+            def step():
+                loss = model(x).square().mean()
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+                return loss.item() if reads else loss
+
+            return step
+    """)
+    result = in_a_project(pytester, """
+        import gapless
+        import pytest
+        from myproject import make_step
+
+        @pytest.mark.parametrize("reads", [False, True])
+        def test_training_step_never_waits(vgpu, reads):
+            step = make_step(vgpu, reads)
+            step()
+            with gapless.no_syncs():
+                step()
+    """)
+    result.assert_outcomes(passed=1, failed=1)
+    result.stdout.fnmatch_lines(["SyncError: aten::_local_scalar_dense made the host wait*myproject.py, line 13, in step",
+                                 "    return loss.item() if reads else loss", "Why: The program asks for a number*",
+                                 "What to do: Add up on the GPU*"])
+    assert "measure/no_syncs.py" not in result.stdout.str() and "Traceback" not in result.stdout.str()
 
 
 def _installed() -> bool:
