@@ -13,13 +13,8 @@ The mark holds for all of a test, but for its fixtures.
 from __future__ import annotations
 
 import linecache
-import re
 
 import pytest
-
-_KINDS = {"cudaDeviceSynchronize": "device", "cudaStreamSynchronize": "stream", "cudaEventSynchronize": "event"}
-_COPIES = re.compile(r"aten::(to|_to_copy|copy_)$")
-_TO_THE_HOST = re.compile(r"cpu|item|tolist|numpy")
 
 
 def pytest_configure(config):
@@ -57,12 +52,11 @@ def pytest_runtest_makereport(item, call):
 
 
 def _in_short(error) -> str:
-    from .audit.advice import advice
+    from .audit.advice import advice_for_wait
     from .vgpu.process.location import split
 
     file, number = split(error.location)
     line = linecache.getline(file, number).strip()
-    copies = _COPIES.match(error.op) and not _TO_THE_HOST.search(line)
-    found = advice(_KINDS.get(error.op, "copy" if copies else "read-back"), error.op, error.op, error.location, line)
+    found = advice_for_wait(error.op, error.location, line)
     said = f"SyncError: {error}", line and f"    {line}", f"Why: {found.why}", f"What to do: {found.what}"
     return "\n".join(filter(None, said))

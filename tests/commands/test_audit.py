@@ -38,7 +38,7 @@ def audit(tmp_path, command):
 
     def run(source, *options, arguments=()):
         (tmp_path / "train.py").write_text(source)
-        return command("audit", "--device", "vgpu:a100", "--no-memory", "--warm-up", "1", "--steps", "2", *options, "train.py",
+        return command("audit", "--device", "vgpu:a100", "--no-memory", "--watch", "0", "--warm-up", "1", "--steps", "2", *options, "train.py",
                        *arguments)
 
     return run

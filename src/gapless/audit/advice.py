@@ -102,6 +102,16 @@ def advice(kind: str, operator: str | None, call: str, location: str | None, lin
     return _BY_KIND.get(kind, _BY_KIND["read-back"])
 
 
+_KINDS = {"cudaDeviceSynchronize": "device", "cudaStreamSynchronize": "stream", "cudaEventSynchronize": "event"}
+_READS = re.compile(r"cpu|item|tolist|numpy")
+
+
+def advice_for_wait(operator: str, location: str | None, line: str) -> Advice:
+    """:func:`advice` where only the operator, or the runtime call, is known and what stands at the line."""
+    copies = re.fullmatch(r"aten::(to|_to_copy|copy_)", operator) and not _READS.search(line)
+    return advice(_KINDS.get(operator, "copy" if copies else "read-back"), operator, operator, location, line)
+
+
 # What stands at a line, or in its file's path → what to do about the time that it takes itself; the first that fits.
 _BY_HOST_LINE: tuple[tuple[str, str], ...] = (
     (r"\bsleep\(", "It sleeps: leave that out of the loop."),

@@ -26,15 +26,17 @@ _OTHERS = ("It has started processes of its own, which have no virtual GPU and a
 
 def audit(script: str, arguments: Sequence[str], folder: str, *, is_module: bool = False, device: str | None = None,
           steps: int | None = None, warm_up: int | None = None, memory: bool = True, forward: bool = False,
-          time_limit_s: float | None = None, tries: Sequence[str] = (), counted: bool = False) -> Audit:
+          time_limit_s: float | None = None, tries: Sequence[str] = (), counted: bool = False,
+          watch_s: float = 0.0) -> Audit:
     """Run ``script`` with its ``arguments`` and read what it left in ``folder``; then once more for each of the switches in
     ``tries`` (:data:`gapless.audit.switches.SWITCHES`). ``forward``: a step is a forward pass. ``counted``: the virtual
-    GPU's host is counted, not measured. Raises AuditError, with the reason, where there is nothing to audit.
+    GPU's host is counted, not measured. ``watch_s``: how long the script runs on afterwards (:mod:`.afterwards`). Raises
+    AuditError, with the reason, where there is nothing to audit.
 
     Without being asked it is run again where it wants a launcher's environment, where it has fewer steps than are needed,
     and, by its forward passes, where it trains nothing."""
     options = Options(script, tuple(arguments), folder, is_module, device, steps, warm_up, memory, forward=forward,
-                      counted=counted)
+                      counted=counted, watch_s=watch_s)
     facts = launch(options, time_limit_s)
     while (other := _otherwise(options, facts)) is not None:
         options, why = other
@@ -77,7 +79,7 @@ def _try(options: Options, name: str, time_limit_s: float | None) -> Trial:
     print(f"gapless audit: once more, with {name}", file=sys.stderr, flush=True)
     with tempfile.TemporaryDirectory(prefix="gapless-audit-") as folder:
         try:
-            facts = launch(replace(options, folder=folder, switch=name, memory=False), time_limit_s)
+            facts = launch(replace(options, folder=folder, switch=name, memory=False, watch_s=0.0), time_limit_s)
         except AuditError as error:
             return Trial(name, None, str(error))
     if facts["state"] != "recorded":
@@ -128,7 +130,7 @@ def _failed(options: Options, facts: dict, time_limit_s: float | None) -> str:
     print("gapless audit: it failed; once more on CPU tensors, to see whether it does there", file=sys.stderr, flush=True)
     with tempfile.TemporaryDirectory(prefix="gapless-audit-") as folder:
         try:
-            again = launch(replace(options, folder=folder, on_cpu=True, memory=False), time_limit_s)
+            again = launch(replace(options, folder=folder, on_cpu=True, memory=False, watch_s=0.0), time_limit_s)
         except AuditError as other:
             return f"{text}\nWhether it does on CPU tensors too is not known: {other}"
     if again["end"] == "failed" and again["error"]["type"] == error["type"]:

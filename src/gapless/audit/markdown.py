@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .advice import LESSONS
+from .afterwards import Seldom
 from .remarks import Remark
 from .result import Audit
 from .switches import SWITCHES
@@ -106,6 +107,8 @@ def markdown(audit: Audit) -> str:
                   f"{_cell(each.line or '')} |" for each in audit.host]
         lines += ["", HOST_LINES]
         lines += [f"- {_cell(each.location)}: {each.what}" for each in audit.host if each.what]
+    lines += ["", "## Now and then", "", watched(audit), ""]
+    lines += [f"- {_cell(each.location)}: {now_and_then(each)}" for each in audit.seldom]
     if audit.remarks:
         lines += ["", "## What else costs time", ""]
         lines += [f"- **{each.title}.** {each.what}{costs(each)} "
@@ -120,6 +123,22 @@ def markdown(audit: Audit) -> str:
         lines += [f"| {row.category} | {row.at_peak_bytes / 2**20:.2f} |" for row in audit.memory.rows]
         lines += ["", FROM_BEFORE]
     return "\n".join([*lines, ""])
+
+
+def watched(audit: Audit) -> str:
+    """How long the program was watched for what not every step does."""
+    steps = audit.facts.get("afterwards", {}).get("steps", 0)
+    if not steps:
+        return "What not every step does was not looked for."
+    found = "This happens in some of them:" if audit.seldom else "Nothing was seen that only some of them do."
+    return f"{steps} more steps were watched. {found}"
+
+
+def now_and_then(each: Seldom) -> str:
+    """What happens there, how often, and what it costs on average."""
+    what = f" {each.what}" if each.what else ""
+    return (f"{each.does}, about every {each.every:.3g} steps, {ms(each.ms)} ms each time: {ms(each.costs_ms)} ms a step on "
+            f"average.{what}")
 
 
 def trials_in_words(audit: Audit) -> list[tuple[str, str, str]]:

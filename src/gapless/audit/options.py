@@ -31,6 +31,7 @@ class Options:
     forward: bool = False
     launched: bool = False
     counted: bool = False  # the virtual GPU's host is counted, not measured
+    watch_s: float = 0.0  # how long the program runs on afterwards (gapless.audit.afterwards)
     on_cpu: bool = False  # on plain CPU tensors, to see whether an error is the program's own
 
     def to_json(self) -> str:

@@ -19,9 +19,11 @@ from .markdown import (
     heading,
     lesson_name,
     ms,
+    now_and_then,
     others,
     times,
     trials_in_words,
+    watched,
 )
 from .result import Audit
 
@@ -48,8 +50,8 @@ def page(audit: Audit) -> str:
              f"ends with <code>{html.escape(str(audit.facts.get('kind')))}</code>.</p>",
              f'<p class="answer">A step takes <strong>{ms(audit.step_ms)} ms</strong>. What bounds it: '
              f"{strong(html.escape(bound(audit)))}.{html.escape(others(audit))}</p>",
-             _parts(audit), *_pictures(audit), _waits(audit), _host(audit), _remarks(audit), _trials(audit),
-             _memory(audit), _kernels(audit)]
+             _parts(audit), *_pictures(audit), _waits(audit), _host(audit), _seldom(audit), _remarks(audit),
+             _trials(audit), _memory(audit), _kernels(audit)]
     return (f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
             f'<meta name="viewport" content="width=device-width"><style>{_STYLE}</style></head><body>\n'
             + "\n".join(filter(None, parts)) + "\n</body></html>\n")
@@ -121,6 +123,13 @@ def _host(audit: Audit) -> str:
     return ('<h2>The host\'s time, by line</h2><table><thead><tr><th class="n">own ms a step</th><th class="n">operators '
             f'ms</th><th class="n">launches</th><th>where</th><th>what to do</th></tr></thead><tbody>{"".join(rows)}</tbody>'
             f"</table><p>{HOST_LINES}</p>")
+
+
+def _seldom(audit: Audit) -> str:
+    rows = "".join(f"<li><strong>{html.escape(each.location)}</strong>"
+                   f"{f' <code>{html.escape(each.line)}</code>' if each.line else ''}: {_text(now_and_then(each))}</li>"
+                   for each in audit.seldom)
+    return f"<h2>Now and then</h2><p>{watched(audit)}</p>" + (f"<ul>{rows}</ul>" if rows else "")
 
 
 def _remarks(audit: Audit) -> str:

@@ -11,6 +11,7 @@ from ..evidence.traces.trace import Trace
 from ..evidence.traces.waits import copy_memory, locate, operator_name
 from ..evidence.what_if import WhatIf
 from .advice import Advice, advice
+from .afterwards import Seldom, seldom
 from .host_lines import HostLine, host_lines
 from .places import Places
 from .remarks import Remark, remarks
@@ -66,6 +67,7 @@ class Audit:
     host: tuple[HostLine, ...]
     remarks: tuple[Remark, ...]
     facts: dict
+    seldom: tuple[Seldom, ...] = ()
     memory: MemoryByCategory | None = field(default=None, repr=False)
     trials: tuple[Trial, ...] = ()
 
@@ -93,7 +95,7 @@ class Audit:
                    tuple(_lines(trace, played, places, saved_ms if fits else None)),
                    tuple(host),
                    tuple(remarks(trace, report, step_ms, parts_ms, saved_ms, facts, sum(each.own_ms for each in host))),
-                   facts,
+                   facts, tuple(seldom(facts.get("afterwards", {}), step_ms)),
                    None if memory is None else _memory_view(memory))
 
     @property
@@ -113,7 +115,7 @@ class Audit:
             "waits_per_step": self.report.syncs_per_step, "wait_ms": self.report.wait_ms,
             "kernels_per_step": self.report.kernels, "bus_bytes_per_step": self.report.bus_bytes,
             "waits": [asdict(each) for each in self.waits], "host": [asdict(each) for each in self.host],
-            "remarks": [asdict(each) for each in self.remarks],
+            "seldom": [asdict(each) for each in self.seldom], "remarks": [asdict(each) for each in self.remarks],
             "trials": [asdict(each) for each in self.trials],
             "memory": None if memory is None else {
                 "peak_bytes": memory.peak_bytes,

@@ -24,6 +24,7 @@ from ..vgpu.host.line_sampler import LineSampler
 from ..vgpu.host.stopwatch import Stopwatch
 from ..vgpu.process import location
 from . import options as files
+from .afterwards import Afterwards
 from .options import Options
 from .steps import StepEnds
 
@@ -48,6 +49,7 @@ class Session:
         self._memory: MemoryRecording | None = None
         self._block: record_function | None = None
         self._lines: LineSampler | None = None
+        self._afterwards: Afterwards | None = None
         self._counting: vgpu.host_clock.counting | None = None
         location.names_libraries = True
         self._seen = self._recorded = self._raised = 0
@@ -61,6 +63,8 @@ class Session:
             self._count(False)
         except RuntimeError as error:  # the program has taken the place of what counts its calls
             self.facts["not_counted"] = str(error)
+        if self._afterwards is not None:
+            self.facts["afterwards"] = self._afterwards.stop()
         location.names_libraries = False
         self.facts |= {"steps_seen": self._seen, "kind": self.ends.kind, "counts": self.ends.counts,
                        "optimizers": self.ends.optimizers, "device_name": device_name(self.device),
@@ -104,7 +108,7 @@ class Session:
             self._say(f"warm-up step {self._seen} of {self._warm_up}")
             if self._seen >= self._warm_up:
                 self._begin_recording()
-        elif self._memory is None:
+        elif self._memory is None and self._afterwards is None:
             self._recorded += 1
             self._ended_ms.append(clock_ms(self.device))
             self._block.__exit__(None, None, None)
@@ -113,9 +117,11 @@ class Session:
                 self._open_block()
             else:
                 self._end_recording()
+        elif self._afterwards is not None:
+            self.done = self._afterwards.step_ended()
         elif self._memory.step_ended():
             self._write(files.MEMORY, self._memory.trace)
-            self.done = True
+            self._watch()
 
     @property
     def _steps(self) -> int:
@@ -164,6 +170,13 @@ class Session:
                        "steps": self._recorded, "warm_up": self._seen - self._recorded}
         if self.options.memory:
             self._memory = MemoryRecording(self.device)
+        else:
+            self._watch()
+
+    def _watch(self) -> None:
+        if self.options.watch_s and self.device.type == "vgpu":
+            self._say(f"{self.options.watch_s:g} s more, for what not every step does")
+            self._afterwards = Afterwards(self.options.watch_s)
         else:
             self.done = True
 

@@ -41,6 +41,8 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--forward", action="store_true",
                         help="a step is a forward pass, of a script that trains nothing (found out where it soon ends)")
     parser.add_argument("--no-memory", action="store_true", help="leave out the two steps that tell memory by category")
+    parser.add_argument("--watch", type=float, default=5.0, metavar="SECONDS",
+                        help="let it run on for so long, to see what not every step does (default: %(default)g)")
     parser.add_argument("--try", dest="tries", type=_names, default=(), metavar="NAMES",
                         help=f"run the script again with each of these switched on: {', '.join(_SWITCHES)}, or all")
     parser.add_argument("--time-limit", type=float, metavar="SECONDS", help="give up after so long")
@@ -102,7 +104,8 @@ def run(arguments: argparse.Namespace) -> int:
     with tempfile.TemporaryDirectory(prefix="gapless-audit-") as folder:
         found = audit(script, given, folder, is_module=arguments.is_module, device=arguments.device, steps=arguments.steps,
                       warm_up=arguments.warm_up, memory=not arguments.no_memory, forward=arguments.forward,
-                      time_limit_s=arguments.time_limit, tries=arguments.tries, counted=arguments.host == "counted")
+                      time_limit_s=arguments.time_limit, tries=arguments.tries, counted=arguments.host == "counted",
+                      watch_s=max(0.0, arguments.watch))
         if kind == "json":
             text = json.dumps(found.to_json(), indent=1, ensure_ascii=False) + "\n"
         elif kind == "md":

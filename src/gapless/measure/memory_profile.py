@@ -95,15 +95,16 @@ class MemoryRecording:
         self._block.__exit__(None, None, None)
         self._watch.mark()
         synchronize(self._device)
-        self.abandon()
+        recorded.stop()
+        self._watch.end()
         self._trace = _marked(recorded.trace, self._watch)
         return True
 
     def abandon(self) -> None:
-        """Watch and record no more, if it does."""
+        """Watch and record no more, if it does; not at the end of a step, where PyTorch goes through its hooks."""
         if self._watch.entered:
             self._watch.__exit__()
-            if self._recorded is not None:
+            if self._recorded is not None and self._trace is None:
                 self._recorded.stop()
 
 
@@ -148,6 +149,10 @@ class _Watch:
         """Mark from now on, in the profile that is being ``recorded``."""
         self._recorded = recorded
         self.mark()
+
+    def end(self) -> None:
+        """Mark no more."""
+        self._recorded = None
 
     def mark(self) -> None:
         """What is known now, as a block of the trace."""

@@ -31,12 +31,16 @@ class LineSampler:
         sys.setswitchinterval(LONG_NS / 2e9)  # so soon the interpreter lets this thread in
         self._thread.start()
 
+    def found(self) -> dict[str, int]:
+        """Line, as :func:`gapless.vgpu.process.location.location` gives it → nanoseconds that it was seen there so far."""
+        return dict(self._found)
+
     def stop(self) -> dict[str, int]:
-        """Line, as :func:`gapless.vgpu.process.location.location` gives it → nanoseconds that it was seen there."""
+        """Look no more; what was :meth:`found`."""
         self._ends.set()
         self._thread.join()
         sys.setswitchinterval(self._interval_s)
-        return dict(self._found)
+        return self.found()
 
     def _look(self) -> None:
         before, seen_ns = None, 0
