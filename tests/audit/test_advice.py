@@ -3,7 +3,7 @@
 import pytest
 
 import gapless
-from gapless.audit.advice import LESSONS, advice
+from gapless.audit.advice import LESSONS, advice, host_advice
 from gapless.fidelity.idioms import IDIOMS, Bag
 
 from .. import ROOT
@@ -39,6 +39,33 @@ def test_lines_tell_more_than_operators():
     assert advice("device", None, "cudaFree", "a.py:3", "torch.cuda.empty_cache()").lesson == "08"
     assert advice("launch", "aten::mm", "cudaLaunchKernel", None, None).lesson == "06"
     assert advice("launch", "aten::relu", "cudaLaunchKernel", None, None).lesson == "06"
+
+
+@pytest.mark.parametrize("line, place, what", [
+    ("if mask.any():", "a.py", "torch.where"), ("while not done.all():", "a.py", "torch.where"),
+    ("action = Categorical(logits=logits).sample()", "a.py", "set_default_validate_args"),
+    ("progress.set_postfix(loss=loss.item())", "a.py", "Show it"), ("print(loss)", "a.py", "Show it"),
+    ("obs, reward, done = env.step(action.item())", "a.py", "Many environments"),
+    ("tr_loss_step.isnan()", "/p/site-packages/transformers/trainer.py", "logging_nan_inf_filter"),
+    ("value = value.item()", "/p/site-packages/lightning/pytorch/loops/x.py", "log_every_n_steps"),
+    ("total += loss.item()", "a.py", "Add up on the GPU"),
+])
+def test_what_stands_at_a_line_that_reads(line, place, what):
+    assert what in advice("read-back", "aten::item", "", place, line).what
+
+
+def test_a_copy_of_what_is_made_on_the_host():
+    assert "torch.full" in advice("copy", "aten::to", "", "a.py", "x = torch.tensor(numbers).cuda()").what
+    assert "pin_memory" in advice("copy", "aten::to", "", "a.py", "x = x.cuda()").what
+
+
+@pytest.mark.parametrize("line, what", [
+    ("time.sleep(1)", "It sleeps"), ("print(step)", "It writes"), ("torch.save(state, path)", "It writes a file"),
+    ("ids = tokenizer(texts)", "Tokenize once"), ("image = Image.open(path)", "Decode"), ("x = np.roll(x, 3)", "on the CPU"),
+    ("obs = env.step(action)", "environment"), ("lock.acquire()", "It waits for another"), ("total = total + 1", None)])
+def test_what_stands_at_a_line_that_takes_the_host_s_time(line, what):
+    found = host_advice(line, "a.py")
+    assert found is None if what is None else what in found
 
 
 def test_lessons_exist():

@@ -98,3 +98,10 @@ def test_where_the_times_come_from():
     for write in (markdown, page):
         assert "on this machine, Tin 7" in write(measured) and "was busy" in write(measured)
         assert "Nothing is measured" in write(counted)
+
+
+def test_the_worst_findings_come_first():
+    found = made(training(size=1800, host_ms=8.0, reads=1))
+    for write in (markdown, page):
+        top = write(found).partition("The GPU is busy")[0]
+        assert "waits for the GPU in aten::item" in top.replace("\\_", "_") and "ms a step" in top

@@ -73,6 +73,32 @@ _SPARSE = Advice("A product with a sparse COO tensor sorts and counts its indice
 _FREES = Advice("The allocator gives memory back to the driver, which waits.", "Leave `torch.cuda.empty_cache()` out of the "
                 "loop; equal sizes from step to step.", "08")
 
+# What stands at the line (a pattern), or in its file's path → advice; the first that fits. More than an operator tells.
+_BY_LINE: tuple[tuple[str, Advice], ...] = (
+    (r"/transformers/\S*trainer\w*\.py", Advice(
+        "The Trainer reads the loss, to look whether it is finite or to log it.",
+        "`TrainingArguments(logging_nan_inf_filter=False, logging_steps=100)`.", "00")),
+    (r"/(lightning|pytorch_lightning)/", Advice(
+        "Lightning reads a number that is logged or shown.",
+        "`Trainer(log_every_n_steps=100)`, `self.log(…, prog_bar=False)`, no `.item()` in a step.", "00")),
+    (r"\b(Categorical|Bernoulli|Normal|MultivariateNormal|Beta|Dirichlet)\(|/torch/distributions/", Advice(
+        "A distribution looks whether its parameters are valid.",
+        "`validate_args=False`, or for all of them `torch.distributions.Distribution.set_default_validate_args(False)`.",
+        "03")),
+    (r"\b(if|while|assert)\b.*(\.(any|all|isnan|isfinite|item)\(|[<>]=?|==)", Advice(
+        "Python can go on only when it knows the answer.",
+        "Do it with the mask on the GPU: `torch.where`, or multiply by it; a check of the loss every 100 steps.", "02")),
+    (r"\bprint\(|tqdm|set_postfix|set_description|\blog(ger|ging)?\b|wandb|add_scalar", Advice(
+        "A number is read to be shown.",
+        "Show it every 100 steps; until then keep `loss.detach()`, and no `.item()`.", "00")),
+    (r"\bactions?\b|\benvs?\b|\bobs\w*\b|\breward", Advice(
+        "The environment runs on the CPU, so each action has to come over.",
+        "Many environments a step, so that one copy brings all their actions; or an environment on the GPU.", "00")),
+)
+_MADE_HERE = Advice("Values of the host are copied from pageable memory, and the host waits until they are.",
+                    "Make it on the GPU (`torch.arange`, `torch.full`), once before the loop; or in a `DataLoader` with "
+                    "`pin_memory=True`, and `.to(device, non_blocking=True)`.", "04")
+
 
 def advice(kind: str, operator: str | None, call: str, location: str | None, line: str | None, memory: str = "unknown"
            ) -> Advice:
@@ -90,10 +116,14 @@ def advice(kind: str, operator: str | None, call: str, location: str | None, lin
         return _CLOSURE
     if call.endswith("Free"):
         return _FREES
+    for pattern, found in _BY_LINE:
+        if kind == "read-back" and (re.search(pattern, line or "") or re.search(pattern, place)):
+            return found
     if kind != "launch" and re.fullmatch(r"aten::(mm|addmm|bmm|_sparse_mm|_coalesce|coalesce)(\.\w+)?", operator or ""):
         return _SPARSE  # dense products never wait
     if kind == "copy":
-        return _PINNED if memory == "pinned" else _TO_THE_DEVICE
+        made = re.search(r"\btorch\.(tensor|as_tensor|from_numpy|FloatTensor|LongTensor)\(|np\.", line or "")
+        return _PINNED if memory == "pinned" else _MADE_HERE if made else _TO_THE_DEVICE
     for pattern, found in _BY_OPERATOR:
         if operator and re.fullmatch(pattern, operator):
             return found

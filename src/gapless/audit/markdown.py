@@ -8,6 +8,8 @@ from .remarks import Remark
 from .result import Audit
 from .switches import SWITCHES
 
+_WORST, _WORTH = 3, 0.03
+
 PARTS = {
     "input": "the input: a batch that is not there yet",
     "waits": "waits: the host waits for the GPU",
@@ -48,6 +50,17 @@ def clock(audit: Audit) -> str:
             "Other functions in C (Pillow's, NumPy's, tokenizers'), files and sleeping take no time there.")
 
 
+def worst(audit: Audit) -> list[str]:
+    """The three findings that cost most, in a sentence each; only what costs 3 % of a step."""
+    found = [(each.costs_ms or 0.0, f"{each.location or 'An unknown line'} waits for the GPU in "
+              f"{each.operator or each.call}.") for each in audit.waits]
+    found += [(each.own_ms, f"{each.location} keeps the host busy.") for each in audit.host]
+    found += [(each.costs_ms or 0.0, f"{each.title}.") for each in audit.remarks]
+    found += [(each.costs_ms, f"{each.location} takes time about every {each.every:.3g} steps.") for each in audit.seldom]
+    found.sort(key=lambda each: -each[0])
+    return [f"{text} Up to {ms(cost)} ms a step." for cost, text in found[:_WORST] if cost >= _WORTH * audit.step_ms]
+
+
 def costs(remark: Remark) -> str:
     """What a remark says it costs, with a space before it."""
     return "" if remark.costs_ms is None else f" At most {ms(remark.costs_ms)} ms a step."
@@ -82,6 +95,7 @@ def markdown(audit: Audit) -> str:
     lines = [f"# Audit of `{audit.script}`", "", f"{report.steps} steps after {audit.facts.get('warm_up')} of warm-up, "
              f"{heading(audit)}; torch {audit.facts.get('torch')}. A step ends with `{audit.facts.get('kind')}`.", "",
              f"{sure}A step takes {ms(step)} ms. What bounds it: {bound(audit)}.{sure}{others(audit)}", "",
+             *(f"{number}. {_cell(text)}" for number, text in enumerate(worst(audit), start=1)), "",
              f"The GPU is busy for {ms(report.device_busy_ms)} ms of it ({_share(report.device_busy_ms, step)}), with "
              f"{report.kernels:.0f} kernels; the host waits {times(report.syncs_per_step)}.", "",
              "| without | a step is shorter by | |", "|---|--:|--:|"]

@@ -24,6 +24,7 @@ from .markdown import (
     times,
     trials_in_words,
     watched,
+    worst,
 )
 from .result import Audit
 
@@ -50,6 +51,7 @@ def page(audit: Audit) -> str:
              f"ends with <code>{html.escape(str(audit.facts.get('kind')))}</code>.</p>",
              f'<p class="answer">A step takes <strong>{ms(audit.step_ms)} ms</strong>. What bounds it: '
              f"{strong(html.escape(bound(audit)))}.{html.escape(others(audit))}</p>",
+             _list("ol", [_text(text) for text in worst(audit)]),
              _parts(audit), *_pictures(audit), _waits(audit), _host(audit), _seldom(audit), _remarks(audit),
              _trials(audit), _memory(audit), _kernels(audit)]
     return (f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
@@ -126,18 +128,22 @@ def _host(audit: Audit) -> str:
 
 
 def _seldom(audit: Audit) -> str:
-    rows = "".join(f"<li><strong>{html.escape(each.location)}</strong>"
-                   f"{f' <code>{html.escape(each.line)}</code>' if each.line else ''}: {_text(now_and_then(each))}</li>"
-                   for each in audit.seldom)
-    return f"<h2>Now and then</h2><p>{watched(audit)}</p>" + (f"<ul>{rows}</ul>" if rows else "")
+    rows = [f"<strong>{html.escape(each.location)}</strong>"
+            f"{f' <code>{html.escape(each.line)}</code>' if each.line else ''}: {_text(now_and_then(each))}"
+            for each in audit.seldom]
+    return f"<h2>Now and then</h2><p>{watched(audit)}</p>{_list('ul', rows)}"
+
+
+def _list(kind: str, rows: list[str]) -> str:
+    return f"<{kind}>{''.join(f'<li>{row}</li>' for row in rows)}</{kind}>" if rows else ""
 
 
 def _remarks(audit: Audit) -> str:
     if not audit.remarks:
         return ""
-    rows = "".join(f"<li><strong>{_text(each.title)}.</strong> {_text(each.what)}{costs(each)} "
-                   f"{_lesson(each.lesson)}</li>" for each in audit.remarks)
-    return f"<h2>What else costs time</h2><ul>{rows}</ul>"
+    rows = [f"<strong>{_text(each.title)}.</strong> {_text(each.what)}{costs(each)} {_lesson(each.lesson)}"
+            for each in audit.remarks]
+    return f"<h2>What else costs time</h2>{_list('ul', rows)}"
 
 
 def _trials(audit: Audit) -> str:
