@@ -86,7 +86,10 @@ def times(count: float) -> str:
 def heading(audit: Audit) -> str:
     """The device, and whether its times are modelled."""
     report = audit.report
-    return f"simulated {report.device_name}: modelled times, not measured" if report.simulated else report.device_name
+    if not report.simulated:
+        return report.device_name
+    rest = "the host's own work is measured" if audit.facts.get("host") == "measured" else "not measured"
+    return f"simulated {report.device_name}: modelled times, {rest}"
 
 
 def markdown(audit: Audit) -> str:
