@@ -46,8 +46,8 @@ def main() -> None:
             path = str(script)
             times = [seconds(command, folder, steps, options.repeats) for command, steps in (
                 ([sys.executable, path], STEPS), ([sys.executable, "-c", ON_THE_DEVICE, path, options.card], STEPS),
-                ([sys.executable, "-m", "gapless.commands.cli", "audit", "--device", f"vgpu:{options.card}", "--warm-up",
-                  "3", "--out", "page.html", path], 1000 if script.stem != "digits" else 200))]
+                ([sys.executable, "-m", "gapless.commands.cli", "audit", "--device", f"vgpu:{options.card}", "--watch", "0",
+                  "--warm-up", "3", "--out", "page.html", path], 1000 if script.stem != "digits" else 200))]
             row = "".join(f"{each:>8.1f}" for each in times)
             print(f"{script.stem:<14}{empty:>9.1f}{row}   {times[2] / times[0]:.1f}", flush=True)
 

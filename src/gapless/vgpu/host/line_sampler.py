@@ -1,6 +1,6 @@
 """At which lines the program is while it is long out of the device.
 
-Another thread looks every two milliseconds. What comes between two operators and takes less than one belongs to the line
+Another thread looks every millisecond. What comes between two operators and takes less than half of one belongs to the line
 of the second; of what takes longer nobody else knows where it was.
 """
 
@@ -13,8 +13,8 @@ from collections import Counter
 from ..process import location
 from .stopwatch import Stopwatch
 
-PERIOD_S = 2e-3
-LONG_NS = 1_000_000  # between two operators
+PERIOD_S = 1e-3
+LONG_NS = 500_000  # between two operators
 
 
 class LineSampler:
