@@ -85,7 +85,7 @@ _BY_LINE: tuple[tuple[str, Advice], ...] = (
         "A distribution looks whether its parameters are valid.",
         "`validate_args=False`, or for all of them `torch.distributions.Distribution.set_default_validate_args(False)`.",
         "03")),
-    (r"\b(if|while|assert)\b.*(\.(any|all|isnan|isfinite|item)\(|[<>]=?|==)", Advice(
+    (r"\b(if|while|assert)\b(?!.*\.item\().*(\.(any|all|isnan|isfinite)\(|[<>]=?|==)", Advice(
         "Python can go on only when it knows the answer.",
         "Do it with the mask on the GPU: `torch.where`, or multiply by it; a check of the loss every 100 steps.", "02")),
     (r"\bprint\(|tqdm|set_postfix|set_description|\blog(ger|ging)?\b|wandb|add_scalar", Advice(
