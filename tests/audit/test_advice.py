@@ -49,6 +49,7 @@ def test_lines_tell_more_than_operators():
     ("tr_loss_step.isnan()", "/p/site-packages/transformers/trainer.py", "logging_nan_inf_filter"),
     ("value = value.item()", "/p/site-packages/lightning/pytorch/loops/x.py", "log_every_n_steps"),
     ("total += loss.item()", "a.py", "Add up on the GPU"),
+    ("total += torch.log(x).item()", "a.py", "Add up on the GPU"),
 ])
 def test_what_stands_at_a_line_that_reads(line, place, what):
     assert what in advice("read-back", "aten::item", "", place, line).what
@@ -62,7 +63,8 @@ def test_a_copy_of_what_is_made_on_the_host():
 @pytest.mark.parametrize("line, what", [
     ("time.sleep(1)", "It sleeps"), ("print(step)", "It writes"), ("torch.save(state, path)", "It writes a file"),
     ("ids = tokenizer(texts)", "Tokenize once"), ("image = Image.open(path)", "Decode"), ("x = np.roll(x, 3)", "on the CPU"),
-    ("obs = env.step(action)", "environment"), ("lock.acquire()", "It waits for another"), ("total = total + 1", None)])
+    ("obs = env.step(action)", "environment"), ("lock.acquire()", "It waits for another"), ("total = total + 1", None),
+    ("y = math.log(x)", None), ("z = vae.encode(x)", None)])
 def test_what_stands_at_a_line_that_takes_the_host_s_time(line, what):
     found = host_advice(line, "a.py")
     assert found is None if what is None else what in found

@@ -88,7 +88,7 @@ _BY_LINE: tuple[tuple[str, Advice], ...] = (
     (r"\b(if|while|assert)\b(?!.*\.item\().*(\.(any|all|isnan|isfinite)\(|[<>]=?|==)", Advice(
         "Python can go on only when it knows the answer.",
         "Do it with the mask on the GPU: `torch.where`, or multiply by it; a check of the loss every 100 steps.", "02")),
-    (r"\bprint\(|tqdm|set_postfix|set_description|\blog(ger|ging)?\b|wandb|add_scalar", Advice(
+    (r"\bprint\(|tqdm|set_postfix|set_description|\blogg(er|ing)\b|\b(self|run)\.log\(|wandb|add_scalar", Advice(
         "A number is read to be shown.",
         "Show it every 100 steps; until then keep `loss.detach()`, and no `.item()`.", "00")),
     (r"\bactions?\b|\benvs?\b|\bobs\w*\b|\breward", Advice(
@@ -145,11 +145,11 @@ def advice_for_wait(operator: str, location: str | None, line: str) -> Advice:
 # What stands at a line, or in its file's path → what to do about the time that it takes itself; the first that fits.
 _BY_HOST_LINE: tuple[tuple[str, str], ...] = (
     (r"\bsleep\(", "It sleeps: leave that out of the loop."),
-    (r"\bprint\(|\btqdm\b|\blog(ger|ging)?\.|\.write\(|wandb|writer\.add_|\.log\(",
+    (r"\bprint\(|\btqdm\b|\blogg(er|ing)\.|\.write\(|wandb|writer\.add_|\b(self|run)\.log\(",
      "It writes: less often (every 100 steps), and not to a terminal or a network in each."),
     (r"\b(torch|pickle|joblib|json)\.(save|dump)\(|save_pretrained|save_checkpoint",
      "It writes a file while the GPU waits: less often, or from another thread or process, of a copy (`async_save`)."),
-    (r"tokenizer|tokenize|encode\(", "Tokenize once, before the training, or in the workers of a `DataLoader`."),
+    (r"tokenizer|tokenize|encode_batch", "Tokenize once, before the training, or in the workers of a `DataLoader`."),
     (r"\bImage\.open|\bcv2\.|\bPIL\b|imread|decode_|\btransforms?\b|albumentations",
      "Decode and transform in the workers of a `DataLoader` (`num_workers=`), or on the GPU."),
     (r"\bopen\(|\bread(_\w+)?\(|np\.load|requests\.|urlopen|\.recv\(|\.get\(timeout",

@@ -9,8 +9,8 @@ from collections import defaultdict
 from dataclasses import dataclass
 
 from .. import vgpu
-from ..vgpu.host.line_sampler import LineSampler
-from ..vgpu.host.stopwatch import Stopwatch
+from ..evidence.traces.waits import source_line
+from ..vgpu.host.line_sampler import sampling
 from .advice import advice_for_wait, host_advice
 from .places import Places
 
@@ -27,10 +27,7 @@ class Afterwards:
         self._own: dict[str, dict[int, float]] = defaultdict(dict)
         self._seen: dict[str, int] = {}
         vgpu.timeline().wait_hooks.append(self._waited)
-        watch = vgpu.host_clock.clock().work
-        self._lines = LineSampler(watch) if isinstance(watch, Stopwatch) else None
-        if self._lines is not None:
-            self._lines.start()
+        self._lines = sampling()
 
     def _waited(self, wait: vgpu.Wait) -> None:
         self._waits[f"{wait.location or ''}\n{wait.op or wait.name}"][self.steps] += wait.wait_ns / 1e6
@@ -82,7 +79,7 @@ def seldom(facts: dict, step_ms: float) -> list[Seldom]:
     for kind in ("waits", "own"):
         for text, by_step in facts.get(kind, {}).items():
             frame, _, operator = text.partition("\n")
-            places, location = Places.of(frame)
+            places, location = Places([frame]), source_line(frame)
             costs_ms = sum(by_step.values()) / facts["steps"]
             if 2 * len(by_step) > facts["steps"] or costs_ms < _WORTH * step_ms or location is None:
                 continue

@@ -8,6 +8,7 @@ from ..evidence.pictures import perfetto, picture
 from ..evidence.pictures.memory import alt_text as memory_alt
 from ..evidence.pictures.memory import memory_picture
 from ..evidence.pictures.themed import svg
+from .host_lines import HostLine
 from .markdown import (
     FROM_BEFORE,
     HOST_LINES,
@@ -26,7 +27,7 @@ from .markdown import (
     watched,
     worst,
 )
-from .result import Audit
+from .result import Audit, LineOfWaits
 
 _STYLE = """
 :root{color-scheme:light dark;--line:#8885;--soft:#8881}
@@ -94,16 +95,21 @@ def _text(words: str) -> str:
     return "".join(f"<code>{piece}</code>" if place % 2 else piece for place, piece in enumerate(pieces))
 
 
+def _place(each: LineOfWaits | HostLine) -> str:
+    """Where it is, what stands there, and who calls it."""
+    line = f"<br><code>{html.escape(each.line)}</code>" if each.line else ""
+    called = f"<br>called at {html.escape(each.called_at)}" if each.called_at else ""
+    return f'<strong>{html.escape(each.location or "unknown line")}</strong>{line}{called}'
+
+
 def _waits(audit: Audit) -> str:
     if not audit.waits:
         return "<h2>Waits, by line</h2><p>None: the host never waits for the GPU.</p>"
     rows = []
     for each in audit.waits:
-        called = f"<br>called at {html.escape(each.called_at)}" if each.called_at else ""
-        line = f"<br><code>{html.escape(each.line)}</code>" if each.line else ""
         rows.append(f'<tr><td class="n">{ms(each.costs_ms)}</td><td class="n">{ms(each.wait_ms)}</td>'
-                    f'<td class="n">{each.times:.3g}</td><td><strong>{html.escape(each.location or "unknown line")}</strong>'
-                    f"{line}{called}<br>{html.escape(each.operator or each.call)}</td><td>{_text(each.advice.why)} "
+                    f'<td class="n">{each.times:.3g}</td><td>{_place(each)}'
+                    f"<br>{html.escape(each.operator or each.call)}</td><td>{_text(each.advice.why)} "
                     f"{_text(each.advice.what)} {_lesson(each.advice.lesson)}</td></tr>")
     return ('<h2>Waits, by line</h2><table><thead><tr><th class="n">costs ms a step</th><th class="n">waits ms</th>'
             f'<th class="n">times</th><th>where</th><th>why, and what to do</th></tr></thead><tbody>{"".join(rows)}</tbody>'
@@ -117,10 +123,8 @@ def _host(audit: Audit) -> str:
         return ""
     rows = []
     for each in audit.host:
-        called = f"<br>called at {html.escape(each.called_at)}" if each.called_at else ""
-        line = f"<br><code>{html.escape(each.line)}</code>" if each.line else ""
         rows.append(f'<tr><td class="n">{ms(each.own_ms)}</td><td class="n">{ms(each.operators_ms)}</td>'
-                    f'<td class="n">{each.launches:.3g}</td><td><strong>{html.escape(each.location)}</strong>{line}{called}'
+                    f'<td class="n">{each.launches:.3g}</td><td>{_place(each)}'
                     f"</td><td>{_text(each.what or '')}</td></tr>")
     return ('<h2>The host\'s time, by line</h2><table><thead><tr><th class="n">own ms a step</th><th class="n">operators '
             f'ms</th><th class="n">launches</th><th>where</th><th>what to do</th></tr></thead><tbody>{"".join(rows)}</tbody>'

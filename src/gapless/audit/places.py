@@ -27,11 +27,6 @@ class Places:
                 if called:
                     self._callers.setdefault(location, caller)
 
-    @classmethod
-    def of(cls, frame: str) -> tuple[Places, str | None]:
-        """Of one frame, and its location."""
-        return cls([frame]), source_line(frame)
-
     def path(self, location: str | None) -> str | None:
         """The file."""
         return self._paths.get(location or "")

@@ -20,8 +20,7 @@ from ..files import write_json
 from ..measure.device import clock_ms, device_name, synchronize
 from ..measure.memory_profile import MemoryRecording
 from ..measure.profile import LinedProfile
-from ..vgpu.host.line_sampler import LineSampler
-from ..vgpu.host.stopwatch import Stopwatch
+from ..vgpu.host.line_sampler import LineSampler, sampling
 from ..vgpu.process import location
 from . import options as files
 from .afterwards import Afterwards
@@ -80,6 +79,8 @@ class Session:
         for part in (self._profile, self._memory):
             if part is not None:
                 part.abandon()
+        if self._lines is not None:
+            self._lines.stop()
 
     # -- at the end of each step ----------------------------------------------------------------------
 
@@ -146,10 +147,7 @@ class Session:
         self._profile.start()
         self._ended_ms = [clock_ms(self.device)]
         self.facts |= {"host": "measured" if vgpu.host_clock.is_measured() else "counted", "busy": _is_busy()}
-        watch = vgpu.host_clock.clock().work
-        if self.device.type == "vgpu" and isinstance(watch, Stopwatch):
-            self._lines = LineSampler(watch)
-            self._lines.start()
+        self._lines = sampling() if self.device.type == "vgpu" else None
         self._open_block()
 
     def _open_block(self) -> None:

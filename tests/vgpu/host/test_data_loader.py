@@ -20,7 +20,7 @@ from gapless import vgpu
 from gapless.vgpu.hardware.clock import workers
 from gapless.vgpu.hardware.clock.workers import Cost
 from gapless.vgpu.host import data_loader
-from gapless.vgpu.host.host_clock import counting
+from gapless.vgpu.host.host_clock import counting, measured
 
 MS = 1_000_000
 BLOCK = "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__"
@@ -256,6 +256,21 @@ def test_a_clock_that_is_set_to_zero_half_way(free):
     next(iterator)
     next(iterator)
     assert 0 < vgpu.timeline().host_ns < 20 * MS
+
+
+def sleeps(number):
+    time.sleep(0.03)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_where_the_host_is_measured_its_workers_are(free, method):
+    def loaded():
+        return elapsed(lambda: values(load(Numbers(3, 0, sleeps), num_workers=1, multiprocessing_context=method)))
+
+    counted_ns = loaded()
+    with measured():
+        assert loaded() >= counted_ns + 3 * 30 * MS
 
 
 @pytest.mark.slow

@@ -86,19 +86,24 @@ def clock() -> HostClock:
 _measured = False
 
 
-@contextmanager
-def measured(on: bool = True):
-    """Inside, the clock goes by what the program really takes on this machine (``on`` False: it counts). Raises RuntimeError
-    in the middle of a measurement."""
+def measure(on: bool) -> None:
+    """From now on the clock goes by what the program really takes on this machine (``on`` False: it counts). Raises
+    RuntimeError in the middle of a measurement."""
     global _clock, _measured
     if state.counting is not None:
         raise RuntimeError("the host's clock is at work: choose before the measurement how it goes")
-    before = _measured
     _clock, _measured = None, on
+
+
+@contextmanager
+def measured(on: bool = True):
+    """:func:`measure` inside, and afterwards as before."""
+    before = _measured
+    measure(on)
     try:
         yield
     finally:
-        _clock, _measured = None, before
+        measure(before)
 
 
 def is_measured() -> bool:

@@ -11,10 +11,21 @@ import threading
 from collections import Counter
 
 from ..process import location
+from . import host_clock
 from .stopwatch import Stopwatch
 
 PERIOD_S = 1e-3
 LONG_NS = 500_000  # between two operators
+
+
+def sampling() -> LineSampler | None:
+    """A sampler that looks from now on; None where the host's clock counts."""
+    watch = host_clock.clock().work
+    if not isinstance(watch, Stopwatch):
+        return None
+    found = LineSampler(watch)
+    found.start()
+    return found
 
 
 class LineSampler:

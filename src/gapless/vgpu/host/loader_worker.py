@@ -56,7 +56,7 @@ class Loop:
     def __call__(self, *args) -> None:
         begin(self._host or state.card.host)
         if self._measured is not None:
-            host_clock.measured(self._measured).__enter__()  # for good
+            host_clock.measure(self._measured)
         create = dataloader._DatasetKind.create_fetcher
         dataloader._DatasetKind.create_fetcher = staticmethod(lambda *args: _Fetcher(_counted(create)(*args)))
         given = list(args)

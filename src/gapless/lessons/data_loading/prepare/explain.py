@@ -18,5 +18,5 @@ def explain_prepare(case: Case, found: np.ndarray, wanted: np.ndarray) -> str | 
             return None
         std, mean = (float(case.inputs[name][channel]) for name in ("std", "mean"))
         return (f"Your channel {channel} is {scale:.5g} · byte {'−' if shift < 0 else '+'} {abs(shift):.5g}. Wanted are "
-                f"1 / (255 · std) = {1 / (255 * std):.5g} and − mean / std = −{mean / std:.5g}.")
+                f"1 / (255 · std) = {1 / (255 * std):.5g} and −mean / std = {-mean / std:.5g}.")
     return None
