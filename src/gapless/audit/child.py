@@ -37,7 +37,8 @@ def main(text: str) -> None:
     loaders = session.facts.setdefault("loaders", [])
     gc.collect()
     gc.freeze()  # what is here so far takes no time of the program's, when the collector looks through its own
-    with simulated, host_clock.measured(not options.counted), session.ends.watching(), watched_loaders(loaders):
+    host_clock.measure(not options.counted)
+    with simulated, session.ends.watching(), watched_loaders(loaders):
         with switched(options.switch), _watched_processes(session.facts):
             ended = _run(options)
     session.leave(ended)
