@@ -103,7 +103,6 @@ def test_no_modules_import_each_other_in_a_circle():
 ELSEWHERE = {
     "audit/child": "audit/test_audit",
     "audit/launch": "audit/test_audit",
-    "audit/loaders": "audit/test_audit",
     "audit/markdown": "audit/test_page",
     "audit/options": "audit/test_audit",
     "audit/places": "audit/test_host_lines",

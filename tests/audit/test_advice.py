@@ -3,7 +3,7 @@
 import pytest
 
 import gapless
-from gapless.audit.advice import LESSONS, advice, host_advice
+from gapless.audit.advice import LESSONS, advice, host_advice, launch_advice
 from gapless.fidelity.idioms import IDIOMS, Bag
 
 from .. import ROOT
@@ -80,3 +80,11 @@ def test_an_optimizer_s_closure():
     for line, found in (("optimizer.step(closure)", True), ("loss = opt.step(closure=closure).item()", True),
                         ("optimizer.step()", False), ("scheduler.step(epoch)", False)):
         assert ("closure" in advice("read-back", "aten::item", "", "a.py:3", line).why) == found
+
+
+def test_many_launches_of_a_line():
+    assert launch_advice("h = cell(x[t], h)", "train.py:9", 49) is None
+    assert launch_advice("h = cell(x[t], h)", "train.py:9", 300).startswith("300 launches a step. If a loop comes here")
+    assert "`fused=True`" in launch_advice("optimizer.step()", "train.py:12", 84)
+    for place, line in (("train.py:9 (in its backward pass)", "h = cell(x[t], h)"), ("train.py:11", "loss.backward()")):
+        assert "in the forward pass make fewer here" in launch_advice(line, place, 500)

@@ -37,7 +37,7 @@ def test_the_last_step_that_did_not_end_is_left_out():
         afterwards = Afterwards(0)
         assert afterwards.step_ended()
         torch.ones(3, device="vgpu").sum().item()
-        assert afterwards.stop() == {"steps": 1, "waits": {}, "own": {}}
+        assert afterwards.stop() == {"steps": 1, "longer_ms": 0.0, "waits": {}, "own": {}}
         assert not vgpu.timeline().wait_hooks and afterwards.stop()["steps"] == 1
 
 
@@ -45,5 +45,5 @@ def test_the_hosts_own_time():
     facts = {"steps": 20, "waits": {}, "own": {"train.py(3): main": {str(step): 2.0 for step in range(20)},
                                                "train.py(9): save": {"4": 80.0, "11": 60.0, "18": 70.0},
                                                "train.py(12): rest": {"7": 0.1}}}
-    assert seldom(facts, 1.0) == [Seldom("train.py:9", None, "the host works or waits", 7, 70.0, 10.5, None)]
+    assert seldom(facts, 1.0) == [Seldom("train.py:9", None, "the host works or waits", 7, 70.0, 10.5, None, True)]
     assert seldom({}, 1.0) == []

@@ -90,7 +90,8 @@ finally:
         found = run(tmp_path, source, memory=False)
     finally:
         os.chdir(before)
-    assert found.facts["loaders"] == [{"num_workers": 2, "ahead": 4, "pin_memory": True, "batch_size": 16}]
+    (loader,) = found.facts["loaders"]
+    assert loader["num_workers"] == 2 and loader["ahead"] == 4 and loader["pin_memory"] and loader["batch_size"] == 16
     assert found.facts["warm_up"] == 3 + 4 and not found.waits
     group = int((tmp_path / "ended.txt").read_text())
     with pytest.raises(ProcessLookupError):

@@ -1,5 +1,7 @@
 """The host's time by line, from made-up traces."""
 
+import pytest
+
 import gapless
 from gapless.audit.host_lines import host_lines
 from gapless.audit.places import Places
@@ -23,8 +25,8 @@ def operator(line, start_us, duration_us, correlation):
 LIBRARY = "/site-packages/library/part.py({}): run, called at train.py:{}"
 
 
-def lines(events, end_us, long_gaps_ns=None):
-    trace = gapless.Trace([event("user_annotation", "ProfilerStep#0", 0, end_us), *events])
+def lines(events, end_us, long_gaps_ns=None, begun_us=0.0):
+    trace = gapless.Trace([event("user_annotation", "ProfilerStep#0", begun_us, end_us), *events])
     frames = [each["name"] for each in events if each["cat"] == "python_function"]
     found = host_lines(trace, WhatIf(trace), Places([*frames, *(long_gaps_ns or {})]), long_gaps_ns or {})
     return {each.location: (each.own_ms, each.operators_ms, each.launches) for each in found}
@@ -37,6 +39,16 @@ def test_a_gap_belongs_to_the_line_of_the_next_operator_and_a_long_one_to_where_
     seen = {"train.py(9): other": 30, "train.py(8): other": 10}
     assert lines(events, 5000, seen) == {"train.py:9": (3.0, 0, 0), "train.py:8": (1.0, 0, 0), "train.py:4": (0.2, 0.01, 1),
                                          "train.py:3": (0.1, 0.02, 1)}  # 0.03 ms are less than a hundredth of all
+
+
+@pytest.mark.parametrize("begun_ns", [0, 10**13 + 1])
+def test_operators_one_right_after_the_other_are_two_wherever_the_clock_stands(begun_ns):
+    events, at_ns = [], begun_ns + 100_001
+    for number in range(50):
+        events += operator("train.py(3): main", at_ns / 1e3, (7001 + number) / 1e3, number)
+        at_ns += 7001 + number
+    found = lines(events, 5000, begun_us=begun_ns / 1e3)["train.py:3"]
+    assert found == (pytest.approx(0.1, abs=1e-3), pytest.approx((at_ns - begun_ns - 100_001) / 1e6, abs=1e-3), 50)
 
 
 def test_what_workers_make_is_no_line_s():

@@ -61,6 +61,16 @@ def test_precisions():
     assert not names("bfloat16", kernels(step()))
 
 
+def test_compile():
+    def run():
+        nn.Sequential(nn.Linear(64, 64), nn.GELU(), nn.LayerNorm(64)).cuda()(torch.randn(8, 64, device="cuda")).sum().backward()
+
+    assert not names("triton", kernels(run))
+    with switched("compile"):
+        assert names("triton", kernels(run))
+    assert not names("triton", kernels(run))
+
+
 def test_benchmark():
     with switched("benchmark"):
         assert torch.backends.cudnn.benchmark

@@ -168,3 +168,19 @@ _BY_HOST_LINE: tuple[tuple[str, str], ...] = (
 def host_advice(line: str, path: str) -> str | None:
     """What to do about a line that takes the host's time; None: what stands there does not tell."""
     return next((what for pattern, what in _BY_HOST_LINE if re.search(pattern, line) or re.search(pattern, path)), None)
+
+
+_MANY = 50  # launches of a line in one step
+
+
+def launch_advice(line: str, location: str, launches: float) -> str | None:
+    """What to do about a line whose operators launch many kernels in each step; None: they are few."""
+    if launches < _MANY:
+        return None
+    many = f"{launches:.0f} launches a step."
+    if re.search(r"optim\w*\.step\(|\bopt\.step\(|scaler\.step\(", line):
+        return f"{many} `fused=True`, or `foreach=True`, updates many parameters by one kernel."
+    if "(in its backward pass)" in location or ".backward(" in line:
+        return f"{many} Fewer operators in the forward pass make fewer here; `torch.compile` merges both."
+    return (f"{many} If a loop comes here, put its inputs into one tensor and compute all at once; else `torch.compile` the "
+            "function, or replay the step as a CUDA graph.")

@@ -26,6 +26,7 @@ class Afterwards:
         self._waits: dict[str, dict[int, float]] = defaultdict(lambda: defaultdict(float))  # what waits → step → ms
         self._own: dict[str, dict[int, float]] = defaultdict(dict)
         self._seen: dict[str, int] = {}
+        self._ends_ns: list[int] = []
         vgpu.timeline().wait_hooks.append(self._waited)
         self._lines = sampling()
 
@@ -40,17 +41,24 @@ class Afterwards:
                 if ns > self._seen.get(line, 0):
                     self._own[line][self.steps] = (ns - self._seen.get(line, 0)) / 1e6
             self._seen = now
+        # Not the host's clock alone: a wait in one step makes up for the lead of those before it.
+        timeline = vgpu.timeline()
+        self._ends_ns.append(max(timeline.host_ns, timeline.device_ready_ns))
         self.steps += 1
         return self.steps >= MOST_STEPS or time.monotonic() > self._until
 
     def stop(self) -> dict:
-        """What was seen: ``steps``, and of ``waits`` and the host's ``own`` time by line and step the milliseconds."""
+        """What was seen: ``steps``, of ``waits`` and the host's ``own`` time by line and step the milliseconds, and
+        ``longer_ms``: how much longer than the typical step they are on average."""
         hooks = vgpu.timeline().wait_hooks
         if self._waited in hooks:
             hooks.remove(self._waited)
             if self._lines is not None:
                 self._lines.stop()
-        return {"steps": self.steps, "waits": _whole(self._waits, self.steps), "own": _whole(self._own, self.steps)}
+        took_ms = [(end - start) / 1e6 for start, end in itertools.pairwise(self._ends_ns)]
+        longer_ms = statistics.fmean(took_ms) - statistics.median(took_ms) if took_ms else 0.0
+        return {"steps": self.steps, "longer_ms": max(0.0, longer_ms), "waits": _whole(self._waits, self.steps),
+                "own": _whole(self._own, self.steps)}
 
 
 def _whole(found: dict[str, dict[int, float]], steps: int) -> dict[str, dict[int, float]]:
@@ -61,7 +69,8 @@ def _whole(found: dict[str, dict[int, float]], steps: int) -> dict[str, dict[int
 
 @dataclass(frozen=True)
 class Seldom:
-    """What happens at a line in some steps: ``every`` so many, ``ms`` each time; ``costs_ms`` a step on average."""
+    """What happens at a line in some steps: ``every`` so many, ``ms`` each time; ``costs_ms`` a step on average.
+    ``is_own``: the host's own time, no wait for the device."""
 
     location: str
     line: str | None
@@ -70,6 +79,7 @@ class Seldom:
     ms: float
     costs_ms: float
     what: str | None
+    is_own: bool
 
 
 def seldom(facts: dict, step_ms: float) -> list[Seldom]:
@@ -87,7 +97,7 @@ def seldom(facts: dict, step_ms: float) -> list[Seldom]:
             what = host_advice(line or "", path) if kind == "own" else advice_for_wait(operator, path, line or "").what
             found.append(Seldom(location, line, f"{operator} waits" if operator else "the host works or waits",
                                 _every(sorted(map(int, by_step)), facts["steps"]), statistics.median(by_step.values()),
-                                costs_ms, what))
+                                costs_ms, what, kind == "own"))
     return sorted(found, key=lambda each: -each.costs_ms)
 
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 from ..evidence.traces.trace import Trace
 from ..evidence.traces.waits import source_line
-from ..evidence.what_if import LOADER, WhatIf
+from ..evidence.what_if import LOADER, ROUNDING_US, WhatIf
 from ..vgpu.host.line_sampler import LONG_NS
-from .advice import host_advice
+from .advice import host_advice, launch_advice
 from .places import Places
 
 _MOST_LINES = 12
@@ -49,7 +49,7 @@ def host_lines(trace: Trace, played: WhatIf, places: Places, long_gaps_ns: Mappi
     batches = [span for span in trace.spans if span.name.startswith(_WORKERS_BATCH)]
     reached_us, long_us, place = played.start_us, 0.0, 0
     for span in sorted((each for each in trace.spans if each.category == "python"), key=lambda each: each.start_us):
-        if span.start_us < reached_us or span.start_us >= played.end_us:
+        if span.start_us < reached_us - ROUNDING_US or span.start_us >= played.end_us:
             continue  # part of another operator, or in no step
         location = source_line(span.name)
         gap_us = span.start_us - reached_us - sum(
@@ -63,7 +63,7 @@ def host_lines(trace: Trace, played: WhatIf, places: Places, long_gaps_ns: Mappi
         while place < len(inside) and inside[place][0] < reached_us:
             start_us, wait_us, launched = inside[place]
             place += 1
-            if start_us >= span.start_us:
+            if start_us >= span.start_us - ROUNDING_US:
                 operators[location] -= wait_us
                 launches[location] += launched
     seen_ns = sum(long_gaps_ns.values())
@@ -75,10 +75,13 @@ def host_lines(trace: Trace, played: WhatIf, places: Places, long_gaps_ns: Mappi
     found = []
     for location in own.keys() | operators.keys():
         if location is not None:
-            line = places.text(location)
-            found.append(HostLine(location, line, places.called_at(location), own[location] / 1e3 / played.steps,
-                                  max(0.0, operators[location]) / 1e3 / played.steps, launches[location] / played.steps,
-                                  host_advice(line or "", places.path(location) or location)))
+            line, a_step = places.text(location), launches[location] / played.steps
+            own_ms, operators_ms = (max(0.0, us[location]) / 1e3 / played.steps for us in (own, operators))
+            what = [host_advice(line or "", places.path(location) or location), launch_advice(line or "", location, a_step)]
+            if operators_ms > own_ms:
+                what.reverse()
+            found.append(HostLine(location, line, places.called_at(location), own_ms, operators_ms, a_step,
+                                  next(filter(None, what), None)))
     all_ms = sum(each.total_ms for each in found)
     found.sort(key=lambda each: (-each.total_ms, each.location))
     return [each for each in found[:_MOST_LINES] if each.total_ms >= _WORTH * all_ms]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+
 from .advice import LESSONS
 from .afterwards import Seldom
 from .remarks import Remark
@@ -16,6 +18,7 @@ PARTS = {
     "communication": "communication between GPUs",
     "host": "the host: Python and launches",
     "device": "the GPU",
+    "seldom": "what only some steps do, on average",
 }
 
 
@@ -23,9 +26,22 @@ def bound(audit: Audit) -> str:
     """What bounds a step, in words; of the host or its input, also the line that takes most of it."""
     if not audit.report.kernels:
         return "the CPU: nothing runs on the GPU"
+    if audit.bound == "seldom":
+        most = audit.seldom[0]
+        return (f"what only some steps do, at {most.location} ({ms(most.ms)} ms about every {most.every:.3g} steps, "
+                f"{ms(most.costs_ms)} ms a step on average)")
+    if audit.bound == "input" and audit.loaders and audit.loaders[0].num_workers and audit.loaders[0].location:
+        return f"{PARTS['input']}, from {audit.loaders[0].location}"
     first = audit.host[0] if audit.host else None
     if audit.bound in ("host", "input") and first is not None and first.own_ms >= audit.parts_ms[audit.bound] / 2:
         return f"{PARTS[audit.bound].partition(':')[0]}, at {first.location} ({ms(first.own_ms)} ms)"
+    if audit.bound == "host":
+        lines: dict[str, float] = defaultdict(float)  # with their backward passes
+        for each in audit.host:
+            lines[each.location.partition(" (")[0]] += each.total_ms
+        most = max(lines, key=lines.__getitem__, default=None)
+        if most is not None and lines[most] >= audit.parts_ms["host"] / 2:
+            return f"{PARTS['host']}, most of it for {most} ({ms(lines[most])} ms)"
     return PARTS[audit.bound]
 
 
@@ -59,6 +75,11 @@ def worst(audit: Audit) -> list[str]:
     found += [(each.costs_ms, f"{each.location} takes time about every {each.every:.3g} steps.") for each in audit.seldom]
     found.sort(key=lambda each: -each[0])
     return [f"{text} Up to {ms(cost)} ms a step." for cost, text in found[:_WORST] if cost >= _WORTH * audit.step_ms]
+
+
+def share(audit: Audit, part: str) -> str:
+    """Of a step's time, or, of what only some steps do, of the average step's."""
+    return _share(audit.parts_ms[part], audit.step_ms + (audit.parts_ms[part] if part == "seldom" else 0.0))
 
 
 def costs(remark: Remark) -> str:
@@ -102,7 +123,7 @@ def markdown(audit: Audit) -> str:
              f"The GPU is busy for {ms(report.device_busy_ms)} ms of it ({_share(report.device_busy_ms, step)}), with "
              f"{report.kernels:.0f} kernels; the host waits {times(report.syncs_per_step)}.", "",
              "| without | a step is shorter by | |", "|---|--:|--:|"]
-    lines += [f"| {PARTS[name]} | {ms(saved)} ms | {_share(saved, step)} |" for name, saved in audit.parts_ms.items()]
+    lines += [f"| {PARTS[name]} | {ms(saved)} ms | {share(audit, name)} |" for name, saved in audit.parts_ms.items()]
     lines += ["", "Each row is the step played again without that one thing; what two rows have in common is in both.", "",
               clock(audit), "", "## Waits, by line", ""]
     if audit.waits:

@@ -22,6 +22,7 @@ from .markdown import (
     ms,
     now_and_then,
     others,
+    share,
     times,
     trials_in_words,
     watched,
@@ -62,7 +63,7 @@ def page(audit: Audit) -> str:
 
 def _parts(audit: Audit) -> str:
     rows = "".join(
-        f'<tr><td>{PARTS[name]}</td><td class="n">{ms(saved)} ms</td><td class="n">{100 * saved / audit.step_ms:.0f} %</td>'
+        f'<tr><td>{PARTS[name]}</td><td class="n">{ms(saved)} ms</td><td class="n">{share(audit, name)}</td>'
         f'<td style="width:30%"><span class="bar" style="width:{100 * min(saved / audit.step_ms, 1):.1f}%"></span></td></tr>'
         for name, saved in audit.parts_ms.items())
     report = audit.report

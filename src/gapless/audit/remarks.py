@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ..evidence.report import StepReport
 from ..evidence.traces.trace import Trace
+from ..words import counted
+from .loaders import Loader
 
 _WORTH = 0.03  # of the step's time
 _SHORT_US = 10.0
@@ -24,7 +26,7 @@ class Remark:
 
 
 def remarks(trace: Trace, report: StepReport, step_ms: float, parts_ms: dict[str, float], saved_ms: Callable[..., float],
-            facts: dict, own_ms: float = 0.0) -> list[Remark]:
+            loaders: Sequence[Loader] = (), own_ms: float = 0.0) -> list[Remark]:
     """The remarks, what costs most first. ``saved_ms``: what a step is shorter without something
     (:meth:`gapless.evidence.what_if.WhatIf.ms`). ``own_ms``: of the host's time, what is none of PyTorch's."""
     found = []
@@ -33,8 +35,12 @@ def remarks(trace: Trace, report: StepReport, step_ms: float, parts_ms: dict[str
             "Nothing runs on the GPU: the script computes on the CPU",
             "The model and each batch have to be moved: `model.to(\"cuda\")`, `x = x.to(\"cuda\")`; or the script has an "
             "argument for it.", None, "00"))
-    if parts_ms["input"] >= _WORTH * step_ms:
-        found.append(_input(parts_ms["input"], facts))
+    found += [_input(loader) for loader in loaders if loader.costs_ms >= _WORTH * step_ms]
+    if not loaders and parts_ms["input"] >= _WORTH * step_ms:
+        found.append(Remark(
+            "The GPU waits for batches",
+            "More workers (`num_workers=`), as many as there are cores; cheaper decoding, or decoding on the GPU.",
+            parts_ms["input"], "04"))
     optimizer_ms = saved_ms(without={"optimizer"})
     kernels = _optimizer_kernels(trace) / max(report.steps, 1)
     if optimizer_ms >= _WORTH * step_ms and kernels > 2:
@@ -58,18 +64,30 @@ def remarks(trace: Trace, report: StepReport, step_ms: float, parts_ms: dict[str
     return sorted(found, key=lambda each: -(each.costs_ms or 0.0))
 
 
-def _input(costs_ms: float, facts: dict) -> Remark:
-    loaders = facts.get("loaders") or []
-    without = [each for each in loaders if not each["num_workers"]]
-    if without:
-        title = "The GPU waits for batches that the main process makes itself (`num_workers=0`)"
-        what = "`DataLoader(…, num_workers=4, pin_memory=True)`; try 2, 4, 8. Small tensors in memory: index them whole, " \
-               "without a loader."
+def _input(loader: Loader) -> Remark:
+    """What to do about batches that come late."""
+    at = f"{loader.location}: " if loader.location else ""
+    batches = "batches" if loader.trains else "evaluation's batches"
+    takes = f"{loader.work_ms + loader.wait_ms:.3g} ms each"
+    if loader.wait_ms > loader.work_ms:
+        takes += ", most of it waiting for a disk, a network or a lock"
+    if not loader.num_workers:
+        title = f"{at}`num_workers=0`, so the program makes {batches} itself, {takes}"
+    elif loader.needs is not None and loader.needs <= loader.num_workers:
+        return Remark(f"{at}{batches} are ready, but taking each over from its worker takes {loader.fetch_ms:.3g} ms",
+                      "Fewer and larger tensors in a batch; `pin_memory=True` lets a thread take them over.",
+                      loader.costs_ms, "04")
     else:
-        title = "The GPU waits for batches that the workers do not make fast enough"
-        what = "More workers up to the cores there are, `prefetch_factor=`, cheaper decoding and augmentation, or that on " \
-               "the GPU."
-    return Remark(title, what, costs_ms, "04")
+        title = f"{at}{counted(loader.num_workers, 'worker')} cannot keep up: {batches} take {takes}"
+    if loader.needs is None:
+        what = "More workers do not help, as the host has too few cores: make decoding and augmentation cheaper, do them " \
+               "once before the training, or on the GPU."
+    else:
+        what = (f"With `num_workers={loader.needs}` and `pin_memory=True` they come as fast as the rest of the step needs "
+                "them.")
+        if not loader.num_workers:
+            what += " If the data is small tensors in memory, index them whole, without a loader."
+    return Remark(title, what, loader.costs_ms, "04")
 
 
 def _optimizer_kernels(trace: Trace) -> int:

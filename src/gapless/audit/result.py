@@ -13,6 +13,7 @@ from ..evidence.what_if import WhatIf
 from .advice import Advice, advice
 from .afterwards import Seldom, seldom
 from .host_lines import HostLine, host_lines
+from .loaders import Loader, loaders
 from .places import Places
 from .remarks import Remark, remarks
 
@@ -53,9 +54,9 @@ class Trial:
 
 @dataclass(frozen=True)
 class Audit:
-    """What the page shows. Times are per step, in milliseconds. ``parts_ms``: what a step would be shorter without each of
-    input, waits, communication, host and device; ``bounds``: which of them bounds it, and which may, as times are uncertain
-    by the share ``spread``."""
+    """What the page shows. Times are per step, in milliseconds. ``step_ms``: of the typical step. ``parts_ms``: what a step
+    would be shorter without each of input, waits, communication, host and device, and, on average, without what only some
+    steps do; ``bounds``: which of them bounds it, and which may, as times are uncertain by the share ``spread``."""
 
     script: str
     report: StepReport
@@ -70,6 +71,7 @@ class Audit:
     seldom: tuple[Seldom, ...] = ()
     memory: MemoryByCategory | None = field(default=None, repr=False)
     trials: tuple[Trial, ...] = ()
+    loaders: tuple[Loader, ...] = ()
 
     @classmethod
     def of(cls, script: str, trace: Trace, facts: dict, memory: Trace | None = None) -> Audit:
@@ -90,13 +92,22 @@ class Audit:
         long_gaps_ns = facts.get("long_gaps_ns", {})
         places = Places([*(span.name for span in trace.spans if span.category == "python"), *long_gaps_ns])
         host = host_lines(trace, played, places, long_gaps_ns)
-        spread = _spread(facts.get("host_ms", []))
+        watched = facts.get("afterwards", {})
+        rare = seldom(watched, step_ms)
+        if watched.get("steps"):
+            parts_ms["seldom"] = min(watched["longer_ms"], sum(each.costs_ms for each in rare))
+        # What only some steps do may be in a recorded one: the typical step is without it.
+        own_rare = [line for line in host if line.location in {each.location for each in rare if each.is_own}]
+        for line in own_rare:
+            host.remove(line)
+            step_ms -= line.own_ms
+            parts_ms["host"] = max(0.0, parts_ms["host"] - line.own_ms)
+        found_loaders = loaders(trace, played, facts, saved_ms, step_ms)
+        spread, own_ms = _spread(facts.get("host_ms", [])), sum(each.own_ms for each in host)
         return cls(script, report, step_ms, parts_ms, _bounds(parts_ms, step_ms, spread), spread,
-                   tuple(_lines(trace, played, places, saved_ms if fits else None)),
-                   tuple(host),
-                   tuple(remarks(trace, report, step_ms, parts_ms, saved_ms, facts, sum(each.own_ms for each in host))),
-                   facts, tuple(seldom(facts.get("afterwards", {}), step_ms)),
-                   None if memory is None else _memory_view(memory))
+                   tuple(_lines(trace, played, places, saved_ms if fits else None)), tuple(host),
+                   tuple(remarks(trace, report, step_ms, parts_ms, saved_ms, found_loaders, own_ms)),
+                   facts, tuple(rare), None if memory is None else _memory_view(memory), loaders=tuple(found_loaders))
 
     @property
     def bound(self) -> str:
@@ -115,6 +126,7 @@ class Audit:
             "waits_per_step": self.report.syncs_per_step, "wait_ms": self.report.wait_ms,
             "kernels_per_step": self.report.kernels, "bus_bytes_per_step": self.report.bus_bytes,
             "waits": [asdict(each) for each in self.waits], "host": [asdict(each) for each in self.host],
+            "loaders": [asdict(each) for each in self.loaders],
             "seldom": [asdict(each) for each in self.seldom], "remarks": [asdict(each) for each in self.remarks],
             "trials": [asdict(each) for each in self.trials],
             "memory": None if memory is None else {
@@ -148,9 +160,10 @@ def _spread(host_ms: list[float]) -> float:
 
 def _bound(parts_ms: dict[str, float], step_ms: float) -> str:
     """What can be left out comes first: a long way of the host or the GPU is often only what follows from it."""
-    avoidable = max(("input", "waits", "communication"), key=parts_ms.__getitem__)
+    avoidable = max((name for name in parts_ms if name not in ("host", "device")), key=parts_ms.__getitem__)
     busiest = max(("host", "device"), key=parts_ms.__getitem__)
-    if parts_ms[avoidable] >= max(BOUNDS_FROM * step_ms, parts_ms[busiest] / 2):
+    on_average_ms = step_ms + parts_ms.get("seldom", 0.0)
+    if parts_ms[avoidable] >= max(BOUNDS_FROM * on_average_ms, parts_ms[busiest] / 2):
         return avoidable
     return busiest
 

@@ -69,6 +69,7 @@ class Session:
                        "optimizers": self.ends.optimizers, "device_name": device_name(self.device),
                        "simulated": self.device.type == "vgpu",
                        "processor": _processor(),
+                       "cores": vgpu.card().host.cores if self.device.type == "vgpu" else os.cpu_count(),
                        "launches": self._launches(), "torch": torch.__version__}
 
     def _launches(self) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -29,6 +30,7 @@ SWITCHES = {each.name: each for each in (
     Switch("amp", "`torch.autocast(\"cuda\", dtype=torch.bfloat16)` around the forward pass and the loss", "05"),
     Switch("benchmark", "`torch.backends.cudnn.benchmark = True`: convolutions by the fastest algorithm", "05"),
     Switch("fused", "`fused=True` for the optimizer", "06"),
+    Switch("compile", "`model.compile()`, or `torch.compile(model)`: kernels that are fused, less Python", "07"),
     Switch("workers", f"`num_workers={_WORKERS}` for loaders that have none", "04"),
     Switch("pinned", "`pin_memory=True` for loaders, `non_blocking=True` for copies of what is pinned", "04"),
 )}
@@ -98,6 +100,28 @@ def _fused():
     return undo
 
 
+def _compile():
+    call, compiled = torch.nn.Module.__call__, weakref.WeakSet()
+
+    @functools.wraps(call)
+    def outermost(module, *args, **kwargs):
+        if module not in compiled and next(module.parameters(), None) is not None:
+            compiled.add(module)
+            module.compile()
+        torch.nn.Module.__call__ = call  # inside: Dynamo takes no other
+        try:
+            return call(module, *args, **kwargs)
+        finally:
+            torch.nn.Module.__call__ = outermost
+
+    torch.nn.Module.__call__ = outermost
+
+    def undo() -> None:
+        torch.nn.Module.__call__ = call
+
+    return undo
+
+
 def _loaders(change):
     """Make loaders with other arguments: ``change`` gets those that were given by name or place."""
     init = DataLoader.__init__
@@ -142,5 +166,5 @@ _ON = {
     "tf32": _settings((torch.backends.cuda.matmul, "allow_tf32", True), (torch.backends.cudnn, "allow_tf32", True)),
     "amp": _autocast,
     "benchmark": _settings((torch.backends.cudnn, "benchmark", True)),
-    "fused": _fused, "workers": _workers, "pinned": _pinned,
+    "fused": _fused, "compile": _compile, "workers": _workers, "pinned": _pinned,
 }

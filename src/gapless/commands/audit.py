@@ -9,7 +9,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-_SWITCHES = ("tf32", "amp", "benchmark", "fused", "workers", "pinned")  # gapless.audit.switches, which needs PyTorch
+# Those of gapless.audit.switches, which needs PyTorch.
+_SWITCHES = ("tf32", "amp", "benchmark", "fused", "compile", "workers", "pinned")
 _FORMATS = {".html": "html", ".md": "md", ".json": "json"}
 
 

@@ -22,7 +22,7 @@ from .traces.waits import Wait, find_waits
 
 QUEUE_LENGTH = 1024  # launches that a stream holds before the next one waits
 _SOON_US = 12.0  # what starts so soon after something else followed from it
-_ROUNDING_US = 1e-3  # a start and a duration, added up, may miss the end they were made from
+ROUNDING_US = 1e-3  # a start and a duration, added up, may miss the end they were made from
 _BLOCKED_US = 25.0  # a launch that took longer, and five times as long as most, was held up by a full queue
 LOADER = "enumerate(DataLoader)#"  # what PyTorch's profiler calls the fetching of a batch
 OPTIMIZER_MARK = "gapless: optimizer.step"  # what a recording of ours puts around an optimizer's step
@@ -84,10 +84,12 @@ class WhatIf:
            without_device: bool = False, without_communication: bool = False,
            without_work: Callable[[Span], bool] | None = None) -> float:
         """Milliseconds of all steps, played without these ``waits`` (None: without any) and without what the host does under
-        the names in ``without``: ``"input"`` (a ``DataLoader``'s next batch), ``"optimizer"``, ``"allocator"``, ``"host"``.
+        the names in ``without``: ``"input"`` (a ``DataLoader``'s next batch; ``"input (loader 1)"`` where the batch's block
+        is marked so), ``"optimizer"``, ``"allocator"``, ``"host"``.
         ``without_device``: the device's work takes no time, so nothing is waited for; ``without_communication``: that
         between GPUs takes none. ``without_work``: nor does what this says of."""
         gone = set() if without_waits is None else {id(wait) for wait in without_waits}
+        without = {name for name in self._activities.names if name in without or name.partition(" ")[0] in without}
         host, stream_end, ends, queues = 0.0, {}, {}, defaultdict(list)
         for item in self._items:
             host += sum(us for name, us in item.gaps_us.items() if name not in without)
@@ -164,7 +166,7 @@ class WhatIf:
             if own is not None and work.span.start_us - own.end_us <= _SOON_US:
                 work.lag_us = 0.0  # the stream's order says it
                 continue
-            near = [(end_us, number) for end_us, number in ended if -_ROUNDING_US <= work.span.start_us - end_us <= _SOON_US
+            near = [(end_us, number) for end_us, number in ended if -ROUNDING_US <= work.span.start_us - end_us <= _SOON_US
                     and self._works[number].span.thread != work.span.thread]
             if near:
                 end_us, work.dependency = max(near)
@@ -186,13 +188,16 @@ class WhatIf:
 
 
 class _Activities:
-    """What the host is doing at a time: ``"input"``, ``"optimizer"`` or, where nothing else is known, ``"host"``."""
+    """What the host is doing at a time: ``"input"``, ``"optimizer"`` or, where nothing else is known, ``"host"``.
+    ``names``: all that occur."""
 
     def __init__(self, spans):
         blocks = [span for span in spans if span.category in ("annotation", "op")]
         optimizer = OPTIMIZER_MARK if any(span.name == OPTIMIZER_MARK for span in blocks) else "Optimizer.step#"
-        marked = [(span.start_us, span.end_us, "input" if span.name.startswith(LOADER) else "optimizer") for span in blocks
-                  if span.name.startswith((LOADER, optimizer))]
+        marked = [(span.start_us, span.end_us,
+                   "input" + span.name.partition(".__next__")[2] if span.name.startswith(LOADER) else "optimizer")
+                  for span in blocks if span.name.startswith((LOADER, optimizer))]
+        self.names = {"host", "allocator", *(name for *_, name in marked)}
         self._blocks: list[tuple[float, float, str]] = []
         for start_us, end_us, name in sorted(marked):
             if not self._blocks or start_us >= self._blocks[-1][1]:

@@ -33,7 +33,7 @@ from typing import Any, NamedTuple, NoReturn
 
 import torch
 
-from ..core.dispatch import launch_all
+from ..core.dispatch import launch_all, of_the_device
 from ..core.tensor import VirtualTensor
 from ..hardware.cards.specs import Host
 from ..hardware.clock.compile_costs import call_ns
@@ -493,6 +493,7 @@ def place() -> Place | None:
     return _pending
 
 
+@of_the_device
 def _backward_ends() -> None:
     global _pending
     _pending = None

@@ -25,7 +25,7 @@ import time
 import warnings
 import weakref
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
 import torch
@@ -90,6 +90,7 @@ class _Loading:
         self._come: list[deque[_Message]] = [deque() for _ in range(count)]  # of each worker: what has come
         self._costed: list[deque[_Message]] = [deque() for _ in range(count)]  # … and the model knows the cost of
         self._timeline, self._seen_ns, self._offset_ns = state.timeline, 0, 0
+        self.observe: Callable[[Cost], None] | None = None  # called with what each message took its worker
         now_ns, each_ns = self.now(), workers.CREATE_NS[self.method]
         self.model = Workers([now_ns + number * each_ns for number in range(1, count + 1)], workers.START_NS[self.method],
                              state.card.host.cores, self._cost_of, record=_record)
@@ -135,6 +136,8 @@ class _Loading:
             self._look_at(message)
         message = self._come[worker].popleft()
         self._costed[worker].append(message)
+        if self.observe is not None:
+            self.observe(message.cost)
         return message.cost
 
     def _receive(self) -> tuple:

@@ -108,6 +108,8 @@ class Stopwatch:
         self._runs = True
 
     def _note(self, enters: bool) -> None:
+        if enters and state.region is not None:
+            return  # in the backward pass of a compiled graph, which is one call, and on the clock where it ends
         ns = time.perf_counter_ns() - self._from_ns
         if ns > _LONG_NS:
             cpu_ns = min(ns, time.thread_time_ns() - self._from_cpu_ns)

@@ -233,6 +233,9 @@ def install(library: torch.library.Library) -> None:
     for name in OPERATORS:
         for overload in OVERLOADS:
             register(getattr(getattr(torch.ops.aten, name), overload))
+    for name, values in _CELLS.items():  # for torch.compile: PyTorch knows the shapes of an LSTM's alone
+        if not torch._C._dispatch_has_kernel_for_dispatch_key(f"aten::{name}", "Meta"):
+            library.impl(getattr(torch.ops.aten, name).default, values, "Meta")
 
 
 @handles(*OPERATORS)
