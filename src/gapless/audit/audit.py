@@ -13,7 +13,7 @@ from ..evidence.traces.trace import Trace
 from ..measure.several_gpus import taken_port
 from .launch import AuditError, launch
 from .options import FACTS, MEMORY, STEPS, TRACE, Options
-from .result import Audit, Trial
+from .result import Audit, Trial, noise_ms
 
 # Errors that have nothing to do with a device.
 _PLAIN = frozenset({"FileNotFoundError", "ModuleNotFoundError", "ImportError", "SyntaxError", "IndentationError",
@@ -84,7 +84,7 @@ def _try(options: Options, name: str, time_limit_s: float | None) -> Trial:
             return Trial(name, None, str(error))
     if facts["state"] != "recorded":
         return Trial(name, None, _in_short(facts))
-    return Trial(name, facts["step_ms"])
+    return Trial(name, facts["step_ms"], noise_ms=noise_ms(facts))
 
 
 def _in_short(facts: dict) -> str:

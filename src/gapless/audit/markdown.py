@@ -7,7 +7,7 @@ from collections import defaultdict
 from .advice import LESSONS
 from .afterwards import Seldom
 from .remarks import Remark
-from .result import Audit
+from .result import Audit, noise_ms
 from .switches import SWITCHES
 
 _WORST, _WORTH = 3, 0.03
@@ -190,8 +190,10 @@ def trials_in_words(audit: Audit) -> list[tuple[str, str, str]]:
         if trial.step_ms is None:
             result = f"failed: {trial.error}"
         else:
-            change = 100 * (trial.step_ms / audit.step_ms - 1)
+            change, uncertain_ms = 100 * (trial.step_ms / audit.step_ms - 1), max(trial.noise_ms, noise_ms(audit.facts))
             result = f"{ms(trial.step_ms)} ms ({change:+.0f} %)" if abs(change) >= 1 else "the same"
+            if abs(trial.step_ms - audit.step_ms) < uncertain_ms:
+                result = f"{ms(trial.step_ms)} ms: about the same, as steps vary by {ms(uncertain_ms)} ms"
         rows.append((switch.what, result, lesson_name(switch.lesson)))
     return rows
 

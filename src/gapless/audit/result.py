@@ -44,12 +44,13 @@ class LineOfWaits:
 
 @dataclass(frozen=True)
 class Trial:
-    """The script with one thing switched on (:mod:`gapless.audit.switches`): what a step then takes, None where it failed
-    with that ``error``."""
+    """The script with one thing switched on (:mod:`gapless.audit.switches`): what a step then takes, give or take
+    ``noise_ms``; None where it failed with that ``error``."""
 
     name: str
     step_ms: float | None
     error: str | None = None
+    noise_ms: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -149,6 +150,12 @@ def _bounds(parts_ms: dict[str, float], step_ms: float, spread: float) -> tuple[
         for factor in (1 - spread, 1 + spread):
             found.append(_bound({**parts_ms, name: ms * factor}, step_ms))
     return tuple(dict.fromkeys(found))
+
+
+def noise_ms(facts: dict) -> float:
+    """By how much a step's time is uncertain because equal steps differ on the host."""
+    host_ms = facts.get("host_ms") or [0.0]
+    return (max(host_ms) - min(host_ms)) / 2
 
 
 def _spread(host_ms: list[float]) -> float:
