@@ -7,7 +7,7 @@ from ..kineto_events import training_steps
 
 pytest.importorskip("matplotlib")
 
-from gapless.evidence.pictures import picture, themed
+from gapless.evidence.pictures import painting, picture, themed
 from gapless.evidence.report import StepReport
 from gapless.lessons.two_clocks.look import draw_host_steps
 
@@ -45,7 +45,7 @@ def test_ink_is_the_pages_and_there_is_no_ground(name):
 def test_colours_stand_out_from_a_light_page_and_from_a_dark_one(name):
     figure = FIGURES[name]()
     text = themed.svg(figure, figure.alt)
-    tag = {picture._TAG["facecolor"], picture._TAG_INK}  # on each other, not on the page
+    tag = {painting.TAG["facecolor"], painting.TAG_INK}  # on each other, not on the page
     colours = set(re.findall(r"#[0-9a-f]{6}\b(?=[;\"])", text)) - tag
     assert colours
     for colour in colours:
