@@ -7,7 +7,7 @@ from matplotlib.patches import PathPatch
 
 def patches(axes):
     """The filled areas by their names, such as ``stream 7: kernels``."""
-    return {patch.get_gid(): patch for patch in axes.patches if isinstance(patch, PathPatch) and patch.get_gid()}
+    return {patch.get_label(): patch for patch in axes.patches if isinstance(patch, PathPatch)}
 
 
 def drawn_shares(figure, panel, dpi=110):

@@ -6,6 +6,8 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from ..traces.intervals import length_before
+
 COLUMNS = 900  # across a picture: about a pixel each, on a page
 _STEPS = 200  # heights are rounded to so many steps, less than a pixel each: equal neighbours become one step of the outline
 
@@ -13,12 +15,7 @@ _STEPS = 200  # heights are rounded to so many steps, less than a pixel each: eq
 def shares(intervals: np.ndarray, end: float, columns: int = COLUMNS) -> np.ndarray:
     """The share of each of the columns from 0 to ``end`` that a set of intervals (:mod:`..traces.intervals`) covers: from 0
     to 1, shape (columns,)."""
-    if not len(intervals):
-        return np.zeros(columns)
-    edges = np.linspace(0.0, end, columns + 1)
-    covered = np.cumsum(intervals[:, 1] - intervals[:, 0])
-    before = np.column_stack([np.concatenate([[0.0], covered[:-1]]), covered])  # covered before each start and each end
-    return np.diff(np.interp(edges, intervals.ravel(), before.ravel())) * columns / end
+    return np.diff(length_before(intervals, np.linspace(0.0, end, columns + 1))) * columns / end
 
 
 def outlines(layers: Iterable[np.ndarray], end: float) -> list[list[np.ndarray]]:

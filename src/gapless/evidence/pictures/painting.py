@@ -106,7 +106,7 @@ class Panel:
 
 
 def fill(ax, polygons: Sequence[np.ndarray], look: dict[str, Any], name: str) -> None:
-    """Paint polygons, arrays of shape (points, 2), as one artist with the ``name`` as its gid."""
+    """Paint polygons, arrays of shape (points, 2), as one artist with the ``name`` as its label."""
     from matplotlib.patches import PathPatch
     from matplotlib.path import Path
 
@@ -114,7 +114,7 @@ def fill(ax, polygons: Sequence[np.ndarray], look: dict[str, Any], name: str) ->
         path = Path.make_compound_path(*[Path(points, closed=True) for points in map(_closed, polygons)])
         # Not add_patch: that looks how far the axes reach, which are given theirs. Not snapped: that would round each
         # column's edges to whole pixels.
-        ax.add_artist(PathPatch(path, gid=name, zorder=2, snap=False, **look))
+        ax.add_artist(PathPatch(path, label=name, zorder=2, snap=False, **look))
 
 
 def dress(ax, end_ms: float, rows: Sequence[tuple[str, float]]) -> None:

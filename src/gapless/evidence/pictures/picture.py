@@ -8,7 +8,7 @@ from ...words import counted
 from .figure import new_figure, save
 from .labels import WIDTH_IN, characters_ms
 from .painting import GREY, ROW_IN, Panel, percent, put_legend
-from .scene import STEPS_SHOWN, Scene, scene_of, short_ms
+from .scene import STEPS_SHOWN, Scene, device_of, scene_of, short_ms
 
 _SAME = 0.01  # two times that differ by a smaller share are about the same
 
@@ -83,7 +83,7 @@ def alt_text(report, steps=None) -> str:
     """The picture in a few sentences, for those who cannot see it. ``steps`` as for :func:`draw`."""
     whole = "one step" if report.steps else "the whole trace"
     text = (
-        f"Timeline of {counted(report.steps, 'step') if report.steps else 'a profile'} on {_device(report)}: "
+        f"Timeline of {counted(report.steps, 'step') if report.steps else 'a profile'} on {device_of(report)}: "
         f"{whole} takes {short_ms(report.host_step_ms)} on the host and keeps the GPU busy "
         f"for {short_ms(report.device_busy_ms)}"
     )
@@ -115,7 +115,7 @@ def _waits_in_words(report) -> str:
 
 def _saved(reports, scenes: list[Scene]) -> str:
     """The time between the two ends in words, or nothing where they are of different devices."""
-    if _device(reports[0]) != _device(reports[1]) or not all(scene.step_starts for scene in scenes):
+    if device_of(reports[0]) != device_of(reports[1]) or not all(scene.step_starts for scene in scenes):
         return ""
     before_ms, after_ms = (scene.end_ms for scene in scenes)
     count = len(scenes[0].step_starts)
@@ -139,10 +139,6 @@ def _paint_saved(ax, scenes: list[Scene], end_ms: float) -> None:
         ax.text((left_ms + right_ms) / 2, 1.0, text, ha="center", va="bottom", fontsize=9, fontweight="bold", zorder=5)
 
 
-def _device(report) -> str:
-    return f"simulated {report.device_name}" if report.simulated else report.device_name
-
-
 def _kind(report) -> str:
     return "simulated" if report.simulated else "measured"
 
@@ -151,6 +147,6 @@ def _title(report) -> str:
     whole = " a step" if report.steps else ""
     # Not "a step takes": the host's time in a profile is no step time.
     return (
-        f"{_device(report)}: host {short_ms(report.host_step_ms)}{whole}, "
+        f"{device_of(report)}: host {short_ms(report.host_step_ms)}{whole}, "
         f"{short_ms(report.wait_ms)} of it waiting; GPU busy {short_ms(report.device_busy_ms)}{whole}"
     )

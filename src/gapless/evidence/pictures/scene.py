@@ -11,6 +11,7 @@ from ...words import counted
 from ..traces.intervals import difference, length, union, within
 from ..traces.steps import DEVICE_WORK, Steps, launches_by_correlation, work_in_steps
 from ..traces.trace import Span, Trace
+from ..traces.windows import is_step
 
 STEPS_SHOWN = 3  # more steps look alike and squeeze each other
 _STREAMS_SHOWN = 8
@@ -82,7 +83,7 @@ def part_of(report, chosen=None) -> Part:
     steps = Steps(spans)
     chosen = _chosen_steps(steps, chosen)
     work = work_in_steps(spans, steps, launches_by_correlation(spans), chosen or None)
-    host = [span for span in spans if span.category in ("op", "runtime")]
+    host = [span for span in spans if span.category in ("op", "runtime") and not is_step(span)]
     if chosen:
         origin_us = steps.spans[chosen[0]].start_us
         host_end_us = max(steps.spans[index].end_us for index in chosen)
@@ -131,6 +132,11 @@ def waits_of(report, part: Part) -> list[Wait]:
     host_end_ms = (part.host_end_us - part.origin_us) / 1e3
     return [Wait(sync.start_ms + shift_ms, sync.wait_ms, f"{sync.op or sync.name}  {short_ms(sync.wait_ms)}")
             for sync in report.syncs if 0.0 <= sync.start_ms + shift_ms < host_end_ms]
+
+
+def device_of(report) -> str:
+    """The GPU's name, and whether it is simulated."""
+    return f"simulated {report.device_name}" if report.simulated else report.device_name
 
 
 def short_ms(value_ms: float) -> str:
