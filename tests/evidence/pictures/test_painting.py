@@ -159,6 +159,12 @@ def test_the_row_says_its_share():
     assert {"busy 30 %", "waits 0 %"} <= {text.get_text() for text in axes.texts}
 
 
+def test_the_hosts_share_is_of_its_steps():
+    events = [step(0, 0, 10_000), call("cudaStreamSynchronize", 0, 5_000), call("cudaLaunchKernel", 6_000, 5, 1), kernel(7_000, 33_000, 1)]
+    (axes,) = picture.draw(StepReport.from_trace(Trace(events, {}))).axes
+    assert {"waits 50 %", "busy 82 %"} <= {text.get_text() for text in axes.texts}
+
+
 def test_shares_in_words():
     assert [percent(share) for share in (0.0, 0.0004, 0.016, 0.5, 0.996, 1.0)] == [
         "0 %", "< 1 %", "2 %", "50 %", "> 99 %", "100 %"]

@@ -53,6 +53,18 @@ def test_colours_stand_out_from_a_light_page_and_from_a_dark_one(name):
     assert contrast(*tag) > 4.5
 
 
+def test_a_hatch_is_seen_on_a_face_that_shines_through():
+    figure = FIGURES["timeline"]()
+    root = ElementTree.fromstring(themed.svg(figure, figure.alt))
+    patterns = {each.get("id"): each for each in root.iter("{http://www.w3.org/2000/svg}pattern")}
+    hatched = [each.get("style") for each in root.iter() if "url(#" in each.get("style", "")]
+    assert hatched and all(re.findall(r"url\(#(\w+)\)", style)[0] in patterns for style in hatched)
+    assert not any("opacity" in style for style in hatched)
+    for pattern in patterns.values():
+        ground, lines = pattern
+        assert float(ground.get("fill-opacity")) < 0.5 and "opacity" not in lines.get("style")
+
+
 def test_a_page_that_takes_no_svg_shows_the_png():
     """What sanitises HTML drops <svg> and <style> alike."""
     figure = FIGURES["timeline"]()

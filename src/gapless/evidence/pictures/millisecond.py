@@ -141,7 +141,7 @@ def _paint(ax, rows: Sequence[_Bars], start_ms: float, title: str, origin: str) 
     ticks = np.linspace(0.0, WINDOW_MS, 6)
     ax.set_xticks(ticks, [f"{start_ms + tick:.2f}" for tick in ticks])
     ax.set_xlabel(f"ms from the start of {origin}", fontsize=9)
-    ax.set_title(title, loc="left", fontsize=10.5, fontweight="bold")
+    ax.set_title(title, loc="left", fontsize=10, fontweight="bold")
 
 
 def _in_words(rows: Sequence[_Bars], start_ms: float, here: float, whole: float) -> str:

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from ..traces.intervals import length
 from .columns import COLUMNS, outlines
 from .labels import Label, characters_ms, place_labels
 from .scene import COPIES, EARLIER, KERNELS, OPERATORS, WAITS, Row, Scene, short_ms
@@ -19,8 +20,7 @@ from .scene import COPIES, EARLIER, KERNELS, OPERATORS, WAITS, Row, Scene, short
 ROW_IN = 0.5  # inches for one unit of the vertical axis
 LABEL_PT = 8
 GREY, ORANGE = "#7f8b97", "#d9541e"
-# The last two digits of a colour are its opacity; a hatch takes none with it into SVG. No outlines: they would add to a bar
-# of a pixel's width more than it has.
+# The last two digits of a colour are its opacity. No outlines: they would add to a bar of a pixel's width more than it has.
 LOOKS: dict[str, dict[str, Any]] = {
     OPERATORS: {"facecolor": "#7f8b9766", "edgecolor": GREY, "linewidth": 0},
     WAITS: {"facecolor": "#d9541e55", "edgecolor": ORANGE, "linewidth": 0, "hatch": "////"},
@@ -85,7 +85,7 @@ class Panel:
         ax.set_ylim(self.bottom, self.top)
         start = scene.step_starts[0][1] if scene.step_starts else "the first event"
         ax.set_xlabel(f"ms from the start of {start}", fontsize=9)
-        ax.set_title(title, loc="left", fontsize=10.5, fontweight="bold", pad=20)
+        ax.set_title(title, loc="left", fontsize=10, fontweight="bold", pad=20)
 
     def _paint_steps(self, ax) -> None:
         scene, end_ms = self.scene, self.end_ms
@@ -159,11 +159,10 @@ def percent(share: float) -> str:
 
 
 def _note(row: Row, scene: Scene) -> str:
-    """What a row's heights come to, from the first moment shown to the last."""
+    """What a row's heights come to: a stream's from the first moment shown to the last, the host's until its steps end."""
     if row is not scene.host:
         return f"busy {percent(row.busy_ms / scene.end_ms)}"
-    moments = row.kinds[WAITS]
-    return f"waits {percent(float((moments[:, 1] - moments[:, 0]).sum()) / scene.end_ms)}"
+    return f"waits {percent(length(row.kinds[WAITS]) / (scene.last_step_end_ms or scene.end_ms))}"
 
 
 def _closed(points: np.ndarray) -> np.ndarray:
