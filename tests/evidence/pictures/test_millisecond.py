@@ -69,7 +69,7 @@ def test_streams_kinds_and_what_is_left():
         call("cudaLaunchKernel", ms * 1_000 + 42, 5, 6_000 + ms),
         span("kernel", "ncclDevKernel_AllReduce_Sum_f32_RING_LL", ms * 1_000 + 100, 10, 24, 0, correlation=6_000 + ms))]
     (axes,) = draw_millisecond(bursts(lambda ms: 5, events=copies + nccl)).axes
-    assert rows(axes)[2:] == ["stream 20: copies", "stream 24: communication", "stream 7: matrix products"]
+    assert rows(axes)[2:] == ["stream 7: matrix products", "stream 20: copies", "stream 24: communication"]
     hatches = {name: patch.get_hatch() for name, patch in patches(axes).items()}
     assert hatches["stream 20: copies"] == "xxxxx" and hatches["stream 24: communication"] == "||||"
 

@@ -113,7 +113,12 @@ def _device_rows(work, kinds, part: Part, start_ms: float) -> list[_Bars]:
     kept, rest = rows[: _ROWS - 1], rows[_ROWS - 1 :]
     if len(rest) > 1:
         rest = [_Bars(f"{len(rest)} more", _look("other"), [bar for row in rest for bar in row.bars])]
-    return sorted(kept, key=lambda row: (row.name.partition(":")[0] if several else "", -row.busy_ms)) + rest
+    return sorted(kept, key=lambda row: (*_in_order(row.name.partition(":")[0] if several else ""), -row.busy_ms)) + rest
+
+
+def _in_order(stream: str) -> tuple[int, str]:
+    """What sorts stream 7 before stream 20."""
+    return len(stream), stream
 
 
 def _look(kind: str) -> dict[str, Any]:

@@ -26,7 +26,7 @@ def draw(report, *, title: str | None = None, ax=None, steps=None):
         panel.paint(ax, title or _title(report))
         put_legend(ax, [scene], loc="upper center", bbox_to_anchor=(0.5, -0.22))
         return ax.figure
-    figure = new_figure(WIDTH_IN, (panel.bottom - panel.top) * ROW_IN + 1.55, alt_text(report, steps))
+    figure = new_figure(WIDTH_IN, (panel.bottom - panel.top) * ROW_IN + 1.55, _in_words(report, scene))
     panel.paint(figure.subplots(), title or _title(report))
     put_legend(figure, [scene], loc="outside lower center")
     return figure
@@ -47,7 +47,7 @@ def draw_pair(before, after, path: str | os.PathLike | None = None, *, title: st
     panels = [Panel(scene, end_ms) for scene in scenes]
     heights = [panel.bottom - panel.top for panel in panels]
     figure = new_figure(WIDTH_IN, sum(heights) * ROW_IN + 2.8,
-                        f"Before: {alt_text(before, steps)} After: {alt_text(after, steps)}")
+                        "Before: {} After: {}".format(*map(_in_words, reports, scenes)))
     axes = figure.subplots(2, 1, sharex=True, height_ratios=heights)
     for panel, ax, report, word in zip(panels, axes, reports, ("before", "after")):
         panel.paint(ax, f"{word} – {_title(report)}")
@@ -79,28 +79,19 @@ def before_after(before, after, *, steps=None):
         return None
 
 
-def alt_text(report, steps=None) -> str:
-    """The picture in a few sentences, for those who cannot see it. ``steps`` as for :func:`draw`."""
+def _in_words(report, scene: Scene) -> str:
+    """The picture in a few sentences, for those who cannot see it."""
     whole = "one step" if report.steps else "the whole trace"
+    rows = ", ".join(f"{row.name} for {percent(row.busy_ms / scene.end_ms)}" for row in scene.streams)
     text = (
         f"Timeline of {counted(report.steps, 'step') if report.steps else 'a profile'} on {device_of(report)}: "
         f"{whole} takes {short_ms(report.host_step_ms)} on the host and keeps the GPU busy "
-        f"for {short_ms(report.device_busy_ms)}"
+        f"for {short_ms(report.device_busy_ms)} on {counted(len(scene.streams), 'stream')}; of all the time shown the GPU "
+        f"is busy for {percent(scene.busy_ms / scene.end_ms)}{f' ({rows})' if len(scene.streams) > 1 else ''}."
     )
-    if report.trace is None:
-        return f"{text}. {_waits_in_words(report)}"
-    scene = scene_of(report, steps)
-    text += f" on {counted(len(scene.streams), 'stream')}; of all the time shown the GPU is busy for {_share(scene)}."
-    if len(scene.streams) > 1:
-        rows = ", ".join(f"{row.name} for {percent(row.busy_ms / scene.end_ms)}" for row in scene.streams)
-        text = f"{text[:-1]} ({rows})."
     if scene.earlier_ms:
         text += f" First the GPU is busy for {short_ms(scene.earlier_ms)} with what was launched before these steps."
     return f"{text} {_waits_in_words(report)}"
-
-
-def _share(scene: Scene) -> str:
-    return percent(scene.busy_ms / scene.end_ms)
 
 
 def _waits_in_words(report) -> str:
