@@ -59,6 +59,12 @@ def test_the_page_needs_nothing_else(audit):
         assert words in text
 
 
+def test_many_small_kernels_are_also_shown_one_by_one():
+    read = Reader(page(made(training(layers=12, foreach=False, input_ms=1.0))))
+    assert not read.open and read.alts[1].startswith("One typical millisecond")
+    assert "One millisecond of the above" in " ".join(read.text)
+
+
 def test_what_a_script_is_called_stays_text(audit):
     import dataclasses
 

@@ -229,6 +229,15 @@ def test_show_returns_the_picture_with_the_trace_below():
     assert "1 step, simulated A100" in figure.controls
 
 
+def test_show_zooms_into_a_millisecond_where_there_is_something_to_see(capsys):
+    pytest.importorskip("matplotlib")
+    thin = [event for i in range(1, 400) for event in (call("cudaLaunchKernel", 20 * i, 5, i), kernel(20 * i + 8, 4, i))]
+    figure = StepReport.from_trace(Trace([step(0, 0, 9_000), *thin], {})).show(zoom=True)
+    assert "a typical millisecond" in figure.axes[0].get_title(loc="left") and "Perfetto" in figure.controls
+    assert StepReport.from_trace(training_steps(1)).show(zoom=True) is None
+    assert "No typical millisecond" in capsys.readouterr().out
+
+
 def test_a_page_made_of_a_notebook_has_the_picture_once_its_alternative_text_and_the_button():
     pytest.importorskip("matplotlib")
     exporters = pytest.importorskip("nbconvert.exporters", reason="needs nbconvert, which JupyterLab brings")

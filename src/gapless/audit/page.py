@@ -7,6 +7,7 @@ import html
 from ..evidence.pictures import perfetto, picture
 from ..evidence.pictures.memory import alt_text as memory_alt
 from ..evidence.pictures.memory import memory_picture
+from ..evidence.pictures.millisecond import draw_millisecond
 from ..evidence.pictures.themed import svg
 from .host_lines import HostLine
 from .markdown import (
@@ -42,6 +43,9 @@ code,pre{font:.9em ui-monospace,monospace}code{background:var(--soft);padding:0 
 .bar{display:inline-block;height:.7em;background:#3b7dc4;vertical-align:middle}
 figure{margin:1rem 0}svg{max-width:100%;height:auto}
 """
+
+_MILLISECOND = ("One millisecond of the above, in which each kernel is a bar: the one whose busy share of the GPU, and then "
+                "whose kinds of work, are nearest to those of all the time shown.")
 
 
 def page(audit: Audit) -> str:
@@ -81,9 +85,11 @@ def _pictures(audit: Audit):
         figure = picture.draw(report)
     except ImportError:
         return ["<p>No pictures: matplotlib is not installed (<code>pip install 'gapless[plots]'</code>).</p>"]
-    compressed = report.trace.to_bytes(compressed=True)
-    return ["<h2>The steps, one after the other</h2>", f"<figure>{svg(figure, picture.alt_text(report))}</figure>",
-            perfetto.button(compressed, heading(audit))]
+    parts = ["<h2>The steps, one after the other</h2>", f"<figure>{svg(figure, figure.alt)}</figure>"]
+    near = draw_millisecond(report)
+    if near is not None:
+        parts.append(f"<figure>{svg(near, near.alt)}<figcaption>{_MILLISECOND}</figcaption></figure>")
+    return [*parts, perfetto.button(report.trace.to_bytes(compressed=True), heading(audit))]
 
 
 def _lesson(number: str) -> str:

@@ -52,11 +52,11 @@ def run(arguments: argparse.Namespace) -> int:
     (out / "table.md").write_text(text + "\n", encoding="utf-8")
 
     _say("2/3 Drawing the timelines before and after")
-    from ..evidence.pictures.picture import alt_text, draw_pair, save
+    from ..evidence.pictures.picture import draw_pair
 
     before, after = (StepReport.from_trace(trace) for trace in (traces[0], traces[-1]))
     picture = out / "timelines.png"
-    save(draw_pair(before, after), picture, f"Before: {alt_text(before)} After: {alt_text(after)}")
+    draw_pair(before, after, picture)
     traces[0].write(out / "slow.json.gz")
     traces[-1].write(out / "fixed.json.gz")
     _say(f"    {picture} (and the two traces beside it: open them in ui.perfetto.dev)")

@@ -23,7 +23,8 @@ def add_parser(commands) -> None:
 
 def run(arguments) -> int:
     """Print, and draw where asked to. Raises TraceError, and ImportError where matplotlib is asked for and missing."""
-    from ..evidence.pictures.picture import alt_text, draw, save
+    from ..evidence.pictures.figure import save
+    from ..evidence.pictures.picture import draw
     from ..evidence.report import StepReport
     from ..evidence.traces.trace import Trace
 
@@ -32,7 +33,7 @@ def run(arguments) -> int:
     report = StepReport.from_trace(Trace.read(arguments.file))
     print(json.dumps(report.to_json(), indent=1) if arguments.json else report)
     if arguments.picture:
-        save(draw(report), arguments.picture, alt_text(report))
+        save(draw(report), arguments.picture)
         print(f"picture: {arguments.picture}", file=sys.stderr)
     return 0
 
@@ -41,7 +42,7 @@ def _ranks(arguments) -> int:
     from dataclasses import asdict
 
     from ..evidence.pictures.distributed import ranks_picture
-    from ..evidence.pictures.picture import save
+    from ..evidence.pictures.figure import save
     from ..evidence.ranks.distributed import distributed_view
     from ..evidence.ranks.run import read_ranks
     from ..evidence.ranks.straggler import straggler
@@ -59,6 +60,6 @@ def _ranks(arguments) -> int:
         figure = ranks_picture(ranks, partial=True)
         if figure is None:
             raise ImportError("drawing needs matplotlib: pip install 'gapless[plots]'")
-        save(figure, arguments.picture, figure.alt)
+        save(figure, arguments.picture)
         print(f"picture: {arguments.picture}", file=sys.stderr)
     return 0

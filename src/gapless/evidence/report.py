@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, field
 
 from . import views
 from .pictures import perfetto, picture
+from .pictures.millisecond import draw_millisecond
 from .traces.steps import Steps, extent_ms, launches_by_correlation, union_ms, work_in_steps
 from .traces.trace import Span, Trace, as_number
 from .traces.waits import Wait, copy_direction, copy_memory, find_waits, locate, operator_name
@@ -202,19 +203,24 @@ class StepReport:
             lines += ["", "No waits."]
         return "\n".join(lines)
 
-    def show(self):
+    def show(self, *, zoom: bool = False):
         """Draw the timeline and return the figure, which a notebook displays with a button that opens the trace in
         Perfetto; without matplotlib, print the report.
 
-        Returns None where nothing can be drawn.
+        ``zoom``: draw one typical millisecond instead, with single kernels (:func:`.pictures.millisecond.draw_millisecond`).
+        Returns None where nothing can be drawn, or there is nothing to zoom into, and prints why.
         """
         if self.trace is not None:
             try:
-                figure = picture.draw(self)
+                figure = draw_millisecond(self) if zoom else picture.draw(self)
             except ImportError:
                 pass
             else:
-                figure.controls = perfetto.button(self.trace.to_bytes(compressed=True), _heading(self))
+                if figure is None:
+                    print("No typical millisecond: a step takes less than 3 ms, or most of the GPU's work is in bars that "
+                          "show() tells apart. Call it without zoom.")
+                else:
+                    figure.controls = perfetto.button(self.trace.to_bytes(compressed=True), _heading(self))
                 return figure
         print(self)
         return None

@@ -16,6 +16,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
+from .traces.kinds import OPTIMIZER_MARK, OPTIMIZER_STEP
 from .traces.steps import DEVICE_WORK, Steps
 from .traces.trace import Span, Trace
 from .traces.waits import Wait, find_waits
@@ -25,7 +26,6 @@ _SOON_US = 12.0  # what starts so soon after something else followed from it
 ROUNDING_US = 1e-3  # a start and a duration, added up, may miss the end they were made from
 _BLOCKED_US = 25.0  # a launch that took longer, and five times as long as most, was held up by a full queue
 LOADER = "enumerate(DataLoader)#"  # what PyTorch's profiler calls the fetching of a batch
-OPTIMIZER_MARK = "gapless: optimizer.step"  # what a recording of ours puts around an optimizer's step
 _COMMUNICATION = ("nccl", "c10d::", "ncclKernel")
 
 
@@ -193,7 +193,7 @@ class _Activities:
 
     def __init__(self, spans):
         blocks = [span for span in spans if span.category in ("annotation", "op")]
-        optimizer = OPTIMIZER_MARK if any(span.name == OPTIMIZER_MARK for span in blocks) else "Optimizer.step#"
+        optimizer = OPTIMIZER_MARK if any(span.name == OPTIMIZER_MARK for span in blocks) else OPTIMIZER_STEP
         marked = [(span.start_us, span.end_us,
                    "input" + span.name.partition(".__next__")[2] if span.name.startswith(LOADER) else "optimizer")
                   for span in blocks if span.name.startswith((LOADER, optimizer))]

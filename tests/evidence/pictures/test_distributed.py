@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from gapless import views
-from gapless.evidence.pictures import picture
+from gapless.evidence.pictures.figure import _figure_type
 
 from ..rank_events import real_ranks
 from ..rank_runs import COMPUTE, rank_run
@@ -77,8 +77,8 @@ def test_ranks_without_waiting_have_one_panel():
 
 def test_without_matplotlib_the_tables_are_printed(traces, monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    picture._figure_type.cache_clear()
+    _figure_type.cache_clear()
     assert views.distributed_picture(traces) is None and views.ranks_picture(traces) is None
     printed = capsys.readouterr().out
     assert "nccl:all_reduce" in printed and "Step 1 of 3 ranks" in printed
-    picture._figure_type.cache_clear()
+    _figure_type.cache_clear()

@@ -29,12 +29,12 @@ def test_two_recordings_share_their_scale():
 
 def test_without_matplotlib_the_tables_are_printed(monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    from gapless.evidence.pictures import picture
+    from gapless.evidence.pictures.figure import _figure_type
 
-    picture._figure_type.cache_clear()
+    _figure_type.cache_clear()
     assert memory_picture(one_step(), one_step()) is None
     assert capsys.readouterr().out.count("peak 0.02 MiB") == 2
-    picture._figure_type.cache_clear()
+    _figure_type.cache_clear()
 
 
 def test_what_is_no_such_trace_is_an_error():

@@ -7,7 +7,7 @@ from ..kineto_events import training_steps
 
 pytest.importorskip("matplotlib")
 
-from gapless.evidence.pictures import picture, themed
+from gapless.evidence.pictures import painting, picture, themed
 from gapless.evidence.report import StepReport
 from gapless.lessons.two_clocks.look import draw_host_steps
 
@@ -45,12 +45,24 @@ def test_ink_is_the_pages_and_there_is_no_ground(name):
 def test_colours_stand_out_from_a_light_page_and_from_a_dark_one(name):
     figure = FIGURES[name]()
     text = themed.svg(figure, figure.alt)
-    tag = {picture._TAG["facecolor"], picture._TAG_INK}  # on each other, not on the page
+    tag = {painting.TAG["facecolor"], painting.TAG_INK}  # on each other, not on the page
     colours = set(re.findall(r"#[0-9a-f]{6}\b(?=[;\"])", text)) - tag
     assert colours
     for colour in colours:
         assert min(contrast(colour, "#ffffff"), contrast(colour, "#111111")) >= 3, colour
     assert contrast(*tag) > 4.5
+
+
+def test_a_hatch_is_seen_on_a_face_that_shines_through():
+    figure = FIGURES["timeline"]()
+    root = ElementTree.fromstring(themed.svg(figure, figure.alt))
+    patterns = {each.get("id"): each for each in root.iter("{http://www.w3.org/2000/svg}pattern")}
+    hatched = [each.get("style") for each in root.iter() if "url(#" in each.get("style", "")]
+    assert hatched and all(re.findall(r"url\(#(\w+)\)", style)[0] in patterns for style in hatched)
+    assert not any("opacity" in style for style in hatched)
+    for pattern in patterns.values():
+        ground, lines = pattern
+        assert float(ground.get("fill-opacity")) < 0.5 and "opacity" not in lines.get("style")
 
 
 def test_a_page_that_takes_no_svg_shows_the_png():

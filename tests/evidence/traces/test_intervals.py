@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from gapless.evidence.traces.intervals import EMPTY, difference, intersection, length, union, within
+from gapless.evidence.traces.intervals import EMPTY, difference, intersection, length, length_before, union, within
 
 
 def drawn(rng):
@@ -27,11 +27,13 @@ def test_sets_of_intervals_are_the_sets_of_their_cells(seed):
                           (within(one, start, end), a & set(range(start, end)))]:
         assert cells(found) == wanted
         assert length(found) == len(wanted)  # so nothing counts twice
+        assert length_before(found, np.arange(45)).tolist() == [sum(cell < time for cell in wanted) for time in range(45)]
         assert (found[1:, 0] > found[:-1, 1]).all() and (found[:, 1] > found[:, 0]).all()  # in order, none touch
         assert found.shape == (len(found), 2)
 
 
 def test_nothing_is_a_set_too():
     assert length(EMPTY) == length(union([])) == length(union([(3, 3)])) == 0
+    assert length_before(EMPTY, np.array([1.0, 2.0])).tolist() == [0, 0]
     assert len(intersection(EMPTY, union([(0, 1)]))) == 0
     np.testing.assert_array_equal(difference(union([(0, 1)]), EMPTY), [[0, 1]])

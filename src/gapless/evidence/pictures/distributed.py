@@ -18,7 +18,7 @@ from ..traces.communication import find_collectives
 from ..traces.intervals import length, union, within
 from ..traces.trace import TraceError
 from ..traces.windows import step_windows
-from .picture import new_figure
+from .figure import new_figure
 
 _BLUE, _GREEN, _ORANGE, _VIOLET, _GREY = "#3b7dc4", "#16936c", "#d9541e", "#9a63c4", "#7f8b97"
 _LOOKS: dict[str, dict[str, Any]] = {

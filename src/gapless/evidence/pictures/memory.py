@@ -9,7 +9,7 @@ from typing import Any
 
 from ..traces.memory import CATEGORIES, MemoryByCategory, memory_by_category
 from ..traces.trace import Trace
-from .picture import new_figure
+from .figure import new_figure
 
 # From below: what stays comes first, so that what moves lies on even ground.
 _LOOKS: dict[str, dict[str, Any]] = {

@@ -31,13 +31,22 @@ def svg(figure, alt: str) -> str:
     with matplotlib.rc_context({"svg.fonttype": "path"}):
         figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None})
     text = re.sub(r"<metadata>.*?</metadata>\s*|<!--.*?-->\s*", "", buffer.getvalue(), flags=re.DOTALL)
-    text = text[text.index("<svg"):].replace("#000000", "currentColor")
+    text = _hatches_whole(text[text.index("<svg"):].replace("#000000", "currentColor"))
     head, inside = text.split(">", 1)
     box, = re.findall(r'viewBox="([^"]*)"', head)
     style = f"width:{float(box.split()[2]) / 72 * 96:.0f}px;max-width:100%;height:auto"  # points to the page's pixels
     # What matplotlib draws in black without saying so takes its colour from here.
     return (f'<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" viewBox="{box}" role="img" '
             f'aria-label="{html.escape(alt)}" fill="currentColor" style="{style}">{inside}')
+
+
+def _hatches_whole(text: str) -> str:
+    """The SVG with each face's opacity on the face alone: matplotlib gives it to the face's hatch too, which disappears."""
+    for name, opacity in set(re.findall(r"fill: url\(#(\w+)\); fill-opacity: ([\d.]+)", text)):
+        text = text.replace(f"fill: url(#{name}); fill-opacity: {opacity}", f"fill: url(#{name})")
+        ground = re.compile(rf'(<pattern id="{name}"[^>]*>\s*<rect [^>]*)/>')
+        text = ground.sub(rf'\1 fill-opacity="{opacity}"/>', text)
+    return text
 
 
 def mime_bundle(figure, alt: str, controls: str = "", html_too: bool = True) -> tuple[dict, dict]:

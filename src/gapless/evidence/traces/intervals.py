@@ -56,3 +56,12 @@ def within(intervals: np.ndarray, start: float, end: float) -> np.ndarray:
 def length(intervals: np.ndarray) -> float:
     """How long all intervals of the set are together."""
     return float((intervals[:, 1] - intervals[:, 0]).sum())
+
+
+def length_before(intervals: np.ndarray, times: np.ndarray) -> np.ndarray:
+    """How much of the set lies before each of the ``times``; of their shape."""
+    if not len(intervals):
+        return np.zeros(np.shape(times))
+    sums = np.cumsum(intervals[:, 1] - intervals[:, 0])
+    at_edges = np.column_stack([np.concatenate([[0.0], sums[:-1]]), sums])
+    return np.interp(times, intervals.ravel(), at_edges.ravel())

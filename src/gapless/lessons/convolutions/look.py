@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 
 from ...course.exercise import full_size
-from ...evidence.pictures.picture import new_figure
+from ...evidence.pictures.figure import new_figure
 from ...measure.device import device_name
 from ...measure.profile import time_step
 from .workload import Fixes, training_step

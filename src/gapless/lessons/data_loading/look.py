@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import torch
 
-from ...evidence.pictures.picture import new_figure
+from ...evidence.pictures.figure import new_figure
 from ...measure.device import clock_ms, synchronize
 from ...vgpu.host.data_loader import recording
 from .workload import BATCH, Epoch, at_full_size, make_train, one_by_one, pinned_loader

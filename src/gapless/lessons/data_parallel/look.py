@@ -18,7 +18,7 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 from ... import vgpu
-from ...evidence.pictures.picture import new_figure
+from ...evidence.pictures.figure import new_figure
 from ...measure.several_gpus import on_gpus
 from ...vgpu.hardware.times import interconnect
 

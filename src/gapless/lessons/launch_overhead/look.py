@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from ...course.exercise import full_size
-from ...evidence.pictures.picture import new_figure
+from ...evidence.pictures.figure import new_figure
 from ...evidence.report import StepReport
 from ...measure.device import device_name
 from ...measure.profile import profile, time_step

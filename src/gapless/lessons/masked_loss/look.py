@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ...evidence.pictures.picture import new_figure
+from ...evidence.pictures.figure import new_figure
 
 
 def draw_choices(ms: Mapping[str, float], title: str, unit: str = "ms"):

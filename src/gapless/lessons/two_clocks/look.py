@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import torch
 
-from ...evidence.pictures.picture import new_figure
+from ...evidence.pictures.figure import new_figure
 from .predict_step_ms.stage import SMALL, Operator, Rates, product_of, sum_of
 
 

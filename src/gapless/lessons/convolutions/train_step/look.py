@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 
 from ....course.headline import MarkdownText
-from ....evidence.pictures.picture import new_figure
+from ....evidence.pictures.figure import new_figure
 from .. import workload
 from . import stage
 

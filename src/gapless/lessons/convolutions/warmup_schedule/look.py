@@ -7,7 +7,7 @@ from collections.abc import Callable
 import torch
 from torch import nn
 
-from ....evidence.pictures.picture import new_figure
+from ....evidence.pictures.figure import new_figure
 
 
 def draw_schedule(schedules: dict[str, Callable], factor: float = 8.0, warmup: int = 20, total: int = 120):

@@ -7,7 +7,7 @@ from itertools import zip_longest
 
 import numpy as np
 
-from ....evidence.pictures.picture import new_figure
+from ....evidence.pictures.figure import new_figure
 
 WORLD, BATCH = 4, 16
 _STEPS_SHOWN = 24

@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 
 from ....course.exercise import full_size
-from ....evidence.pictures.picture import new_figure
+from ....evidence.pictures.figure import new_figure
 from ....measure.device import device_name
 from ....measure.profile import time_step
 from ..stage import UNMEASURED

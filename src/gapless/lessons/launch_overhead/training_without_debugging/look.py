@@ -11,7 +11,7 @@ import torch
 from .... import vgpu
 from ....course.gather import put
 from ....course.headline import MarkdownText
-from ....evidence.pictures.picture import new_figure
+from ....evidence.pictures.figure import new_figure
 from ....measure.profile import time_step
 from .cases import CHEAP, COSTLY, NEEDED, training_case
 from .stage import Run, Training, training_of

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import torch
 
 from ....course.exercise import full_size
-from ....evidence.pictures.picture import new_figure
+from ....evidence.pictures.figure import new_figure
 from ....measure.device import device_name
 from ..workload import MOST, training
 

@@ -10,7 +10,7 @@ import torch
 
 from ....course.gather import put
 from ....course.stage import Call
-from ....evidence.pictures.picture import new_figure
+from ....evidence.pictures.figure import new_figure
 from ....measure.device import device_name
 from .cases import example_epoch
 from .judged import FAILED, LOOKED, PLAIN, kinds_of_steps
