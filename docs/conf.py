@@ -49,7 +49,8 @@ autodoc_typehints = "signature"
 nb_execution_mode = "force"
 nb_execution_in_temp = nb_execution_raise_on_error = nb_merge_streams = True
 nb_execution_timeout = 300
-os.environ |= {"CUDA_VISIBLE_DEVICES": "", "GAPLESS_HOME": tempfile.mkdtemp()}
+_HOME = tempfile.TemporaryDirectory()
+os.environ |= {"CUDA_VISIBLE_DEVICES": "", "GAPLESS_HOME": _HOME.name}
 
 _LINK = re.compile(r"\]\((?!\w+:|#)([^)#\s\"]+)(#[^)\s\"]*)?\)")
 
@@ -71,7 +72,10 @@ def lead_out(folder: str, text: str, pages: set[str]) -> str:
 def with_pictures(text: str) -> str:
     """``text`` of a notebook's cell, with the files of which its attachments are copies (docs/screenshots/embed.py)."""
     def file(name: re.Match) -> str:
-        return "/" + next(DOCS.glob(f"*/{name[1]}")).relative_to(ROOT).as_posix()
+        found = list(DOCS.glob(f"*/{name[1]}"))
+        if not found:
+            raise FileNotFoundError(f"a cell shows {name[0]}, and no folder of docs/ has this file: put it there")
+        return "/" + found[0].relative_to(ROOT).as_posix()
 
     return re.sub(r"attachment:([\w.]+)", file, text)
 

@@ -9,19 +9,21 @@ import nbformat
 from gapless.lessons import LESSONS
 from gapless.marker import file_name
 
+_ABOUT = "*On this page the cells that need an exercise have not been run. To work on the lesson, open its notebook.*"
 # A page has no kernel that a slider could ask: it shows a picture for the first values, and says so.
 _NO_SLIDERS = "import gapless, sys\nsys.modules['gapless.learner.explore']._in_jupyter = lambda: False"
 
 
 def handed_out(text: str) -> nbformat.NotebookNode:
-    """The notebook ``text`` of a lesson, with the cells that depend on an exercise tagged as myst-nb wants what is not run."""
+    """The notebook ``text`` of a lesson, with a tag on the cells that depend on an exercise: myst-nb does not run them."""
     notebook = nbformat.reads(text, as_version=4)
     cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
     skipped = dependents(cells, LESSONS[notebook.metadata["gapless"]["lesson"]].exercises)
     for cell in cells:
         if cell.id in skipped | {"submit"}:
             cell.metadata["tags"] = [*cell.metadata.get("tags", ()), "skip-execution"]
-    notebook.cells.insert(0, nbformat.v4.new_code_cell(_NO_SLIDERS, metadata={"tags": ["remove-cell"]}))
+    notebook.cells[1:1] = [nbformat.v4.new_markdown_cell(_ABOUT),
+                           nbformat.v4.new_code_cell(_NO_SLIDERS, metadata={"tags": ["remove-cell"]})]
     return notebook
 
 
