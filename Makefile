@@ -8,7 +8,7 @@ export PATH := $(CURDIR)/$(BIN):$(PATH)
 # pip compiles nothing here, which would take as long as the rest: Python does, what it imports, and keeps it.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo lab dev test test-all notebooks records cards conformance programs lint clean
+.PHONY: demo lab dev test test-all notebooks site records cards conformance programs lint clean
 
 demo: $(VENV)/.installed  ## measure lesson 02 and grade it, on the best device there is
 	gapless demo
@@ -28,6 +28,9 @@ test-all: test  ## all tests
 
 notebooks: $(VENV)/.installed  ## regenerate notebooks/ from solutions/, and colab/ and autograde/; write the repository's address
 	python -m gapless.grading.notebooks.release
+
+site: $(VENV)/.installed-dev  ## build the site into build/site, and run the lessons' demonstrations for it (some five minutes)
+	sphinx-build -E -W --keep-going -j auto -c docs -d build/doctrees . build/site
 
 records: $(VENV)/.installed-dev  ## simulate the lessons' headlines anew, predict what others measured, and write the tables
 	python docs/headlines.py

@@ -1,5 +1,5 @@
-"""``make records``: simulate every lesson's headline anew, keep it in ``records/``, and write README.md's tables from all
-records there, those measured on a real GPU among them."""
+"""``make records``: simulate every lesson's headline anew, keep it in ``records/``, and write the tables of
+``docs/headlines.md`` from all records there, those measured on a real GPU among them."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ import sys
 from pathlib import Path
 
 from gapless.course.headline import Figures, table
-from gapless.files import between
+from gapless.files import between, write_bytes
 from gapless.lessons import LESSONS
 
 ROOT = Path(__file__).parents[1]
+PAGE = ROOT / "docs" / "headlines.md"
 BEGIN, END = "<!-- headlines: written by make records -->", "<!-- /headlines -->"
 # Lesson → the card its headline is simulated on: the article's own where it names one.
 CARDS = {"00_two_clocks": "a10g", "01_profiler_tour": "h100", "02_masked_loss": "a10g", "03_metric_collection": "a40",
@@ -34,7 +35,7 @@ def tables() -> str:
     records = sorted((record for record in records if "lessons" in record), key=lambda record: record["simulated"])
     parts = []
     for lesson in LESSONS.values():
-        parts.append(f"### {lesson.id[:2]} {lesson.title}")
+        parts.append(f"## {lesson.id[:2]} {lesson.title}")
         for record in records:
             found = [str(table(each, [Figures(**row) for row in record["lessons"][name]]))
                      for name, each in lesson.named.items() if name in record["lessons"]]
@@ -43,12 +44,11 @@ def tables() -> str:
     return "\n\n".join(parts)
 
 
-def readme(text: str) -> str:
-    """``text`` of README.md with the tables in their place."""
+def page(text: str) -> str:
+    """``text`` of headlines.md with the tables in their place."""
     return between(text, BEGIN, END, tables())
 
 
 if __name__ == "__main__":
     simulate()
-    path = ROOT / "README.md"
-    path.write_text(readme(path.read_text(encoding="utf-8")), encoding="utf-8")
+    write_bytes(PAGE, page(PAGE.read_text(encoding="utf-8")).encode("utf-8"))

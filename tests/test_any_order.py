@@ -14,7 +14,7 @@ One kernel a lesson, since starting one costs seconds. Its rounds, each on what 
 import os
 import random
 import re
-import symtable
+import runpy
 import textwrap
 
 import nbformat
@@ -23,10 +23,11 @@ from nbclient import NotebookClient
 
 from gapless.learner.explain_names import EXPLAINED
 from gapless.lessons import LESSONS
-from gapless.marker import file_name
 
+from . import ROOT
 from .test_lesson_notebooks import output_text, read
 
+dependents = runpy.run_path(str(ROOT / "docs" / "demonstrations.py"))["dependents"]
 SEED = int(os.environ.get("GAPLESS_SHUFFLE", "0"))
 
 # The figures that a notebook prints are tried elsewhere: here a step or two are enough, and a headline of the same functions
@@ -165,32 +166,6 @@ def line_of(error) -> str:
     plain = re.sub(r"\x1b\[[0-9;]*m", "", "\n".join(error.traceback))
     marked = re.findall(r"^-+> *\d+ (.*)$", plain, flags=re.MULTILINE)
     return marked[0].strip() if marked else plain.splitlines()[0]
-
-
-def names_in(source: str) -> tuple[set[str], set[str]]:
-    """The notebook's names that a cell reads, its functions included, and those that it makes."""
-    top = symtable.symtable(source, "a cell", "exec")
-    tables, used = [top], set()
-    for table in tables:
-        tables += table.get_children()
-        used |= {s.get_name() for s in table.get_symbols() if s.is_referenced() and (table is top or s.is_global())}
-    return used, {s.get_name() for s in top.get_symbols() if s.is_assigned() or s.is_imported()}
-
-
-def dependents(cells, exercises) -> set[str]:
-    """The ids of the cells that make an exercise's function, use one, or use what such a cell has made; and the score."""
-    touched, found = set(exercises), {"score"}
-    while True:
-        before = len(found)
-        for cell in cells:
-            used, made = names_in(cell.source)
-            if file_name(cell.source):  # a part of an exercise's program
-                found.add(cell.id)
-            if cell.id != "setup" and (made & set(exercises) or (used - made) & touched):
-                found.add(cell.id)
-                touched |= made
-        if len(found) == before:
-            return found
 
 
 @pytest.mark.slow

@@ -39,6 +39,7 @@ def test_what_an_installed_package_says_of_its_address(tmp_path, monkeypatch):
 def test_addresses():
     assert Repository.parse("https://github.com/ada/course.x/tree/v1.0/") == HERE
     assert HERE.colab == "https://colab.research.google.com/github/ada/course.x/blob/v1.0/colab/"
+    assert HERE.site == "https://ada.github.io/course.x/"
     assert HERE.archive == "https://github.com/ada/course.x/archive/v1.0.zip"
 
 

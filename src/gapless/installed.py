@@ -57,6 +57,11 @@ class Repository:
         return f"https://github.com/{self.owner}/{self.name}/blob/{self.branch}/"
 
     @property
+    def site(self) -> str:
+        """The address of the course's site on GitHub Pages; ends with a slash."""
+        return f"https://{self.owner}.github.io/{self.name}/"
+
+    @property
     def archive(self) -> str:
         """The address of all files in one archive, which pip installs; without the history a clone would bring."""
         return f"https://github.com/{self.owner}/{self.name}/archive/{self.branch}.zip"

@@ -55,9 +55,10 @@ def headlines():
     return module
 
 
-def test_readme_shows_the_records():
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    assert headlines().readme(text) == text, "run make records"
+def test_the_page_of_headlines_shows_the_records():
+    made = headlines()
+    text = made.PAGE.read_text(encoding="utf-8")
+    assert made.page(text) == text, "run make records"
 
 
 def test_kept_records_are_what_is_simulated_today(record):

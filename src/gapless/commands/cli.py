@@ -17,8 +17,8 @@ COMMANDS = ("start", "lab", "check", "watch", "progress", "reset", "deal", "doct
             "grades", "demo", "trace", "run", "audit", "record", "census", "calibrate", "validate", "fit", "new-lesson")
 
 
-def main(argv: list[str] | None = None) -> int:
-    """Run one command; returns the exit status: 0 done, 2 it could not be done, with the reason on stderr."""
+def make_parser() -> argparse.ArgumentParser:
+    """The parser of ``gapless`` with all commands; what cannot be imported here is a command that says why."""
     parser = argparse.ArgumentParser(prog="gapless", description="A course in PyTorch training performance.")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
 
@@ -29,7 +29,12 @@ def main(argv: list[str] | None = None) -> int:
             _add_unavailable(commands, name, error)
         else:
             loaded.add_parser(commands)
+    return parser
 
+
+def main(argv: list[str] | None = None) -> int:
+    """Run one command; returns the exit status: 0 done, 2 it could not be done, with the reason on stderr."""
+    parser = make_parser()
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")  # no sign is worth a crash on a terminal that lacks it

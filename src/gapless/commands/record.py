@@ -1,7 +1,7 @@
 """``gapless record``: the lessons' headline programs measured on a device, with what the virtual GPU predicts for the same
 card.
 
-A record is the JSON that the README's figures rest on: device, versions, date, command, figures.
+A record is the JSON that docs/headlines.md's figures rest on: device, versions, date, command, figures.
 """
 
 from __future__ import annotations

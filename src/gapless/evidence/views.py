@@ -17,16 +17,23 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from .pictures.distributed import distributed_picture, ranks_picture  # noqa: F401
-from .ranks.distributed import distributed_view  # noqa: F401  the views of several ranks
-from .ranks.gpu_time import gpu_time  # noqa: F401
-from .ranks.run import read_ranks  # noqa: F401
-from .ranks.straggler import straggler  # noqa: F401
-from .traces.memory import memory_by_category  # noqa: F401  one of the views
+from .pictures.distributed import distributed_picture, ranks_picture
+from .ranks.distributed import distributed_view
+from .ranks.gpu_time import gpu_time
+from .ranks.run import read_ranks
+from .ranks.straggler import straggler
+from .traces.memory import memory_by_category
 from .traces.steps import DEVICE_WORK
 from .traces.trace import Span, Trace, as_number
 from .traces.waits import Wait, enclosing, locate
 from .traces.windows import host_windows, is_step, step_windows
+
+__all__ = [
+    "gpu_utilization", "sm_efficiency", "achieved_occupancy", "utilization_timeline", "Bucket",
+    "kernel_view", "KernelRow", "top_operators", "OperatorRow", "memory_by_operator", "MemoryRow", "memory_by_category",
+    "source_of", "SourceRow", "kernels_by_line",
+    "read_ranks", "distributed_view", "gpu_time", "straggler", "distributed_picture", "ranks_picture",
+]
 
 
 @dataclass(frozen=True)

@@ -117,5 +117,6 @@ def test_another_setting_reaches_every_address(copy):
     changed = {path.relative_to(copy).as_posix() for path in write_addresses(copy)}
     assert changed >= {"README.md", "notebooks/index.ipynb", *(f"solutions/{PLACES[lesson]}" for lesson in LESSONS)}
     assert not [path for path in changed if old in (copy / path).read_text(encoding="utf-8")]
-    assert "/github/ada/course.x/blob/v1.0/colab/02_masked_loss.ipynb)" in (copy / "README.md").read_text(encoding="utf-8")
+    readme = (copy / "README.md").read_text(encoding="utf-8")
+    assert "/github/ada/course.x/blob/v1.0/colab/02_masked_loss.ipynb)" in readme and "(https://ada.github.io/course.x/)" in readme
     assert write_addresses(copy) == []

@@ -67,6 +67,7 @@ def generate_for_colab(root: Path, into: Path) -> list[Path]:
 
 _OPEN = re.compile(r"https://colab\.research\.google\.com/github/[^/\s)]+/[^/\s)]+/blob/[^\s)\"]*?colab/(?=\w+\.ipynb)")
 _ARCHIVE = re.compile(r"https://github\.com/[\w.-]+/[\w.-]+/archive/[\w./-]+?\.zip")
+_SITE = re.compile(r"(?<=\[The site\]\()[^)]+")
 
 
 def write_addresses(root: Path) -> list[Path]:
@@ -76,7 +77,9 @@ def write_addresses(root: Path) -> list[Path]:
     for pattern in ("README.md", "docs/*.md", "notebooks/index.ipynb", "solutions/*/*.ipynb"):
         for path in sorted(root.glob(pattern)):
             text = path.read_text(encoding="utf-8")
-            new = _ARCHIVE.sub(repository.archive, _OPEN.sub(repository.colab, text))
+            new = text
+            for address, goal in ((_OPEN, repository.colab), (_ARCHIVE, repository.archive), (_SITE, repository.site)):
+                new = address.sub(goal, new)
             if new != text:
                 write_bytes(path, new.encode("utf-8"))
                 changed.append(path)
