@@ -83,7 +83,7 @@ def test_an_optimizer_s_closure():
 
 
 def test_many_launches_of_a_line():
-    assert launch_advice("h = cell(x[t], h)", "train.py:9", 49) is None
+    assert launch_advice("h = cell(x[t], h)", "train.py:9", 29) is None
     assert launch_advice("h = cell(x[t], h)", "train.py:9", 300).startswith("300 launches a step. If a loop comes here")
     assert "`fused=True`" in launch_advice("optimizer.step()", "train.py:12", 84)
     for place, line in (("train.py:9 (in its backward pass)", "h = cell(x[t], h)"), ("train.py:11", "loss.backward()")):

@@ -170,7 +170,7 @@ def host_advice(line: str, path: str) -> str | None:
     return next((what for pattern, what in _BY_HOST_LINE if re.search(pattern, line) or re.search(pattern, path)), None)
 
 
-_MANY = 50  # launches of a line in one step
+_MANY = 30  # launches of a line in one step
 
 
 def launch_advice(line: str, location: str, launches: float) -> str | None:

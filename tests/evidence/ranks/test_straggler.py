@@ -40,9 +40,19 @@ def test_a_gpu_without_a_batch_keeps_the_others():
     assert "its GPU waits for a batch 0.30 ms a step" in found.reason
 
 
+def test_a_fetch_that_takes_every_host_as_long_is_not_why_one_is_late():
+    """As with ``if rank == 0: print(loss.item())``: the host has no lead, so its GPU waits while it fetches."""
+    reads = [event for i in range(4) for event in (op("aten::item", 1000 * i + 950, 40),
+                                                   call("cudaStreamSynchronize", 1000 * i + 955, 30, 900 + i))]
+    late = a_rank(0, 500, begins=320, loads=300)
+    found = straggler([rank(0, *late.events, *reads, world=3), a_rank(1, 500, loads=300), a_rank(2, 500, loads=310)])
+    assert (found.rank, found.cause, found.waits) == (0, "host", ("aten::item",))
+    assert found.reason.endswith("Its host waits for its GPU, and the others' do not: aten::item.")
+
+
 def test_a_gpu_that_waits_for_its_host_otherwise():
     found = straggler([a_rank(0, 500, begins=320), a_rank(1, 500), a_rank(2, 500)])
-    assert (found.rank, found.cause) == (0, "host")
+    assert (found.rank, found.cause, found.waits) == (0, "host", ())
 
 
 def test_a_batch_that_is_fetched_while_the_gpu_works_costs_nothing():

@@ -3,7 +3,9 @@
 The ranks of a step end together, as its collectives do. A rank that is done early shows *exposed* communication: NCCL's
 kernel runs, and waits, while the GPU computes nothing. So the rank with the least of it is the one that the others wait for,
 and what the others have more is what it costs. What the late rank spent its time on instead is the cause: kernels (compute),
-a GPU without work while the host fetched a batch (input) or did anything else (host), transfers of its own (network).
+a GPU without work while the host fetched a batch (input) or did anything else (host), transfers of its own (network). A
+fetch that takes the other ranks' hosts as long is no cause: they are ahead of their GPUs, and the late one is not. Then it
+is the host, which waits for its GPU where the others do not, or works more.
 
 Where a rank is late in most steps, but not the same, none of them is the straggler: their work is uneven. Where no rank is
 late, and yet communication is exposed, the network sets the pace; a rank is to blame where those process groups are slow
@@ -24,6 +26,7 @@ from ..traces.communication import find_collectives
 from ..traces.intervals import difference, length, union, within
 from ..traces.steps import DEVICE_WORK
 from ..traces.trace import Trace, TraceError
+from ..traces.waits import find_waits, locate, operator_name
 from ..traces.windows import step_windows
 from .distributed import LOADER, rank_activity
 from .meetings import Meeting, meet
@@ -39,8 +42,9 @@ _SLOWER = 1.3  # a process group is slow whose data takes so many times what the
 @dataclass(frozen=True)
 class RankPace:
     """One rank's step, in µs, or the median over its steps: ``computing`` (kernels other than NCCL's), ``input`` (the GPU
-    idle while the host fetches a batch), ``host`` (idle otherwise), ``exposed`` (communication while nothing computes), and
-    ``transfer`` (its collectives without waiting, hidden or not)."""
+    idle while the host fetches a batch), ``host`` (idle otherwise), ``exposed`` (communication while nothing computes),
+    ``transfer`` (its collectives without waiting, hidden or not), and ``fetching`` (the host fetches a batch, whatever its
+    GPU does)."""
 
     rank: int
     step_us: float
@@ -49,6 +53,7 @@ class RankPace:
     host_us: float
     exposed_us: float
     transfer_us: float
+    fetching_us: float
 
 
 @dataclass(frozen=True)
@@ -66,13 +71,14 @@ class StepPace:
 class Straggler:
     """Who sets the pace. ``rank``: None where no single rank does; ``cause``: one of CAUSES, None where the ranks are even;
     ``late_us``: what the others waited a step; ``ranks``: what each rank's steps are made of; ``steps``: those that count,
-    one by one."""
+    one by one; ``waits``: where the late rank's host waits for its GPU more often than most others', the longest first."""
 
     rank: int | None
     cause: str | None
     late_us: float
     ranks: tuple[RankPace, ...]
     steps: tuple[StepPace, ...]
+    waits: tuple[str, ...] = ()
 
     @property
     def share(self) -> float:
@@ -108,9 +114,10 @@ class Straggler:
         name, words = {"compute": ("computing_us", "its kernels take"), "input": ("input_us", "its GPU waits for a batch"),
                        "host": ("host_us", "its GPU waits for its host")}[self.cause]
         others_us = statistics.median(getattr(pace, name) for pace in others)
+        why = f" Its host waits for its GPU, and the others' do not: {', '.join(self.waits)}." if self.waits else ""
         return (f"Rank {self.rank} sets the pace, by its {self.cause}: {words} {getattr(mine, name) / 1e3:.2f} ms a step, "
                 f"the others' {others_us / 1e3:.2f} ms; they wait {self.late_us / 1e3:.2f} ms of {step_us / 1e3:.2f} ms for "
-                "it.")
+                f"it.{why}")
 
 
 def straggler(traces: Traces, *, partial: bool = False) -> Straggler:
@@ -141,7 +148,9 @@ def straggler(traces: Traces, *, partial: bool = False) -> Straggler:
     if cause in (None, "network") and 2 * len(late) > len(by_step):
         cause = statistics.mode(step.cause for step in late)
         rank, late_us = None, statistics.fmean(step.late_us for step in by_step)
-    return Straggler(rank, cause, late_us, medians, by_step)
+    waits = _own_waits(ranks, {each: [windows[each][name] for name in steps] for each in ranks}, rank) \
+        if cause == "host" and rank is not None else ()
+    return Straggler(rank, cause, late_us, medians, by_step, waits)
 
 
 def _paces(rank: int, trace: Trace, collectives, meetings: list[Meeting], windows) -> list[RankPace]:
@@ -163,8 +172,25 @@ def _paces(rank: int, trace: Trace, collectives, meetings: list[Meeting], window
         idle_us, idle_without_input_us = length(idle), length(difference(idle, waits_for_input))
         rows.append(RankPace(rank, window.end_us - window.start_us, length(within(computing, *span)),
                              idle_us - idle_without_input_us, idle_without_input_us, length(within(exposed, *span)),
-                             sum(us for start_us, us in transfers if span[0] <= start_us < span[1])))
+                             sum(us for start_us, us in transfers if span[0] <= start_us < span[1]),
+                         length(waits_for_input)))
     return rows
+
+
+def _own_waits(ranks: Mapping[int, Trace], windows: Mapping[int, Sequence], late: int) -> tuple[str, ...]:
+    """Where the host of rank ``late`` waits for its GPU more often than the median of the others'."""
+    found: dict[int, dict[str, list[float]]] = {}
+    for rank, trace in ranks.items():
+        waits = [wait for wait in find_waits(trace.spans)
+                 if any(window.start_us <= wait.start_us < window.end_us for window in windows[rank])]
+        found[rank] = defaultdict(list)
+        for wait, line in zip(waits, locate(waits, trace.spans)):
+            name = operator_name(wait) or wait.call.name
+            found[rank][f"{name} at {line}" if line else name].append(wait.wait_us)
+    others = [each for rank, each in found.items() if rank != late]
+    more = {where: sum(us) for where, us in found[late].items()
+            if len(us) > statistics.median(len(each.get(where, ())) for each in others)}
+    return tuple(sorted(more, key=lambda where: -more[where])[:_SHOWN])
 
 
 def _verdict(paces: Sequence[RankPace], blamed: int | None) -> tuple[int | None, str | None, float]:
@@ -176,6 +202,8 @@ def _verdict(paces: Sequence[RankPace], blamed: int | None) -> tuple[int | None,
     if late_us >= LATE * step_us:
         more = {cause: getattr(late, name) - statistics.median(getattr(pace, name) for pace in others)
                 for cause, name in zip(CAUSES, ("computing_us", "input_us", "host_us", "transfer_us"))}
+        if late.fetching_us - statistics.median(pace.fetching_us for pace in others) < more["input"] / 2:
+            more["host"] += more.pop("input")
         cause = max(more, key=more.get)
         if cause != "network":
             return late.rank, cause, late_us
