@@ -15,12 +15,13 @@ from gapless.measure.device import host_work
 FACTS = {"kind": "optimizer.step()", "torch": "2.14.1", "warm_up": 2}
 
 
-def training(*, reads=0, input_ms=0.0, size=64, host_ms=0.0, foreach=True, layers=2):
+def training(*, reads=0, input_ms=0.0, size=64, host_ms=0.0, foreach=True, layers=2,
+             dtype=torch.float32):
     """A training step on ``vgpu:0``: ``reads`` numbers are read, a batch takes ``input_ms`` of the host."""
     torch.manual_seed(0)
-    model = nn.Sequential(*[nn.Linear(size, size) for _ in range(layers)]).to("vgpu:0")
+    model = nn.Sequential(*[nn.Linear(size, size) for _ in range(layers)]).to("vgpu:0", dtype)
     optimizer = torch.optim.Adam(model.parameters(), foreach=foreach)
-    x = torch.randn(size, size, device="vgpu:0")
+    x = torch.randn(size, size, device="vgpu:0", dtype=dtype)
 
     def step():
         with record_function(f"{LOADER}_SingleProcessDataLoaderIter.__next__"):

@@ -1,6 +1,7 @@
 """What a step is bound by, what its waits cost, what else is said of it."""
 
 import pytest
+import torch
 
 import gapless
 
@@ -55,7 +56,17 @@ def test_remarks_have_their_evidence():
     slow = made(training(foreach=False, layers=6))
     assert titles(slow) == ["The host cannot keep the GPU busy", "The optimizer keeps the host busy"]
     assert 0 < slow.remarks[1].costs_ms < slow.remarks[0].costs_ms < slow.step_ms
-    assert not made(training(size=2500)).remarks
+    (products,) = made(training(size=2500)).remarks
+    assert products.title.startswith("Matrix products and convolutions in float32") and products.lesson == "05"
+    assert not made(training(size=2500, dtype=torch.bfloat16)).remarks
+
+
+def test_kernels_that_the_memorys_bandwidth_limits():
+    x = torch.randn(2000, 2000, device="vgpu:0", requires_grad=True)
+    found = made(lambda: x.sigmoid().tanh().exp().mul(3).sum().backward())
+    assert found.bound == "device" and next(iter(found.kinds_ms)) == "elementwise"
+    assert found.kinds_ms["elementwise"] > 0.6 * found.report.device_busy_ms > 0.6 * found.kinds_ms["elementwise"]
+    assert "the memory's bandwidth limits them" in found.remarks[0].title
 
 
 def test_without_profiled_steps_there_is_none():

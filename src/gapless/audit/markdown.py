@@ -6,7 +6,7 @@ from collections import defaultdict
 
 from .advice import LESSONS
 from .afterwards import Seldom
-from .remarks import Remark
+from .remarks import BANDWIDTH, Remark
 from .result import Audit, noise_ms
 from .switches import SWITCHES
 
@@ -42,6 +42,10 @@ def bound(audit: Audit) -> str:
         most = max(lines, key=lines.__getitem__, default=None)
         if most is not None and lines[most] >= audit.parts_ms["host"] / 2:
             return f"{PARTS['host']}, most of it for {most} ({ms(lines[most])} ms)"
+    if audit.bound == "device" and audit.kinds_ms:
+        kind, kind_ms = next(iter(audit.kinds_ms.items()))
+        limit = ", which the memory's bandwidth limits" if kind in BANDWIDTH else ""
+        return f"{PARTS['device']}, most of all {kind} ({ms(kind_ms)} ms){limit}"
     return PARTS[audit.bound]
 
 

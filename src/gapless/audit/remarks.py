@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import re
 import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ..evidence.report import StepReport
+from ..evidence.traces.kinds import kinds_of
+from ..evidence.traces.steps import DEVICE_WORK
 from ..evidence.traces.trace import Trace
 from ..words import counted
 from .loaders import Loader
 
 _WORTH = 0.03  # of the step's time
+_MUCH = 0.1
 _SHORT_US = 10.0
 
 
@@ -61,7 +65,34 @@ def remarks(trace: Trace, report: StepReport, step_ms: float, parts_ms: dict[str
             f"{statistics.median(kernel_us):.1f} µs",
             "Larger batches; fewer and larger kernels (`torch.compile`, fused operators); a step as one launch (CUDA "
             "graphs, `mode=\"reduce-overhead\"`).", parts_ms["host"] - own_ms, "06"))
+    found += _device(trace, step_ms, saved_ms)
     return sorted(found, key=lambda each: -(each.costs_ms or 0.0))
+
+
+# Kinds of kernels whose limit is the memory's bandwidth, as each element is read or written for a few operations.
+BANDWIDTH = frozenset({"elementwise", "normalisation", "reductions and losses"})
+_PRODUCTS = frozenset({"matrix products", "convolutions"})
+_FLOAT32 = re.compile(r"sgemm|gemm_float32|scudnn|conv\w*_float32|float32")  # cuBLAS's and cuDNN's, and the virtual GPU's
+
+
+def _device(trace: Trace, step_ms: float, saved_ms: Callable[..., float]) -> list[Remark]:
+    """What the GPU spends a tenth of the step on, where something can be done about it."""
+    work = [span for span in trace.spans if span.category in DEVICE_WORK]
+    kinds = dict(zip(map(id, work), kinds_of(work, trace.spans)))
+    found = []
+    bandwidth_ms = saved_ms(without_work=lambda span: kinds[id(span)] in BANDWIDTH)
+    if bandwidth_ms >= _MUCH * step_ms:
+        found.append(Remark(
+            "Elementwise kernels, normalisation and losses keep the GPU busy: the memory's bandwidth limits them",
+            "`torch.compile` merges them, so that values are read and written once; bfloat16 halves their bytes.",
+            bandwidth_ms, "07"))
+    float32_ms = saved_ms(without_work=lambda span: kinds[id(span)] in _PRODUCTS and bool(_FLOAT32.search(span.name)))
+    if float32_ms >= _MUCH * step_ms:
+        found.append(Remark(
+            "Matrix products and convolutions in float32 keep the GPU busy: its tensor cores do nothing",
+            "`torch.set_float32_matmul_precision(\"high\")` for TF32, or `torch.autocast(\"cuda\", dtype=torch.bfloat16)`; "
+            "`--try tf32,amp` tells what a step then takes.", float32_ms, "05"))
+    return found
 
 
 def _input(loader: Loader) -> Remark:

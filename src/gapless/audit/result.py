@@ -6,7 +6,9 @@ from collections import defaultdict
 from dataclasses import asdict, dataclass, field
 
 from ..evidence.report import StepReport
+from ..evidence.traces.kinds import kinds_of
 from ..evidence.traces.memory import MemoryByCategory, memory_by_category
+from ..evidence.traces.steps import DEVICE_WORK
 from ..evidence.traces.trace import Trace
 from ..evidence.traces.waits import copy_memory, locate, operator_name
 from ..evidence.what_if import WhatIf
@@ -57,7 +59,8 @@ class Trial:
 class Audit:
     """What the page shows. Times are per step, in milliseconds. ``step_ms``: of the typical step. ``parts_ms``: what a step
     would be shorter without each of input, waits, communication, host and device, and, on average, without what only some
-    steps do; ``bounds``: which of them bounds it, and which may, as times are uncertain by the share ``spread``."""
+    steps do; ``bounds``: which of them bounds it, and which may, as times are uncertain by the share ``spread``;
+    ``kinds_ms``: what the GPU's kernels of each kind take (:mod:`gapless.evidence.traces.kinds`), what takes most first."""
 
     script: str
     report: StepReport
@@ -73,6 +76,7 @@ class Audit:
     memory: MemoryByCategory | None = field(default=None, repr=False)
     trials: tuple[Trial, ...] = ()
     loaders: tuple[Loader, ...] = ()
+    kinds_ms: dict[str, float] = field(default_factory=dict)
 
     @classmethod
     def of(cls, script: str, trace: Trace, facts: dict, memory: Trace | None = None) -> Audit:
@@ -108,7 +112,8 @@ class Audit:
         return cls(script, report, step_ms, parts_ms, _bounds(parts_ms, step_ms, spread), spread,
                    tuple(_lines(trace, played, places, saved_ms if fits else None)), tuple(host),
                    tuple(remarks(trace, report, step_ms, parts_ms, saved_ms, found_loaders, own_ms)),
-                   facts, tuple(rare), None if memory is None else _memory_view(memory), loaders=tuple(found_loaders))
+                   facts, tuple(rare), None if memory is None else _memory_view(memory), loaders=tuple(found_loaders),
+                   kinds_ms=_kinds_ms(trace, played))
 
     @property
     def bound(self) -> str:
@@ -124,6 +129,7 @@ class Audit:
             "a_step_ends_with": self.facts.get("kind"), "step_ms": self.step_ms, "bound": self.bound, "bounds": self.bounds,
             "spread": self.spread,
             "saved_without_ms": self.parts_ms, "device_busy_ms": self.report.device_busy_ms,
+            "kernels_ms_by_kind": self.kinds_ms,
             "waits_per_step": self.report.syncs_per_step, "wait_ms": self.report.wait_ms,
             "kernels_per_step": self.report.kernels, "bus_bytes_per_step": self.report.bus_bytes,
             "waits": [asdict(each) for each in self.waits], "host": [asdict(each) for each in self.host],
@@ -134,6 +140,14 @@ class Audit:
                 "peak_bytes": memory.peak_bytes,
                 "at_peak_bytes": {row.category: row.at_peak_bytes for row in memory.rows}},
         }
+
+
+def _kinds_ms(trace: Trace, played: WhatIf) -> dict[str, float]:
+    work = [span for span in trace.spans if span.category in DEVICE_WORK and span.start_us >= played.start_us]
+    found: dict[str, float] = defaultdict(float)
+    for span, kind in zip(work, kinds_of(work, trace.spans)):
+        found[kind] += (span.end_us - span.start_us) / 1e3 / played.steps
+    return dict(sorted(found.items(), key=lambda item: -item[1]))
 
 
 def _memory_view(trace: Trace) -> MemoryByCategory | None:
