@@ -8,8 +8,10 @@ import sys
 import time
 from types import SimpleNamespace
 
+import jsonschema
 import pytest
 
+from gapless.audit.document import SCHEMA
 from gapless.commands.audit import own_options
 from gapless.commands.cli import main
 
@@ -47,6 +49,7 @@ def audit(tmp_path, command):
 def test_a_script_that_waits(tmp_path, audit):
     done = audit(WAITING, "--out", "-", "--format", "json", "--fail-on-waits")
     found = json.loads(done.stdout)
+    jsonschema.validate(found, SCHEMA)
     assert done.returncode == 1 and "train.py:16: aten::item" in done.stderr
     assert found["simulated"] and found["device"] == "NVIDIA A100-SXM4-40GB" and found["steps"] == 2
     (wait,) = found["waits"]

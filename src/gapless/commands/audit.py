@@ -81,6 +81,7 @@ def _positive(text: str) -> int:
 def run(arguments: argparse.Namespace) -> int:
     """Audit, write the page; 1 where waits are to fail and there are any. Raises AuditError, UnknownDevice."""
     from ..audit.audit import audit
+    from ..audit.document import document
     from ..audit.launch import AuditError
     from ..audit.markdown import markdown
     from ..files import check_writable, write_bytes
@@ -107,7 +108,7 @@ def run(arguments: argparse.Namespace) -> int:
                       time_limit_s=arguments.time_limit, tries=arguments.tries, counted=arguments.host == "counted",
                       watch_s=max(0.0, arguments.watch))
         if kind == "json":
-            text = json.dumps(found.to_json(), indent=1, ensure_ascii=False) + "\n"
+            text = json.dumps(document(found), indent=1, ensure_ascii=False) + "\n"
         elif kind == "md":
             text = markdown(found)
         else:
