@@ -1,6 +1,7 @@
 """``gapless audit`` from the command line, on small scripts."""
 
 import json
+import linecache
 import os
 import signal
 import subprocess
@@ -40,6 +41,7 @@ def audit(tmp_path, command):
 
     def run(source, *options, arguments=()):
         (tmp_path / "train.py").write_text(source)
+        linecache.clearcache()  # another process would not know the file's earlier text either
         return command("audit", "--device", "vgpu:a100", "--no-memory", "--watch", "0", "--warm-up", "1", "--steps", "2", *options, "train.py",
                        *arguments)
 
@@ -78,7 +80,7 @@ def test_one_that_does_not(tmp_path, audit):
 ], ids=str)
 def test_options_behind_the_script(behind, own, given):
     before = dict(out=None, format=None, device="vgpu", host="measured", steps=2, watch=5.0, warm_up=None, no_memory=False,
-                  forward=False, tries=(), time_limit=None, fail_on_waits=False, is_module=False)
+                  forward=False, tries=(), time_limit=None, fail_on_waits=False, is_module=False, against=None)
     arguments = SimpleNamespace(**before, script=["train.py", *behind.split()])
     assert own_options(arguments) == given.split()
     assert vars(arguments) == {**before, **own, "script": arguments.script}
@@ -155,3 +157,20 @@ def test_ended_by_a_signal_it_takes_the_script_and_its_files_along(tmp_path):
     with pytest.raises(ProcessLookupError):
         os.kill(int((tmp_path / "pid").read_text()), 0)
     assert not list(scratch.iterdir())
+
+
+@pytest.mark.slow
+def test_against_an_earlier_audit(tmp_path, audit, command):
+    assert audit(FREE, "--host", "counted", "--out", "before.json").returncode == 0
+    done = audit(WAITING, "--host", "counted", "--out", "after.json", "--against", "before.json", "--fail-on-waits")
+    after = json.loads((tmp_path / "after.json").read_text())
+    jsonschema.validate(after, SCHEMA)
+    assert done.returncode == 1 and "did not before" in done.stderr and "train.py:16: aten::item" in done.stderr
+    assert [(each["how"], each["line"]) for each in after["against"]["lines"] if each["what"] == "wait"] == [("new", "if loss.item() > 100:")]
+
+    done = command("audit", "--against", "before.json", "--fail-on-waits", "--out", "-", "--format", "md", "after.json")
+    assert done.returncode == 1 and done.stdout.startswith("# Against the audit of `train.py` before") and "## Waits" not in done.stdout
+    done = command("audit", "--against", "after.json", "--fail-on-waits", "--out", "gone.html", "before.json")
+    assert done.returncode == 0 and "no longer a wait, aten::item" in (tmp_path / "gone.html").read_text()
+    done = audit(FREE, "--against", "before.json")  # the host is measured
+    assert done.returncode == 2 and "the same --host" in done.stderr and "warm-up" not in done.stderr

@@ -35,7 +35,7 @@ def document(audit: Audit) -> dict:
 
 def _origins(schema) -> Iterator[tuple[str, str]]:
     """Name and row of origins of each number that the schema knows."""
-    for name, inner in schema.items() if isinstance(schema, dict) else enumerate(schema):
+    for name, inner in schema.items() if isinstance(schema, dict) else (("", each) for each in schema):
         if isinstance(inner, (dict, list)):
             if isinstance(inner, dict) and isinstance(inner.get("origin"), str):
                 yield name, inner["origin"]

@@ -98,7 +98,7 @@ def markdown(audit: Audit) -> str:
     lines = [f"# Audit of `{audit.script}`", "", f"{report.steps} steps after {audit.facts.get('warm_up')} of warm-up, "
              f"{heading(audit)}; torch {audit.facts.get('torch')}. A step ends with `{audit.facts.get('kind')}`.", "",
              f"{sure}A step takes {ms(step)} ms. What bounds it: {bound(audit)}.{sure}{others(audit)}", "",
-             *(f"{number}. {_cell(text)}" for number, text in enumerate(worst(audit), start=1)), "",
+             *(f"{number}. {cell(text)}" for number, text in enumerate(worst(audit), start=1)), "",
              f"The GPU is busy for {ms(report.device_busy_ms)} ms of it ({_share(report.device_busy_ms, step)}), with "
              f"{report.kernels:.0f} kernels; the host waits {times(report.syncs_per_step)}.", "",
              "| without | a step is shorter by | |", "|---|--:|--:|"]
@@ -108,24 +108,24 @@ def markdown(audit: Audit) -> str:
     if audit.waits:
         lines += ["| costs ms | waits ms | times | where | what waits |", "|--:|--:|--:|---|---|"]
         lines += [f"| {ms(each.costs_ms)} | {ms(each.wait_ms)} | {each.times:.3g} | "
-                  f"{_cell(each.location or 'unknown line')} | {_cell(each.operator or each.call)} |"
+                  f"{cell(each.location or 'unknown line')} | {cell(each.operator or each.call)} |"
                   for each in audit.waits]
         for each in audit.waits:
             quoted = f": `{each.line}`" if each.line and "`" not in each.line else ""
-            called = f", called at {_cell(each.called_at)}" if each.called_at else ""
-            lines += ["", f"**{_cell(each.location or 'unknown line')}**{quoted}{called}  ",
+            called = f", called at {cell(each.called_at)}" if each.called_at else ""
+            lines += ["", f"**{cell(each.location or 'unknown line')}**{quoted}{called}  ",
                       f"{each.advice.why} {each.advice.what} (gapless, {lesson_name(each.advice.lesson)})"]
     else:
         lines += ["None."]
     if audit.host:
         lines += ["", "## The host's time, by line", "", "| own ms | operators ms | launches | where | |",
                   "|--:|--:|--:|---|---|"]
-        lines += [f"| {ms(each.own_ms)} | {ms(each.operators_ms)} | {each.launches:.3g} | {_cell(each.location)} | "
-                  f"{_cell(each.line or '')} |" for each in audit.host]
+        lines += [f"| {ms(each.own_ms)} | {ms(each.operators_ms)} | {each.launches:.3g} | {cell(each.location)} | "
+                  f"{cell(each.line or '')} |" for each in audit.host]
         lines += ["", HOST_LINES]
-        lines += [f"- {_cell(each.location)}: {each.what}" for each in audit.host if each.what]
+        lines += [f"- {cell(each.location)}: {each.what}" for each in audit.host if each.what]
     lines += ["", "## Now and then", "", watched(audit), ""]
-    lines += [f"- {_cell(each.location)}: {now_and_then(each)}" for each in audit.seldom]
+    lines += [f"- {cell(each.location)}: {now_and_then(each)}" for each in audit.seldom]
     if audit.remarks:
         lines += ["", "## What else costs time", ""]
         lines += [f"- **{each.title}.** {each.what}{costs(each)} "
@@ -191,5 +191,6 @@ def _share(part: float, whole: float) -> str:
     return f"{100 * part / whole:.0f} %" if whole else ""
 
 
-def _cell(text: str) -> str:
+def cell(text: str) -> str:
+    """The text as it stands in a table or a list, whatever is in it."""
     return text.replace("|", r"\|").replace("_", r"\_").replace("*", r"\*").replace("<", "&lt;")

@@ -8,6 +8,7 @@ from ..evidence.pictures import perfetto, picture
 from ..evidence.pictures.memory import alt_text as memory_alt
 from ..evidence.pictures.memory import memory_picture
 from ..evidence.pictures.themed import svg
+from .against import LINES, Comparison, rows, sentences
 from .host_lines import HostLine
 from .markdown import (
     FROM_BEFORE,
@@ -43,21 +44,44 @@ figure{margin:1rem 0}svg{max-width:100%;height:auto}
 """
 
 
-def page(audit: Audit) -> str:
-    """The page. Without matplotlib it has no pictures, and says so."""
+def page(audit: Audit, against: Comparison | None = None) -> str:
+    """The page; on top what is better or worse than ``against``. Without matplotlib it has no pictures, and says so."""
     report, strong = audit.report, "<strong>{}</strong>".format if len(audit.bounds) == 1 else str
     title = f"Audit of {html.escape(audit.script)}"
-    parts = [f"<h1>{title}</h1>", f"<p>{report.steps} steps after {audit.facts.get('warm_up')} of warm-up on "
-             f"<strong>{html.escape(heading(audit))}</strong>; torch {html.escape(str(audit.facts.get('torch')))}. A step "
+    parts = [f"<h1>{title}</h1>", _against(against),
+             f"<p>{report.steps} steps after {audit.facts.get('warm_up')} of warm-up on <strong>"
+             f"{html.escape(heading(audit))}</strong>; torch {html.escape(str(audit.facts.get('torch')))}. A step "
              f"ends with <code>{html.escape(str(audit.facts.get('kind')))}</code>.</p>",
              f'<p class="answer">A step takes <strong>{ms(audit.step_ms)} ms</strong>. What bounds it: '
              f"{strong(html.escape(bound(audit)))}.{html.escape(others(audit))}</p>",
              _list("ol", [_text(text) for text in worst(audit)]),
              _parts(audit), *_pictures(audit), _waits(audit), _host(audit), _seldom(audit), _remarks(audit),
              _trials(audit), _memory(audit), _kernels(audit)]
+    return _whole(title, parts)
+
+
+def comparison_page(script: str, found: Comparison) -> str:
+    """A page of the comparison alone."""
+    title = f"Audit of {html.escape(script)}"
+    return _whole(title, [f"<h1>{title}</h1>", _against(found)])
+
+
+def _whole(title: str, parts: list[str]) -> str:
     return (f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
             f'<meta name="viewport" content="width=device-width"><style>{_STYLE}</style></head><body>\n'
             + "\n".join(filter(None, parts)) + "\n</body></html>\n")
+
+
+def _against(found: Comparison | None) -> str:
+    if found is None:
+        return ""
+    said = _list("ul", [html.escape(each) for each in sentences(found)])
+    body = "".join(f'<tr><td>{html.escape(change)}</td><td class="n">{before}</td><td class="n">{now}</td><td><strong>'
+                   f"{html.escape(place)}</strong><br><code>{html.escape(line)}</code></td></tr>"
+                   for change, before, now, place, line in rows(found))
+    head = "".join(f'<th class="n">{each}</th>' if each.endswith("ms") else f"<th>{each}</th>" for each in LINES[:4])
+    table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>" if body else ""
+    return f"<h2>Against the audit of {html.escape(found.script)} before</h2>{said}{table}"
 
 
 def _parts(audit: Audit) -> str:
