@@ -20,13 +20,14 @@ class Reader(HTMLParser):
 
     def __init__(self, text):
         super().__init__()
-        self.open, self.text, self.addresses, self.alts = [], [], [], []
+        self.open, self.text, self.addresses, self.alts, self.numbers = [], [], [], [], []
         self.feed(text)
 
     def handle_starttag(self, tag, attributes):
         attributes = dict(attributes)
         self.addresses += [attributes[name] for name in ("src", "href") if name in attributes]
         self.alts += [attributes["aria-label"]] if "aria-label" in attributes else []
+        self.numbers += [attributes["data-of"]] if tag == "td" and attributes.get("class") == "n" else []
         if tag not in _EMPTY:
             self.open.append(tag)
 
@@ -57,6 +58,10 @@ def test_the_page_needs_nothing_else(audit):
     for words in ("modelled times, not measured", "What bounds it", "Waits, by line", "loss.item()", "lesson 00_two_clocks",
                   "Memory", "The longest kernels", "the input: a batch that is not there yet"):
         assert words in text
+
+
+def test_numbers_say_what_they_are_where_there_is_no_room_for_columns(audit):
+    assert {"costs ms a step", "own ms a step", "a step is shorter by", "MiB at the peak"} <= set(Reader(page(audit)).numbers)
 
 
 def test_what_a_script_is_called_stays_text(audit):

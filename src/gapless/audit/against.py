@@ -151,7 +151,8 @@ def _by_line(what: str, document: dict) -> dict[tuple, tuple[dict, float | None,
 
 
 def _file(location: str | None) -> str:
-    return (location or "").rpartition(":")[0]
+    """Its name alone: the program before may lie in another folder."""
+    return (location or "").rpartition(":")[0].rpartition("/")[2]
 
 
 # -- in words ---------------------------------------------------------------------------------------------
