@@ -7,9 +7,12 @@ import pytest
 import torch
 
 import gapless
-from gapless.audit.markdown import markdown
+from gapless.audit.advice import LESSONS
+from gapless.audit.markdown import lesson_address, markdown
 from gapless.audit.page import page
+from gapless.installed import repository
 
+from .. import ROOT
 from .made_up import made, training
 
 _EMPTY = {"meta", "br", "img", "path", "use", "rect"}
@@ -53,7 +56,7 @@ def audit():
 def test_the_page_needs_nothing_else(audit):
     read = Reader(page(audit))
     assert not read.open and len(read.alts) == 2 and "Timeline of 3 steps on simulated NVIDIA A10G" in read.alts[0]
-    assert all(address.startswith("#") for address in read.addresses)
+    assert all(address.startswith(("#", repository().blob)) for address in read.addresses)
     text = " ".join(read.text)
     for words in ("modelled times, not measured", "What bounds it", "Waits, by line", "loss.item()", "lesson 00_two_clocks",
                   "Memory", "The longest kernels", "the input: a batch that is not there yet"):
@@ -72,6 +75,20 @@ def test_what_a_script_is_called_stays_text(audit):
     read = Reader(page(hostile))
     assert not read.open and bad in " ".join(read.text)
     assert "<script>alert" not in page(hostile) and "`<script>" not in markdown(hostile).partition("\n")[2]
+
+
+def test_lessons_are_links_where_the_course_is_published(audit, monkeypatch):
+    lead = {address for address in Reader(page(audit)).addresses if address.startswith("http")}
+    lead |= set(re.findall(r"\]\((http.*?)\)", markdown(audit)))
+    assert len(lead) >= 2 and all((ROOT / address.removeprefix(repository().blob)).is_file() for address in lead)
+    monkeypatch.setattr("gapless.audit.markdown.repository", lambda: None)
+    assert not [address for address in Reader(page(audit)).addresses if address.startswith("http")]
+    assert "](http" not in markdown(audit) and "(lesson 00_two_clocks: `gapless lab`)" in markdown(audit)
+
+
+@pytest.mark.parametrize("number", LESSONS)
+def test_each_lesson_is_there(number):
+    assert (ROOT / lesson_address(number).removeprefix(repository().blob)).is_file()
 
 
 def test_without_matplotlib_there_is_a_page_without_pictures(audit, monkeypatch):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..installed import repository
 from .advice import LESSONS
 from .afterwards import Seldom
 from .remarks import Remark
@@ -71,6 +72,17 @@ def lesson_name(number: str) -> str:
     return f"lesson {LESSONS[number]}"
 
 
+def lesson_address(number: str) -> str | None:
+    """Where its notebook can be read; None where the course names no repository: then ``gapless lab`` opens it."""
+    to = repository()
+    return None if to is None else f"{to.blob}notebooks/{LESSONS[number]}/{LESSONS[number]}.ipynb"
+
+
+def _lesson(number: str) -> str:
+    address, name = lesson_address(number), lesson_name(number)
+    return f"({name}: `gapless lab`)" if address is None else f"(gapless, [{name}]({address}))"
+
+
 def ms(value: float | None) -> str:
     """Milliseconds with as many digits as tell something."""
     if value is None:
@@ -114,7 +126,7 @@ def markdown(audit: Audit) -> str:
             quoted = f": `{each.line}`" if each.line and "`" not in each.line else ""
             called = f", called at {cell(each.called_at)}" if each.called_at else ""
             lines += ["", f"**{cell(each.location or 'unknown line')}**{quoted}{called}  ",
-                      f"{each.advice.why} {each.advice.what} (gapless, {lesson_name(each.advice.lesson)})"]
+                      f"{each.advice.why} {each.advice.what} {_lesson(each.advice.lesson)}"]
     else:
         lines += ["None."]
     if audit.host:
@@ -128,11 +140,11 @@ def markdown(audit: Audit) -> str:
     lines += [f"- {cell(each.location)}: {now_and_then(each)}" for each in audit.seldom]
     if audit.remarks:
         lines += ["", "## What else costs time", ""]
-        lines += [f"- **{each.title}.** {each.what}{costs(each)} "
-                  f"(gapless, {lesson_name(each.lesson)})" for each in audit.remarks]
+        lines += [f"- **{each.title}.** {each.what}{costs(each)} {_lesson(each.lesson)}" for each in audit.remarks]
     if audit.trials:
         lines += ["", "## Tried", "", "| with | a step takes | |", "|---|---|---|"]
-        lines += ["| " + " | ".join(cell.replace("|", r"\|") for cell in row) + " |" for row in trials_in_words(audit)]
+        rows = [(what, result, _lesson(number)) for what, result, number in trials_in_words(audit)]
+        lines += ["| " + " | ".join(each.replace("|", r"\|") for each in row) + " |" for row in rows]
         lines += ["", TRIED]
     if audit.memory is not None:
         lines += ["", "## Memory", "", f"The peak of a step is {audit.memory.peak_bytes / 2**20:.1f} MiB.", "",
@@ -159,7 +171,7 @@ def now_and_then(each: Seldom) -> str:
 
 
 def trials_in_words(audit: Audit) -> list[tuple[str, str, str]]:
-    """What was tried, what a step then takes, and the lesson; what saves most first."""
+    """What was tried, what a step then takes, and the lesson's number; what saves most first."""
     def order(trial):
         return trial.step_ms is None, trial.step_ms or 0.0
 
@@ -171,7 +183,7 @@ def trials_in_words(audit: Audit) -> list[tuple[str, str, str]]:
         else:
             change = 100 * (trial.step_ms / audit.step_ms - 1)
             result = f"{ms(trial.step_ms)} ms ({change:+.0f} %)" if abs(change) >= 1 else "the same"
-        rows.append((switch.what, result, lesson_name(switch.lesson)))
+        rows.append((switch.what, result, switch.lesson))
     return rows
 
 

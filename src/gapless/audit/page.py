@@ -20,6 +20,7 @@ from .markdown import (
     clock,
     costs,
     heading,
+    lesson_address,
     lesson_name,
     ms,
     now_and_then,
@@ -109,9 +110,9 @@ def _parts(audit: Audit) -> str:
     return (f"<p>The GPU is busy for {ms(report.device_busy_ms)} ms of a step, with {report.kernels:.0f} kernels; the host "
             f"waits {times(report.syncs_per_step)}; {report.bus_bytes / 1e6:.3g} MB go over the bus.</p>"
             f"{_table(('without', 'a step is shorter by', 'of it', ''), (1, 2), rows)}"
-            "<p>Each row is the recorded steps played again without that one thing. What two rows have in common is in both. "
-            "What can be left out (input, waits, communication) is said to bound a step from half of what the host or the GPU "
-            f"costs on.</p><p>{html.escape(clock(audit))}</p>")
+            "<p>Each row is the recorded steps played again without that one thing. What two rows have in common is in "
+            "both. What can be left out (input, waits, communication) is said to bound a step from half of what the host or "
+            f"the GPU costs on.</p><p>{html.escape(clock(audit))}</p>")
 
 
 def _pictures(audit: Audit):
@@ -126,7 +127,9 @@ def _pictures(audit: Audit):
 
 
 def _lesson(number: str) -> str:
-    return f"<small>(gapless, {lesson_name(number)})</small>"
+    address, name = lesson_address(number), lesson_name(number)
+    return f"<small>({name}: <code>gapless lab</code>)</small>" if address is None else \
+        f'<small>(gapless, <a href="{html.escape(address)}">{name}</a>)</small>'
 
 
 def _text(words: str) -> str:
@@ -150,8 +153,8 @@ def _waits(audit: Audit) -> str:
              f"{_text(each.advice.why)} {_text(each.advice.what)} {_lesson(each.advice.lesson)}") for each in audit.waits]
     names = "costs ms a step", "waits ms", "times", "where", "why, and what to do"
     return (f"<h2>Waits, by line</h2>{_table(names, (0, 1, 2), rows)}<p><em>Costs</em>: what a step would be shorter "
-            "without the waits of that line, played again. A wait costs little while the GPU is behind anyway, and more than its "
-            "own length where it keeps the host from queuing.</p>")
+            "without the waits of that line, played again. A wait costs little while the GPU is behind anyway, and more "
+            "than its own length where it keeps the host from queuing.</p>")
 
 
 def _host(audit: Audit) -> str:
@@ -185,8 +188,7 @@ def _remarks(audit: Audit) -> str:
 def _trials(audit: Audit) -> str:
     if not audit.trials:
         return ""
-    rows = [(_text(what), html.escape(result), f"<small>{lesson}</small>")
-            for what, result, lesson in trials_in_words(audit)]
+    rows = [(_text(what), html.escape(result), _lesson(number)) for what, result, number in trials_in_words(audit)]
     return f"<h2>Tried</h2>{_table(('with', 'a step takes', ''), (), rows)}<p>{TRIED}</p>"
 
 
