@@ -1,5 +1,6 @@
 """``gapless audit`` from the command line, on small scripts."""
 
+import gzip
 import json
 import linecache
 import os
@@ -80,7 +81,7 @@ def test_one_that_does_not(tmp_path, audit):
 ], ids=str)
 def test_options_behind_the_script(behind, own, given):
     before = dict(out=None, format=None, device="vgpu", host="measured", steps=2, watch=5.0, warm_up=None, no_memory=False,
-                  forward=False, tries=(), time_limit=None, fail_on_waits=False, is_module=False, against=None)
+                  forward=False, tries=(), time_limit=None, fail_on_waits=False, is_module=False, against=None, scratch=False)
     arguments = SimpleNamespace(**before, script=["train.py", *behind.split()])
     assert own_options(arguments) == given.split()
     assert vars(arguments) == {**before, **own, "script": arguments.script}
@@ -174,3 +175,21 @@ def test_against_an_earlier_audit(tmp_path, audit, command):
     assert done.returncode == 0 and "no longer a wait, aten::item" in (tmp_path / "gone.html").read_text()
     done = audit(FREE, "--against", "before.json")  # the host is measured
     assert done.returncode == 2 and "the same --host" in done.stderr and "warm-up" not in done.stderr
+
+
+@pytest.mark.slow
+def test_files_that_were_there(tmp_path, audit):
+    source = WAITING.replace("for step", "from helper import number\n\nfor step").replace("loss.item()", "number(loss)")
+    source = source.replace('if number', 'open("log.txt", "a").write("x")\n    if number')
+    (tmp_path / "helper.py").write_text("def number(loss):\n    return loss.item()")
+    (tmp_path / "log.txt").write_text("")
+    done = audit(source, "--scratch", "--out", "page.json")
+    found = json.loads((tmp_path / "page.json").read_text())
+    assert (tmp_path / "log.txt").read_text() == "" and not found["overwritten"] and "changes" not in done.stderr, done.stderr
+    assert found["waits"][0]["location"] == f"{tmp_path.name}/helper.py:2" and found["waits"][0]["line"] == "return loss.item()"
+    assert "copies 3 files" in done.stderr and "gapless-audit-" not in (tmp_path / "page.json").read_text()
+    assert str(tmp_path / "helper.py").encode() in gzip.decompress((tmp_path / "page.trace.json.gz").read_bytes())
+
+    done = audit(source, "--out", "page.md")
+    assert (tmp_path / "log.txt").read_text() and done.stderr.count("the script changes log.txt, which was there before") == 1
+    assert "The script changed 1 file of those there before: log.txt." in (tmp_path / "page.md").read_text()

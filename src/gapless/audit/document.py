@@ -24,7 +24,7 @@ def document(audit: Audit) -> dict:
         "a_step_ends_with": facts.get("kind"), "step_ms": audit.step_ms, "bound": audit.bound, "bounds": audit.bounds,
         "spread": audit.spread, "saved_without_ms": audit.parts_ms, "device_busy_ms": report.device_busy_ms,
         "waits_per_step": report.syncs_per_step, "wait_ms": report.wait_ms, "kernels_per_step": report.kernels,
-        "bus_bytes_per_step": report.bus_bytes,
+        "bus_bytes_per_step": report.bus_bytes, "overwritten": facts.get("overwritten", []),
         **{name: [asdict(each) for each in getattr(audit, name)]
            for name in ("waits", "host", "seldom", "remarks", "trials")},
         "memory": None if memory is None else {

@@ -27,8 +27,8 @@ def launch(options: Options, time_limit_s: float | None = None) -> dict:
     """Run the script; the facts that it left. Raises AuditError where it left none; KeyboardInterrupt as it comes, when all
     processes have ended."""
     command = [sys.executable, "-m", "gapless.audit.child", options.to_json()]
-    process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=sys.stderr, start_new_session=os.name == "posix",
-                               env=_environment(options.device, options.launched))
+    process = subprocess.Popen(command, cwd=options.copy, stdin=subprocess.DEVNULL, stdout=sys.stderr,
+                               start_new_session=os.name == "posix", env=_environment(options.device, options.launched))
     limit = None if time_limit_s is None else time.monotonic() + time_limit_s
     facts = Path(options.folder) / FACTS
     before = _on_termination(lambda number, frame: sys.exit(128 + number))  # not without ending the script first

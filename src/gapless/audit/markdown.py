@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..installed import repository
+from ..words import counted
 from .advice import LESSONS
 from .afterwards import Seldom
 from .remarks import Remark
@@ -10,6 +11,7 @@ from .result import Audit
 from .switches import SWITCHES
 
 _WORST, _WORTH = 3, 0.03
+_FILES = 5  # are named
 
 PARTS = {
     "input": "the input: a batch that is not there yet",
@@ -49,6 +51,14 @@ def clock(audit: Audit) -> str:
                 "measured may be far too long." if audit.facts.get("busy") else ""))
     return ("Nothing is measured: the host counts Python's calls, operators on CPU tensors and torchvision's decoding. "
             "Other functions in C (Pillow's, NumPy's, tokenizers'), files and sleeping take no time there.")
+
+
+def overwritten(audit: Audit) -> str:
+    """Which files that were there the script has changed, in a sentence; empty: none."""
+    files = audit.facts.get("overwritten") or []
+    more = f" and {len(files) - _FILES} more" if len(files) > _FILES else ""
+    return (f"The script changed {counted(len(files), 'file')} of those there before: {', '.join(files[:_FILES])}{more}. "
+            "--scratch runs it in a copy of its folder.") if files else ""
 
 
 def worst(audit: Audit) -> list[str]:
@@ -116,7 +126,7 @@ def markdown(audit: Audit) -> str:
              "| without | a step is shorter by | |", "|---|--:|--:|"]
     lines += [f"| {PARTS[name]} | {ms(saved)} ms | {_share(saved, step)} |" for name, saved in audit.parts_ms.items()]
     lines += ["", "Each row is the step played again without that one thing; what two rows have in common is in both.", "",
-              clock(audit), "", "## Waits, by line", ""]
+              clock(audit), "", *([cell(overwritten(audit)), ""] if overwritten(audit) else []), "## Waits, by line", ""]
     if audit.waits:
         lines += ["| costs ms | waits ms | times | where | what waits |", "|--:|--:|--:|---|---|"]
         lines += [f"| {ms(each.costs_ms)} | {ms(each.wait_ms)} | {each.times:.3g} | "

@@ -25,6 +25,7 @@ from .markdown import (
     ms,
     now_and_then,
     others,
+    overwritten,
     times,
     trials_in_words,
     watched,
@@ -65,6 +66,7 @@ def page(audit: Audit, against: Comparison | None = None) -> str:
              f'<p class="answer">A step takes <strong>{ms(audit.step_ms)} ms</strong>. What bounds it: '
              f"{strong(html.escape(bound(audit)))}.{html.escape(others(audit))}</p>",
              _list("ol", [_text(text) for text in worst(audit)]),
+             f"<p><strong>{html.escape(overwritten(audit))}</strong></p>" if overwritten(audit) else "",
              _parts(audit), *_pictures(audit), _waits(audit), _host(audit), _seldom(audit), _remarks(audit),
              _trials(audit), _memory(audit), _kernels(audit)]
     return _whole(title, parts)

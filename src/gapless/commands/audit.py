@@ -6,7 +6,6 @@ import argparse
 import json
 import shutil
 import sys
-import tempfile
 from pathlib import Path
 
 _SWITCHES = ("tf32", "amp", "benchmark", "fused", "workers", "pinned")  # gapless.audit.switches, which needs PyTorch
@@ -40,6 +39,8 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
     group("--host", choices=("measured", "counted"), default="measured",
           help="on the virtual GPU: what the program itself takes on this machine, or what its Python calls are counted as, "
                "the same on every machine (default: %(default)s)")
+    group("--scratch", action="store_true",
+          help="run it in a copy of the current folder, so that its checkpoints and logs overwrite nothing")
     group("-m", dest="is_module", action="store_true", help="SCRIPT is a module's name, as for python -m")
     group = parser.add_argument_group("what is looked at").add_argument
     group("--steps", type=_positive,
@@ -90,7 +91,7 @@ def run(arguments: argparse.Namespace) -> int:
     from ..audit.audit import audit
     from ..audit.document import document
     from ..audit.launch import AuditError
-    from ..files import write_bytes
+    from ..files import temporary_folder, write_bytes
     from ..measure.device import device as choose_device
     from ..measure.device import device_name
 
@@ -102,16 +103,17 @@ def run(arguments: argparse.Namespace) -> int:
     out, kind = _output(arguments, script if arguments.is_module else Path(script).stem)
     before = against.read(arguments.against) if arguments.against else None
     found = compared = None
-    with tempfile.TemporaryDirectory(prefix="gapless-audit-") as folder:
+    with temporary_folder("gapless-audit-") as folder:
         if before is not None and script.endswith(".json"):
             after = against.read(script)
         else:
             if before is not None:
                 against.check_same(before, device_name(device), arguments.host if device.type == "vgpu" else "profiler")
-            found = audit(script, given, folder, is_module=arguments.is_module, device=arguments.device,
+            found = audit(script, given, str(folder), is_module=arguments.is_module, device=arguments.device,
                           steps=arguments.steps, warm_up=arguments.warm_up, memory=not arguments.no_memory,
                           forward=arguments.forward, time_limit_s=arguments.time_limit, tries=arguments.tries,
-                          counted=arguments.host == "counted", watch_s=max(0.0, arguments.watch))
+                          counted=arguments.host == "counted", watch_s=max(0.0, arguments.watch),
+                          scratch=arguments.scratch)
             after = document(found)
         if before is not None:
             compared = against.compare(before, after)
@@ -123,7 +125,7 @@ def run(arguments: argparse.Namespace) -> int:
             print(f"page: {out}")
             if found is not None:
                 trace = Path(out).with_suffix(".trace.json.gz")
-                shutil.copyfile(Path(folder) / "trace.json.gz", trace)
+                shutil.copyfile(folder / "trace.json.gz", trace)
                 print(f"trace, for ui.perfetto.dev: {trace}")
     return _verdict(after, compared) if arguments.fail_on_waits else 0
 
