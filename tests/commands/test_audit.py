@@ -143,18 +143,34 @@ def test_what_is_tried(audit):
     assert done.returncode == 2 and "known are tf32, amp" in done.stderr
 
 
+WAITS = "import os, time\nopen('pid', 'w').write(str(os.getpid()))\ntime.sleep(600)"
+
+
 @pytest.mark.slow
-def test_ended_by_a_signal_it_takes_the_script_and_its_files_along(tmp_path):
-    (tmp_path / "train.py").write_text("import os, time\nopen('pid', 'w').write(str(os.getpid()))\ntime.sleep(600)")
-    scratch = tmp_path / "scratch"
+@pytest.mark.parametrize("where", ["the command's imports", "the script's process's imports", "the script"])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_ended_by_a_signal_it_takes_the_script_and_its_files_along(tmp_path, number, where):
+    (tmp_path / "train.py").write_text(WAITS if where == "the script" else "")
+    scratch, first = tmp_path / "scratch", tmp_path / "first"
     scratch.mkdir()
-    command = [sys.executable, "-m", "gapless.commands.cli", "audit", "--device", "vgpu", "train.py"]
-    with subprocess.Popen(command, cwd=tmp_path, env={**os.environ, "TMPDIR": str(scratch)}, stderr=subprocess.DEVNULL) as audit:
+    first.mkdir()
+    if where != "the script":  # PyTorch takes ten minutes to be imported
+        module = "gapless_command" if where == "the command's imports" else "gapless.audit.child"
+        (first / "sitecustomize.py").write_text(f"import sys\nif {module!r} in sys.orig_argv:\n    sys.path.insert(0, {str(first / 'late')!r})")
+        (first / "late").mkdir()
+        (first / "late" / "torch.py").write_text(WAITS)
+    environment = {**os.environ, "TMPDIR": str(scratch), "PYTHONPATH": os.pathsep.join([str(first), *filter(None, sys.path)])}
+    command = [sys.executable, "-m", "gapless_command", "audit", "--device", "vgpu", "train.py"]
+    with subprocess.Popen(command, cwd=tmp_path, env=environment, stderr=subprocess.PIPE, text=True, start_new_session=True) as audit:
         while not (tmp_path / "pid").exists() or not (tmp_path / "pid").read_text():
             assert audit.poll() is None
             time.sleep(0.05)
-        audit.terminate()
-        assert audit.wait() == 128 + signal.SIGTERM
+        os.killpg(audit.pid, number)
+        if where == "the command's imports" and number == signal.SIGTERM:
+            assert audit.wait() == -number  # nothing has been started
+        else:
+            assert audit.wait() == 128 + number
+        assert audit.stderr.read() == ("stopped\n" if number == signal.SIGINT else "")
     with pytest.raises(ProcessLookupError):
         os.kill(int((tmp_path / "pid").read_text()), 0)
     assert not list(scratch.iterdir())

@@ -19,6 +19,14 @@ COMMANDS = ("start", "lab", "check", "watch", "progress", "reset", "deal", "doct
 
 def main(argv: list[str] | None = None) -> int:
     """Run one command; returns the exit status: 0 done, 2 it could not be done, with the reason on stderr."""
+    try:
+        return _run(argv)
+    except KeyboardInterrupt:
+        print("stopped", file=sys.stderr)
+        return 130
+
+
+def _run(argv: list[str] | None) -> int:
     parser = argparse.ArgumentParser(prog="gapless", description="A course in PyTorch training performance.")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
 
@@ -39,9 +47,6 @@ def main(argv: list[str] | None = None) -> int:
     except _unusable() as error:
         print(f"gapless {arguments.command}: {error}", file=sys.stderr)
         return EXIT_UNUSABLE
-    except KeyboardInterrupt:
-        print("stopped", file=sys.stderr)
-        return 130
     except BrokenPipeError:  # the reader, such as head, has had enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_UNUSABLE
