@@ -2,6 +2,7 @@
 
 import dataclasses
 import os
+import re
 import time
 
 import pytest
@@ -34,8 +35,9 @@ def test_a_real_gpu_is_out_of_sight_where_the_virtual_one_is_named(monkeypatch, 
 
 
 @pytest.mark.slow
-def test_the_whole_of_a_run(tmp_path):
+def test_the_whole_of_a_run(tmp_path, capfd):
     found = run(tmp_path, WAITING, steps=4, warm_up=2)
+    assert re.search(r"about \d+ s for 6 more steps \(", capfd.readouterr().err)
     assert found.report.steps == 4 and found.facts["steps_seen"] == 8 and found.facts["end"] == "done"
     assert found.step_ms == pytest.approx(found.report.host_step_ms, rel=0.1)
     assert {path.name for path in (tmp_path / "kept").iterdir()} == {TRACE, MEMORY, FACTS}
