@@ -156,6 +156,7 @@ ELSEWHERE = {
 }
 # Test files of more than one module.
 ACROSS = {
+    "audit/test_pull_requests",  # docs/audit.md's examples
     "audit/test_trainers",  # libraries of others
     "test_colab_runtime", "test_house", "test_project", "test_times",
     "test_any_order", "test_authors", "test_dockerfile", "test_figures", "test_index_notebook", "test_instructors", "test_site",  # what is not in src

@@ -62,7 +62,7 @@ def contents(wheel):
 
 def test_it_holds_the_package_and_the_notebooks_and_nothing_else(wheel):
     package = {path.relative_to(ROOT / "src").as_posix(): path for path in (ROOT / "src" / "gapless").rglob("*")
-               if path.is_file() and path.suffix != ".pyc"}
+               if path.is_file() and path.suffix != ".pyc"} | {"gapless_command.py": ROOT / "src" / "gapless_command.py"}
     handed_out = {f"gapless/notebooks/{name}": ROOT / "notebooks" / name
                   for name in ("index.ipynb", *(f"{lesson}/{lesson}.ipynb" for lesson in LESSONS))}
     found = contents(wheel)
@@ -109,7 +109,7 @@ def learner(wheel, tmp_path_factory):
     environment = {**os.environ, "PYTHONPATH": str(site), "GAPLESS_HOME": str(folder / "progress")}
 
     def command(*arguments):
-        return command.python("-m", "gapless.commands.cli", *arguments)
+        return command.python("-m", "gapless_command", *arguments)
 
     command.python = lambda *arguments: run(*arguments, cwd=folder, env=environment)
     command.folder = folder

@@ -2,8 +2,7 @@
 
 import dataclasses
 import os
-import subprocess
-import sys
+import re
 import time
 
 import pytest
@@ -36,8 +35,9 @@ def test_a_real_gpu_is_out_of_sight_where_the_virtual_one_is_named(monkeypatch, 
 
 
 @pytest.mark.slow
-def test_the_whole_of_a_run(tmp_path):
+def test_the_whole_of_a_run(tmp_path, capfd):
     found = run(tmp_path, WAITING, steps=4, warm_up=2)
+    assert re.search(r"about \d+ s for 6 more steps \(", capfd.readouterr().err)
     assert found.report.steps == 4 and found.facts["steps_seen"] == 8 and found.facts["end"] == "done"
     assert found.step_ms == pytest.approx(found.report.host_step_ms, rel=0.1)
     assert {path.name for path in (tmp_path / "kept").iterdir()} == {TRACE, MEMORY, FACTS}
@@ -105,21 +105,6 @@ def test_a_script_that_takes_too_long(tmp_path):
         run(tmp_path, "import subprocess, sys, time\nsubprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)'])\n"
             "time.sleep(60)", time_limit_s=4)
     assert time.monotonic() - began < 20
-
-
-@pytest.mark.slow
-def test_ctrl_c_ends_the_script_too(tmp_path):
-    (tmp_path / "train.py").write_text("import os, time\nopen('pid.txt', 'w').write(str(os.getpid()))\ntime.sleep(60)")
-    process = subprocess.Popen([sys.executable, "-m", "gapless.commands.cli", "audit", "--device", "vgpu:a100", "train.py"],
-                               cwd=tmp_path, stderr=subprocess.PIPE, text=True)
-    pid = tmp_path / "pid.txt"
-    while not (pid.exists() and pid.read_text()) and process.poll() is None:
-        time.sleep(0.1)
-    process.send_signal(2)
-    _, said = process.communicate(timeout=30)
-    assert process.returncode == 130 and said.strip().endswith("stopped")
-    with pytest.raises(ProcessLookupError):
-        os.kill(int(pid.read_text()), 0)
 
 
 @pytest.mark.slow

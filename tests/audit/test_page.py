@@ -7,9 +7,12 @@ import pytest
 import torch
 
 import gapless
-from gapless.audit.markdown import markdown
+from gapless.audit.advice import LESSONS
+from gapless.audit.markdown import lesson_address, markdown
 from gapless.audit.page import page
+from gapless.installed import repository
 
+from .. import ROOT
 from .made_up import made, training
 
 _EMPTY = {"meta", "br", "img", "path", "use", "rect"}
@@ -20,13 +23,14 @@ class Reader(HTMLParser):
 
     def __init__(self, text):
         super().__init__()
-        self.open, self.text, self.addresses, self.alts = [], [], [], []
+        self.open, self.text, self.addresses, self.alts, self.numbers = [], [], [], [], []
         self.feed(text)
 
     def handle_starttag(self, tag, attributes):
         attributes = dict(attributes)
         self.addresses += [attributes[name] for name in ("src", "href") if name in attributes]
         self.alts += [attributes["aria-label"]] if "aria-label" in attributes else []
+        self.numbers += [attributes["data-of"]] if tag == "td" and attributes.get("class") == "n" else []
         if tag not in _EMPTY:
             self.open.append(tag)
 
@@ -52,7 +56,7 @@ def audit():
 def test_the_page_needs_nothing_else(audit):
     read = Reader(page(audit))
     assert not read.open and len(read.alts) == 2 and "Timeline of 3 steps on simulated NVIDIA A10G" in read.alts[0]
-    assert all(address.startswith("#") for address in read.addresses)
+    assert all(address.startswith(("#", repository().blob)) for address in read.addresses)
     text = " ".join(read.text)
     for words in ("modelled times, not measured", "What bounds it", "Waits, by line", "loss.item()", "lesson 00_two_clocks",
                   "Memory", "The longest kernels", "the input: a batch that is not there yet"):
@@ -65,6 +69,10 @@ def test_many_small_kernels_are_also_shown_one_by_one():
     assert "One millisecond of the above" in " ".join(read.text)
 
 
+def test_numbers_say_what_they_are_where_there_is_no_room_for_columns(audit):
+    assert {"costs ms a step", "own ms a step", "a step is shorter by", "MiB at the peak"} <= set(Reader(page(audit)).numbers)
+
+
 def test_what_a_script_is_called_stays_text(audit):
     import dataclasses
 
@@ -73,6 +81,20 @@ def test_what_a_script_is_called_stays_text(audit):
     read = Reader(page(hostile))
     assert not read.open and bad in " ".join(read.text)
     assert "<script>alert" not in page(hostile) and "`<script>" not in markdown(hostile).partition("\n")[2]
+
+
+def test_lessons_are_links_where_the_course_is_published(audit, monkeypatch):
+    lead = {address for address in Reader(page(audit)).addresses if address.startswith("http")}
+    lead |= set(re.findall(r"\]\((http.*?)\)", markdown(audit)))
+    assert len(lead) >= 2 and all((ROOT / address.removeprefix(repository().blob)).is_file() for address in lead)
+    monkeypatch.setattr("gapless.audit.markdown.repository", lambda: None)
+    assert not [address for address in Reader(page(audit)).addresses if address.startswith("http")]
+    assert "](http" not in markdown(audit) and "(lesson 00_two_clocks: `gapless lab`)" in markdown(audit)
+
+
+@pytest.mark.parametrize("number", LESSONS)
+def test_each_lesson_is_there(number):
+    assert (ROOT / lesson_address(number).removeprefix(repository().blob)).is_file()
 
 
 def test_without_matplotlib_there_is_a_page_without_pictures(audit, monkeypatch):

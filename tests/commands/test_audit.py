@@ -1,6 +1,8 @@
 """``gapless audit`` from the command line, on small scripts."""
 
+import gzip
 import json
+import linecache
 import os
 import signal
 import subprocess
@@ -8,8 +10,10 @@ import sys
 import time
 from types import SimpleNamespace
 
+import jsonschema
 import pytest
 
+from gapless.audit.document import SCHEMA
 from gapless.commands.audit import own_options
 from gapless.commands.cli import main
 
@@ -38,6 +42,7 @@ def audit(tmp_path, command):
 
     def run(source, *options, arguments=()):
         (tmp_path / "train.py").write_text(source)
+        linecache.clearcache()  # another process would not know the file's earlier text either
         return command("audit", "--device", "vgpu:a100", "--no-memory", "--watch", "0", "--warm-up", "1", "--steps", "2", *options, "train.py",
                        *arguments)
 
@@ -47,6 +52,7 @@ def audit(tmp_path, command):
 def test_a_script_that_waits(tmp_path, audit):
     done = audit(WAITING, "--out", "-", "--format", "json", "--fail-on-waits")
     found = json.loads(done.stdout)
+    jsonschema.validate(found, SCHEMA)
     assert done.returncode == 1 and "train.py:16: aten::item" in done.stderr
     assert found["simulated"] and found["device"] == "NVIDIA A100-SXM4-40GB" and found["steps"] == 2
     (wait,) = found["waits"]
@@ -75,7 +81,7 @@ def test_one_that_does_not(tmp_path, audit):
 ], ids=str)
 def test_options_behind_the_script(behind, own, given):
     before = dict(out=None, format=None, device="vgpu", host="measured", steps=2, watch=5.0, warm_up=None, no_memory=False,
-                  forward=False, tries=(), time_limit=None, fail_on_waits=False, is_module=False)
+                  forward=False, tries=(), time_limit=None, fail_on_waits=False, is_module=False, against=None, scratch=False)
     arguments = SimpleNamespace(**before, script=["train.py", *behind.split()])
     assert own_options(arguments) == given.split()
     assert vars(arguments) == {**before, **own, "script": arguments.script}
@@ -137,18 +143,69 @@ def test_what_is_tried(audit):
     assert done.returncode == 2 and "known are tf32, amp" in done.stderr
 
 
+WAITS = "import os, time\nopen('pid', 'w').write(str(os.getpid()))\ntime.sleep(600)"
+
+
 @pytest.mark.slow
-def test_ended_by_a_signal_it_takes_the_script_and_its_files_along(tmp_path):
-    (tmp_path / "train.py").write_text("import os, time\nopen('pid', 'w').write(str(os.getpid()))\ntime.sleep(600)")
-    scratch = tmp_path / "scratch"
+@pytest.mark.parametrize("where", ["the command's imports", "the script's process's imports", "the script"])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_ended_by_a_signal_it_takes_the_script_and_its_files_along(tmp_path, number, where):
+    (tmp_path / "train.py").write_text(WAITS if where == "the script" else "")
+    scratch, first = tmp_path / "scratch", tmp_path / "first"
     scratch.mkdir()
-    command = [sys.executable, "-m", "gapless.commands.cli", "audit", "--device", "vgpu", "train.py"]
-    with subprocess.Popen(command, cwd=tmp_path, env={**os.environ, "TMPDIR": str(scratch)}, stderr=subprocess.DEVNULL) as audit:
+    first.mkdir()
+    if where != "the script":  # PyTorch takes ten minutes to be imported
+        module = "gapless_command" if where == "the command's imports" else "gapless.audit.child"
+        (first / "sitecustomize.py").write_text(f"import sys\nif {module!r} in sys.orig_argv:\n    sys.path.insert(0, {str(first / 'late')!r})")
+        (first / "late").mkdir()
+        (first / "late" / "torch.py").write_text(WAITS)
+    environment = {**os.environ, "TMPDIR": str(scratch), "PYTHONPATH": os.pathsep.join([str(first), *filter(None, sys.path)])}
+    command = [sys.executable, "-m", "gapless_command", "audit", "--device", "vgpu", "train.py"]
+    with subprocess.Popen(command, cwd=tmp_path, env=environment, stderr=subprocess.PIPE, text=True, start_new_session=True) as audit:
         while not (tmp_path / "pid").exists() or not (tmp_path / "pid").read_text():
             assert audit.poll() is None
             time.sleep(0.05)
-        audit.terminate()
-        assert audit.wait() == 128 + signal.SIGTERM
+        os.killpg(audit.pid, number)
+        if where == "the command's imports" and number == signal.SIGTERM:
+            assert audit.wait() == -number  # nothing has been started
+        else:
+            assert audit.wait() == 128 + number
+        assert audit.stderr.read() == ("stopped\n" if number == signal.SIGINT else "")
     with pytest.raises(ProcessLookupError):
         os.kill(int((tmp_path / "pid").read_text()), 0)
     assert not list(scratch.iterdir())
+
+
+@pytest.mark.slow
+def test_against_an_earlier_audit(tmp_path, audit, command):
+    assert audit(FREE, "--host", "counted", "--out", "before.json").returncode == 0
+    done = audit(WAITING, "--host", "counted", "--out", "after.json", "--against", "before.json", "--fail-on-waits")
+    after = json.loads((tmp_path / "after.json").read_text())
+    jsonschema.validate(after, SCHEMA)
+    assert done.returncode == 1 and "did not before" in done.stderr and "train.py:16: aten::item" in done.stderr
+    assert [(each["how"], each["line"]) for each in after["against"]["lines"] if each["what"] == "wait"] == [("new", "if loss.item() > 100:")]
+
+    done = command("audit", "--against", "before.json", "--fail-on-waits", "--out", "-", "--format", "md", "after.json")
+    assert done.returncode == 1 and done.stdout.startswith("# Against the audit of `train.py` before") and "## Waits" not in done.stdout
+    done = command("audit", "--against", "after.json", "--fail-on-waits", "--out", "gone.html", "before.json")
+    assert done.returncode == 0 and "no longer a wait, aten::item" in (tmp_path / "gone.html").read_text()
+    done = audit(FREE, "--device", "vgpu:t4", "--against", "before.json")
+    assert done.returncode == 2 and "the same --device" in done.stderr and "warm-up" not in done.stderr
+
+
+@pytest.mark.slow
+def test_files_that_were_there(tmp_path, audit):
+    source = WAITING.replace("for step", "from helper import number\n\nfor step").replace("loss.item()", "number(loss)")
+    source = source.replace('if number', 'open("log.txt", "a").write("x")\n    if number')
+    (tmp_path / "helper.py").write_text("def number(loss):\n    return loss.item()")
+    (tmp_path / "log.txt").write_text("")
+    done = audit(source, "--scratch", "--out", "page.json")
+    found = json.loads((tmp_path / "page.json").read_text())
+    assert (tmp_path / "log.txt").read_text() == "" and not found["overwritten"] and "changes" not in done.stderr, done.stderr
+    assert found["waits"][0]["location"] == f"{tmp_path.name}/helper.py:2" and found["waits"][0]["line"] == "return loss.item()"
+    assert "copies 3 files" in done.stderr and "gapless-audit-" not in (tmp_path / "page.json").read_text()
+    assert str(tmp_path / "helper.py").encode() in gzip.decompress((tmp_path / "page.trace.json.gz").read_bytes())
+
+    done = audit(source, "--out", "page.md")
+    assert (tmp_path / "log.txt").read_text() and done.stderr.count("the script changes log.txt, which was there before") == 1
+    assert "The script changed 1 file of those there before: log.txt." in (tmp_path / "page.md").read_text()

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 import tempfile
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +16,7 @@ from ..measure.several_gpus import taken_port
 from .launch import AuditError, launch
 from .options import FACTS, MEMORY, STEPS, TRACE, Options
 from .result import Audit, Trial, noise_ms
+from .side_effects import copy_folder, name_as_in
 
 # Errors that have nothing to do with a device.
 _PLAIN = frozenset({"FileNotFoundError", "ModuleNotFoundError", "ImportError", "SyntaxError", "IndentationError",
@@ -27,23 +30,28 @@ _OTHERS = ("It has started processes of its own, which have no virtual GPU and a
 def audit(script: str, arguments: Sequence[str], folder: str, *, is_module: bool = False, device: str | None = None,
           steps: int | None = None, warm_up: int | None = None, memory: bool = True, forward: bool = False,
           time_limit_s: float | None = None, tries: Sequence[str] = (), counted: bool = False,
-          watch_s: float = 0.0) -> Audit:
+          watch_s: float = 0.0, scratch: bool = False) -> Audit:
     """Run ``script`` with its ``arguments`` and read what it left in ``folder``; then once more for each of the switches in
     ``tries`` (:data:`gapless.audit.switches.SWITCHES`). ``forward``: a step is a forward pass. ``counted``: the virtual
-    GPU's host is counted, not measured. ``watch_s``: how long the script runs on afterwards (:mod:`.afterwards`). Raises
-    AuditError, with the reason, where there is nothing to audit.
+    GPU's host is counted, not measured. ``watch_s``: how long the script runs on afterwards (:mod:`.afterwards`).
+    ``scratch``: it runs in a copy of the current folder, made in ``folder``. Raises AuditError, with the reason, where there
+    is nothing to audit.
 
     Without being asked it is run again where it wants a launcher's environment, where it has fewer steps than are needed,
     and, by its forward passes, where it trains nothing."""
     options = Options(script, tuple(arguments), folder, is_module, device, steps, warm_up, memory, forward=forward,
-                      counted=counted, watch_s=watch_s)
-    facts = launch(options, time_limit_s)
+                      counted=counted, watch_s=watch_s, began_s=time.time())
+    if scratch:
+        options = _in_a_copy(options)
+    facts = _run(options, time_limit_s)
+    overwritten = facts["overwritten"]
     while (other := _otherwise(options, facts)) is not None:
         options, why = other
         print(f"gapless audit: {why}: once more so", file=sys.stderr, flush=True)
         for kept in (TRACE, MEMORY, FACTS):
             (Path(folder) / kept).unlink(missing_ok=True)
-        facts = launch(options, time_limit_s)
+        facts = _run(options, time_limit_s)
+        overwritten = facts["overwritten"] = overwritten + facts["overwritten"]
     if facts["state"] != "recorded":
         raise AuditError(_nothing(options, facts, time_limit_s))
     if "not_counted" in facts:
@@ -53,6 +61,25 @@ def audit(script: str, arguments: Sequence[str], folder: str, *, is_module: bool
     kept = Path(folder) / MEMORY
     found = Audit.of(script, Trace.read(Path(folder) / TRACE), facts, Trace.read(kept) if kept.exists() else None)
     return replace(found, trials=tuple(_try(options, name, time_limit_s) for name in tries))
+
+
+def _in_a_copy(options: Options) -> Options:
+    here, copy = Path.cwd(), (Path(options.folder) / "copy").resolve()
+    copy_folder(here, copy)
+    script = Path(options.script)
+    if not options.is_module and script.is_absolute() and script.is_relative_to(here):
+        options = replace(options, script=str(copy / script.relative_to(here)))
+    return replace(options, copy=str(copy))
+
+
+def _run(options: Options, time_limit_s: float | None) -> dict:
+    """One run; its files and facts name the folder that it is a copy of, where it is in one."""
+    facts = launch(options, time_limit_s)
+    if options.copy is None:
+        return facts
+    folder = Path(options.folder)
+    name_as_in(Path.cwd(), Path(options.copy), [folder / name for name in (TRACE, MEMORY, FACTS)])
+    return json.loads((folder / FACTS).read_text(encoding="utf-8"))
 
 
 def _otherwise(options: Options, facts: dict) -> tuple[Options, str] | None:
@@ -79,7 +106,7 @@ def _try(options: Options, name: str, time_limit_s: float | None) -> Trial:
     print(f"gapless audit: once more, with {name}", file=sys.stderr, flush=True)
     with tempfile.TemporaryDirectory(prefix="gapless-audit-") as folder:
         try:
-            facts = launch(replace(options, folder=folder, switch=name, memory=False, watch_s=0.0), time_limit_s)
+            facts = _run(replace(options, folder=folder, switch=name, memory=False, watch_s=0.0), time_limit_s)
         except AuditError as error:
             return Trial(name, None, str(error))
     if facts["state"] != "recorded":
@@ -130,7 +157,7 @@ def _failed(options: Options, facts: dict, time_limit_s: float | None) -> str:
     print("gapless audit: it failed; once more on CPU tensors, to see whether it does there", file=sys.stderr, flush=True)
     with tempfile.TemporaryDirectory(prefix="gapless-audit-") as folder:
         try:
-            again = launch(replace(options, folder=folder, on_cpu=True, memory=False, watch_s=0.0), time_limit_s)
+            again = _run(replace(options, folder=folder, on_cpu=True, memory=False, watch_s=0.0), time_limit_s)
         except AuditError as other:
             return f"{text}\nWhether it does on CPU tensors too is not known: {other}"
     if again["end"] == "failed" and again["error"]["type"] == error["type"]:

@@ -25,6 +25,7 @@ from ..vgpu.process.location import is_user_file
 from .loaders import watched_loaders
 from .options import Options
 from .session import AuditDone, Session
+from .side_effects import watch
 from .switches import switched
 
 
@@ -34,6 +35,7 @@ def main(text: str) -> None:
     device = choose_device(options.device)
     session = Session(options, device)
     simulated = as_cuda.install(on_cpu=options.on_cpu) if device.type == "vgpu" else nullcontext()
+    session.facts["overwritten"] = watch(options.began_s)
     loaders = session.facts.setdefault("loaders", [])
     gc.collect()
     gc.freeze()  # what is here so far takes no time of the program's, when the collector looks through its own

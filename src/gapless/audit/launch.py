@@ -9,7 +9,8 @@ import subprocess
 import sys
 import threading
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from ..measure.device import VARIABLE
@@ -24,36 +25,47 @@ class AuditError(RuntimeError):
 
 
 def launch(options: Options, time_limit_s: float | None = None) -> dict:
-    """Run the script; the facts that it left. Raises AuditError where it left none; KeyboardInterrupt as it comes, when all
-    processes have ended."""
+    """Run the script; the facts that it left. Raises AuditError where it left none; KeyboardInterrupt, and SystemExit at
+    SIGTERM, when all processes have ended."""
     command = [sys.executable, "-m", "gapless.audit.child", options.to_json()]
-    process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=sys.stderr, start_new_session=os.name == "posix",
-                               env=_environment(options.device, options.launched))
-    limit = None if time_limit_s is None else time.monotonic() + time_limit_s
-    facts = Path(options.folder) / FACTS
-    before = _on_termination(lambda number, frame: sys.exit(128 + number))  # not without ending the script first
-    try:
-        while process.poll() is None:
-            with suppress(subprocess.TimeoutExpired):
-                process.wait(0.2)
-            if facts.exists():  # all is there: it has only to end
+    facts, ends = Path(options.folder) / FACTS, float("inf")
+    with _noted_signals() as noted:
+        began = time.monotonic()
+        process = subprocess.Popen(command, cwd=options.copy, stdin=subprocess.DEVNULL, stdout=sys.stderr,
+                                   start_new_session=os.name == "posix",
+                                   env=_environment(options.device, options.launched))
+        try:
+            while process.poll() is None and not noted and time.monotonic() < ends:
                 with suppress(subprocess.TimeoutExpired):
-                    process.wait(GRACE_S)
-                break
-            if limit is not None and time.monotonic() > limit:
-                raise AuditError(f"the script did not come to the end of the steps within {time_limit_s:g} s: smaller "
-                                 "models or batches, fewer --steps, or a larger --time-limit")
-    finally:
-        _end(process)
-        _on_termination(before)
+                    process.wait(0.2)
+                if facts.exists():  # all is there: it has only to end
+                    ends = min(ends, time.monotonic() + GRACE_S)
+                elif time_limit_s is not None and time.monotonic() > began + time_limit_s:
+                    raise AuditError(f"the script did not come to the end of the steps within {time_limit_s:g} s: smaller "
+                                     "models or batches, fewer --steps, or a larger --time-limit")
+        finally:
+            _end(process)
+    if noted:
+        raise KeyboardInterrupt if noted[0] == signal.SIGINT else SystemExit(128 + noted[0])
     if not facts.exists():
         raise AuditError(_death(process.returncode))
     return json.loads(facts.read_text(encoding="utf-8"))
 
 
-def _on_termination(handler):
-    """What is done at SIGTERM from now on; what was before. Only the main thread can say so."""
-    return signal.signal(signal.SIGTERM, handler) if threading.current_thread() is threading.main_thread() else None
+@contextmanager
+def _noted_signals() -> Iterator[list[int]]:
+    """Inside, Ctrl-C and SIGTERM are only noted: as an exception each could come just when a process has been started, or is
+    being ended, and leave it behind. Only the main thread can say so."""
+    noted: list[int] = []
+    numbers = [number for number in (signal.SIGINT, signal.SIGTERM) if signal.getsignal(number) is not signal.SIG_IGN]
+    if threading.current_thread() is not threading.main_thread():
+        numbers = []
+    before = {number: signal.signal(number, lambda number, frame: noted.append(number)) for number in numbers}
+    try:
+        yield noted
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _environment(device: str | None, launched: bool = False) -> dict[str, str]:

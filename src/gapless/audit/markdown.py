@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 
+from ..installed import repository
+from ..words import counted
 from .advice import LESSONS
 from .afterwards import Seldom
 from .remarks import BANDWIDTH, Remark
@@ -11,6 +13,7 @@ from .result import Audit, noise_ms
 from .switches import SWITCHES
 
 _WORST, _WORTH = 3, 0.03
+_FILES = 5  # are named
 
 PARTS = {
     "input": "the input: a batch that is not there yet",
@@ -70,6 +73,14 @@ def clock(audit: Audit) -> str:
             "Other functions in C (Pillow's, NumPy's, tokenizers'), files and sleeping take no time there.")
 
 
+def overwritten(audit: Audit) -> str:
+    """Which files that were there the script has changed, in a sentence; empty: none."""
+    files = audit.facts.get("overwritten") or []
+    more = f" and {len(files) - _FILES} more" if len(files) > _FILES else ""
+    return (f"The script changed {counted(len(files), 'file')} of those there before: {', '.join(files[:_FILES])}{more}. "
+            "--scratch runs it in a copy of its folder.") if files else ""
+
+
 def worst(audit: Audit) -> list[str]:
     """The three findings that cost most, in a sentence each; only what costs 3 % of a step."""
     found = [(each.costs_ms or 0.0, f"{each.location or 'An unknown line'} waits for the GPU in "
@@ -94,6 +105,17 @@ def costs(remark: Remark) -> str:
 def lesson_name(number: str) -> str:
     """What the course calls the lesson of this number."""
     return f"lesson {LESSONS[number]}"
+
+
+def lesson_address(number: str) -> str | None:
+    """Where its notebook can be read; None where the course names no repository: then ``gapless lab`` opens it."""
+    to = repository()
+    return None if to is None else f"{to.blob}notebooks/{LESSONS[number]}/{LESSONS[number]}.ipynb"
+
+
+def _lesson(number: str) -> str:
+    address, name = lesson_address(number), lesson_name(number)
+    return f"({name}: `gapless lab`)" if address is None else f"(gapless, [{name}]({address}))"
 
 
 def ms(value: float | None) -> str:
@@ -123,41 +145,41 @@ def markdown(audit: Audit) -> str:
     lines = [f"# Audit of `{audit.script}`", "", f"{report.steps} steps after {audit.facts.get('warm_up')} of warm-up, "
              f"{heading(audit)}; torch {audit.facts.get('torch')}. A step ends with `{audit.facts.get('kind')}`.", "",
              f"{sure}A step takes {ms(step)} ms. What bounds it: {bound(audit)}.{sure}{others(audit)}", "",
-             *(f"{number}. {_cell(text)}" for number, text in enumerate(worst(audit), start=1)), "",
+             *(f"{number}. {cell(text)}" for number, text in enumerate(worst(audit), start=1)), "",
              f"The GPU is busy for {ms(report.device_busy_ms)} ms of it ({_share(report.device_busy_ms, step)}), with "
              f"{report.kernels:.0f} kernels; the host waits {times(report.syncs_per_step)}.", "",
              "| without | a step is shorter by | |", "|---|--:|--:|"]
     lines += [f"| {PARTS[name]} | {ms(saved)} ms | {share(audit, name)} |" for name, saved in audit.parts_ms.items()]
     lines += ["", "Each row is the step played again without that one thing; what two rows have in common is in both.", "",
-              clock(audit), "", "## Waits, by line", ""]
+              clock(audit), "", *([cell(overwritten(audit)), ""] if overwritten(audit) else []), "## Waits, by line", ""]
     if audit.waits:
         lines += ["| costs ms | waits ms | times | where | what waits |", "|--:|--:|--:|---|---|"]
         lines += [f"| {ms(each.costs_ms)} | {ms(each.wait_ms)} | {each.times:.3g} | "
-                  f"{_cell(each.location or 'unknown line')} | {_cell(each.operator or each.call)} |"
+                  f"{cell(each.location or 'unknown line')} | {cell(each.operator or each.call)} |"
                   for each in audit.waits]
         for each in audit.waits:
             quoted = f": `{each.line}`" if each.line and "`" not in each.line else ""
-            called = f", called at {_cell(each.called_at)}" if each.called_at else ""
-            lines += ["", f"**{_cell(each.location or 'unknown line')}**{quoted}{called}  ",
-                      f"{each.advice.why} {each.advice.what} (gapless, {lesson_name(each.advice.lesson)})"]
+            called = f", called at {cell(each.called_at)}" if each.called_at else ""
+            lines += ["", f"**{cell(each.location or 'unknown line')}**{quoted}{called}  ",
+                      f"{each.advice.why} {each.advice.what} {_lesson(each.advice.lesson)}"]
     else:
         lines += ["None."]
     if audit.host:
         lines += ["", "## The host's time, by line", "", "| own ms | operators ms | launches | where | |",
                   "|--:|--:|--:|---|---|"]
-        lines += [f"| {ms(each.own_ms)} | {ms(each.operators_ms)} | {each.launches:.3g} | {_cell(each.location)} | "
-                  f"{_cell(each.line or '')} |" for each in audit.host]
+        lines += [f"| {ms(each.own_ms)} | {ms(each.operators_ms)} | {each.launches:.3g} | {cell(each.location)} | "
+                  f"{cell(each.line or '')} |" for each in audit.host]
         lines += ["", HOST_LINES]
-        lines += [f"- {_cell(each.location)}: {each.what}" for each in audit.host if each.what]
+        lines += [f"- {cell(each.location)}: {each.what}" for each in audit.host if each.what]
     lines += ["", "## Now and then", "", watched(audit), ""]
-    lines += [f"- {_cell(each.location)}: {now_and_then(each)}" for each in audit.seldom]
+    lines += [f"- {cell(each.location)}: {now_and_then(each)}" for each in audit.seldom]
     if audit.remarks:
         lines += ["", "## What else costs time", ""]
-        lines += [f"- **{each.title}.** {each.what}{costs(each)} "
-                  f"(gapless, {lesson_name(each.lesson)})" for each in audit.remarks]
+        lines += [f"- **{each.title}.** {each.what}{costs(each)} {_lesson(each.lesson)}" for each in audit.remarks]
     if audit.trials:
         lines += ["", "## Tried", "", "| with | a step takes | |", "|---|---|---|"]
-        lines += ["| " + " | ".join(cell.replace("|", r"\|") for cell in row) + " |" for row in trials_in_words(audit)]
+        rows = [(what, result, _lesson(number)) for what, result, number in trials_in_words(audit)]
+        lines += ["| " + " | ".join(each.replace("|", r"\|") for each in row) + " |" for row in rows]
         lines += ["", TRIED]
     if audit.memory is not None:
         lines += ["", "## Memory", "", f"The peak of a step is {audit.memory.peak_bytes / 2**20:.1f} MiB.", "",
@@ -184,7 +206,7 @@ def now_and_then(each: Seldom) -> str:
 
 
 def trials_in_words(audit: Audit) -> list[tuple[str, str, str]]:
-    """What was tried, what a step then takes, and the lesson; what saves most first."""
+    """What was tried, what a step then takes, and the lesson's number; what saves most first."""
     def order(trial):
         return trial.step_ms is None, trial.step_ms or 0.0
 
@@ -198,7 +220,7 @@ def trials_in_words(audit: Audit) -> list[tuple[str, str, str]]:
             result = f"{ms(trial.step_ms)} ms ({change:+.0f} %)" if abs(change) >= 1 else "the same"
             if abs(trial.step_ms - audit.step_ms) < uncertain_ms:
                 result = f"{ms(trial.step_ms)} ms: about the same, as steps vary by {ms(uncertain_ms)} ms"
-        rows.append((switch.what, result, lesson_name(switch.lesson)))
+        rows.append((switch.what, result, switch.lesson))
     return rows
 
 
@@ -218,5 +240,6 @@ def _share(part: float, whole: float) -> str:
     return f"{100 * part / whole:.0f} %" if whole else ""
 
 
-def _cell(text: str) -> str:
+def cell(text: str) -> str:
+    """The text as it stands in a table or a list, whatever is in it."""
     return text.replace("|", r"\|").replace("_", r"\_").replace("*", r"\*").replace("<", "&lt;")

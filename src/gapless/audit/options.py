@@ -32,6 +32,8 @@ class Options:
     launched: bool = False
     counted: bool = False  # the virtual GPU's host is counted, not measured
     watch_s: float = 0.0  # how long the program runs on afterwards (gapless.audit.afterwards)
+    began_s: float = 0.0  # when the audit began, as time.time() counts
+    copy: str | None = None  # of the current folder, to run in (gapless.audit.side_effects)
     on_cpu: bool = False  # on plain CPU tensors, to see whether an error is the program's own
 
     def to_json(self) -> str:

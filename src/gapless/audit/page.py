@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import html
+from collections.abc import Iterable, Sequence
 
 from ..evidence.pictures import perfetto, picture
 from ..evidence.pictures.memory import alt_text as memory_alt
 from ..evidence.pictures.memory import memory_picture
 from ..evidence.pictures.millisecond import draw_millisecond
 from ..evidence.pictures.themed import svg
+from .against import LINES, Comparison, rows, sentences
 from .host_lines import HostLine
 from .markdown import (
     FROM_BEFORE,
@@ -19,10 +21,12 @@ from .markdown import (
     clock,
     costs,
     heading,
+    lesson_address,
     lesson_name,
     ms,
     now_and_then,
     others,
+    overwritten,
     share,
     times,
     trials_in_words,
@@ -37,46 +41,85 @@ body{font:16px/1.5 system-ui,sans-serif;max-width:64rem;margin:2rem auto;padding
 h1{font-size:1.5rem}h2{font-size:1.2rem;margin-top:2.2rem}
 table{border-collapse:collapse;width:100%}
 th,td{border-bottom:1px solid var(--line);padding:.35rem .6rem;text-align:left;vertical-align:top}
-td.n,th.n{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}
+.n{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}
 code,pre{font:.9em ui-monospace,monospace}code{background:var(--soft);padding:0 .2em}
+td:last-child{width:36%}h1,code{overflow-wrap:anywhere}pre,figure{overflow-x:auto}
 .answer{border-left:.3rem solid #3b7dc4;padding:.4rem 1rem;background:var(--soft);font-size:1.1rem}
 .bar{display:inline-block;height:.7em;background:#3b7dc4;vertical-align:middle}
 figure{margin:1rem 0}svg{max-width:100%;height:auto}
+@media (max-width:40rem){
+figure svg{min-width:44rem}
+thead{display:none}tr{display:block;border-bottom:1px solid var(--line);padding:.4rem 0}
+td,td:last-child{display:block;width:auto;border:0;padding:.1rem 0;overflow-wrap:anywhere}
+td.n{display:inline-block;margin-right:1rem;text-align:left}
+td.n::before{content:attr(data-of) " ";font-size:.85em;opacity:.75}td:empty{display:none}
+}
 """
 
 _MILLISECOND = ("One millisecond of the above, in which each kernel is a bar: the one whose busy share of the GPU, and then "
                 "whose kinds of work, are nearest to those of all the time shown.")
 
 
-def page(audit: Audit) -> str:
-    """The page. Without matplotlib it has no pictures, and says so."""
+def page(audit: Audit, against: Comparison | None = None) -> str:
+    """The page; on top what is better or worse than ``against``. Without matplotlib it has no pictures, and says so."""
     report, strong = audit.report, "<strong>{}</strong>".format if len(audit.bounds) == 1 else str
     title = f"Audit of {html.escape(audit.script)}"
-    parts = [f"<h1>{title}</h1>", f"<p>{report.steps} steps after {audit.facts.get('warm_up')} of warm-up on "
-             f"<strong>{html.escape(heading(audit))}</strong>; torch {html.escape(str(audit.facts.get('torch')))}. A step "
+    parts = [f"<h1>{title}</h1>", _against(against),
+             f"<p>{report.steps} steps after {audit.facts.get('warm_up')} of warm-up on <strong>"
+             f"{html.escape(heading(audit))}</strong>; torch {html.escape(str(audit.facts.get('torch')))}. A step "
              f"ends with <code>{html.escape(str(audit.facts.get('kind')))}</code>.</p>",
              f'<p class="answer">A step takes <strong>{ms(audit.step_ms)} ms</strong>. What bounds it: '
              f"{strong(html.escape(bound(audit)))}.{html.escape(others(audit))}</p>",
              _list("ol", [_text(text) for text in worst(audit)]),
+             f"<p><strong>{html.escape(overwritten(audit))}</strong></p>" if overwritten(audit) else "",
              _parts(audit), *_pictures(audit), _waits(audit), _host(audit), _seldom(audit), _remarks(audit),
              _trials(audit), _memory(audit), _kernels(audit)]
+    return _whole(title, parts)
+
+
+def comparison_page(script: str, found: Comparison) -> str:
+    """A page of the comparison alone."""
+    title = f"Audit of {html.escape(script)}"
+    return _whole(title, [f"<h1>{title}</h1>", _against(found)])
+
+
+def _whole(title: str, parts: list[str]) -> str:
     return (f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
-            f'<meta name="viewport" content="width=device-width"><style>{_STYLE}</style></head><body>\n'
+            f'<meta name="viewport" content="width=device-width,initial-scale=1"><style>{_STYLE}</style></head><body>\n'
             + "\n".join(filter(None, parts)) + "\n</body></html>\n")
 
 
+def _against(found: Comparison | None) -> str:
+    if found is None:
+        return ""
+    said = _list("ul", [html.escape(each) for each in sentences(found)])
+    body = [(html.escape(change), before, now, f"<strong>{html.escape(place)}</strong><br><code>{html.escape(line)}</code>")
+            for change, before, now, place, line in rows(found)]
+    return f"<h2>Against the audit of {html.escape(found.script)} before</h2>{said}{_table(LINES[:4], (1, 2), body)}"
+
+
+def _table(names: Sequence[str], numbers: Sequence[int], rows: Iterable[Sequence[str]]) -> str:
+    """A table of cells in HTML under these ``names``; nothing without rows. Columns ``numbers`` are aligned as such, and say
+    what they are where a narrow page has no room for columns."""
+    head = "".join(f'<th class="n">{name}</th>' if place in numbers else f"<th>{name}</th>"
+                   for place, name in enumerate(names))
+    body = "".join("<tr>" + "".join(
+        f'<td class="n" data-of="{names[place]}">{cell}</td>' if place in numbers else f"<td>{cell}</td>"
+        for place, cell in enumerate(row)) + "</tr>" for row in rows)
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>" if body else ""
+
+
 def _parts(audit: Audit) -> str:
-    rows = "".join(
-        f'<tr><td>{PARTS[name]}</td><td class="n">{ms(saved)} ms</td><td class="n">{share(audit, name)}</td>'
-        f'<td style="width:30%"><span class="bar" style="width:{100 * min(saved / audit.step_ms, 1):.1f}%"></span></td></tr>'
-        for name, saved in audit.parts_ms.items())
+    rows = [(PARTS[name], f"{ms(saved)} ms", share(audit, name),
+             f'<span class="bar" style="width:{100 * min(saved / audit.step_ms, 1):.1f}%"></span>')
+            for name, saved in audit.parts_ms.items()]
     report = audit.report
     return (f"<p>The GPU is busy for {ms(report.device_busy_ms)} ms of a step, with {report.kernels:.0f} kernels; the host "
             f"waits {times(report.syncs_per_step)}; {report.bus_bytes / 1e6:.3g} MB go over the bus.</p>"
-            f'<table><thead><tr><th>without</th><th class="n">a step is shorter by</th><th class="n">of it</th><th></th>'
-            f"</tr></thead><tbody>{rows}</tbody></table><p>Each row is the recorded steps played again without that one "
-            "thing. What two rows have in common is in both. What can be left out (input, waits, communication) is said to "
-            f"bound a step from half of what the host or the GPU costs on.</p><p>{html.escape(clock(audit))}</p>")
+            f"{_table(('without', 'a step is shorter by', 'of it', ''), (1, 2), rows)}"
+            "<p>Each row is the recorded steps played again without that one thing. What two rows have in common is in "
+            "both. What can be left out (input, waits, communication) is said to bound a step from half of what the host or "
+            f"the GPU costs on.</p><p>{html.escape(clock(audit))}</p>")
 
 
 def _pictures(audit: Audit):
@@ -93,7 +136,9 @@ def _pictures(audit: Audit):
 
 
 def _lesson(number: str) -> str:
-    return f"<small>(gapless, {lesson_name(number)})</small>"
+    address, name = lesson_address(number), lesson_name(number)
+    return f"<small>({name}: <code>gapless lab</code>)</small>" if address is None else \
+        f'<small>(gapless, <a href="{html.escape(address)}">{name}</a>)</small>'
 
 
 def _text(words: str) -> str:
@@ -112,30 +157,22 @@ def _place(each: LineOfWaits | HostLine) -> str:
 def _waits(audit: Audit) -> str:
     if not audit.waits:
         return "<h2>Waits, by line</h2><p>None: the host never waits for the GPU.</p>"
-    rows = []
-    for each in audit.waits:
-        rows.append(f'<tr><td class="n">{ms(each.costs_ms)}</td><td class="n">{ms(each.wait_ms)}</td>'
-                    f'<td class="n">{each.times:.3g}</td><td>{_place(each)}'
-                    f"<br>{html.escape(each.operator or each.call)}</td><td>{_text(each.advice.why)} "
-                    f"{_text(each.advice.what)} {_lesson(each.advice.lesson)}</td></tr>")
-    return ('<h2>Waits, by line</h2><table><thead><tr><th class="n">costs ms a step</th><th class="n">waits ms</th>'
-            f'<th class="n">times</th><th>where</th><th>why, and what to do</th></tr></thead><tbody>{"".join(rows)}</tbody>'
-            "</table><p><em>Costs</em>: what a step would be shorter without the waits of that line, played again. A wait "
-            "costs little while the GPU is behind anyway, and more than its own length where it keeps the host from "
-            "queuing.</p>")
+    rows = [(ms(each.costs_ms), ms(each.wait_ms), f"{each.times:.3g}",
+             f"{_place(each)}<br>{html.escape(each.operator or each.call)}",
+             f"{_text(each.advice.why)} {_text(each.advice.what)} {_lesson(each.advice.lesson)}") for each in audit.waits]
+    names = "costs ms a step", "waits ms", "times", "where", "why, and what to do"
+    return (f"<h2>Waits, by line</h2>{_table(names, (0, 1, 2), rows)}<p><em>Costs</em>: what a step would be shorter "
+            "without the waits of that line, played again. A wait costs little while the GPU is behind anyway, and more "
+            "than its own length where it keeps the host from queuing.</p>")
 
 
 def _host(audit: Audit) -> str:
     if not audit.host:
         return ""
-    rows = []
-    for each in audit.host:
-        rows.append(f'<tr><td class="n">{ms(each.own_ms)}</td><td class="n">{ms(each.operators_ms)}</td>'
-                    f'<td class="n">{each.launches:.3g}</td><td>{_place(each)}'
-                    f"</td><td>{_text(each.what or '')}</td></tr>")
-    return ('<h2>The host\'s time, by line</h2><table><thead><tr><th class="n">own ms a step</th><th class="n">operators '
-            f'ms</th><th class="n">launches</th><th>where</th><th>what to do</th></tr></thead><tbody>{"".join(rows)}</tbody>'
-            f"</table><p>{HOST_LINES}</p>")
+    rows = [(ms(each.own_ms), ms(each.operators_ms), f"{each.launches:.3g}", _place(each), _text(each.what or ""))
+            for each in audit.host]
+    names = "own ms a step", "operators ms", "launches", "where", "what to do"
+    return f"<h2>The host's time, by line</h2>{_table(names, (0, 1, 2), rows)}<p>{HOST_LINES}</p>"
 
 
 def _seldom(audit: Audit) -> str:
@@ -160,20 +197,16 @@ def _remarks(audit: Audit) -> str:
 def _trials(audit: Audit) -> str:
     if not audit.trials:
         return ""
-    rows = "".join(f"<tr><td>{_text(what)}</td><td>{html.escape(result)}</td><td><small>{lesson}</small></td></tr>"
-                   for what, result, lesson in trials_in_words(audit))
-    return (f"<h2>Tried</h2><table><thead><tr><th>with</th><th>a step takes</th><th></th></tr></thead><tbody>{rows}</tbody>"
-            f"</table><p>{TRIED}</p>")
+    rows = [(_text(what), html.escape(result), _lesson(number)) for what, result, number in trials_in_words(audit)]
+    return f"<h2>Tried</h2>{_table(('with', 'a step takes', ''), (), rows)}<p>{TRIED}</p>"
 
 
 def _memory(audit: Audit) -> str:
     view = audit.memory
     if view is None:
         return ""
-    rows = "".join(f'<tr><td>{row.category}</td><td class="n">{row.at_peak_bytes / 2**20:.2f}</td>'
-                   f'<td class="n">{row.most_bytes / 2**20:.2f}</td></tr>' for row in view.rows)
-    table = ('<table><thead><tr><th></th><th class="n">MiB at the peak</th><th class="n">its own most</th></tr></thead>'
-             f"<tbody>{rows}</tbody></table>")
+    table = _table(("", "MiB at the peak", "its own most"), (1, 2), [
+        (row.category, f"{row.at_peak_bytes / 2**20:.2f}", f"{row.most_bytes / 2**20:.2f}") for row in view.rows])
     try:
         figure = memory_picture(view)
     except ImportError:

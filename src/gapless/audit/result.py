@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 
 from ..evidence.report import StepReport
 from ..evidence.traces.kinds import kinds_of
@@ -119,27 +119,6 @@ class Audit:
     def bound(self) -> str:
         """What bounds it, most likely."""
         return self.bounds[0]
-
-    def to_json(self) -> dict:
-        """All of it but the traces, in plain JSON types."""
-        memory = self.memory
-        return {
-            "script": self.script, "device": self.report.device_name, "simulated": self.report.simulated,
-            "torch": self.facts.get("torch"), "steps": self.report.steps, "warm_up": self.facts.get("warm_up"),
-            "a_step_ends_with": self.facts.get("kind"), "step_ms": self.step_ms, "bound": self.bound, "bounds": self.bounds,
-            "spread": self.spread,
-            "saved_without_ms": self.parts_ms, "device_busy_ms": self.report.device_busy_ms,
-            "kernels_ms_by_kind": self.kinds_ms,
-            "waits_per_step": self.report.syncs_per_step, "wait_ms": self.report.wait_ms,
-            "kernels_per_step": self.report.kernels, "bus_bytes_per_step": self.report.bus_bytes,
-            "waits": [asdict(each) for each in self.waits], "host": [asdict(each) for each in self.host],
-            "loaders": [asdict(each) for each in self.loaders],
-            "seldom": [asdict(each) for each in self.seldom], "remarks": [asdict(each) for each in self.remarks],
-            "trials": [asdict(each) for each in self.trials],
-            "memory": None if memory is None else {
-                "peak_bytes": memory.peak_bytes,
-                "at_peak_bytes": {row.category: row.at_peak_bytes for row in memory.rows}},
-        }
 
 
 def _kinds_ms(trace: Trace, played: WhatIf) -> dict[str, float]:

@@ -30,6 +30,7 @@ from .steps import StepEnds
 WARM_UP = 3  # steps, where there are no workers
 _MOST_AHEAD = 16  # more steps than these are not waited for
 _MOST_SWALLOWED = 3
+_MEMORY_STEPS = 2  # of MemoryRecording
 
 
 class AuditDone(BaseException):
@@ -52,7 +53,7 @@ class Session:
         self._counting: vgpu.host_clock.counting | None = None
         location.names_libraries = True
         self._seen = self._recorded = self._raised = 0
-        self._began = time.monotonic()
+        self._began = self._first_ended_s = time.monotonic()
         self._pid = os.getpid()
 
     def finish(self) -> None:
@@ -106,6 +107,11 @@ class Session:
         if self.done:
             return
         self._seen += 1
+        now_s = time.monotonic()
+        if self._seen == 2:  # the first that was seen from its beginning
+            self._say(self._forecast(now_s - self._first_ended_s))
+        elif self._seen == 1:
+            self._first_ended_s = now_s
         if self._profile is None and self._memory is None:
             self._say(f"warm-up step {self._seen} of {self._warm_up}")
             if self._seen >= self._warm_up:
@@ -124,6 +130,13 @@ class Session:
         elif self._memory.step_ended():
             self._write(files.MEMORY, self._memory.trace)
             self._watch()
+
+    def _forecast(self, step_s: float) -> str:
+        """How long the rest will take, when a step takes so long."""
+        steps = self._warm_up + self._steps + (_MEMORY_STEPS if self.options.memory else 0) - self._seen
+        watch_s = self.options.watch_s if self.device.type == "vgpu" else 0.0
+        return (f"about {max(1.0, steps * step_s + watch_s):.0f} s for {steps} more steps"
+                + (f" and {watch_s:g} s of watching" if watch_s else ""))
 
     @property
     def _steps(self) -> int:

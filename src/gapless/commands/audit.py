@@ -6,7 +6,6 @@ import argparse
 import json
 import shutil
 import sys
-import tempfile
 from pathlib import Path
 
 # Those of gapless.audit.switches, which needs PyTorch.
@@ -29,26 +28,34 @@ def add_parser(commands) -> None:
 
 
 def _add_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--out", metavar="FILE", help="a .html, .md or .json; - prints it (default: NAME.audit.html)")
-    parser.add_argument("--format", choices=sorted(set(_FORMATS.values())), help="default: by the name of FILE, else html")
-    parser.add_argument("--device", metavar="D", help="cuda, vgpu:a100, … (default: GAPLESS_DEVICE, else the best there is)")
-    parser.add_argument("--host", choices=("measured", "counted"), default="measured",
-                        help="on the virtual GPU: what the program itself takes on this machine, or what its Python calls "
-                             "are counted as, the same on every machine (default: %(default)s)")
-    parser.add_argument("--steps", type=_positive,
-                        help="steps to record (default: 3, or more: each of a loader's workers makes as many batches)")
-    parser.add_argument("--warm-up", type=_positive,
-                        help="steps before them (default: 3, and as many as the loaders' workers have batches ready)")
-    parser.add_argument("--forward", action="store_true",
-                        help="a step is a forward pass, of a script that trains nothing (found out where it soon ends)")
-    parser.add_argument("--no-memory", action="store_true", help="leave out the two steps that tell memory by category")
-    parser.add_argument("--watch", type=float, default=5.0, metavar="SECONDS",
-                        help="let it run on for so long, to see what not every step does (default: %(default)g)")
-    parser.add_argument("--try", dest="tries", type=_names, default=(), metavar="NAMES",
-                        help=f"run the script again with each of these switched on: {', '.join(_SWITCHES)}, or all")
-    parser.add_argument("--time-limit", type=float, metavar="SECONDS", help="give up after so long")
-    parser.add_argument("--fail-on-waits", action="store_true", help="exit with 1 if a recorded step waits, for CI")
-    parser.add_argument("-m", dest="is_module", action="store_true", help="SCRIPT is a module's name, as for python -m")
+    group = parser.add_argument_group("what comes out").add_argument
+    group("--out", metavar="FILE", help="a .html, .md or .json; - prints it (default: NAME.audit.html)")
+    group("--format", choices=sorted(set(_FORMATS.values())), help="default: by the name of FILE, else html")
+    group("--against", metavar="BEFORE.json",
+          help="say what is better or worse than in this earlier audit; where SCRIPT is a .json too, nothing is run")
+    group("--fail-on-waits", action="store_true",
+          help="exit with 1 if a recorded step waits, for CI; with --against only where it did not wait before")
+    group = parser.add_argument_group("on what it runs").add_argument
+    group("--device", metavar="D", help="cuda, vgpu:a100, … (default: GAPLESS_DEVICE, else the best there is)")
+    group("--host", choices=("measured", "counted"), default="measured",
+          help="on the virtual GPU: what the program itself takes on this machine, or what its Python calls are counted as, "
+               "the same on every machine (default: %(default)s)")
+    group("--scratch", action="store_true",
+          help="run it in a copy of the current folder, so that its checkpoints and logs overwrite nothing")
+    group("-m", dest="is_module", action="store_true", help="SCRIPT is a module's name, as for python -m")
+    group = parser.add_argument_group("what is looked at").add_argument
+    group("--steps", type=_positive,
+          help="steps to record (default: 3, or more: each of a loader's workers makes as many batches)")
+    group("--warm-up", type=_positive,
+          help="steps before them (default: 3, and as many as the loaders' workers have batches ready)")
+    group("--forward", action="store_true",
+          help="a step is a forward pass, of a script that trains nothing (found out where it soon ends)")
+    group("--no-memory", action="store_true", help="leave out the two steps that tell memory by category")
+    group("--watch", type=float, default=5.0, metavar="SECONDS",
+          help="let it run on for so long, to see what not every step does (default: %(default)g)")
+    group("--try", dest="tries", type=_names, default=(), metavar="NAMES",
+          help=f"run the script again with each of these switched on: {', '.join(_SWITCHES)}, or all")
+    group("--time-limit", type=float, metavar="SECONDS", help="give up after so long")
 
 
 def own_options(arguments: argparse.Namespace) -> list[str]:
@@ -81,18 +88,54 @@ def _positive(text: str) -> int:
 
 def run(arguments: argparse.Namespace) -> int:
     """Audit, write the page; 1 where waits are to fail and there are any. Raises AuditError, UnknownDevice."""
+    from ..audit import against
     from ..audit.audit import audit
+    from ..audit.document import document
     from ..audit.launch import AuditError
-    from ..audit.markdown import markdown
-    from ..files import check_writable, write_bytes
+    from ..files import temporary_folder, write_bytes
     from ..measure.device import device as choose_device
+    from ..measure.device import device_name
 
     given = own_options(arguments)
     script = arguments.script[0]
     if not arguments.is_module and not Path(script).is_file():
         raise AuditError(f"there is no file {script}: name the script that you would give to python")
-    choose_device(arguments.device)  # before anything runs
-    name = script if arguments.is_module else Path(script).stem
+    device = choose_device(arguments.device)  # before anything runs
+    out, kind = _output(arguments, script if arguments.is_module else Path(script).stem)
+    before = against.read(arguments.against) if arguments.against else None
+    found = compared = None
+    with temporary_folder("gapless-audit-") as folder:
+        if before is not None and script.endswith(".json"):
+            after = against.read(script)
+        else:
+            if before is not None:
+                against.check_same(before, device_name(device), arguments.host if device.type == "vgpu" else "profiler")
+            found = audit(script, given, str(folder), is_module=arguments.is_module, device=arguments.device,
+                          steps=arguments.steps, warm_up=arguments.warm_up, memory=not arguments.no_memory,
+                          forward=arguments.forward, time_limit_s=arguments.time_limit, tries=arguments.tries,
+                          counted=arguments.host == "counted", watch_s=max(0.0, arguments.watch),
+                          scratch=arguments.scratch)
+            after = document(found)
+        if before is not None:
+            compared = against.compare(before, after)
+        text = _text(kind, script, found, after, compared)
+        if out == "-":
+            sys.stdout.write(text)
+        else:
+            write_bytes(out, text.encode())
+            print(f"page: {out}")
+            if found is not None:
+                trace = Path(out).with_suffix(".trace.json.gz")
+                shutil.copyfile(folder / "trace.json.gz", trace)
+                print(f"trace, for ui.perfetto.dev: {trace}")
+    return _verdict(after, compared) if arguments.fail_on_waits else 0
+
+
+def _output(arguments: argparse.Namespace, name: str) -> tuple[str, str]:
+    """The file to write, - for none, and its format. Raises AuditError where it cannot be."""
+    from ..audit.launch import AuditError
+    from ..files import check_writable
+
     out = arguments.out or f"{name}.audit.{arguments.format or 'html'}"
     kind = arguments.format or ("html" if out == "-" else _FORMATS.get(Path(out).suffix.lower()))
     if kind is None:
@@ -102,35 +145,36 @@ def run(arguments: argparse.Namespace) -> int:
             check_writable(out)
         except OSError as error:
             raise AuditError(f"{error}") from None
-    with tempfile.TemporaryDirectory(prefix="gapless-audit-") as folder:
-        found = audit(script, given, folder, is_module=arguments.is_module, device=arguments.device, steps=arguments.steps,
-                      warm_up=arguments.warm_up, memory=not arguments.no_memory, forward=arguments.forward,
-                      time_limit_s=arguments.time_limit, tries=arguments.tries, counted=arguments.host == "counted",
-                      watch_s=max(0.0, arguments.watch))
-        if kind == "json":
-            text = json.dumps(found.to_json(), indent=1, ensure_ascii=False) + "\n"
-        elif kind == "md":
-            text = markdown(found)
-        else:
-            from ..audit.page import page
-
-            text = page(found)
-        if out == "-":
-            sys.stdout.write(text)
-        else:
-            write_bytes(out, text.encode())
-            trace = Path(out).with_suffix(".trace.json.gz")
-            shutil.copyfile(Path(folder) / "trace.json.gz", trace)
-            print(f"page: {out}\ntrace, for ui.perfetto.dev: {trace}")
-    return _verdict(found, arguments.fail_on_waits)
+    return out, kind
 
 
-def _verdict(found, fail_on_waits: bool) -> int:
-    if not (fail_on_waits and found.waits):
-        return 0
+def _text(kind: str, script: str, found, after: dict, compared) -> str:
+    """What is written: of the audit ``found``, None where nothing was run, and of what it was ``compared`` with, or None."""
+    if kind == "json":
+        from ..audit.against import with_comparison
+
+        whole = after if compared is None else with_comparison(after, compared)
+        return json.dumps(whole, indent=1, ensure_ascii=False) + "\n"
+    if kind == "md":
+        from ..audit.against import comparison_in_markdown
+        from ..audit.markdown import markdown
+
+        return "\n".join(([comparison_in_markdown(compared)] if compared else []) + ([markdown(found)] if found else []))
+    from ..audit.page import comparison_page, page
+
+    return comparison_page(script, compared) if found is None else page(found, compared)
+
+
+def _verdict(after: dict, compared) -> int:
+    """1 where a step waits, with the lines on standard error; where there is a comparison, only where it did not before."""
     from ..audit.markdown import times
 
-    print(f"gapless audit: a step waits {times(found.report.syncs_per_step)}:", file=sys.stderr)
-    for each in found.waits:
-        print(f"  {each.location or 'unknown line'}: {each.operator or each.call}", file=sys.stderr)
-    return 1
+    if compared is None:
+        lines = [f"{each['location'] or 'unknown line'}: {each['operator'] or each['call']}" for each in after["waits"]]
+        said = f"a step waits {times(after['waits_per_step'])}"
+    else:
+        lines = [f"{each.location}: {each.operator or 'no operator'}" for each in compared.new_waits]
+        said = "a step waits where it did not before, or more often"
+    if lines:
+        print(f"gapless audit: {said}:", *(f"  {each}" for each in lines), sep="\n", file=sys.stderr)
+    return 1 if lines else 0

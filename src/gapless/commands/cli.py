@@ -34,6 +34,14 @@ def make_parser() -> argparse.ArgumentParser:
 
 def main(argv: list[str] | None = None) -> int:
     """Run one command; returns the exit status: 0 done, 2 it could not be done, with the reason on stderr."""
+    try:
+        return _run(argv)
+    except KeyboardInterrupt:
+        print("stopped", file=sys.stderr)
+        return 130
+
+
+def _run(argv: list[str] | None) -> int:
     parser = make_parser()
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
@@ -44,9 +52,6 @@ def main(argv: list[str] | None = None) -> int:
     except _unusable() as error:
         print(f"gapless {arguments.command}: {error}", file=sys.stderr)
         return EXIT_UNUSABLE
-    except KeyboardInterrupt:
-        print("stopped", file=sys.stderr)
-        return 130
     except BrokenPipeError:  # the reader, such as head, has had enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_UNUSABLE
