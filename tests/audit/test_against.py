@@ -75,6 +75,15 @@ def test_the_host_s_lines(audits):
     assert "the host works longer" in [row[0] for row in rows(found)]
 
 
+def test_a_loader_whose_batches_cost_more(audits):
+    loader = {"location": "train.py:7", "line": "DataLoader(data)", "batches": 1.0, "costs_ms": 1.0}
+    one = audits["one"]
+    was = changed(one, loaders=[loader])
+    now = changed(one, loaders=[{**loader, "location": "train.py:9", "costs_ms": 1.0 + one["step_ms"]}])
+    ((change, before, _, *where),) = rows(compare(was, now))
+    assert (change, before, where) == ("its batches cost more", "1.00", ["train.py:9", "DataLoader(data)"])
+
+
 def test_what_bounds_it(audits):
     was, now = changed(audits["one"], bounds=["device"]), changed(audits["one"], bounds=["waits", "host"])
     assert "What bounds it was the GPU, and is now waits" in " ".join(sentences(compare(was, now)))

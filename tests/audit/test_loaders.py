@@ -61,7 +61,7 @@ def test_the_slow_one_of_two_is_told_by_its_line(tmp_path):
     found = run(tmp_path, TWO, memory=False, counted=False)
     slow, quick = found.loaders
     assert slow.location.endswith("train.py:21") and quick.location.endswith("train.py:20")
-    assert slow.num_workers == 2 and slow.wait_ms >= 20 and slow.batches == 1 and slow.trains
+    assert slow.line == "slow = DataLoader(Items(0.005), 4, num_workers=2)" and slow.num_workers == 2 and slow.wait_ms >= 20 and slow.batches == 1 and slow.trains
     assert quick.wait_ms == 0 and quick.fetch_ms == quick.work_ms and not quick.num_workers
     assert slow.costs_ms == pytest.approx(found.parts_ms["input"], rel=0.2) and found.bound == "input"
     assert "train.py:21: 2 workers cannot keep up" in found.remarks[0].title and found.remarks[0].costs_ms == slow.costs_ms
@@ -97,17 +97,17 @@ def test_what_each_costs_and_needs():
         facts = {"loaders": [about(), workers, about(at="train.py(12): unused")], "cores": cores}
         return loaders(trace, played, facts, saved_ms, 5.0)
 
-    assert found(8) == [Loader("train.py:3", 0, False, True, 1.0, 3.0, 3.0, 0.0, 3.0, 2),
-                        Loader("train.py:9", 1, False, False, 2.0, 0.5, 2.0, 0.0, 1.0, 1)]
+    assert found(8) == [Loader("train.py:3", None, 0, False, True, 1.0, 3.0, 3.0, 0.0, 3.0, 2),
+                        Loader("train.py:9", None, 1, False, False, 2.0, 0.5, 2.0, 0.0, 1.0, 1)]
     assert [each.needs for each in found(2)] == [None, 1]
     assert saved_ms(without={"input"}) == pytest.approx(4.0)
 
 
 def test_words():
-    first = Loader("a.py:3", 0, False, True, 1.0, 3.0, 3.0, 0.0, 3.0, 2)
+    first = Loader("a.py:3", None, 0, False, True, 1.0, 3.0, 3.0, 0.0, 3.0, 2)
     assert "the program makes batches itself, 3 ms each" in _input(first).title and "`num_workers=2`" in _input(first).what
-    second = _input(Loader("a.py:3", 1, False, False, 1.0, 8.0, 3.0, 7.0, 3.0, None))
+    second = _input(Loader("a.py:3", None, 1, False, False, 1.0, 8.0, 3.0, 7.0, 3.0, None))
     assert second.title == ("a.py:3: 1 worker cannot keep up: evaluation's batches take 10 ms each, most of it waiting for a "
                             "disk, a network or a lock") and "too few cores" in second.what
-    third = _input(Loader(None, 4, False, True, 1.0, 2.0, 3.0, 0.0, 2.0, 2))
+    third = _input(Loader(None, None, 4, False, True, 1.0, 2.0, 3.0, 0.0, 2.0, 2))
     assert third.title == "batches are ready, but taking each over from its worker takes 2 ms"

@@ -18,7 +18,8 @@ _OFTEN = 0.5  # times a step: a wait in only some of the steps may be in one mor
 
 @dataclass(frozen=True)
 class Line:
-    """A line whose ``what``, "wait" or "host", is not as it was. ``how``: "new", "gone", "more" or "less". ``location``: of
+    """A line whose ``what``, "wait", "host" or "loader" (which it makes), is not as it was. ``how``: "new",
+    "gone", "more" or "less". ``location``: of
     the later audit, of the earlier one where it is gone. Times and counts are per step; None: not known."""
 
     what: str
@@ -80,7 +81,7 @@ def compare(before: dict, after: dict) -> Comparison:
     uncertain_ms = spread * max(before["step_ms"], after["step_ms"])
     change_ms = after["step_ms"] - before["step_ms"]
     step = "same" if abs(change_ms) <= uncertain_ms else "slower" if change_ms > 0 else "faster"
-    found = [line for what in ("wait", "host") for line in _lines(what, before, after, uncertain_ms)]
+    found = [line for what in _TABLES for line in _lines(what, before, after, uncertain_ms)]
     return Comparison(before["script"], before["step_ms"], after["step_ms"], uncertain_ms, step, tuple(before["bounds"]),
                       tuple(after["bounds"]), tuple(found), tuple(_notes(before, after)))
 
@@ -138,19 +139,23 @@ def _lines(what: str, before: dict, after: dict, uncertain_ms: float) -> list[Li
     return sorted(found, key=lambda each: (-abs((each.after_ms or 0.0) - (each.before_ms or 0.0)), each.location))
 
 
+# What is compared → the document's table, what each row costs, how often.
+_TABLES = {"wait": ("waits", lambda row: row["costs_ms"], "times"),
+           "host": ("host", lambda row: row["own_ms"] + row["operators_ms"], "launches"),
+           "loader": ("loaders", lambda row: row["costs_ms"], "batches")}
 _NONE = (None, 0.0, 0.0)  # no such line: it costs nothing
 
 
 def _by_line(what: str, document: dict) -> dict[tuple, tuple[dict, float | None, float]]:
     """File, text and operator → one such line, what all of them cost, and how often."""
+    table, cost, count = _TABLES[what]
     groups = defaultdict(list)
-    for each in document["waits" if what == "wait" else "host"]:
+    for each in document[table]:
         groups[_file(each["location"]), each["line"], each.get("operator")].append(each)
     found = {}
     for key, rows in groups.items():
-        costs = [row["costs_ms"] if what == "wait" else row["own_ms"] + row["operators_ms"] for row in rows]
-        found[key] = (rows[0], None if None in costs else sum(costs),
-                      sum(row["times" if what == "wait" else "launches"] for row in rows))
+        costs = [cost(row) for row in rows]
+        found[key] = (rows[0], None if None in costs else sum(costs), sum(row[count] for row in rows))
     return found
 
 
@@ -188,6 +193,8 @@ def rows(found: Comparison) -> list[tuple[str, str, str, str, str]]:
     for each in found.lines:
         if each.what == "host":
             change = f"the host works {'longer' if each.how == 'more' else 'less'}"
+        elif each.what == "loader":
+            change = f"its batches cost {each.how}"
         elif each.how in ("new", "gone"):
             change = f"{'new' if each.how == 'new' else 'no longer a'} wait, {each.operator or 'no operator'}"
         else:

@@ -18,6 +18,7 @@ from ..evidence.traces.trace import Trace
 from ..evidence.traces.waits import source_line
 from ..evidence.what_if import LOADER, WhatIf
 from ..vgpu.process.location import location
+from .places import Places
 
 _NUMBER = " (loader {})"  # behind the name under which a profiler records the next batch
 _MOST_KEPT = 100  # batches of a loader whose times are kept
@@ -73,12 +74,13 @@ def _keep(about: dict, cost) -> None:
 
 @dataclass(frozen=True)
 class Loader:
-    """One of them, in the recorded steps. ``location``: the line that makes it. ``batches`` a step; ``fetch_ms``: how long
+    """One of them, in the recorded steps. ``location``, ``line``: what makes it. ``batches`` a step; ``fetch_ms``: how long
     the program waits for each, or makes it; ``work_ms``, ``wait_ms``: what each takes a worker on a core and without one
     (of a loader without workers: the program itself); ``costs_ms``: what a step would be shorter without its batches;
     ``needs``: as many workers keep up with the rest of a step, None where they cannot."""
 
     location: str | None
+    line: str | None
     num_workers: int
     pin_memory: bool
     trains: bool
@@ -108,7 +110,8 @@ def loaders(trace: Trace, played: WhatIf, facts: dict, saved_ms: Callable[..., f
         work_ms, wait_ms = (statistics.median(about[name]) if about.get(name) else 0.0 for name in ("work_ms", "wait_ms"))
         if not about["num_workers"]:
             work_ms = fetch_ms
-        found.append(Loader(source_line(about["at"]) if about["at"] else None, about["num_workers"], about["pin_memory"],
+        places, at = Places([about["at"]] if about["at"] else []), source_line(about["at"] or "")
+        found.append(Loader(at, places.text(at), about["num_workers"], about["pin_memory"],
                             about["trains"], batches, fetch_ms, work_ms, wait_ms, costs_ms,
                             _needs(work_ms, wait_ms, (step_ms - costs_ms) / batches, facts.get("cores"))))
     return sorted(found, key=lambda each: -each.costs_ms)
