@@ -79,17 +79,24 @@ print(statistics.median(times[2:]) * 1e3)
 
 @dataclass(frozen=True)
 class Program:
-    """``bound``: the right verdict. ``workers`` share what the cause takes; None: it is in the loop."""
+    """``bound``: the right verdict. ``workers`` share what the cause takes; None: it is in the loop, in one of ``every``
+    steps."""
 
     bound: str
     text: str
     workers: int | None = None
     has_truth: bool = True
+    every: int = 1
 
 
-def in_the_loop(setup: str) -> Program:
-    """The loop calls ``cause()``."""
-    return Program("host", IN_THE_LOOP.format(setup=setup))
+def in_the_loop(setup: str, every: int = 1) -> Program:
+    """The loop calls ``cause()``, in one of so many steps."""
+    text = IN_THE_LOOP.format(setup=setup)
+    if every == 1:
+        return Program("host", text)
+    text = text.replace("for _ in range(100)", "for step in range(10_000)")
+    text = text.replace("        cause()", f"        if step % {every} == 0:\n            cause()")
+    return Program("seldom", text, every=every)
 
 
 def from_a_loader(item: str, workers: int, before: str = "") -> Program:
@@ -231,6 +238,63 @@ def cause():
     thread.start()
     thread.join()
 """),
+    "checkpoint_now_and_then": in_the_loop("""
+import os
+import tempfile
+state = {name: torch.ones(500, 500) for name in "abcdefgh"}
+
+def cause():
+    with tempfile.TemporaryFile() as file:
+        torch.save(state, file)
+        file.flush()
+        os.fsync(file.fileno())
+""", every=10),
+    "metrics_now_and_then": in_the_loop("""
+import numpy as np
+scores, labels = np.random.default_rng(0).random(300_000), np.arange(300_000) % 2
+
+def cause():
+    order = np.argsort(scores)
+    return np.trapezoid(np.cumsum(labels[order]), np.cumsum(1 - labels[order]))
+""", every=20),
+    "operators_on_the_cpu": in_the_loop("""
+pool = torch.randn(1000, 1000)
+
+def cause():
+    return (pool @ pool).softmax(1).topk(10).indices
+"""),
+    "hashes": in_the_loop("""
+import hashlib
+blob = bytes(4_000_000)
+
+def cause():
+    return hashlib.sha256(blob).hexdigest()
+"""),
+    "socket": in_the_loop("""
+import socket
+import threading
+import time
+here, there = socket.socketpair()
+
+def answer():
+    while there.recv(1):
+        time.sleep(0.01)
+        there.sendall(b"x" * 10_000)
+
+threading.Thread(target=answer, daemon=True).start()
+
+def cause():
+    here.sendall(b"?")
+    left = 10_000
+    while left:
+        left -= len(here.recv(left))
+"""),
+    "files": from_a_loader("return torch.from_numpy(np.load(path).astype(np.float32).ravel()[:1000])", 0, """
+import tempfile
+import numpy as np
+path = tempfile.mkdtemp() + "/item.npy"
+np.save(path, np.random.default_rng(0).integers(0, 255, (400, 400), dtype=np.uint8))
+"""),
     "decode": from_a_loader(DECODE, 0, JPEG),
     "slow_workers": from_a_loader(NOISE, 2, "import numpy as np\n"),
     "sleeping_workers": from_a_loader("time.sleep(0.005)\nreturn torch.ones(100)", 2, "import time\n"),
@@ -239,6 +303,29 @@ def cause():
                           SGD, "8, 64"),
     "elementwise": whole("device", "nn.Linear(64, 64)", SGD, "4000, 2000",
                          "(x * model.weight[0, 0]).sigmoid().tanh().exp().mul(3).add(1).mean()"),
+    "recurrent": whole("host", "nn.GRUCell(64, 64)", SGD, "60, 16, 64", "run(model, x)", """
+def run(cell, x):
+    h = torch.zeros(16, 64).cuda()
+    for each in x:
+        h = cell(each, h)
+    return h.square().mean()
+"""),
+    "environment_of_actions": whole("host", "nn.Sequential(nn.Linear(8, 64), nn.Tanh(), nn.Linear(64, 4))", SGD, "1, 8",
+                                    "episode(model)", """
+import numpy as np
+rng = np.random.default_rng(0)
+
+def episode(policy):
+    state, found = np.zeros(8, dtype=np.float32), []
+    for _ in range(20):
+        logits = policy(torch.from_numpy(state).cuda())
+        action = torch.distributions.Categorical(logits=logits).sample()
+        found.append(logits[action])
+        for _ in range(30):
+            state = np.tanh(state + 0.01 * int(action) + rng.normal(0, 0.1, 8)).astype(np.float32)
+    return torch.stack(found).mean()
+"""),
+    "normalisation": whole("device", "nn.Sequential(*[nn.LayerNorm(4096) for _ in range(6)])", SGD, "2048, 4096"),
     "products": whole("device", "nn.Sequential(*[nn.Linear(2048, 2048) for _ in range(3)])", SGD, "1024, 2048"),
     "reads": whole("waits", "nn.Sequential(*[nn.Linear(2048, 2048) for _ in range(3)])", SGD, "1024, 2048",
                    "read(model(x).square().mean())", """
@@ -260,17 +347,19 @@ def audited(script: Path, card: str) -> dict:
     return json.loads(done.stdout)
 
 
-def truth_ms(script: Path, workers: int | None) -> float:
-    """What the cause takes in a step, without a device."""
+def truth_ms(script: Path, shared_by: int) -> float:
+    """What the cause takes in a step, without a device, where so many workers, or steps, share it."""
     command = [sys.executable, "-c", TRUTH, str(script.parent), script.stem]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
-    return float(done.stdout) / max(1, workers or 1)
+    return float(done.stdout) / shared_by
 
 
-def said_ms(found: dict, script: Path, workers: int | None) -> float:
-    """What the audit says of it: the input, or its lines (all but those of the loop)."""
-    if workers is not None:
+def said_ms(found: dict, script: Path, program: Program) -> float:
+    """What the audit says of it: the input, what only some steps do, or its lines (all but those of the loop)."""
+    if program.workers is not None:
         return found["saved_without_ms"]["input"]
+    if program.every > 1:
+        return found["saved_without_ms"]["seldom"]
     loop = script.read_text(encoding="utf-8").partition('if __name__ == "__main__":')[0].count("\n") + 1
     name = f"{script.name}:"
     return sum(each["own_ms"] for each in found["host"]
@@ -285,7 +374,7 @@ def main() -> int:
     parser.add_argument("--card", default="a10g")
     options = parser.parse_args()
     wrong = 0
-    print(f"{'program':<18}{'verdict':<15}{'right':<8}{'step ms':>9}{'cause ms':>10}{'truth ms':>10}   first line")
+    print(f"{'program':<26}{'verdict':<15}{'right':<8}{'step ms':>9}{'cause ms':>10}{'truth ms':>10}   first line")
     with tempfile.TemporaryDirectory() as folder:
         for name in options.only:
             program, script = PROGRAMS[name], Path(folder) / f"{name}_program.py"
@@ -293,12 +382,12 @@ def main() -> int:
             found = audited(script, options.card)
             times, off = f"{'':>10}{'':>10}", False
             if program.has_truth:
-                said, true = said_ms(found, script, program.workers), truth_ms(script, program.workers)
+                said, true = said_ms(found, script, program), truth_ms(script, max(1, program.workers or 1) * program.every)
                 times, off = f"{said:>10.2f}{true:>10.2f}", abs(said - true) > 0.2 * true
             first = f"{found['host'][0]['location']}: {found['host'][0]['line']}" if found["host"] else ""
             is_wrong = found["bound"] != program.bound or off
             wrong += is_wrong
-            verdict = f"{name:<18}{'/'.join(found['bounds']):<15}{program.bound:<8}{found['step_ms']:>9.2f}"
+            verdict = f"{name:<26}{'/'.join(found['bounds']):<15}{program.bound:<8}{found['step_ms']:>9.2f}"
             print(f"{verdict}{times}   {first[:60]}" + ("   WRONG" if is_wrong else ""), flush=True)
     print(f"{len(options.only) - wrong} of {len(options.only)} right")
     return int(wrong > 0)
