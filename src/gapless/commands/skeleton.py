@@ -196,7 +196,7 @@ LESSON = Lesson(
 '''
 
 _MISTAKES = '''\
-# What people do wrong here, the likeliest first. `why` is what they are told; a change to the code in solution.md makes
+# What people do wrong here, the most common first. `why` is what they read; a change to the code in solution.md makes
 # the mistake again: the text `replace`, which occurs there once, becomes `by`.
 
 [[mistake]]
