@@ -297,7 +297,7 @@ def only_when_asked(loader, device):
 def test_copies_that_do_not_run_beside_the_kernels_cost_the_points_for_time_and_no_others(function):
     verdicts = grade("04_data_loading", "prefetch", function)
     assert outcomes(verdicts) == {"values": "pass", "syncs": "pass", "step_time": "fail"}
-    assert "this batch's copy alone" in verdicts["step_time"].message
+    assert "only for this batch's copy" in verdicts["step_time"].message
 
 
 def test_a_batch_that_is_not_pinned_is_named_as_the_cause_of_waits():

@@ -96,7 +96,7 @@ def test_collected_averages_are_those_of_separate_metrics_to_the_last_bit(soluti
 
 
 def variants(device, solutions):
-    """TrainingMetrics as first written, and with every fix."""
+    """TrainingMetrics unoptimised, and with every fix."""
     mean_class = solutions["suppress_nan_check"](type("Mean", (MeanMetric,), {}))
     return [TrainingMetrics(device, classes=CLASSES),
             TrainingMetrics(device, solutions["update_loss"], mean_class, shared=True, classes=CLASSES)]

@@ -21,7 +21,7 @@ EXERCISES = (INPUT_BOUND, BEST_WORKERS, MAKE_LOADER, TO_DEVICE, PREPARE, PREFETC
 
 
 def programs(fixed: dict[str, Callable]) -> list[Program]:
-    """The step as first written, then with one change after another."""
+    """The unoptimised step, then with one change after another."""
 
     def program(name: str, article: str = "–", **changes) -> Program:
         return Program(name, lambda device: workload.training_step(device, **changes), article)

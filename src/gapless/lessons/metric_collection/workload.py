@@ -49,7 +49,7 @@ def make_network(classes: int = ARTICLE_CLASSES) -> nn.Module:
 class TrainingMetrics:
     """The mean loss and four classification metrics of a training loop, over ``classes`` classes.
 
-    As first written: a ``MeanMetric`` that is given the batch size as the loss's weight, and four metrics that are updated
+    Unoptimised: a ``MeanMetric`` that is given the batch size as the loss's weight, and four metrics that are updated
     one by one, with the averages that ``torchmetrics.Accuracy(task="multiclass", …)`` and the like have by default
     ("micro"). ``update_loss(metric, loss, batch)``, ``mean_class`` and ``shared`` (one state for the four metrics) exchange
     a part of it.

@@ -1,6 +1,7 @@
 """Lesson 00: the host's clock and the device's, why a stopwatch can be wrong by a factor of ten, and what makes a host wait.
 
-The mistake that it explains is in Chaim Rand's "PyTorch Model Performance Analysis and Optimization, Part 3" (2023); programs
+The mistake that it explains is in Chaim Rand's "PyTorch Model Performance Analysis and Optimization, Part "
+                                                "3" (2023); programs
 and code are our own.
 """
 

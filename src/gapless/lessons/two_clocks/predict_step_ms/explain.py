@@ -19,4 +19,5 @@ def prediction(case: Case, found: dict, wanted: dict) -> str | None:
             return f"That is in {unit}: return milliseconds."
     if isinstance(own, int) and own in (math.floor(true), round(true)):
         return "Your number is rounded: return it as it is."
-    return "Work out one kernel at a time. How long does it compute, and how long does it move its bytes? Then: how long does the host need?"
+    return ("Work out one kernel at a time. How long does it compute, and how long does it move its bytes? Then: how long "
+            "does the host need?")

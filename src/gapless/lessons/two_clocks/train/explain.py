@@ -51,8 +51,8 @@ def _why_line(own: str, right: str, number: int, case: Case) -> str:
             return f"That is {rows} times the loss, and a batch has {rows} rows. Log the mean, not the sum."
         if number == 1:
             return "Even the first loss differs. Is it `F.mse_loss(model(x), y)` of the first batch, before its update?"
-        return (f"The losses before are right, but that of step {number} is not. If it is another step's loss, give each its "
-                "own tensor in the list. If it is no step's loss, the weights already differ: each step needs "
+        return (f"The losses before are right, but that of step {number} is not. If it is another step's loss, give "
+                "each its own tensor in the list. If it is no step's loss, the weights already differ: each step needs "
                 "`zero_grad`, the loss, `backward`, `step`, in this order.")
     if wanted["mean"] == "nan" != found["mean"]:
         return "After the first nan loss, the mean is nan too: add up all losses, without exception."
