@@ -1,4 +1,4 @@
-"""``make records``: simulate every lesson's headline anew, keep it in ``records/``, and write README.md's tables from all
+"""``make records``: simulate every lesson's headline again, keep it in ``records/``, and write README.md's tables from all
 records there, those measured on a real GPU among them."""
 
 from __future__ import annotations

@@ -105,7 +105,7 @@ def test_being_right_only_on_the_small_inputs_is_found_out():
 
     verdicts = grade("ignore_background", by_size)
     assert set(outcomes(verdicts).values()) == {"fail"}
-    assert "goes by the size of its input, or counts its calls" in verdicts["values"].message
+    assert "depends on the size of its input, or counts its calls" in verdicts["values"].message
     assert verdicts["syncs"].message == "Not counted before the values are right."
 
 
@@ -141,7 +141,7 @@ def test_being_slow_where_values_are_checked_is_found_out():
 
     verdicts = grade("ignore_background", by_size)
     assert set(outcomes(verdicts).values()) == {"fail"}  # to be better it has to be so at both sizes
-    assert "holds at the article's size" in verdicts["syncs"].message
+    assert "meets the target at the article's size" in verdicts["syncs"].message
 
 
 def test_an_input_overwritten_is_wrong_unless_the_slow_function_does_it_too():

@@ -109,7 +109,7 @@ def test_a_loop_that_does_not_wait_still_launches_as_much():
 
 def test_a_list_of_two_dtypes_is_no_faster_than_the_loop():
     verdicts = grade("update_average", mixed_lists)
-    assert verdicts["values"].outcome == "fail" and "The function that was handed out has them right too" in verdicts["values"].message
+    assert verdicts["values"].outcome == "fail" and "The function that you were given has them right too" in verdicts["values"].message
     assert verdicts["kernels"].outcome == "fail"
 
 

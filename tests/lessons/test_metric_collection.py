@@ -310,7 +310,7 @@ def test_a_function_that_shirks_where_it_is_timed_is_wrong():
 
     values, *others = judged("collect", shirker)
     assert {values.outcome, *(v.outcome for v in others)} == {"fail"}
-    assert "goes by the size of its input, or counts its calls" in values.message
+    assert "depends on the size of its input, or counts its calls" in values.message
 
 
 def test_an_answer_remembered_by_shape_is_wrong(solutions):

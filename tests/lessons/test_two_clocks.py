@@ -1,4 +1,4 @@
-"""Lesson 00's workloads: its stopwatch, its training loops and its roofline against independent reckonings."""
+"""Lesson 00's workloads: its stopwatch, its training loops and its roofline against independent computations."""
 
 import base64
 import functools

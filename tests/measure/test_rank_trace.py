@@ -47,5 +47,5 @@ def test_steps_that_do_not_come_are_an_error(tmp_path):
 
 def test_none_were_asked_for():
     result, = gapless.on_gpus(1, lambda rank, world: None)
-    with pytest.raises(ValueError, match="no traces were asked for"):
+    with pytest.raises(ValueError, match="no traces were recorded"):
         result.read_trace()

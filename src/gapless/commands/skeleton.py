@@ -176,7 +176,7 @@ EXERCISES = (SCALE_DOWN,)
 def programs(fixed: dict[str, Callable]) -> list[Program]:
     """The step with the function as handed out, and with the learner's."""
     return [Program(name, lambda device, scale=scale: training_step(scale, device), "–")
-            for name, scale in (("as first written", scale_down), ("no `if`", fixed["scale_down"]))]
+            for name, scale in (("unoptimised", scale_down), ("no `if`", fixed["scale_down"]))]
 
 
 def size_in_words(device: torch.device) -> str:
@@ -205,7 +205,7 @@ replace = ".clamp(max=1.0)"
 by = ""
 
 [[mistake]]
-why = "Each element is cut off at the limit by itself. The *norm* of all of them is to be at most the limit."
+why = "Each element is cut off at the limit by itself. The *norm* of all of them must be at most the limit."
 replace = "x * (limit / x.norm()).clamp(max=1.0)"
 by = "x.clamp(-limit, limit)"
 
@@ -215,7 +215,7 @@ replace = "x.norm()"
 by = "x.abs().max()"
 
 [[mistake]]
-why = "The two sides are the wrong way round: what lies above the limit is to be scaled."
+why = "The two sides are the wrong way round: scale what is above the limit."
 replace = "x * (limit / x.norm()).clamp(max=1.0)"
 by = "torch.where(x.norm() > limit, x, x * (limit / x.norm()))"
 '''

@@ -70,7 +70,7 @@ def test_small_at_full_size_alone_is_not_enough():
         return in_one_place(x) if x.numel() > 10**6 else slow(x)
 
     verdict = judge(EXERCISE, *gathered(by_size))[1]
-    assert verdict.outcome == "fail" and "It holds at the article's size" in verdict.message
+    assert verdict.outcome == "fail" and "It meets the target at the article's size" in verdict.message
 
 
 def test_a_peak_survives_the_way_to_the_judge(tmp_path):

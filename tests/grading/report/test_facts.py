@@ -135,7 +135,7 @@ def test_the_page_says_who_has_how_much_and_who_nothing(report):
     assert whole["cleo"] == [" failed", "–"] and whole["pia Pia  +1+1"] == [" missing", "–"] and whole["bob"] == ["3.5", "3.5"]
     assert "is not JSON" in page.table("Score: the one of an earlier")["cleo"][1]
     said = " ".join(page.text)
-    assert "7 graded, 1 failed, 1 missing, 1 late" in said and "For the instructor alone" in said
+    assert "7 graded, 1 failed, 1 missing, 1 late" in said and "For the instructor only" in said
     assert re.search(r"In submitted/, and not in the gradebook:\s+cleo", said)
 
 

@@ -140,7 +140,7 @@ ACCUMULATING_WRONG = [
     (_training(short=False), "wants a step too"),
     (_training(divide="world"), "do not divide by their number once more"),
     (_training(clear=None), "before a step's first"),
-    (one_backward_pass, "and not once from their sum"),
+    (one_backward_pass, "not once for their sum"),
     (_training(clear="micro-batch"), "only there"),
     (_training(clear="too late"), "between `backward()` and `step()`"),
     (concatenated, "by itself, once"),

@@ -269,7 +269,7 @@ CAPTURE_WRONG = [("capture_step", answer, says) for answer, says in (
     (without_dropout, "turns dropout off"),
     (loss_only, "losses[1]"),
     (backward_left_out, "losses[1]"),
-    (on_the_default_stream, "brings a stream of its own"),
+    (on_the_default_stream, "has its own stream"),
     (lambda model, optimizer, loss_function: None, "is there a `return`?"),
     (lambda model, optimizer, loss_function: lambda x, y: None, "`step(x, y)` returned nothing"),
 )]

@@ -78,7 +78,7 @@ def rows_of_pixels(model):
 
 FORMAT_ROUTES = [one_by_one, by_einsum, joined_zeros, added_in_place, rows_of_pixels]
 
-HANDED_OUT = "The function that was handed out has them right too"
+HANDED_OUT = "The function that you were given has them right too"
 
 
 def contiguous(model):

@@ -109,8 +109,8 @@ PRECISION_ROUTES = {
 
 PRECISION_WRONG = [
     ("train_step", mixed("clip", "unscale", "step", "update"), "clipped while they were still scaled"),
-    ("train_step", mixed("unscale", "unscale", "clip", "step", "update"), "doing it twice would divide twice"),
-    ("train_step", mixed("clip", "step", "update", each=("unscale",)), "doing it twice would divide twice"),
+    ("train_step", mixed("unscale", "unscale", "clip", "step", "update"), "so call it only once in a step"),
+    ("train_step", mixed("clip", "step", "update", each=("unscale",)), "so call it only once in a step"),
     ("train_step", mixed(*RIGHT_ORDER, where="backward"), "backward pass ran inside autocast"),
     ("train_step", mixed("unscale", "clip", "own step", "update"), "without the scaler"),
     ("train_step", mixed("unscale", "clip", "step"), "`scaler.update()` is missing"),

@@ -297,7 +297,7 @@ WRONG = [
     ("prepare", lambda images, mean, std: on_the_device(images, mean, std).half(), "dtype"),
     ("prepare", lambda images, mean, std: images.to(mean.device, non_blocking=True) / 255, "The mean and `std` are not used"),
     ("prepare", lambda images, mean, std: (images.to(mean.device, non_blocking=True) - mean.view(-1, 1, 1)) / std.view(-1, 1, 1), "divide by 255 first"),
-    ("prepare", lambda images, mean, std: (images.to(mean.device) / 255 - mean) / std, "some of 1 behind its own"),
+    ("prepare", lambda images, mean, std: (images.to(mean.device) / 255 - mean) / std, "dimensions of 1 at its end"),
     ("prepare", lambda images, mean, std: on_the_device(images, mean.mean().expand(len(mean)), std), "is wrong"),
     ("prepare", lambda images, mean, std: on_the_device(images // 2 * 2, mean, std), "elements differ"),
     ("prepare", lambda images, mean, std: on_the_device(images, (255 * mean).round() / 255, std), "Your channel 0 is"),

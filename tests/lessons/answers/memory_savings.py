@@ -615,7 +615,7 @@ SAVINGS_ROUTES = {
     "optimizer_in_backward": [one_optimizer, by_module, norm_first],
 }
 
-_SAME = "The function that was handed out has them right too"
+_SAME = "The function that you were given has them right too"
 
 SAVINGS_WRONG = [
     ("checkpointed", plain_checkpoint, "runs twice"),

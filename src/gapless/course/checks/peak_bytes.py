@@ -20,7 +20,7 @@ class PeakBytes(OfMeasurement):
     """A step takes at most this share of the slow function's memory. ``advice``: what to try where it takes more."""
 
     at_most: float
-    advice: str = "Which of it will nobody need again, and who still refers to it?"
+    advice: str = "Which of it does nobody need again, and what still refers to it?"
 
     name = "peak_bytes"
     watches_memory = True

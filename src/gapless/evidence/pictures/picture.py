@@ -1,6 +1,6 @@
 """Pictures of a timeline: the host above, the GPU's streams below.
 
-Nothing is told by colour alone: waits are hatched and labelled, copies have a
+Nothing depends on colour alone: waits are hatched and labelled, copies have a
 hatch of their own, so that a picture survives a grey printer. The colours stand out
 from a light page and from a dark one; text and axes are in the page's ink (:mod:`.themed`).
 """

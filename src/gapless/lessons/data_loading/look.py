@@ -57,7 +57,7 @@ def watched(device: torch.device, workers: int, batches: int) -> Watched:
 
 # Seconds an epoch of the talk's MNIST example, with pinned memory: "PyTorch Performance Tuning Guide" (ECCV 2020).
 TALK_S = {1: 6.7, 4: 4.1, 8: 4.5}
-# Nothing is told by colour alone.
+# Nothing depends on colour alone.
 _LOOKS = {
     "a worker starts": {"facecolor": "none", "edgecolor": "#7f8b97", "linewidth": 0.8, "hatch": "....."},
     "a worker makes a batch": {"facecolor": "#16936c55", "edgecolor": "#16936c", "linewidth": 0.8, "hatch": "\\\\\\\\"},

@@ -27,7 +27,7 @@ def four(right, predicted, actual, mean, wrong=None) -> Averages:
 
 
 def share(top, bottom):
-    """Element by element; 0 where nothing is to be divided."""
+    """Element by element; 0 where there is nothing to divide."""
     return torch.where(bottom > 0, top / bottom.clamp(min=1), torch.zeros_like(top))
 
 

@@ -50,7 +50,7 @@ class TrainingMetrics:
     """The mean loss and four classification metrics of a training loop, over ``classes`` classes.
 
     Unoptimised: a ``MeanMetric`` that is given the batch size as the loss's weight, and four metrics that are updated
-    one by one, with the averages that ``torchmetrics.Accuracy(task="multiclass", …)`` and the like have by default
+    one by one, with the averages that ``torchmetrics.Accuracy(task="multiclass", …)`` and its siblings have by default
     ("micro"). ``update_loss(metric, loss, batch)``, ``mean_class`` and ``shared`` (one state for the four metrics) exchange
     a part of it.
     """

@@ -296,8 +296,8 @@ TRAPS = (
          "All times here are those of a much faster or slower program. A limit in µs fits one card at most: compare with "
          "the steps' time."),
     Trap("step numbers of two digits", renumbered,
-         "The steps' numbers go on from the schedule's, here past 9: none need be called `ProfilerStep#0`, and as text "
-         "\"#10\" comes before \"#9\". Go by time."),
+         "The steps' numbers go on from the schedule's, here past 9: none has to be called `ProfilerStep#0`, and as "
+         "text \"#10\" comes before \"#9\". Sort by time."),
     Trap("blocks that are no steps", other_blocks,
          "Only a block whose name starts with `ProfilerStep#`, with the `#`, is a step. Here are others: one is around "
          "everything, one is called much the same."),

@@ -59,7 +59,7 @@ TIMES = (
                                "go on after the last: take the end minus the start.", often=True),
     Way("time", "first step", "Only the first step was looked at: the steps' time is that of all of them.", often=True),
     Way("time", "one step", "It was divided by the time of one step, where the kernels are those of all."),
-    Way("time", "last by name", "The steps were sorted by name, and as text \"#10\" comes before \"#9\": go by time."),
+    Way("time", "last by name", "The steps were sorted by name, and as text \"#10\" comes before \"#9\": sort by time."),
     Way("time", "in seconds", MIXED_UNITS),
 )
 UNITS = (

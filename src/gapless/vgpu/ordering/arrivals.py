@@ -8,7 +8,7 @@ reading a CPU tensor calls nothing here. Where it can be seen it is reported: a 
 copy of bytes that another stream's copy is about to write, and, by a checksum, memory that the host has changed before it
 had waited for the copy from it or to it.
 
-A tensor that is dropped before its bytes come keeps its memory until then. When the clocks start anew, all copies are over;
+A tensor that is dropped before its bytes come keeps its memory until then. When the clocks start again, all copies are over;
 in a forked process nothing arrives.
 
 Tensors without values (:func:`gapless.vgpu.shape_only`) have no bytes to wait for.

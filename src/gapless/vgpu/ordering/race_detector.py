@@ -178,7 +178,7 @@ def _use(allocation, inner: torch.Tensor, use: Use, writes: bool, stream) -> Non
                   "streams: on a GPU either may come first. Before the second, let its stream wait for the first's: "
                   "stream.wait_stream(other), or stream.wait_event(event).")
     if writes and _is_all(inner):
-        known.clear()  # whatever comes after this comes after them, or was told
+        known.clear()  # whatever comes after this comes after them, or was reported
     known[region, stream.number, writes] = use
     if len(known) > MOST_USES:
         del known[next(iter(known))]

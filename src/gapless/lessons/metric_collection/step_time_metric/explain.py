@@ -30,7 +30,7 @@ def step_time(case, found, wanted) -> str | None:
         "mean after another update": "The first mean is right, but the next is not: a value that has been computed must "
                                      "not be "
                                      "kept when more comes in.",
-        "mean beside a second metric": "Two metrics share what they keep: make the state anew in each, not once for the "
+        "mean beside a second metric": "Two metrics share what they keep: make the state again in each, not once for the "
                                        "class "
                                        "or the module.",
         "means of the metric and of a clone, updated once more": f"{own}is shared with the metric's copies.",

@@ -88,10 +88,10 @@ STEP_TIME = (
     Mistake(_never_reset, "After `reset` the earlier times still count: leave `reset` to the metric."),
     Mistake(_mean_of_means, "The mean is averaged with each new time, so that the last ones count most. Keep a sum and a "
                             "count, as `MeanMetric` does."),
-    Mistake(_changed_times(lambda value: 1e3 * value), "A thousand times too large: the times come in as they are to be "
-                                                       "averaged. Leave the unit alone."),
-    Mistake(_changed_times(lambda value: value / 1e3), "A thousand times too small: the times come in as they are to be "
-                                                       "averaged. Leave the unit alone."),
+    Mistake(_changed_times(lambda value: 1e3 * value), "A thousand times too large: average the times as they come in. "
+                                                       "Leave the unit alone."),
+    Mistake(_changed_times(lambda value: value / 1e3), "A thousand times too small: average the times as they come in. "
+                                                       "Leave the unit alone."),
     Mistake(_changed_times(int), "The times were converted to whole numbers on the way (`int`, `//`, `.long()`): their "
                                  "fractions are "
                                  "cut off."),

@@ -95,8 +95,8 @@ MEMORY = (_AS_HANDED_OUT, *versions(memory_by_operator, (
                              "op.end_us`."),
     Way("devices", (0, 1), "Only the GPU's memory counts (Device Type 1): here the host's was counted too.", often=True),
     Way("devices", (0,), "Device Type 1 is the GPU; 0 is the host, whose memory does not count."),
-    Way("names", "", "Only events called `[memory]` are changes of memory: `[OutOfMemory]` says that there was none to be "
-                     "had."),
+    Way("names", "", "Only events called `[memory]` are changes of memory: `[OutOfMemory]` says that there was none "
+                     "left."),
     Way("total", "once", "Where an operator calls one of the same name, both count what the inner one does as their total: "
                          "a set of names, or a dict by name, counts it once."),
     Way("rows", "all", "An operator that neither allocated nor freed is left out.", often=True),
