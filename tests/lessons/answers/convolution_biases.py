@@ -196,9 +196,9 @@ def statistics_lost(model, images):
 
 
 BIAS_WRONG = [
-    (lambda model, images: model, "no bias has gone"),
+    (lambda model, images: model, "every bias is still there"),
     (all_without, "Every bias is gone"),
-    (neighbours, "not the order in which they are used"),
+    (neighbours, "not the order of use"),
     (neighbours_mended, "not the order in which they are used"),
     (zeros, "still there"),
     (lambda model, images: traced(model, images, fold=0.0), "running_mean"),
@@ -206,7 +206,7 @@ BIAS_WRONG = [
     (lambda model, images: traced(model, images, single=True), "more than once"),
     (lambda model, images: traced(model, images, alone=False), "one running mean for both"),
     (lambda model, images: traced(model, images, every=any), "somewhere else too"),
-    (lambda model, images: traced(model, images, kinds=(nn.Conv2d,)), "one and of three dimensions"),
+    (lambda model, images: traced(model, images, kinds=(nn.Conv2d,)), "one and three dimensions"),
     (lambda model, images: traced(model, images, norms=lambda n: isinstance(n, nn.BatchNorm2d)), "should not be there"),
     (lambda model, images: traced(model, images, norms=lambda n: subtracts_own_mean(n) or isinstance(n, nn.GroupNorm)),
      "channels of a group"),
@@ -214,9 +214,9 @@ BIAS_WRONG = [
      "whose biases differ"),
     (lambda model, images: traced(model, images, norms=lambda n: subtracts_own_mean(n) or isinstance(n, nn.BatchNorm2d)),
      "stays in evaluation mode"),
-    (after_running, "moved the running statistics"),
+    (after_running, "changed the running statistics"),
     (lambda model, images: traced(model, images).eval(), "evaluation mode"),
-    (lambda model, images: traced(model, images).train(), "those too that were frozen"),
+    (lambda model, images: traced(model, images).train(), "even frozen ones"),
     (forgets_to_return, "is there a `return`"),
     (other_name, "should not be there"),
     (statistics_lost, "outputs in evaluation"),

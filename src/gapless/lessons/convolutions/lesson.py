@@ -46,7 +46,7 @@ def programs(fixed: dict[str, Callable]) -> list[Program]:
 
 def size_in_words(device: torch.device) -> str:
     """Such as "batch 32 of 3×64×64, a ResNet of eighteen layers"."""
-    return f"batch {BATCH} of 3×{SIDE}×{SIDE} where nothing else is said, a ResNet of eighteen layers"
+    return f"batch {BATCH} of 3×{SIDE}×{SIDE} unless stated otherwise, a ResNet of eighteen layers"
 
 
 LESSON = Lesson(

@@ -21,7 +21,7 @@ def ask_warmup_schedule(function, given, device):
         optimizer = torch.optim.SGD(groups, lr=1.0)
         schedule = function(optimizer, options["factor"], options["warmup"], options["total"])
         if not hasattr(schedule, "step"):
-            raise Unusable(f"it returned a {type(schedule).__name__}; a scheduler of torch.optim.lr_scheduler is wanted.")
+            raise Unusable(f"it returned a {type(schedule).__name__}, not a scheduler of torch.optim.lr_scheduler.")
         return optimizer, schedule
 
     yield

@@ -259,12 +259,12 @@ def ask_training_without_debugging(function, given, device):
     off = function(training)
     yield
     if not isinstance(off, (list, tuple, set, frozenset)) or not all(isinstance(name, str) for name in off):
-        nothing = "nothing: is there a `return`?" if off is None else f"a {type(off).__name__};"
-        raise Unusable(f"it returned {nothing} the names of the aids to turn off are wanted, a list.")
+        nothing = "nothing: is there a `return`?" if off is None else f"a {type(off).__name__}."
+        raise Unusable(f"it returned {nothing} Return a list of the names of the aids to turn off.")
     aids = list(given.options["kinds"])  # those of `training` are the function's to change
     unknown = [name for name in off if name not in aids]
     if unknown:
-        raise Unusable(f"it would turn off {unknown[0]!r}, which is none of the aids {aids}.")
+        raise Unusable(f"it would turn off {unknown[0]!r}, which is not one of the aids {aids}.")
     return {OFF: ", ".join(sorted(set(off))) or NONE, TRIED: _told(aids, tried)}
 
 
