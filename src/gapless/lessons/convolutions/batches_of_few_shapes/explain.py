@@ -11,7 +11,7 @@ _BATCHES = {
     "the mask": "The mask comes from each image's size, not from its pixels: a pixel of an image may be 0.",
     "number of batches": "Fill the batches: only the last batch of each shape may have empty rows.",
     "rows of a batch": "`batch_size` is the most that a batch may hold.",
-    "different shapes of batches": "The autotuner goes by B, C, H and W together, so a smaller last batch is one more "
+    "different shapes of batches": "The autotuner looks at B, C, H and W together, so a smaller last batch is one more "
                                    "shape.",
     PIXELS: "Most of the extra pixels are padding: put images of nearly one size into one group.",
     EMPTY: "The extra pixels are in empty rows. Make groups of whole batches, so that only the very last batch has empty "

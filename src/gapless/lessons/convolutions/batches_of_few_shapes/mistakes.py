@@ -29,7 +29,7 @@ def one_shape(images, batch_size, max_shapes):
 
 
 def short_last_batch(images, batch_size, max_shapes):
-    """Right, but for a last batch with fewer rows."""
+    """Right, except for a last batch with fewer rows."""
     return [(batch[:len(indices)], mask[:len(indices)], indices)
             for batch, mask, indices in batches_of_few_shapes(images, batch_size, max_shapes)]
 

@@ -32,7 +32,7 @@ def train_step(case: Case, found: dict, wanted: dict) -> str | None:
         return "The network was never called: does the function end, or return, before the loop?"
     if wanted[SCALED] != "none" and found[SCALED] == "none":
         return ("The scaler that was given has scaled no loss: `scaler.scale(loss).backward()`. Do not create your own: "
-                "its scale would begin anew in each step.")
+                "its scale would start again in each step.")
     first = next((name for name in _SEEN if found[name] != wanted[name]), None)
     if first == STEP and "none" in (found[STEP], wanted[STEP]):
         return _NO_STEP if found[STEP] == "none" else _ANY_STEP

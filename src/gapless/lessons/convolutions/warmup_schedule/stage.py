@@ -12,8 +12,8 @@ from ....course.plain import Unusable
 
 
 def ask_warmup_schedule(function, given, device):
-    """The learning rates of each step, group by group; with ``resumed``, of a schedule that is made anew after so many steps
-    and loaded."""
+    """The learning rates of each step, group by group; with ``resumed``, of a schedule that is created and
+    loaded after that many steps."""
     options = given.options
 
     def make():

@@ -12,7 +12,7 @@ from .right import NORMS, cancels, drop
 
 
 def in_order(model: nn.Module, norms: tuple[type, ...] = NORMS, fold: float = 1.0) -> nn.Module:
-    """Goes by the order in which the parts are defined."""
+    """Uses the order in which the parts are defined."""
     parts = list(model.modules())
     for conv, norm in zip(parts, parts[1:]):
         if isinstance(conv, CONVOLUTIONS) and isinstance(norm, norms) and conv.bias is not None:
@@ -61,7 +61,7 @@ def _also(*kinds: type):
     return lambda norm: cancels(norm) or isinstance(norm, kinds)
 
 
-ORDER = ("It goes by the order in which the parts are defined, which is not the order of use. What counts is where a "
+ORDER = ("It uses the order in which the parts are defined, which is not the order of use. What counts is where a "
          "convolution's output goes. Follow the tensors, in a trace of `forward` (`torch.fx`) or during a run.")
 FOLD = ("In training the norm cancels the bias. In evaluation it subtracts its running mean, which contains the bias. So "
         "subtract the convolution's bias from the norm's `running_mean` too.")

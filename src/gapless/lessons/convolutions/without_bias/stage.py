@@ -189,7 +189,7 @@ NETWORKS: dict[str, Callable[[], nn.Module]] = {
 
 
 def make_network(name: str, seed: int, device: torch.device, dtype: torch.dtype = torch.float32) -> nn.Module:
-    """One of ``NETWORKS`` in training mode but for a frozen norm, its weights, biases and running statistics drawn from
+    """One of ``NETWORKS`` in training mode, except for a frozen norm, its weights, biases and running statistics drawn from
     ``seed``. The random numbers of others stay as they are."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)

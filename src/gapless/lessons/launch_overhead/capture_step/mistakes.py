@@ -126,8 +126,8 @@ CAPTURE_MISTAKES = (
 def explain_capture(case: Case, found: dict, wanted: dict) -> str | None:
     """Of the first loss that is another, or of the weights."""
     if isinstance(wanted[LOSSES], str):
-        return ("Dropout must draw anew in each step. It does in a replayed one too, if the operator is in the graph and "
-                "you copy the loss (`clone()`) before the next replay.")
+        return ("Dropout must draw new numbers in each step. It does in a replayed one too, if the operator is in the graph "
+                "and you copy the loss (`clone()`) before the next replay.")
     rows = [len(x) for x in case.inputs["x"]]
     first = next((place for place, (own, right) in enumerate(zip(found[LOSSES], wanted[LOSSES]))
                   if not abs(own - right) <= 1e-3 * abs(right) + 1e-4), None)

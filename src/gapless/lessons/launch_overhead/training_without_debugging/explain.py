@@ -1,4 +1,4 @@
-"""Lesson 06: why other debug aids are to be turned off."""
+"""Lesson 06: why a choice of debug aids is wrong."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ REPEATABLE = "deterministic algorithms: on"
 
 @dataclass
 class Moment:
-    """What an aid is told of a step. ``number``: from 0; ``every``: in how many steps a rare check is made once; ``noted``:
+    """What an aid knows about a step. ``number``: from 0; ``every``: in how many steps a rare check is made once; ``noted``:
     lines for the log, each with a number on the device or None."""
 
     model: nn.Sequential
@@ -164,7 +164,7 @@ def shapes_checked(moment: Moment):
 
 @contextmanager
 def weights_summed(moment: Moment):
-    """In one step of ``every``: the sum of the first layer's weights, thrice, which nobody reads."""
+    """In one step of ``every``: the sum of the first layer's weights, three times, which nobody reads."""
     if moment.number % moment.every == moment.every - 1:
         for _ in range(3):
             moment.model[0].weight.detach().sum()
