@@ -315,7 +315,7 @@ BATCH_ROUTES = {
 
 BATCH_WRONG = [
     ("largest_batch", bisected(RuntimeError), "errors that are not about memory"),
-    ("largest_batch", bisected(Exception), "errors that are not of memory"),
+    ("largest_batch", bisected(Exception), "errors that are not about memory"),
     ("largest_batch", bisected(kept="errors"), "Something still holds the memory"),
     ("largest_batch", bisected(kept="results"), "Something still holds the memory"),
     ("largest_batch", one_result_back, "another trial inside the `except`"),
@@ -349,10 +349,10 @@ BATCH_WRONG = [
     ("warmup_schedule", rate_for_a_factor, "a factor, not a rate"),
     ("warmup_schedule", lambda *given: two_lambdas(*given, kind=torch.optim.lr_scheduler.MultiplicativeLR), "previous step's rate"),
     ("warmup_schedule", lambda optimizer, *rest: None, "not a scheduler of torch.optim.lr_scheduler"),
-    ("warmup_schedule", lambda optimizer, factor, warmup, total: 0.1 * factor, "a scheduler of torch.optim.lr_scheduler is wanted"),
+    ("warmup_schedule", lambda optimizer, factor, warmup, total: 0.1 * factor, "not a scheduler of torch.optim.lr_scheduler"),
     ("lars_step", lars(rate=lambda w, g, decay, trust: trust * w / (g + decay * w)), "If a norm is 0"),
     ("lars_step", lars(rate=lambda w, g, decay, trust: trust * w / (g + decay * w + 1e-9)), "Select with `torch.where`"),
-    ("lars_step", lars(rate=lambda w, g, decay, trust: trust * w / (g + decay * w).clamp(min=1e-6)), "Choose with `torch.where`"),
+    ("lars_step", lars(rate=lambda w, g, decay, trust: trust * w / (g + decay * w).clamp(min=1e-6)), "Select with `torch.where`"),
     ("lars_step", lars(rate=lambda w, g, decay, trust: trust), "it is"),
     ("lars_step", lars(rate=lambda w, g, decay, trust: 1.0), "The trust ratio is missing"),
     ("lars_step", lars(rate=lambda w, g, decay, trust: torch.where((w > 0) & (g > 0), trust * w / g, 1.0)), "lacks the weight decay"),

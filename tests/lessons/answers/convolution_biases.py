@@ -199,7 +199,7 @@ BIAS_WRONG = [
     (lambda model, images: model, "every bias is still there"),
     (all_without, "Every bias is gone"),
     (neighbours, "not the order of use"),
-    (neighbours_mended, "not the order in which they are used"),
+    (neighbours_mended, "not the order of use"),
     (zeros, "still there"),
     (lambda model, images: traced(model, images, fold=0.0), "running_mean"),
     (lambda model, images: traced(model, images, fold=-1.0), "the wrong way"),

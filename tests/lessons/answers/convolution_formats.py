@@ -108,7 +108,7 @@ FORMAT_WRONG = [
     (lambda model: made(model, relu=lambda x: x), "outputs"),
     (lambda model: made(model.eval()), "evaluation mode"),
     (lambda model: model, "not the function `forward(images)`"),
-    (lambda model: None, "`forward(images)` is wanted"),
+    (lambda model: None, "not the function `forward(images)`"),
     (lambda model: lambda images: made(model)(images).tolist(), "a tensor N×8"),
     (lambda model: lambda images: made(model)(images.detach()).detach(), "raised"),
     (lambda model: torch.no_grad()(made(model)), "raised"),

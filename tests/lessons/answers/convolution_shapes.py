@@ -117,7 +117,7 @@ SHAPE_WRONG = [
     (changed(lambda images, mask, indices: (images, mask.float(), indices)), "torch.bool"),
     (changed(lambda images, mask, indices: (images, mask[:, None], indices)), "B×H×W"),
     (changed(lambda images, mask, indices: (images, ~mask, indices)), "mask is inverted"),
-    (changed(lambda images, mask, indices: (images[:len(indices)], mask[:len(indices)], indices)), "a part of the shape"),
+    (changed(lambda images, mask, indices: (images[:len(indices)], mask[:len(indices)], indices)), "part of the shape"),
     (changed(lambda images, mask, indices: (images + 1, mask, indices)), "others than image"),
     (changed(lambda images, mask, indices: (images, images[:, 0] != 0, indices)), "not from its pixels"),
     (changed(lambda images, mask, indices: images), "not a triple"),

@@ -113,7 +113,7 @@ SIZE_ROUTES = {
 SIZE_WRONG = [
     ("tensor_core_sizes", lambda model: new_layers(model).network, "The padded classes are still there"),
     ("tensor_core_sizes", masks_with_zeros, "The padded classes are still there"),
-    ("tensor_core_sizes", fresh_layers, "Zeros are appended"),
+    ("tensor_core_sizes", fresh_layers, "Append zeros"),
     ("tensor_core_sizes", leaves_the_norms, "raised"),
     ("tensor_core_sizes", lambda model: new_layers(model, fill=lambda tensor: tensor.fill_(1e-3)), "Append only zeros"),
     ("tensor_core_sizes", classes_only, "You padded only the classes"),
@@ -121,8 +121,8 @@ SIZE_WRONG = [
     ("tensor_core_sizes", lambda model: new_layers(model, up=lambda size: -(-size // 16) * 16), "multiples of 16"),
     ("tensor_core_sizes", lambda model: new_layers(model, up=lambda size: size + 8 - size % 8), "got 8 more"),
     ("tensor_core_sizes", lambda model: new_layers(model, up=lambda size: size + size % 2), "next multiple of 8"),
-    ("tensor_core_sizes", lambda model: new_layers(model, fill=nn.init.ones_), "has to be zeros"),
+    ("tensor_core_sizes", lambda model: new_layers(model, fill=nn.init.ones_), "Append only zeros"),
     ("tensor_core_sizes", lambda model: new_layers(model).eval(), "leave the mode as it was"),
     ("tensor_core_sizes", lambda model: None, "not a network"),
-    ("tensor_core_sizes", lambda model: [16, 24], "a network is wanted"),
+    ("tensor_core_sizes", lambda model: [16, 24], "not a network"),
 ]

@@ -213,7 +213,7 @@ def ask_without_bias(function, given, device):
     model = make_network(given.options["network"], given.options["seed"], device, images.dtype)
     model = function(model, images)
     if not isinstance(model, nn.Module):
-        raise Unusable(f"it returned a {type(model).__name__}, not the model. Is there a `return`?")
+        raise Unusable(f"it returned a {type(model).__name__}, not the model: is there a `return`?")
     modes = {part: part.training for part in model.modules()}
     found = {"parameters": {name: list(parameter.shape) for name, parameter in model.named_parameters()},
              "in training mode": model.training,

@@ -38,7 +38,7 @@ def ask_capture_step(function, given, device):
     step = function(model, optimizer, F.cross_entropy)
     if not callable(step):
         raise Unusable(f"it returned {'nothing' if step is None else f'a {type(step).__name__}'}, not the function "
-                       "`step(x, y)`. Is there a `return`?")
+                       "`step(x, y)`: is there a `return`?")
     losses = []
 
     def train(some: list) -> None:
