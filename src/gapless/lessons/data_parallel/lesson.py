@@ -20,7 +20,7 @@ EXERCISES = (MAIN, FIND_STRAGGLER, MAKE_BATCHES, TRAIN_EPOCH, WRAP, LOG_EPOCH)
 
 
 def programs(fixed: dict[str, Callable]) -> list[Program]:
-    """The epoch as dealt out at first, and as the learner does."""
+    """The epoch with batches in file order, and with the learner's."""
     return [Program(name, lambda device, deal=deal: paced_step(deal, device), "no figure", steps=STEPS)
             for name, deal in (("batches in file order", slow.make_batches),
                                ("equal work for all", fixed["make_batches"]))]

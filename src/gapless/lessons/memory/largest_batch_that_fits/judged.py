@@ -13,14 +13,14 @@ BOUNDARY, ALL_FIT, NONE_FITS = "fits twice in a row, one more does not", "the mo
 
 
 def verified(case: Case, answer, notes: Notes, device: torch.device):
-    """The answer, with what is to be said of the batch in its place."""
+    """The answer, with a verdict in place of the batch."""
     if not isinstance(answer, dict) or type(answer.get(FOUND)) is not int:
         return answer
     return {**answer, FOUND: _judged(case.options, answer[FOUND], device)}
 
 
 def _judged(options: dict, batch: int, device: torch.device) -> str:
-    """What is to be said of the batch that was found."""
+    """The verdict on the batch that was found."""
     kind, most = options["kind"], options["most"]
     if kind == "broken":
         return f"{batch}, for a step whose error is not about memory"
