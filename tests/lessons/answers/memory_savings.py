@@ -623,7 +623,7 @@ SAVINGS_WRONG = [
     ("checkpointed", whole_network, "runs twice"),
     ("checkpointed", in_evaluation_again, "in the same mode"),
     ("checkpointed", without_statistics_again, "Give it copies"),
-    ("checkpointed", without_checking_random_numbers, "draws another mask"),
+    ("checkpointed", without_checking_random_numbers, "draws another dropout mask"),
     ("checkpointed", only_the_convolutions, _SAME),
     ("checkpointed", in_place, "another activation"),
     ("checkpointed", half_precision, "the gradients are not"),
