@@ -33,7 +33,7 @@ def headline_of(program: Program) -> Callable[[dict[str, Callable]], list[framew
         stages = [(name, program.load(without(program.slow_files, program.causes[:count])))
                   for name, count in program.stages]
         if ENTRY in fixed:
-            stages.append(("your `train`", fixed[ENTRY]))
+            stages.append(("`train` as fixed", fixed[ENTRY]))
 
         def stage(name: str, train: Callable) -> framework.Program:
             def make_step(device: torch.device) -> Callable[[], None]:

@@ -25,7 +25,7 @@ EXERCISES = (BATCHES_OF_FEW_SHAPES, WITHOUT_BIAS, TO_CHANNELS_LAST, TRAIN_STEP, 
 
 
 def programs(fixed: dict[str, Callable]) -> list[Program]:
-    """The training step as first written, then with one fix after another, and one that is none."""
+    """The unoptimised training step, then with one fix after another, and one that fixes nothing."""
     tuned = Fixes(tuned=True)
     unbiased = replace(tuned, without_bias=fixed["without_bias"])
 
@@ -33,7 +33,7 @@ def programs(fixed: dict[str, Callable]) -> list[Program]:
         return Program(name, lambda device: training_step(device, fixes), talk, samples=fixes.batch)
 
     return [
-        program("as first written", Fixes(), "one layer forward: 1430 µs"),
+        program("unoptimised", Fixes(), "one layer forward: 1430 µs"),
         program("autotuner on", tuned, "that layer: 840 µs, 1.7×"),
         program("no bias before a norm", unbiased, "one kernel less forward and backward"),
         program("channels-last, still float32", replace(unbiased, channels_last=True), "–"),

@@ -25,7 +25,7 @@ LETTERS = Program(
     trial=sizes.trial,
     full=({"count": sizes.COUNT, "length": sizes.LENGTH, "letters": sizes.SETTINGS["letters"]}, sizes.SETTINGS),
     stages=(
-        ("as first written", 0), ("without anomaly mode", 1), ("batches in time", 4), ("fewer kernels in the network", 9),
+        ("unoptimised", 0), ("without anomaly mode", 1), ("batches in time", 4), ("fewer kernels in the network", 9),
         ("a loss that waits for nothing", 12), ("scores on the device", 13), ("updates by lists", 17),
         ("no read in a step", 19), ("texts made together", 21)),
     about=(

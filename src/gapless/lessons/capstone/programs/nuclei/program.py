@@ -16,7 +16,7 @@ NUCLEI = Program(
     full=({"count": sizes.COUNT, "side": sizes.SIDE, "most": sizes.MOST, "classes": sizes.SETTINGS["classes"]},
           sizes.SETTINGS),
     stages=(
-        ("as first written", 0), ("without anomaly mode", 1), ("batches in time", 5), ("fewer kernels in the network", 8),
+        ("unoptimised", 0), ("without anomaly mode", 1), ("batches in time", 5), ("fewer kernels in the network", 8),
         ("a loss for all pictures at once", 15), ("scores on the device", 19), ("updates by lists", 23),
         ("no read in a step", 25)),
     about=(

@@ -15,7 +15,7 @@ PHOTOS = Program(
     trial=sizes.trial,
     full=({"count": sizes.COUNT, "side": sizes.SIDE, "classes": sizes.SETTINGS["classes"]}, sizes.SETTINGS),
     stages=(
-        ("as first written", 0), ("without anomaly mode", 1), ("batches in time", 5), ("fewer kernels in the network", 8),
+        ("unoptimised", 0), ("without anomaly mode", 1), ("batches in time", 5), ("fewer kernels in the network", 8),
         ("a loss that waits for nothing", 13), ("scores on the device", 15), ("updates by lists", 19),
         ("no read in a step", 21)),
     about=(
