@@ -182,7 +182,7 @@ def test_kept_records_are_what_is_simulated_today():
     device = gapless.device("vgpu:a10g")
     programs = {program.name: program for program in lesson.programs(solution(lesson.id))}
     assert list(programs) == list(kept)
-    for name in ("as first written", "bytes to the device"):
+    for name in ("unoptimised", "bytes to the device"):
         with full_size(device):
             took = gapless.time_step(programs[name].make_step(device), steps=8, device=device)
         assert took.true_ms == pytest.approx(kept[name]["true_step_ms"], rel=0.02)

@@ -41,7 +41,7 @@ def ask_findings(function, given, device):
 
 
 def ask_train(function, given, device):
-    """What the program reports of a run, and how many records it has decoded: its inputs are on the host, its settings go by
+    """What the program reports of a run, and how many records it has decoded: its inputs are on the host, its settings have a
     name."""
     yield
     forget_decoded()
