@@ -66,8 +66,12 @@ class profile(torch.profiler.profile):
         return self
 
     def __init__(self, *, device: torch.device | str | None = None, **arguments):
-        if self.device.type == "cpu" and arguments.get("activities") is None:
-            arguments["activities"] = [ProfilerActivity.CPU]
+        if self.device.type == "cpu":
+            if arguments.get("activities") is None:
+                arguments["activities"] = [ProfilerActivity.CPU]
+            if not torch.cuda.is_available():
+                # In a PyTorch built for CUDA, Kineto writes to stderr each time a profile starts or finds no GPU.
+                os.environ.setdefault("KINETO_LOG_LEVEL", "99")
         super().__init__(**arguments)
         self._finished: Any = None
         self._raw: bytes | None = None

@@ -281,7 +281,7 @@ WRONG = [
     ("input_bound", lambda trace: by_cuts(trace) > 0.5, "not whether it is large"),
     ("input_bound", lambda trace: round(by_cuts(trace), 3), "wrong"),
     ("input_bound", lambda trace: None, "return"),
-    ("input_bound", lambda trace: 1 - by_cuts(trace), "1 minus what was asked for"),
+    ("input_bound", lambda trace: 1 - by_cuts(trace), "1 minus the right share"),
     ("to_device", lambda batch, device: batch, "on the cpu still"),
     ("to_device", lambda batch, device: batch.pin_memory().to(device, non_blocking=True), "AttributeError"),
     ("to_device", a_list_for_a_tuple, "A tuple comes back as another type"),

@@ -234,7 +234,7 @@ WRONG = [
     ("prefetch", wrong(record=False), "record_stream"),
     ("prefetch", wrong(default=True), "A race"),
     ("prefetch", wrong(inside=True), "`yield` is inside"),
-    ("prefetch", leaves_the_stream, "`yield` stands inside"),
+    ("prefetch", leaves_the_stream, "`yield` is inside"),
     ("prefetch", wrong(errors="at once"), "that batch is lost"),
     ("prefetch", wrong(errors="swallowed"), "believes that the epoch is done"),
     ("prefetch", wrong(errors="another"), "RuntimeError"),

@@ -41,8 +41,8 @@ def ask_findings(function, given, device):
 
 
 def ask_train(function, given, device):
-    """What the program reports of a run, and how many records it has decoded: its inputs are on the host, its settings have a
-    name."""
+    """What the program reports of a run, and how many records it has decoded: its inputs are on the host, its settings have
+    names."""
     yield
     forget_decoded()
     with forking(), measured_on(device, given.options.get("decode_ms", DECODE_MS)):
