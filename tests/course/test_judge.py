@@ -187,7 +187,7 @@ def test_what_goes_over_the_bus_is_counted(sends_images):
     assert {name: outcomes(found) for name, found in verdicts.items()} == {
         "bytes_over_the_bus": {"values": "pass", "bus_bytes": "pass"}, "half_way": {"values": "pass", "bus_bytes": "fail"},
         "floats_over_the_bus": {"values": "fail", "bus_bytes": "fail"}}
-    assert "1 MB go over the bus in a step (slow: 4 MB; wanted: at most 1.2 MB)" in verdicts["bytes_over_the_bus"]["bus_bytes"].message
+    assert "1 MB go over the bus in a step (slow: 4 MB; target: at most 1.2 MB)" in verdicts["bytes_over_the_bus"]["bus_bytes"].message
     assert "The largest copies: HtoD 2 MB" in verdicts["half_way"]["bus_bytes"].message
 
 

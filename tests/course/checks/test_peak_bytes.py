@@ -54,7 +54,7 @@ def gathered(function):
 
 
 @pytest.mark.parametrize("function, outcomes, says", [
-    (in_one_place, ["pass", "pass"], "A step takes 76.3 MiB of the device's memory at most (slow: 343 MiB; wanted: at most"),
+    (in_one_place, ["pass", "pass"], "A step takes 76.3 MiB of the device's memory at most (slow: 343 MiB; target: at most"),
     (one_after_the_other, ["pass", "pass"], "114 MiB"),
     (slow, ["fail", "fail"], "checks/test_peak_bytes.py:21: `parts = [x.exp(), x.cos(), x.sin(), x.abs()]`"),
     (beginning_anew, ["fail", "fail"], "343 MiB of the device's memory at most"),

@@ -193,7 +193,7 @@ def judge_time(look: Look, measured: Measured, limit: float, key: str, phrase: s
     kind = f"simulated {evidence.device_name}" if evidence.simulated else f"measured on {evidence.device_name}"
     if evidence.simulated and measured is not evidence.main:
         kind += ", slowed down to suit the smaller inputs"
-    facts = f"{phrase} {own_ms:.2f} ms (slow: {slow_ms:.2f} ms; wanted: at most {limit * slow_ms:.2f} ms; {kind})."
+    facts = f"{phrase} {own_ms:.2f} ms (slow: {slow_ms:.2f} ms; target: at most {limit * slow_ms:.2f} ms; {kind})."
     if not evidence.simulated and abs(ratio - limit) < NOISE * limit:
         return INCONCLUSIVE, facts + " That is too close to the target to tell from noise: run it again."
     return (PASS, facts) if ratio <= limit else (FAIL, f"{facts} {next_step}")

@@ -11,6 +11,7 @@ import torch
 from ...evidence.pictures.picture import new_figure
 from ...measure.device import clock_ms, synchronize
 from ...vgpu.host.data_loader import recording
+from ...words import counted
 from .workload import BATCH, Epoch, at_full_size, make_train, one_by_one, pinned_loader
 
 Interval = tuple[float, float]  # begin and end in ms, from when the loader's iterator is made
@@ -94,7 +95,7 @@ def draw_epochs(epochs: Mapping[int, Epoch], title: str):
             axes.annotate(f"{seconds} s", (places[workers], epochs[1].ms * seconds / TALK_S[1]), (0, 8),
                           textcoords="offset points", ha="center", fontsize=8.5)
     # The times stand below the bars: above them they would meet the diamonds.
-    axes.set_xticks(list(places.values()), [f"{_count(workers, 'worker')}\n{each.ms:.0f} "
+    axes.set_xticks(list(places.values()), [f"{counted(workers, 'worker')}\n{each.ms:.0f} "
                                             "ms" for workers, each in epochs.items()])
     axes.set_ylim(0, 1.2 * max(each.ms for each in epochs.values()))
     axes.set_yticks([])
@@ -125,7 +126,7 @@ def draw_starts(starts: Mapping[int, Watched], title: str):
         _draw_rows(place, rows)
         end_ms = each.gpu[-1][1]
         place.axvline(end_ms, color="#7f8b97", linestyle="--", linewidth=0.9)
-        place.set_title(f"{_count(workers, 'worker')}: {_count(len(each.steps), 'step')} done after {end_ms:.0f} ms",
+        place.set_title(f"{counted(workers, 'worker')}: {counted(len(each.steps), 'step')} done after {end_ms:.0f} ms",
                         loc="left", fontsize=9.5)
     axes[-1].set_xlabel("ms since the loop asked for its first batch", fontsize=9)
     shown = {label: bar for place in axes for bar, label in zip(*place.get_legend_handles_labels())}
@@ -154,13 +155,9 @@ def _in_words(workers: int, each: Watched) -> str:
     if each.starting:
         begins, ends = zip(*each.starting, strict=True)
         first_ms = min(begin for made in each.making for begin, _ in made)
-        started = (f" They are made one after another, until {max(begins):.0f} ms; the last is ready at {max(ends):.0f} ms. "
-                   f"The first begins its first batch at {first_ms:.0f} ms.")
+        started = (f" The main process starts them one after another, until {max(begins):.0f} ms; the last is ready at "
+                   f"{max(ends):.0f} ms. The first begins its first batch at {first_ms:.0f} ms.")
     idle_ms = sum(begin - before for (begin, _), before in zip(each.gpu[1:], [end for _, end in each.gpu]))
-    return (f"{_count(workers, 'worker')}:{started} The first batch is there after {each.waits[0][1]:.0f} ms. From then on "
-            f"the GPU is idle for {max(0.0, idle_ms):.0f} ms, and {_count(len(each.steps), 'step')} are done after "
+    return (f"{counted(workers, 'worker')}:{started} The first batch is there after {each.waits[0][1]:.0f} ms. From then on "
+            f"the GPU is idle for {max(0.0, idle_ms):.0f} ms, and {counted(len(each.steps), 'step')} are done after "
             f"{each.gpu[-1][1]:.0f} ms.")
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
