@@ -169,7 +169,7 @@ def test_the_start_of_an_epoch_is_drawn_with_a_row_for_all_who_are_known(known):
     figure = draw_starts({2: seen}, "an epoch")
     rows = [label.get_text() for label in figure.axes[0].get_yticklabels()]
     assert rows == (["worker 0", "worker 1"] if known else []) + ["main process", "GPU"]
-    assert ("made one after another, until 18 ms; the last is ready at 36 ms" in figure.alt) is known
+    assert ("starts them one after another, until 18 ms; the last is ready at 36 ms" in figure.alt) is known
     assert "The first batch is there after 100 ms" in figure.alt and "2 steps are done after 128 ms" in figure.alt
     hatches = {bars.get_label(): bars.get_hatch() for bars in figure.axes[0].collections}
     told = [hatch for hatch in hatches.values() if hatch]
