@@ -193,7 +193,7 @@ def test_raises_when_the_name_is_no_exercise(lesson, wrong):
 
 
 @pytest.mark.parametrize("wrong, says", [
-    (torch.ones(2), r"check takes a function, and this is a Tensor. Give .* lesson.check\(ignore_background\)"),
+    (torch.ones(2), r"check takes a function, but this is a Tensor. Give .* lesson.check\(ignore_background\)"),
     (lambda target: target, "'<lambda>' is not an exercise of this lesson"),
 ])
 def test_raises_when_given_something_else_than_a_function_of_an_exercise(lesson, wrong, says):
@@ -260,7 +260,7 @@ def test_inputs_are_those_of_the_check(lesson):
     given = lesson.inputs("ignore_background")
     assert list(given) == [case.name for case in exercise.cases(0)]
     assert all(isinstance(target, torch.Tensor) for target in given.values())
-    with pytest.raises(ValueError, match="no exercise of this lesson"):
+    with pytest.raises(ValueError, match="not an exercise of this lesson"):
         lesson.inputs("nothing")
 
 

@@ -101,8 +101,8 @@ def _check(lesson_id: str, title: str) -> str:
     package = lesson_id[3:]
     if not _ID.fullmatch(lesson_id) or keyword.iskeyword(package):
         raise NewLessonError(f"{lesson_id!r} is not a lesson's id: give two "
-                             "digits, an underscore, and a name that Python can "
-                             "import, in small letters, such as 04_data_loading")
+                             "digits, an underscore, and a name that Python can import, in small letters, such as "
+                             "04_data_loading")
     if not 0 < len(title.strip()) == len(title) <= 60 or not title.isprintable() or set(title) & set('"\\|'):
         raise NewLessonError(f"{title!r} is not a title: give up to 60 "
                              "characters on one line, without double quotes, \\ and |, "

@@ -16,8 +16,8 @@ def add_parser(commands) -> None:
     parser = commands.add_parser(
         "reset", help="restore an exercise's cell as you got it",
         description="Restore the cells of exercises as you got them. Everything else in the notebook stays the same, "
-                    "and a copy of the old notebook is kept next to it. If an exercise's cell is gone, a new one is "
-                    "put before its check, or at the end.")
+                    "and a copy of the old notebook is kept next to it. If an exercise's cell is gone, a new one is put "
+                    "before its check, or at the end.")
     parser.add_argument("notebook", metavar="NOTEBOOK", help="the notebook (.ipynb), or the folder it is in")
     parser.add_argument("exercises", metavar="EXERCISE", nargs="*", help="the exercises")
     parser.add_argument("--all", action="store_true", help="all exercises of the lesson")

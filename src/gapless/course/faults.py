@@ -34,15 +34,15 @@ ERROR_ADVICE = {
     "out of bounds": "A label is outside 0 … classes − 1, perhaps one to ignore: leave it out first, or name it "
                      "(`ignore_index`)",
     "must match the size of tensor": "PyTorch matches shapes from the last dimension on, and stretches a dimension of "
-                                     "1. Print both: are dimensions swapped (`transpose`), or does the shorter one "
-                                     "need dimensions of 1 at its end (`view(-1, 1, 1)`)?",
+                                     "1. Print both: are dimensions swapped (`transpose`), or does the shorter one need "
+                                     "dimensions of 1 at its end (`view(-1, 1, 1)`)?",
     # torch.utils.checkpoint's
     "A different number of tensors was saved": "The code that runs in the backward pass must save as many tensors as "
-                                               "the first pass: run it in the same "
-                                               "mode, with the same buffers (a norm without its "
-                                               "statistics saves two fewer). Give it copies of what it must not change",
-    "have different metadata": "The code that runs in the backward pass saves other tensors than the first pass: run "
-                               "it in the same mode, on tensors of the same shapes and dtypes",
+                                               "the first pass: run it in the same mode, with the same buffers (a norm "
+                                               "without its statistics saves two fewer). Give it copies of what it must "
+                                               "not change",
+    "have different metadata": "The code that runs in the backward pass saves other tensors than the first pass: run it "
+                               "in the same mode, on tensors of the same shapes and dtypes",
     "cannot pin": "It is already on the device: only the host's memory can be pinned",
     "a leaf Variable that requires grad": "An operator with a `_` at its end writes into an input that needs a gradient: "
                                           "write into a new tensor",
@@ -51,8 +51,7 @@ ERROR_ADVICE = {
     "_scale is None": "The scaler has scaled no loss: `scaler.scale(loss).backward()` comes before `unscale_`, `step` and "
                       "`update`",
     "unscale_() has already been called": "`unscale_` divides by the scale, so call it only once in a step, after the "
-                                          "last backward pass. Or the step before ended without "
-                                          "`scaler.update()`",
+                                          "last backward pass. Or the step before ended without `scaler.update()`",
     "unscale_() is being called after step()": "First `unscale_`, then clip, then `scaler.step`",
     "step() has already been called": "One `scaler.step(optimizer)` in a step, and one `scaler.update()` after it",
     "No inf checks were recorded for this optimizer": "The optimizer has no gradients: were they set to zero between the "
@@ -67,9 +66,8 @@ ERROR_ADVICE |= {
                                                          "tensor detached, or the forward pass run under `no_grad`?",
     "generator raised StopIteration": "`next(iterator)` found nothing more. In a generator give it a default, "
                                       "`next(iterator, None)`, or write a `for`",
-    "generator ignored GeneratorExit": "When the loop stops early, the generator gets a "
-    "`GeneratorExit`, which `except:` and "
-                                       "`except BaseException:` catch too. Catch `Exception`, which leaves it alone",
+    "generator ignored GeneratorExit": "When the loop stops early, the generator gets a `GeneratorExit`, which "
+    "`except:` and `except BaseException:` catch too. Catch `Exception`, which leaves it alone",
     "No backend type associated with device type cpu": "NCCL, and `vccl` here, sends only tensors on GPUs: move the "
                                                        "model, or the tensor, to the device first",
     "to mark a variable ready only once": "DistributedDataParallel wants a backward pass after each forward pass: run "
@@ -195,8 +193,8 @@ def _tensor_fault(exercise: Exercise, case: Case, found: Answer, expected: Answe
     if found.dtype != f"torch.{value.dtype}":
         why = ("A comparison gives bools: choose with it (`torch.where`), and return the chosen values."
                if found.dtype == "torch.bool"
-               else "Something casts: another tensor's dtype, `.float()`, a division, "
-               "an operator in place (it keeps the dtype of what it writes into).")
+               else "Something casts: another tensor's dtype, `.float()`, a division, an operator in place (it keeps "
+               "the dtype of what it writes into).")
         return Fault(f"it returned {found.returned}; the dtype torch.{value.dtype} is wanted. {why}")
     if found.shape != value.shape:
         return Fault(f"it returned {found.returned}; the shape {tuple(value.shape)} is wanted.")
@@ -224,9 +222,8 @@ def _why_value(exercise: Exercise, case: Case, found: Answer, value: np.ndarray)
         if (isinstance(given, np.ndarray) and given.shape == value.shape
                 and np.array_equal(found.value, given, equal_nan=True)):
             return (f"It is the input `{name}`, unchanged. Did you throw a result away? Most functions return a new "
-                    "tensor. Only those with a `_` at their end write into the old "
-                    "one. A condition may also be the wrong way "
-                    "round.")
+                    "tensor. Only those with a `_` at their end write into the old one. A condition may also be the "
+                    "wrong way round.")
     return _explanation(exercise, case, found.value, value) or of_numbers(found.value, value, counts_of(case))
 
 

@@ -42,9 +42,8 @@ def name_of(given, exercises: Collection[str]) -> str:
     for name in bound:
         if name in exercises:
             return name
-    raise CannotCheck(f"{own!r} is not an exercise of this "
-                      "lesson; its exercises are {known}. Keep the name that the function "
-                      "had.")
+    raise CannotCheck(f"{own!r} is not an exercise of this lesson; its exercises are {known}. Keep the name that the "
+                      "function had.")
 
 
 def source_of(given, name: str) -> str | Callable:

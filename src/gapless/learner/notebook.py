@@ -333,8 +333,8 @@ class Notebook:
         if best < exercise.max_points and not give_up:
             hint, give_up = (f"lesson.{what}" for what in (f'hint("{name}")', f'solution("{name}", give_up=True)'))
             return MarkdownText(f"You have {best:g} of {exercise.max_points:g} points for `{name}`. The solution is "
-                                "shown once you have all of them. For a hint, run "
-                                f"`{hint}`. To give up and read it now: `{give_up}`.")
+                                f"shown once you have all of them. For a hint, run `{hint}`. To give up and read it "
+                                f"now: `{give_up}`.")
         return MarkdownText(annotated_solution(self.lesson, name))
 
     def progress(self) -> Progress:

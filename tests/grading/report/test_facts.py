@@ -163,7 +163,7 @@ def test_a_disguised_copy_stands_beside_its_model(report):
     text, tables = report
     pair, = tables["alike"]
     assert (pair["exercise"], pair["who"], pair["least_share"]) == ("double", "mia; ned", "1.0")
-    assert text.count("<pre") == 2 and "no verdict" in text
+    assert text.count("<pre") == 2 and "not a verdict" in text
 
 
 def test_gradings_without_a_sandbox_or_on_different_devices_are_warned_of(course, tmp_path):

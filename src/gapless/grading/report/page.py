@@ -375,9 +375,8 @@ def _alike(facts: LessonFacts) -> str:
     told = (
         f"<p>A hint to look, not a verdict. The comparison uses syntax trees without names, comments and layout. It "
         "leaves out everything that is in the handed-out text, in the solution or in many answers. Of the rest, two "
-        "answers share at least "
-        f"{LEAST_SHARE:.0%} and {LEAST_STATEMENTS} statements. Short answers have too little left to distinguish them, "
-        f"and are never listed.{unread}</p>"
+        f"answers share at least {LEAST_SHARE:.0%} and {LEAST_STATEMENTS} statements. Short answers have too little "
+        f"left to distinguish them, and are never listed.{unread}</p>"
     )
     if not groups:
         return f"<h3>Answers that are nearly the same</h3><p>None.</p>{told}"

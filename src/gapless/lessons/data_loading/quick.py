@@ -26,8 +26,7 @@ QUICK = QuickQuestions(
         Quick("x = pinned.to(device, non_blocking=True)",
               "Pinned *and* `non_blocking=True`: the copy is queued like a kernel."),
         Quick("x = batch.pin_memory()",
-              "That is a copy from host memory to host memory. It is work for the host, and asks nothing of the "
-              "device."),
+              "That is a copy from host memory to host memory. It is work for the host, and asks nothing of the device."),
         Quick("y.copy_(pinned[:128].repeat(2, 1), non_blocking=True)",
               "`repeat` makes a new tensor, and a new tensor is pageable. A result computed from pinned memory is not "
               "pinned."),
@@ -39,6 +38,6 @@ QUICK = QuickQuestions(
               "Three Python numbers become a pageable tensor, which is copied. Make such a tensor once, before the "
               "loop."),
         Quick("loss = y.mean().to(\"cpu\", non_blocking=True)",
-              "PyTorch uses pinned memory for the result, so nobody waits. But the number is not there yet: wait "
-              "before you read it."),
+              "PyTorch uses pinned memory for the result, so nobody waits. But the number is not there yet: wait before "
+              "you read it."),
     ))

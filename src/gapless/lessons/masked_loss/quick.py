@@ -21,9 +21,8 @@ QUICK = QuickQuestions(
     setup=setup,
     questions=(
         Quick("picked = x[mask]",
-              "The result has as many numbers as the mask has `True`s. The host waits for the "
-              "count. `x.masked_select(mask)` does "
-              "the same."),
+              "The result has as many numbers as the mask has `True`s. The host waits for the count. "
+              "`x.masked_select(mask)` does the same."),
         Quick("x[mask] = 0",
               "A plain number assigned through a mask becomes `masked_fill_`, whose result is as large as `x`."),
         Quick("i, j = torch.where(mask)",
@@ -32,8 +31,7 @@ QUICK = QuickQuestions(
         Quick("z = torch.where(mask, x, 0.0)",
               "With three arguments it chooses element by element. The result is as large as its inputs."),
         Quick("i = torch.nonzero_static(mask, size=10)",
-              "You give the size, so the host needs no count. Positions beyond it are dropped, missing ones are "
-              "filled."),
+              "You give the size, so the host needs no count. Positions beyond it are dropped, missing ones are filled."),
         Quick("kinds = torch.unique(labels)", "Only the device knows how many distinct values there are."),
         Quick("rows = x[index]",
               "An index of whole numbers picks as many rows as it has entries, and its shape is known."),

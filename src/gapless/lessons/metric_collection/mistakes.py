@@ -154,8 +154,8 @@ FORMULAS: tuple[tuple[Callable[[Pairs], Averages], str], ...] = (
     (lambda pairs: {name: CLASSES * value for name, value in averaged(pairs, over=_all_classes).items()},
      "That is a sum over the classes: divide it by the number of classes that occur in the labels or the predictions."),
     (lambda pairs: averaged(pairs, matrix=confusion(pairs).T.contiguous()),
-     "Labels and predictions are swapped: precision is the right ones among the predictions of a class (false "
-     "positives count), recall among its labels (false negatives count). Which is the row of your matrix? In TorchMetrics: "
+     "Labels and predictions are swapped: precision is the right ones among the predictions of a class (false positives "
+     "count), recall among its labels (false negatives count). Which is the row of your matrix? In TorchMetrics: "
      "`update(predictions, labels)`."),
     (lambda pairs: averaged(pairs, wrong=_f1_of_averages),
      "F1 was computed from the averages of precision and recall. The macro F1 is the mean of the classes' F1: 2·tp / "

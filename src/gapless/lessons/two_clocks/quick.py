@@ -29,15 +29,14 @@ QUICK = QuickQuestions(
         Quick('text = f"loss {loss:.4f}"',
               "Text needs digits, and the digits are on the device. `print(loss)` is the same."),
         Quick("host = x.cpu()",
-              "A copy to ordinary (pageable) memory returns when the values have arrived. So it waits for the "
-              "kernels that compute them."),
+              "A copy to ordinary (pageable) memory returns when the values have arrived. So it waits for the kernels "
+              "that compute them."),
         Quick("pinned.copy_(x, non_blocking=True)",
-              "The copy is queued like a kernel. Do not read `pinned` too early: mark the copy's end with an "
-              "event."),
+              "The copy is queued like a kernel. Do not read `pinned` too early: mark the copy's end with an event."),
         Quick("z = torch.zeros(3, device=device)", "The device writes the zeros: it is one more slip on the rail."),
         Quick("t = torch.tensor(3.0, device=device)",
-              "PyTorch puts the 3.0 into a tensor on the host, copies it from ordinary memory, and waits for "
-              "that copy. `torch.full((), 3.0, device=device)` does not wait."),
+              "PyTorch puts the 3.0 into a tensor on the host, copies it from ordinary memory, and waits for that copy. "
+              "`torch.full((), 3.0, device=device)` does not wait."),
         Quick("high = max(loss, 1.0)",
               "Python's `max` compares, so it needs a bool. `loss.clamp(min=1.0)` stays on the device."),
     ),

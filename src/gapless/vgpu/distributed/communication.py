@@ -313,8 +313,8 @@ def _compare(every: list[dict], ranks: list[int]) -> None:
             calls = "; ".join(f"rank {rank} calls {each['what']} at {each['where'] or 'a line that is not known'}"
                               for rank, each in zip(ranks, every))
             raise Standstill(f"the ranks call different collectives in the same place: {calls}. On GPUs they would "
-                             "wait "
-                             "forever, or get wrong values: every rank must call the same collectives, of the same "
+                             "wait forever, or get wrong values: every rank must call the same collectives, of the same "
+                             ""
                              "sizes, in the same order, and with DistributedDataParallel have as many batches as the others")
         if message["card"] != every[0]["card"]:
             raise ValueError(f"the ranks model different cards ({every[0]['card']}, {message['card']}): give all the same")

@@ -154,9 +154,8 @@ def borne_out(program: Program, cause: Cause, kind: str, place: tuple[str, int],
 
 def _against(kind: str, place: tuple[str, int], facts: Facts) -> str:
     if kind == WAIT:
-        return ("the waits there are in the backward "
-                "pass of its operators. What makes it "
-                "wait, and where is that turned on?" if facts.backward_waits[place] else "the trace has no wait there")
+        return ("the waits there are in the backward pass of its operators. What makes it wait, and where is that "
+                "turned on?" if facts.backward_waits[place] else "the trace has no wait there")
     if kind == KERNELS:
         return f"{facts.kernels[place] or 'no'} kernels are launched there in a whole run, which is not many"
     return {BUS: "not too much crosses the bus there"}.get(kind, "that is not what this line does")

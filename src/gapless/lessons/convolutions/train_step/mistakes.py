@@ -99,34 +99,30 @@ TRAIN_STEP_MISTAKES = (
              order=("clip", "plain step")),
     _mistake(_CLIPPED_SCALED, order=("clip", "unscale", "step", "update")),
     _mistake(_CLIPPED_SCALED, order=("clip", "step", "update")),
-    _mistake("The step used gradients that were not clipped. Did you leave "
-             "that out, or clip after the step? Unscale first, then clip, "
-             "then step.", order=("unscale", "step", "clip", "update")),
-    _mistake("You clipped each gradient by its value. Limit the "
-             "*norm* of all of them to `max_norm`, with "
+    _mistake("The step used gradients that were not clipped. Did you leave that out, or clip after the step? Unscale "
+             "first, then clip, then step.", order=("unscale", "step", "clip", "update")),
+    _mistake("You clipped each gradient by its value. Limit the *norm* of all of them to `max_norm`, with "
              "`clip_grad_norm_`.", order=("unscale", "clip values", "step", "update")),
-    _mistake("You clipped the gradients by the largest of them. "
-             "`max_norm` limits the root of the sum of squares, the "
+    _mistake("You clipped the gradients by the largest of them. `max_norm` limits the root of the sum of squares, the "
              "default of `clip_grad_norm_`.", order=("unscale", "clip largest", "step", "update")),
-    _mistake("You clipped each parameter's gradient by its own norm, "
-             "which turns the step's direction. `max_norm` limits the "
-             "norm of all of them together.", order=("unscale", "clip each", "step", "update")),
+    _mistake("You clipped each parameter's gradient by its own norm, which turns the step's direction. `max_norm` "
+             "limits the norm of all of them together.", order=("unscale", "clip each", "step", "update")),
     _mistake("You clipped the gradients to 1, whatever `max_norm` says.", order=("unscale", "clip to 1", "step", "update")),
     _mistake("You put the network into evaluation mode, but its norms must see the batch. Leave the mode as it was.",
              evaluating=True),
     _mistake("You divided each loss by the number of micro-batches twice, so it is that many times too "
              "small.", divisions=2),
     _mistake(_BACKWARD_INSIDE, backward_inside=True),
-    _mistake("Everything ran inside autocast, even the backward pass and the optimizer's step. Put only "
-             "the forward pass and the loss inside.", all_inside=True),
-    _mistake("You computed the loss outside autocast, on outputs in half precision. A sum of "
-             "exponentials needs float32's range, which autocast gives it. Put the loss inside.", loss_inside=False),
+    _mistake("Everything ran inside autocast, even the backward pass and the optimizer's step. Put only the forward "
+             "pass and the loss inside.", all_inside=True),
+    _mistake("You computed the loss outside autocast, on outputs in half precision. A sum of exponentials needs "
+             "float32's range, which autocast gives it. Put the loss inside.", loss_inside=False),
     _mistake(_NOT_DIVIDED, divisions=0),
     _mistake(_PLAIN_STEP, order=("unscale", "clip", "plain step", "update")),
     _mistake(_PLAIN_STEP + " " + _NO_UPDATE, order=("unscale", "clip", "plain step")),
     _mistake(_NO_UPDATE, order=("unscale", "clip", "step")),
-    _mistake("The gradients are still scaled when `optimizer.step()` runs. Use "
-             "`scaler.unscale_(optimizer)` before clipping, and `scaler.step(optimizer)`.", order=("clip", "plain step")),
+    _mistake("The gradients are still scaled when `optimizer.step()` runs. Use `scaler.unscale_(optimizer)` before "
+             "clipping, and `scaler.step(optimizer)`.", order=("clip", "plain step")),
     _mistake("You set the gradients to zero before each micro-batch, so only the last one's are left. Do it once, at the "
              "start.",
              zeroed="each"),
@@ -137,9 +133,7 @@ TRAIN_STEP_MISTAKES = (
              each=("unscale", "clip", "step", "update"), order=()),
     _mistake("Each micro-batch took its own step. Unscale, clip, step and update once, after the last one.",
              each=("unscale", "clip", "step", "update", "zero"), order=()),
-    _mistake("You cast the network itself to half "
-             "precision. Its weights must stay "
-             "float32, or rounding loses small "
+    _mistake("You cast the network itself to half precision. Its weights must stay float32, or rounding loses small "
              "updates. Autocast casts copies.", half=True, autocast=False, scaled=False, order=("clip", "plain step")),
     _mistake("Autocast used float16, whatever `dtype` says. Pass it on: `torch.autocast(x.device.type, dtype=dtype)`.",
              dtype=torch.float16),

@@ -198,8 +198,8 @@ BOUNDS = (Mistake(slow.input_bound, _HOST), *versions(input_bound, (
                                 "the time between two steps not at all. Add up over the whole, then divide once."),
     Way("how", "step by step", "The time between two steps was left out. It belongs to the steps' time: from the first "
                                "step's start to the last step's end."),
-    Way("how", "but the first", "The first step was left out. The profiler handles the warm-up: everything in the "
-                                "trace counts."),
+    Way("how", "but the first", "The first step was left out. The profiler handles the warm-up: everything in the trace "
+                                "counts."),
     Way("blocks", "any thread", _THREAD, often=True),
     Way("blocks", "any row", "The profiler may repeat a block on the GPU's row (`gpu_user_annotation`, whose `category` is "
                              "\"other\"): that is not the host's time. Take the steps' thread."),
@@ -219,8 +219,7 @@ BOUNDS = (Mistake(slow.input_bound, _HOST), *versions(input_bound, (
         + _TIME),
     Way("time", "GPU's", _TIME),
     Way("time", "busy", "It was divided by the time in which the GPU works. " + _TIME),
-    Way("time", "steps by name", "The steps were sorted by name, and as text \"#10\" comes before \"#9\": sort by "
-        "time."),
+    Way("time", "steps by name", "The steps were sorted by name, and as text \"#10\" comes before \"#9\": sort by time."),
     Way("time", "any step", "You took a block with a similar name for a step: a step's name starts with "
                             "`ProfilerStep#`, with the `#`."),
     Way("time", "in ms", "Numerator and denominator have different units: `duration_ms` is in ms, `start_us` and `end_us` "

@@ -6,9 +6,9 @@ from ....course.evidence import Case
 from .cases import AGAIN, BY_EPOCHS, BY_WORKERS
 
 _FORKED = ("Each worker begins with a copy of the dataset, and with it a copy of `dataset.rng` in the same state. PyTorch "
-           "gives each worker's `torch`, `random` and `np.random` its own seed. It does not know the generator in "
-           "your dataset. Replace it in `worker_init_fn` by a new one, made from `get_worker_info().seed`. A fixed "
-           "number, the time, or a number drawn from that copy is the same in all workers.")
+           "gives each worker's `torch`, `random` and `np.random` its own seed. It does not know the generator in your "
+           "dataset. Replace it in `worker_init_fn` by a new one, made from `get_worker_info().seed`. A fixed number, "
+           "the time, or a number drawn from that copy is the same in all workers.")
 _REPEATED = ("The same numbers come in every epoch. New workers begin with the main process's dataset, whose generator "
              "nobody has used. Keep the workers, or make their seed from one that changes with the epoch "
              "(`get_worker_info().seed` does). And do not set a seed for each sample.")
@@ -56,8 +56,8 @@ _EXPLAIN = {
     "workers": _workers,
     "augmentations": _augmentations,
     "memory": lambda case, own: (
-        "A copy from pageable memory makes the host wait, whatever `non_blocking` says: with `pin_memory=True` a "
-        "thread of the loader puts each batch into pinned memory."),
+        "A copy from pageable memory makes the host wait, whatever `non_blocking` says: with `pin_memory=True` a thread "
+        "of the loader puts each batch into pinned memory."),
     "asked of a worker beforehand": lambda case, own: (
         "With a `prefetch_factor` of 1, a worker is idle from the end of its batch until the main process asks for the "
         "next. The default is 2: leave it, or raise it if some batches take long."),

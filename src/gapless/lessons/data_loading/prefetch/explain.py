@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from ....course.evidence import Case
 
-_ALONE = ("`yield` is inside `with stream:`, or you set the stream and did not set it back. So the loop's own "
-          "operators go to the stream of the copies, and nothing overlaps. Only the copies belong there: leave the "
-          "`with` before `yield`.")
+_ALONE = ("`yield` is inside `with stream:`, or you set the stream and did not set it back. So the loop's own operators "
+          "go to the stream of the copies, and nothing overlaps. Only the copies belong there: leave the `with` before "
+          "`yield`.")
 
 
 def explain_prefetch(case: Case, found: dict, wanted: dict) -> str | None:
@@ -29,8 +29,8 @@ def explain_prefetch(case: Case, found: dict, wanted: dict) -> str | None:
 
 def _why_batches(own: list, right: list, raises: bool) -> str | None:
     if own == right[:-1] and raises:
-        return ("The loader raised while you held a batch, and that batch is lost. Keep the error, yield the batch, "
-                "and then raise the error.")
+        return ("The loader raised while you held a batch, and that batch is lost. Keep the error, yield the batch, and "
+                "then raise the error.")
     if own == right[:-1] and len(right) == 1:
         return ("There is one batch, and it never comes: when the loader ends, you still have to yield the batch that "
                 "you hold.")
@@ -48,5 +48,5 @@ def _why_batches(own: list, right: list, raises: bool) -> str | None:
     if len(own) == len(right) and all(a == b for a, b in zip(own, [right[-1]] * len(right))):
         return ("Each batch is the last one: do you fill one buffer again and again, although it still holds the batch "
                 "that you yielded?")
-    return ("A batch must come as the loader made it, with each tensor on the device: the same dicts, lists and "
-            "tuples, the same dtypes, and everything that is not a tensor unchanged.")
+    return ("A batch must come as the loader made it, with each tensor on the device: the same dicts, lists and tuples, "
+            "the same dtypes, and everything that is not a tensor unchanged.")

@@ -78,8 +78,8 @@ _WHY = {
 def explain_dealing(case: Case, found, wanted) -> str | None:
     """Why batches are wrong that no known mistake gives."""
     if wanted == RAISED or found == RAISED:
-        return ("With fewer samples than ranks some rank has no batch, and you may not double a "
-                "sample. Raise a ValueError that says so, on all ranks." if wanted == RAISED else
+        return ("With fewer samples than ranks some rank has no batch, and you may not double a sample. Raise a "
+                "ValueError that says so, on all ranks." if wanted == RAISED else
                 "There are enough samples for all ranks here: do not raise an error.")
     if not isinstance(found, dict) or not isinstance(wanted, dict):
         return None

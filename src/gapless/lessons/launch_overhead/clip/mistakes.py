@@ -103,8 +103,8 @@ CLIP_MISTAKES = (
     Mistake(clipping(factor_of=lambda norm, limit: torch.where(norm.isfinite(), (limit / (norm + 1e-6)).clamp(max=1.0),
                                                                1.0)), _FINITE),
     Mistake(clipping(factor_of=lambda norm, limit: torch.where(norm > limit, limit / (norm + 1e-6), 1.0)), (
-        "A norm that is nan is neither above nor below the limit: every comparison with it is false. `clamp` "
-        "keeps the nan. " + _FINITE)),
+        "A norm that is nan is neither above nor below the limit: every comparison with it is false. `clamp` keeps the "
+        "nan. " + _FINITE)),
     Mistake(clipping(factor_of=lambda norm, limit: (limit / (norm + 1e-6)).clamp(max=1.0).nan_to_num(0.0)), _FINITE),
     Mistake(clipping(factor_of=lambda norm, limit: (limit / norm).clamp(max=1.0)), (
         "If norm and limit are 0, their quotient is nan. Add 10⁻⁶ to the norm.")),

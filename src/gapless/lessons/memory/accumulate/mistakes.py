@@ -75,13 +75,13 @@ _MEAN_OF_MEANS = ("That is a mean of the parts' means. It equals the batch's mea
                   "labels that count. Divide the *sum* of each part's losses (`reduction=\"sum\"`) by the number of "
                   "labels that count in the whole batch.")
 ACCUMULATE_MISTAKES = (
-    _mistake("You use each part's mean as it is, and `backward` adds the gradients up. So they are too "
-             "large by the number of parts.", share="part"),
+    _mistake("You use each part's mean as it is, and `backward` adds the gradients up. So they are too large by the "
+             "number of parts.", share="part"),
     _mistake(_MEAN_OF_MEANS, share="part and parts"),
     _mistake(_MEAN_OF_MEANS, share="part and parts", cut=torch.tensor_split),
-    _mistake("If no label of a part counts, its mean is 0 / 0, a nan, and a nan times 0 is still "
-             "nan. Take the *sum* of each part's losses (`reduction=\"sum\"`), and divide it by "
-             "the number of labels that count in the whole batch.", share="part, weighted"),
+    _mistake("If no label of a part counts, its mean is 0 / 0, a nan, and a nan times 0 is still nan. Take the *sum* of "
+             "each part's losses (`reduction=\"sum\"`), and divide it by the number of labels that count in the whole "
+             "batch.", share="part, weighted"),
     _mistake("You weight the parts by their sequences. Weight them by labels: a sequence may have few that are not −100.",
              share="rows"),
     _mistake("You divide the sum by all labels, including those that do not count (−100).", share="all"),
@@ -95,8 +95,8 @@ ACCUMULATE_MISTAKES = (
              share="count and parts"),
     _mistake("Each part took its own step. The optimizer takes one step, when the gradients of all parts are there.",
              stepped="each"),
-    _mistake("Each part took its own step, with only its own gradients. Add up the "
-             "gradients, and let the optimizer take one step with them.", stepped="each", zeroed="each"),
+    _mistake("Each part took its own step, with only its own gradients. Add up the gradients, and let the optimizer "
+             "take one step with them.", stepped="each", zeroed="each"),
     _mistake("You set the gradients to None before each part, so only the last part's are left. Do it once, before the "
              "first.",
              zeroed="each"),
@@ -104,21 +104,19 @@ ACCUMULATE_MISTAKES = (
              zeroed="last"),
     _mistake("You never clear the gradients, so this step includes an earlier step's.", zeroed="never"),
     _mistake("The optimizer took no step.", stepped="never"),
-    _mistake("Rows are missing: with `len(tokens) // parts` rows in each part, the last few belong to "
-             "none. `chunk` includes all rows.", dropped=True),
+    _mistake("Rows are missing: with `len(tokens) // parts` rows in each part, the last few belong to none. `chunk` "
+             "includes all rows.", dropped=True),
     _mistake("You cut the sequences apart: each part has some tokens of all of them. Nothing looks at other tokens here, "
              "but with attention it would be another network. Cut along N, as `chunk(parts)` does.",
              cut=lambda tensor, parts: tensor.chunk(parts, 1)),
-    _mistake("Some parts are empty, and the network runs on them without effect: `tensor_split` "
-             "always makes the number of parts that it gets. If `parts` is larger than N, cut "
-             "the batch into N.", cut=torch.tensor_split),
+    _mistake("Some parts are empty, and the network runs on them without effect: `tensor_split` always makes the number "
+             "of parts that it gets. If `parts` is larger than N, cut the batch into N.", cut=torch.tensor_split),
     _mistake("`split` takes the *size* of a part, not the number of parts. `chunk(parts)` takes the "
              "number.", cut=torch.split),
-    _mistake("Each sequence is its own part, so the host launches a forward "
-             "and a backward pass for each. `parts` says how many parts to "
-             "cut.", cut=lambda tensor, parts: tensor.split(1)),
-    _mistake("You return the last part's loss. Return the mean over the batch: add up the parts' "
-             "losses, scaled as for `backward`.", returned="last"),
+    _mistake("Each sequence is its own part, so the host launches a forward and a backward pass for each. `parts` says "
+             "how many parts to cut.", cut=lambda tensor, parts: tensor.split(1)),
+    _mistake("You return the last part's loss. Return the mean over the batch: add up the parts' losses, scaled as for "
+             "`backward`.", returned="last"),
     _mistake("You divide the returned loss by the number of parts once more.", returned="per part"),
     _mistake("You return a sum over the parts, not the batch's mean.", returned="times"),
     _mistake("Do not correct a number of parts below 1: raise ValueError, as in the version that you got.",

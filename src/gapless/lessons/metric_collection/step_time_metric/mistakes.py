@@ -93,8 +93,7 @@ STEP_TIME = (
     Mistake(_changed_times(lambda value: value / 1e3), "A thousand times too small: average the times as they come in. "
                                                        "Leave the unit alone."),
     Mistake(_changed_times(int), "The times were converted to whole numbers on the way (`int`, `//`, `.long()`): their "
-                                 "fractions are "
-                                 "cut off."),
+                                 "fractions are cut off."),
     Mistake(_changed_times(round), "The times were rounded to whole numbers on the way."),
     Mistake(_changed_times(lambda value: torch.tensor(float(value), dtype=torch.float16)),
             "The times were cast to float16, which keeps three digits: leave them float32."),

@@ -17,15 +17,14 @@ EXERCISE = Exercise(
     checks=(
         Values(2),
         Waits(2, advice={"item": (
-                "this is the NaN check, which asks the device for a bool. `nan_strategy=\"ignore\"`, "
-                "\"warn\" or a "
+                "this is the NaN check, which asks the device for a bool. `nan_strategy=\"ignore\"`, \"warn\" or a "
                 "number still ask; only another method in the place of `_cast_and_nan_check_input` does not")}),
         HostTime(1, at_most=0.25),
     ),
     teaching=Teaching(
         hints=(
-            "`if nans.any()` asks the device for a bool. All aggregators do it in one method of their common "
-            "base class. How can a class replace a method that it inherits?",
+            "`if nans.any()` asks the device for a bool. All aggregators do it in one method of their common base "
+            "class. How can a class replace a method that it inherits?",
             "The method is `_cast_and_nan_check_input(self, x, weight=None)` of `BaseAggregator`: it returns the "
             "values and the weights, both as tensors of `self.dtype`. `MaxMetric` and its siblings call it without a "
             "weight. `nan_strategy=\"disable\"` is not the way: try it on values 1, 2, 3 with weights 1, 0, 0.",

@@ -58,8 +58,7 @@ def _no_update(error: Exception) -> str:
         return ("The value may be a tensor or a Python number, and the weight a tensor or None: make tensors of them first "
                 "(`torch.as_tensor`, `torch.ones_like`), then return both.")
     return ("The method that looks for NaN takes `(self, x, weight=None)`, where `SumMetric` and its siblings give no "
-            "weight, "
-            "and has to return two tensors, the values and the weights.")
+            "weight, and has to return two tensors, the values and the weights.")
 
 
 def _decorated(function, name: str, library: dict[type, dict]) -> type:

@@ -67,10 +67,8 @@ OCCUPIED = versions(achieved_occupancy, (
     Way("by", "host", "Idle time does not count here: divide by the time of the kernels, not of the steps."),
     Way("by", "extent", "Idle time does not count here: divide by the sum of the kernels' durations, not by the time from "
                         "the first to the last."),
-    Way("by", "kernels", "You counted kernels without an occupancy as 0: leave "
-                         "them out, their time too.", often=True),
-    Way("silent", "zero", "You counted kernels without an occupancy as 0: leave "
-                          "them out, their time too.", often=True),
+    Way("by", "kernels", "You counted kernels without an occupancy as 0: leave them out, their time too.", often=True),
+    Way("silent", "zero", "You counted kernels without an occupancy as 0: leave them out, their time too.", often=True),
     Way("by", "busy", "It was divided by the time in which any kernel runs. A mean's weights are divided by their own sum: "
                       "the sum of the durations, also where kernels run at the same time."),
     Way("by", "number", "It was divided by the number of kernels. A mean with weights is divided by the sum of the "

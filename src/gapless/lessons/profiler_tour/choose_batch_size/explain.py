@@ -22,8 +22,8 @@ def batch(case: Case, found, wanted) -> str:
     elif found not in fits:
         why = "That is no candidate that fits: return the batch size itself. "
     elif speeds[found] < 0.95 * max(speeds.values()):
-        why = (f"{found} reaches only {speeds[found] / max(speeds.values()):.0%} of the best throughput, "
-               f"but should be 95 %; {near}. ")
+        why = (f"{found} reaches only {speeds[found] / max(speeds.values()):.0%} of the best throughput, but should be "
+               f"95 %; {near}. ")
     else:
         why = f"{found} is fast enough, but it is not the smallest: {near} already. "
     return f"{why}{OF_CASE.get(case.name, '')} Samples by batch size: {facts}.".replace("  ", " ")

@@ -92,8 +92,8 @@ OPERATORS = versions(top_operators, (
                         "copies and memsets that they launched."),
     Way("time", "calls", "That is the time of the runtime calls on the host: asked for are the durations of what they "
                          "launched."),
-    Way("time", "kernels", "The operator has long returned when its kernel runs: go from the kernel to the runtime "
-                           "call with the same `correlation`, and to the operators around *that*."),
+    Way("time", "kernels", "The operator has long returned when its kernel runs: go from the kernel to the runtime call "
+                           "with the same `correlation`, and to the operators around *that*."),
     Way("own", "all", "Self time is of what the operator launched itself: the work of an inner operator is the inner "
                       "one's.", often=True),
     Way("own", "outermost", "Self time belongs to the innermost operator around the call, not to the outermost: "
@@ -131,8 +131,8 @@ OPERATORS = versions(top_operators, (
     Way("order", "calls", "The rows are in order of their calls: the largest `device_self_us` comes first."),
     Way("order", "name", "The rows are in order of their names: the largest `device_self_us` comes first."),
     Way("order", "none", "The rows are not sorted: the largest `device_self_us` comes first."),
-    Way("unit", "ms", "The times are in ms: return µs (`end_us - start_us`; "
-                      "`duration_ms` is a thousandth of it).", often=True),
+    Way("unit", "ms", "The times are in ms: return µs (`end_us - start_us`; `duration_ms` is a thousandth of "
+                      "it).", often=True),
     Way("unit", "s", "The times are in seconds: return µs."),
     Way("unit", "mean", "The times are those of one call, on average: return the sum over all calls."),
     Way("numbered", "External id", "`External id` is in some files the operator's number and in others something else: "

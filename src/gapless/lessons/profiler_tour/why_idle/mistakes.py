@@ -128,8 +128,8 @@ def _other(answers: dict[str, str]) -> Callable[[Trace], str]:
 _SWAPPED = {SMALL_BATCH: SMALL_KERNELS, SMALL_KERNELS: SMALL_BATCH, SLOW_LOADER: SLOW_LOADER}
 _ANY = ("An operator that launches nothing (`aten::stack` of a loader) gives the GPU no work: only operators with a "
         "launch count.")
-_FULL = ("Between the two others the blocks decide: the mean of `min(1, blocks per SM)`, weighted by duration. "
-         "Below one half the card is not filled, so the batch is small.")
+_FULL = ("Between the two others the blocks decide: the mean of `min(1, blocks per SM)`, weighted by duration. Below "
+         "one half the card is not filled, so the batch is small.")
 _FIRST = "Ask for the loader first: a program that waits for its data may have a small batch too."
 _ONE_STEP = ("A step was judged by itself: a loader may have its batch ready for one, and not for the others. Take the "
              "share of all steps together.")
