@@ -1,4 +1,4 @@
-"""``make records``: simulate every lesson's headline anew, keep it in ``records/``, and write the tables of
+"""``make records``: simulate every lesson's headline again, keep it in ``records/``, and write the tables of
 ``docs/headlines.md`` from all records there, those measured on a real GPU among them."""
 
 from __future__ import annotations

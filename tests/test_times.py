@@ -1,4 +1,4 @@
-"""How long a lesson takes: what its notebook, the README and the index state agrees with one reckoning."""
+"""How long a lesson takes: what its notebook, the README and the index state agrees with one rule."""
 
 import importlib.util
 import re
@@ -10,9 +10,9 @@ from gapless.lessons import LESSONS
 
 from . import ROOT
 
-_SPEC = importlib.util.spec_from_file_location("reckon_times", ROOT / "docs" / "reckon_times.py")
-reckon = importlib.util.module_from_spec(_SPEC)
-_SPEC.loader.exec_module(reckon)
+_SPEC = importlib.util.spec_from_file_location("lesson_times", ROOT / "docs" / "lesson_times.py")
+lesson_times = importlib.util.module_from_spec(_SPEC)
+_SPEC.loader.exec_module(lesson_times)
 
 A_QUARTER = 0.25
 
@@ -22,47 +22,47 @@ def notebook(lesson_id):
 
 
 @pytest.mark.parametrize("lesson_id", LESSONS)
-def test_stated_times_are_within_a_quarter_of_the_reckoned(lesson_id):
-    reckoned = reckon.reckoned_minutes(notebook(lesson_id))
-    stated = reckon.stated_minutes(notebook(lesson_id))
+def test_stated_times_are_within_a_quarter_of_the_estimated(lesson_id):
+    estimated = lesson_times.estimated_minutes(notebook(lesson_id))
+    stated = lesson_times.stated_minutes(notebook(lesson_id))
     listed = {"README.md": (ROOT / "README.md").read_text(encoding="utf-8"),
               "index.ipynb": nbformat.read(ROOT / "notebooks" / "index.ipynb", as_version=4).cells[0].source}
     times = {"the notebook": stated}
     for name, text in listed.items():
         row, = re.findall(rf"^\|[^|]*{lesson_id}\.ipynb\)[^|]*\|[^|]*\|([^|]*)\|", text, re.M)
-        times[name] = reckon.minutes(row)
-    assert abs(stated - reckoned) <= A_QUARTER * reckoned, f"stated are {stated:g} min, reckoned {reckoned:.0f}"
+        times[name] = lesson_times.minutes(row)
+    assert abs(stated - estimated) <= A_QUARTER * estimated, f"stated are {stated:g} min, estimated {estimated:.0f}"
     assert set(times.values()) == {stated}, times
 
 
 @pytest.mark.parametrize("text, minutes", [
     ("45 min", 45), ("about 45 minutes", 45), ("an hour and a half", 90), ("about an hour", 60), ("1 h 30", 90), ("2 h", 120),
     ("about two hours", 120), ("two and a half hours", 150), ("1 h 15 min", 75), ("1.5 hours", 90),
-    ("two hours and 20 minutes", 140), ("two sittings of 1 h 30 each", 180), ("about 2 hours (reckoned: 110 min)", 120),
+    ("two hours and 20 minutes", 140), ("two sittings of 1 h 30 each", 180), ("about 2 hours (estimated: 110 min)", 120),
     ("two hours and three quarters", 165),
 ])
 def test_times_in_words(text, minutes):
-    assert reckon.minutes(text) == minutes
+    assert lesson_times.minutes(text) == minutes
 
 
 def test_what_is_no_time_is_refused():
     with pytest.raises(ValueError, match="is no time"):
-        reckon.minutes("a while")
+        lesson_times.minutes("a while")
 
 
 def test_words_are_those_a_reader_reads():
     text = "![A picture](attachment:a.png) See [the page](https://example.org/a-b) <details><summary>Answer</summary>\n\n| a | `b` |\n|---|---|"
-    assert reckon.prose(text).split() == ["See", "[the", "page]", "Answer", "a", "b"]
+    assert lesson_times.prose(text).split() == ["See", "[the", "page]", "Answer", "a", "b"]
 
 
-def test_reckoning_counts_words_cells_and_points(tmp_path):
+def test_the_estimate_counts_words_cells_and_points(tmp_path):
     v4 = nbformat.v4
     graded = v4.new_code_cell("1", metadata={"nbgrader": {"points": 4}})
     path = tmp_path / "one.ipynb"
     nbformat.write(v4.new_notebook(cells=[v4.new_markdown_cell("word " * 260), v4.new_code_cell("1"), graded]), path)
-    assert reckon.reckoned_minutes(path) == 2 + 2 * 0.5 + 4 * 3.5
+    assert lesson_times.estimated_minutes(path) == 2 + 2 * 0.5 + 4 * 3.5
     with pytest.raises(ValueError, match="no row"):
-        reckon.stated_minutes(path)
+        lesson_times.stated_minutes(path)
 
 
 SYLLABI = (ROOT / "docs" / "syllabi.md").read_text(encoding="utf-8")
@@ -72,14 +72,14 @@ TABLES = re.findall(r"^#+ (.*)\n(?:\n|[^|#\n].*\n)*((?:\|.*\n)+)", SYLLABI, re.M
 def sections(lesson_id):
     """Minutes by the section's number, and of what is above the first as "start"."""
     found = {}
-    for heading, reckoned in reckon.section_minutes(notebook(lesson_id)):
+    for heading, estimated in lesson_times.section_minutes(notebook(lesson_id)):
         number = re.match(r"(\d+)\. ", heading)
-        found[int(number[1]) if number else "start" if heading.startswith("Lesson") else heading] = reckoned
+        found[int(number[1]) if number else "start" if heading.startswith("Lesson") else heading] = estimated
     return found
 
 
 @pytest.mark.parametrize("title, table", TABLES, ids=[title for title, _ in TABLES])
-def test_syllabi_add_up_and_are_as_reckoned(title, table):
+def test_syllabi_add_up_and_are_as_estimated(title, table):
     rows = re.findall(r"^\| (\d+):(\d\d) \| (\d+) \| (.*) \|$", table, re.M)
     assert len(rows) == len(table.splitlines()) - 2
     begins = [60 * int(hour) + int(minute) for hour, minute, *_ in rows]

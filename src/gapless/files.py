@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all, are read without waiting for ever, and are one process's at a time."""
+"""Files that appear whole or not at all, are read without waiting forever, and are one process's at a time."""
 
 from __future__ import annotations
 
@@ -40,7 +40,8 @@ def write_bytes(path: str | os.PathLike, content: bytes) -> None:
 
 
 def write_private(path: str | os.PathLike, content: bytes) -> None:
-    """Write ``content`` so that this user alone can read it, whoever could read a file that was there. Raises OSError."""
+    """Write ``content`` so that only this user can read it, even if others could read an earlier file
+    there. Raises OSError."""
     out = Path(path)
     descriptor, temporary = tempfile.mkstemp(prefix=f".{out.name[:50]}.", suffix=".tmp", dir=out.parent)  # of mode 0600
     try:

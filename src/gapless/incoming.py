@@ -1,7 +1,7 @@
 """Reading what an untrusted process left behind: JSON, arrays and text, within limits.
 
 Whatever is wrong with a file is one exception, :class:`Unreadable`. Nothing is read in one go before its size is known,
-nothing is evaluated, and nothing but plain values and numeric arrays comes out. As time and memory grow with the size
+nothing is evaluated, and only plain values and numeric arrays come out. As time and memory grow with the size
 alone, the limits on it are limits on them too, and no process of its own is needed. NumPy is needed for arrays only.
 """
 
@@ -22,7 +22,7 @@ from .files import read_regular
 if TYPE_CHECKING:
     import numpy as np
 
-_MOST_DEEP = 64  # containers within one another
+_MOST_DEEP = 64  # containers within each other
 _MOST_MEMBERS = 1000
 _LONGEST_HEADER = 4096  # bytes, of an array's header
 _MEMBER = re.compile(r"[\w.\- ]{1,200}\.npy")

@@ -37,7 +37,8 @@ class Repository:
         """Raises ValueError where ``url`` is not of that form."""
         found = _ADDRESS.fullmatch(url.rstrip("/"))
         if found is None:
-            raise ValueError(f"the repository's address is {url!r}, and has to be https://github.com/OWNER/NAME/tree/BRANCH")
+            raise ValueError(f"the repository's address is {url!r}, but it has to be "
+                             "https://github.com/OWNER/NAME/tree/BRANCH")
         return cls(*found.groups())
 
     @classmethod

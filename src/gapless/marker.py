@@ -19,7 +19,7 @@ def exercise_name(source: str) -> str | None:
     """The NAME of the first line ``# exercise: NAME``, else None.
 
     Blank lines may stand before it, and the lines of a form of Colab's. So may Jupyter's commands (``%%time``, ``!pip …``):
-    the cell is the exercise's all the same, and whoever loads it says that they must go.
+    the cell is still the exercise's, and the code that loads it says that they must go.
     """
     for line in source.splitlines():
         if not _may_stand_above(line):

@@ -7,7 +7,7 @@ Loaded by pytest where gapless is installed. A training step is kept free of wai
         with gapless.no_syncs():
             step()
 
-The mark holds for all of a test, but for its fixtures.
+The mark holds for all of a test, except for its fixtures.
 """
 
 from __future__ import annotations

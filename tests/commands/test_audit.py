@@ -90,7 +90,7 @@ def test_options_behind_the_script(behind, own, given):
 def test_options_behind_the_script_that_are_wrong(command, tmp_path):
     (tmp_path / "train.py").write_text("")
     done = command("audit", "train.py", "--steps", "many")
-    assert done.returncode == 2 and "'many' is no number of steps" in done.stderr
+    assert done.returncode == 2 and "'many' is not a number of steps" in done.stderr
 
 
 def test_its_own_arguments_path_and_folder(tmp_path, audit):
@@ -122,9 +122,9 @@ def test_scripts_with_nothing_to_audit(tmp_path, audit, source, said):
 
 
 @pytest.mark.parametrize("arguments, said", [
-    (("nowhere.py",), "there is no file nowhere.py"), (("--steps", "0", "x.py"), "'0' is no number of steps"),
+    (("nowhere.py",), "there is no file nowhere.py"), (("--steps", "0", "x.py"), "'0' is not a number of steps"),
     (("--out", "no/such/page.html", "train.py"), "does not exist"), (("--device", "vgpu:abacus", "train.py"), "no device is called"),
-    (("--out", "page.pdf", "train.py"), "Name it .html, .md or .json"),
+    (("--out", "page.pdf", "train.py"), "name it .html, .md or .json"),
 ])
 def test_what_cannot_be(tmp_path, command, arguments, said):
     (tmp_path / "train.py").write_text("raise SystemExit(7)")

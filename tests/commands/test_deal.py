@@ -27,7 +27,7 @@ def test_the_copy_holds_the_program_and_is_found_to_be_its_lessons(tmp_path, cap
         others = {other.passages[number] for other in PROGRAMS.values()} - {passage}
         assert passage in text and not any(other in text for other in others)
     assert main(["deal", str(NOTEBOOK), "--program", name, "--out", str(out)]) == 2
-    assert "is there already" in capsys.readouterr().err
+    assert "already exists" in capsys.readouterr().err
 
 
 def test_a_name_always_gives_the_same_program_and_names_differ():

@@ -108,7 +108,7 @@ def test_torchvision_for_another_torch_is_known():
                      "RuntimeError: operator torchvision::nms does not exist")
     problem, = doctor._broken([CORE[0], broken], {})
     assert problem.needed and "built for another PyTorch" in problem.what
-    assert '--force-reinstall "torch>=2.11,<2.16" "torchvision>=0.26,<0.30"' in problem.mend
+    assert '--force-reinstall "torch>=2.11,<2.16" "torchvision>=0.26,<0.30"' in problem.fix
 
 
 def test_what_fails_as_torch_does_is_not_told_again():
@@ -121,7 +121,7 @@ def test_a_package_that_does_not_get_what_it_needs(site):
     problems = doctor._conflicts([Package("nbgrader", "grading", "", "0.9.6", "ok")])
     assert [each.what for each in problems] == ["nbgrader 0.9.6 needs ipython>=8.10, and 7.34.0 is installed",
                                                 "nbgrader 0.9.6 needs never-installed>=1, and that is not installed"]
-    assert problems[0].mend.endswith('-m pip install "ipython>=8.10"') and not problems[0].needed
+    assert problems[0].fix.endswith('-m pip install "ipython>=8.10"') and not problems[0].needed
 
 
 @pytest.mark.parametrize("name, needed", [("torch.py", True), ("numpy/__init__.py", True), ("random.py", False)])
@@ -131,7 +131,7 @@ def test_a_file_that_hides_a_module(tmp_path, name, needed):
     path.write_text("")
     (tmp_path / "mine.py").write_text("")
     problem, = doctor._hiding_files(tmp_path)
-    assert str(tmp_path / name.split("/")[0]) in problem.what and problem.needed is needed and "my_" in problem.mend
+    assert str(tmp_path / name.split("/")[0]) in problem.what and problem.needed is needed and "my_" in problem.fix
 
 
 def test_the_course_itself_hides_nothing():
@@ -155,13 +155,13 @@ def test_a_kernel_of_another_interpreter(tmp_path, monkeypatch, argv, says):
         assert problems == []
     else:
         problem, = problems
-        assert says in problem.what and "kernelspec remove python3" in problem.mend and problem.needed
+        assert says in problem.what and "kernelspec remove python3" in problem.fix and problem.needed
 
 
 def test_programs_of_another_environment(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
     problems = doctor._path_problems()
-    assert [each.what.split(" is ")[0] for each in problems] == ["jupyter", "alembic"] and "activate" in problems[0].mend
+    assert [each.what.split(" is ")[0] for each in problems] == ["jupyter", "alembic"] and "activate" in problems[0].fix
     other = tmp_path / "jupyter"
     other.write_text("#!/bin/sh\n")
     other.chmod(0o755)
@@ -188,7 +188,7 @@ def test_a_cpu_only_build_is_a_problem_only_where_there_is_a_driver(tmp_path, mo
     driver.write_text("#!/bin/sh\n")
     driver.chmod(0o755)
     problem, = doctor._device(build, COURSE, CORE)[1]
-    assert "built without CUDA" in problem.what and '--force-reinstall "torch>=2.11,<2.16"' in problem.mend and not problem.needed
+    assert "built without CUDA" in problem.what and '--force-reinstall "torch>=2.11,<2.16"' in problem.fix and not problem.needed
 
 
 @pytest.mark.parametrize("value", ["", "-1"])
@@ -207,7 +207,7 @@ def test_a_chosen_device_that_is_not_there(monkeypatch):
     monkeypatch.setenv("GAPLESS_DEVICE", "cuda")
     device, (problem,) = doctor._device(TORCH, COURSE | {"device": None, "device_error": "PyTorch sees none here"}, CORE)
     assert device["name"] is None and "Found no NVIDIA driver" in device["why"]
-    assert problem.needed and "GAPLESS_DEVICE" in problem.mend
+    assert problem.needed and "GAPLESS_DEVICE" in problem.fix
 
 
 def test_pytorch_that_cannot_be_imported_leaves_no_device():
@@ -223,7 +223,7 @@ def test_a_lesson_that_lacks_its_package():
 def test_a_module_is_installed_by_its_packages_name(monkeypatch):
     monkeypatch.setattr(doctor.importlib.util, "find_spec", lambda name: None)
     problem, = doctor._lesson_problems({"03_x": ["PIL"]}, CORE)
-    assert "needs PIL" in problem.what and problem.mend.endswith('-m pip install "pillow"')
+    assert "needs PIL" in problem.what and problem.fix.endswith('-m pip install "pillow"')
 
 
 LESSONS = {"00_a": [], "01_b": ["torchvision"], "02_c": [], "03_d": ["torchvision", "torchmetrics"]}
@@ -291,7 +291,7 @@ def test_a_package_without_its_notebooks(tmp_path, monkeypatch):
     monkeypatch.setattr(doctor, "probe", lambda names: {"torch": TORCH, "gapless": COURSE | {"libraries": {}}})
     monkeypatch.setattr("gapless.installed._PACKAGE", tmp_path / "site" / "gapless")
     found = doctor.diagnose()
-    assert any("came without its notebooks" in each.what and "--force-reinstall" in each.mend for each in found.problems)
+    assert any("came without its notebooks" in each.what and "--force-reinstall" in each.fix for each in found.problems)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="Linux only")
@@ -309,7 +309,7 @@ def test_a_library_that_may_take_the_cpu_is_said_with_the_line(site):
     found = {"device": "vgpu:0", "libraries": {"lightning": "Trainer(…)"}}
     requires = ['lightning<3,>=2.6; extra == "programs"', 'lightning<3; extra == "other"', "torch>=2.11"]
     problem, = doctor._choosing(found, requires)
-    assert "lightning 9.1" in problem.what and "CPU" in problem.what and problem.mend == "Trainer(…)" and not problem.needed
+    assert "lightning 9.1" in problem.what and "CPU" in problem.what and problem.fix == "Trainer(…)" and not problem.needed
     assert doctor._choosing({"device": "cuda:0"}, requires) == []
     distribution(site, "lightning", "2.7")
     assert [each for each in doctor._choosing(found, requires) if "2.7" in each.what] == []

@@ -36,7 +36,7 @@ def test_a_model_is_fitted_and_written_elsewhere(sample, tmp_path, capsys):
 @pytest.mark.parametrize("arguments, message", [
     (["produce"], "no model is called 'produce'; known are streaming, products"),
     (["products", "--leave-out", "k80"], "no card is called 'k80'; known are t4, "),
-    (["products", "--leave-out", "t4"], "with --leave-out say --out FILE too"),
+    (["products", "--leave-out", "t4"], "with --leave-out give --out FILE too"),
     (["--out", "here.json"], "--out and --leave-out are for one model"),
     (["products", "--measured", "nothing.csv"], "nothing.csv: No such file"),
 ])

@@ -59,14 +59,14 @@ def test_works_in_a_folder_of_the_repository_too(repository, gapless, monkeypatc
 
 
 @pytest.mark.parametrize("lesson_id, title, says", [
-    ("my_lesson", "My lesson", "is no lesson's id"),
-    ("6_my_lesson", "My lesson", "is no lesson's id"),
-    ("04_Data", "My lesson", "is no lesson's id"),
-    ("04_../x", "My lesson", "is no lesson's id"),
-    ("04_import", "My lesson", "is no lesson's id"),
-    ("20_my_lesson", "", "is no title"),
-    ("20_my_lesson", "two\nlines", "is no title"),
-    ("20_my_lesson", 'a "quote"', "is no title"),
+    ("my_lesson", "My lesson", "is not a lesson's id"),
+    ("6_my_lesson", "My lesson", "is not a lesson's id"),
+    ("04_Data", "My lesson", "is not a lesson's id"),
+    ("04_../x", "My lesson", "is not a lesson's id"),
+    ("04_import", "My lesson", "is not a lesson's id"),
+    ("20_my_lesson", "", "is not a title"),
+    ("20_my_lesson", "two\nlines", "is not a title"),
+    ("20_my_lesson", 'a "quote"', "is not a title"),
     ("02_other", "Other", "a lesson with the number 02 already, 02_masked_loss"),
     ("04_masked_loss", "Again", "src/gapless/lessons/masked_loss is there already"),
 ])
@@ -87,7 +87,7 @@ def test_refuses_a_list_that_it_cannot_read(repository, gapless):
     (repository / LISTED).write_text("LESSONS = {}\n")
     before = files(repository)
     status, _, complaint = gapless("new-lesson", "20_my_lesson", "My lesson")
-    assert status == 2 and "mend it first" in complaint and files(repository) == before
+    assert status == 2 and "fix it first" in complaint and files(repository) == before
 
 
 @pytest.mark.parametrize("written", [0, 4, 9])

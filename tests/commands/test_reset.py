@@ -114,8 +114,8 @@ def test_two_resets_in_one_second_keep_both(notebook, put, gapless):
 
 
 @pytest.mark.parametrize("arguments, says", [
-    ((), "name the exercises, or say --all"),
-    (("ignore_background", "--all"), "name the exercises, or say --all"),
+    ((), "name the exercises, or give --all"),
+    (("ignore_background", "--all"), "name the exercises, or give --all"),
     (("nothing",), "no exercise 'nothing'"),
 ])
 def test_bad_arguments_are_exit_2(notebook, gapless, arguments, says):

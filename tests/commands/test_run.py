@@ -80,4 +80,4 @@ def test_what_cannot_be_run(arguments, says, capsys):
 def test_steps_that_are_none(capsys):
     with pytest.raises(SystemExit):
         main(["run", "--traces", "x", "--trace-steps", "3-2", __file__])
-    assert "'3-2' is no range of steps" in capsys.readouterr().err
+    assert "'3-2' is not a range of steps" in capsys.readouterr().err

@@ -41,7 +41,7 @@ def test_what_is_there_is_never_written_over(tmp_path, gapless):
     hand_out(tmp_path, ["00"])
     before = files(tmp_path)
     status, out, _ = gapless("start", tmp_path)
-    assert status == 0 and f"Yours, and left as it is: {ALL[3]}, {ALL[4]}, {ALL[5]}." in out
+    assert status == 0 and f"Yours, and not changed: {ALL[3]}, {ALL[4]}, {ALL[5]}." in out
     assert "There already, as handed out: index, 00_two_clocks\n" in out and "01_profiler_tour" in out.splitlines()[0]
     after = files(tmp_path)
     assert {name: after[name] for name in before} == before and link.is_symlink() and not (tmp_path / "nowhere").exists()
@@ -50,7 +50,7 @@ def test_what_is_there_is_never_written_over(tmp_path, gapless):
 
 def test_bad_input_is_told_and_nothing_is_written(tmp_path, gapless):
     (tmp_path / "file").write_text("x")
-    for arguments, says in ((["file"], "is there and is no folder"), (["new", "--lesson", "02_maskedloss"], "Did you mean 02_masked_loss?"),
+    for arguments, says in ((["file"], "is not a folder"), (["new", "--lesson", "02_maskedloss"], "Did you mean 02_masked_loss?"),
                             (["new", "--lesson", "77"], f"There are {', '.join(LESSONS)}"), (["file/below"], "cannot be written")):
         status, out, err = gapless("start", tmp_path / arguments[0], *arguments[1:])
         assert status == 2 and says in err and not out and sorted(files(tmp_path)) == ["file"], err

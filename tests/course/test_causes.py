@@ -22,7 +22,7 @@ COUNTS = {"the 6 elements of `x`": 6}
     (-WANTED, "The sign is wrong"), (1000 * WANTED, "1000 times too large"), (WANTED / 1000, "1000 times too small"),
     (100 * WANTED, "per cent"), (6 * WANTED, "6 times too large, and 6 is the 6 elements of `x`"), (WANTED / 6, "6 times too small"),
     (1 / WANTED, "upside down"), (np.trunc(WANTED), "fraction is cut off"), (0 * WANTED, "All of it is 0"),
-    (np.array([np.nan, -0.4, 7.25]), "nan comes from"), (1.001 * WANTED, "It is near, and not equal"), (3.7 * WANTED, "3.7 times"),
+    (np.array([np.nan, -0.4, 7.25]), "nan comes from"), (1.001 * WANTED, "It is close, but not equal"), (3.7 * WANTED, "3.7 times"),
 ])
 def test_what_numbers_have_to_do_with_the_right_ones(found, says):
     assert says in of_numbers(found, WANTED, COUNTS)

@@ -53,7 +53,7 @@ def test_an_object_that_equals_everything_is_no_tensor():
         def __getattr__(self, name):
             return self
 
-    assert "a tensor is wanted" in grade("ignore_background", lambda target: Everything())["values"].message
+    assert "return a tensor" in grade("ignore_background", lambda target: Everything())["values"].message
 
 
 @pytest.mark.slow
@@ -105,7 +105,7 @@ def test_being_right_only_on_the_small_inputs_is_found_out():
 
     verdicts = grade("ignore_background", by_size)
     assert set(outcomes(verdicts).values()) == {"fail"}
-    assert "goes by the size of its input, or counts its calls" in verdicts["values"].message
+    assert "depends on the size of its input, or counts its calls" in verdicts["values"].message
     assert verdicts["syncs"].message == "Not counted before the values are right."
 
 
@@ -141,7 +141,7 @@ def test_being_slow_where_values_are_checked_is_found_out():
 
     verdicts = grade("ignore_background", by_size)
     assert set(outcomes(verdicts).values()) == {"fail"}  # to be better it has to be so at both sizes
-    assert "holds at the article's size" in verdicts["syncs"].message
+    assert "meets the target at the article's size" in verdicts["syncs"].message
 
 
 def test_an_input_overwritten_is_wrong_unless_the_slow_function_does_it_too():
@@ -187,7 +187,7 @@ def test_what_goes_over_the_bus_is_counted(sends_images):
     assert {name: outcomes(found) for name, found in verdicts.items()} == {
         "bytes_over_the_bus": {"values": "pass", "bus_bytes": "pass"}, "half_way": {"values": "pass", "bus_bytes": "fail"},
         "floats_over_the_bus": {"values": "fail", "bus_bytes": "fail"}}
-    assert "1 MB go over the bus in a step (slow: 4 MB; wanted: at most 1.2 MB)" in verdicts["bytes_over_the_bus"]["bus_bytes"].message
+    assert "1 MB go over the bus in a step (slow: 4 MB; target: at most 1.2 MB)" in verdicts["bytes_over_the_bus"]["bus_bytes"].message
     assert "The largest copies: HtoD 2 MB" in verdicts["half_way"]["bus_bytes"].message
 
 
@@ -200,7 +200,7 @@ def test_a_step_that_leaves_out_what_every_function_does_is_not_timed(sends_imag
 
     exercise = changed(sends_images, measurement__least_bytes_ratio=0.25)
     found = judge(*gathered(exercise, nothing_of_a_large_one))[1]
-    assert found.outcome == "fail" and "Only 0 MB go over the bus in a step, of the 1 MB that the device has to have" in found.message
+    assert found.outcome == "fail" and "Only 0 MB go over the bus in a step, of the 1 MB that the device needs" in found.message
     assert judge(*gathered(exercise, bytes_over_the_bus))[1].outcome == "pass"
     found = judge(*gathered(changed(exercise, measurement__own_waits=5), bytes_over_the_bus))[1]
     assert found.outcome == "fail" and "it waits 5 times by itself" in found.message
@@ -269,7 +269,7 @@ def test_a_name_that_only_the_notebook_knows():
     def borrowing(target):
         return my_helper(target)  # noqa: F821
 
-    assert "run by itself" in grade("ignore_background", borrowing)["values"].message
+    assert "runs each exercise cell alone" in grade("ignore_background", borrowing)["values"].message
 
 
 def test_error_at_full_size_only():

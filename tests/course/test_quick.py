@@ -53,7 +53,7 @@ def test_answers_stand_beside_the_devices(device, capsys):
 
 @pytest.mark.parametrize("answers", ["", "yn", "ynyn", "yes", "y n 1"])
 def test_answers_that_cannot_be_read_say_what_is_wanted(answers, device):
-    with pytest.raises(ValueError, match="3 answers are wanted, a y"):
+    with pytest.raises(ValueError, match="3 answers are needed: a y"):
         answered(QUESTIONS, answers, device)
 
 
@@ -74,5 +74,5 @@ def test_every_lesson_has_ten_with_both_answers_among_them(lesson_id, device):
     assert all(each.why.endswith(".") for each in quick.questions)
     notebook = gapless.Notebook(lesson_id, device="vgpu:a10g")
     assert "You have" in notebook.quick("y" * 10) and quick.question in notebook.quick()
-    with pytest.raises(ValueError, match="10 answers are wanted"):
+    with pytest.raises(ValueError, match="10 answers are needed"):
         notebook.quick("y")

@@ -92,7 +92,7 @@ def test_plain_files_are_known_by_the_name_inside_the_name_outside_or_the_folder
         "renamed (3).ipynb": ("jg7", "77_toy.ipynb"), "ada--77_toy (1).ipynb": ("ada", "77_toy.ipynb"),
         "class/Bob Smith/77_toy.ipynb": ("bob", "77_toy.ipynb"), "zoe--77_toy.ipynb": ("zoe", "77_toy.ipynb"),
         "broken--77_toy.ipynb": ("broken", "broken--77_toy.ipynb"),
-        "77_toy.ipynb": "nobody can say whose it is: put it into a folder called like the student, or have it handed in again with lesson.submit(name=…)"}
+        "77_toy.ipynb": "it is not clear whose it is: put it into a folder called like the student, or have it handed in again with lesson.submit(name=…)"}
 
 
 def test_who_is_on_no_roster_is_somebody_all_the_same_and_namesakes_stay_apart():

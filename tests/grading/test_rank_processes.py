@@ -90,7 +90,7 @@ def test_files_of_an_epoch_are_looked_at_in_the_sandbox(tmp_path):
     (SUMS_BY_FILES, "Nothing went from GPU to GPU"),
     (LOGS.replace("os.replace(path + ", "open(path, 'wb').write(open(path + '.tmp', 'rb').read()) or os.remove(path + ")
      .replace('".tmp", path)', '".tmp")'),
-     "gets half of it"),
+     "gets half the file"),
 ])
 def test_sums_that_no_device_has_sent_and_files_in_place_have_none(cell, says, tmp_path):
     verdict = graded(cell, tmp_path, "log_epoch")
@@ -173,5 +173,5 @@ def test_what_devices_have_sent_is_what_counts(tmp_path):
                  tmp_path / f"{LESSON}.ipynb")
     found = {verdict.exercise: verdict for verdict in grade(path, "vgpu:a10g", 5).verdicts}
     for name, says in (("main", "did not go from GPU to GPU in each step"), ("train_epoch", "although no step followed"),
-                       ("wrap", "have not told one another"), ("log_epoch", "own sum of squares has to")):
+                       ("wrap", "have not sent what they need"), ("log_epoch", "own sum of squares has to")):
         assert found[name].earned == 0 and says in found[name].message, found[name]

@@ -55,9 +55,9 @@ CHECK = f"lesson.check({NAME})"
     ((MARK + FAST.replace(NAME, "ignore_backgrounds"), "lesson.check(ignore_backgrounds)"), "defines no function called 'ignore_background'"),
     ((MARK + FAST, MARK + FAST.replace("):", ":"), CHECK), "does not compile"),
     ((MARK + FAST, MARK + WRONG, CHECK), "0 of 5 points"),
-    ((MARK + FAST, f"lesson.check({NAME}(torch.zeros(2, 2, 2).long()))"), "check takes a function, and this is a Tensor"),
-    (("lesson.check('ignore_backgroud')",), "'ignore_backgroud' is no exercise of this lesson; its exercises are ignore_background,"),
-    (("lesson.check(len)",), "'len' is no exercise of this lesson"),
+    ((MARK + FAST, f"lesson.check({NAME}(torch.zeros(2, 2, 2).long()))"), "check takes a function, but this is a Tensor"),
+    (("lesson.check('ignore_backgroud')",), "'ignore_backgroud' is not an exercise of this lesson; its exercises are ignore_background,"),
+    (("lesson.check(len)",), "'len' is not an exercise of this lesson"),
 ])
 def test_the_marked_cell_is_what_is_checked(run, cells, says):
     shown = run(*cells)

@@ -193,8 +193,8 @@ def test_raises_when_the_name_is_no_exercise(lesson, wrong):
 
 
 @pytest.mark.parametrize("wrong, says", [
-    (torch.ones(2), r"check takes a function, and this is a Tensor. Give .* lesson.check\(ignore_background\)"),
-    (lambda target: target, "'<lambda>' is no exercise of this lesson"),
+    (torch.ones(2), r"check takes a function, but this is a Tensor. Give .* lesson.check\(ignore_background\)"),
+    (lambda target: target, "'<lambda>' is not an exercise of this lesson"),
 ])
 def test_raises_when_given_something_else_than_a_function_of_an_exercise(lesson, wrong, says):
     with pytest.raises(ValueError, match=says):
@@ -251,7 +251,7 @@ def test_reset_gives_the_text_as_handed_out(lesson):
     back = lesson.reset("ignore_background")
     assert back.text.startswith("# exercise: ignore_background\ndef ignore_background(target):\n    background = torch.nonzero(")
     assert str(back) == back.text
-    with pytest.raises(ValueError, match="no exercise of this lesson"):
+    with pytest.raises(ValueError, match="not an exercise of this lesson"):
         lesson.reset("nothing")
 
 
@@ -260,7 +260,7 @@ def test_inputs_are_those_of_the_check(lesson):
     given = lesson.inputs("ignore_background")
     assert list(given) == [case.name for case in exercise.cases(0)]
     assert all(isinstance(target, torch.Tensor) for target in given.values())
-    with pytest.raises(ValueError, match="no exercise of this lesson"):
+    with pytest.raises(ValueError, match="not an exercise of this lesson"):
         lesson.inputs("nothing")
 
 

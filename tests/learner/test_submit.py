@@ -55,7 +55,7 @@ def test_each_exercise_s_state_is_told(lesson, tmp_path):
     assert states["ignore_background"] == states[NAMES[3]] == "not checked with this text since the kernel started"
     refusal = str(lesson.check_source("zero_if_uniform", "%%time\n# exercise: zero_if_uniform\n"))
     assert "`%%time` (line 1)" in refusal and states["zero_if_uniform"].partition(": ")[2] in refusal
-    assert "Checks and hints have cells of their own" in states[NAMES[2]]
+    assert "Checks and hints have their own cells" in states[NAMES[2]]
     lesson.check_source("ignore_background", RIGHT)
     assert dict(lesson.submit("mine.ipynb").states) | {"zero_if_uniform": ""} == states | {"zero_if_uniform": ""}  # of another text
     mine(tmp_path, ignore_background=RIGHT.rstrip() + "  ", zero_if_uniform="%%time\n# exercise: zero_if_uniform\n")
@@ -101,7 +101,7 @@ def test_what_is_wrong_says_what_to_do_and_writes_nothing(lesson, tmp_path):
                             (("ada",), r'lesson.submit\(name="ada"\)')]:
         with pytest.raises(CannotSubmit, match=says):
             lesson.submit(*arguments)
-    for name, says in (("/", "leaves nothing"), (7, "is to be text")):
+    for name, says in (("/", "leaves nothing"), (7, "must be text")):
         with pytest.raises(CannotSubmit, match=says):
             lesson.submit("mine.ipynb", name=name)
     (tmp_path / "file").touch()

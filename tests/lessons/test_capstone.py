@@ -29,6 +29,7 @@ from gapless.lessons.capstone.findings.judged import (
 )
 from gapless.lessons.capstone.host import DECODE_MS, decode, measured_on
 from gapless.lessons.capstone.lesson import LESSON, PROGRAMS, SHOWN
+from gapless.lessons.capstone.look import look
 from gapless.lessons.capstone.notebook_cells import solved_cells
 from gapless.lessons.capstone.programs.nuclei.program import NUCLEI
 from gapless.lessons.capstone.programs.photos.program import PHOTOS
@@ -144,6 +145,14 @@ def test_tf32_gains_nothing():
     assert times_ms[0] == pytest.approx(times_ms[1], rel=0.001)
 
 
+def test_a_look_says_how_many_lines_it_leaves_out(capsys):
+    look(SHOWN.slow, choose_device("vgpu:a10g"), lines=3, records=12, epochs=1)
+    waits, kernels = capsys.readouterr().out.split(" kernels  launched at")
+    for table in (waits, kernels):
+        left_out, all_of_them = map(int, re.search(r"(\d+) lines more: look\(train, device, lines=(\d+)\)", table).groups())
+        assert left_out == all_of_them - 3 > 0
+
+
 def test_the_notebook_holds_the_program():
     cells = json.loads((ROOT / "solutions" / LESSON.id / f"{LESSON.id}.ipynb").read_text(encoding="utf-8"))["cells"]
     found = {name: text for cell in cells if cell["cell_type"] == "code"
@@ -174,7 +183,7 @@ def test_the_annotated_findings_are_the_programs_own_and_all_right(each):
 def test_many_kernels_at_a_line_that_only_others_make_many_count_neither_way():
     for part in ("both = area(some) + area(others) - shared", "return (boxes[..., 2]"):
         judged = judge_findings(NUCLEI, [(part, "kernels")], traced(NUCLEI, choose_device("vgpu:a10g"), epochs=1))
-        assert not judged.wrong and not judged.found and "Who calls it so often" in judged.void[0]
+        assert not judged.wrong and not judged.found and "What calls it so often" in judged.void[0]
     judged = judge_findings(NUCLEI, [("size = anchors[..., 2:]", "kernels")], Facts())
     assert judged.void or "no kernels are launched there" in judged.wrong[0]
 

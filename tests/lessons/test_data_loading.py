@@ -169,7 +169,7 @@ def test_the_start_of_an_epoch_is_drawn_with_a_row_for_all_who_are_known(known):
     figure = draw_starts({2: seen}, "an epoch")
     rows = [label.get_text() for label in figure.axes[0].get_yticklabels()]
     assert rows == (["worker 0", "worker 1"] if known else []) + ["main process", "GPU"]
-    assert ("made one after another, until 18 ms; the last is ready at 36 ms" in figure.alt) is known
+    assert ("starts them one after another, until 18 ms; the last is ready at 36 ms" in figure.alt) is known
     assert "The first batch is there after 100 ms" in figure.alt and "2 steps are done after 128 ms" in figure.alt
     hatches = {bars.get_label(): bars.get_hatch() for bars in figure.axes[0].collections}
     told = [hatch for hatch in hatches.values() if hatch]
@@ -182,7 +182,7 @@ def test_kept_records_are_what_is_simulated_today():
     device = gapless.device("vgpu:a10g")
     programs = {program.name: program for program in lesson.programs(solution(lesson.id))}
     assert list(programs) == list(kept)
-    for name in ("as first written", "bytes to the device"):
+    for name in ("unoptimised", "bytes to the device"):
         with full_size(device):
             took = gapless.time_step(programs[name].make_step(device), steps=8, device=device)
         assert took.true_ms == pytest.approx(kept[name]["true_step_ms"], rel=0.02)
@@ -297,7 +297,7 @@ def only_when_asked(loader, device):
 def test_copies_that_do_not_run_beside_the_kernels_cost_the_points_for_time_and_no_others(function):
     verdicts = grade("04_data_loading", "prefetch", function)
     assert outcomes(verdicts) == {"values": "pass", "syncs": "pass", "step_time": "fail"}
-    assert "this batch's copy alone" in verdicts["step_time"].message
+    assert "only for this batch's copy" in verdicts["step_time"].message
 
 
 def test_a_batch_that_is_not_pinned_is_named_as_the_cause_of_waits():

@@ -74,7 +74,7 @@ def test_what_is_handed_out_runs_and_scores_nothing(lesson_id, name):
     exercise = LESSONS[lesson_id].exercises[name]
     verdicts = grade(lesson_id, name, exercise.slow)
     message = verdicts["values"].message
-    assert "raised" not in message and ("The function that was handed out has them right too" in message) == (exercise.right.function is None)
+    assert "raised" not in message and ("The function that you were given has them right too" in message) == (exercise.right.function is None)
     assert set(outcomes(verdicts).values()) == {"fail"}
 
 

@@ -96,7 +96,7 @@ def test_each_fix_of_the_headline_saves_time_on_the_host():
         with full_size(device):
             times[program.name] = time_step(program.make_step(device), warmup=1, steps=2, device=device).host_ms
     assert list(times.values()) == sorted(times.values(), reverse=True)
-    assert times["as first written"] > 8 * times["all heads at once"] > 80 * times["the step as one launch"]
+    assert times["unoptimised"] > 8 * times["all heads at once"] > 80 * times["the step as one launch"]
 
 
 def test_a_loop_that_does_not_wait_still_launches_as_much():
@@ -109,7 +109,7 @@ def test_a_loop_that_does_not_wait_still_launches_as_much():
 
 def test_a_list_of_two_dtypes_is_no_faster_than_the_loop():
     verdicts = grade("update_average", mixed_lists)
-    assert verdicts["values"].outcome == "fail" and "The function that was handed out has them right too" in verdicts["values"].message
+    assert verdicts["values"].outcome == "fail" and "The function that you were given has them right too" in verdicts["values"].message
     assert verdicts["kernels"].outcome == "fail"
 
 

@@ -96,7 +96,7 @@ def test_collected_averages_are_those_of_separate_metrics_to_the_last_bit(soluti
 
 
 def variants(device, solutions):
-    """TrainingMetrics as first written, and with every fix."""
+    """TrainingMetrics unoptimised, and with every fix."""
     mean_class = solutions["suppress_nan_check"](type("Mean", (MeanMetric,), {}))
     return [TrainingMetrics(device, classes=CLASSES),
             TrainingMetrics(device, solutions["update_loss"], mean_class, shared=True, classes=CLASSES)]
@@ -310,7 +310,7 @@ def test_a_function_that_shirks_where_it_is_timed_is_wrong():
 
     values, *others = judged("collect", shirker)
     assert {values.outcome, *(v.outcome for v in others)} == {"fail"}
-    assert "goes by the size of its input, or counts its calls" in values.message
+    assert "depends on the size of its input, or counts its calls" in values.message
 
 
 def test_an_answer_remembered_by_shape_is_wrong(solutions):

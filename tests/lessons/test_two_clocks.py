@@ -1,4 +1,4 @@
-"""Lesson 00's workloads: its stopwatch, its training loops and its roofline against independent reckonings."""
+"""Lesson 00's workloads: its stopwatch, its training loops and its roofline against independent computations."""
 
 import base64
 import functools
@@ -131,7 +131,7 @@ def test_programs_are_bound_by_what_their_names_say():
 def test_waiting_after_every_step_shows(card):
     device = gapless.device(f"vgpu:{card}")
     case = next(c for c in time_step_cases.stopwatch_cases(1) if c.options["program"] == "both")
-    wrong = next(mistake for mistake in time_step_explain.MISTAKES if mistake.why.startswith("You wait after every step."))
+    wrong = next(mistake for mistake in time_step_explain.MISTAKES if mistake.why.startswith("You wait after every step,"))
     taking_turns = timed(wrong.function, case, device)
     assert taking_turns > 1.3 * timed(time_step_right.right_time_step, case, device)
 
@@ -265,7 +265,7 @@ def only_logs(model, optimizer, batches, limit, every, log):
 
 
 @pytest.mark.parametrize("kind, says", [(skips_batches, "The lines of the last 2 step(s) are missing"),
-                                        (only_logs, "Even the first loss is another")])
+                                        (only_logs, "Even the first loss differs")])
 def test_a_loop_that_shirks_where_it_is_timed_is_wrong(kind, says):
     verdicts = judged("train", shirks(kind))
     assert {v.outcome for v in verdicts.values()} == {"fail"} and says in verdicts["values"].message

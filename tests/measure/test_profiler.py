@@ -12,6 +12,8 @@ from gapless.measure import profiler
 from gapless.measure.device import device as choose_device
 from gapless.measure.profile import profile as profile_step
 
+from .. import forked
+
 pytestmark = pytest.mark.filterwarnings("ignore:Warning. Profiler clears events", "ignore:Profiler won't be using warmup")
 
 
@@ -337,3 +339,9 @@ def test_an_id_of_the_users_own(device):
     with profiler.profile(device=device, custom_trace_id_callback=lambda: "mine") as prof:
         pass
     assert prof.get_trace_id() == prof.trace.metadata["trace_id"] == "mine"
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="what Kineto says of a GPU may be worth reading")
+def test_a_profile_of_the_cpu_writes_nothing_of_its_own():
+    done = forked.run("-c", "import torch; from gapless import profiler\nwith profiler.profile(device='cpu'): torch.ones(3)")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")

@@ -40,12 +40,12 @@ def test_without_an_optimizer_it_is_one_step(tmp_path):
 
 
 def test_steps_that_do_not_come_are_an_error(tmp_path):
-    with pytest.raises(RankError, match="steps 4 to 5 were to be traced, and the program has made 4"):
+    with pytest.raises(RankError, match="steps 4 to 5 should be traced, but the program has made only 4"):
         gapless.on_gpus(2, train, traces=tmp_path, trace_steps=(4, 5))
     assert not list(tmp_path.iterdir())
 
 
 def test_none_were_asked_for():
     result, = gapless.on_gpus(1, lambda rank, world: None)
-    with pytest.raises(ValueError, match="no traces were asked for"):
+    with pytest.raises(ValueError, match="no traces were recorded"):
         result.read_trace()

@@ -58,7 +58,8 @@ _BY_KIND = {
 _TO_THE_DEVICE = Advice("A copy from pageable memory holds the host until it is done.",
                         "`DataLoader(…, pin_memory=True)` and `.to(device, non_blocking=True)`; a constant is made on the "
                         "GPU, once (`torch.full`, a buffer).", "04")
-_PINNED = Advice("A copy from pinned memory is waited for, and need not be.", "`.to(device, non_blocking=True)`.", "04")
+_PINNED = Advice("The host waits for a copy from pinned memory, which is not "
+                 "necessary.", "`.to(device, non_blocking=True)`.", "04")
 _TO_THE_HOST = Advice("A copy to the host's memory is waited for.", "Copy less often, or into pinned memory with "
                       "`non_blocking=True`, and look a step later.", "00")
 _METRICS = Advice("A metric's library reads a number, or checks its inputs, at each step.", "`validate_args=False`, "

@@ -1,4 +1,4 @@
-"""An audit: the script's run, and what is to be said where it gave nothing to audit."""
+"""An audit: the script's run, and what to say if it gave nothing to audit."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def _run(options: Options, time_limit_s: float | None) -> dict:
 
 
 def _otherwise(options: Options, facts: dict) -> tuple[Options, str] | None:
-    """What else a run that came to nothing is to be asked for, and why; None: nothing else."""
+    """What else to try after a run that came to nothing, and why; None: nothing else."""
     if facts["state"] == "recorded" or facts["end"] == "interrupted":
         return None
     if facts["end"] == "failed":

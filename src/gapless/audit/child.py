@@ -85,7 +85,7 @@ def _run(options: Options) -> dict:
         return {"end": "interrupted"}
     except BaseException as error:
         if any(isinstance(each, AuditDone) for each in _chain(error)):
-            return {"end": "done"}  # raised anew as another, as a library does with what interrupts it
+            return {"end": "done"}  # raised again as another, as a library does with what interrupts it
         return {"end": "failed", "error": _about(error)}
     return {"end": "returned"}
 

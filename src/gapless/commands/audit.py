@@ -22,8 +22,8 @@ def add_parser(commands) -> None:
     _add_options(parser)
     # With two arguments of the parser's, the first would swallow a -- behind it.
     parser.add_argument("script", metavar="SCRIPT", nargs=argparse.PARSER,
-                        help="the training script, and its own arguments: all from the first on that is none of these "
-                             "options, or what follows --")
+                        help="the training script, and its own arguments: everything from the first that is not one of "
+                             "these options, or after --")
     parser.set_defaults(run=run)
 
 
@@ -38,29 +38,29 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("on what it runs").add_argument
     group("--device", metavar="D", help="cuda, vgpu:a100, … (default: GAPLESS_DEVICE, else the best there is)")
     group("--host", choices=("measured", "counted"), default="measured",
-          help="on the virtual GPU: what the program itself takes on this machine, or what its Python calls are counted as, "
-               "the same on every machine (default: %(default)s)")
+          help="on the virtual GPU: measured is the program's own time on this machine; counted is an estimate from its "
+               "Python calls, the same on every machine (default: %(default)s)")
     group("--scratch", action="store_true",
           help="run it in a copy of the current folder, so that its checkpoints and logs overwrite nothing")
     group("-m", dest="is_module", action="store_true", help="SCRIPT is a module's name, as for python -m")
     group = parser.add_argument_group("what is looked at").add_argument
     group("--steps", type=_positive,
-          help="steps to record (default: 3, or more: each of a loader's workers makes as many batches)")
+          help="steps to record (default: 3, or more, so that a loader's workers make equally many batches)")
     group("--warm-up", type=_positive,
           help="steps before them (default: 3, and as many as the loaders' workers have batches ready)")
     group("--forward", action="store_true",
-          help="a step is a forward pass, of a script that trains nothing (found out where it soon ends)")
-    group("--no-memory", action="store_true", help="leave out the two steps that tell memory by category")
+          help="a step is a forward pass, for a script that does not train (found automatically if it ends soon)")
+    group("--no-memory", action="store_true", help="leave out the two steps that find memory by category")
     group("--watch", type=float, default=5.0, metavar="SECONDS",
-          help="let it run on for so long, to see what not every step does (default: %(default)g)")
+          help="let it run on for this long, to see what only some steps do (default: %(default)g)")
     group("--try", dest="tries", type=_names, default=(), metavar="NAMES",
           help=f"run the script again with each of these switched on: {', '.join(_SWITCHES)}, or all")
-    group("--time-limit", type=float, metavar="SECONDS", help="give up after so long")
+    group("--time-limit", type=float, metavar="SECONDS", help="give up after this long")
 
 
 def own_options(arguments: argparse.Namespace) -> list[str]:
     """The script's arguments; the options of this command that stand between the script and them become attributes of
-    ``arguments``, as those before the script are, but for ``-m``. Leaves by SystemExit where one of them is wrong."""
+    ``arguments``, as those before the script are, except for ``-m``. Leaves by SystemExit where one of them is wrong."""
     options = argparse.ArgumentParser(prog="gapless audit", add_help=False, allow_abbrev=False)
     _add_options(options)
     takes = {name: action.nargs != 0 for action in options._actions for name in action.option_strings
@@ -82,7 +82,7 @@ def _names(text: str) -> tuple[str, ...]:
 
 def _positive(text: str) -> int:
     if not text.isdigit() or not 1 <= int(text) <= 1000:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of steps: 1 to 1000")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of steps: give 1 to 1000")
     return int(text)
 
 
@@ -139,7 +139,7 @@ def _output(arguments: argparse.Namespace, name: str) -> tuple[str, str]:
     out = arguments.out or f"{name}.audit.{arguments.format or 'html'}"
     kind = arguments.format or ("html" if out == "-" else _FORMATS.get(Path(out).suffix.lower()))
     if kind is None:
-        raise AuditError(f"{out} would be a file of what format? Name it .html, .md or .json, or say --format")
+        raise AuditError(f"{out} has no known format: name it .html, .md or .json, or give --format")
     if out != "-":
         try:
             check_writable(out)

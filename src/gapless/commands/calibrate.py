@@ -25,7 +25,7 @@ def add_parser(commands) -> None:
     parser.add_argument("--device", default="cuda", help="the GPU to measure (default: %(default)s)")
     parser.add_argument("--out", required=True, help="the card file to write: records/cards/NAME.json makes it vgpu:NAME")
     parser.add_argument("--fit", metavar="FILE",
-                        help="measure nothing: fit again what this card file holds; needs no GPU")
+                        help="do not measure: fit the measurements in this card file again; needs no GPU")
     parser.set_defaults(run=run)
 
 

@@ -53,7 +53,7 @@ def run(arguments: argparse.Namespace) -> int:
         try:
             result = notebook.check_source(name, submission.cells[name])
         except KeyboardInterrupt:
-            print(f"stopped while it checked {name}: does every loop in its cell come to an end?", file=sys.stderr)
+            print(f"stopped while it checked {name}: does every loop in its cell end?", file=sys.stderr)
             return 130
         results.append(result)
         if not arguments.json:
@@ -67,7 +67,7 @@ def run(arguments: argparse.Namespace) -> int:
         return EXIT_PASSED if passed else EXIT_FAILED
     for name in missing:
         print(f"{name}: 0 of {lesson.exercises[name].max_points:g} points\n  no code cell begins with the line '# exercise: "
-              f"{name}': put it back, or take the cell as handed out: gapless reset {path} {name}\n")
+              f"{name}': put it back, or restore the cell as you got it: gapless reset {path} {name}\n")
     for note in submission.notes:
         if "more than once" in note or "cell was left out" in note or "make it a code cell" in note:
             print(f"Note: {note}")

@@ -15,9 +15,9 @@ def add_parser(subparsers) -> argparse.ArgumentParser:
     parser = subparsers.add_parser(
         "class-report",
         help="a class on one page, for its instructor",
-        description="Write one HTML page on a course of nbgrader's, and CSV files beside it: points by student, exercise, "
-        "what most stumbled over, what is missing or failed, how each was graded, and answers that are nearly the "
-        "same. Only you can read the files. Exit status: 0 when they are written, 2 when not.",
+        description="Write one HTML page on a course of nbgrader's, and CSV files beside it: points by student and by "
+        "exercise, the most common problems, what is missing or failed, how each was graded, and answers that are "
+        "nearly the same. Only you can read the files. Exit status: 0 when they are written, 2 when not.",
     )
     add_arguments(parser)
     parser.add_argument("--out", metavar="FILE", type=Path, default=Path("class-report.html"), help="default: %(default)s")

@@ -18,7 +18,7 @@ def add_parser(commands) -> None:
     chosen = parser.add_mutually_exclusive_group(required=True)
     chosen.add_argument("--learner", metavar="NAME", help="the learner's name or number")
     chosen.add_argument("--program", metavar="NAME", help="the program itself")
-    parser.add_argument("--out", metavar="FILE", required=True, help="the copy; a file that is there is not written over")
+    parser.add_argument("--out", metavar="FILE", required=True, help="the copy; an existing file is not overwritten")
     parser.set_defaults(run=run)
 
 
@@ -37,7 +37,7 @@ def run(arguments: argparse.Namespace) -> int:
         program = PROGRAMS[arguments.program] if arguments.program is not None else choose(arguments.learner)
         text = dealt(path, program)
         if out.exists():
-            raise SubmissionError(f"{out} is there already: name another file, or remove it")
+            raise SubmissionError(f"{out} already exists: name another file, or remove it")
         write_bytes(out, text.encode())
     except SubmissionError as error:
         print(f"gapless deal: {error}", file=sys.stderr)

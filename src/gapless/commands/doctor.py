@@ -1,4 +1,4 @@
-"""``gapless doctor``: what is installed, which device the course will use and why, what is wrong, and what mends it.
+"""``gapless doctor``: what is installed, which device the course will use and why, what is wrong, and what fixes it.
 
 It needs the standard library only: PyTorch may be the patient. The versions that are wanted are read from the package's own
 metadata, so that they are stated in pyproject.toml alone.
@@ -45,10 +45,10 @@ class Package:
 @dataclass(frozen=True)
 class Problem:
     """Something wrong; ``needed``: lessons cannot run, or not as they should: those in ``lessons``, or all where that is
-    empty. ``mend``: a command, or what to do."""
+    empty. ``fix``: a command, or what to do."""
 
     what: str
-    mend: str
+    fix: str
     needed: bool = False
     lessons: tuple[str, ...] = ()
 
@@ -122,13 +122,13 @@ class Diagnosis:
         return "\n".join(lines)
 
     def short(self) -> str:
-        """A line where all is well; else what is wrong for a learner, and what mends it."""
+        """A line where all is well; else what is wrong for a learner, and what fixes it."""
         for_lessons = {use: lacks for use, lacks in self.missing.items() if use in (USES[""], USES["lab"]) and lacks}
         if self.ok and not for_lessons and not self.problems:
             return f"Everything is there. {self.verdict} Device: {self.device['name']}."
         device = [] if self.device["name"] else [f"There is no device: {self.device['why']}"]
         return "\n".join([*device, *self._lacks(for_lessons), *self._problem_lines(), "", self.verdict,
-                          "All that was looked at: gapless doctor, in a terminal."]).strip()
+                          "For the full report, run gapless doctor in a terminal."]).strip()
 
     @staticmethod
     def _lacks(missing: dict[str, list[Package]]) -> list[str]:
@@ -143,7 +143,7 @@ class Diagnosis:
     def _problem_lines(self) -> list[str]:
         lines = ["", "What is wrong:"] if self.problems else []
         for problem in sorted(self.problems, key=lambda each: not each.needed):
-            lines += [f"  {'✗' if problem.needed else '!'} {problem.what}", f"      {problem.mend}"]
+            lines += [f"  {'✗' if problem.needed else '!'} {problem.what}", f"      {problem.fix}"]
         return lines
 
 
@@ -155,9 +155,9 @@ def _lessons(lesson_ids: list[str]) -> str:
 
 def add_parser(commands) -> None:
     """Add ``doctor`` to the command line."""
-    parser = commands.add_parser("doctor", help="say what is installed, what is wrong, and what mends it",
+    parser = commands.add_parser("doctor", help="say what is installed, what is wrong, and what fixes it",
                                  description="Say what is installed, which device the course will use and why, what is "
-                                             "wrong, and the command that mends it. Exit status: 0 all lessons can run, 1 "
+                                             "wrong, and the command that fixes it. Exit status: 0 all lessons can run, 1 "
                                              "some cannot.")
     parser.add_argument("--short", action="store_true", help="one line where all is well, else only what is wrong")
     parser.add_argument("--json", action="store_true", help="print JSON")
@@ -249,7 +249,7 @@ def _package(name: str, use: str, wanted: str, installed: str | None, probed: di
 
 
 def _fits(version: str, wanted: str) -> bool | None:
-    """Whether the version is in the range; None where that cannot be told."""
+    """Whether the version is in the range; None where that is unknown."""
     try:
         from packaging.specifiers import InvalidSpecifier, SpecifierSet
         from packaging.version import InvalidVersion
@@ -264,7 +264,8 @@ def _fits(version: str, wanted: str) -> bool | None:
 def _installation_problems(own, packages: list[Package]) -> list[Problem]:
     problems = []
     if own is None:
-        problems.append(Problem("gapless runs from its source and is not installed: which versions it needs is not known",
+        problems.append(Problem("gapless runs from its source and is not installed: the versions that it needs are "
+                                "unknown",
                                 f"in its folder: {_quote(sys.executable)} -m pip install --editable '.[lab]'"))
     if importlib.util.find_spec("packaging") is None:
         problems.append(Problem("version ranges were not checked: the package packaging is missing", install("packaging")))
@@ -298,17 +299,17 @@ def _broken(packages: list[Package], lessons: dict[str, list[str]]) -> list[Prob
             broken.setdefault(each.detail, []).append(each)
     for detail, (each, *others) in broken.items():  # what depends on torch fails as torch does
         own = each.name + each.wanted
-        mend = install(own, again=True)
-        what = f"{each.name} {each.installed} is installed and cannot be imported: {detail}"
+        fix = install(own, again=True)
+        what = f"{each.name} {each.installed} is installed but cannot be imported: {detail}"
         if "torchvision::" in detail:
             torch = next(p for p in packages if p.name == "torch")
             what += (f". It is built for another PyTorch than the one installed ({torch.installed}), often a CPU-only one: "
                      "both have to come from the same place")
-            mend = install(torch.name + torch.wanted, own, again=True)
+            fix = install(torch.name + torch.wanted, own, again=True)
         uses = {p.use for p in (each, *others)}
         names = {p.name for p in (each, *others)}
         stopped = tuple(lesson for lesson, needs in lessons.items() if names & set(needs)) if USES[""] not in uses else ()
-        problems.append(Problem(what, mend, bool(uses & {USES[""], USES["lab"]}), stopped))
+        problems.append(Problem(what, fix, bool(uses & {USES[""], USES["lab"]}), stopped))
     return problems
 
 
@@ -378,9 +379,9 @@ def _kernel_problems() -> list[Problem]:
     if re.fullmatch(r"python(3(\.\d+)?)?", program) or _same(Path(program).parent, Path(sys.executable).parent):
         return []
     inside = Path(spec.resource_dir).is_relative_to(sys.prefix)
-    mend = (f"{_quote(sys.executable)} -m ipykernel install --sys-prefix" if inside
+    fix = (f"{_quote(sys.executable)} -m ipykernel install --sys-prefix" if inside
             else f"{_quote(sys.executable)} -m jupyter kernelspec remove python3    (it is in {spec.resource_dir})")
-    return [Problem(f"the notebooks' kernel python3 is another interpreter: {program}", mend, needed=True)]
+    return [Problem(f"the notebooks' kernel python3 is another interpreter: {program}", fix, needed=True)]
 
 
 def _path_problems() -> list[Problem]:
@@ -388,7 +389,7 @@ def _path_problems() -> list[Problem]:
     problems = []
     here = Path(sys.executable).parent
     activate = here / ("activate" if os.name != "nt" else "activate.bat")
-    mend = (f"activate this environment: {'' if os.name == 'nt' else 'source '}{_quote(str(activate))}" if activate.exists()
+    fix = (f"activate this environment: {'' if os.name == 'nt' else 'source '}{_quote(str(activate))}" if activate.exists()
             else f"put {here} first on PATH")
     for program, package, why in (("jupyter", "jupyterlab", "notebooks would not be opened by this environment"),
                                   ("alembic", "nbgrader", "nbgrader starts it by name (in the course's folder it is "
@@ -397,9 +398,9 @@ def _path_problems() -> list[Problem]:
             continue
         found = shutil.which(program)
         if found is None:
-            problems.append(Problem(f"{program} is not on PATH: {why}", mend))
+            problems.append(Problem(f"{program} is not on PATH: {why}", fix))
         elif not _same(Path(found).parent, here):
-            problems.append(Problem(f"{program} is {found}, of another environment: {why}", mend))
+            problems.append(Problem(f"{program} is {found}, of another environment: {why}", fix))
     return problems
 
 
@@ -413,7 +414,7 @@ def _confinement() -> str:
 
 
 def _lesson_problems(lessons: dict[str, list[str]], packages: list[Package]) -> list[Problem]:
-    """What single lessons need besides and do not get; what is broken is told in :func:`_broken`."""
+    """What single lessons also need and do not get; :func:`_broken` reports what is broken."""
     known = {each.name: each for each in packages}
     problems = []
     for name in dict.fromkeys(package for needs in lessons.values() for package in needs):
@@ -422,8 +423,8 @@ def _lesson_problems(lessons: dict[str, list[str]], packages: list[Package]) -> 
         each = known.get(name)
         wanted = each.wanted if each else ""
         if each.state == "missing" if each else importlib.util.find_spec(name) is None:
-            mend = install(_INSTALLED_AS.get(name, name) + wanted)
-            problems.append(Problem(f"{need} {name}, which is not installed", mend, True, stopped))
+            fix = install(_INSTALLED_AS.get(name, name) + wanted)
+            problems.append(Problem(f"{need} {name}, which is not installed", fix, True, stopped))
         elif each and each.state == "wrong version":
             what = f"{need} {name}{wanted}, and {each.installed} is installed"
             problems.append(Problem(what, install(name + wanted), True, stopped))
@@ -455,22 +456,22 @@ def _device(torch: dict, gapless: dict, packages: list[Package]) -> tuple[dict, 
         return {"name": None, "why": f"PyTorch cannot be imported ({torch['error']})"}, []
     if gapless["error"]:
         why = f"gapless cannot be imported: {gapless['error']}"
-        mend = f'see the whole error: {_quote(sys.executable)} -c "import gapless.lessons"'
-        return {"name": None, "why": why}, [Problem(why, mend, needed=True)]
+        fix = f'see the whole error: {_quote(sys.executable)} -c "import gapless.lessons"'
+        return {"name": None, "why": why}, [Problem(why, fix, needed=True)]
     reason = _why_no_cuda(torch)
     problems = []
     if torch["cuda_build"] is None and shutil.which("nvidia-smi"):
         wanted = next(each.wanted for each in packages if each.name == "torch")
-        mend = "on pytorch.org/get-started choose the command for this computer" if os.name == "nt" else install(
+        fix = "on pytorch.org/get-started choose the command for this computer" if os.name == "nt" else install(
             f"torch{wanted}", again=True)
-        problems.append(Problem("there is an NVIDIA driver here, and this PyTorch is built without CUDA", mend))
+        problems.append(Problem("there is an NVIDIA driver here, but this PyTorch is built without CUDA", fix))
     if gapless["device"] is None:
         why = f"GAPLESS_DEVICE is {asked!r}: {gapless['device_error']}"
         if (asked or "").strip().lower().startswith("cuda") and not torch["cuda"]:
             why += f". {reason}"
         none = "set GAPLESS_DEVICE=" if os.name == "nt" else "unset GAPLESS_DEVICE"
-        mend = f"name a device that is there, or none: {none}"
-        problems.append(Problem(f"GAPLESS_DEVICE is {asked!r}, and there is no such device here", mend, needed=True))
+        fix = f"name a device that is there, or none: {none}"
+        problems.append(Problem(f"GAPLESS_DEVICE is {asked!r}, and there is no such device here", fix, needed=True))
         return {"name": None, "why": why}, problems
     virtual = gapless["device"].startswith("vgpu")
     name = f"{gapless['device_name']}, {'simulated: the virtual GPU' if virtual else gapless['device']}"

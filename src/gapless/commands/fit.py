@@ -11,7 +11,7 @@ from ..files import write_json
 from ..vgpu.hardware.cards import fitted
 from ..vgpu.hardware.cards.specs import CARDS
 
-# In the order in which they build on one another.
+# In the order in which they build on each other.
 MODELS = ("streaming", "products", "convolutions", "networks")
 
 
@@ -22,7 +22,7 @@ def add_parser(commands) -> None:
     parser.add_argument("--measured", metavar="FILE", action="append",
                         help="a table of measured times; may be repeated (default: those in records/measured)")
     parser.add_argument("--leave-out", metavar="CARD",
-                        help="a card whose rows are not used, to see how well it is predicted")
+                        help="a card whose rows are not used, to see how well the others predict it")
     parser.add_argument("--out", help="write here instead; only with one model (.json)")
     parser.set_defaults(run=run)
 
@@ -38,7 +38,7 @@ def run(arguments) -> int:
     if len(names) > 1 and (arguments.out or arguments.leave_out):
         raise measured.MeasuredError("--out and --leave-out are for one model: name it")
     if arguments.leave_out and not arguments.out:
-        raise measured.MeasuredError("with --leave-out say --out FILE too: the fit that is used is made of all cards")
+        raise measured.MeasuredError("with --leave-out give --out FILE too: the fit in use is made from all cards")
     files = [Path(name) for name in arguments.measured] if arguments.measured else measured.shipped()
     rows = [row for file in files for row in measured.read(file)]
     for name in names:

@@ -51,7 +51,7 @@ def check_in_fresh_process(lesson_id: str, name: str, source: str, device: str |
         if ended == "outdated":
             return None
         if ended == "late":
-            return Checked(0, False, f"it was not done within {limit_s:g} s: does every loop in the cell come to an end?")
+            return Checked(0, False, f"it was not done within {limit_s:g} s: does every loop in the cell end?")
         return _read(process.returncode, out.read_text("utf-8", "replace"), err.read_text("utf-8", "replace"))
 
 

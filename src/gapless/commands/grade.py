@@ -21,7 +21,7 @@ def add_parser(subparsers) -> argparse.ArgumentParser:
     parser.add_argument("submission", metavar="SUBMISSION.ipynb", type=Path)
     parser.add_argument("--device", metavar="D", help="such as vgpu:a10g or cuda (default: the "
                         "variable GAPLESS_DEVICE, else cuda where there is one, else vgpu)")
-    parser.add_argument("--seed", metavar="N", type=int, help="of the hidden inputs (default: drawn anew each time)")
+    parser.add_argument("--seed", metavar="N", type=int, help="of the hidden inputs (default: drawn again each time)")
     parser.add_argument("--json", metavar="OUT", type=Path, help="write the result to this file too")
     parser.add_argument("--unconfined", action="store_true", help="grade without a sandbox where there is none: the "
                         "notebook's code can then read and change your files, and use the network")
@@ -31,7 +31,7 @@ def add_parser(subparsers) -> argparse.ArgumentParser:
 
 def run(args: argparse.Namespace, lessons: str = "gapless.lessons") -> int:
     """Do what the parsed arguments say; the exit status. Progress and complaints go to stderr."""
-    # Imported here, as PyTorch comes with them: other commands need not wait for it.
+    # Imported here, as PyTorch comes with them: other commands do not have to wait for it.
     from ..course.notebooks.submission import SubmissionError
     from ..grading.grade import Grader
     from ..grading.sandbox.confine import GradingError, require_confinement

@@ -16,8 +16,8 @@ def add_parser(subparsers) -> argparse.ArgumentParser:
                     "and started again at any moment. Exit status: 0 when all is graded, 1 when something could not be, "
                     "with the reasons in results/LESSON.csv, 2 when nothing could be done.")
     add_arguments(parser)
-    parser.add_argument("--workers", metavar="N", type=int, help="how many submissions at once on this machine (default: "
-                        "one a processor, and one more, as far as there is memory)")
+    parser.add_argument("--workers", metavar="N", type=int, help="how many submissions at once on this machine "
+                        "(default: one a processor, and one more, if the memory allows it)")
     parser.add_argument("--scheduler", metavar="ADDRESS", help="grade on a Dask cluster, such as tcp://host:8786")
     parser.add_argument("--force", action="store_true", help="grade again what is graded")
     parser.set_defaults(run=run)
@@ -36,7 +36,7 @@ def run(args: argparse.Namespace) -> int:
         with opened(args.course) as course:
             lessons = args.lesson or _handed_in(course)
             if not lessons:
-                return _unusable("nothing was handed in: submitted/STUDENT/LESSON/LESSON.ipynb is where it is looked for")
+                return _unusable("nothing was handed in: submissions belong into submitted/STUDENT/LESSON/LESSON.ipynb")
             return max([_grade(lesson, options) for lesson in lessons])
     except NoCourse as error:
         return _unusable(str(error))

@@ -14,8 +14,8 @@ def add_parser(subparsers) -> argparse.ArgumentParser:
     parser = subparsers.add_parser(
         "grades", help="a class's scores as Canvas or Moodle import them",
         description="Write the scores of a course of nbgrader's, late penalties taken off, as CSV for a learning platform. "
-                    "A score that there is not is an empty field. Who is on one side only is told on stderr. Exit status: 0 "
-                    "when it is written, 2 when not.")
+                    "A missing score is an empty field. Students who are on one side only are listed on stderr. Exit "
+                    "status: 0 when it is written, 2 when not.")
     add_arguments(parser)
     parser.add_argument("--for", dest="form", choices=("canvas", "moodle"), required=True)
     parser.add_argument("--roster", metavar="FILE", type=Path, help="a CSV that the platform exported, whose lines and "

@@ -15,8 +15,8 @@ def add_parser(commands) -> None:
     """Add ``lab`` to the command line."""
     parser = commands.add_parser(
         "lab", help="open the lessons in JupyterLab",
-        description="Open a folder of lessons, as gapless start made it, in JupyterLab at the index. What follows -- goes "
-                    "to JupyterLab, such as: gapless lab my-course -- --no-browser")
+        description="Open a folder of lessons, as gapless start made it, in JupyterLab at the index. Arguments after "
+                    "-- go to JupyterLab, such as: gapless lab my-course -- --no-browser")
     parser.add_argument("folder", metavar="FOLDER", type=Path, nargs="?", default=Path("."),
                         help="where the lessons are (default: this folder)")
     parser.add_argument("options", metavar="-- OPTION", nargs="*", help="JupyterLab's own options")

@@ -100,10 +100,12 @@ def _check(lesson_id: str, title: str) -> str:
     """The name of the lesson's package. Raises NewLessonError."""
     package = lesson_id[3:]
     if not _ID.fullmatch(lesson_id) or keyword.iskeyword(package):
-        raise NewLessonError(f"{lesson_id!r} is no lesson's id: two digits, an underscore, and a name that Python can "
-                             "import, in small letters, such as 04_data_loading")
+        raise NewLessonError(f"{lesson_id!r} is not a lesson's id: give two "
+                             "digits, an underscore, and a name that Python can import, in small letters, such as "
+                             "04_data_loading")
     if not 0 < len(title.strip()) == len(title) <= 60 or not title.isprintable() or set(title) & set('"\\|'):
-        raise NewLessonError(f"{title!r} is no title: up to 60 characters on one line, without double quotes, \\ and |, "
+        raise NewLessonError(f"{title!r} is not a title: give up to 60 "
+                             "characters on one line, without double quotes, \\ and |, "
                              'such as "Data loading"')
     return package
 
@@ -115,6 +117,6 @@ def _register(text: str, package: str) -> str:
                          (r"    _[A-Z][A-Z0-9_]*,", f"    _{name},")):
         places = [place for place, line in enumerate(lines) if re.fullmatch(pattern, line)]
         if not places:
-            raise NewLessonError(f"{_REGISTRY} has no lines of the form {new.strip()!r} any more: mend it first")
+            raise NewLessonError(f"{_REGISTRY} has no lines of the form {new.strip()!r} any more: fix it first")
         lines.insert(next((place for place in places if lines[place] > new), places[-1] + 1), new)
     return "\n".join(lines) + "\n"

@@ -14,10 +14,10 @@ from pathlib import Path
 def add_parser(commands) -> None:
     """Add ``reset`` to the command line."""
     parser = commands.add_parser(
-        "reset", help="put an exercise's cell back as it was handed out",
-        description="Put the cells of exercises back as they were handed out. Everything else in the notebook stays as "
-                    "it is, and the notebook as it was is kept beside it. Where an exercise's cell is gone, it is put "
-                    "before its check, else at the end.")
+        "reset", help="restore an exercise's cell as you got it",
+        description="Restore the cells of exercises as you got them. Everything else in the notebook stays the same, "
+                    "and a copy of the old notebook is kept next to it. If an exercise's cell is gone, a new one is put "
+                    "before its check, or at the end.")
     parser.add_argument("notebook", metavar="NOTEBOOK", help="the notebook (.ipynb), or the folder it is in")
     parser.add_argument("exercises", metavar="EXERCISE", nargs="*", help="the exercises")
     parser.add_argument("--all", action="store_true", help="all exercises of the lesson")
@@ -61,10 +61,10 @@ def reset(path: Path, names: list[str], everything: bool = False) -> tuple[Path 
     path = path.resolve()  # what a link leads to is changed, and not the link
     lesson, _ = open_lesson(path)
     if bool(names) == everything:
-        raise SubmissionError(f"name the exercises, or say --all. Lesson {lesson.id} has: {', '.join(lesson.exercises)}")
+        raise SubmissionError(f"name the exercises, or give --all. Lesson {lesson.id} has: {', '.join(lesson.exercises)}")
     content = read_notebook_bytes(path)
     if not parse_notebook(content, path)["cells"]:
-        raise SubmissionError(f"{path} has no cells at all: take the lesson's notebook anew")
+        raise SubmissionError(f"{path} has no cells at all: take the lesson's notebook again")
     changed, done = content, []
     for name in chosen(lesson, names):
         changed, line = _reset_cell(changed, parse_notebook(changed, path), name, handed_out(lesson.exercises[name]))
@@ -74,7 +74,7 @@ def reset(path: Path, names: list[str], everything: bool = False) -> tuple[Path 
     backup = _keep(path)
     if path.read_bytes() != content:
         backup.unlink()
-        raise SubmissionError(f"{path} was changed by another program in this moment: run this again")
+        raise SubmissionError(f"{path} was changed by another program at the same moment: run this again")
     write_bytes(path, changed)
     return backup, done
 

@@ -27,8 +27,8 @@ def add_parser(commands) -> None:
     parser.add_argument("--device", metavar="CARD", default=None,
                         help="the card: a10g, a100, h100, … (default: GAPLESS_DEVICE, else a10g)")
     parser.add_argument("--host", choices=("measured", "counted"), default="measured",
-                        help="what the program itself takes on this machine, or what its Python calls are counted as, the "
-                             "same on every machine (default: %(default)s)")
+                        help="measured is the program's own time on this machine; counted is an estimate from its "
+                             "Python calls, the same on every machine (default: %(default)s)")
     parser.add_argument("--traces", metavar="FOLDER", help="write each rank's trace there, rank0.json.gz and so on")
     parser.add_argument("--trace-steps", metavar="FIRST-LAST", type=_steps,
                         help="only of these steps, counted from 0 by the optimizer's step()")
@@ -40,7 +40,7 @@ def add_parser(commands) -> None:
 def _steps(text: str) -> tuple[int, int]:
     found = re.fullmatch(r"(\d+)(?:-(\d+))?", text)
     if found is None or int(found[2] or found[1]) < int(found[1]):
-        raise argparse.ArgumentTypeError(f"{text!r} is no range of steps: such as 3 or 3-5")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a range of steps: give 3 or 3-5, for example")
     return int(found[1]), int(found[2] or found[1])
 
 

@@ -176,7 +176,7 @@ EXERCISES = (SCALE_DOWN,)
 def programs(fixed: dict[str, Callable]) -> list[Program]:
     """The step with the function as handed out, and with the learner's."""
     return [Program(name, lambda device, scale=scale: training_step(scale, device), "–")
-            for name, scale in (("as first written", scale_down), ("no `if`", fixed["scale_down"]))]
+            for name, scale in (("unoptimised", scale_down), ("no `if`", fixed["scale_down"]))]
 
 
 def size_in_words(device: torch.device) -> str:
@@ -196,7 +196,7 @@ LESSON = Lesson(
 '''
 
 _MISTAKES = '''\
-# What people do wrong here, the likeliest first. `why` is what they are told; a change to the code in solution.md makes
+# What people do wrong here, the most common first. `why` is what they read; a change to the code in solution.md makes
 # the mistake again: the text `replace`, which occurs there once, becomes `by`.
 
 [[mistake]]
@@ -205,7 +205,7 @@ replace = ".clamp(max=1.0)"
 by = ""
 
 [[mistake]]
-why = "Each element is cut off at the limit by itself. The *norm* of all of them is to be at most the limit."
+why = "Each element is cut off at the limit by itself. The *norm* of all of them must be at most the limit."
 replace = "x * (limit / x.norm()).clamp(max=1.0)"
 by = "x.clamp(-limit, limit)"
 
@@ -215,7 +215,7 @@ replace = "x.norm()"
 by = "x.abs().max()"
 
 [[mistake]]
-why = "The two sides are the wrong way round: what lies above the limit is to be scaled."
+why = "The two sides are the wrong way round: scale what is above the limit."
 replace = "x * (limit / x.norm()).clamp(max=1.0)"
 by = "torch.where(x.norm() > limit, x, x * (limit / x.norm()))"
 '''
@@ -252,8 +252,8 @@ _ANNOTATED = f'''\
 ```python
 {_SOLUTION}```
 
-- A factor of 1 changes nothing: `clamp(max=1.0)` makes one formula of the two cases.
-- Say what it costs, what else is right, and which slips are usual.
+- A factor of 1 changes nothing: `clamp(max=1.0)` turns the two cases into one formula.
+- Say what it costs, what else is right, and which mistakes are usual.
 '''
 
 _ANSWERS = '''\
@@ -328,22 +328,23 @@ def _notebook(lesson_id: str, title: str) -> str:
                        "| you should know | PyTorch tensors, a training loop |\n"
                        "| a GPU | not needed: without one the course simulates a card, and says so wherever a number is "
                        f"simulated |\n| points | {POINTS}, in one exercise |\n\nWhere the story is from, with a link."),
-        _text("how", "**How to work.** Run the cells from the top. An exercise's cell begins with the line "
-                     "`# exercise: NAME`: keep that line and the function's name; change the rest as you like. The cell is "
-                     "checked *by itself*, so put whatever it needs inside; `torch`, `nn` and `F` are there already."),
+        _text("how", "**How to work.** Run the cells from the top. An exercise's cell begins with the line `# "
+                     "exercise: NAME`. Keep that line and the function's name. Change the rest as you like. The check "
+                     "runs that cell alone, so put everything it needs inside. `torch`, `nn` and `F` are already "
+                     "there."),
         _code("setup", "import inspect\n\nimport gapless\n"
                        f"from gapless.lessons.{package}.{EXERCISE}.slow import {EXERCISE}\n"
                        f"from gapless.lessons.{package}.workload import training_step\n\n"
                        f'lesson = gapless.Notebook("{lesson_id}")  # a real GPU if there is one; or say device="vgpu:a100"\n'
                        "device = lesson.device\nlesson"),
         _code("quick", "lesson.quick()"),
-        _text("program", "## 1. The slow program\n\nWhat it does, and for whom."),
+        _text("program", "## 1. The slow program\n\nSay what the program does, and for whom."),
         _code("program_step", f"print(inspect.getsource(training_step))\nprint(inspect.getsource({EXERCISE}))"),
         _text("measure", "## 2. Measure it, see it"),
         _code("measure_slow", f"report = lesson.look(lambda: training_step({EXERCISE}, device))"),
         _code("measure_picture", "report.show()"),
         _text("measure_question", "**Question.** What does the host wait for?\n\n<details><summary>Answer</summary>\n\n"
-                                  "For the norm: the `if` wants a yes or no, and only the device knows.\n\n</details>"),
+                                  "For the norm: the `if` needs a bool, and only the device knows it.\n\n</details>"),
         _text("ex1", f"## 3. Exercise 1: the `if` ({POINTS} points)\n\n`{EXERCISE}(x, limit)` returns `x`, scaled so that "
                      "its norm is at most `limit`. Let the device decide."),
         _code(EXERCISE, f"# exercise: {EXERCISE}\n{_CODE}### BEGIN SOLUTION\n\n\n{_SOLUTION}### END SOLUTION",
@@ -354,10 +355,10 @@ def _notebook(lesson_id: str, title: str) -> str:
         _code("ex1_look", f"report = lesson.look(lambda: training_step({EXERCISE}, device))"),
         _text("summary", "## 4. What you found"),
         _code("headline", f'lesson.headline({{"{EXERCISE}": {EXERCISE}}})'),
-        _text("summary_text", "What to make of the table.\n\n## 5. When not to follow this lesson\n\n"
+        _text("summary_text", "Say what the table means.\n\n## 5. When not to follow this lesson\n\n"
                               "- Say when the advice is wrong.\n\n## 6. Recap\n\nThree to five lines.\n\n## Cheat sheet\n\n"
                               "| you see | because | instead |\n|---|---|---|\n"
-                              "| a wait at an `if` | Python needs a yes or no | `torch.where`, `clamp` |\n\n"
+                              "| a wait at an `if` | Python needs a bool | `torch.where`, `clamp` |\n\n"
                               "## In your own repository\n\nThree to five steps, with commands.\n\n"
                               "## Further reading\n\n- Links.\n\nYour points so far:"),
         _code("score", "print(lesson.score())"),

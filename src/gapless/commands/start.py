@@ -32,8 +32,8 @@ def add_parser(commands) -> None:
     """Add ``start`` to the command line."""
     parser = commands.add_parser(
         "start", help="hand out the lessons' notebooks into a folder of yours",
-        description="Write the lessons' notebooks, and an index of them, into a folder. What is in it already is never "
-                    "written over: started again, it adds what is missing.")
+        description="Write the lessons' notebooks, and an index of them, into a folder. Existing files are never "
+                    "overwritten: run it again to add what is missing.")
     parser.add_argument("folder", metavar="FOLDER", type=Path, help="a new folder, or one of an earlier start")
     parser.add_argument("--lesson", metavar="ID", action="append",
                         help="only this lesson, such as 02_masked_loss or 02; may be given more than once")
@@ -53,7 +53,8 @@ def run(arguments) -> int:
     if done.same:
         print(f"There already, as handed out: {_names(done.same)}")
     if done.kept:
-        print(f"Yours, and left as it is: {', '.join(done.kept)}. (For a new copy of one, rename yours and say this again.)")
+        print(f"Yours, and not changed: {', '.join(done.kept)}. (For a new copy of one, rename yours and run this "
+              "again.)")
     print(f"\nNext: gapless lab {folder}    opens the lessons in JupyterLab.\n"
           "Is everything there? gapless doctor    says what is missing, and what installs it.")
     return 0
@@ -73,7 +74,7 @@ def hand_out(folder: Path, lessons: list[str] | None = None) -> HandedOut:
     done = HandedOut([], [], [])
     try:
         if os.path.lexists(folder) and not folder.is_dir():
-            raise StartError(f"{folder} is there and is no folder: name another")
+            raise StartError(f"{folder} is not a folder: name another")
         for name, source in sources.items():
             target = folder / name
             content = linked(source.read_text(encoding="utf-8"), name, address).encode()
@@ -85,7 +86,7 @@ def hand_out(folder: Path, lessons: list[str] | None = None) -> HandedOut:
             write_bytes(target, content)
             done.new.append(name)
     except OSError as error:
-        some = f" {len(done.new)} notebooks were written before; what was there is as it was." if done.new else ""
+        some = f" {len(done.new)} notebooks were written before; existing files were not changed." if done.new else ""
         raise StartError(f"{error.filename or folder} cannot be written: {error.strerror or error}. Name a folder that you "
                          f"may write to.{some}") from None
     return done

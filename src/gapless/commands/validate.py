@@ -63,7 +63,7 @@ def run(arguments) -> int:
     else:
         device = choose_device(arguments.device)
         if device.type != "cuda":
-            raise ValidationError(f"{arguments.device} is simulated and cannot be measured: say --predict-only")
+            raise ValidationError(f"{arguments.device} is simulated and cannot be measured: use --predict-only")
         card = arguments.card or find_model(device_name(device))
         if card is None:
             raise ValidationError(f"no card models {device_name(device)}: name one with --card, or make one with "
@@ -98,7 +98,8 @@ def _against_measured(arguments) -> int:
     """Predict every row that others measured; print, write and draw the errors. Raises MeasuredError."""
     unfit = [name for name in ("card", "workload", "dtype", "predict_only") if getattr(arguments, name)]
     if unfit:
-        raise ValidationError(f"--measured goes without --{unfit[0].replace('_', '-')}: the tables say what was measured")
+        raise ValidationError(f"--measured goes without --{unfit[0].replace('_', '-')}: the tables already hold "
+                              "measurements")
     if arguments.sample is not None and arguments.sample < 1:
         raise ValidationError(f"--sample is {arguments.sample}: it is 1 or more")
     for path in filter(None, (arguments.out, arguments.picture)):

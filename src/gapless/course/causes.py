@@ -19,7 +19,7 @@ from .plain import difference
 from .stage import LocalStage
 from .tolerance import close
 
-_MOST_OTHERS = 40  # answers that decide between mistakes: a check has to come to an end soon
+_MOST_OTHERS = 40  # answers that decide between mistakes: a check has to end soon
 _FEW, _SHARE_OF_FEW = 3, 0.25  # numbers or words; the share on which a mistake has to agree that gives no more of them
 _NEARLY = 0.02  # what rounding to half precision, and a few operators on it, may bring about
 
@@ -33,8 +33,8 @@ class MadeAgain:
 
     def cause(self, case: Case, found: Answer, others: Sequence[tuple[Case, Answer]]) -> str | None:
         """The ``why`` of the mistake whose answer to ``case`` is what was ``found``, and that agrees best with the
-        ``others``; of equals the first. None where there is none, where the others do not bear it out, or where what was
-        found tells little of how it came about and they bear out another as well."""
+        ``others``; of equals the first. None where there is none, where the others do not confirm it, or where what was
+        found tells little of its cause and they confirm another as well."""
         needed, best, most = _needed(found), [], 0.0
         for mistake in self._exercise.teaching.mistakes:
             if not self._alike(found, self._answer(mistake, case)):
@@ -62,7 +62,8 @@ class MadeAgain:
         return agreed / told
 
     def _alike(self, found: Answer, made: Answer) -> bool:
-        """Whether two answers are the same within the exercise's tolerances; two errors, but for their numbers and lines."""
+        """Whether two answers are the same within the exercise's tolerances; two errors, except for their
+        numbers and lines."""
         if found.error is not None or made.error is not None:
             return found.error is not None and made.error is not None and _kind(found.error) == _kind(made.error)
         if found.unusable is not None or made.unusable is not None:
@@ -108,7 +109,7 @@ def _needed(found: Answer) -> float:
 
 
 def _tells_little(found: Answer) -> bool:
-    """Whether it is remarks in words alone, to which several mistakes come by chance."""
+    """Whether it is remarks in words alone, which several mistakes give by chance."""
     return isinstance(found.plain, (dict, list)) and not _numbers(found.plain)
 
 
@@ -139,7 +140,7 @@ def of_numbers(found: np.ndarray, wanted: np.ndarray, counts: dict[str, int]) ->
     wrong_nan = np.isnan(found) & ~np.isnan(wanted)
     if wrong_nan.any():
         return ("A nan comes from 0 / 0, 0 × inf, inf − inf or inf / inf (`exp` of a large number is inf: `logsumexp` and "
-                "`log_softmax` avoid it). Let none of these be computed, not even in a branch that is thrown away.")
+                "`log_softmax` avoid it). Do not compute any of these, not even in a branch that is not used.")
     if (np.isinf(found) & np.isfinite(wanted)).any():
         return ("An inf comes from the logarithm of 0 (`log_softmax` avoids it), a division by 0, or an `exp` that is too "
                 "large for its dtype.")
@@ -157,18 +158,18 @@ def of_numbers(found: np.ndarray, wanted: np.ndarray, counts: dict[str, int]) ->
             return words
     for words, count in counts.items():
         if _same(own, count * right):
-            return f"That is {count} times too large, and {count} is {words}: a sum where a mean is wanted?"
+            return f"That is {count} times too large, and {count} is {words}: a sum instead of a mean?"
         if _same(own * count, right):
             return f"That is {count} times too small, and {count} is {words}: is it divided once too often?"
     if right.any() and own.size == right.size and (right != 0).all() and _same(own, 1 / right):
-        return "That is one divided by what is wanted: is the fraction upside down?"
+        return "That is one divided by the right number: is the fraction upside down?"
     if _same(own, np.trunc(right)) or _same(own, np.round(right)):
-        return "The fraction is cut off: something is made a whole number on the way (`//`, `int`, `.long()`)."
+        return "The fraction is cut off: something is converted to a whole number (`//`, `int`, `.long()`)."
     if np.allclose(own, right, rtol=_NEARLY, atol=1e-6):
-        return "It is near, and not equal: is it computed in a lower precision, rounded, or with one element more or less?"
+        return "It is close, but not equal: is it computed in a lower precision, rounded, or with one element more or less?"
     ratios = own[right != 0] / right[right != 0]
     if ratios.size > 1 and np.allclose(ratios, ratios[0], rtol=1e-4) and not math.isclose(ratios[0], 1, rel_tol=1e-3):
-        return f"All of it is {ratios[0]:.4g} times what is wanted: is it divided by another number?"
+        return f"All of it is {ratios[0]:.4g} times the right number: is it divided by another number?"
     return None
 
 

@@ -179,7 +179,7 @@ class Evidence:
 
     @property
     def main(self) -> Measured | None:
-        """What a learner is told of: the article's size where that was measured, else the trial."""
+        """What a learner reads about: the article's size where that was measured, else the trial."""
         return self.full or self.trial
 
     @property

@@ -75,8 +75,8 @@ class Trial:
 class Asked:
     """How a function is called that is not one from tensors to one tensor, and what is made of its answer.
 
-    ``ask(function, given, device)``: a generator in three parts (:data:`gapless.course.stage.Ask`) that returns
-    what is to be compared: numbers, text, None, tensors (nobody has to read them), lists and dicts with text as keys. It
+    ``ask(function, given, device)``: a generator in three parts (:data:`gapless.course.stage.Ask`) that returns what to
+    compare: numbers, text, None, tensors (nobody has to read them), lists and dicts with text as keys. It
     runs beside the learner's code: a function of a module called ``stage``, which imports nothing a learner should not see.
     Without it value, gradients, dtype and device of the tensor are compared. ``on_device``: each number has to be a tensor
     on the device. ``see(case, answer, notes)`` may add to an answer what its notes tell (:class:`Notes`);
@@ -122,7 +122,7 @@ class Measurement:
     """How a function is timed and watched, beside the slow one.
 
     ``trial``: the inputs on which it is. ``full(device)`` returns a function that gives the inputs at the article's size,
-    anew for each call; on the virtual GPU they have no values, and ``assumptions`` say the sizes that depend on values.
+    again for each call; on the virtual GPU they have no values, and ``assumptions`` say the sizes that depend on values.
     Without it the trial is at the article's size. ``busy_ms``: how long the device still has to work on something else when
     a measured call begins. ``whole_run``: a call is a whole run of a program, with a beginning of its own; there are few of
     them, none to warm up. ``best``: a model solution, measured beside the others. ``step_is``: what a call is called in
@@ -156,8 +156,8 @@ class Measurement:
 
 @dataclass(frozen=True)
 class Teaching:
-    """What a learner is told. ``hints``: a question, a direction, nearly the answer. ``mistakes``: the known ways to get it
-    wrong, the likeliest first; a wrong answer that one of them gives is explained by it. ``explain(case, found, wanted)``
+    """What a learner reads. ``hints``: a question, a direction, nearly the answer. ``mistakes``: the known ways to get it
+    wrong, the most likely first; a wrong answer that one of them gives is explained by it. ``explain(case, found, wanted)``
     may add why any other is wrong (answers as plain data, or as arrays where the exercise has no ``ask``): text or None.
     ``stub``: the cell as handed out, where it is more than the source of the slow function. ``solution()``: the annotated
     solution, Markdown, where it is made and not the file ``solution.md`` in the exercise's folder."""
@@ -230,8 +230,8 @@ class Exercise:
         return next((check for check in self.checks if isinstance(check, kind)), None)
 
     def plan(self, seed: int) -> Plan:
-        """What a function is asked; another for each ``seed``. Where it is measured, inputs on the device come late, but for
-        those that a case says more of: what is made ready cannot do the work of what is measured."""
+        """What a function is asked; another for each ``seed``. Where it is measured, inputs on the device come late,
+        except for those that a case says more of: what is made ready cannot do the work of what is measured."""
         rng, measurement = np.random.default_rng([seed, 1]), self.measurement
         trial = [] if measurement is None else measurement.trial.cases(rng, measurement.calls)
         return Plan(self.cases(seed), [replace(case, late={
@@ -265,7 +265,8 @@ class Notes(list[Note]):
 @dataclass(frozen=True)
 class Program:
     """One program of a lesson's headline table. ``make_step(device)`` returns its step; ``assumptions`` hold inside it.
-    ``article``: what the article reports of it, in words. ``samples``: how many a step works on, where programs differ in
+    ``article``: what the article reports of it, in words. ``samples``: how many samples a step works on, where programs
+    differ in
     that; the table's speed-up is then for each sample. ``largest_batch(device)``: the most samples that fit into the
     device's memory, for a table that tells of memory. ``steps``: of one timed run; a step of many kernels takes real time to
     simulate. ``whole_run``: a step is a whole run of a program, made once to be timed and once to be profiled."""

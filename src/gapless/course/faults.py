@@ -19,7 +19,7 @@ from .truth import Truth
 # nothing.
 NOISE = 0.1
 
-_EMPTY_LIST = "A list of tensors is empty: look first whether there is anything in it"
+_EMPTY_LIST = "A list of tensors is empty: check first whether there is anything in it"
 
 # What is in an error's text → what to try next.
 ERROR_ADVICE = {
@@ -31,27 +31,27 @@ ERROR_ADVICE = {
                      "this course `synchronize(device)` waits for it",
     "Tensor list must have at least one": _EMPTY_LIST,
     "non-empty TensorList": _EMPTY_LIST,
-    "out of bounds": "A label lies outside of 0 … classes − 1, such as one that was to be ignored: leave it out first, or "
-                     "name it (`ignore_index`)",
-    "must match the size of tensor": "Shapes are matched from the last dimension on, and a dimension of 1 is stretched. "
-                                     "Print both: are dimensions swapped (`transpose`), or does the shorter one need "
-                                     "some of 1 behind its own (`view(-1, 1, 1)`)?",
+    "out of bounds": "A label is outside 0 … classes − 1, perhaps one to ignore: leave it out first, or name it "
+                     "(`ignore_index`)",
+    "must match the size of tensor": "PyTorch matches shapes from the last dimension on, and stretches a dimension of "
+                                     "1. Print both: are dimensions swapped (`transpose`), or does the shorter one need "
+                                     "dimensions of 1 at its end (`view(-1, 1, 1)`)?",
     # torch.utils.checkpoint's
-    "A different number of tensors was saved": "What runs in the backward pass has to save as many tensors as the first "
-                                               "pass: in the same mode, with the same buffers (a norm without its "
-                                               "statistics saves two fewer). Give it copies of what it must not change",
-    "have different metadata": "What runs in the backward pass saves other tensors than the first pass: it has to run in "
-                               "the same mode, on tensors of the same shapes and dtypes",
-    "cannot pin": "It is on the device already: only the host's memory can be pinned",
+    "A different number of tensors was saved": "The code that runs in the backward pass must save as many tensors as "
+                                               "the first pass: run it in the same mode, with the same buffers (a norm "
+                                               "without its statistics saves two fewer). Give it copies of what it must "
+                                               "not change",
+    "have different metadata": "The code that runs in the backward pass saves other tensors than the first pass: run it "
+                               "in the same mode, on tensors of the same shapes and dtypes",
+    "cannot pin": "It is already on the device: only the host's memory can be pinned",
     "a leaf Variable that requires grad": "An operator with a `_` at its end writes into an input that needs a gradient: "
                                           "write into a new tensor",
-    "is not defined": "Each exercise cell is run by itself: put the imports and helpers it needs inside the cell",
+    "is not defined": "The check runs each exercise cell alone: put the imports and helpers it needs inside the cell",
     # GradScaler's own, which say what it has seen and not what was forgotten.
     "_scale is None": "The scaler has scaled no loss: `scaler.scale(loss).backward()` comes before `unscale_`, `step` and "
                       "`update`",
-    "unscale_() has already been called": "`unscale_` divides by the scale, and doing it twice would divide twice: once in "
-                                          "a step, after the last backward pass. Or the step before ended without "
-                                          "`scaler.update()`",
+    "unscale_() has already been called": "`unscale_` divides by the scale, so call it only once in a step, after the "
+                                          "last backward pass. Or the step before ended without `scaler.update()`",
     "unscale_() is being called after step()": "First `unscale_`, then clip, then `scaler.step`",
     "step() has already been called": "One `scaler.step(optimizer)` in a step, and one `scaler.update()` after it",
     "No inf checks were recorded for this optimizer": "The optimizer has no gradients: were they set to zero between the "
@@ -62,18 +62,18 @@ ERROR_ADVICE = {
                                             "them, so leave out `.half()`",
 }
 ERROR_ADVICE |= {
-    "does not require grad and does not have a grad_fn": "No parameter is found behind the loss: was one frozen, or a "
+    "does not require grad and does not have a grad_fn": "The loss does not depend on any parameter: was one frozen, or a "
                                                          "tensor detached, or the forward pass run under `no_grad`?",
     "generator raised StopIteration": "`next(iterator)` found nothing more. In a generator give it a default, "
                                       "`next(iterator, None)`, or write a `for`",
-    "generator ignored GeneratorExit": "Where the loop breaks off the generator gets a `GeneratorExit`, which `except:` and "
-                                       "`except BaseException:` catch too. Catch `Exception`, which leaves it alone",
-    "No backend type associated with device type cpu": "NCCL, and `vccl` here, sends what lies on GPUs alone: move the "
+    "generator ignored GeneratorExit": "When the loop stops early, the generator gets a `GeneratorExit`, which "
+    "`except:` and `except BaseException:` catch too. Catch `Exception`, which leaves it alone",
+    "No backend type associated with device type cpu": "NCCL, and `vccl` here, sends only tensors on GPUs: move the "
                                                        "model, or the tensor, to the device first",
-    "to mark a variable ready only once": "DistributedDataParallel wants a backward pass after each forward pass: go "
-                                          "backward from each loss by itself, and not once from their sum",
+    "to mark a variable ready only once": "DistributedDataParallel wants a backward pass after each forward pass: run "
+                                          "the backward pass of each loss separately, not once for their sum",
     "in forked subprocess. To use CUDA": "The GPU here is simulated: its name is `\"vgpu\"`",
-    "is not JSON serializable": "A tensor is no number: `.item()`, once, or `.tolist()`",
+    "is not JSON serializable": "A tensor is not a number: use `.item()`, once, or `.tolist()`",
 }
 ERROR_ADVICE["when stream is capturing"] = ERROR_ADVICE["a previous error during capture"] = (
     "While work is captured nothing runs, so nothing can be waited for: no line inside the capture asks for a number "
@@ -82,7 +82,7 @@ ERROR_ADVICE["capturable is False"] = (
     "The optimizer counts its steps on the host, where a graph cannot see them: `group[\"capturable\"] = True` for each of "
     "`optimizer.param_groups`, before its first step")
 ERROR_ADVICE["captured on a non-default stream"] = (
-    "`with backend.graph(graph):` brings a stream of its own for the capture")
+    "`with backend.graph(graph):` has its own stream for the capture")
 ERROR_ADVICE["not compiled with CUDA"] = ERROR_ADVICE["NVIDIA driver"]
 
 
@@ -117,10 +117,10 @@ def fault_of(exercise: Exercise, case: Case, found: Answer, truth: Truth, device
         fault = compared(truth.slack(case))
     if found.swallowed:
         return Fault(f"an operator raised an error that the function caught ({found.swallowed[0]}). On a GPU the error of "
-                      "an operator that looks at values comes later, and nothing works after it: ask for nothing that can "
-                      "fail.")
+                      "an operator that looks at values comes later, and nothing works after it: do not run anything "
+                      "that can fail.")
     if found.races:
-        return Fault(f"{fault or 'the answer is right here, and need not be on a GPU.'} A race: {found.races[0]}")
+        return Fault(f"{fault or 'the answer is right here, but may be wrong on a GPU.'} A race: {found.races[0]}")
     also = [name for name in found.overwritten if name not in expected.overwritten]
     if fault is not None and fault.of_value and also and exercise.asked.ask is None:
         return replace(fault, text=f"{fault.text} It has also overwritten its input `{also[0]}`.")
@@ -186,15 +186,15 @@ def _tensor_fault(exercise: Exercise, case: Case, found: Answer, expected: Answe
     if found.device is None:
         nothing = found.returned == "a NoneType"
         return Fault("it returned nothing: is there a `return`?" if nothing
-                      else f"it returned {found.returned or 'nothing'}; a tensor is wanted.")
+                      else f"it returned {found.returned or 'nothing'}; return a tensor.")
     if found.device != device:
         return Fault(f"it returned {found.returned}: the result must stay on the device it came from ({device}), "
                       "or the next operation has to copy it back.")
     if found.dtype != f"torch.{value.dtype}":
-        why = ("A comparison answers yes or no: choose with it (`torch.where`), and return what was chosen."
+        why = ("A comparison gives bools: choose with it (`torch.where`), and return the chosen values."
                if found.dtype == "torch.bool"
-               else "Something on the way casts: another tensor's dtype, `.float()`, a division, "
-               "an operator in place (it keeps the dtype of what it writes into).")
+               else "Something casts: another tensor's dtype, `.float()`, a division, an operator in place (it keeps "
+               "the dtype of what it writes into).")
         return Fault(f"it returned {found.returned}; the dtype torch.{value.dtype} is wanted. {why}")
     if found.shape != value.shape:
         return Fault(f"it returned {found.returned}; the shape {tuple(value.shape)} is wanted.")
@@ -210,7 +210,7 @@ def _tensor_fault(exercise: Exercise, case: Case, found: Answer, expected: Answe
         room = slack.get(gradient_of(name), 0.0)
         if not close(exercise, own, grad, room).all():
             numbers = _difference(exercise, own, grad, room)
-            return Fault(f"the value is right and the gradient of `{name}` is wrong: {numbers}",
+            return Fault(f"the value is right, but the gradient of `{name}` is wrong: {numbers}",
                          _why_gradient(case, own, grad), of_value=True)
     return None
 
@@ -221,9 +221,9 @@ def _why_value(exercise: Exercise, case: Case, found: Answer, value: np.ndarray)
     for name, given in case.inputs.items():
         if (isinstance(given, np.ndarray) and given.shape == value.shape
                 and np.array_equal(found.value, given, equal_nan=True)):
-            return (f"It is the input `{name}`, unchanged. Was a result thrown away? Most functions return a new tensor, "
-                    "and only those with a `_` at their end write into the old one. A condition may also be the wrong way "
-                    "round.")
+            return (f"It is the input `{name}`, unchanged. Did you throw a result away? Most functions return a new "
+                    "tensor. Only those with a `_` at their end write into the old one. A condition may also be the "
+                    "wrong way round.")
     return _explanation(exercise, case, found.value, value) or of_numbers(found.value, value, counts_of(case))
 
 
@@ -231,9 +231,10 @@ def _why_gradient(case: Case, own: np.ndarray, grad: np.ndarray) -> str:
     if np.isnan(own).any() and not np.isnan(grad).any():
         return "Somewhere 0 is multiplied by inf or nan, or divided by 0."
     if not own.any():
-        return "No gradient arrives: was the result detached, made anew, or made a Python number on the way?"
+        return "No gradient arrives: was the result detached, copied into a new tensor, or turned into a Python number?"
     return of_numbers(own, grad, counts_of(case)) or (
-        "The same value can be computed with another gradient: does every step of the way depend on the input as it should?")
+        "The same value can be computed with another gradient: does every intermediate step depend on the input as it "
+        "should?")
 
 
 def _difference(exercise: Exercise, found: np.ndarray, wanted: np.ndarray, slack: float) -> str:

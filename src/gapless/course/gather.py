@@ -346,10 +346,10 @@ def _check_where(result, device: torch.device) -> None:
         if isinstance(value, str):
             continue
         if not isinstance(value, torch.Tensor):
-            raise Unusable(f"{name!r} is a {type(value).__name__}; a scalar tensor on the device is wanted: whoever wants "
-                           "the number can read it later.")
+            raise Unusable(f"{name!r} is a {type(value).__name__}; return a scalar tensor on the device: the caller "
+                           "can read the number later.")
         if value.device.type != device.type:
-            raise Unusable(f"{name!r} is a tensor on the device {value.device}; it is wanted where the batches are: "
+            raise Unusable(f"{name!r} is a tensor on the device {value.device}; return it on the batches' device: "
                            "count there.")
 
 
@@ -405,7 +405,7 @@ def _how_often(exercise: Exercise, simulated: bool) -> dict:
 
 @contextmanager
 def _hooked(device: torch.device, hook: Callable):
-    """``hook`` is told of each wait, on the virtual GPU."""
+    """``hook`` is called with each wait, on the virtual GPU."""
     if device.type != "vgpu":
         yield
         return

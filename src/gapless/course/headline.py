@@ -24,8 +24,9 @@ from .notebooks.cells import load_function
 class Figures:
     """One program's figures; times in ms a step. ``host_step_ms``, ``device_step_ms`` and ``device_busy_ms`` are from a
     trace of three steps, ``true_step_ms`` from a long run without a profiler. ``sync_ops``: what the first step waits
-    in, of a whole run each once. ``article``: what the article reports of it, in words. ``samples``: how many a step works
-    on, as far as programs differ in that. ``bus_bytes``: what a step copies between host and device. ``largest_batch``: the
+    in, of a whole run each once. ``article``: what the article reports of it, in words. ``samples``: how many samples a
+    step works on, where programs differ in
+    that. ``bus_bytes``: what a step copies between host and device. ``largest_batch``: the
     most samples that fit, where somebody has looked."""
 
     name: str

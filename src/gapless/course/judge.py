@@ -42,7 +42,7 @@ def judge(exercise: Exercise, plan: Plan, evidence: Evidence, truth: Truth | Non
     _mind_waits(look)
     right, values = look.found["values"]
     if right == PASS and exercise.handed_out_is_right and not _better(look):
-        look.found["values"] = FAIL, (f"{values} The function that was handed out has them right too: these points count "
+        look.found["values"] = FAIL, (f"{values} The function that you were given has them right too: these points count "
                                       f"once yours {_WANTED_LESS}, than that one.")
         look.found |= {check: (FAIL, f"Not counted before yours {_WANTED_LESS}: {message}")
                        for check, (outcome, message) in look.found.items() if outcome != FAIL}
@@ -86,7 +86,7 @@ def _better(look: Look) -> bool:
 
 
 def is_handed_out(source: str | None, slow: Callable) -> bool:
-    """Whether a cell is the slow function and nothing else, but for comments, layout, docstring and annotations."""
+    """Whether a cell is the slow function and nothing else, except for comments, layout, docstring and annotations."""
     own = None if source is None else _bare(source)
     return own is not None and own == _bare(textwrap.dedent(inspect.getsource(slow)))
 

@@ -18,8 +18,8 @@ class Unusable(Exception):
 def left_alone(name: str, now, before) -> None:
     """Raises Unusable where what a function was given under this name is something else ``now``."""
     if now != before:
-        raise Unusable(f"it has changed `{name}`, which belongs to whoever calls it, and who uses that afterwards gets "
-                       "something else. Work on a copy.")
+        raise Unusable(f"it has changed `{name}`, which belongs to the caller, who afterwards finds something else in "
+                       "it. Work on a copy.")
 
 
 _NONE: Mapping[str, float] = MappingProxyType({})
@@ -41,7 +41,7 @@ def as_plain(value, where: str = "", *, keep_tensors: bool = False):
     if isinstance(value, dict) and all(type(key) is str for key in value):
         return {key: as_plain(item, f"{where}[{key!r}]", keep_tensors=keep_tensors) for key, item in value.items()}
     kind = "a dict whose keys are not all text" if isinstance(value, dict) else f"a {type(value).__name__}"
-    raise Unusable(f"the answer holds {kind}{' at ' + where if where else ''}: numbers, text, lists and dicts are wanted.")
+    raise Unusable(f"the answer holds {kind}{' at ' + where if where else ''}: return numbers, text, lists and dicts.")
 
 
 def difference(found, wanted, relative: float, absolute: float, where: str = "", slack: Mapping[str, float] = _NONE
@@ -74,7 +74,7 @@ def difference(found, wanted, relative: float, absolute: float, where: str = "",
             fault = difference(found[i], item, relative, absolute, f"{where}[{i}]", slack)
             if fault is not None:
                 return fault
-        return None if len(found) == len(wanted) else f"{place}it has {len(found)} entries; {len(wanted)} are wanted."
+        return None if len(found) == len(wanted) else f"{place}it has {len(found)} entries; return {len(wanted)}."
     if type(wanted) is float and isinstance(found, numbers.Real) and not isinstance(found, bool):
         try:
             found = float(found)

@@ -34,7 +34,7 @@ class Quick:
 class QuickQuestions:
     """``question``: asked of each line, with yes or no for an answer. ``counts``: what has to occur for a yes, ``waits`` of
     the host, ``kernels`` launched, ``collectives`` begun, or ``KiB`` by which what the memory holds becomes more or less.
-    ``setup(device)``: the names that the lines find besides ``torch``, ``nn``, ``F`` and ``device``, made anew for each;
+    ``setup(device)``: the names that the lines find besides ``torch``, ``nn``, ``F`` and ``device``, made again for each;
     ``put_away()`` is called after each.
 
     Raises ValueError for another ``counts``.
@@ -102,8 +102,8 @@ def answered(questions: QuickQuestions, answers: str, device: torch.device) -> s
     device's: a Markdown table. Raises ValueError for anything else."""
     given = [letter for letter in answers.lower() if not letter.isspace()]
     if len(given) != len(questions.questions) or not set(given) <= set("yn?"):
-        raise ValueError(f"{len(questions.questions)} answers are wanted, a y (yes) or an n (no) for each line, or a ? "
-                         f"where you do not know; these are {len(given)}: {answers!r}")
+        raise ValueError(f"{len(questions.questions)} answers are needed: a y (yes) or an n (no) for each line, or a ? if "
+                         f"you do not know. These are {len(given)}: {answers!r}")
     rows, right = [], 0
     for number, (letter, quick) in enumerate(zip(given, questions.questions), start=1):
         count = how_often(questions, quick, device)

@@ -30,11 +30,11 @@ from .notebooks.cells import describe_error
 from .plain import Unusable, as_plain
 
 _WAIT_LIMIT_S = "20"  # of real time: no check of a small case takes as long
-_WAITED = re.compile(r"rank \d+ waits in |ranks wait for one another|ranks call different collectives")
+_WAITED = re.compile(r"rank \d+ waits in |ranks wait for each other|ranks call different collectives")
 RANKS, ANSWER, COLLECTIVES = "ranks", "answer", "collectives"
 COMPUTING, HOST, DEVICE = "computing_ns", "host_ns", "device_ns"
 WAITS, VALUES = "waits", "values"
-_MOST_VALUES = 64  # of a collective whose values are told
+_MOST_VALUES = 64  # of a collective whose values are shown
 
 
 class _Failed(Exception):

@@ -1,6 +1,6 @@
 """How a learner's function is called: the part of an exercise that runs beside the learner's code.
 
-In a notebook that is the one process there is. In grading it is a process of its own, which has nothing but this, the
+In a notebook that is the one process there is. In grading it is a process of its own, which has only this, the
 lesson's ``stage`` and what it imports: neither what is right nor how it is judged.
 """
 
@@ -76,8 +76,9 @@ class Call:
         finally:
             changed = restore(self._switches)
         if changed:
-            raise LeftBehind(f"The call leaves a switch of the whole process changed: {', '.join(changed)}. Use it as a "
-                             "context, `with …:`, or set it back: the next call runs with it too.")
+            raise LeftBehind("The call changes a switch of the whole process and does not set it back: "
+                             f"{', '.join(changed)}. Use it as a context, `with …:`, or set it back: the next call runs "
+                             "with it too.")
 
     def finish(self):
         """The answer: plain data, and tensors that nobody has read yet."""
@@ -96,7 +97,7 @@ class Call:
 
 
 class many_compilations:
-    """Inside, a function may be compiled anew for each of an exercise's inputs, which are more than a program has. What a
+    """Inside, a function may be compiled again for each of an exercise's inputs, which are more than a program has. What a
     cell has changed of Dynamo's limit is left out. On no clock; a class, as ``no_collection`` is."""
 
     MOST = 200  # of one function

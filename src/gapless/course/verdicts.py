@@ -1,7 +1,7 @@
 """Verdicts: what a check found, in points and in words; and as a table, the same in a notebook and on a feedback page.
 
-Messages quote the learner's own lines, so whatever goes into HTML is escaped. Outcomes are told by a word and a
-sign, not by colour alone.
+Messages quote the learner's own lines, so whatever goes into HTML is escaped. A word and a sign show the outcome, not
+colour alone.
 """
 
 from __future__ import annotations

@@ -244,7 +244,8 @@ def _as_syncs(waits: list[Wait], spans: Sequence[Span], steps: Steps) -> list[Sy
 
 
 def _launches(work: list[Span]) -> int:
-    """Calls that launched the kernels: those of a graph share its launch's correlation; what has none came by itself."""
+    """Calls that launched the kernels: those of a graph share its launch's correlation; what has none was launched
+    alone."""
     numbers = [span.args.get("correlation") for span in work if span.category == "kernel"]
     return len(set(numbers) - {None}) + numbers.count(None)
 

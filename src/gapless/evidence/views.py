@@ -6,7 +6,7 @@ the end of the work that was still in flight then, to the end of the last step, 
 GPU, whichever is later. Steps at the end that launch nothing, or less than 0.8 of the work of the step before, are left out,
 as a profiler may have missed their work. Without profiled steps the operators' time counts as one step.
 
-One thing differs on purpose: work belongs to the operator around its launch in time. The plugin goes by "External id", which
+One thing differs on purpose: work belongs to the operator around its launch in time. The plugin uses "External id", which
 Kineto for some years filled with another number; on such files its operators' times are wrong, some of them negative.
 """
 

@@ -114,7 +114,7 @@ def _cell(line: dict | None) -> str:
 MARKERS = {"elementwise": ".", "softmax, layer norm": "x", "matrix products": "s", "convolutions": "^",
            "transformer steps": "D"}
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#8a6d00", "#b0508a", "#4b7fb5")
-PER_KIND = 250  # points of a kind in a panel: more would hide one another
+PER_KIND = 250  # points of a kind in a panel: more would hide each other
 
 
 def picture(found: Iterable[Point]):

@@ -1,6 +1,6 @@
 """A GPU measured, and the card fitted to what was measured.
 
-What is measured is kept in the file beside the card, and the card is nothing but :func:`fit` of it: the fit can be repeated,
+What is measured is kept in the file beside the card, and the card is only :func:`fit` of it: the fit can be repeated,
 and improved, without the GPU. A kernel's time is taken as a start, plus bytes over bandwidth or FLOPs over peak, whichever
 is longer. Start and rate of each kind are those with the least sum of relative errors, which one odd measurement hardly
 moves. Kernels with a model of their own (products, convolutions, rows) keep it, with the constants of the card that the

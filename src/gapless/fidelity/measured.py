@@ -1,6 +1,6 @@
 """Times that others measured on real GPUs, as tables (CSV, also gzipped): operators, whole training steps, whole networks.
 
-Which of the three a file holds is told by its columns. Those shipped lie in ``records/measured/``, with their licences.
+Its columns show which of the three a file holds. Those shipped lie in ``records/measured/``, with their licences.
 """
 
 from __future__ import annotations

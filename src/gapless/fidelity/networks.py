@@ -33,7 +33,7 @@ def step_ms(rows: Iterable[Network]) -> Iterator[float | None]:
     have. Raises ImportError without ``timm``."""
     rows = list(rows)
     found: list[float | None] = [None] * len(rows)
-    # Rows of a network follow one another, so that it is made once.
+    # Rows of a network follow each other, so that it is made once.
     maker = Maker()
     for place in sorted(range(len(rows)), key=lambda place: order(rows[place])):
         row = rows[place]
@@ -43,7 +43,7 @@ def step_ms(rows: Iterable[Network]) -> Iterator[float | None]:
 
 
 def order(row: Network) -> tuple:
-    """A key that sorts rows so that networks alike follow one another."""
+    """A key that sorts rows so that networks alike follow each other."""
     return row.model, row.mode, row.image, row.format
 
 

@@ -120,7 +120,7 @@ class KeepingAutograde(Autograde):
 
     def _summarise(self) -> list[Standing]:
         standings, words = self._patiently(lambda: summary(self._assignment))
-        if self.progress:  # whoever wants a bar wants a quiet log
+        if self.progress:  # with a bar the log stays quiet
             print(words.splitlines()[0])
         for line in words.splitlines():
             self.log.info(line)
@@ -168,7 +168,7 @@ class KeepingAutograde(Autograde):
         return LocalWorkers(most)
 
     def _begin(self, student: str) -> _Begun | None:
-        """What is to be graded of ``student``; None where that is graded. Raises SubmissionError, OSError, DBAPIError."""
+        """What to grade of ``student``; None where that is graded. Raises SubmissionError, OSError, DBAPIError."""
         for place in self._places(student):
             _mend(place)
         submitted = self._assignment.read(student)
@@ -221,7 +221,7 @@ class KeepingAutograde(Autograde):
                 self._assignment.folder(RECORDS, student))
 
     def _sanitize(self, student: str, begun: _Begun) -> None:
-        """Bring what was handed in into nbgrader's form, and say what is to be graded."""
+        """Bring what was handed in into nbgrader's form, and say what to grade."""
         lesson, submitted = self._assignment.lesson, begun.submitted
         self.log.info("Grading %s of %s", submitted.found.name, student)
         if not self.create_student:
@@ -306,7 +306,7 @@ class KeepingAutograde(Autograde):
 
 class ButtonAutograde(KeepingAutograde):
     """For the formgrader's button, which grades one student: its worker is kept for the next one, and where another button
-    is pressed meanwhile it waits. JupyterLab stands still as long, so it does not wait for a class."""
+    is pressed meanwhile it waits. JupyterLab is idle as long, so it does not wait for a class."""
 
     lock_seconds = Integer(20, min=0, help="How long to wait for another autograde in this course").tag(config=True)
 
@@ -319,10 +319,10 @@ class ButtonAutograde(KeepingAutograde):
 class TrueFeedback(GenerateFeedback):
     """Feedback pages for what is graded, and for what could not be graded a page that says what to hand in.
 
-    Pages are made anew each time: nbgrader leaves an old one where the submission's time is the same.
+    Pages are made again each time: nbgrader leaves an old one where the submission's time is the same.
     """
 
-    force = Bool(True, help="Whether to make pages that are there already anew").tag(config=True)
+    force = Bool(True, help="Whether to make pages that are there already again").tag(config=True)
 
     def __init__(self, coursedir=None, **options):
         super().__init__(coursedir=coursedir, **options)
@@ -377,8 +377,8 @@ class TrueFeedback(GenerateFeedback):
             words = (f"<p>{reason}.</p><p>Open the notebook in JupyterLab, save it, and hand it in again as {lesson}.ipynb."
                      "</p>")
         else:
-            words = ("<p>Grading itself failed. That is no fault of yours, and there is nothing to hand in again: your "
-                     "instructor has the reason.</p>")
+            words = ("<p>Grading itself failed. That is not your fault, and you do not have to hand in anything again: "
+                     "your instructor has the reason.</p>")
         if standing.score is not None:
             words += f"<p>What you handed in before was graded: its {standing.score:g} points stay until then.</p>"
         page = (f'<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><title>{lesson}: not graded</title></head>'

@@ -35,7 +35,7 @@ from .submission import is_for
 _MOODLE = re.compile(r"(?P<name>.+)_(?P<number>\d+)_assignsubmission_[a-z]+(?:_(?P<file>.*))?")
 _CANVAS = re.compile(r"(?P<name>[^\W_]\w*?)_(?P<late>LATE_)?(?P<number>\d+)_(?P<upload>\d+)_(?P<file>.+)")
 _ANONYMOUS = re.compile(r"(?P<late>LATE_)?anon_(?P<number>[^\W_]+)_(?P<upload>\d+)_(?P<file>.+)")
-_NOBODYS = ("nobody can say whose it is: put it into a folder called like the student, or have it handed in again with "
+_NOBODYS = ("it is not clear whose it is: put it into a folder called like the student, or have it handed in again with "
             "lesson.submit(name=…)")
 _OWN = re.compile(r"(?:Copy of )?(?P<name>.+?)--\d\d_\w+")
 

@@ -146,7 +146,7 @@ class Grader:
         return self.device.startswith("cuda")
 
     def result(self, progress: Callable[[str], None] = lambda text: None) -> Result:
-        """Grade what has not been graded yet; the whole result. ``progress`` is told of each exercise when done."""
+        """Grade what has not been graded yet; the whole result. ``progress`` is called with each exercise when done."""
         verdicts = []
         for i, name in enumerate(self.lesson.exercises, start=1):
             graded = self.grade_exercise(name).verdicts

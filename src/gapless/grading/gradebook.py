@@ -21,7 +21,7 @@ from sqlalchemy.exc import (
 
 from .sandbox.confine import GradingError
 
-_WRITER = 0x6761706C657373  # "gapless": the advisory lock of whoever writes
+_WRITER = 0x6761706C657373  # "gapless": the advisory lock of the process that writes
 _HELD_SECONDS = 30  # for which a writer may do nothing
 _PAUSE_SECONDS = 1.0  # between tries
 # libpq's: without them a server that falls silent is waited for for hours.
@@ -75,7 +75,7 @@ def _clear(url: str) -> Iterator[None]:
     try:
         yield
     except ArgumentError as error:
-        raise GradingError(f"c.CourseDirectory.db_url is no address of a gradebook ({error}): write it like "
+        raise GradingError(f"c.CourseDirectory.db_url is not an address of a gradebook ({error}): write it like "
                            "postgresql+psycopg://USER@HOST/NAME, or leave it out for SQLite") from None
     except ImportError as error:
         raise GradingError(f"the gradebook {shown(url)} needs a driver ({error}): pip install 'gapless[postgres]', and "
@@ -136,9 +136,9 @@ def check_writable(gradebook: Gradebook) -> None:
 
 
 def patiently(url: str, seconds: float, tell: Callable[[str], None], action: Callable[[], _T]) -> _T:
-    """What ``action()`` returns, tried anew for ``seconds`` where a server cannot be used: it may be started again.
+    """What ``action()`` returns, tried again for ``seconds`` where a server cannot be used: it may be started again.
 
-    ``action`` is to be such that a second time does no harm. ``tell``: is told of the first failure. Raises GradebookLost
+    ``action`` must do no harm a second time. ``tell`` is called with the first failure. Raises GradebookLost
     for what concerns every submission; other errors of the database as they are.
     """
     until = time.monotonic() + seconds

@@ -1,6 +1,6 @@
 """What nbgrader runs on a submission in this course, in place of executing it.
 
-nbgrader goes by each cell's metadata and by what the cells display when they are executed. A learner's
+nbgrader uses each cell's metadata and what the cells display when they are executed. A learner's
 notebook may have lost the one, and the other can be forged. So here cells are known by their marker lines, the
 learner's notebook is never executed, and what a grade cell displays is put there by the grader.
 """
@@ -142,7 +142,7 @@ class GradeWithPapermill(NbGraderPreprocessor):
             require_confinement(self.unconfined)
         lesson = resources["nbgrader"]["notebook"]
         test_notebook = find_test_notebook(lesson, self.test_notebooks)
-        # What this machine is told by variables, another one is told here.
+        # This machine gets these settings by variables, another one gets them here.
         return Job(lesson, nbformat.writes(nb).encode(), test_notebook.read_bytes(),
                    self.device or os.environ.get(VARIABLE, ""), self.unconfined or os.environ.get(UNCONFINED) == "1",
                    self.attempts)

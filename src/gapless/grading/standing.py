@@ -56,7 +56,7 @@ class Submitted:
 class Standing:
     """How it stands with a student's submission.
 
-    ``reason``: in words, where it failed; ``by_learner``: whether the learner can mend that. ``score`` is the last one that
+    ``reason``: in words, where it failed; ``by_learner``: whether the learner can fix that. ``score`` is the last one that
     was stored, of an earlier submission perhaps, or None where there is none; ``pages``: whether there is a graded notebook
     that the gradebook agrees with.
     """
@@ -106,7 +106,7 @@ class Assignment:
         return Path(self.course.format_path(step, student, self.lesson))
 
     def students(self, pattern: str = "*") -> list[str]:
-        """Who has handed something in: the ids that match ``pattern``, but for those that nbgrader is told to leave out."""
+        """Who has handed something in: the ids that match ``pattern``, except for those that nbgrader leaves out."""
         escaped = self.course.format_path(self.course.submitted_directory, "(?P<student>.*)", re.escape(self.lesson),
                                           escape=True)
         # The course's own folder may hold signs that mean something in a pattern.

@@ -39,7 +39,7 @@ def find_handed_in(folder: str | os.PathLike, lesson_id: str, exercises: Iterabl
     try:
         names = sorted(entry.name for entry in os.scandir(folder) if not entry.name.startswith("."))
     except OSError as error:
-        raise SubmissionError(f"what was handed in is no folder that can be read ({error.strerror}): hand in {expected}"
+        raise SubmissionError(f"the submission is not a readable folder ({error.strerror}): hand in {expected}"
                               ) from None
     # Browsers and platforms add an ending, or take it.
     notebooks = [name for name in names if ".ipynb" in name.lower() or name.endswith(".json") or "." not in name]

@@ -27,9 +27,9 @@ def name_of(given, exercises: Collection[str]) -> str:
     if isinstance(given, str):
         if given in exercises:
             return given
-        raise CannotCheck(f"{given!r} is no exercise of this lesson; its exercises are {known}.")
+        raise CannotCheck(f"{given!r} is not an exercise of this lesson; its exercises are {known}.")
     if not callable(given):
-        raise CannotCheck(f"check takes a function, and this is a {type(given).__name__}. Give the function itself, without "
+        raise CannotCheck(f"check takes a function, but this is a {type(given).__name__}. Give the function itself, without "
                           f"calling it: lesson.check({next(iter(exercises))}).")
     own = getattr(given, "__name__", type(given).__name__)
     marked = exercise_name(_cell_text(given) or "")
@@ -42,8 +42,8 @@ def name_of(given, exercises: Collection[str]) -> str:
     for name in bound:
         if name in exercises:
             return name
-    raise CannotCheck(f"{own!r} is no exercise of this lesson; its exercises are {known}. Keep the name that the function "
-                      "had.")
+    raise CannotCheck(f"{own!r} is not an exercise of this lesson; its exercises are {known}. Keep the name that the "
+                      "function had.")
 
 
 def source_of(given, name: str) -> str | Callable:

@@ -50,7 +50,7 @@ _SEED = 0
 _MOST_WAITS = 12  # that are shown one by one
 _LOOK_WIDTH = 44  # of a source line behind a wait: the whole line of output fits into a notebook's cell
 
-_ENDS_PYTHON = "the cell ends Python (`exit`, `sys.exit`): take that out"
+_ENDS_PYTHON = "the cell ends Python (`exit`, `sys.exit`): remove that"
 
 # Set where nbgrader validates a notebook: it takes a cell for passed unless the cell raises, whatever it shows.
 _VALIDATING = "NBGRADER_VALIDATING"
@@ -119,7 +119,7 @@ class CheckResult:
     def timeline(self):
         """A picture of one step of your function at full size. Needs matplotlib."""
         if self.evidence.learner is None:
-            raise ValueError("nothing was measured: the cell has to run first")
+            raise ValueError("nothing was measured: run the cell first")
         return self.evidence.learner.report.show()
 
 
@@ -141,7 +141,7 @@ class Notebook:
     """
 
     def __init__(self, lesson_id: str, device: str | None = None):
-        from ..lessons import find_lesson  # here, not above: a program that only measures need not load them
+        from ..lessons import find_lesson  # here, not above: a program that only measures does not have to load them
 
         self._lesson = find_lesson(lesson_id)
         self.lesson.require_packages()
@@ -236,7 +236,7 @@ class Notebook:
         return result
 
     def _known_of(self, exercise: Exercise) -> _Known:
-        """What its checks have in common; made anew where a real clock had a part in it, which drifts."""
+        """What its checks have in common; made again where a real clock had a part in it, which drifts."""
         if exercise.right.on_device and self.device.type != "vgpu":
             self._known.pop(exercise.name, None)
         known = self._known.get(exercise.name)
@@ -332,9 +332,9 @@ class Notebook:
         best = max(self._best.get(name, 0.0), 0.0 if recorded is None else recorded.best)
         if best < exercise.max_points and not give_up:
             hint, give_up = (f"lesson.{what}" for what in (f'hint("{name}")', f'solution("{name}", give_up=True)'))
-            return MarkdownText(f"You have {best:g} of {exercise.max_points:g} points for `{name}`. The solution is shown "
-                                "once you have all of them. "
-                                f"Hints come first: `{hint}`. To give up and read it now: `{give_up}`.")
+            return MarkdownText(f"You have {best:g} of {exercise.max_points:g} points for `{name}`. The solution is "
+                                f"shown once you have all of them. For a hint, run `{hint}`. To give up and read it "
+                                f"now: `{give_up}`.")
         return MarkdownText(annotated_solution(self.lesson, name))
 
     def progress(self) -> Progress:
@@ -397,7 +397,7 @@ class Notebook:
             return self.lesson.exercises[name]
         except KeyError:
             known = ", ".join(self.lesson.exercises)
-            raise ValueError(f"{name!r} is no exercise of this lesson; its exercises are {known}") from None
+            raise ValueError(f"{name!r} is not an exercise of this lesson; its exercises are {known}") from None
 
     @property
     def _device_name(self) -> str:
@@ -420,7 +420,7 @@ class Notebook:
             return self._nothing_seen(exercise, _ENDS_PYTHON), source
         except torch.OutOfMemoryError as error:
             raise torch.OutOfMemoryError(
-                f"{error} Something in this notebook still holds the memory, perhaps an earlier error: restart the "
+                f"{error} Something in this notebook still uses the memory, perhaps an earlier error: restart the "
                 "kernel and run from the top."
             ) from None
 

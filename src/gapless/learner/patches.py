@@ -75,8 +75,8 @@ def _is_from_a_cell(value) -> bool:
 
 
 def _is_another(before, now) -> bool:
-    """Whether one function of a library stands in the place of another. Those that libraries put there keep the name; but
-    for what ``torch.compile`` puts around ``nn.Module.__init__`` (torch/_dynamo/mutation_guard.py)."""
+    """Whether one function of a library stands in the place of another. Those that libraries put there keep the name,
+    except for what ``torch.compile`` puts around ``nn.Module.__init__`` (torch/_dynamo/mutation_guard.py)."""
     own, other = getattr(before, "__name__", None), getattr(now, "__name__", None)
     if own is None or own == other:
         return False
@@ -114,5 +114,5 @@ def void() -> str | None:
     if not changed:
         return None
     names = ", ".join(f"`{name}`" for name in changed[:3]) + (f" and {len(changed) - 3} more" if len(changed) > 3 else "")
-    return (f"void: a cell has replaced or switched {names}, for everything that runs in this notebook, the check itself "
-            "included. Take that out of the cell, restart the kernel (menu Kernel → Restart), and run from the top")
+    return (f"void: a cell has replaced or switched {names}, for everything that runs in this notebook, including the "
+            "check itself. Remove that from the cell, restart the kernel (menu Kernel → Restart), and run from the top")

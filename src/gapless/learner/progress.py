@@ -1,6 +1,6 @@
 """How far the learner has come, as a table: in a notebook and in a terminal.
 
-Each bar has its number and its word beside it: nothing is told by colour alone.
+Each bar has its number and its word beside it: nothing depends on colour alone.
 """
 
 from __future__ import annotations
@@ -149,7 +149,7 @@ def _html_bar(best: float, points: float) -> str:
 
 def progress(lesson_id: str | None = None) -> Progress:
     """The progress in the whole course, or in one lesson. Raises UnknownLesson."""
-    from ..lessons import LESSONS, find_lesson  # here, not above: a program that only measures need not load them
+    from ..lessons import LESSONS, find_lesson  # here, not above: a program that only measures does not have to load them
 
     wanted = [find_lesson(each) for each in (LESSONS if lesson_id is None else [lesson_id])]
     records, remark = read_progress()

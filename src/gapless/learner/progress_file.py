@@ -58,7 +58,7 @@ def home() -> Path:
         if sys.platform == "darwin":
             return Path.home() / "Library" / "Application Support" / "gapless"
         data = os.environ.get("XDG_DATA_HOME", "")
-        # A relative one is to be ignored, says the XDG Base Directory Specification.
+        # The XDG Base Directory Specification says to ignore a relative one.
         return (Path(data) if os.path.isabs(data) else Path.home() / ".local" / "share") / "gapless"
     except RuntimeError as error:
         raise OSError(f"{error}: set {VARIABLE}") from None
@@ -111,7 +111,7 @@ def _update(lesson: str, exercise: str, change: Callable[[Record], Record]) -> s
                 name: {each: asdict(record) for each, record in found.items()} for name, found in records.items()}})
         return remark
     except OSError as error:
-        return f"Your progress was not saved: {_reason(error)}. The check itself counts as ever."
+        return f"Your progress was not saved: {_reason(error)}. The check itself still counts."
 
 
 @contextlib.contextmanager

@@ -59,7 +59,7 @@ class Submitted:
     @property
     def headline(self) -> str:
         if self.path is None:
-            return f"Nothing was made to hand in. {self.why}."
+            return f"No file to hand in was made. {self.why}."
         place = f"{self.link}, beside the notebook" if self.link else str(self.path)
         return f"To hand in: {place} ({self.bytes / 1000:.0f} kB, without outputs)"
 
@@ -92,7 +92,7 @@ def make(lesson: Lesson, own: OwnNotebook, standing: Callable[[Exercise, str, Le
     if not found.cells:
         stated = stated_lesson(own.content)
         other = f"it is for lesson {stated}" if stated not in (None, lesson.id) else "it has none of the lesson's exercises"
-        raise CannotSubmit(f"{own.shown} is no notebook of lesson {lesson.id}: {other}")
+        raise CannotSubmit(f"{own.shown} is not a notebook of lesson {lesson.id}: {other}")
     if own.path is not None and (changed := unlike_those_run(_code(own.content))):
         raise CannotSubmit(f"In the file {own.shown} the text of {' and '.join(changed)} is not what you ran last. Save "
                            "the notebook (Ctrl-S), then run this cell again; if you have changed such a cell since you ran "
@@ -101,7 +101,7 @@ def make(lesson: Lesson, own: OwnNotebook, standing: Callable[[Exercise, str, Le
     states = tuple((each, _state(exercise, found.cells.get(each), standing, about))
                    for each, exercise in about.exercises.items())
     if {state for _, state in states} == {_UNTOUCHED} and not own.named:
-        raise CannotSubmit("Every exercise is as it was handed out: there is nothing to hand in yet")
+        raise CannotSubmit("You have not changed any exercise: there is nothing to hand in yet")
     notes = tuple(note for note in found.notes if "gets no points" not in note)
     beside = Path.cwd() if own.path is None else own.path.parent
     path = write(lesson.id, own.content, name, beside / FOLDER if folder is None else Path(folder).resolve(), over)
@@ -124,7 +124,7 @@ def offer_download(made: Submitted) -> Submitted:
 
         files.download(str(made.path))
     except Exception as error:  # a front end that is not Colab's own
-        note = f"Your browser was not asked to download it ({error}): take it from {made.path}."
+        note = f"Your browser could not be asked to download it ({error}): take it from {made.path}."
     else:
         note = "Your browser downloads it now; if it asks, allow it."
     return replace(made, link="", notes=(*made.notes, note))
@@ -140,7 +140,7 @@ def file_name(lesson_id: str, name: str | None) -> str:
     if name is None:
         return f"{lesson_id}.ipynb"
     if not isinstance(name, str):
-        raise CannotSubmit(f"name is to be text, and this is a {type(name).__name__}: lesson.submit(name=\"ada\")")
+        raise CannotSubmit(f"name must be text, and this is a {type(name).__name__}: lesson.submit(name=\"ada\")")
     kept = re.sub(r"[^\w.@]+|-{2,}|_{2,}", "-", unicodedata.normalize("NFC", name)).strip("-._ ")[:_LONGEST_NAME]
     if not kept:
         raise CannotSubmit(f"{name!r} leaves nothing for the file's name: give a name with letters or digits")
@@ -157,7 +157,7 @@ def write(lesson_id: str, notebook: dict, name: str | None, folder: Path, over: 
     out = folder / file_name(lesson_id, name)
     mark = {"lesson": lesson_id, "handed_in_by": name}
     if os.path.lexists(out) and not over and (other := _not_ours(out, mark)):
-        raise CannotSubmit(f"{out} is there already, and {other}. Move it away, or write over it: "
+        raise CannotSubmit(f"{out} already exists, and {other}. Move it away, or overwrite it: "
                            "lesson.submit(…, replace=True)")
     plain = plain_notebook(notebook)
     kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}

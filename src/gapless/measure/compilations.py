@@ -22,8 +22,8 @@ def compilations(device: torch.device) -> int | None:
 
 
 def uncompiled(device: torch.device) -> tuple[int, int] | None:
-    """How many kernels were launched by operators of no compiled graph so far, and how many of them are matrix products, but
-    for a beginning that stays the same; None where nobody counts."""
+    """How many kernels were launched by operators of no compiled graph so far, and how many of them are matrix
+    products, up to a constant; None where nobody counts."""
     if device.type != "vgpu":
         return None
     kernels, products = compile_times.compiled_kernels()

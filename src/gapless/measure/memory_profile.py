@@ -1,4 +1,4 @@
-"""A trace in which each block of the GPU's memory can be told by what it is for: :func:`memory_profile`.
+"""A trace that shows what each block of the GPU's memory is for: :func:`memory_profile`.
 
 A profiler's memory events have addresses and sizes. What is a parameter, a gradient or an optimizer's state is known while
 the program runs, so marks are put into the trace at moments where that can be read: a ``record_function`` block

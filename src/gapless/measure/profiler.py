@@ -66,8 +66,12 @@ class profile(torch.profiler.profile):
         return self
 
     def __init__(self, *, device: torch.device | str | None = None, **arguments):
-        if self.device.type == "cpu" and arguments.get("activities") is None:
-            arguments["activities"] = [ProfilerActivity.CPU]
+        if self.device.type == "cpu":
+            if arguments.get("activities") is None:
+                arguments["activities"] = [ProfilerActivity.CPU]
+            if not torch.cuda.is_available():
+                # In a PyTorch built for CUDA, Kineto writes to stderr each time a profile starts or finds no GPU.
+                os.environ.setdefault("KINETO_LOG_LEVEL", "99")
         super().__init__(**arguments)
         self._finished: Any = None
         self._raw: bytes | None = None
@@ -91,8 +95,8 @@ class profile(torch.profiler.profile):
 
     def _no_cycle(self) -> RuntimeError:
         return RuntimeError("no cycle of this profile has finished: read the trace in on_trace_ready or after the `with` "
-                            "block, and see that the loop calls step() often enough for the schedule's wait, warm-up and "
-                            "active steps")
+                            "block, and make sure that the loop calls step() often enough for the schedule's wait, "
+                            "warm-up and active steps")
 
     # -- PyTorch's own profiler -------------------------------------------------------------------
 
@@ -208,8 +212,8 @@ class _VirtualProfile(profile):
         return self._metadata.get("trace_id")
 
     def toggle_collection_dynamic(self, enable, activities) -> None:
-        raise NotImplementedError("the virtual GPU's profiler records the same from its start to its end: choose with "
-                                  "activities=, or profile twice")
+        raise NotImplementedError("the virtual GPU's profiler cannot change what it records: choose with activities=, "
+                                  "or profile twice")
 
     def export_memory_timeline(self, path: str, device: str | None = None) -> None:
         raise NotImplementedError("the virtual GPU's profiler has no memory timeline: use profile_memory=True and "

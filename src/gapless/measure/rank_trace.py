@@ -75,6 +75,6 @@ def recorded(path: Path, steps: tuple[int, int] | None = None) -> Iterator[None]
         if recorder_state:
             recorder.stop()  # after an error: nothing is left attached
     if result is None:
-        raise NoStepsError(f"steps {first} to {last} were to be traced, and the program has made {made}: name fewer, or "
+        raise NoStepsError(f"steps {first} to {last} should be traced, but the program has made only {made}: name fewer, or "
                            "earlier ones")
     as_trace(*result, {"distributedInfo": {"backend": "nccl", **rank}}).write(path)

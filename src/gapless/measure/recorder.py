@@ -91,7 +91,7 @@ class Recorder:
     def _attach(self, recording: vgpu.Recording) -> None:
         timeline = vgpu.timeline()
         if timeline.recording is not None:
-            raise RuntimeError("a profile is being recorded already: profiles do not nest")
+            raise RuntimeError("a profile is already being recorded: profiles do not nest")
         self._timeline, self._card_memory = timeline, vgpu.memory()
         timeline.recording = self._recording = recording
 

@@ -70,7 +70,7 @@ class RankResult:
     def read_trace(self) -> Trace:
         """The trace. Raises ValueError where none was asked for."""
         if self.trace is None:
-            raise ValueError("no traces were asked for: on_gpus(…, traces=FOLDER)")
+            raise ValueError("no traces were recorded: call on_gpus(…, traces=FOLDER)")
         return Trace.read(self.trace)
 
 
@@ -92,7 +92,7 @@ def on_gpus(count: int, function: Callable, *args, device: str | vgpu.Card = "a1
     if trace_steps is not None:
         first, last = trace_steps
         if traces is None or not 0 <= first <= last:
-            raise ValueError(f"steps {first} to {last} are to be traced: name a folder for the traces, and steps from 0 on")
+            raise ValueError(f"steps {first} to {last} should be traced: name a folder for the traces, and steps from 0 on")
     folder = _folder(traces)
     # One process would say what another has in its buffers.
     sys.stdout.flush()
@@ -168,7 +168,7 @@ def _pickled(told: tuple) -> bytes:
     try:
         pickle.dump(told, buffer)
     except Exception as error:
-        raise TypeError(f"what the function returns cannot leave its process ({error}): return numbers, texts, tensors, or "
+        raise TypeError(f"the function's result cannot leave its process ({error}): return numbers, texts, tensors, or "
                         "lists and dictionaries of them") from None
     return buffer.getvalue()
 
@@ -198,7 +198,7 @@ def rank_environment(rank: int, count: int, machines: int, port: int) -> dict[st
 
 def run_ranks(count: int, machines: int, scratch: Path, work: Callable[[int], bytes]) -> list[bytes]:
     """What ``work(rank)`` returns in a forked process of each rank, with the environment that launchers give. ``scratch``: a
-    folder for what they tell one another. Raises RankError."""
+    folder for what they tell each other. Raises RankError."""
     context = multiprocessing.get_context("fork")
     board, port = scratch / "board", free_port()
     standstill.Board(str(board), count)
@@ -234,7 +234,7 @@ def _child(work, rank: int, environment: dict, pipe, life: tuple[int, int]) -> N
     os.close(life[1])
     lives = threading.Thread(target=_end_with, args=life[:1], daemon=True)
     lives.start()
-    # What is to be done at the end of the parent is not to be done here; what the program asks for from now on is.
+    # What the parent does at its end must not be done here; what the program asks for from now on is.
     atexit._clear()
     atexit.register(util._exit_function)  # type: ignore[attr-defined]  # multiprocessing's own
     os.environ.update({name: str(value) for name, value in environment.items()})

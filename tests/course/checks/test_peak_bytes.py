@@ -54,7 +54,7 @@ def gathered(function):
 
 
 @pytest.mark.parametrize("function, outcomes, says", [
-    (in_one_place, ["pass", "pass"], "A step takes 76.3 MiB of the device's memory at most (slow: 343 MiB; wanted: at most"),
+    (in_one_place, ["pass", "pass"], "A step takes 76.3 MiB of the device's memory at most (slow: 343 MiB; target: at most"),
     (one_after_the_other, ["pass", "pass"], "114 MiB"),
     (slow, ["fail", "fail"], "checks/test_peak_bytes.py:21: `parts = [x.exp(), x.cos(), x.sin(), x.abs()]`"),
     (beginning_anew, ["fail", "fail"], "343 MiB of the device's memory at most"),
@@ -70,7 +70,7 @@ def test_small_at_full_size_alone_is_not_enough():
         return in_one_place(x) if x.numel() > 10**6 else slow(x)
 
     verdict = judge(EXERCISE, *gathered(by_size))[1]
-    assert verdict.outcome == "fail" and "It holds at the article's size" in verdict.message
+    assert verdict.outcome == "fail" and "It meets the target at the article's size" in verdict.message
 
 
 def test_a_peak_survives_the_way_to_the_judge(tmp_path):

@@ -15,7 +15,7 @@ def test_last_definition_of_the_name_counts():
     ("def g():\n    pass", "defines no function called 'f'"),
     ("f = 3", "is a int, not a function"),
     ("def f(): pass\n1 / 0", r"ZeroDivisionError: division by zero \(line 3: 1 / 0\)"),
-    ("def f(): pass\nlesson.check(f)", r"line 3: lesson.check\(f\)\)\. Checks and hints have cells of their own"),
+    ("def f(): pass\nlesson.check(f)", r"line 3: lesson.check\(f\)\)\. Checks and hints have their own cells"),
     ("import numpy as np\nbatch = hidden_helper()\ndef f(): pass", "put the imports and helpers it needs inside the cell"),
 ])
 def test_raises_when_the_cell_is_broken(body, says):

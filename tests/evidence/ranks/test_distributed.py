@@ -59,7 +59,7 @@ def test_ranks_whose_collectives_do_not_match_have_times_and_no_waiting():
     view = distributed_view(real_ranks(), partial=True)
     assert len(view.times) == 2 and view.waiting == view.step_waiting == ()
     assert all(row.transfer_us is None for row in view.collectives)
-    assert "record the same steps" in view.problem and f"no waiting is told: {view.problem}" in str(view)
+    assert "record the same steps" in view.problem and f"waiting is unknown: {view.problem}" in str(view)
 
 
 @pytest.mark.parametrize("traces, words", [

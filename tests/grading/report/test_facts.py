@@ -135,7 +135,7 @@ def test_the_page_says_who_has_how_much_and_who_nothing(report):
     assert whole["cleo"] == [" failed", "–"] and whole["pia Pia  +1+1"] == [" missing", "–"] and whole["bob"] == ["3.5", "3.5"]
     assert "is not JSON" in page.table("Score: the one of an earlier")["cleo"][1]
     said = " ".join(page.text)
-    assert "7 graded, 1 failed, 1 missing, 1 late" in said and "For the instructor alone" in said
+    assert "7 graded, 1 failed, 1 missing, 1 late" in said and "For the instructor only" in said
     assert re.search(r"In submitted/, and not in the gradebook:\s+cleo", said)
 
 
@@ -163,7 +163,7 @@ def test_a_disguised_copy_stands_beside_its_model(report):
     text, tables = report
     pair, = tables["alike"]
     assert (pair["exercise"], pair["who"], pair["least_share"]) == ("double", "mia; ned", "1.0")
-    assert text.count("<pre") == 2 and "no verdict" in text
+    assert text.count("<pre") == 2 and "not a verdict" in text
 
 
 def test_gradings_without_a_sandbox_or_on_different_devices_are_warned_of(course, tmp_path):

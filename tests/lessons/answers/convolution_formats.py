@@ -78,7 +78,7 @@ def rows_of_pixels(model):
 
 FORMAT_ROUTES = [one_by_one, by_einsum, joined_zeros, added_in_place, rows_of_pixels]
 
-HANDED_OUT = "The function that was handed out has them right too"
+HANDED_OUT = "The function that you were given has them right too"
 
 
 def contiguous(model):
@@ -97,19 +97,19 @@ def wrong_rows(block, x):
 
 FORMAT_WRONG = [
     (as_handed_out, HANDED_OUT),
-    (lambda model: made(model, mix=relabelled), "never turn anything"),
-    (lambda model: made(model, mix=wrong_rows), "are no pixels"),
+    (lambda model: made(model, mix=relabelled), "never reorder numbers"),
+    (lambda model: made(model, mix=wrong_rows), "are not pixels"),
     (lambda model: made(model, mix=lambda block, x: block.mix(x.permute(0, 3, 2, 1)).permute(0, 3, 1, 2).contiguous()), "raised"),
-    (lambda model: made(model, pad=lambda x, c: F.pad(x, (0, 0, 0, 0, c - x.shape[1], 0))), "behind them"),
+    (lambda model: made(model, pad=lambda x, c: F.pad(x, (0, 0, 0, 0, c - x.shape[1], 0))), "belong after them"),
     (lambda model: made(model, pad=lambda x, c: x.repeat(1, c // x.shape[1], 1, 1)), "repeat the old ones"),
     (lambda model: made(model, pad=lambda x, c: 0), "The shortcut is missing"),
     (lambda model: made(model, mean=lambda x: x.amax((2, 3))), "the mean over the pixels"),
     (lambda model: made(model, mean=lambda x: x.flatten(2)[:, :, 0]), "not one of them"),
     (lambda model: made(model, relu=lambda x: x), "outputs"),
     (lambda model: made(model.eval()), "evaluation mode"),
-    (lambda model: model, "`forward(images)` is wanted"),
-    (lambda model: None, "`forward(images)` is wanted"),
-    (lambda model: lambda images: made(model)(images).tolist(), "a tensor of N×8"),
+    (lambda model: model, "not the function `forward(images)`"),
+    (lambda model: None, "not the function `forward(images)`"),
+    (lambda model: lambda images: made(model)(images).tolist(), "a tensor N×8"),
     (lambda model: lambda images: made(model)(images.detach()).detach(), "raised"),
     (lambda model: torch.no_grad()(made(model)), "raised"),
 ]

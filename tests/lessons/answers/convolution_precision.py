@@ -108,9 +108,9 @@ PRECISION_ROUTES = {
 }
 
 PRECISION_WRONG = [
-    ("train_step", mixed("clip", "unscale", "step", "update"), "clipped while they were still scaled"),
-    ("train_step", mixed("unscale", "unscale", "clip", "step", "update"), "doing it twice would divide twice"),
-    ("train_step", mixed("clip", "step", "update", each=("unscale",)), "doing it twice would divide twice"),
+    ("train_step", mixed("clip", "unscale", "step", "update"), "clipped the gradients while they were still scaled"),
+    ("train_step", mixed("unscale", "unscale", "clip", "step", "update"), "so call it only once in a step"),
+    ("train_step", mixed("clip", "step", "update", each=("unscale",)), "so call it only once in a step"),
     ("train_step", mixed(*RIGHT_ORDER, where="backward"), "backward pass ran inside autocast"),
     ("train_step", mixed("unscale", "clip", "own step", "update"), "without the scaler"),
     ("train_step", mixed("unscale", "clip", "step"), "`scaler.update()` is missing"),
@@ -122,16 +122,16 @@ PRECISION_WRONG = [
     ("train_step", mixed(*RIGHT_ORDER, each=("zero",)), "set to zero between the backward pass and the step"),
     ("train_step", mixed("unscale", "step", "clip", "update"), "gradients that were not clipped"),
     ("train_step", mixed("step", "update"), "gradients that were not clipped"),
-    ("train_step", mixed("unscale", "clip values", "step", "update"), "by its own value"),
+    ("train_step", mixed("unscale", "clip values", "step", "update"), "each gradient by its value"),
     ("train_step", mixed(*RIGHT_ORDER, scaled=False), "The scaler has scaled no loss"),
     ("train_step", mixed(*RIGHT_ORDER, kind="cpu"), "Nothing ran in autocast"),
-    ("train_step", mixed(each=RIGHT_ORDER), "took a step of its own"),
+    ("train_step", mixed(each=RIGHT_ORDER), "took its own step"),
     ("train_step", halves_the_network, "leave out `.half()`"),
     ("train_step", one_large_batch, "Each micro-batch goes through the network once"),
-    ("train_step", mixed("unscale", "clip largest", "step", "update"), "clipped by the largest of them"),
+    ("train_step", mixed("unscale", "clip largest", "step", "update"), "clipped the gradients by the largest of them"),
     ("train_step", with_a_scaler_of_its_own, "has scaled no loss"),
     ("train_step", lambda model, optimizer, scaler, *rest: scaler.scale(mixed(*RIGHT_ORDER)(model, optimizer, scaler, *rest)),
      "without the scale"),
     ("train_step", lambda model, *rest: None, "The network was never called"),
-    ("train_step", lambda model, *rest: mixed(*RIGHT_ORDER)(model.eval(), *rest), "put into evaluation mode"),
+    ("train_step", lambda model, *rest: mixed(*RIGHT_ORDER)(model.eval(), *rest), "put the network into evaluation mode"),
 ]

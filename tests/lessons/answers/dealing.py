@@ -137,9 +137,9 @@ DEALING_WRONG = [
     (longest_first, "Blur"),
     (only_one_rank, "a list of batches for each rank"),
     (values_for_places, "more than once"),
-    (in_runs, "like length"),
-    (nothing, "a list is wanted"),
-    (numbers_as_text, "whole numbers"),
+    (in_runs, "similar length"),
+    (nothing, "not a list"),
+    (numbers_as_text, "integers (int)"),
     (smaller_steps, "are enough"),
-    (by_hash, "generator of your own"),
+    (by_hash, "your own generator"),
 ]

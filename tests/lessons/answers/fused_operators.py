@@ -141,14 +141,14 @@ def _scores(q, k, mask):
 
 
 OPERATOR_WRONG = [
-    ("attention", lambda q, k, v, mask: F.scaled_dot_product_attention(q, k, v, ~mask), "the wrong way round"),
-    ("attention", lambda q, k, v, mask: F.scaled_dot_product_attention(q, k, v), "The mask is not used"),
+    ("attention", lambda q, k, v, mask: F.scaled_dot_product_attention(q, k, v, ~mask), "mask is inverted"),
+    ("attention", lambda q, k, v, mask: F.scaled_dot_product_attention(q, k, v), "You do not use the mask"),
     ("attention", lambda q, k, v, mask: F.scaled_dot_product_attention(q, k, v, is_causal=True), "one mask of many"),
     ("attention", lambda q, k, v, mask: F.scaled_dot_product_attention(q, k, v, mask.float().to(q.dtype)), "*added* to the scores"),
-    ("attention", lambda q, k, v, mask: F.scaled_dot_product_attention(q, k, v, mask, scale=1), "divided by √D"),
+    ("attention", lambda q, k, v, mask: F.scaled_dot_product_attention(q, k, v, mask, scale=1), "Divide the scores by √D"),
     ("attention", lambda q, k, v, mask: F.scaled_dot_product_attention(q * q.shape[-1] ** -0.5, k, v, mask), "twice"),
-    ("attention", lambda q, k, v, mask: F.scaled_dot_product_attention(q, v, k, mask), "changed places"),
-    ("attention", lambda q, k, v, mask: F.scaled_dot_product_attention(k, q, v, mask), "changed places"),
+    ("attention", lambda q, k, v, mask: F.scaled_dot_product_attention(q, v, k, mask), "swapped"),
+    ("attention", lambda q, k, v, mask: F.scaled_dot_product_attention(k, q, v, mask), "swapped"),
     ("attention", lambda q, k, v, mask: torch.softmax(_scores(q, k, mask), -2) @ v, "along the keys"),
     ("attention", lambda q, k, v, mask: F.scaled_dot_product_attention(q, k, v, mask[:1]), "Each sample has its own mask"),
     ("attention", lambda q, k, v, mask: torch.softmax(_scores(q, k, mask), -1) @ v.detach(), "gradient"),
@@ -171,21 +171,21 @@ OPERATOR_WRONG = [
         F.rms_norm(residual + 0.5 * gate * x, x.shape[-1:], weight, 1e-6) @ projection.T, -1), target), "takes logits"),
     ("head_loss", lambda x, residual, gate, weight, projection, target: F.cross_entropy(
         F.rms_norm(residual + 0.5 * gate * x, x.shape[-1:], weight, 1e-6) @ projection.T, target, reduction="sum") / len(target),
-     "no rows of it"),
+     "without those of -100"),
     ("head_loss", lambda x, residual, gate, weight, projection, target: by_nll(
         x, residual, gate, weight, projection, target.clamp(min=0)), ""),
     ("head_loss", lambda x, residual, gate, weight, projection, target: by_nll(
         x, residual, gate, weight, projection.detach(), target), "gradient"),
     ("head_loss", lambda x, residual, gate, weight, projection, target: by_nll(
-        x, residual, gate, weight, projection, target).item(), "which the device fills"),
+        x, residual, gate, weight, projection, target).item(), "which the device can fill later"),
     ("head_loss", lambda x, residual, gate, weight, projection, target: by_nll(
         x, residual, torch.ones_like(gate), weight, projection, target), "The gate is missing"),
     ("swish", _of(lambda gradient, x: gradient * torch.sigmoid(x)), "two parts"),
-    ("swish", _of(lambda gradient, x: _first(torch.ones_like(x), x)), "multiply it by the gradient"),
-    ("swish", _of(lambda gradient, x: gradient), "passed on as it came"),
+    ("swish", _of(lambda gradient, x: _first(torch.ones_like(x), x)), "Multiply it by the incoming gradient"),
+    ("swish", _of(lambda gradient, x: gradient), "pass the gradient on unchanged"),
     ("swish", _of(_by_exp), "`exp` of a large number is inf"),
     ("swish", _of(_cut), "silently wrong"),
-    ("swish", lambda x: _Kept.apply(x), "Keep `x` alone"),
+    ("swish", lambda x: _Kept.apply(x), "Keep only `x`"),
     ("swish", _of(lambda gradient, x: gradient * torch.sigmoid(x) * (1 - x * torch.sigmoid(-x))), "A sign"),
     ("swish", lambda x: F.gelu(x), "That is GELU"),
     ("swish", lambda x: F.hardswish(x), "corners"),

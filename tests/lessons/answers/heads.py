@@ -112,19 +112,19 @@ def on_the_host(x, weights):
 HEAD_ROUTES = [by_bmm, padded, by_vmap]
 
 HEAD_WRONG = [
-    ("all_heads", without_the_last, "Every head has its columns, the last too"),
+    ("all_heads", without_the_last, "Every head has its own columns, the last too"),
     ("all_heads", not_turned_back, "the rows of different heads end up side by side"),
-    ("all_heads", dealt_out, "dealt out in turn"),
+    ("all_heads", dealt_out, "are interleaved"),
     ("all_heads", dealt_in, "Head 0 has the *first* columns"),
     ("all_heads", one_weight_for_all, "multiplied by the first head's weight"),
     ("all_heads", added_up, "as wide as all weights together"),
     ("all_heads", stacked_anew, "No gradient comes back to the weights"),
     ("all_heads", written_into, "gradient"),
     ("all_heads", in_float32, "something on the way casts"),
-    ("all_heads", one_block_matrix, "makes nan of all"),
+    ("all_heads", one_block_matrix, "turns all into nan"),
     ("all_heads", the_same_columns, "Every head gets the first head's columns"),
     ("all_heads", nothing_for_no_heads, "raised"),
-    ("all_heads", on_the_host, "stay where `x` is"),
+    ("all_heads", on_the_host, "stay on the device of `x`"),
     ("all_heads", lambda x, weights: None, "is there a `return`?"),
     ("all_heads", lambda x, weights: solved(x, weights, after=lambda outputs: outputs.half().to(outputs.dtype)), "in a lower precision"),
 ]

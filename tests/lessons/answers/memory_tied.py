@@ -115,14 +115,14 @@ TIED_ROUTES = {"tied_to_the_batch": [row_by_row, other_rows_behind, without_stat
 TIED_WRONG = [
     ("tied_to_the_batch", by_class(nn.BatchNorm1d, nn.BatchNorm2d), "evaluation mode"),
     ("tied_to_the_batch", by_class(nn.BatchNorm1d, nn.BatchNorm2d, nn.LayerNorm, nn.GroupNorm), "within each sample"),
-    ("tied_to_the_batch", by_class(nn.BatchNorm1d, nn.BatchNorm2d, also=lambda module: module.training), "keeps no statistics"),
+    ("tied_to_the_batch", by_class(nn.BatchNorm1d, nn.BatchNorm2d, also=lambda module: module.training), "without statistics"),
     ("tied_to_the_batch", by_class(nn.BatchNorm1d), "answer is wrong"),
     ("tied_to_the_batch", on_the_network_itself, "copy.deepcopy"),
     ("tied_to_the_batch", by_table, "KeyError"),
-    ("tied_to_the_batch", seeded, "random numbers were seeded"),
+    ("tied_to_the_batch", seeded, "you seeded the process's random numbers"),
     ("tied_to_the_batch", hooks_left, "hooks are left"),
     ("tied_to_the_batch", with_other_masks, "draws another mask"),
-    ("tied_to_the_batch", lambda model, rows: row_by_row(model.eval(), rows), "looks at nobody"),
-    ("tied_to_the_batch", lambda model, rows: [], "Nothing was found"),
+    ("tied_to_the_batch", lambda model, rows: row_by_row(model.eval(), rows), "looks at no other sample"),
+    ("tied_to_the_batch", lambda model, rows: [], "You found nothing"),
     ("tied_to_the_batch", lambda model, rows: len(row_by_row(model, rows)), "a list of names"),
 ]

@@ -53,7 +53,7 @@ def u_clip_to_host(t):
     return sum(max(0, min(y, e) - max(x, b)) for x, y in merged(ks)) / (e - b)
 
 
-@new("gpu_utilization", "over before the first step")
+@new("gpu_utilization", "ended before the first step")
 def u_early_counts(t):
     ks = K(t)
     if not ks:
@@ -96,7 +96,7 @@ def u_three_steps(t):
     return sum(max(0, y - max(x, b)) for x, y in merged(ks)) / (e - b)
 
 
-@new("gpu_utilization", "None says that there is nothing")
+@new("gpu_utilization", "no kernel: return None")
 def u_no_guard(t):
     b = S(t)[0].start_us
     e = max([s.end_us for s in W(t) + S(t)])
@@ -117,7 +117,7 @@ def u_next_start(t):
     return busy / (e - b)
 
 
-@new("gpu_utilization", "None says that there is nothing")
+@new("gpu_utilization", "no kernel: return None")
 def u_guards_any_work(t):
     if not W(t):
         return None
@@ -176,7 +176,7 @@ def s_int(t):
     ) / (e - b)
 
 
-@new("sm_efficiency", "None says so")
+@new("sm_efficiency", "return None")
 def s_zero_silent(t):
     b = S(t)[0].start_us
     e = max(s.end_us for s in W(t) + S(t))
@@ -218,7 +218,7 @@ def o_median(t):
     return statistics.median(told) / 100 if told else None
 
 
-@new("achieved_occupancy", "A kernel that tells 0")
+@new("achieved_occupancy", "a kernel with the value 0")
 def o_get(t):
     told = [(s.args.get("est. achieved occupancy %"), s.end_us - s.start_us) for s in K(t)]
     told = [(o, d) for o, d in told if o]
@@ -235,7 +235,7 @@ def o_names(t):
     return sum(m) / len(m) / 100 if m else None
 
 
-@new("achieved_occupancy", "None says so")
+@new("achieved_occupancy", "return None")
 def o_zero_if_none(t):
     told = [
         (s.args["est. achieved occupancy %"], s.end_us - s.start_us)
@@ -393,7 +393,7 @@ def t_no_calls(t, k):
     return [{a: b for a, b in r.items() if a != "calls"} for r in opsrows(t, k, inside)]
 
 
-@new("top_operators", "one row for each *name*")
+@new("top_operators", "make one row for each *name*")
 def t_per_call(t, k):
     calls = {s.args.get("correlation"): s for s in t.spans if s.category == "runtime"}
     ops = [s for s in t.spans if s.category == "op"]

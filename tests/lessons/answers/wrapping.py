@@ -45,7 +45,7 @@ def replaced(norm_of, children=False):
 
 
 WRAP_ROUTES = [converted_inside, in_place, replaced(nn.SyncBatchNorm.convert_sync_batchnorm)]
-WRAP_WRONG = [(without_ddp, "train apart"), (without_buffers, "its own rows"), (in_evaluation, "leave it in training mode"),
+WRAP_WRONG = [(without_ddp, "train separately"), (without_buffers, "its own rows"), (in_evaluation, "Leave it in training mode"),
               (nothing, "is there a `return`?"),
-              (replaced(lambda norm: nn.SyncBatchNorm(norm.num_features)), "of its own"),
-              (replaced(nn.SyncBatchNorm.convert_sync_batchnorm, children=True), "in modules within modules too")]
+              (replaced(lambda norm: nn.SyncBatchNorm(norm.num_features)), "its own weights"),
+              (replaced(nn.SyncBatchNorm.convert_sync_batchnorm, children=True), "in nested modules too")]

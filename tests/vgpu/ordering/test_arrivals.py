@@ -227,7 +227,7 @@ def test_a_buffer_filled_again_before_anybody_waited(device, found):
         buffer.to(device, non_blocking=True)
         vgpu.timeline().host_work(10**7)
     error, = found  # of one line, told once
-    assert "was to read memory that the host has overwritten since" in str(error)
+    assert "the host has overwritten pinned memory that" in str(error)
 
 
 @pytest.mark.parametrize("wait", [
@@ -252,7 +252,7 @@ def test_memory_that_the_host_writes_before_the_copy_to_it_is_done(device, found
     host.zero_()
     torch.vgpu.synchronize()
     assert (host == 1).all()  # the copy comes last
-    assert "arrived in memory that the host has overwritten" in str(found[0])
+    assert "was to write" in str(found[0])
 
 
 def test_a_number_that_an_operator_takes_before_it_is_there(device, found):
@@ -270,7 +270,7 @@ def test_a_number_that_an_operator_takes_before_it_is_there(device, found):
 def test_a_dtype_is_converted_on_the_host_which_reads_too_early(device, found):
     host = torch.ones(SIZE, device=device).to("cpu", non_blocking=True)
     host.to(device, torch.float64, non_blocking=True)
-    assert "reads on the host" in str(found[0])
+    assert "reads pinned memory on the host before" in str(found[0])
 
 
 @pytest.mark.parametrize("first, second, races", [
@@ -305,4 +305,4 @@ def test_what_lies_beside_bytes_on_their_way_may_be_used(device, found):
     host[1].copy_(x, non_blocking=True)
     host[:, ::50].to(device)  # a temporary tensor on the host, with a byte of them
     error, = found
-    assert "reads on the host" in str(error)
+    assert "reads pinned memory on the host before" in str(error)

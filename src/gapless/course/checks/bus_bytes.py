@@ -24,7 +24,7 @@ class BusBytes(OfMeasurement):
         slow, own = measured.before.report.bus_bytes, measured.learner.report.bus_bytes
         limit = self.at_most * slow
         facts = (f"{megabytes(own)} go over the bus in {look.exercise.measurement.step_is} (slow: {megabytes(slow)}; "
-                 f"wanted: at most {megabytes(limit)}).")
+                 f"target: at most {megabytes(limit)}).")
         if own <= limit:
             return PASS, facts
         copies = sorted((copy for copy in measured.learner.report.copies if copy.step == 0 and copy.direction in BUS),

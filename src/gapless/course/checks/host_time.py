@@ -16,7 +16,7 @@ class HostTime(OfMeasurement):
     to blame."""
 
     at_most: float
-    advice: str = "It does not wait: it calls too much. What could one call do for all?"
+    advice: str = "It does not wait: it calls too much. Could one call do the work of many?"
 
     name = "host_time"
 

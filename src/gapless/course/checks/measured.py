@@ -51,8 +51,8 @@ class OfMeasurement(Check):
             return outcome, message  # a real GPU cannot be slowed down to suit smaller inputs
         other, why = self._judge(look, evidence.trial)
         if other != PASS:
-            return other, (f"It holds at the article's size, where no values can be checked, and not on smaller inputs, "
-                           f"where they are: a function has to do the same at every size. On those: {why}")
+            return other, ("It meets the target at the article's size, where no values can be checked, but not on smaller "
+                           f"inputs, where they are. A function has to do the same at every size. On those: {why}")
         less = shirked(evidence)
         return (FAIL, less) if less is not None else (outcome, message)
 
@@ -77,8 +77,8 @@ def void(look: Look, measured: Measured) -> Found | None:
     before, after = measured.before, measured.after
     if evidence.simulated and before.fewest_kernels and not measured.learner.fewest_kernels:
         return FAIL, ("A call that is measured launches nothing, where the slow function launches "
-                      f"{counted(before.fewest_kernels, 'kernel')}: work that is put off until somebody looks at the answer "
-                      "cannot count. Do it when the function is called.")
+                      f"{counted(before.fewest_kernels, 'kernel')}: work that waits until somebody reads the answer "
+                      "does not count. Do it when the function is called.")
     missing = _missing(exercise, evidence, measured)
     if missing is not None:
         return FAIL, missing
@@ -113,7 +113,7 @@ def beside(measured: Measured) -> Found | None:
         for name, said in _COUNTED.items():
             done, most = getattr(own, name), ratio * getattr(slow, name)
             if done > most:
-                return FAIL, (f"Work beside the calls that are measured cannot count: {when} {said.format(done)}, with the "
+                return FAIL, (f"Work outside the measured calls does not count: {when} {said.format(done)}, with the "
                               f"slow function {getattr(slow, name):,}. Do the work in the call itself, in every call.")
     return None
 
@@ -125,18 +125,18 @@ def _missing(exercise: Exercise, evidence: Evidence, measured: Measured) -> str 
     least = wanted.least_bytes_ratio * (measured.best or measured.before).report.bus_bytes
     if own.bus_bytes < (1 - _ROUNDING) * least:
         return (f"Only {megabytes(own.bus_bytes)} go over the bus in {wanted.step_is}, of the {megabytes(least)} that "
-                "the device has to have: something is not copied, or not in every call, so that no time counts.")
+                "the device needs: something is not copied, or not in every call, so no time counts.")
     best, done = measured.best, measured.learner
     if best is not None and evidence.simulated and (
             done.fewest_kernels < wanted.least_work_ratio * best.fewest_kernels
             or own.device_busy_ms < wanted.least_work_ratio * best.report.device_busy_ms):
         return (f"The device launches {counted(done.fewest_kernels, 'kernel')} and works for {own.device_busy_ms:.1f} ms in "
                 f"{wanted.step_is}, in the model solution {best.fewest_kernels} and {best.report.device_busy_ms:.1f} ms: "
-                "what it has to do is left out, or done elsewhere, so that no time counts.")
+                "work is left out, or done elsewhere, so no time counts.")
     if waits < wanted.own_waits:
         return (f"{exercise.step_capitalised} has {counted(waits, 'wait')}, where it waits "
-                f"{counted(wanted.own_waits, 'time')} by itself, whatever the function does: the step itself was changed, "
-                "so that no time counts.")
+                f"{counted(wanted.own_waits, 'time')} by itself, whatever the function does: the step itself was "
+                "changed, so no time counts.")
     return None
 
 
@@ -151,8 +151,8 @@ def shirked(evidence: Evidence) -> str | None:
         return None
     what, found = ("device time", shares) if shares[0] <= _SHIRKED * shares[1] else ("kernels", launched)
     return (f"At the article's size it does less than where its values are checked: {found[0]:.0%} of the slow function's "
-            f"{what} there, {found[1]:.0%} on the smaller inputs. What does nothing is fast: that time cannot count. A "
-            "function has to do the same at every size.")
+            f"{what} there, {found[1]:.0%} on the smaller inputs. Doing nothing is fast, so that time does not count. "
+            "A function has to do the same at every size.")
 
 
 def sync_count(run: Run) -> float:
@@ -167,8 +167,8 @@ def read_back(exercise: Exercise, measured: Measured) -> str | None:
     nbytes /= max(report.steps, 1)
     if nbytes <= exercise.measurement.max_read_back_bytes:
         return None
-    return (f"{nbytes / 1e6:.3g} MB a step are copied from the device to the host. The work has to stay on the "
-            "device; what the host computes, or keeps, is in no figure that is measured here.")
+    return (f"{nbytes / 1e6:.3g} MB a step are copied from the device to the host. The work has to stay on the device: "
+            "no figure measured here includes what the host computes or keeps.")
 
 
 def operators(report: StepReport) -> list[str]:
@@ -193,7 +193,7 @@ def judge_time(look: Look, measured: Measured, limit: float, key: str, phrase: s
     kind = f"simulated {evidence.device_name}" if evidence.simulated else f"measured on {evidence.device_name}"
     if evidence.simulated and measured is not evidence.main:
         kind += ", slowed down to suit the smaller inputs"
-    facts = f"{phrase} {own_ms:.2f} ms (slow: {slow_ms:.2f} ms; wanted: at most {limit * slow_ms:.2f} ms; {kind})."
+    facts = f"{phrase} {own_ms:.2f} ms (slow: {slow_ms:.2f} ms; target: at most {limit * slow_ms:.2f} ms; {kind})."
     if not evidence.simulated and abs(ratio - limit) < NOISE * limit:
         return INCONCLUSIVE, facts + " That is too close to the target to tell from noise: run it again."
     return (PASS, facts) if ratio <= limit else (FAIL, f"{facts} {next_step}")

@@ -20,7 +20,7 @@ class PeakBytes(OfMeasurement):
     """A step takes at most this share of the slow function's memory. ``advice``: what to try where it takes more."""
 
     at_most: float
-    advice: str = "Which of it will nobody need again, and who still refers to it?"
+    advice: str = "Which of it does nobody need again, and what still refers to it?"
 
     name = "peak_bytes"
     watches_memory = True
@@ -33,7 +33,7 @@ class PeakBytes(OfMeasurement):
         slow, own = measured.before.peak_bytes, _own_bytes(measured.learner, measured.before)
         limit = self.at_most * slow
         facts = (f"{look.exercise.step_capitalised} takes {size_in_words(own)} of the device's memory at most (slow: "
-                 f"{size_in_words(slow)}; wanted: at most {size_in_words(limit)}; above what was there before).")
+                 f"{size_in_words(slow)}; target: at most {size_in_words(limit)}; above what was there before).")
         if own <= limit:
             return PASS, facts
         held = held_at_peak(measured.learner.report.trace)

@@ -9,8 +9,8 @@ from ..evidence import Measured, Run
 from .measured import OfMeasurement, judge_time, sync_count, takes_less
 from .waits import SEE_WAITS, allowed_waits, are_checked
 
-_OTHER_WORK = "It is not only the waits: the device has to do less work. Which of it would nobody miss?"
-_NO_WAIT = "No wait is to blame: count the multiplications, and ask for whom they are made."
+_OTHER_WORK = "It is not only the waits: the device has to do less work. Which part of it is unnecessary?"
+_NO_WAIT = "Waits are not the cause: count the multiplications, and ask which of them are needed."
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ class Values(Check):
         """On each input by itself, then on those of the trial."""
         if look.evidence.error is not None:
             return FAIL, _upper(look.evidence.error)
-        with ONE_AT_A_TIME, precision_of(look.exercise):  # an explanation works out anew what the card reaches
+        with ONE_AT_A_TIME, precision_of(look.exercise):  # an explanation works out again what the card reaches
             return _judge(look)
 
 
@@ -70,8 +70,8 @@ def _by_layout(look: Look, case: Case) -> str:
     wrong = [_fault(look, *pair) is not None for pair in pairs if pair[0].layouts]
     if 2 * sum(wrong) < len(wrong):  # then it is something else about this input
         return ""
-    return (" All contiguous inputs get the right answer. Of others `reshape`, `flatten` and `contiguous` make a copy: what "
-            "is written into the copy never reaches the tensor.")
+    return (" All contiguous inputs get the right answer. For others, `reshape`, `flatten` and `contiguous` make a "
+            "copy: what you write into the copy never reaches the tensor.")
 
 
 def _trial_fault(look: Look) -> str | None:
@@ -91,10 +91,11 @@ def _trial_fault(look: Look) -> str | None:
                         if _fault(look, other, found) is None), None)
         if earlier is not None:
             return (f"On {where} {_shapes(case)}call {number} gave the answer of call {earlier}, whose input was another: "
-                    "something is remembered from one call to the next. Compute it anew from what the function is given.")
+                    "the function keeps something from one call to the next. Compute everything from its arguments.")
         why = _explained(look, fault, case, found)
-        cause = (" A function that goes by the size of its input, or counts its calls, is wrong." if why == str(fault) else
-                 " Or is it a function that goes by the size of its input, or counts its calls?")
+        cause = (" A function that depends on the size of its input, or counts its calls, is "
+                 "wrong." if why == str(fault) else
+                 " Or is it a function that depends on the size of its input, or counts its calls?")
         return (f"On the {len(plan.cases)} small inputs the answers are right, and on {where} {_shapes(case)}they are not, "
                 f"from call {number}: {why}{cause}")
     return None

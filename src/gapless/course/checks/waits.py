@@ -19,7 +19,7 @@ ADVICE = {
     "nonzero": "the size of its result is the number of true elements, which only the device knows; indexing with a mask "
                "counts it in the same way. Use an operation whose result is as large as its input",
     "item": "a Python number, `if`, `print`, `float()` or indexing with a single truth value (`x[mask]`, `mask` a scalar) "
-            "needs the value on the host. What is only logged or counted can be read later, many at once. Else keep it a "
+            "needs the value on the host. If you only log or count it, read it later, many at once. Otherwise keep it a "
             "tensor: divide by the tensor itself, choose with `torch.where`",
     "_unique2": "the size of its result is the number of distinct values, which only the device knows. Ask for something of "
                 "fixed size instead: a smallest, a largest, a count",
@@ -28,8 +28,8 @@ ADVICE = {
     "repeat_interleave": "pass `output_size`, if the host knows it",
 }
 ADVICE["cudaStreamSynchronize"] = ADVICE["cudaEventSynchronize"] = (
-    "`synchronize()` of a stream or an event holds the host until the device is there. Let a stream wait for the event "
-    "(`stream.wait_event(event)`), or wait later, when the device has long been there")
+    "`synchronize()` of a stream or an event makes the host wait until the device has come that far. Make a stream wait "
+    "for the event (`stream.wait_event(event)`), or wait later, when the device has long passed it")
 ADVICE["index"] = ADVICE["masked_select"] = ADVICE["nonzero"]
 ADVICE["is_nonzero"] = ADVICE["item"]
 ADVICE["allclose"] = ADVICE["equal"]

@@ -59,9 +59,9 @@ def load_function(source: str, name: str, names: dict):
         raise CellError(f"the cell does not compile: {error.msg} (line {error.lineno}{file})") from None
     except NameError as error:
         if error.name == "lesson":
-            advice = "Checks and hints have cells of their own: take that line out of this one, and run the cell below"
+            advice = "Checks and hints have their own cells: take that line out of this one, and run the cell below"
         else:
-            advice = "Each exercise cell is run by itself: put the imports and helpers it needs inside the cell"
+            advice = "The check runs each exercise cell alone: put the imports and helpers it needs inside the cell"
         raise CellError(f"{describe_error(error, name)}. {advice}.") from None
     except Exception as error:
         raise CellError(f"the cell raised {describe_error(error, name)}") from None
@@ -90,8 +90,8 @@ def _refuse_library(source: str) -> None:
         for module in found:
             if module.partition(".")[0] == _LIBRARY:
                 raise CellError(
-                    f"the cell takes from {module} (line {node.lineno}): the exercise is to write it yourself. The function "
-                    "gets all it needs as its arguments; torch and the lesson's names are there already"
+                    f"the cell takes from {module} (line {node.lineno}): write it yourself. The function gets all it "
+                    "needs as arguments; torch and the lesson's names are already there"
                 )
 
 

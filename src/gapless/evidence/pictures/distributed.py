@@ -1,6 +1,6 @@
 """Pictures of a run of several ranks: what each rank's step is made of, and when each of them computed, came and waited.
 
-Nothing is told by colour alone: every kind has a hatch of its own, and waiting is named.
+Nothing depends on colour alone: every kind has a hatch of its own, and waiting is named.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A picture of the GPU's memory over a step, by what it is for: areas on top of each other.
 
-Each category has a hatch of its own and its name written into its area, so that nothing is told by colour alone.
+Each category has a hatch of its own and its name written into its area, so that nothing depends on colour alone.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A matplotlib figure as a page shows it: in the page's own ink on the page's own ground, so light or dark.
 
 What a figure draws in black is drawn in the page's text colour; its ground is left out. Other colours stay: choose some that
-stand out from white and from near-black (a contrast of 3:1 from both is to be had).
+stand out from white and from near-black (a contrast of 3:1 to both is possible).
 """
 
 from __future__ import annotations

@@ -118,7 +118,7 @@ class DistributedView:
             transfer = "–" if row.transfer_us is None else f"{row.transfer_us / 1e3:.3f}"
             lines.append(f"{row.rank:>4}  {row.name:<24}{row.calls:>7}{row.total_bytes / 1e6:>12.3f}"
                          f"{row.mean_bytes / 1e6:>12.3f}{row.latency_us / 1e3:>13.3f}{transfer:>13}")
-        return "\n".join(lines + ([f"\nno waiting is told: {self.problem}"] if self.problem else []))
+        return "\n".join(lines + ([f"\nwaiting is unknown: {self.problem}"] if self.problem else []))
 
 
 def distributed_view(traces: Traces, *, partial: bool = False) -> DistributedView:

@@ -85,7 +85,7 @@ def _matched(collectives: Mapping[int, list[Collective]]) -> list[Meeting]:
     meetings = []
     for group, of_rank in groups.items():
         told = next((each.members for listed in of_rank.values() for each in listed if each.members), None)
-        # Where a group is told by its number alone, each rank of it is one that called something in it.
+        # Where a group is known by its number alone, each rank of it is one that called something in it.
         expected = set(collectives) if not group else set(of_rank) | (set(told or ()) & set(collectives))
         _check_same(group, {rank: of_rank.get(rank, []) for rank in sorted(expected)})
         for row in zip(*(of_rank[rank] for rank in sorted(of_rank))):

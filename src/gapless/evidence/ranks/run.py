@@ -97,8 +97,9 @@ def _check_one_run(ranks: dict[int, Trace], names: dict[int, object], partial: b
     size = world_size(ranks)
     missing = sorted(set(range(size)) - set(ranks))
     if missing and not partial:
-        raise TraceError(f"{_some(missing, 'rank')} missing of {size}: whoever the others wait for may be among them. "
-                         "Record every rank, or pass partial=True and take what is said as being of these ranks alone")
+        raise TraceError(f"{_some(missing, 'rank')} missing of {size}: the rank that the others wait for may be among "
+                         "them. Record every rank, or pass partial=True and take what is said as being of these ranks "
+                         "alone")
 
 
 def _some(numbers: Iterable, noun: str = "step") -> str:

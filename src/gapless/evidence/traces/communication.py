@@ -38,7 +38,7 @@ _FROM_PARAMETERS = {"allreduce": "all_reduce", "_allgather_base": "_all_gather_b
 @dataclass(frozen=True, eq=False)
 class Collective:
     """One collective on one rank. ``name``: ``nccl:all_reduce``; ``group``: what the trace says of the process group, ""
-    where it says nothing; ``members``: its ranks, where they are told; ``bytes``: what goes in, None where the trace does
+    where it says nothing; ``members``: its ranks, where they are known; ``bytes``: what goes in, None where the trace does
     not tell; ``call``: the host's block, None where there is none; ``kernels``: in order of time."""
 
     name: str

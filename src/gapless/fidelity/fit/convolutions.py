@@ -25,7 +25,7 @@ ROWS = Operator
 UNIT = "gemm_128x64"  # the term that the others are counted against: its constant is 1
 RAN = 0.5  # weight of what ran, beside what the model chooses
 STEEPNESS = 0.1  # of the loss: a relative error above it counts about in proportion, not squared
-START_S = 2e-6  # between kernels of a stream; of one call, it cannot be told from the host's gap
+START_S = 2e-6  # between kernels of a stream; of one call, it cannot be distinguished from the host's gap
 # Where the search begins, if not at 1: what is counted in multiply-adds that take the place of something else.
 START = {"latency": 4000.0, "batched_fill": 10.0, "winograd_fill": 10.0}
 # Not seen in the data, and assumed: ATen's depthwise kernels make two loads for each multiply-add, and an SM loads a quarter

@@ -179,7 +179,7 @@ def _kind(name: str) -> str | None:
 
 
 def resnet_gaps_us(trace: Trace) -> dict[tuple[str, str], list[float]]:
-    """Pair of a ResNet's operators that follow one another in its forward pass → the times between them."""
+    """Pair of a ResNet's operators that follow each other in its forward pass → the times between them."""
     found = defaultdict(list)
 
     def walk(nodes: list[Node]) -> None:

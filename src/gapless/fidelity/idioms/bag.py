@@ -32,7 +32,7 @@ class Idiom:
 
 
 class Bag:
-    """Small tensors on ``device`` and on the host, made anew for each use: idioms write into them."""
+    """Small tensors on ``device`` and on the host, made again for each use: idioms write into them."""
 
     def __init__(self, device: torch.device):
         self.device = device

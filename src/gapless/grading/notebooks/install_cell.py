@@ -1,6 +1,6 @@
 """What the first cell of a notebook on Colab does.
 
-Its text is copied there, where there is no gapless yet: so it needs the standard library only. A learner finds nothing but
+Its text is copied there, where there is no gapless yet: so it needs the standard library only. A learner finds only
 its name defined. The course is imported by name, as the package as a whole lies above this file.
 """
 

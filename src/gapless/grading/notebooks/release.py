@@ -69,7 +69,7 @@ in a process of its own, and what it leaves behind is judged here. A check that 
 follows."""
 _PARAMETERS = """submission = ""  # path of the learner's notebook
 device = None  # such as "vgpu:a10g" or "cuda"; None: the course's device
-seed = None  # of the hidden inputs; None: drawn anew
+seed = None  # of the hidden inputs; None: drawn again
 results = "results.json"  # where the results go"""
 _GRADER = """from gapless.grading.grade import Grader
 from gapless.grading.show import show

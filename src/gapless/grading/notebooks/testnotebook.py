@@ -64,7 +64,7 @@ def run_test_notebook(notebook: str | os.PathLike, submission: str | os.PathLike
 
 
 def _started(execute: Callable[[], dict]) -> dict:
-    """What ``execute`` returns. A kernel that could not start is started anew: its ports are chosen before it has them, and
+    """What ``execute`` returns. A kernel that could not start is started again: its ports are chosen before it has them, and
     another kernel may have been faster."""
     for _ in range(_STARTS - 1):
         try:

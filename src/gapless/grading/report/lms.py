@@ -120,7 +120,7 @@ def _worksheet(facts: ClassFacts, head: list[str], rows: list[list[str]]) -> Gra
     keys = [head.index(name) for name in ("ID number", "Username", "Email address") if name in head]
     if not keys:
         raise NoClass("the worksheet has neither ID number nor Username nor Email address, as where submissions are "
-                      "anonymous, so that who is who cannot be told")
+                      "anonymous, so it is unknown who is who")
     most = next((place for place, name in enumerate(head) if name.lower() == "maximum grade"), None)
     for number, row in enumerate(rows):
         row += [""] * (len(head) - len(row))

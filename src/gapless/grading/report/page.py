@@ -51,7 +51,7 @@ def page(facts: ClassFacts, title: str, made: datetime, compared: bool = True) -
     heading = f"Class report: {_text(title)}"
     links = "".join(f'<li><a href="#{_anchor(each.id)}">{_text(each.id)}</a></li>' for each in facts.lessons)
     parts = [
-        f'<header><h1>{heading}</h1><p class="mine"><strong>For the instructor alone:</strong> this page has names, '
+        f'<header><h1>{heading}</h1><p class="mine"><strong>For the instructor only:</strong> this page has names, '
         "points, answers and the seeds of hidden inputs. Its file can be read by you only; do not put it where learners "
         f"can.</p><p>Made on {made:%Y-%m-%d %H:%M}. Points are those of the gradebook. The same figures are in the CSV "
         f"files "
@@ -371,12 +371,12 @@ def _plain_names(ids: tuple[str, ...], most: int = 12) -> str:
 def _alike(facts: LessonFacts) -> str:
     groups = [(exercise, group) for exercise, each in facts.alike.items() for group in each]
     groups.sort(key=lambda each: -each[1].most)
-    unread = f" {facts.unread} answers could not be compared: they are no Python, or far too long." if facts.unread else ""
+    unread = f" {facts.unread} answers could not be compared: they are not Python, or far too long." if facts.unread else ""
     told = (
-        f"<p>A hint to look, no verdict. Compared are syntax trees without names, comments and layout. What stands in the "
-        "handed-out text, in the solution or in many answers is left out; of what is left two answers share at least "
-        f"{LEAST_SHARE:.0%} and {LEAST_STATEMENTS} statements. Short answers have too little left to be told apart, and are "
-        f"never listed.{unread}</p>"
+        f"<p>A hint to look, not a verdict. The comparison uses syntax trees without names, comments and layout. It "
+        "leaves out everything that is in the handed-out text, in the solution or in many answers. Of the rest, two "
+        f"answers share at least {LEAST_SHARE:.0%} and {LEAST_STATEMENTS} statements. Short answers have too little "
+        f"left to distinguish them, and are never listed.{unread}</p>"
     )
     if not groups:
         return f"<h3>Answers that are nearly the same</h3><p>None.</p>{told}"

@@ -154,7 +154,7 @@ class _Reader:
                     self._body(inner)
 
     def _digest(self, node) -> tuple[bytes, int]:
-        """What the node is but for the statements in it, and of how many nodes that consists."""
+        """What the node is except for the statements in it, and of how many nodes that consists."""
         if isinstance(node, ast.Name):
             return _hash("name", self._name(node.id)), 1
         if isinstance(node, ast.Constant):

@@ -1,7 +1,7 @@
 """Having a learner's function asked behind the fence: which processes there are, and who talks to whom.
 
 On the virtual GPU there are two beside this one. The learner's (:mod:`.worker`) runs the cell and holds handles to tensors;
-it is shown nothing but what it needs (:mod:`.package`). The device's (:mod:`.device_process`) holds values, clock and card,
+it is shown only what it needs (:mod:`.package`). The device's (:mod:`.device_process`) holds values, clock and card,
 asks the function, and leaves evidence; it never runs the learner's code. Between them is a socket. On a real GPU the
 learner's process has the device too (:mod:`.own_process`): what is measured there is measured beside code that could change
 it.
@@ -32,8 +32,8 @@ from .own_time import OwnTime
 from .servers import Folders, lent, told
 
 _ENDINGS = {
-    "timeout": "it was not done within {detail}: does every loop in the cell come to an end?",
-    "memory": "it took more than {detail} of memory: what does the cell allocate, and does it let go of it?",
+    "timeout": "it was not done within {detail}: does every loop in the cell end?",
+    "memory": "it took more than {detail} of memory: what does the cell allocate, and does it release it?",
     "processes": "it started {detail}; no exercise needs so many",
     "files": "it wrote {detail}; an exercise needs none",
     "ended": "its process ended before the checks were done ({detail}): an os._exit or a crash in the cell?",
@@ -257,7 +257,7 @@ class _Cores:
 
     @contextlib.contextmanager
     def one(self) -> Iterator[int | None]:
-        """The least busy one, for the time inside; None where they cannot be told apart."""
+        """The least busy one, for the time inside; None where they cannot be distinguished."""
         with self._lock:
             core = min(self._busy, key=self._busy.__getitem__, default=None)
             self.jobs += 1

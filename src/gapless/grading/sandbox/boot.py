@@ -4,7 +4,7 @@
 however the grader ends, it ends all that was started. ``start`` runs inside: it gives up for good what graded code
 has no business with, then calls ``MODULE.main(…)``.
 
-Both are told what to do as JSON in the last argument.
+Both get their orders as JSON in the last argument.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def supervise(todo: dict) -> None:
     """
     lifeline = todo["lifeline"]
     os.set_inheritable(lifeline, False)
-    # What loses its parent becomes a child of this process, so that nothing can hide by starting anew.
+    # What loses its parent becomes a child of this process, so that nothing can hide by starting again.
     _prctl(_SUBREAPER, 1)
     _prctl(_DUMPABLE, 0)  # without a sandbox its memory could be written to else
     waker, wake = os.pipe()

@@ -144,7 +144,7 @@ def _try_out(confinement: Confinement) -> tuple[bool, str | None]:
 
 @functools.cache
 def can_fence(confinement: Confinement) -> bool:
-    """Whether processes within the sandbox can be fenced off from one another (:mod:`.enclosure`); tried out once."""
+    """Whether processes within the sandbox can be fenced off from each other (:mod:`.enclosure`); tried out once."""
     if confinement.bubblewrap is None or not confinement.sized:
         return False
     fence = fence_of(Limits(), confinement)
@@ -179,8 +179,8 @@ def require_confinement(unconfined: bool = False) -> Confinement:
                        "gapless doctor says of it")
         raise GradingError(
             f"there is {found.description}. Graded code could then read and change your files, the gradebook included, and "
-            f"use the network. Grading needs bubblewrap: {install}. To grade without, only work by people whom you would "
-            f"let use your computer: gapless grade --unconfined; for nbgrader c.GradeWithPapermill.unconfined = True; "
+            f"use the network. Grading needs bubblewrap: {install}. To grade without it, and only for people whom you "
+            "would let use your computer: gapless grade --unconfined; for nbgrader c.GradeWithPapermill.unconfined = True; "
             f"everywhere the variable {UNCONFINED}=1")
     return found
 
@@ -219,7 +219,7 @@ def run_confined(module: str, arguments: Sequence[str] = (), *, shown: Sequence[
         todo = {"module": module, "arguments": list(arguments), "search": list(dict.fromkeys(str(p.parent) for p in shown)),
                 "limits": None if fenced else _inner_limits(limits, confinement, gpu),
                 "closed": confinement.bubblewrap is None, "mark": str(scratch)}
-        # As -I, but for the one variable that makes sets of text have the same order each time.
+        # As -I, except for the one variable that makes sets of text have the same order each time.
         command = [sys.executable, "-s", "-P", "-B", "-c", _BOOT, "start", json.dumps(todo)]
         if confinement.bubblewrap:
             sandbox = _bubblewrap(confinement, scratch, shown, hidden, writable, gpu, limits.temporary_bytes, home, fenced)
@@ -244,7 +244,7 @@ def _scratch_folder() -> Iterator[Path]:
 
 def _inner_limits(limits: Limits, confinement: Confinement, gpu: bool) -> dict[str, int | None]:
     """What the process gives up itself, before it runs graded code, and cannot take back. None: no limit."""
-    # In a user namespace of its own Linux 5.14 and newer count a user's processes anew. Elsewhere all of the user's count.
+    # In a user namespace of its own Linux 5.14 and newer count a user's processes again. Elsewhere all of the user's count.
     counted = confinement.bubblewrap and tuple(map(int, re.findall(r"\d+", os.uname().release)[:2])) >= (5, 14)
     return {"NPROC": limits.processes + limits.threads if counted else None,
             # CUDA maps far more memory than it uses.
@@ -407,7 +407,7 @@ class _Process:
         return count, size
 
     def _is_marked(self, other) -> bool:
-        # The environment of a process that cannot be looked into is not to be had; what it was started with is.
+        # The current environment of a process that cannot be looked into is unknown; the one it was started with is not.
         if any(self._mark in each for each in other.cmdline()):
             return True
         return other.environ().get("GAPLESS_JOB") == self._mark

@@ -100,7 +100,7 @@ def _ask(job: dict, folder: Path, lessons: str, channel: int, ends: list[int]):
     from .remote import RemoteStage, StageGone
 
     run_on(job["core"])
-    # No operator may keep this process at work for ever, or take the memory of the others.
+    # No operator may keep this process at work forever, or take the memory of the others.
     limit("CPU", int(time.process_time() + job["seconds"]) + 10)
     limit("FSIZE", _LARGEST_FILE_BYTES)
     limit("DATA", _data_bytes() + job["memory_bytes"])

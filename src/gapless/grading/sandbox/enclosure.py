@@ -1,4 +1,4 @@
-"""A fence around a forked process: for one that has imported everything, and shall serve many who must not meet.
+"""A fence around a forked process: for one that has imported everything, and serves many who must not meet.
 
 What is forked by :func:`enclose` has users, processes, mounts and queues of its own (Linux's namespaces), inside the sandbox
 that the server is in already. It can neither signal nor look into the server or what that has forked before, its temporary
@@ -63,7 +63,7 @@ def _end_as(child: int) -> None:
 
 
 def _empty(temporary_bytes: int, files: int, folders: list[str]) -> None:
-    """New temporary folders over the old, with what is mounted below those but for what is written to."""
+    """New temporary folders over the old, with what is mounted below those except for what is written to."""
     _mount("none", "/", None, _PRIVATE | _RECURSIVE)  # no mount is seen outside
     kept = []
     for path, writable in _mounts():

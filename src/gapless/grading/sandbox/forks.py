@@ -40,7 +40,7 @@ def serve(control: socket.socket, begin: Callable[[dict, list[int]], None]) -> N
             if pid == 0:
                 _become_job(control, begin, message, fds)
             with contextlib.suppress(OSError):
-                os.setpgid(pid, pid)  # here too: whoever comes first
+                os.setpgid(pid, pid)  # here too: the first of both does it
             for fd in fds:
                 os.close(fd)
             fds = []

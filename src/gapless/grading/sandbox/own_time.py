@@ -14,8 +14,8 @@ _AT_REST = 0.05  # of the time: who computes less than this sleeps, and does not
 
 
 class OwnTime:
-    """Seconds of processes of which ``look`` is told now and then. They never pass faster than real time, and no slower than
-    a fifth of it: nobody waits for ever for what shares its processor with too many."""
+    """Seconds of processes, which ``look`` updates now and then. They never pass faster than real time, and no slower than
+    a fifth of it: nobody waits forever for what shares its processor with too many."""
 
     SLOWEST = 0.2
 

@@ -20,8 +20,8 @@ _MOST_NOTES = 100_000
 
 
 class StageGone(BaseException):
-    """The learner's process has ended, or no longer says what can be understood. Not an ``Exception``: whoever asks must not
-    take it for something that the function raised."""
+    """The learner's process has ended, or no longer says what can be understood. Not an ``Exception``: the caller must
+    not take it for something that the function raised."""
 
 
 class RemoteStage:

@@ -32,8 +32,9 @@ _MOST_LENDINGS = 100  # what is forked from may grow, and counts what was writte
 class Servers:
     """The device's server and the learners', for one lesson and device, while the card in use is this one.
 
-    ``fenced``: each learner's process has a fence of its own in the sandbox. ``card``: as in a card file. ``learner``: what
-    every learner's process is told. ``folders``: for jobs, where the device's processes can write to. ``spoilt``: set where
+    ``fenced``: each learner's process has a fence of its own in the sandbox. ``card``: as in a card file. ``learner``:
+    what every learner's process
+    gets. ``folders``: for jobs, where the device's processes can write to. ``spoilt``: set where
     something came to no good end, so that no other submission gets them. Raises GradingError for a lesson whose functions a
     learner's process could not find.
     """
@@ -144,7 +145,7 @@ def lent(lesson: Lesson, package: str, device: str, limits: Limits, confinement:
 
 
 class Server:
-    """A confined process that forks one for each job. It is told of them over a socket, whose number is ``control``."""
+    """A confined process that forks one for each job. It gets them over a socket, whose number is ``control``."""
 
     def __init__(self, module: str, arguments: Callable[[int], list[str]], **options):
         self._mouth, ears = socket.socketpair()
@@ -218,7 +219,7 @@ class Folders:
 
 
 def told(exercise: Exercise, core: int | None) -> dict:
-    """What the learner's process for ``exercise`` is told besides. ``core``: the processor to run on."""
+    """What the learner's process for ``exercise`` also gets. ``core``: the processor to run on."""
     return {"ask": None if exercise.asked.ask is None else place(exercise.asked.ask), "core": core}
 
 

@@ -89,7 +89,7 @@ def _prepare(job: dict) -> Callable[[], None]:
 
 
 def _prepare_many(job: dict, said: int) -> Callable[[], None]:
-    """What forks a process for each exercise that it is told of."""
+    """Forks a process for each exercise that it gets."""
     import torch
 
     from ...course import plain, stage  # noqa: F401

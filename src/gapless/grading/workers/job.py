@@ -75,6 +75,6 @@ def grade_job(job: Job, here: bool = True) -> Outcome:
     if results["lesson"] != job.lesson:
         raise GradingError(f"the test notebook of {job.lesson} is for lesson {results['lesson']}")
     if results["seed"] != seed:
-        raise GradingError(f"the test notebook of {job.lesson} does not use the seed it is given: make it anew with make "
+        raise GradingError(f"the test notebook of {job.lesson} does not use the seed it is given: make it again with make "
                            "notebooks")
     return Outcome(results, json.loads(json.dumps(executed)))

@@ -161,7 +161,7 @@ class _Task:
 
     @property
     def is_suspect(self) -> bool:
-        """Whether it is to be graded while no other is."""
+        """Whether to grade it while no other is."""
         return self.deaths >= _MOST_DEATHS
 
     def has_died(self) -> None:
@@ -212,11 +212,11 @@ def _keep_servers() -> None:
         importlib.import_module(name)
     set_aside()
     _kept.enter_context(keep_servers())
-    Finalize(None, _end_servers, exitpriority=1)  # the processes of a pool end without what atexit was told
+    Finalize(None, _end_servers, exitpriority=1)  # the processes of a pool end without running what atexit has
 
 
 def _end_servers() -> None:
-    with _ending:  # whoever comes second waits until they are gone
+    with _ending:  # the second one waits until they are gone
         _kept.close()
 
 
@@ -272,7 +272,7 @@ def _context(processes: int) -> multiprocessing.context.BaseContext:
 
 
 def _begin_process() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # it is told by the process that started it
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # it gets them from the process that started it
     parent = multiprocessing.parent_process()
 
     def end_with_parent() -> None:

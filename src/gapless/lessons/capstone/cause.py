@@ -14,11 +14,11 @@ INPUT = "input"  # the device is without a batch, for what is done there on the 
 MEMORY = "memory"  # it keeps, or takes, memory that nobody needs
 KINDS = {
     WAIT: "the host waits for the device there",
-    BUS: "more crosses the bus there than has to",
-    KERNELS: "many kernels are launched there where few would do",
-    WORK: "what is computed there, nobody needs",
-    INPUT: "what the host does there, or how, leaves the device without a batch",
-    MEMORY: "what is kept there, nobody needs again",
+    BUS: "more bytes cross the bus there than necessary",
+    KERNELS: "it launches many kernels where few would do",
+    WORK: "it computes something that nobody needs",
+    INPUT: "the host's work there leaves the device without a batch",
+    MEMORY: "it keeps something that nobody needs again",
 }
 
 
@@ -54,13 +54,13 @@ class WrongTable(ValueError):
 
 
 def without(files: dict[str, str], causes: Iterable[Cause]) -> dict[str, str]:
-    """The program ``files`` (name → text) without ``causes``. Raises WrongTable where what is to be changed does not stand
+    """The program ``files`` (name → text) without ``causes``. Raises WrongTable where the text to change does not occur
     in its file exactly once."""
     changed = dict(files)
     for cause in causes:
         for change in cause.changes:
             count = changed[change.file].count(change.before)
             if count != 1:
-                raise WrongTable(f"{cause.name}: what is to be changed in {change.file} is there {count} times")
+                raise WrongTable(f"{cause.name}: the text to change in {change.file} occurs {count} times, not once")
             changed[change.file] = changed[change.file].replace(change.before, change.after)
     return changed

@@ -27,7 +27,7 @@ _measured: list[tuple[torch.device, float]] = []  # what the program is asked on
 
 @contextmanager
 def measured_on(device: torch.device, decode_ms: float = DECODE_MS) -> Iterator[None]:
-    """Inside, decoding takes ``decode_ms`` beside ``device``, whichever device it is told."""
+    """Inside, decoding takes ``decode_ms`` beside ``device``, whatever device it gets."""
     _measured.append((device, decode_ms))
     try:
         yield
@@ -47,7 +47,7 @@ def decode(record: torch.Tensor, device: torch.device) -> torch.Tensor:
 
 
 def forget_decoded() -> None:
-    """Count anew what is decoded: in memory that no process shares which was forked before."""
+    """Count again what is decoded: in memory that no process shares which was forked before."""
     global _counts
     _counts = mmap.mmap(-1, _SLOTS * _WIDTH)
 

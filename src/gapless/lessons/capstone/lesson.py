@@ -23,7 +23,7 @@ SHOWN = PHOTOS  # in the notebook as it is handed out
 
 
 def choose(learner: str) -> Program:
-    """The program for who is called so: the same each time, and another for about two of three other learners."""
+    """The program for a learner of this name: the same each time, and another for about two of three other learners."""
     return list(PROGRAMS.values())[zlib.crc32(learner.encode()) % len(PROGRAMS)]
 
 
@@ -33,7 +33,7 @@ def headline_of(program: Program) -> Callable[[dict[str, Callable]], list[framew
         stages = [(name, program.load(without(program.slow_files, program.causes[:count])))
                   for name, count in program.stages]
         if ENTRY in fixed:
-            stages.append(("`train` as mended", fixed[ENTRY]))
+            stages.append(("`train` as fixed", fixed[ENTRY]))
 
         def stage(name: str, train: Callable) -> framework.Program:
             def make_step(device: torch.device) -> Callable[[], None]:

@@ -29,9 +29,9 @@ class Program:
     """``name``: its folder's in ``programs``. ``files``: their names without ``.py``, in the order in which they are read.
     ``inputs(rng, size)``: argument name → array; ``small``, ``trial`` and ``full`` (rng) give sizes and settings as
     ``(size, settings)``: of the cases, of those that are timed with values, and of the story. ``stages``: of the headline,
-    the name of each and how many of the causes are gone by then. ``about``: what it does, Markdown for the notebook.
+    the name of each and how many of the causes are removed. ``about``: what it does, Markdown for the notebook.
     ``slowdown``: of a trial's card. ``max_peak_ratio``: the share of the slow program's memory that is enough. ``question``:
-    a surprise while mending it, with its answer, Markdown for the notebook."""
+    a surprise while fixing it, with its answer, Markdown for the notebook."""
 
     name: str
     title: str

@@ -33,22 +33,21 @@ def ask_findings(function, given, device):
     found = function()
     yield
     if not isinstance(found, (list, tuple)):
-        raise Unusable(f"it returned a {type(found).__name__}; a list of findings is wanted, each (part of a line, cause).")
+        raise Unusable(f"it returned a {type(found).__name__}, not a list of findings, each (part of a line, cause).")
     for finding in found:
         if not isinstance(finding, (list, tuple)) or len(finding) != 2 or not all(type(each) is str for each in finding):
-            raise Unusable(f"{finding!r:.80} is no finding: (part of a line, cause) is wanted, both as text.")
+            raise Unusable(f"{finding!r:.80} is not a finding: write (part of a line, cause), both as text.")
     return [list(finding) for finding in found]
 
 
 def ask_train(function, given, device):
-    """What the program reports of a run, and how many records it has decoded: its inputs are on the host, its settings go by
-    name."""
+    """What the program reports of a run, and how many records it has decoded: its inputs are on the host, its settings have
+    names."""
     yield
     forget_decoded()
     with forking(), measured_on(device, given.options.get("decode_ms", DECODE_MS)):
         report = function(*given.inputs.values(), device, **given.options["settings"])
     yield
     if not isinstance(report, dict):
-        raise Unusable(f"it returned a {type(report).__name__}; a dict like the slow program's is wanted: is there "
-                       "a `return`?")
+        raise Unusable(f"it returned a {type(report).__name__}, not a dict like the slow program's: is there a `return`?")
     return {**report, DECODED: decoded()}

@@ -25,28 +25,28 @@ EXERCISES = (BATCHES_OF_FEW_SHAPES, WITHOUT_BIAS, TO_CHANNELS_LAST, TRAIN_STEP, 
 
 
 def programs(fixed: dict[str, Callable]) -> list[Program]:
-    """The training step as first written, then with one fix after another, and one that is none."""
+    """The unoptimised training step, then with one fix after another, and one that fixes nothing."""
     tuned = Fixes(tuned=True)
-    mended = replace(tuned, without_bias=fixed["without_bias"])
+    unbiased = replace(tuned, without_bias=fixed["without_bias"])
 
     def program(name: str, fixes: Fixes, talk: str) -> Program:
         return Program(name, lambda device: training_step(device, fixes), talk, samples=fixes.batch)
 
     return [
-        program("as first written", Fixes(), "one layer forward: 1430 µs"),
+        program("unoptimised", Fixes(), "one layer forward: 1430 µs"),
         program("autotuner on", tuned, "that layer: 840 µs, 1.7×"),
-        program("no bias before a norm", mended, "one kernel less forward and backward"),
-        program("channels-last, still float32", replace(mended, channels_last=True), "–"),
-        program("mixed precision, contiguous", replace(mended, mixed_precision=True), "–"),
-        program("mixed precision, channels-last", replace(mended, mixed_precision=True, channels_last=True), "–"),
-        program(f"and batch {LARGE_BATCH}", replace(mended, mixed_precision=True, channels_last=True, batch=LARGE_BATCH),
+        program("no bias before a norm", unbiased, "one kernel less forward and backward"),
+        program("channels-last, still float32", replace(unbiased, channels_last=True), "–"),
+        program("mixed precision, contiguous", replace(unbiased, mixed_precision=True), "–"),
+        program("mixed precision, channels-last", replace(unbiased, mixed_precision=True, channels_last=True), "–"),
+        program(f"and batch {LARGE_BATCH}", replace(unbiased, mixed_precision=True, channels_last=True, batch=LARGE_BATCH),
                 "larger batches: no figure"),
     ]
 
 
 def size_in_words(device: torch.device) -> str:
     """Such as "batch 32 of 3×64×64, a ResNet of eighteen layers"."""
-    return f"batch {BATCH} of 3×{SIDE}×{SIDE} where nothing else is said, a ResNet of eighteen layers"
+    return f"batch {BATCH} of 3×{SIDE}×{SIDE} unless stated otherwise, a ResNet of eighteen layers"
 
 
 LESSON = Lesson(

@@ -77,7 +77,7 @@ def draw_throughput(device: torch.device, ways: dict[str, Fixes],
     axes.set_xticks(batches, [str(batch) for batch in batches])
     axes.set_ylim(0)
     axes.set_xlim(batches[0] / 1.2, batches[-1] * 2.2)
-    axes.set_xlabel("images a step; at the end of a line, the memory that the last step took")
+    axes.set_xlabel("images a step; at the end of each line, the memory of its last step")
     axes.set_title(f"images a second ({kind}, {device_name(device)})", loc="left", fontsize=10.5, fontweight="bold")
     axes.legend(frameon=False, fontsize=9)
     axes.spines[["top", "right"]].set_visible(False)

@@ -27,7 +27,7 @@ def resnet50_ms(device: torch.device, mixed_precision: bool, channels_last: bool
     try:
         from torchvision.models import resnet50
     except ModuleNotFoundError as error:
-        raise ModuleNotFoundError(f"this table is of torchvision's ResNet-50 ({error}): pip install torchvision") from error
+        raise ModuleNotFoundError(f"this table needs torchvision's ResNet-50 ({error}): pip install torchvision") from error
     order = torch.channels_last if channels_last else torch.contiguous_format
     with full_size(device), autotuned():
         vgpu.forget_plans()

@@ -21,15 +21,17 @@ QUICK = QuickQuestions(
     setup=_setup,
     questions=(
         Quick("p = y.permute(0, 2, 3, 1)", "A view: other strides, the same memory."),
-        Quick("p = x.permute(0, 2, 3, 1).contiguous()", "Permuted like this it *is* contiguous: that is what channels-last "
-                                                        "means."),
-        Quick("c = x.contiguous()", "Without an argument that is the contiguous format, so all of it is copied."),
-        Quick("c = x.contiguous(memory_format=torch.channels_last)", "It is so already."),
+        Quick("p = x.permute(0, 2, 3, 1).contiguous()", "Permuted like this it *is* contiguous: that is what "
+                                                        "channels-last means."),
+        Quick("c = x.contiguous()", "Without an argument it means the contiguous format, so everything is copied."),
+        Quick("c = x.contiguous(memory_format=torch.channels_last)", "It is in that order already."),
         Quick("c = y.contiguous(memory_format=torch.channels_last)", "A copy into the other order."),
-        Quick("f = x.flatten(2)", "Rows and columns lie one behind the other, a fixed step apart: a view will do."),
-        Quick("f = x.flatten(1)", "Channel by channel is not how `x` lies in memory: a copy."),
-        Quick("f = x.float()", "It is float32 already, and comes back itself."),
-        Quick("h = x.half()", "A cast reads and writes everything. Autocast does it for you, and it takes as long."),
-        Quick("conv.bias = None", "Python lets go of a parameter. What the next call launches is another matter."),
+        Quick("f = x.flatten(2)", "Rows and columns can be merged into one dimension with a fixed step, so a view is "
+                                  "enough."),
+        Quick("f = x.flatten(1)", "`x` does not lie in memory channel by channel, so this needs a copy."),
+        Quick("f = x.float()", "It is float32 already, so the call returns `x` itself."),
+        Quick("h = x.half()", "A cast reads and writes everything. Autocast casts for you, and that takes just as long."),
+        Quick("conv.bias = None", "Python only drops the reference to a parameter. What the next call launches is "
+                                  "another matter."),
     ),
 )

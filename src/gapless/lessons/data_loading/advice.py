@@ -2,5 +2,5 @@
 
 from __future__ import annotations
 
-COPY = ("a copy waits for all that was queued before it, and for itself, unless it is told not to (`non_blocking=True`) "
-         "*and* the host's memory is pinned: from pageable memory the driver has to take the bytes while the host stands by")
+COPY = ("a copy waits for all earlier work and for itself, unless you say `non_blocking=True` *and* the host's memory "
+         "is pinned: from pageable memory the driver has to take the bytes while the host waits")

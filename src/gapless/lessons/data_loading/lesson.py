@@ -21,7 +21,7 @@ EXERCISES = (INPUT_BOUND, BEST_WORKERS, MAKE_LOADER, TO_DEVICE, PREPARE, PREFETC
 
 
 def programs(fixed: dict[str, Callable]) -> list[Program]:
-    """The step as first written, then with one change after another."""
+    """The unoptimised step, then with one change after another."""
 
     def program(name: str, article: str = "–", **changes) -> Program:
         return Program(name, lambda device: workload.training_step(device, **changes), article)
@@ -29,7 +29,7 @@ def programs(fixed: dict[str, Callable]) -> list[Program]:
     workers, own = {"workers": 4, "pinned": True}, {"to_device": fixed["to_device"]}
     as_bytes = {**workers, "as_bytes": True, "prepare": fixed["prepare"]}
     return [
-        Program("as first written", workload.as_first_written, "–"),
+        Program("unoptimised", workload.as_first_written, "–"),
         program("one worker", "6.7 s an epoch, pinned", workers=1, to_device=slow.to_device),
         program("four workers", "4.1 s an epoch, pinned (eight: 4.5 s)", workers=4, to_device=slow.to_device),
         program("pinned memory, copies that do not block", **workers, **own),

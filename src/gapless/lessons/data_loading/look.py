@@ -11,6 +11,7 @@ import torch
 from ...evidence.pictures.figure import new_figure
 from ...measure.device import clock_ms, synchronize
 from ...vgpu.host.data_loader import recording
+from ...words import counted
 from .workload import BATCH, Epoch, at_full_size, make_train, one_by_one, pinned_loader
 
 Interval = tuple[float, float]  # begin and end in ms, from when the loader's iterator is made
@@ -57,7 +58,7 @@ def watched(device: torch.device, workers: int, batches: int) -> Watched:
 
 # Seconds an epoch of the talk's MNIST example, with pinned memory: "PyTorch Performance Tuning Guide" (ECCV 2020).
 TALK_S = {1: 6.7, 4: 4.1, 8: 4.5}
-# Nothing is told by colour alone.
+# Nothing depends on colour alone.
 _LOOKS = {
     "a worker starts": {"facecolor": "none", "edgecolor": "#7f8b97", "linewidth": 0.8, "hatch": "....."},
     "a worker makes a batch": {"facecolor": "#16936c55", "edgecolor": "#16936c", "linewidth": 0.8, "hatch": "\\\\\\\\"},
@@ -69,8 +70,8 @@ _LOOKS = {
 
 
 def draw_epochs(epochs: Mapping[int, Epoch], title: str):
-    """A bar for each number of workers, the part before the first batch hatched; a diamond where the talk has a figure,
-    drawn so that its epoch with one worker is as long as ours.
+    """A bar for each number of workers, the part before the first batch hatched. A diamond marks each figure of the talk,
+    scaled so that its epoch with one worker is as long as ours.
 
     Returns the figure, which a notebook displays with an alternative text. Raises ImportError without matplotlib.
     """
@@ -83,20 +84,20 @@ def draw_epochs(epochs: Mapping[int, Epoch], title: str):
     places = {workers: place for place, workers in enumerate(epochs)}
     axes.bar(list(places.values()), [each.first_ms for each in epochs.values()], facecolor="none", edgecolor="#d9541e",
              hatch="////", label="until the first batch is there")
-    bars = axes.bar(list(places.values()), [each.ms - each.first_ms for each in epochs.values()],
-                    bottom=[each.first_ms for each in epochs.values()], facecolor="#3b7dc4aa", edgecolor="#3b7dc4",
-                    label="the rest of the epoch")
-    axes.bar_label(bars, [f"{each.ms:.0f} ms" for each in epochs.values()], padding=3, fontsize=9)
+    axes.bar(list(places.values()), [each.ms - each.first_ms for each in epochs.values()],
+             bottom=[each.first_ms for each in epochs.values()], facecolor="#3b7dc4aa", edgecolor="#3b7dc4",
+             label="the rest of the epoch")
     if 1 in epochs:
         known = {workers: seconds for workers, seconds in TALK_S.items() if workers in epochs}
         axes.plot([places[workers] for workers in known], [epochs[1].ms * s / TALK_S[1] for s in known.values()], "D",
-                  color="#7f8b97", markerfacecolor="white", markersize=8, label="the talk's, beside its one worker")
+                  color="#7f8b97", markerfacecolor="white", markersize=8, label="the talk's epoch, scaled to our one worker")
         for workers, seconds in known.items():
-            axes.annotate(f"{seconds} s", (places[workers], epochs[1].ms * seconds / TALK_S[1]), (9, -3),
-                          textcoords="offset points", fontsize=8.5)
-    axes.set_xticks(list(places.values()), [str(workers) for workers in epochs])
-    axes.set_xlabel("workers", fontsize=9)
-    axes.set_ylim(0, 1.12 * max(each.ms for each in epochs.values()))
+            axes.annotate(f"{seconds} s", (places[workers], epochs[1].ms * seconds / TALK_S[1]), (0, 8),
+                          textcoords="offset points", ha="center", fontsize=8.5)
+    # The times stand below the bars: above them they would meet the diamonds.
+    axes.set_xticks(list(places.values()), [f"{counted(workers, 'worker')}\n{each.ms:.0f} "
+                                            "ms" for workers, each in epochs.items()])
+    axes.set_ylim(0, 1.2 * max(each.ms for each in epochs.values()))
     axes.set_yticks([])
     axes.set_title(title, loc="left", fontsize=10.5, fontweight="bold")
     axes.legend(frameon=False, fontsize=8.5, loc="upper right")
@@ -125,7 +126,7 @@ def draw_starts(starts: Mapping[int, Watched], title: str):
         _draw_rows(place, rows)
         end_ms = each.gpu[-1][1]
         place.axvline(end_ms, color="#7f8b97", linestyle="--", linewidth=0.9)
-        place.set_title(f"{_count(workers, 'worker')}: {_count(len(each.steps), 'step')} done after {end_ms:.0f} ms",
+        place.set_title(f"{counted(workers, 'worker')}: {counted(len(each.steps), 'step')} done after {end_ms:.0f} ms",
                         loc="left", fontsize=9.5)
     axes[-1].set_xlabel("ms since the loop asked for its first batch", fontsize=9)
     shown = {label: bar for place in axes for bar, label in zip(*place.get_legend_handles_labels())}
@@ -154,13 +155,9 @@ def _in_words(workers: int, each: Watched) -> str:
     if each.starting:
         begins, ends = zip(*each.starting, strict=True)
         first_ms = min(begin for made in each.making for begin, _ in made)
-        started = (f" They are made one after another, until {max(begins):.0f} ms; the last is ready at {max(ends):.0f} ms. "
-                   f"The first begins its first batch at {first_ms:.0f} ms.")
+        started = (f" The main process starts them one after another, until {max(begins):.0f} ms; the last is ready at "
+                   f"{max(ends):.0f} ms. The first begins its first batch at {first_ms:.0f} ms.")
     idle_ms = sum(begin - before for (begin, _), before in zip(each.gpu[1:], [end for _, end in each.gpu]))
-    return (f"{_count(workers, 'worker')}:{started} The first batch is there after {each.waits[0][1]:.0f} ms. From then on "
-            f"the GPU is idle for {max(0.0, idle_ms):.0f} ms, and {_count(len(each.steps), 'step')} are done after "
+    return (f"{counted(workers, 'worker')}:{started} The first batch is there after {each.waits[0][1]:.0f} ms. From then on "
+            f"the GPU is idle for {max(0.0, idle_ms):.0f} ms, and {counted(len(each.steps), 'step')} are done after "
             f"{each.gpu[-1][1]:.0f} ms.")
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

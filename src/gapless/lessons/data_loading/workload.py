@@ -30,8 +30,8 @@ _KINDS = 512  # images that differ
 
 
 class Photos(Dataset):
-    """``IMAGES`` images of 3×64×64 with labels. An image is "decoded", which takes the host ``DECODE_MS``, then cropped at
-    random and flipped by chance. It comes as float32, normalised on the host, or with ``as_bytes`` as uint8."""
+    """``IMAGES`` images of 3×64×64 with labels. Each image is "decoded", which takes the host ``DECODE_MS``, then
+    cropped and flipped at random. It is float32, normalised on the host, or uint8 with ``as_bytes``."""
 
     def __init__(self, device: torch.device, as_bytes: bool = False, images: int = IMAGES):
         rng = np.random.default_rng(0)
@@ -111,7 +111,7 @@ def endless(batches: Iterable) -> Iterator:
 
 
 def as_first_written(device: torch.device) -> Callable[[], None]:
-    """A step of the program with ``DataLoader``'s defaults. On the virtual GPU call it inside ``full_size``."""
+    """A step of the program with the defaults of ``DataLoader``. On the virtual GPU call it inside ``full_size``."""
     loader = DataLoader(Photos(device), batch_size=BATCH, shuffle=True)
     train, batches = make_train(device), endless(loader)
 

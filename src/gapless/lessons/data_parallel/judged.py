@@ -17,9 +17,9 @@ SAME, EACH_ONCE, CHANGES, AS_BIG = "the same on all", "each on one rank, once", 
 TOO_LARGE, TOO_SMALL, LARGER_BATCHES, SMALLER_BATCHES, PILED_UP, LOSS_SUMMED, UNTRAINED, OTHERS = (
     "as with gradients that are summed", "as with gradients that are divided twice", "as with larger batches on each rank",
     "as with smaller batches on each rank", "as with gradients that are never cleared", "as with a loss that is a sum",
-    "as before the training", "others than with one big batch")
-WHY_UNTRAINED = ("The weights are as they were at first. Does the optimizer step, and are the gradients still there then? "
-                 "`zero_grad()` between `backward()` and `step()` throws them away.")
+    "as before the training", "different from one big batch")
+WHY_UNTRAINED = ("The weights have not changed. Does the optimizer step, and are the gradients still there then? "
+                 "`zero_grad()` between `backward()` and `step()` removes them.")
 _TOLERANCE = 1e-3
 
 

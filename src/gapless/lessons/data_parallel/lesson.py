@@ -20,8 +20,8 @@ EXERCISES = (MAIN, FIND_STRAGGLER, MAKE_BATCHES, TRAIN_EPOCH, WRAP, LOG_EPOCH)
 
 
 def programs(fixed: dict[str, Callable]) -> list[Program]:
-    """The epoch as dealt out at first, and as the learner does."""
-    return [Program(name, lambda device, deal=deal: paced_step(deal, device), "no figure", steps=STEPS)
+    """The epoch with batches in file order, and with the learner's."""
+    return [Program(name, lambda device, deal=deal: paced_step(deal, device), "–", steps=STEPS)
             for name, deal in (("batches in file order", slow.make_batches),
                                ("equal work for all", fixed["make_batches"]))]
 
@@ -33,7 +33,6 @@ LESSON = Lesson(
     names=names,
     programs=programs,
     size=size_in_words,
-    article="the talk",
     quick=QUICK,
     card="a10g",
 )

@@ -133,8 +133,8 @@ def draw_scaling(counts: Sequence[int] = COUNTS):
     words = "; ".join(f"{count} GPUs: DataParallel {own:.1f}×, DDP {other:.1f}×"
                       for count, own, other in zip(counts[1:], gains[0][1:], gains[1][1:]))
     figure = new_figure(9.0, 3.4, (
-        f"Samples a second beside one GPU, simulated NVIDIA A10G. {words}. In a step of DataParallel one Python begins one "
-        "GPU's forward pass after another's, and GPU 0 alone makes the optimizer's step."))
+        f"Samples a second compared with one GPU, simulated NVIDIA A10G. {words}. In a step of DataParallel one Python "
+        "begins one GPU's forward pass after another's, and GPU 0 alone makes the optimizer's step."))
     left, right = figure.subplots(1, 2, gridspec_kw={"width_ratios": (3, 2)})
     step, names = steps[-1], {}
     bars = [(gpu, start, end, "forward", "#3b7dc4", "") for gpu, (start, end) in enumerate(step.forwards)]

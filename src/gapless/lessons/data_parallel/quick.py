@@ -35,27 +35,26 @@ def _put_away() -> None:
 
 QUICK = QuickQuestions(
     question=("Does this line send anything from GPU to GPU (a collective)? (`net` is a linear layer, `ddp = "
-              "DistributedDataParallel(net)`; `with_norm` is another, with a BatchNorm in it. Here the group has one "
-              "rank, and "
-              "each of its collectives counts all the same.)"),
+              "DistributedDataParallel(net)`. `with_norm` is another, with a BatchNorm in it. Here the group has one "
+              "rank, but each of its collectives counts.)"),
     counts=COLLECTIVES,
     setup=_setup,
     questions=(
         Quick("y = DistributedDataParallel(net)", "All ranks compare their parameters' shapes, and take rank 0's values."),
-        Quick("y = ddp(x)", "Each rank computes with its own samples: weights are equal already, and there are no buffers."),
-        Quick("ddp(x).sum().backward()", "The gradients' mean, a bucket at a time, while the backward pass goes on."),
-        Quick("optimizer.step()", "All ranks have the same gradients, and make the same step."),
-        Quick("with ddp.no_sync(): ddp(x).sum().backward()", "The gradients stay the rank's own, until a backward pass "
-                                                             "without `no_sync`."),
-        Quick("ddp.module(x).sum().backward()", "The module inside knows nothing of DDP: nothing is averaged, and from "
-                                                "here on "
-                                                "the ranks' weights drift apart."),
-        Quick("y = with_norm(x)", "The norm's running statistics are rank 0's: they are broadcast before each forward "
+        Quick("y = ddp(x)", "Each rank computes with its own samples. The weights are already equal, and there are no "
+                            "buffers."),
+        Quick("ddp(x).sum().backward()", "It sends the gradients' mean, a bucket at a time, during the backward pass."),
+        Quick("optimizer.step()", "All ranks have the same gradients, and take the same step."),
+        Quick("with ddp.no_sync(): ddp(x).sum().backward()",
+                "The gradients stay on their rank until a backward pass without `no_sync`."),
+        Quick("ddp.module(x).sum().backward()", "The module inside knows nothing about DDP. Nothing is averaged, and "
+                                                "from here on the ranks' weights drift apart."),
+        Quick("y = with_norm(x)", "The norm's running statistics are rank 0's: DDP broadcasts them before each forward "
                                   "pass."),
-        Quick("state = ddp.state_dict()", "Reading one's own weights asks nobody. All ranks may do so, and one is enough."),
-        Quick("order = list(DistributedSampler(range(64), 4, 0))", "Each rank computes the same order from the same seed, "
-                                                                   "and "
-                                                                   "takes its share: no message."),
+        Quick("state = ddp.state_dict()", "A rank reads its own weights without the others. All ranks may do so, and one "
+                                          "is enough."),
+        Quick("order = list(DistributedSampler(range(64), 4, 0))",
+                "Each rank computes the same order from the same seed, and takes its share. No message is sent."),
         Quick("dist.barrier()", "It carries no data, and all wait for the last."),
     ),
     put_away=_put_away,

@@ -39,7 +39,7 @@ def rank_and_world() -> tuple[int, int]:
 def weights_of(model) -> dict:
     """Name → the parameter or buffer, without DDP's prefix. Raises Unusable for what is no model."""
     if not isinstance(model, nn.Module):
-        raise Unusable(f"it returned a {type(model).__name__}; the trained model is wanted: is there a `return`?")
+        raise Unusable(f"it returned a {type(model).__name__}, not the trained model: is there a `return`?")
     return {name.removeprefix("module."): value.detach() for name, value in model.state_dict().items()
             if not name.endswith("num_batches_tracked")}
 

@@ -46,5 +46,5 @@ def paced_step(make_batches: Callable, device: torch.device) -> Callable[[], Non
 
 def size_in_words(device: torch.device) -> str:
     """At what size the headline's programs run."""
-    return (f"the slowest of {WORLD} ranks in each step, {BATCH} sentences of drawn length each, {LAYERS} layers of {WIDTH} "
-            "(our choice), communication left out")
+    return (f"the slowest of {WORLD} ranks in each step, {BATCH} sentences of random length each, {LAYERS} layers of "
+            f"{WIDTH} (our choice), communication left out")

@@ -9,7 +9,7 @@ from .stage import OUTPUTS
 
 
 def alike(found, wanted) -> bool:
-    """But for rounding."""
+    """Equal, except for rounding."""
     found, wanted = np.asarray(found, dtype=float), np.asarray(wanted, dtype=float)
     return found.shape == wanted.shape and np.allclose(found, wanted, rtol=1e-4, atol=1e-5, equal_nan=True)
 

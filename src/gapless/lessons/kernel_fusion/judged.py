@@ -8,7 +8,7 @@ import operator
 from ...course.exercise import Notes
 
 GRAPHS, COMPILATIONS = "graphs", "compilations"
-ONE, FEW, NONE = "one", "at most two", "none: it runs as it is written"
+ONE, FEW, NONE = "one", "at most two", "none: it runs uncompiled"
 BESIDE = "and work beside them, uncompiled"
 
 

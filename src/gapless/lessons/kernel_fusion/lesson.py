@@ -24,7 +24,7 @@ EXERCISES = (PREDICTED_GAIN, GELU, FORWARD, MAKE_STEP, ATTENTION, HEAD_LOSS, SWI
 
 
 def programs(fixed: dict[str, Callable]) -> list[Program]:
-    """The training step as first written, then with one fix after another; and as first written, compiled."""
+    """The unoptimised training step, then with one fix after another; and the unoptimised one, compiled."""
     attended = Fixes(attention=fixed["attention"])
     headed = replace(attended, head_loss=fixed["head_loss"])
     smooth = replace(headed, swish=fixed["swish"], gelu=fixed["gelu"])
@@ -33,11 +33,11 @@ def programs(fixed: dict[str, Callable]) -> list[Program]:
         return Program(name, lambda device: training_step(device, fixes), talk, steps=6)
 
     return [
-        program("as first written", Fixes(), "GELU of 1 M elements: 5 kernels"),
+        program("unoptimised", Fixes(), "GELU of 1 M elements: 5 kernels"),
         program("attention in one operator", attended),
         program("and the head's three operators", headed),
         program("and your swish, and GELU compiled", smooth, "that GELU: 1 kernel, close to 4×"),
-        program("as first written, all of it compiled", Fixes(compiled=True)),
+        program("unoptimised, all of it compiled", Fixes(compiled=True)),
         program("all fixes, all of it compiled", replace(smooth, gelu=Fixes.gelu, compiled=True)),
     ]
 

@@ -52,8 +52,8 @@ def compiles(ask):
                 with CompileCalls() as again:
                     found = function(*args, **kwargs)
                 if again.count:
-                    raise Unusable("it calls `torch.compile` in each call: what was compiled has to be found again each "
-                                   "time. Call it once, outside of the function, and keep what it returns.")
+                    raise Unusable("it calls `torch.compile` in each call, so the compiled code has to be found again "
+                                   "each time. Call it once, outside of the function, and keep what it returns.")
             return found
 
         return ask(call, given, device)
@@ -76,10 +76,10 @@ def quiet():
 def tensor_of(outputs, like: torch.Tensor, device: torch.device) -> torch.Tensor:
     """``outputs``. Raises Unusable where they are no tensor of the shape of ``like``, there where it is."""
     if not isinstance(outputs, torch.Tensor):
-        nothing = "nothing: is there a `return`?" if outputs is None else f"a {type(outputs).__name__}; a tensor is wanted."
+        nothing = "nothing: is there a `return`?" if outputs is None else f"a {type(outputs).__name__}, not a tensor."
         raise Unusable(f"it returned {nothing}")
     if outputs.shape != like.shape:
-        raise Unusable(f"it returned a tensor of shape {tuple(outputs.shape)}; {tuple(like.shape)} is wanted.")
+        raise Unusable(f"it returned a tensor of shape {tuple(outputs.shape)}, not {tuple(like.shape)}.")
     return _there(outputs, device)
 
 
@@ -87,16 +87,16 @@ def number_of(loss, device: torch.device) -> torch.Tensor:
     """``loss``. Raises Unusable where it is no tensor without dimensions on the device."""
     if not isinstance(loss, torch.Tensor):
         nothing = "nothing: is there a `return`?" if loss is None else (
-            f"a {type(loss).__name__}; a tensor is wanted, which the device fills when it gets there.")
+            f"a {type(loss).__name__}, not a tensor, which the device can fill later.")
         raise Unusable(f"it returned {nothing}")
     if loss.dim():
-        raise Unusable(f"it returned a tensor of shape {tuple(loss.shape)}; one number, without dimensions, is wanted.")
+        raise Unusable(f"it returned a tensor of shape {tuple(loss.shape)}, not one number without dimensions.")
     return _there(loss, device)
 
 
 def _there(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
     if tensor.device.type != device.type:
-        raise Unusable(f"it returned a tensor on {tensor.device}: the result stays where the inputs are.")
+        raise Unusable(f"it returned a tensor on {tensor.device}: the result must stay on the inputs' device.")
     return tensor
 
 

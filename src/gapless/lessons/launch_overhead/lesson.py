@@ -27,7 +27,7 @@ FEW = 6  # steps of a timed run: of a program that waits all the time they tell 
 
 
 def programs(fixed: dict[str, Callable]) -> list[Program]:
-    """The training step as first written, then with one fix after another."""
+    """The unoptimised training step, then with one fix after another."""
     found, fixes = [], Fixes()
 
     def program(name: str, talk: str, steps: int = 20, **fixed_now) -> None:
@@ -38,7 +38,7 @@ def programs(fixed: dict[str, Callable]) -> list[Program]:
     def taken(*names: str) -> dict[str, Callable]:
         return {name: fixed[name] for name in names}
 
-    program("as first written", "–", FEW)
+    program("unoptimised", "–", FEW)
     program("anomaly mode off", "debug APIs off: no figure", FEW, anomaly_mode=False)
     program("gradients None", "no memset a parameter, `=` in place of `+=`: no figure", FEW, **taken("clear_grads"))
     program("averages by lists", "–", **taken("update_average"))

@@ -18,22 +18,24 @@ def _setup(device: torch.device) -> dict:
 
 
 QUICK = QuickQuestions(
-    question=("Does the device have to launch a kernel for this line, and how many? (`parameters` are the 20 of ten linear "
+    question=("Does the device have to launch a kernel for this line? How many? (`parameters` are the 20 of ten linear "
               "layers, `grads` their gradients, `weights` the parameters detached, `optimizer` an SGD without momentum.)"),
     counts=KERNELS,
     setup=_setup,
     questions=(
-        Quick("for p in parameters: p.grad = None", "Python lets go of a tensor. The device hears nothing of it."),
-        Quick("for p in parameters: p.grad.zero_()", "Zeros have to be written, by a kernel for each tensor."),
-        Quick("optimizer.zero_grad()", "Since PyTorch 2.0 it sets None, unless it is asked for zeros."),
-        Quick("optimizer.zero_grad(set_to_none=False)", "Zeros, a kernel for each gradient."),
+        Quick("for p in parameters: p.grad = None", "Python only drops the reference to a tensor. The device is not "
+                                                    "involved."),
+        Quick("for p in parameters: p.grad.zero_()", "A kernel for each tensor writes the zeros."),
+        Quick("optimizer.zero_grad()", "Since PyTorch 2.0 it sets None, unless you ask for zeros."),
+        Quick("optimizer.zero_grad(set_to_none=False)", "It writes zeros, with a kernel for each gradient."),
         Quick("torch._foreach_zero_(grads)", "One kernel for the whole list."),
-        Quick("optimizer.step()", "PyTorch takes the list's kernels by itself on a GPU: one for all 20 of one dtype."),
-        Quick("nn.utils.clip_grad_norm_(parameters, 1.0)", "All norms, their norm, the factor, the product: a handful, and "
-                                                            "no wait."),
+        Quick("optimizer.step()", "On a GPU, PyTorch uses the list version by default: one kernel for all 20 of one "
+                                  "dtype."),
+        Quick("nn.utils.clip_grad_norm_(parameters, 1.0)", "All norms, their norm, the factor, the product: a handful of "
+                                                           "kernels, and no wait."),
         Quick("views = [p.detach() for p in parameters]", "Other tensors on the same memory."),
-        Quick("torch._foreach_mul_(weights[:1], 0.9)", "A list of one is a list: nothing is gained."),
-        Quick("heads = [weights[0][i:i + 2] for i in range(0, 8, 2)]", "Slices are views. What is then done to each is "
-                                                                        "another matter."),
+        Quick("torch._foreach_mul_(weights[:1], 0.9)", "A list of one is still a list, but it gains nothing."),
+        Quick("heads = [weights[0][i:i + 2] for i in range(0, 8, 2)]",
+                "Slices are views. What you then do to each is another matter."),
     ),
 )

@@ -15,7 +15,7 @@ BATCHES = (1, 2, 4, 8, 16, 32, 64)  # small, where the host is slower, to large,
 
 
 def make_backbone() -> nn.Sequential:
-    """What has been trained already and stays as it is: four convolutions, 256 wide, an eighth of the image's side. Few
+    """The part that is already trained and does not change: four convolutions, 256 wide, an eighth of the image's side. Few
     kernels, and long ones."""
     layers: list[nn.Module] = [nn.Conv2d(3, WIDTH, 7, stride=STRIDE, padding=3), nn.ReLU()]
     for _ in range(3):
@@ -24,7 +24,7 @@ def make_backbone() -> nn.Sequential:
 
 
 def make_head() -> nn.Sequential:
-    """What is trained: ten channels and many short kernels."""
+    """The part that is trained: ten channels and many short kernels."""
     layers: list[nn.Module] = [nn.Conv2d(WIDTH, 10, 1), nn.ReLU()]
     for _ in range(10):
         layers += [nn.Conv2d(10, 10, 3, padding="same"), nn.ReLU()]
@@ -35,7 +35,7 @@ def fine_tuning_step(loss: Callable, device: torch.device, batch: int, side: int
     """A step that trains a small head on a frozen backbone: ``batch`` images of 3×``side``×``side``, one label for each
     square of eight by eight pixels.
 
-    In front of the loss the device is the slower worker, behind it the host. On the virtual GPU call it inside
+    Before the loss the device is the slower worker, after it the host. On the virtual GPU call it inside
     ``full_size(device, LABELS)``.
     """
     torch.manual_seed(0)

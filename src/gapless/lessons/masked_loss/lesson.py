@@ -1,6 +1,6 @@
 """Lesson 02: a masked segmentation loss whose data-dependent sizes make the host wait.
 
-After Chaim Rand's "PyTorch Model Performance Analysis and Optimization, Part 3" (2023). The loss as first written is in
+After Chaim Rand's "PyTorch Model Performance Analysis and Optimization, Part 3" (2023). The unoptimised loss is in
 ``functions``, the training step in ``workload``, the inputs in ``cases``.
 """
 
@@ -23,14 +23,14 @@ EXERCISES = (IGNORE_BACKGROUND, ZERO_IF_UNIFORM, MASKED_CROSS_ENTROPY, SPARSE_HE
 
 
 def programs(fixed: dict[str, Callable]) -> list[Program]:
-    """The training step with the loss as first written, then with one fix after another, as in the article."""
+    """The training step with the unoptimised loss, then with one fix after another, as in the article."""
     background, uniform, entropy = (fixed[n] for n in ("ignore_background", "zero_if_uniform", "masked_cross_entropy"))
 
     def program(name: str, loss: LossParts, article: str) -> Program:
         return Program(name, lambda device: training_step(loss, device), article, LABELS)
 
     return [
-        program("as first written", LossParts(), "1300 ms"),
+        program("unoptimised", LossParts(), "1300 ms"),
         program("`torch.where` for `nonzero`", LossParts(background), "as before"),
         program("no `unique`", LossParts(background, uniform), "as before"),
         program("`ignore_index` for the mask", LossParts(background, uniform, entropy),

@@ -8,7 +8,7 @@ from ...evidence.pictures.figure import new_figure
 
 
 def draw_choices(ms: Mapping[str, float], title: str, unit: str = "ms"):
-    """A bar for each way of computing the same: its name → milliseconds, or so much of another ``unit``. The shortest is
+    """A bar for each way of computing the same: its name → milliseconds, or another ``unit``. The shortest is
     blue.
 
     Returns the figure, which a notebook displays with an alternative text. Raises ImportError without matplotlib.

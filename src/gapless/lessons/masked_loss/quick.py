@@ -21,27 +21,27 @@ QUICK = QuickQuestions(
     setup=setup,
     questions=(
         Quick("picked = x[mask]",
-              "As many numbers as the mask has `True`s: the host waits for the count. `x.masked_select(mask)` does "
-              "the same."),
+              "The result has as many numbers as the mask has `True`s. The host waits for the count. "
+              "`x.masked_select(mask)` does the same."),
         Quick("x[mask] = 0",
               "A plain number assigned through a mask becomes `masked_fill_`, whose result is as large as `x`."),
         Quick("i, j = torch.where(mask)",
-              "With one argument `torch.where` is `nonzero`: positions, as many as there are."),
+              "With one argument `torch.where` is `nonzero`: it returns all positions, and only the device knows how "
+              "many."),
         Quick("z = torch.where(mask, x, 0.0)",
               "With three arguments it chooses element by element. The result is as large as its inputs."),
         Quick("i = torch.nonzero_static(mask, size=10)",
-              "You give the size, so nobody has to count on the host. What exceeds it is dropped, what is missing "
-              "is filled up."),
-        Quick("kinds = torch.unique(labels)", "How many distinct values there are, only the device can tell."),
+              "You give the size, so the host needs no count. Positions beyond it are dropped, missing ones are filled."),
+        Quick("kinds = torch.unique(labels)", "Only the device knows how many distinct values there are."),
         Quick("rows = x[index]",
               "An index of whole numbers picks as many rows as it has entries, and its shape is known."),
         Quick("r = x.repeat_interleave(counts, dim=0)",
               "The result has `counts.sum()` rows. If you know that number, give it as `output_size`."),
         Quick("n = torch.bincount(labels, minlength=10)",
-              "The result is longer if a label exceeds 9, so PyTorch reads the smallest and the largest label, "
-              "`minlength` or not."),
+              "The result is longer if a label exceeds 9. So PyTorch reads the smallest and the largest label, even "
+              "with `minlength`."),
         Quick("same = torch.equal(x, y)",
-              "It returns Python's `True` or `False`. `(x == y).all()` is the same answer as a tensor, without a "
+              "It returns Python's `True` or `False`. `(x == y).all()` gives the same answer as a tensor, without a "
               "wait."),
     ),
 )

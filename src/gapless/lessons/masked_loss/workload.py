@@ -90,7 +90,7 @@ def make_batch(size: Size, *, values: bool = True, pinned: bool = True) -> tuple
 
 
 def training_step(loss: Callable, device: torch.device, size: Size | None = None) -> Callable[[], None]:
-    """A training step of the article's program with ``loss(pred, target)``, ready to be called again and again.
+    """Return a training step of the article's program with ``loss(pred, target)``, which can be called many times.
 
     SGD, learning rate 0.001, momentum 0.9; one pinned batch is copied to the device each step. On the virtual
     GPU call it inside ``full_size(device, LABELS)``. ``size``: the article's, if the card has the memory.

@@ -24,7 +24,7 @@ EXERCISES = (BUDGET, TRAIN_EPOCH, CHECKPOINTED, ACCUMULATE, TIED_TO_THE_BATCH, O
 
 
 def programs(fixed: dict[str, Callable]) -> list[Program]:
-    """The training as first written, and with each means by itself and together."""
+    """The unoptimised training, and with each means by itself and together."""
     search = fixed["largest_batch_that_fits"]
     again = Fixes(checkpointed=fixed["checkpointed"])
 
@@ -39,12 +39,12 @@ def programs(fixed: dict[str, Callable]) -> list[Program]:
         return Program(name, make_step, talk, samples=batch, largest_batch=largest_batch)
 
     return [
-        program("as first written", Fixes()),
+        program("unoptimised", Fixes()),
         program("gradients freed as they are used", Fixes(optimizer_in_backward=fixed["optimizer_in_backward"])),
         program("checkpointed", again, talk="cheap, large layers: no figure"),
         program("mixed precision", Fixes(mixed_precision=True), talk="frees memory: no figure"),
         program("both of these", replace(again, mixed_precision=True), talk="–"),
-        program(f"as first written, batch {WANTED} in {PARTS} parts",
+        program(f"unoptimised, batch {WANTED} in {PARTS} parts",
                 Fixes(accumulate=fixed["accumulate"], parts=PARTS), WANTED),
         program(f"both, batch {WANTED} at once", replace(again, mixed_precision=True), WANTED),
     ]

@@ -113,7 +113,7 @@ def parts_table(accumulate: Callable, device: torch.device, counts: tuple[int, .
             with meter.call():
                 step()
             synchronize(device)
-            rows.append(f"{parts:5}{meter.peak_bytes / 2**20:12.0f} MiB{clock_ms(device) - start_ms:12.2f} ms")
+            rows.append(f"{parts:5}{meter.peak_bytes / 2 ** 20:12.0f} MiB{clock_ms(device) - start_ms:12.2f} ms")
     kind = "simulated" if device.type == "vgpu" else "measured"
     return "\n".join([f"a step on 64 × 256 tokens ({kind}, {device_name(device)})",
                       f"parts{'takes at most':>16}{'time':>15}", *rows])
@@ -138,7 +138,7 @@ def norm_in_parts(device: torch.device) -> str:
             found.append(model[0].weight.grad)
         apart = ((found[1] - found[0]).norm() / found[0].norm()).item()
         rows.append(f"{name:32}{100 * apart:8.2f} %")
-    return "\n".join(["gradients in four parts, off from those of the whole batch by", *rows])
+    return "\n".join(["gradients in four parts: difference from those of the whole batch", *rows])
 
 
 def backward_step(optimizer_in_backward: Callable, device: torch.device, name: str = "momentum") -> Callable[[], None]:

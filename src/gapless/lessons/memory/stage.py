@@ -21,7 +21,7 @@ def sampled(tensor: torch.Tensor) -> torch.Tensor:
 
 def with_weights(make: Callable[[], nn.Module], weights: list[torch.Tensor], device: torch.device) -> nn.Module:
     """The network that ``make()`` returns, on ``device``, its parameters in the memory of ``weights``. Tied parameters stay
-    tied, norms' statistics begin anew."""
+    tied, norms' statistics start again."""
     model = on_meta(make)
     given = {parameter: nn.Parameter(weight) for parameter, weight in zip(model.parameters(), weights, strict=True)}
     for module in model.modules():

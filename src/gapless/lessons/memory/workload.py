@@ -112,4 +112,4 @@ def step_parts(device: torch.device, batch: int) -> tuple[nn.Module, tuple[torch
 
 def size_in_words(device: torch.device) -> str:
     """Such as "batch 16 of 3×512×512"."""
-    return f"batch {BATCH} of 3×{SIDE}×{SIDE} where nothing else is said, a class of {CLASSES} for each pixel, AdamW"
+    return f"batch {BATCH} of 3×{SIDE}×{SIDE} unless stated otherwise, a class of {CLASSES} for each pixel, AdamW"

@@ -33,9 +33,9 @@ def averages(case, found, wanted) -> str | None:
     if len(set(own)) == 1 and len(set(wanted.values())) > 1:
         one = [name for name in wanted if same_answer(own[0], wanted[name])]
         return (f"All four are the {one[0]}: the others have metrics of their own in `METRICS`." if one else
-                "All four are the same number, as micro averages are. Macro averages are wanted.")
+                "All four are the same number, as micro averages are. Return macro averages.")
     if all(math.isclose(found[name], wanted[name], rel_tol=_NEARLY) for name in wanted):
-        return ("They are near, and not equal. Was something rounded, computed in float16, or is a small number added to "
+        return ("They are near, but not equal. Was something rounded, computed in float16, or is a small number added to "
                 "what "
                 "is divided by? Keep the counts whole, and choose with `torch.where` where there is nothing to divide by.")
     if case.options.get("called_before"):

@@ -1,6 +1,6 @@
 """Lesson 03: the metrics of a training loop, which make the host wait in every step. About TorchMetrics 1.9.0.
 
-The functions as first written are in ``functions``, the workload in ``workload``, the inputs and how they are asked in
+The unoptimised functions are in ``functions``, the workload in ``workload``, the inputs and how they are asked in
 ``cases``, how each function is called in ``stage``.
 """
 
@@ -25,7 +25,7 @@ EXERCISES = (UPDATE_LOSS, SUPPRESS_NAN_CHECK, COLLECT, STEP_TIME_METRIC, EVALUAT
 
 
 def programs(fixed: dict[str, Callable]) -> list[Program]:
-    """The training step without metrics, with them as first written, then with one fix after another, at a batch so small
+    """The training step without metrics, with unoptimised ones, then with one fix after another, at a batch so small
     that metrics cost nearly a tenth of it (A40, A10G). A step holds the updates; computing, printing and resetting come
     once in a hundred steps, and are left out."""
 
@@ -45,7 +45,7 @@ def programs(fixed: dict[str, Callable]) -> list[Program]:
     unchecked = {**weight, "suppress": fixed["suppress_nan_check"]}
     return [
         Program("no metrics", lambda device: training_step(device, size=SMALL_SIZE), "the reference", LABELS),
-        program("metrics as first written", "nearly 10 % slower; eight syncs a step"),
+        program("unoptimised metrics", "nearly 10 % slower; eight syncs a step"),
         program("the weight made on the device", "one copy less", **weight),
         program("no NaN check", "back at the reference", **unchecked),
         program("one state for four metrics", "not in the article", **unchecked, shared=True),

@@ -27,7 +27,7 @@ def four(right, predicted, actual, mean, wrong=None) -> Averages:
 
 
 def share(top, bottom):
-    """Element by element; 0 where nothing is to be divided."""
+    """Element by element; 0 where there is nothing to divide."""
     return torch.where(bottom > 0, top / bottom.clamp(min=1), torch.zeros_like(top))
 
 
@@ -75,7 +75,7 @@ def _weighted(pairs: Pairs) -> Averages:
 
 
 def _counted_in(kind: torch.dtype, most: int | None = None) -> Callable[[Pairs], Averages]:
-    """Counts in ``kind``: a byte begins anew, float16 stands still."""
+    """Counts in ``kind``: a byte wraps around, float16 stops."""
 
     def average(pairs: Pairs) -> Averages:
         counts = confusion(pairs)
@@ -114,7 +114,7 @@ _SKIPPED = ("A class that occurs in the labels alone or in the predictions alone
 FORMULAS: tuple[tuple[Callable[[Pairs], Averages], str], ...] = (
     (micro,
      "All four are the same number: that is what average=\"micro\" gives (every error is a false positive of one class and "
-     "a false negative of another). Macro averages are wanted."),
+     "a false negative of another). Return macro averages."),
     (_each(averaged),
      "That is the mean of the batches' values. The batches have to be counted together, and the averages computed once from "
      "the counts: `update` for each batch, `compute` at the end."),
@@ -154,8 +154,8 @@ FORMULAS: tuple[tuple[Callable[[Pairs], Averages], str], ...] = (
     (lambda pairs: {name: CLASSES * value for name, value in averaged(pairs, over=_all_classes).items()},
      "That is a sum over the classes: divide it by the number of classes that occur in the labels or the predictions."),
     (lambda pairs: averaged(pairs, matrix=confusion(pairs).T.contiguous()),
-     "Labels and predictions have changed places: precision is the right ones among the predictions of a class (false "
-     "positives count), recall among its labels (false negatives count). Which is the row of your matrix? In TorchMetrics: "
+     "Labels and predictions are swapped: precision is the right ones among the predictions of a class (false positives "
+     "count), recall among its labels (false negatives count). Which is the row of your matrix? In TorchMetrics: "
      "`update(predictions, labels)`."),
     (lambda pairs: averaged(pairs, wrong=_f1_of_averages),
      "F1 was computed from the averages of precision and recall. The macro F1 is the mean of the classes' F1: 2·tp / "
@@ -192,10 +192,10 @@ FORMULAS: tuple[tuple[Callable[[Pairs], Averages], str], ...] = (
     (lambda pairs: averaged(pairs, matrix=confusion(pairs).clamp(max=1)),
      "Each cell counts once, however often it occurs: was it written (`counts[cells] = 1`, `scatter_`) where it has to be "
      "added (`scatter_add_`)?"),
-    (_counted_in(torch.uint8), "A count has run over: uint8 begins anew after 255. Count in int64, or in float32."),
-    (_counted_in(torch.int8), "A count has run over: int8 ends at 127. Count in int64, or in float32."),
-    (_counted_in(torch.float16, 2048), "A count stands still at 2048: float16 has no 2049. Count in int64, or in float32."),
-    (_counted_in(torch.bfloat16, 256), "A count stands still at 256: bfloat16 cannot add 1 to it. Count in int64, or in "
+    (_counted_in(torch.uint8), "A count has overflowed: uint8 wraps around after 255. Count in int64, or in float32."),
+    (_counted_in(torch.int8), "A count has overflowed: int8 ends at 127. Count in int64, or in float32."),
+    (_counted_in(torch.float16, 2048), "A count stops at 2048: float16 has no 2049. Count in int64, or in float32."),
+    (_counted_in(torch.bfloat16, 256), "A count stops at 256: bfloat16 cannot add 1 to it. Count in int64, or in "
                                        "float32."),
     (lambda pairs: averaged([(seen % (CLASSES - 1), labels % (CLASSES - 1)) for seen, labels in pairs]),
      f"The last class, {CLASSES - 1}, is counted as class 0: there are {CLASSES} classes, 0 … {CLASSES - 1}."),
@@ -215,7 +215,7 @@ FORMULAS: tuple[tuple[Callable[[Pairs], Averages], str], ...] = (
      "`sigmoid` or "
      "`softmax`? `argmax(1)` of the logits gives the classes."),
     (lambda pairs: averaged(pairs, fraction=lambda top, bottom: 100 * share(top, bottom)),
-     "That is in per cent. A share between 0 and 1 is wanted."),
+     "That is in per cent. Return a share between 0 and 1."),
 )
 
 
@@ -256,7 +256,8 @@ CHOICES: tuple[tuple[Callable, str], ...] = (
        "The *first* logit above a threshold was taken, not the largest.") for limit in (0, 0.5)),
     (lambda output: output.softmax(0).argmax(1), "The `softmax` goes over the images, as dimension 0: the classes are "
                                                  "dimension 1."),
-    (lambda output: output.long().argmax(1), "The logits were made whole numbers before the largest was looked for."),
+    (lambda output: output.long().argmax(1), "The logits were converted to whole numbers before the largest was looked "
+                                             "for."),
     *((lambda output, decimals=decimals: output.round(decimals=decimals).argmax(1),
        "The logits were rounded before the largest was looked for.") for decimals in (0, 1, 2)),
     (lambda output: output.half().argmax(1), "The logits, or what was made of them, were cast to float16 (or rounded): "

@@ -26,7 +26,7 @@ QUICK = QuickQuestions(
     setup=setup,
     questions=(
         Quick("mean.update(loss)", "TorchMetrics looks for NaN in the value and in the weight, and asks the device twice."),
-        Quick("weight = torch.full_like(loss, 128)", "The number goes along with the kernel that fills the tensor."),
+        Quick("weight = torch.full_like(loss, 128)", "The number is an argument of the kernel that fills the tensor."),
         Quick("weight = torch.tensor(128.0, device=device)", "A tensor is made on the host and copied; the host waits "
                                                              "for the "
                                                              "copy."),

@@ -27,7 +27,7 @@ def torchmetrics():
 
 
 class _FourMetrics(Mapping):
-    """Name → class of TorchMetrics; ``items()`` and the like, as of a dict."""
+    """Name → class of TorchMetrics; ``items()`` and the other methods of a dict."""
 
     _names: ClassVar = {"accuracy": "MulticlassAccuracy", "precision": "MulticlassPrecision", "recall": "MulticlassRecall",
               "f1": "MulticlassF1Score"}

@@ -49,8 +49,8 @@ def make_network(classes: int = ARTICLE_CLASSES) -> nn.Module:
 class TrainingMetrics:
     """The mean loss and four classification metrics of a training loop, over ``classes`` classes.
 
-    As first written: a ``MeanMetric`` that is given the batch size as the loss's weight, and four metrics that are updated
-    one by one, with the averages that ``torchmetrics.Accuracy(task="multiclass", …)`` and the like have by default
+    Unoptimised: a ``MeanMetric`` that is given the batch size as the loss's weight, and four metrics that are updated
+    one by one, with the averages that ``torchmetrics.Accuracy(task="multiclass", …)`` and its siblings have by default
     ("micro"). ``update_loss(metric, loss, batch)``, ``mean_class`` and ``shared`` (one state for the four metrics) exchange
     a part of it.
     """
@@ -66,7 +66,7 @@ class TrainingMetrics:
             self.four = [metric.to(device) for metric in four.values()]
 
     def update(self, loss: torch.Tensor, outputs: torch.Tensor, targets: torch.Tensor) -> None:
-        """Take in one batch: its mean loss (a scalar), logits N×C, labels N."""
+        """Add one batch: its mean loss (a scalar), logits N×C, labels N."""
         self.update_loss(self.loss, loss, targets.shape[0])
         for metric in self.four:
             metric.update(outputs, targets)
@@ -85,7 +85,7 @@ class TrainingMetrics:
 
 def training_step(device: torch.device, metrics: TrainingMetrics | None = None, size: Size = ARTICLE_SIZE,
                   classes: int = ARTICLE_CLASSES) -> Callable[[], None]:
-    """A training step of the article's program, ready to be called again and again; ``metrics`` are updated in each.
+    """Return a training step of the article's program, which can be called many times and updates ``metrics``.
 
     SGD, learning rate 0.001; one pinned batch is copied to the device each step. On the virtual GPU call it inside
     ``full_size(device, LABELS)``.

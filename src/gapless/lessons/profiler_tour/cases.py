@@ -58,7 +58,7 @@ def cases_of_efficiency(rng: np.random.Generator) -> list[Case]:
         trace_case("copies, and work after the last step", busy_trace(rng, copies=True, late=True)),
         trace_case("three streams of kernels with few blocks", busy_trace(rng, streams=3, small=True)),
         trace_case("two streams", busy_trace(rng, streams=2)),
-        trace_case("some kernels do not tell", busy_trace(rng, streams=2, silent=0.4)),
+        trace_case("some kernels have no value", busy_trace(rng, streams=2, silent=0.4)),
         trace_case("no kernel tells", busy_trace(rng, silent=1.1)),
         trace_case("every kernel tells 0", zero),
     ]

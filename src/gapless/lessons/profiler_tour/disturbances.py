@@ -296,8 +296,8 @@ TRAPS = (
          "All times here are those of a much faster or slower program. A limit in µs fits one card at most: compare with "
          "the steps' time."),
     Trap("step numbers of two digits", renumbered,
-         "The steps' numbers go on from the schedule's, here past 9: none need be called `ProfilerStep#0`, and as text "
-         "\"#10\" comes before \"#9\". Go by time."),
+         "The steps' numbers go on from the schedule's, here past 9: none has to be called `ProfilerStep#0`, and as "
+         "text \"#10\" comes before \"#9\". Sort by time."),
     Trap("blocks that are no steps", other_blocks,
          "Only a block whose name starts with `ProfilerStep#`, with the `#`, is a step. Here are others: one is around "
          "everything, one is called much the same."),
@@ -319,8 +319,8 @@ TRAPS = (
     Trap("kernels whose names are alike", alike_names,
          "Other kernels have a name that contains this one or starts with it: compare whole names, with `==`."),
     Trap("launches by other names", other_launch_calls,
-         "A launch need not be called `cudaLaunchKernel`: `cudaLaunchKernelExC` and `cuLaunchKernel` are launches too. "
-         "Look for `Launch` in the name, or for the correlation of a kernel."),
+         "A launch may have another name than `cudaLaunchKernel`: `cudaLaunchKernelExC` and `cuLaunchKernel` are "
+         "launches too. Look for `Launch` in the name, or for the correlation of a kernel."),
     Trap("kernels of no length", no_length,
          "Some kernels take 0 µs here, and share their launch with another. They take no time, and count in no mean that "
          "is weighted by time."),
@@ -338,8 +338,8 @@ TRAPS = (
          "Here operators call operators that call operators. The time of the inner ones is in that of the outer one: do not "
          "add it again."),
     Trap("launches on a thread without operators", thread_without_operators,
-         "Here a thread launches and runs no operator: there is no operator to give its kernels to. `threads.get(thread)` "
-         "is `None` for it."),
+         "Here a thread launches and runs no operator: there is not an operator to give its kernels to. "
+         "`threads.get(thread)` is `None` for it."),
     Trap("something at an operator's very start and end", touching,
          "Here launches and allocations come at the very moment at which an operator starts or ends. It is around those "
          "with `op.start_us <= moment < op.end_us`: what comes at its end is no longer the operator's."),

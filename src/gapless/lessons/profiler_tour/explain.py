@@ -9,19 +9,19 @@ from .disturbances import trap_in
 
 OF_CASE = {
     "two streams at once": "Kernels run at the same time here: each moment counts once.",
-    "copies between the kernels": "Here copies run between the kernels, and they are none: only the steps' time goes on "
-                                  "with them.",
-    "short kernels while a long one runs on another stream": "Here a kernel starts and ends while a longer one runs: what "
-                                                             "starts last need not end last.",
+    "copies between the kernels": "Here copies run between the kernels. They are not kernels, but they are part of the "
+                                  "steps' time.",
+    "short kernels while a long one runs on another stream": "Here a kernel starts and ends while a longer one runs: the "
+                                                             "kernel that starts last may not end last.",
     "the GPU works on after the last step": "Here the GPU works on after the last step on the host: the steps' time ends "
                                             "with the later of both.",
     **{f"a {work} ends the last step": f"Here a {work} is the GPU's last work: it is no kernel, but the steps' time goes on "
                                        "until it ends." for work in ("copy", "memset")},
     "a kernel runs on from before the first step": "Here a kernel was running before the first step: it counts from the "
                                                    "step's start.",
-    "some kernels do not tell": "Some kernels have no such value in their `args`.",
-    "every kernel tells 0": "Every kernel tells its value here, and it is 0: the mean is 0.0, and None would say that "
-                            "there is nothing to tell.",
+    "some kernels have no value": "Some kernels have no such value in their `args`.",
+    "every kernel tells 0": "Every kernel has the value here, and it is 0. So the mean is 0.0; None would mean that no "
+                            "kernel has it.",
     "a single step": "This trace has one step.",
     "five steps": "This trace has five steps: their number is not always 3.",
     "with copies and memsets": "Copies and memsets are the GPU's work too; and kernels launched before the recording have "
@@ -61,13 +61,13 @@ def scaled_by(pairs: list[tuple[float, float]]) -> str | None:
                for found, wanted in pairs):
             return f"All numbers are {words}: look at the units."
     if all(abs(found - wanted) <= 1 and float(found).is_integer() for found, wanted in pairs):
-        return "The numbers were rounded: return them as they are."
+        return "You rounded the numbers: return them as they are."
     return None
 
 
 def explain_share(case: Case, found, wanted, otherwise: str) -> str | None:
     if wanted is None:
-        return "There is no kernel with such a value in this trace: None says so."
+        return "No kernel in this trace has such a value: return None."
     if found is None:
         return of_case(case) or None
     if not is_number(found):
@@ -76,9 +76,9 @@ def explain_share(case: Case, found, wanted, otherwise: str) -> str | None:
         return (f"{of_case(case)}A share below 0: some end comes before its start, or the subtraction is the wrong way "
                 "round.")
     if abs(found - 100 * wanted) <= 0.51:
-        return "That is in per cent, rounded perhaps: a share between 0 and 1 is wanted, as it is."
+        return "That is in per cent, perhaps rounded: return a share between 0 and 1, not rounded."
     if abs(found - wanted) <= 0.0051 and abs(found - round(found, 2)) < 1e-9:
-        return "The answer was rounded: return it as it is."
+        return "You rounded the answer: return it as it is."
     text = of_case(case)
     if found > 1 + 1e-9:
         text += "A share above 1 counts something twice, or is in another unit. "

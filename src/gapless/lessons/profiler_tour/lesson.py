@@ -26,7 +26,7 @@ EXERCISES = (GPU_UTILIZATION, SM_EFFICIENCY, ACHIEVED_OCCUPANCY, CHOOSE_BATCH_SI
 
 
 def programs(fixed: dict[str, Callable]) -> list[Program]:
-    """A training step with larger and larger batches. There is nothing to mend: ``fixed`` is not used."""
+    """A training step with larger and larger batches. There is nothing to fix: ``fixed`` is not used."""
 
     def program(batch_size: int, article: str) -> Program:
         return Program(f"batch {batch_size}", lambda device: training_step(batch_size, device), article, samples=batch_size)

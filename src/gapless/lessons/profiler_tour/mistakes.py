@@ -37,7 +37,7 @@ TIMES = (
     Way("time", "kernels", "It was divided by the time from the first kernel to the last one's end: divide by the steps' "
                            "time, to which the idle time before the first kernel and after the last belongs.", often=True),
     Way("time", "to the last to start", "It was divided by the time from the first kernel's start to the end of the kernel "
-                                        "that starts last (`kernels[-1]`), which need not be the last to end; and the "
+                                        "that starts last (`kernels[-1]`), which may not be the last to end; and the "
                                         "steps' time is longer.", often=True),
     Way("time", "host", "The host's steps end before the GPU's work: the steps' time ends "
                         "with the later of both.", often=True),
@@ -51,7 +51,7 @@ TIMES = (
                        "step and after the last: the steps' time is from the first `ProfilerStep#` block.", often=True),
     Way("time", "host's end", "The steps' time was ended by the host's last span. It ends with the last `ProfilerStep#` "
                               "block or the GPU's last work."),
-    Way("time", "annotations", "Some annotation that is no step was taken for one: a step's name starts with "
+    Way("time", "annotations", "Some annotation that is not a step was taken for one: a step's name starts with "
                                "`ProfilerStep#`."),
     Way("time", "alike", "A block that is called much like a step was taken for one: a step's name starts with "
                          "`ProfilerStep#`, with the `#`."),
@@ -59,7 +59,7 @@ TIMES = (
                                "go on after the last: take the end minus the start.", often=True),
     Way("time", "first step", "Only the first step was looked at: the steps' time is that of all of them.", often=True),
     Way("time", "one step", "It was divided by the time of one step, where the kernels are those of all."),
-    Way("time", "last by name", "The steps were sorted by name, and as text \"#10\" comes before \"#9\": go by time."),
+    Way("time", "last by name", "The steps were sorted by name, and as text \"#10\" comes before \"#9\": sort by time."),
     Way("time", "in seconds", MIXED_UNITS),
 )
 UNITS = (

@@ -5,5 +5,5 @@ from __future__ import annotations
 
 def no_number(own) -> str:
     if own is None:
-        return "It returned nothing: is there a `return`? `print` shows a number, and returns none."
-    return "Return one number: the milliseconds that a step takes."
+        return "It returned nothing: is there a `return`? `print` shows a number but does not return it."
+    return "Return one number: the time of a step in milliseconds."

@@ -1,6 +1,7 @@
 """Lesson 00: the host's clock and the device's, why a stopwatch can be wrong by a factor of ten, and what makes a host wait.
 
-The slip that it explains is in Chaim Rand's "PyTorch Model Performance Analysis and Optimization, Part 3" (2023); programs
+The mistake that it explains is in Chaim Rand's "PyTorch Model Performance Analysis and Optimization, Part "
+                                                "3" (2023); programs
 and code are our own.
 """
 
@@ -23,7 +24,7 @@ EXERCISES = (TIME_STEP, TRAIN, PREDICT_STEP_MS)
 
 
 def programs(fixed: dict[str, Callable]) -> list[Program]:
-    """The training loop with its logging as first written, then with one wait after another cured."""
+    """The training loop with its unoptimised logging, then with one wait after another removed."""
 
     def program(name: str, function: Callable) -> Program:
         return Program(name, lambda device: training_run(function, device), "–")
@@ -32,7 +33,7 @@ def programs(fixed: dict[str, Callable]) -> list[Program]:
         program("`if`, `.item()` and a text, each step", slow.train),
         program("the `if` uses what `.item()` has read", slow.train_without_if),
         program("so does the text", slow.train_with_one_read),
-        program("`train` as mended in exercise 2", fixed["train"]),
+        program("`train` as fixed in exercise 2", fixed["train"]),
     ]
 
 

@@ -29,12 +29,12 @@ def example_program(rates: Rates) -> list[Operator]:
 
 
 def draw_host_steps(host_ms: Sequence[float], true_ms: float, device_text: str):
-    """A bar for each step: how long it kept the host, in ms; a dashed line at what a step takes in a long run.
+    """A bar for each step: how long the host was busy with it, in ms. A dashed line marks a step's time in a long run.
 
     Returns the figure, which a notebook displays with an alternative text. Raises ImportError without matplotlib.
     """
     full = next((i for i, ms in enumerate(host_ms) if ms > 0.5 * true_ms), None)
-    story = (f"From step {full} on the host goes at the device's pace." if full is not None
+    story = (f"From step {full} on, the host works at the device's pace." if full is not None
              else "The host never has to wait for room in the queue.")
     alt = (f"Bar chart of {len(host_ms)} steps on {device_text}: step 0 keeps the host for {host_ms[0]:.2f} ms, the last "
            f"step for {host_ms[-1]:.2f} ms; a step truly takes {true_ms:.2f} ms. {story}")
@@ -52,7 +52,7 @@ def draw_host_steps(host_ms: Sequence[float], true_ms: float, device_text: str):
 
 def draw_two_workers(launch_us: float, kernel_us: float, kernels: int = 20):
     """Host and device on one time axis: ``kernels`` kernels of ``kernel_us`` each, a launch takes the host ``launch_us``,
-    and nobody waits for a result. Reckoned, not run.
+    and nobody waits for a result. Computed, not run.
 
     Returns the figure, as :func:`draw_host_steps`.
     """

@@ -43,7 +43,7 @@ def long_kernels(device: torch.device, size: int, *_: int) -> Callable[[], objec
 
 
 def _both(device: torch.device, size: int, *_: int) -> Callable[[], object]:
-    """Host and device have about as much to do: whoever makes them take turns pays."""
+    """Host and device have about as much to do: a stopwatch that makes them take turns shows it."""
     small, a = _small_kernels(device, 40), torch.empty(size, size, device=device)
 
     def step():

@@ -9,11 +9,11 @@ its backward pass. So the tensors stay ``vgpu:0``, and two things are changed. W
 that takes a device takes ``cuda`` for the virtual one (:mod:`.arguments`, :mod:`.mixed_precision`, :mod:`.files`,
 :mod:`.cuda_module`, :mod:`.distributed`). What a program asks: its own lines, and libraries that were not told of the
 virtual GPU, see ``cuda:0`` in ``tensor.device`` and True in ``torch.cuda.is_available()``; PyTorch itself and libraries
-that were told see ``vgpu:0`` and False, as ever (:mod:`.asking`).
+that know the virtual GPU see ``vgpu:0`` and False, as ever (:mod:`.asking`).
 
 Not seen: a device that C++ writes out by itself, as in an error's text; ``x.device`` within a compiled function, which is
-``vgpu:0``. Processes that the program starts by itself have no virtual GPU, but for ``torch.multiprocessing.spawn`` of one
-for each card (:mod:`.spawned`).
+``vgpu:0``. Processes that the program starts by itself have no virtual GPU, except for ``torch.multiprocessing.spawn`` of
+one for each card (:mod:`.spawned`).
 """
 
 from __future__ import annotations
@@ -58,8 +58,8 @@ def install(card: str | Card | None = None, index: int = 0, count: int = 1, on_c
     """Inside, ``cuda`` is the virtual GPU, modelling ``card`` (None: the one in use); gives ``vgpu:0``.
 
     ``index``: the number by which this process's card is ``cuda``; ``count``: how many ``torch.cuda.device_count()`` tells
-    of, as each process has one card whatever its rank. ``on_cpu``: `cuda` is the CPU instead, so that a
-    program's own errors can be told from the device's. Raises UnknownCard; ValueError unless 0 ≤ ``index`` < ``count``;
+    of, as each process has one card whatever its rank. ``on_cpu``: `cuda` is the CPU instead, so that a program's own
+    errors can be distinguished from the device's. Raises UnknownCard; ValueError unless 0 ≤ ``index`` < ``count``;
     RuntimeError where PyTorch finds a real GPU, or inside another ``install``.
     """
     if not 0 <= index < count:

@@ -1,6 +1,6 @@
-"""What a program is told of the device that it calls ``cuda``, and who counts as the program.
+"""What a program hears of the device that it calls ``cuda``, and who counts as the program.
 
-PyTorch's own Python, this package and the libraries that were told of the virtual GPU (:mod:`gapless.vgpu.libraries`) handle
+PyTorch's own Python, this package and the libraries that know the virtual GPU (:mod:`gapless.vgpu.libraries`) handle
 ``vgpu:0`` as such. All others were written for ``cuda``: they compare ``device.type`` with it.
 """
 

@@ -184,7 +184,7 @@ class Link:
                    "kwargs": {name: encoder(value) for name, value in kwargs.items()}}
         if generator is not None:
             message["generator"] = encoder.host(generator.get_state())
-        # A copy that may go on by itself is told of with its line, should anything race with it.
+        # A copy that the host does not wait for is sent with its line, in case something races with it.
         alone = bool(hosts) or kwargs.get("non_blocking") is True or (len(args) > 2 and args[2] is True)
         reply, blob = self._exchange(message, encoder.blob, line=alone)
         decode = self._decoder(wrappers, blob)
@@ -319,7 +319,7 @@ class Link:
         return Decoder(lambda spec: wrappers[spec] if isinstance(spec, int) else self._tensor(spec), _device, blob)
 
     def encoder(self) -> Encoder:
-        """For what is sent back: tensors of the device go by their numbers."""
+        """For what is sent back: tensors of the device are sent as their numbers."""
         return Encoder(lambda tensor, encoder: {"tensor": tensor.inner.number} if isinstance(tensor, VirtualTensor)
                        else encoder.host(tensor))
 
@@ -535,7 +535,7 @@ class RemoteMemory:
         self._link.ask("reset_peak")
 
     def reset_accumulated(self) -> None:
-        """Count anew."""
+        """Count again."""
         self._link.ask("reset_accumulated")
 
     def empty_cache(self) -> None:

@@ -62,7 +62,7 @@ def collective(link, func, args, kwargs) -> tuple | None:
     options = {key: given[key] for key in ("root_rank", "root_tensor", "async_op") if key in given}
     if given.get("reduce_op") is not None:
         options["reduce_op"] = given["reduce_op"].op()
-    lines, link.lines = link.lines, True  # should the ranks not meet, it is told where each waits
+    lines, link.lines = link.lines, True  # if the ranks do not meet, the message says where each waits
     try:
         return link.ask("collective", name, tensors, options)
     finally:

@@ -29,7 +29,7 @@ from ..ordering import arrivals
 from ..ordering.pinned import spoil, without_values
 from ..process.state import state
 
-_COPIES = ("copy_", "_to_copy")  # they read the host's memory anew in each replay
+_COPIES = ("copy_", "_to_copy")  # they read the host's memory again in each replay
 _REMOTE = "a graph of a device in another process cannot copy from or to the host: copy before and after the replay"
 _ENDLESS = 2**62  # bytes, and ns: a replay's values take no memory of the card and no time beyond the launch's
 
@@ -113,7 +113,7 @@ class Tape:
     # -- while it is captured ---------------------------------------------------------------------
 
     def begins(self, operator: Operator, args: tuple, kwargs: dict) -> bool:
-        """``operator`` is about to run; whether it is to be noted when it has."""
+        """``operator`` is about to run; whether to note it when it has."""
         timeline = state.timeline
         if operator.is_view and operator.handler is None:
             return False

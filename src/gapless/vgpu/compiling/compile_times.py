@@ -1,7 +1,7 @@
 """When compiling takes time on the modelled host: where a compiled graph first runs, and its backward pass.
 
 The device decides that by what it sees run. A graph that runs other operators than it was compiled for, or on other shapes
-while it is not dynamic, is compiled anew, whatever number the program gives it.
+while it is not dynamic, is compiled again, whatever number the program gives it.
 """
 
 from __future__ import annotations

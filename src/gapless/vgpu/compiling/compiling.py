@@ -41,7 +41,7 @@ def uses_device(graph_module: torch.fx.GraphModule) -> bool:
 
 def checkpointed(body, *args, **options):
     """``torch.utils.checkpoint`` in a graph, with ``body`` a graph too. Inductor draws the recomputation's random numbers
-    anew from what the forward pass drew from; here their state is put back, as in the program uncompiled."""
+    again from what the forward pass drew from; here their state is put back, as in the program uncompiled."""
     options = {**options, "use_reentrant": False, "preserve_rng_state": True}
     if "_checkpoint_context_fn" in body.meta:
         options["context_fn"] = body.meta["_checkpoint_context_fn"]
@@ -110,8 +110,8 @@ def compiled(graph_module: torch.fx.GraphModule, as_one_launch: bool = False):
 
 
 def _inductor(wrapper) -> None:
-    """The default backend, for graphs that use the device. Each ``torch.compile`` asks it for its configuration, which is
-    for nothing but to be shown on request, and would import all of Inductor to say it: more than a second."""
+    """The default backend, for graphs that use the device. Each ``torch.compile`` asks it for its configuration, which
+    is only shown on request, and would import all of Inductor to say it: more than a second."""
     original, config = wrapper.__call__, wrapper.get_compiler_config
 
     @functools.wraps(original)

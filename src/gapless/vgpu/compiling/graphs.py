@@ -103,12 +103,12 @@ class Captured:
         self._stream = None
         end_values()
         if timeline.capture is None:
-            raise RuntimeError("the clocks were set to zero during the capture: capture anew")
+            raise RuntimeError("the clocks were set to zero during the capture: capture again")
         self._graph = timeline.end_capture()
         return len(self._graph.nodes)
 
     def replay(self) -> None:
-        """One launch on the current stream, and all values anew."""
+        """One launch on the current stream, and all values again."""
         end_ns = state.timeline.launch_graph(self._graph)
         with _python_dispatch._disable_current_modes():  # what the values take here is no work of the host's
             self._tape.play(end_ns)

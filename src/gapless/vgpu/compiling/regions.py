@@ -5,7 +5,7 @@ with regions.running(graph) as region: out = region.returns(compiled(*args))
 
 Inside, operators compute their values as ever and cost the host nothing. What they would launch, read and write is kept
 (:mod:`.lowering`), made into groups (:mod:`.region_plans`), and launched when the graph ends, or earlier where a copy or an
-event comes between, or work that is not the graph's. The backward pass of what was computed inside is held back likewise:
+event comes between, or work that is not the graph's. The backward pass of what was computed inside is held back also:
 autograd numbers its nodes, and those of a run lie between two numbers.
 
 A wait ends it: what comes behind runs as operators that nobody has compiled. Dynamo ends its graph there; where it does not
@@ -50,7 +50,7 @@ _FREE = Host(op_ns=0, view_ns=0, library_op_ns=0, launch_ns=0, sync_ns=0, python
 
 _number = torch._C._autograd._get_sequence_nr
 _node = torch._C._current_autograd_node
-_ACCUMULATES = 2**64 - 1  # the sequence number of every node that does nothing but add up a gradient
+_ACCUMULATES = 2**64 - 1  # the sequence number of every node that only adds up a gradient
 
 
 class Run(NamedTuple):
@@ -389,7 +389,7 @@ _given_by_launches: weakref.WeakSet = weakref.WeakSet()
 
 class _OneLaunch:
     """The kernels of one run of ``graph`` as one launch: captured while they are launched the first time (``what`` runs, on
-    memory at those addresses: with other inputs a graph is captured anew)."""
+    memory at those addresses: with other inputs a graph is captured again)."""
 
     def __init__(self, graph: Graph, what: tuple):
         self._key, timeline = (graph.number, *what), state.timeline

@@ -14,7 +14,7 @@ def is_custom(func) -> bool:
 
 def run(func, args, kwargs):
     """Raises NotImplementedError where it is for other devices only. What is for CUDA is for this one."""
-    kernels = _maybe_get_opdef(func)._backend_fns  # anew each time: a cell that is run again replaces them
+    kernels = _maybe_get_opdef(func)._backend_fns  # again each time: a cell that is run again replaces them
     kernel = next((kernels[kind] for kind in (DEVICE.type, "cuda", None) if kind in kernels), None)
     if kernel is None:
         raise NotImplementedError(f"{func.name()} is implemented for {', '.join(map(str, kernels))}, and neither for "

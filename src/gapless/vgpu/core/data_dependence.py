@@ -14,7 +14,7 @@ import torch
 from ..hardware.kernels import costs, syncs
 from . import shapes
 
-# Of those that answer with a number (PyTorch 2.14's registered operators, but for what is made of others): by form alone.
+# Of those that answer with a number (PyTorch 2.14's registered operators, except for what is made of others): by form alone.
 OF_FORM = frozenset({"_dimI", "_dimV", "_fused_sdp_choice", "_has_same_storage_numel", "_nested_get_ragged_idx",
                       "dense_dim", "is_coalesced", "is_pinned", "is_same_size", "is_set_to", "q_per_channel_axis", "qscheme",
                       "sparse_dim"})
@@ -86,7 +86,7 @@ def tells_values(operator, args: tuple, kwargs: dict, out) -> bool:
     if any(tag in operator.func.tags for tag in _TAGS):
         return True
     if not costs.tensors((args, kwargs)):
-        return False  # made of nothing but numbers
+        return False  # made only of numbers
     try:
         found = shapes.alone(operator.func, args, kwargs)
     except (RuntimeError, TypeError, NotImplementedError, ValueError, IndexError):

@@ -46,7 +46,7 @@ COMPOSITE_HANDLED: set[str] = {"silu_backward", "mish_backward"}
 COMPOSITES: dict[torch._ops.OpOverload, Callable] = {}
 
 
-# Of these, those that do as they are told with ``out=``.
+# Of these, those that handle ``out=``.
 _HANDLED_WITH_OUT: set[str] = set()
 
 

@@ -20,7 +20,7 @@ def names(func) -> list[str]:
 
 
 def without(func):
-    """The overload of ``func`` that makes its results anew."""
+    """The overload of ``func`` that makes its results again."""
     wanted = {(each.name, str(each.type)) for each in func._schema.arguments if not each.is_out}
     packet = func._overloadpacket
     return next(found for found in (getattr(packet, name) for name in packet.overloads()) if not names(found)

@@ -13,7 +13,7 @@ from ..hardware.kernels import costs
 from ..hardware.times import precision
 from ..hardware.times.layout import channels_last
 
-_MOST_RECIPES = 20_000  # more than the steps of a program have; one whose shapes keep changing begins anew
+_MOST_RECIPES = 20_000  # more than the steps of a program have; one whose shapes keep changing begins again
 
 _recipes: dict = {}
 _kernels: dict = {}
@@ -28,7 +28,7 @@ class _Unknown(Exception):
 
 
 def remembered(func, args: tuple, kwargs: dict):
-    """``func(*args, **kwargs)`` on meta tensors, worked out for the first call and made anew for those like it; and the key
+    """``func(*args, **kwargs)`` on meta tensors, worked out for the first call and made again for those like it; and the key
     under which it is remembered, None where it is not.
 
     That holds for results with memory of their own, and for arguments written in place. Anything else (a view, memory

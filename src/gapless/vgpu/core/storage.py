@@ -5,7 +5,7 @@ All that a program can ask of it is done here, by operators of the device on a t
 """
 
 # mypy: disable-error-code="arg-type, assignment, call-arg, override"
-# A class of PyTorch's is made anew: its methods are more than the stubs name, and take other tensors.
+# Redefines a class of PyTorch's: its methods are more than the stubs name, and take other tensors.
 from __future__ import annotations
 
 import functools
@@ -25,7 +25,7 @@ _allocate = torch.UntypedStorage.__new__
 _copy = torch.UntypedStorage.copy_
 
 
-# Where the device is in another process: address → who stands for that memory here, so that it is told from other memory.
+# Where the device is in another process: address → who stands for that memory here, so that it differs from other memory.
 _linked: weakref.WeakValueDictionary = weakref.WeakValueDictionary()
 
 

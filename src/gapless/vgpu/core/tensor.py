@@ -1,7 +1,7 @@
 """The virtual GPU's tensor: a wrapper whose values are a CPU tensor (exact) or a meta tensor (shape only)."""
 
 # mypy: disable-error-code="assignment, attr-defined, override, union-attr"
-# A class of PyTorch's is made anew: its methods are more than the stubs name, and take other tensors.
+# Redefines a class of PyTorch's: its methods are more than the stubs name, and take other tensors.
 from __future__ import annotations
 
 import copy
@@ -153,7 +153,7 @@ class VirtualTensor(torch.Tensor):
     # -- copies of the object -------------------------------------------------------------------
 
     def __reduce_ex__(self, protocol):
-        """As PyTorch saves tensors of CUDA: a storage, which others may share, and a shape upon it."""
+        """As PyTorch saves tensors of CUDA: a storage, which others may share, and a shape on it."""
         hooks = OrderedDict()
         if isinstance(self, torch.nn.Parameter):
             parts = self.detach(), self.requires_grad, hooks

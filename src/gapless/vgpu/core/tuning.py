@@ -6,7 +6,7 @@ that gets its workspace. With it all run whose workspace fits, at most ``torch.b
 host waits for the device, then for each plan it launches a first run, waits for the device, launches a timed one and waits
 for the event behind it (cudnn-frontend, ``time_sorted_plan`` with ``CUDNN_FIND_SAMPLE_ONCE``). So:
 
-- a new size of images tunes every layer anew;
+- a new size of images tunes every layer again;
 - **a plan that was chosen stays**: to switch ``benchmark`` on after a shape has run changes nothing for that shape.
 
 Not as there: PyTorch keeps the plans by thread and by the alignment of addresses, and drops the oldest of more than 10,000.
@@ -79,7 +79,7 @@ def autotuned() -> Iterator[None]:
 
 
 def forget() -> None:
-    """As in a process that has not run a convolution yet: what comes next is chosen, or tuned, anew."""
+    """As in a process that has not run a convolution yet: what comes next is chosen, or tuned, again."""
     state.plans = {}
 
 

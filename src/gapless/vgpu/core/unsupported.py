@@ -45,7 +45,7 @@ UNSUPPORTED: dict[str, str] = {
     "a second PrivateUse1 backend":
         "PyTorch allows one a process: start a new process",
     "another card while a profile records":
-        "the clocks would start anew: change the card before or after it",
+        "the clocks would start again: change the card before or after it",
     "the device in a forked process":
         "an error on CUDA too: the 'spawn' start method (DataLoader: multiprocessing_context='spawn'), or CPU tensors there",
     "memory shared between processes":

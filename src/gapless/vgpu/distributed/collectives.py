@@ -30,7 +30,7 @@ from ..ordering import race_detector
 from ..process.state import DEVICE, state
 from . import communication
 
-# Each is told of every collective, and of the tensors that this process gives, before it is done.
+# Each is called with every collective, and of the tensors that this process gives, before it is done.
 watchers: list[Callable[[Collective, list[torch.Tensor]], None]] = []
 
 

@@ -66,7 +66,7 @@ class _Place:
 
     @property
     def stream(self) -> Stream:
-        """The group's own, made when it is first needed; anew on another card."""
+        """The group's own, made when it is first needed; again on another card."""
         if self._stream is None or self._timeline is not state.timeline:
             self._stream, self._timeline = state.timeline.new_stream(), state.timeline
         return self._stream
@@ -192,8 +192,8 @@ def asked_by_cpp() -> bool:
 
 
 def awaited_at_the_end(end: Mark) -> None:
-    """When the backward pass has run, before what was to be done then and is asked for later, the stream of whoever called
-    it waits for ``end``."""
+    """When the backward pass has run, before what was to be done then and is asked for later, the caller's stream waits
+    for ``end``."""
     if torch._C._current_autograd_node() is None:
         return _wait(end)  # the pass has run: the first with static_graph=True
     torch.autograd.Variable._execution_engine.queue_callback(functools.partial(_wait, end))
@@ -312,8 +312,9 @@ def _compare(every: list[dict], ranks: list[int]) -> None:
         if any(message[name] != every[0][name] for name in names):
             calls = "; ".join(f"rank {rank} calls {each['what']} at {each['where'] or 'a line that is not known'}"
                               for rank, each in zip(ranks, every))
-            raise Standstill(f"the ranks call different collectives in the same place: {calls}. On GPUs they would wait for "
-                             "ever, or get wrong values: every rank must call the same collectives, of the same sizes, in "
-                             "the same order, and with DistributedDataParallel have as many batches as the others")
+            raise Standstill(f"the ranks call different collectives in the same place: {calls}. On GPUs they would "
+                             "wait forever, or get wrong values: every rank must call the same collectives, of the same "
+                             ""
+                             "sizes, in the same order, and with DistributedDataParallel have as many batches as the others")
         if message["card"] != every[0]["card"]:
             raise ValueError(f"the ranks model different cards ({every[0]['card']}, {message['card']}): give all the same")

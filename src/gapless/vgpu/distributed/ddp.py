@@ -10,8 +10,8 @@ When DDP's logger first notes what a step takes it warns, past Python and in eac
 device. It notes it once somebody asks.
 
 DDP's own mixed precision gives each bucket new memory before the first step, and leaves the views of it that gradients are
-copied to in the old (reducer.cpp, ``set_mixed_precision_param_dtype``); after that step the buckets are made anew. It is the
-same here, and a warning says so.
+copied to in the old (reducer.cpp, ``set_mixed_precision_param_dtype``); after that step the buckets are made again. It is
+the same here, and a warning says so.
 """
 
 # mypy: disable-error-code="arg-type, assignment, misc, override, valid-type"
@@ -70,7 +70,7 @@ class _Maps(TorchDispatchMode):
 
 
 class _Indices(TorchDispatchMode):
-    """While a reducer makes its buckets anew, in the order of the first process's gradients, which goes to all in a tensor
+    """While a reducer makes its buckets again, in the order of the first process's gradients, which goes to all in a tensor
     of integers: that has values always (reducer.cpp, ``sync_bucket_indices``)."""
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
@@ -86,7 +86,7 @@ class _Indices(TorchDispatchMode):
 
 def _with_maps(original):
     class Reducer(original):
-        """DDP's reducer, which makes its maps anew where the graph is said to be static."""
+        """DDP's reducer, which makes its maps again where the graph is said to be static."""
 
         def __init__(self, parameters, *args, **kwargs):
             self.is_on_device = isinstance(parameters[0], VirtualTensor)

@@ -29,7 +29,7 @@ _kept: list = []  # groups of the process before: their threads are not here, an
 
 
 def _forget_groups() -> None:
-    """No process group is this process's: it may make one, as a process that was started anew."""
+    """No process group is this process's: it may make one, as a process that was started again."""
     if not dist.is_available() or not dist.is_initialized():
         return
     c10d = dist.distributed_c10d

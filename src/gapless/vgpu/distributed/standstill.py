@@ -1,4 +1,4 @@
-"""Processes that wait for one another and will never meet: who waits where, at which line, and that nothing more can come.
+"""Processes that wait for each other and will never meet: who waits where, at which line, and that nothing more can come.
 
 Each process of a run writes on a board, a file that all of them have mapped, whether it runs, waits or has ended
 (:func:`waiting`). Who waits looks there: a process that it waits for has ended; all wait, each for another that waits
@@ -24,7 +24,7 @@ RUNS, WAITS, ENDED = "runs", "waits", "ended"
 
 
 class Standstill(RuntimeError):
-    """The processes of a run wait for one another. The message says which waits where, and for whom."""
+    """The processes of a run wait for each other. The message says which waits where, and for whom."""
 
 
 class Board:
@@ -114,7 +114,7 @@ def look(waited_s: float, what: str, where: str | None, missing: list[int]) -> N
         if _stands_still(entries):
             lines = [f"rank {rank} " + (f"waits in {entry['what']} at {entry['where'] or 'a line that is not known'}"
                                         if entry["state"] == WAITS else "has ended") for rank, entry in enumerate(entries)]
-            raise Standstill("all ranks wait for one another: " + "; ".join(lines) + ". Every rank must call the same "
+            raise Standstill("all ranks wait for each other: " + "; ".join(lines) + ". Every rank must call the same "
                              "collectives in the same order")
     if waited_s > limit_s():
         raise Standstill(f"{mine} for {ranks(missing)}, and has for {limit_s():g} real seconds. What keeps "

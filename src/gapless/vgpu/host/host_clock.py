@@ -87,7 +87,7 @@ _measured = False
 
 
 def measure(on: bool) -> None:
-    """From now on the clock goes by what the program really takes on this machine (``on`` False: it counts). Raises
+    """From now on the clock follows what the program really takes on this machine (``on`` False: it counts). Raises
     RuntimeError in the middle of a measurement."""
     global _clock, _measured
     if state.counting is not None:

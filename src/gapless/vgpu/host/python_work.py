@@ -138,8 +138,8 @@ class _Profiled(_Counter):
 
 
 class _Monitored(_Counter):
-    """By ``sys.monitoring``, for Python 3.12 and later, where changing the profile function makes all code be prepared anew.
-    It takes one of the tools' numbers that nobody uses."""
+    """By ``sys.monitoring``, for Python 3.12 and later, where changing the profile function makes all code be prepared
+    again. It takes one of the tools' numbers that nobody uses."""
 
     def __init__(self, counts: Callable[[str], bool]):
         monitoring = sys.monitoring

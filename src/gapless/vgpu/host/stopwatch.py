@@ -1,4 +1,4 @@
-"""The seconds that a program really takes between two calls of the device: what the measured host's clock goes by.
+"""The seconds that a program really takes between two calls of the device: what the measured host's clock follows.
 
 Everything counts that makes it take longer: Python, functions in C, sleeping, files, locks, the garbage collector. Left out
 are what the virtual GPU does for itself, and what the way into it costs (:func:`entry_costs_ns`), as an operator's cost on
@@ -6,7 +6,7 @@ the host is modelled. In a gap in which the program never gave up its core, only
 other processes.
 
 Other Python threads make the program slower where they hold the interpreter. What such a thread does while the virtual GPU
-computes is added when it has ended, for as long as the program stood still meanwhile.
+computes is added when it has ended, for as long as the program waited meanwhile.
 """
 
 # mypy: disable-error-code="attr-defined"
@@ -43,8 +43,8 @@ _OTHERS = ("torch.utils.data.", "multiprocessing.", "gapless.")
 
 
 class Stopwatch:
-    """Measures from ``start()`` to ``stop()``, but for what lies between ``pause()`` and ``resume()``; the interface is that
-    of :func:`gapless.vgpu.host.python_work.counter`. ``total_ns``: in all; ``blocked_ns``: of that, without a core."""
+    """Measures from ``start()`` to ``stop()``, except for what lies between ``pause()`` and ``resume()``; the interface is
+    that of :func:`gapless.vgpu.host.python_work.counter`. ``total_ns``: in all; ``blocked_ns``: of that, without a core."""
 
     def __init__(self) -> None:
         self.thread = 0
@@ -162,7 +162,7 @@ class _OtherThreads:
             self._begun = self._cpu_ns(), time.thread_time_ns(), time.perf_counter_ns()
 
     def done_ns(self) -> int:
-        """The program comes back: what threads that have ended meanwhile did while it stood still in the device. What a
+        """The program comes back: what threads that have ended meanwhile did while it waited in the device. What a
         thread does that runs on and on is not the program's steps'."""
         if self._begun is not None:
             (before, own_ns, began_ns), self._begun = self._begun, None

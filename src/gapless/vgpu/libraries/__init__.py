@@ -1,5 +1,5 @@
 """Libraries that choose the device themselves: they ask for CUDA, and for others by a list of names, and else train on the
-CPU. Here each is told of the virtual GPU, by what it has for that where it has something, else by replacing the function
+CPU. Here each learns of the virtual GPU, by what it has for that where it has something, else by replacing the function
 that chooses. Nothing is imported that the program does not import itself.
 
 A version in which the function is not found is a :class:`NotToldWarning` with the line that names the device.
@@ -40,8 +40,8 @@ def _telling(name: str, tell):
             tell(module)
         except (AttributeError, LookupError, TypeError) as error:
             library = name.partition(".")[0]
-            warnings.warn(f"{library} of this version cannot be told of the virtual GPU ({name}: {error}) and may run on "
-                          f"the CPU: {LINES[library]}", NotToldWarning, stacklevel=2)
+            warnings.warn(f"{library} of this version cannot be made to use the virtual GPU ({name}: {error}) and may run "
+                          f"on the CPU: {LINES[library]}", NotToldWarning, stacklevel=2)
 
     return run
 

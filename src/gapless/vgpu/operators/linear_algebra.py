@@ -18,8 +18,8 @@ def _least_squares(operator, args, kwargs):
 
 @handles("_grouped_mm")
 def _grouped_product(operator, args, kwargs):
-    # The host slices the groups itself, but for bfloat16 on the cards that have a kernel for it (ATen, cuda/GroupedBlas.cpp,
-    # _grouped_mm_cuda; GroupedMMUtils.h, _grouped_mm_fallback).
+    # The host slices the groups itself, except for bfloat16 on the cards that have a kernel for it (ATen,
+    # cuda/GroupedBlas.cpp, _grouped_mm_cuda; GroupedMMUtils.h, _grouped_mm_fallback).
     first, second, *rest = args
     ends = rest[0] if rest else kwargs.get("offs")
     in_one = state.card.compute_capability[0] in (9, 10) and first.dtype == second.dtype == torch.bfloat16

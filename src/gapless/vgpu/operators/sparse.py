@@ -5,7 +5,7 @@ sparse tensors are put one after the other, as on CUDA, where the CPU merges the
 """
 
 # mypy: disable-error-code="arg-type, attr-defined"
-# A class of PyTorch's is made anew: its methods are more than the stubs name, and take other tensors.
+# Redefines a class of PyTorch's: its methods are more than the stubs name, and take other tensors.
 from __future__ import annotations
 
 from collections.abc import Callable

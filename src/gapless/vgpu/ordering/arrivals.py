@@ -8,7 +8,7 @@ reading a CPU tensor calls nothing here. Where it can be seen it is reported: a 
 copy of bytes that another stream's copy is about to write, and, by a checksum, memory that the host has changed before it
 had waited for the copy from it or to it.
 
-A tensor that is dropped before its bytes come keeps its memory until then. When the clocks start anew, all copies are over;
+A tensor that is dropped before its bytes come keeps its memory until then. When the clocks start again, all copies are over;
 in a forked process nothing arrives.
 
 Tensors without values (:func:`gapless.vgpu.shape_only`) have no bytes to wait for.
@@ -26,8 +26,8 @@ from ..process.state import state
 from .pinned import Block, block_of, spoil
 from .race_detector import Region, Use, found
 
-_WAIT = ("record an event behind the copy and call event.synchronize() before the host touches the memory, or use another "
-         "piece of memory meanwhile.")
+_WAIT = ("Record an event after the copy, and call event.synchronize() before the host uses the memory. Or use other memory "
+         "meanwhile.")
 
 
 @dataclass(eq=False, slots=True)
@@ -81,11 +81,10 @@ class Copy:
 
     def tell_change(self) -> None:
         host = Use("the host", state.timeline.locate())
-        doing = "arrived in memory that" if self.to_host else "was to read memory that"
+        doing = "was to write" if self.to_host else "had not yet read"
         if self in self.block.copies:
             self.block.copies.remove(self)
-        found(self.use, host, f"{self.use} {doing} the host has overwritten since, without waiting for the copy; noticed by "
-              f"{host}: {_WAIT}")
+        found(self.use, host, f"the host has overwritten pinned memory that {self.use} {doing}. Found at {host}. {_WAIT}")
 
 
 def deliver(address: int, values: torch.Tensor) -> None:
@@ -167,7 +166,7 @@ def host_reads(host: torch.Tensor) -> None:
     for copy in list(block.copies):
         if copy.to_host and read.overlaps(Region(copy.address, (copy.nbytes,), (1,), 1)):
             here = Use(state.timeline.operator or "the host", state.timeline.locate())
-            found(copy.use, here, f"{here} reads on the host what {copy.use} has yet to bring: {_WAIT}")
+            found(copy.use, here, f"{here} reads pinned memory on the host before {copy.use} has filled it. {_WAIT}")
 
 
 def _compare(host: torch.Tensor, to_host: bool) -> None:
@@ -187,6 +186,6 @@ def _compare(host: torch.Tensor, to_host: bool) -> None:
                   and not timeline.is_ordered(copy.use.stream, copy.use.count, timeline.current)):
                 here = _here()
                 found(copy.use, here, f"{copy.use} and {here} use the same pinned memory, and nothing orders the two "
-                      "streams: let the second's wait for the first's, or use another piece of memory.")
+                      "streams. Make the second stream wait for the first, or use other memory.")
             elif copy.done and copy.lies_within(*_memory(host)):
                 block.copies.remove(copy)  # who waits for this one has waited for that

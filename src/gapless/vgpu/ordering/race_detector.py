@@ -175,10 +175,10 @@ def _use(allocation, inner: torch.Tensor, use: Use, writes: bool, stream) -> Non
                 and (other is None or other.overlaps(region))):
             first, second = ("written" if kind else "read" for kind in (wrote, writes))
             found(earlier, use, f"a tensor is {first} by {earlier} and {second} by {use}, and nothing orders the two "
-                  "streams: on a GPU either may come first. Before the second, let its stream wait for the first's: "
+                  "streams. On a GPU either may come first. Before the second, make its stream wait for the first: "
                   "stream.wait_stream(other), or stream.wait_event(event).")
     if writes and _is_all(inner):
-        known.clear()  # whatever comes after this comes after them, or was told
+        known.clear()  # whatever comes after this comes after them, or was reported
     known[region, stream.number, writes] = use
     if len(known) > MOST_USES:
         del known[next(iter(known))]
@@ -204,6 +204,6 @@ def reused(allocation) -> None:
         elif allocation.nbytes <= nbytes:
             memory.freed.remove(entry)
             use = Use("a new tensor", state.timeline.locate(), stream.number)
-            found(pending[-1], use, f"{pending[-1]} uses memory that was freed since, and {use} may get it while it is in "
-                  f"use: call tensor.record_stream(stream) with the stream that uses it, or let stream {number} wait for "
-                  "that stream before it takes new memory.")
+            found(pending[-1], use, f"{pending[-1]} uses memory that has been freed, and {use} may get it too early. "
+                  f"Call tensor.record_stream(stream) with the stream that uses it, or make stream {number} wait for that "
+                  "stream before it takes new memory.")

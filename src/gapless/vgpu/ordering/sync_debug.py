@@ -1,7 +1,7 @@
 """``torch.vgpu.set_sync_debug_mode``: a warning or an error at each operator that waits, as on CUDA.
 
 There (``c10/cuda/CUDAFunctions.h``) ``memcpy_and_sync`` and ``stream_synchronize`` ask the mode, by which operators wait.
-The device's and an event's ``synchronize``, and a copy from pageable memory that is told not to block, do not ask it.
+The device's and an event's ``synchronize``, and a copy from pageable memory with ``non_blocking=True``, do not ask it.
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ _PROCESSES = (_STDLIB + "multiprocessing" + os.sep, _TORCH + "multiprocessing" +
 _PACKAGES = tuple(os.sep + folder + os.sep for folder in ("site-packages", "dist-packages"))
 _GENERATED = ("<frozen", "<string", "<__array_function__")  # code without a file that is not a cell's
 
-CALLED_AT = "called at "  # between a library's line and the program's, where both are told
+CALLED_AT = "called at "  # between a library's line and the program's, where both are shown
 
 _user_file: dict[str, bool] = {}
 _cell_names: dict[str, str | None] = {}

@@ -24,15 +24,15 @@ def findings_exercise(program: Program) -> Exercise:
         ),
         teaching=Teaching(
             hints=(
-                "Profile the program as it was handed out: at which lines does the host wait, and how often in a step? At "
-                "which are the most kernels launched?",
-                "Each line that the profile names is a candidate; what is it there for? Lines that wait in the backward "
-                "pass have their cause elsewhere. What does not wait may cost all the same: look at the bytes on the bus, "
+                "Profile the program as you got it. At which lines does the host wait, and how often in a step? Which "
+                "lines launch the most kernels?",
+                "Each line that the profile names is a candidate. What is it there for? If lines wait in the backward "
+                "pass, the cause is elsewhere. A line can also cost time without a wait: look at the bytes on the bus, "
                 "at gaps in the device's row, at the memory's peak.",
-                "For instance `(\"losses.append(loss.item())\", \"wait\")`. Every number that is read, every copy that "
-                "blocks, every operator whose result's size depends on values is a \"wait\"; a loop that launches for each "
-                "parameter, class, head or picture is \"kernels\"; what `DataLoader` does in the main process is "
-                "\"input\"; a type that is larger than what it holds is \"bus\"; what an evaluation keeps is \"memory\".",
+                "For instance `(\"losses.append(loss.item())\", \"wait\")`. Reading a number is a \"wait\", and so is a "
+                "copy that blocks, or an operator whose result's size depends on values. A loop that launches for each "
+                "parameter, class, head or picture is \"kernels\". Work of `DataLoader` in the main process is "
+                "\"input\". A type larger than its content is \"bus\". Tensors that an evaluation keeps are \"memory\".",
             ),
             solution=lambda: judged.annotated_findings(program),
         ),

@@ -89,7 +89,7 @@ def traced(program: Program, device: torch.device, **settings) -> Facts:
 class Judged:
     """A list of findings, judged: names of causes that are found; remarks on those that are wrong and on those that do not
     count either way. ``told``: those remarks that say no more than a look at the program and its profile does. Whether
-    another finding is right is not told: whoever tried all lines, one check each, would have the answer from the checks."""
+    another finding is right stays hidden: trying all lines, one check each, would give the answer away."""
 
     found: list[str] = field(default_factory=list)
     wrong: list[str] = field(default_factory=list)
@@ -109,20 +109,21 @@ class Judged:
 
 
 def judge_findings(program: Program, findings: list[tuple[str, str]], facts: Facts) -> Judged:
-    """Judge each (part of a line, kind). Right is what the table of causes has and the trace bears out; a line of which the
+    """Judge each (part of a line, kind). Right is what the table of causes has and the trace confirms; a line of which the
     trace says what was said, and that the table has not, counts neither way; each cause counts once."""
     judged = Judged()
     for text, kind in findings:
         kind = kind.strip().lower()
         quote = f"`{text.strip()[:70]}`, {kind}"
         if kind not in KINDS:
-            judged.say(judged.wrong, "a pair is the wrong way round: first the part of a line, then the cause"
+            judged.say(judged.wrong, "a pair is in the wrong order: first the part of a line, then the cause"
                        if text.strip().lower() in KINDS else f"{quote}: no such cause; there are {', '.join(KINDS)}")
             continue
         places = lines_with(program.slow_files, text)
         if len(places) != 1:
-            judged.say(judged.void, f"{quote}: " + ("no line of the program as handed out has this" if not places else
-                                                    f"{len(places)} lines have this: quote more of the line that you mean"))
+            judged.say(judged.void, f"{quote}: " + ("no line of the program that you got contains this" if not places else
+                                                    f"{len(places)} lines contain this: quote more of the line that you "
+                                                    "mean"))
             continue
         place, = places
         causes = [cause for cause in program.causes if kind in cause.kinds and place in places_of(program, cause)]
@@ -133,10 +134,11 @@ def judge_findings(program: Program, findings: list[tuple[str, str]], facts: Fac
         elif shown:
             judged.say(judged.void, f"{quote}: said already", told=kind in _IN_THE_PROFILE)
         elif kind == WAIT and facts.waits[place]:
-            judged.say(judged.void, f"{quote}: it waits there, and nothing is gained by removing it")
+            judged.say(judged.void, f"{quote}: it waits there, but removing that wait gains nothing")
         elif kind == KERNELS and facts.kernels[place] > _MANY_KERNELS:
-            judged.say(judged.void, f"{quote}: {facts.kernels[place]} kernels are launched there in a whole run, and it is "
-                                    "not this line that makes them so many. Who calls it so often, or looks at its results?")
+            judged.say(judged.void, f"{quote}: {facts.kernels[place]} kernels are launched there in a whole run, but this "
+                                    "line is not the reason that they are so many. What calls it so often, or looks at "
+                                    "its results?")
         else:
             judged.say(judged.wrong, f"{quote}: {_against(kind, place, facts)}", told=kind in _IN_THE_PROFILE)
     return judged
@@ -152,11 +154,11 @@ def borne_out(program: Program, cause: Cause, kind: str, place: tuple[str, int],
 
 def _against(kind: str, place: tuple[str, int], facts: Facts) -> str:
     if kind == WAIT:
-        return ("the waits there are in the backward pass of its operators: what makes it wait, and where is that switched "
-                "on?" if facts.backward_waits[place] else "the trace has no wait there")
+        return ("the waits there are in the backward pass of its operators. What makes it wait, and where is that "
+                "turned on?" if facts.backward_waits[place] else "the trace has no wait there")
     if kind == KERNELS:
-        return f"{facts.kernels[place] or 'no'} kernels are launched there in a whole run: they are not many"
-    return {BUS: "what crosses the bus there is not too much"}.get(kind, "that is not what this line does")
+        return f"{facts.kernels[place] or 'no'} kernels are launched there in a whole run, which is not many"
+    return {BUS: "not too much crosses the bus there"}.get(kind, "that is not what this line does")
 
 
 def places_of(program: Program, cause: Cause) -> list[tuple[str, int]]:
@@ -185,12 +187,12 @@ def judged_of(program: Program):
         findings = evidence.answers[0].plain
         found = judge_findings(program, [(text, kind) for text, kind in findings[:_MOST]],
                                traced(program, choose_device(evidence.device), **plan.cases[0].options))
-        said = f"of the {len(program.causes)} causes, wrong findings taken off"
-        remarks = [*found.told[:_TOLD], f"{_FREE} findings may count neither way; each more counts as wrong.",
-                   "What the profile shows of waits and kernels is told; whether a finding of another kind is right counts, "
-                   "and is not told."]
+        said = f"of the {len(program.causes)} causes, after subtracting wrong findings"
+        remarks = [*found.told[:_TOLD], f"{_FREE} findings may be true without counting; each more counts as wrong.",
+                   "For waits and kernels the check says what the profile shows. A finding of another kind counts, but "
+                   "the check does not say whether it is right."]
         if len(findings) > _MOST:
-            remarks.append(f"Only the first {_MOST} of your {len(findings)} findings are read.")
+            remarks.append(f"The check reads only the first {_MOST} of your {len(findings)} findings.")
         enough = {check: found.balance >= wanted for check, wanted in LEVELS.items()}
         first = next((check for check in LEVELS if not enough[check]), None)  # the one that has the remarks
         return {check: (PASS, f"At least {wanted} {said}.") if enough[check] else

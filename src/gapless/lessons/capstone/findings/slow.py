@@ -1,4 +1,4 @@
-"""Lesson 10: the functions as handed out, but for the programs."""
+"""Lesson 10: the functions as handed out, except for the programs."""
 
 
 def findings():

@@ -7,20 +7,20 @@ BIAS_QUESTION = """\
 
 <details><summary>Answer</summary>
 
-No: the norm behind it takes it away again. Here each weight is drawn by its own name, so a bias less leaves the others as \
-they are. In most programs it does not: one number drawn less, and every weight behind it is another. Then compare with the \
-same weights copied in.
+No: the norm after it cancels the bias. Here each weight is drawn by its own name, so removing a bias leaves the others as \
+they are. In most programs it does not: with one number fewer, every later weight is drawn differently. Then copy the same \
+weights into both before you compare.
 
 </details>"""
 OPTIMIZER = Cause(
         "an optimizer parameter by parameter", (KERNELS,), "06_launch_overhead",
-        "`foreach=False` launches some kernels for each parameter; lists of them need a handful in all.",
+        "`foreach=False` launches some kernels for each parameter. Lists need a handful in all.",
         (("optim.py", "foreach=False"), ("train.py", "optimizer.step()")),
         (Change("optim.py", "foreach=False", "fused=next(network.parameters()).device.type != \"cpu\""),),
         seen_at=(("train.py", "optimizer.step()"),))
 CLIPPING = Cause(
         "clipping by hand", (WAIT, KERNELS), "06_launch_overhead",
-        "A norm is read for each parameter.",
+        "The host reads a norm for each parameter.",
         (("optim.py", "parameter.grad.norm().item()"), ("optim.py", "parameter.grad.mul_(")),
         (Change("optim.py", """    total = 0.0
     for parameter in network.parameters():
@@ -40,12 +40,12 @@ AVERAGES = Cause(
 """),))
 ZEROS = Cause(
         "gradients set to zero", (KERNELS, WORK), "06_launch_overhead",
-        "Zeros are written, and then added to. Gradients of None are neither.",
+        "Zeros are written, and then added to. Gradients of None need neither.",
         (("train.py", "zero_grad(set_to_none=False)"),),
         (Change("train.py", "zero_grad(set_to_none=False)", "zero_grad()"),))
 LOSS_READ = Cause(
         "the loss read in each step", (WAIT,), "00_two_clocks",
-        "The host reads the loss and only then begins with the next step. Nobody looks at it before the run is over.",
+        "The host reads the loss before it starts the next step. But nobody looks at it before the run is over.",
         (("train.py", "losses.append(loss.item())"),),
         (Change("train.py", "losses.append(loss.item())", "losses.append(loss.detach())"),
          Change("train.py", "    return {\"losses\": losses,", """    losses = torch.stack(losses).tolist()

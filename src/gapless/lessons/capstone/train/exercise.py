@@ -40,24 +40,24 @@ def train_exercise(program: Program) -> Exercise:
         checks=(
             Values(4),
             PeakBytes(2, at_most=program.max_peak_ratio, advice=(
-                "Which of these does the program need again, and which does it only still refer to?")),
+                "Which of these tensors does the program need again, and which does it only keep?")),
             SpeedUp(3, at_least=0.25, advice=(
-                "What costs most now? Profile your version, and read the lines from the top.")),
+                "What is most expensive now? Profile your version, and read the lines from the top.")),
             SpeedUp(3, at_least=0.5, advice=(
-                "What costs most now? Profile your version, and read the lines from the top.")),
+                "What is most expensive now? Profile your version, and read the lines from the top.")),
             SpeedUp(4, at_least=0.8, advice=(
-                "What costs most now? Profile your version, and read the lines from the top.")),
+                "What is most expensive now? Profile your version, and read the lines from the top.")),
         ),
         teaching=Teaching(
             hints=(
-                "Do not read the code for what looks slow: profile it, and begin with what takes most. Does the device "
-                "wait for the host, or the host for the device, and at which line? What is the device doing while nothing "
-                "waits?",
-                "Look for these in this order: debug aids left on; batches that come too late; lines that wait, of which "
-                "one in a loop counts often; many short kernels where a list, or one operator, would do; kernels that "
-                "compute what nobody needs; and, for the memory, what is kept though nobody goes back through it.",
-                f"Each is a lesson's: {_by_lesson(program)}. After each change run the check again: it says what a run "
-                "takes now.",
+                "Do not search the code for lines that look slow. Profile it, and begin with the largest cost. Does the "
+                "device wait for the host, or the host for the device, and at which line? What does the device do while "
+                "nothing waits?",
+                "Look for these in this order. Debug aids left on. Batches that come too late. Lines that wait: one in a "
+                "loop counts often. Many short kernels where a list, or one operator, would do. Kernels whose results "
+                "nobody needs. For the memory: tensors that are kept although no backward pass follows.",
+                f"Each cause belongs to a lesson: {_by_lesson(program)}. After each change run the check again: it says "
+                "how long a run takes now.",
             ),
             explain=explain.report,
             stub=program.handed_out,

@@ -9,11 +9,11 @@ RELATIVE, ABSOLUTE = 2e-4, 2e-5  # how far a number may be off
 
 # What the losses do not depend on, in the order in which a run computes it.
 _LATER = {
-    "training": "what the scores count, and in which moment of a step they see the logits.",
-    "validation": "`evaluate`: is the network in `eval()` there, on the records that it does not learn from, and what is "
-                  "counted?",
+    "training": "what the scores count, and when in a step they see the logits.",
+    "validation": "`evaluate`: is the network in `eval()` there, on the records that it does not learn from, and what "
+                  "does it count?",
     "made": "`generate`: is each letter chosen from the logits of all before it?",
-    "average": "`Average`: is it updated after each step of the optimizer, and is the decay the weight of what it had?",
+    "average": "`Average`: is it updated after each step of the optimizer, and is the decay the weight of the old average?",
 }
 
 
@@ -29,14 +29,16 @@ def report(case: Case, found, wanted: dict) -> str | None:
     if not isinstance(own, list):
         return None
     if len(own) != len(right):
-        return f"`losses` has {len(own)} numbers, and all epochs together have {len(right)} steps: one for each is wanted."
+        return f"`losses` has {len(own)} numbers, but all epochs together have {len(right)} steps. Return one for each step."
     first = next(place for place, pair in enumerate(zip(own, right)) if difference(*pair, RELATIVE, ABSOLUTE) is not None)
     if first == 0:
-        return ("The first loss is already another, before anything is learned: look at what a batch holds (order, "
+        return ("The first loss is already different, before anything is learned. Look at what a batch holds (order, "
                 "augmentation, scale), at the network's weights, and at the loss itself.")
     steps = len(right) // len(wanted["training"])  # of an epoch
     if steps > 1 and first % steps == 0:
-        return ("An epoch's losses are right, and from the first step of the next on they are not: look at the order of the "
-                "data from epoch to epoch, and at what an evaluation leaves behind. Is the network in `train()` again?")
-    return (f"Until losses[{first}] all are right, so that data, network and loss are too: look at what a step makes of the "
-            "loss, the gradients (do they add up?), the clipping, and the optimizer's settings for each weight.")
+        return ("An epoch's losses are right, but from the first step of the next on they are not. Look at the order of "
+                "the data from epoch to epoch, and at what an evaluation leaves behind. Is the network in `train()` "
+                "again?")
+    return (f"All losses before losses[{first}] are right, so data, network and loss are right too. Look at what a step "
+            "does with the loss, the gradients (do they add up?), the clipping, and the optimizer's settings for each "
+            "weight.")

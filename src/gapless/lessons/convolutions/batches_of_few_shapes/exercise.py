@@ -18,14 +18,14 @@ EXERCISE = Exercise(
     checks=(Values(3), StepTime(2, at_most=0.6)),
     teaching=Teaching(
         hints=(
-            "The autotuner tries out each layer anew for every shape that it has not met. How many shapes have the "
-            "batches, and which numbers belong to a shape?",
+            "The autotuner tunes each layer again for every shape that is new. How many shapes do the batches have, and "
+            "which numbers belong to a shape?",
             "Sort the images by size, so that neighbours are alike, and divide them into at most `max_shapes` groups. "
-            "Every batch of a group gets the height and the width of the group's largest images. And a batch with fewer "
-            "rows than the others?",
-            "`order = sorted(range(len(images)), key=lambda i: images[i].shape[1] * images[i].shape[2])`; "
-            "`group = batch_size * ceil(len(images) / (batch_size * max_shapes))` images have one shape; every batch has "
-            "`batch_size` rows, and those without an image stay zero, with False in the mask and no index.",
+            "Every batch of a group gets the height and the width of the group's largest images. What should happen to a "
+            "batch with fewer rows than the others?",
+            "`order = sorted(range(len(images)), key=lambda i: images[i].shape[1] * images[i].shape[2])`. Then `group = "
+            "batch_size * ceil(len(images) / (batch_size * max_shapes))` images share one shape. Every batch has "
+            "`batch_size` rows. Rows without an image stay zero, with False in the mask and no index.",
         ),
         mistakes=SHAPES,
         explain=explain.batches,

@@ -12,7 +12,7 @@ MASK = "True on the image's pixels alone"
 
 
 def seen(case: Case, plain: list, notes) -> dict:
-    """What is to be compared of an answer to ``case``: ``plain`` as :func:`.stage.ask_batches` returns it, a list of
+    """The parts of an answer that are compared to ``case``: ``plain`` as :func:`.stage.ask_batches` returns it, a list of
     batches. Each value says what is right, or else what was found."""
     images, options = case.inputs["images"], case.options
     found = {"each image": ONCE, "its pixels": OWN, "everything else": ZEROS, "the mask": MASK}

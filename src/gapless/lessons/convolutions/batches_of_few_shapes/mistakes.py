@@ -29,7 +29,7 @@ def one_shape(images, batch_size, max_shapes):
 
 
 def short_last_batch(images, batch_size, max_shapes):
-    """Right, but for a last batch with fewer rows."""
+    """Right, except for a last batch with fewer rows."""
     return [(batch[:len(indices)], mask[:len(indices)], indices)
             for batch, mask, indices in batches_of_few_shapes(images, batch_size, max_shapes)]
 
@@ -96,34 +96,35 @@ def one_at_a_time(images, batch_size, max_shapes):
 
 SHAPES = (
     Mistake(as_handed_out, (
-        "Each batch is as large as its largest image, so that nearly every batch has a shape of its own. Give several "
-        "batches one shape.")),
+        "Each batch is as large as its largest image, so nearly every batch has its own shape. Give several batches one "
+        "shape.")),
     Mistake(one_shape, (
-        "One shape for all is one shape, and much of it is padding that is computed in every layer. Sort by size, and use "
-        "as many shapes as you may.")),
+        "There is only one shape, and much of it is padding, which every layer computes. Sort by size, and use all the "
+        "shapes you may.")),
     Mistake(unsorted, (
-        "Large images and small ones are in one group, so that the small ones are padded to the large ones' size. Sort by "
-        "size first, and keep each image's index.")),
+        "Large and small images share a group, so the small ones are padded to the large ones' size. Sort by size "
+        "first, and keep each image's index.")),
     Mistake(short_last_batch, (
-        "A last batch with fewer rows is another shape, which is tuned for itself: the batch's size is a part of the shape. "
-        "Fill it with empty rows (zeros, and False in the mask).")),
+        "A last batch with fewer rows is another shape, and is tuned again: the batch size is part of the shape. Fill "
+        "it with empty rows (zeros, and False in the mask).")),
     Mistake(last_one_dropped, (
-        "The images that do not fill a batch are dropped. Nothing may be lost: leave rows empty instead.")),
+        "The images that do not fill a batch are dropped. Keep every image, and leave rows empty instead.")),
     Mistake(places_after_sorting, (
         "These are the places after sorting. An index is the image's place in the list that was given.")),
-    Mistake(indices_reversed, "Row r of a batch holds the image `indices[r]`: here rows and indices are in another order."),
+    Mistake(indices_reversed, "Row r of a batch holds the image `indices[r]`. Here rows and indices are in a different "
+                              "order."),
     Mistake(mask_of_what_is_not_zero, (
-        "The mask is read off the pixels, and a pixel of an image may be 0. Take it from the image's size.")),
+        "The mask comes from the pixels, and a pixel of an image may be 0. Take it from the image's size.")),
     Mistake(mask_of_rows, (
-        "The mask is True on the padding of an image too. It is True on the image's own pixels alone.")),
+        "The mask is True on an image's padding too. It must be True on the image's own pixels only.")),
     Mistake(mask_turned_round, (
-        "The mask is the wrong way round: True on the image's pixels, False on the padding.")),
+        "The mask is inverted: it must be True on the image's pixels and False on the padding.")),
     Mistake(resized, (
-        "Were the images blown up to one size, or moved in their rows? Pad on the right and below, and leave the pixels as "
-        "they are, in the top left corner.")),
+        "Were the images resized, or moved in their rows? Leave their pixels as they are, in the top left corner, and "
+        "pad on the right and below.")),
     Mistake(filled_with_ones, "The padding is not zero."),
     Mistake(repeated, (
-        "Empty rows hold an image once more: it would count twice in the loss. Leave them zero, without an index.")),
+        "Empty rows repeat an image, which would count twice in the loss. Leave them zero, without an index.")),
     Mistake(one_at_a_time, (
-        "A batch holds fewer images than it may: that makes more batches, and smaller kernels.")),
+        "A batch holds fewer images than it may. That makes more batches and smaller kernels.")),
 )

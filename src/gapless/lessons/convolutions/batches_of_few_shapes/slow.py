@@ -6,7 +6,7 @@ import torch
 
 
 def batches_of_few_shapes(images, batch_size, max_shapes):
-    """Batches of images (a list of C×H×W, sizes of any kind): (B×C×H×W, mask B×H×W, indices), padded with zeros."""
+    """Batches of images (a list of C×H×W of any sizes): (B×C×H×W, mask B×H×W, indices), padded with zeros."""
     batches = []
     for start in range(0, len(images), batch_size):
         indices = list(range(start, min(start + batch_size, len(images))))

@@ -30,21 +30,21 @@ def ask_batches(function, given, device):
 def _checked(batches) -> list[tuple[torch.Tensor, torch.Tensor, list[int]]]:
     """Raises Unusable where these are no batches of the agreed form."""
     if not isinstance(batches, (list, tuple)):
-        raise Unusable(f"it returned a {type(batches).__name__}; a list of batches is wanted.")
+        raise Unusable(f"it returned a {type(batches).__name__}, not a list of batches.")
     found = []
     for number, batch in enumerate(batches):
         if not isinstance(batch, (list, tuple)) or len(batch) != 3:
-            raise Unusable(f"batch {number} is no triple: (images B×C×H×W, mask B×H×W, list of indices) is wanted.")
+            raise Unusable(f"batch {number} is not a triple (images B×C×H×W, mask B×H×W, list of indices).")
         images, mask, indices = batch
         if not isinstance(images, torch.Tensor) or images.dim() != 4:
-            raise Unusable(f"the images of batch {number} are no tensor of B×C×H×W.")
+            raise Unusable(f"the images of batch {number} are not a tensor B×C×H×W.")
         if not isinstance(mask, torch.Tensor) or mask.dtype != torch.bool or mask.dim() != 3:
-            raise Unusable(f"the mask of batch {number} is no tensor of B×H×W and torch.bool.")
+            raise Unusable(f"the mask of batch {number} is not a tensor B×H×W of torch.bool.")
         if isinstance(indices, torch.Tensor):
-            raise Unusable(f"the indices of batch {number} are a tensor; a list of Python's whole numbers is wanted, which "
-                           "the host reads without a wait.")
+            raise Unusable(f"the indices of batch {number} are a tensor. Return a list of Python integers, which the host "
+                           "reads without a wait.")
         if not all(type(index) is int for index in indices):
-            raise Unusable(f"the indices of batch {number} are not all whole numbers (int).")
+            raise Unusable(f"the indices of batch {number} are not all integers (int).")
         found.append((images, mask, list(indices)))
     return found
 

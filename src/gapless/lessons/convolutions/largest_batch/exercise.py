@@ -15,12 +15,12 @@ EXERCISE = Exercise(
     checks=(Values(4),),
     teaching=Teaching(
         hints=(
-            "If 512 samples fit, do you have to try 256? And who holds the memory of a trial that failed?",
-            "Keep two numbers: a size that fits, and one that does not. Try the middle, and one of them moves there. Catch "
-            "`torch.OutOfMemoryError` alone. Inside `except` the error is alive, and with its traceback all tensors of the "
-            "failed step: only note there that it failed.",
-            "Count in eights: `low, high = 0, most // 8 + 1`; while `high - low > 1` try `8 * ((low + high) // 2)`, set a "
-            "variable `fits` in `try` and in `except`, and move `low` or `high` after them. Return `8 * low`.",
+            "If 512 samples fit, do you have to try 256? And what still holds the memory of a trial that failed?",
+            "Keep two numbers: a size that fits, and one that does not. Try the middle, and move one of the two there. "
+            "Catch only `torch.OutOfMemoryError`. Inside `except` the error is alive, and its traceback holds all "
+            "tensors of the failed step. So only note there that it failed.",
+            "Count in eights: `low, high = 0, most // 8 + 1`. While `high - low > 1`, try `8 * ((low + high) // 2)`. Set "
+            "a variable `fits` in `try` and in `except`, and move `low` or `high` after them. Return `8 * low`.",
         ),
         mistakes=mistakes.LARGEST_MISTAKES,
         explain=explain.largest_batch,

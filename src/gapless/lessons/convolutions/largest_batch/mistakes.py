@@ -98,30 +98,30 @@ def _from_below(catch: type, up: bool = True):
     return largest_batch
 
 
-_ALL_ERRORS = ("It catches errors that are not of memory, and a step that is broken looks like one that does not fit. Catch "
+_ALL_ERRORS = ("It catches errors that are not about memory, so a broken step looks like one that does not fit. Catch "
                "`torch.OutOfMemoryError` and nothing else.")
-_HOLDS = ("Something still holds the memory of an earlier trial, and the next one has less. ")
+_HOLDS = ("Something still holds the memory of an earlier trial, so the next one has less. ")
 LARGEST_MISTAKES = (
-    Mistake(slow.largest_batch, "It tries one size after the other. Whatever fits, smaller sizes fit too: try the "
-                                     "middle, and half of what is left is decided."),
-    Mistake(_from_below(torch.OutOfMemoryError), "It tries one size after the other. Try the middle: half of what is left "
-                                                 "is decided."),
-    Mistake(_from_below(torch.OutOfMemoryError, up=False), "It tries one size after the other, from above. Try the middle: "
-                                                           "half of what is left is decided."),
+    Mistake(slow.largest_batch, "It tries one size after the other. If a size fits, all smaller sizes fit too. Try the "
+                                "middle: it rules out half of the remaining sizes."),
+    Mistake(_from_below(torch.OutOfMemoryError), "It tries one size after the other. Try the middle: it rules out half "
+                                                 "of the remaining sizes."),
+    Mistake(_from_below(torch.OutOfMemoryError, up=False), "It tries one size after the other, from above. Try the "
+                                                           "middle: it rules out half of the remaining sizes."),
     Mistake(_bisection(RuntimeError), _ALL_ERRORS),
-    Mistake(_bisection(keeps=True), _HOLDS + "An error that is kept (`errors.append(error)`, `last = error`) keeps its "
-                                             "traceback, that the frames of the step, and those its tensors."),
-    Mistake(_inside_except, _HOLDS + "Inside `except` the error is alive, with the frames and tensors of the failed step: "
-                                     "note there that it failed, leave, and only then try again."),
-    Mistake(_keeps_results, _HOLDS + "What a step returned is kept, and with it its tensors: throw it away."),
-    Mistake(_halved, "Halving until it fits can end at little more than half of what would fit: go on between the last size "
-                     "that fitted and the first that did not."),
-    Mistake(_doubled, "Doubling until it fails leaves up to half of the memory empty: go on between the last size that "
+    Mistake(_bisection(keeps=True), _HOLDS + "A kept error (`errors.append(error)`, `last = error`) holds its traceback, "
+                                             "the traceback holds the step's frames, and the frames hold its tensors."),
+    Mistake(_inside_except, _HOLDS + "Inside `except` the error is alive, with the frames and tensors of the failed "
+                                     "step. Only note there that it failed, and try again after the block."),
+    Mistake(_keeps_results, _HOLDS + "You keep what a step returned, and its tensors with it. Do not keep it."),
+    Mistake(_halved, "Halving until it fits can end at little more than half of what would fit. Go on between the last "
+                     "size that fitted and the first that did not."),
+    Mistake(_doubled, "Doubling until it fails leaves up to half of the memory empty. Go on between the last size that "
                       "fitted and the first that did not."),
     Mistake(_bisection(unit=1), "That is how many eights fit: return the batch, a multiple of 8."),
-    Mistake(_bisection(multiple=1, unit=1), "Sizes that are no multiple of 8 were tried: look among 8, 16, 24, …"),
-    Mistake(_bisection(beyond=0), "The largest size allowed is never tried, and it may fit: `most` itself belongs to the "
+    Mistake(_bisection(multiple=1, unit=1), "It tried sizes that are not multiples of 8. Look among 8, 16, 24, …"),
+    Mistake(_bisection(beyond=0), "It never tries the largest size allowed, which may fit: `most` itself belongs to the "
                                   "range."),
-    Mistake(_bisection(low=1), "Where not even 8 fits, the answer is 0: nobody has tried 8."),
+    Mistake(_bisection(low=1), "If not even 8 fits, the answer is 0. Your function never tries 8."),
     Mistake(_bisection(half=True), "It stops at the first size that fits: a larger one may fit too."),
 )

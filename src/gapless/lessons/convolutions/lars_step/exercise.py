@@ -21,16 +21,16 @@ EXERCISE = Exercise(
         Values(2),
         Waits(2),
         StepTime(2, at_most=0.5, advice=(
-            "It is not only the waits: the host launches a dozen short kernels for each parameter. Let one "
-            "`torch._foreach_` function do it for the list of all.")),
+            "It is not only the waits: the host launches a dozen short kernels for each parameter. Use one "
+            "`torch._foreach_` function on the list of all parameters.")),
     ),
     teaching=Teaching(
         hints=(
-            "Two lines of each parameter wait, for a yes or no that only chooses a factor. And a dozen short kernels for "
-            "each parameter: which of them do the same for all?",
-            "`torch._foreach_norm(tensors, 2, torch.float32)` gives all norms, and `torch.stack` makes one tensor of them: "
-            "then all rates are computed at once, and `torch.where` chooses. `torch._foreach_add`, `_foreach_mul_` and "
-            "`_foreach_sub_` take lists.",
+            "For each parameter two lines wait for a yes or no, which only selects a factor. And each parameter launches "
+            "a dozen short kernels. Which of them do the same for all parameters?",
+            "`torch._foreach_norm(tensors, 2, torch.float32)` gives all norms, and `torch.stack` makes one tensor of "
+            "them. Then compute all rates at once, and select with `torch.where`. `torch._foreach_add`, `_foreach_mul_` "
+            "and `_foreach_sub_` take lists.",
             "Leave out the parameters without a gradient first. `updates = torch._foreach_add(grads, params, "
             "alpha=weight_decay)`; `torch._foreach_mul_(updates, list(rates.unbind()))`; then `_foreach_mul_(momenta, "
             "momentum)`, `_foreach_add_(momenta, updates)`, `_foreach_sub_(params, momenta)`.",

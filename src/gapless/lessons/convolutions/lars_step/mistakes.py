@@ -122,68 +122,64 @@ def _momentum_again(params, momenta, lr, momentum, weight_decay, trust):
 
 
 LARS_MISTAKES = (
-    Mistake(_lars(update=_not_in_place), "The momenta that were given are as before: change them in place, for the next "
-                                         "step."),
-    Mistake(_lars(update=_decayed_last), "The new part is multiplied by `momentum` too: only the old momentum is."),
-    Mistake(_decoupled, "The weight decay was applied to the weights by itself, as AdamW does: here it is a part of the "
-                         "update, `grad + weight_decay * param`, before rate and momentum."),
+    Mistake(_lars(update=_not_in_place), "The momenta have not changed: change them in place, for the next step."),
+    Mistake(_lars(update=_decayed_last), "You multiply the new part by `momentum` too. Multiply only the old momentum."),
+    Mistake(_decoupled, "You apply the weight decay to the weights separately, as AdamW does. Here it is part of the "
+                        "update, `grad + weight_decay * param`, before rate and momentum."),
     Mistake(_lr_twice, "`lr` is in the rate twice."),
-    Mistake(_at_zero(lambda lr: lr), "Where a norm is 0 the rate is to be `lr` itself, not its square: there the ratio is "
-                                     "1."),
-    Mistake(_at_zero(lambda lr: 1 / lr), "Where a norm is 0 the rate is to be `lr` itself, not 1: multiply by `lr` after "
-                                         "the choice."),
-    Mistake(_momentum_again, "That is Nesterov's momentum: the weights are to change by the momentum itself."),
-    Mistake(_one_rate, "All parameters have the same rate: the norms are those of each parameter by itself, which is what "
-                       "LARS (“layer-wise adaptive rate scaling”) is about."),
+    Mistake(_at_zero(lambda lr: lr), "If a norm is 0, the rate must be `lr` itself, not its square: the ratio is 1."),
+    Mistake(_at_zero(lambda lr: 1 / lr), "If a norm is 0, the rate must be `lr` itself, not 1. Multiply by `lr` after "
+                                         "the selection."),
+    Mistake(_momentum_again, "That is Nesterov's momentum. The weights must change by the momentum itself."),
+    Mistake(_one_rate, "All parameters have the same rate. Take the norms of each parameter separately: that is the idea "
+                       "of LARS (“layer-wise adaptive rate scaling”)."),
     Mistake(_lars(ratio=lambda w, g, decay, trust: torch.ones_like(w)), "The trust ratio is missing: that is SGD with "
                                                                         "momentum."),
     Mistake(_lars(ratio=lambda w, g, decay, trust: torch.where((w > 0) & (g > 0), trust * w / g, 1.0)),
-            "The weight decay is missing below the fraction: `trust * weights / (gradients + weight_decay * weights)`, of "
-            "norms."),
+            "The denominator lacks the weight decay: `trust * weights / (gradients + weight_decay * weights)`, of norms."),
     Mistake(_lars(ratio=lambda w, g, decay, trust: torch.where((w > 0) & (g > 0), w / (g + decay * w), 1.0)),
             "`trust` is missing in the ratio."),
     Mistake(_lars(ratio=lambda w, g, decay, trust: torch.where((w > 0) & (g > 0), trust * w / (g + decay * w), trust)),
-            "Where a norm is 0 the rate is `lr` itself: without `trust`."),
+            "If a norm is 0, the rate is `lr` itself, without `trust`."),
     Mistake(_lars(ratio=lambda w, g, decay, trust: trust * w / (g + decay * w)),
-            "Where a norm is 0 the rate is to be `lr` itself: weights that are all 0 would never leave it, and 0 / 0 is "
-            "nan. Choose with `torch.where`."),
+            "If a norm is 0, the rate must be `lr` itself. Otherwise weights that are all 0 stay 0, and 0 / 0 is nan. "
+            "Select with `torch.where`."),
     Mistake(_lars(ratio=lambda w, g, decay, trust: trust * w / (g + decay * w + 1e-8)),
-            "Where the weights are all 0 the rate is 0 here, and it is to be `lr` itself. A small number below the fraction "
-            "does not see to that, nor does `|` between two conditions. Choose with `torch.where`: both norms above 0."),
+            "If the weights are all 0, your rate is 0, but it must be `lr` itself. A small number in the denominator "
+            "does not help, nor does `|` between two conditions. Select with `torch.where`: both norms above 0."),
     Mistake(_lars(ratio=lambda w, g, decay, trust: torch.where(g > 0, trust * w / (g + decay * w), 1.0)),
-            "Where the norm of the *weights* is 0 the rate is to be `lr` itself too, or they never leave it."),
+            "If the norm of the *weights* is 0, the rate must be `lr` itself too. Otherwise the weights stay 0."),
     Mistake(_lars(ratio=lambda w, g, decay, trust: torch.where(w > 0, trust * w / (g + decay * w), 1.0)),
-            "Where the norm of the *gradient* is 0 the rate is to be `lr` itself too."),
+            "If the norm of the *gradient* is 0, the rate must be `lr` itself too."),
     Mistake(_lars(ratio=lambda w, g, decay, trust: torch.where((w > 0) & (g > 0), trust * (g + decay * w) / w, 1.0)),
             "The fraction is upside down: large weights and small gradients make a large rate."),
     Mistake(_lars(ratio=lambda w, g, decay, trust: _ratio(w, g, decay, trust).clamp(max=1.0)),
-            "The ratio was cut off at 1. It has no upper limit here."),
-    Mistake(_lars(decays=lambda grad, param, decay: grad), "The weight decay is missing in the update: "
-                                                           "`grad + weight_decay * param`."),
+            "You limit the ratio to 1. It has no upper limit here."),
+    Mistake(_lars(decays=lambda grad, param, decay: grad), "The update lacks the weight decay: `grad + weight_decay * "
+                                                           "param`."),
     Mistake(_lars(decays=lambda grad, param, decay: grad - decay * param), "The weight decay has the wrong sign."),
     Mistake(_lars(decays=lambda grad, param, decay: grad + decay * param.sign()),
-            "The weight decay is `weight_decay * param`, not by its sign."),
-    Mistake(_lars(update=_rate_last), "The rate multiplies what is in the momentum. LARS puts the rate in first: "
-                                      "`moment = momentum * moment + rate * (…)`, `param -= moment`, so that earlier steps "
-                                      "keep the rates that they had."),
-    Mistake(_lars(update=_dampened), "The new part is not multiplied by `1 - momentum`."),
-    Mistake(_lars(update=_nesterov), "That is Nesterov's momentum: the weights are to change by the momentum itself."),
-    Mistake(_lars(update=_stale), "The weights change by the momentum of the step before: first bring it up to date."),
-    Mistake(_lars(update=_upwards), "The momentum is subtracted from the weights."),
-    Mistake(_lars(update=_without_momentum), "The momenta stay as they are: they are to be kept in the tensors of "
-                                             "`momenta`, changed in place."),
-    Mistake(_lars(norm=lambda tensor: _norm(tensor)**2), "Those are squares of norms: the root is missing."),
+            "The weight decay is `weight_decay * param`, not `weight_decay` times its sign."),
+    Mistake(_lars(update=_rate_last), "Your rate multiplies the whole momentum. LARS applies the rate first, so that "
+                                      "earlier steps keep their own rates: `moment = momentum * moment + rate * (…)`, "
+                                      "`param -= moment`."),
+    Mistake(_lars(update=_dampened), "Do not multiply the new part by `1 - momentum`."),
+    Mistake(_lars(update=_nesterov), "That is Nesterov's momentum. The weights must change by the momentum itself."),
+    Mistake(_lars(update=_stale), "The weights change by the previous step's momentum. Update the momentum first."),
+    Mistake(_lars(update=_upwards), "Subtract the momentum from the weights."),
+    Mistake(_lars(update=_without_momentum), "The momenta have not changed. Keep them in the tensors of `momenta`, and "
+                                             "change those in place."),
+    Mistake(_lars(norm=lambda tensor: _norm(tensor)**2), "Those are squared norms: the square root is missing."),
     Mistake(_lars(norm=lambda tensor: tensor.abs().sum(dtype=torch.float32)), "Those are sums of absolute values: the norm "
                                                                               "is the root of the sum of squares."),
     Mistake(_lars(norm=lambda tensor: tensor.abs().max().float()), "Those are the largest numbers: the norm is the root of "
                                                                    "the sum of squares."),
-    Mistake(_lars(norm=torch.linalg.vector_norm), "A norm was computed in float16, whose largest number is 65 504: ask for "
-                         "float32 (`torch._foreach_norm(tensors, 2, torch.float32)`)."),
-    Mistake(_lars(ratio=lambda w, g, decay, trust: torch.full_like(w, trust)), "`trust` alone is no ratio: it is "
-                                                                               "multiplied by the norm of the weights, and "
-                                                                               "divided."),
-    Mistake(lambda params, momenta, lr, momentum, weight_decay, trust: None, "Nothing has changed: the parameters and "
-                                                                             "`momenta` are to be changed in place."),
-    Mistake(_lars(skip=False), "A parameter without a gradient is left alone: its weight decays and its momentum goes on "
-                               "otherwise."),
+    Mistake(_lars(norm=torch.linalg.vector_norm), "You compute a norm in float16, whose largest number is 65 504. Ask "
+                                                  "for float32 (`torch._foreach_norm(tensors, 2, torch.float32)`)."),
+    Mistake(_lars(ratio=lambda w, g, decay, trust: torch.full_like(w, trust)),
+            "`trust` alone is not the ratio: multiply it by the norm of the weights, and divide."),
+    Mistake(lambda params, momenta, lr, momentum, weight_decay, trust: None,
+            "Nothing has changed. Change the parameters and `momenta` in place."),
+    Mistake(_lars(skip=False), "Leave a parameter without a gradient alone. Here its weight decays and its momentum goes "
+                               "on."),
 )

@@ -7,7 +7,8 @@ import torch
 
 @torch.no_grad()
 def lars_step(params, momenta, lr, momentum, weight_decay, trust):
-    """A step of LARS: each parameter at a rate of its own. ``momenta``: a tensor for each parameter, changed in place."""
+    """A step of LARS, in which each parameter has its own rate. ``momenta``: a tensor for each parameter, changed in
+    place."""
     for param, moment in zip(params, momenta):
         if param.grad is None:
             continue

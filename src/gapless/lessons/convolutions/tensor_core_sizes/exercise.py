@@ -27,19 +27,19 @@ EXERCISE = Exercise(
     checks=(
         Values(3),
         StepTime(2, at_most=0.95, advice=(
-            "Which layer still has a size that is no multiple of 8? In channels-last order cuDNN pads it "
-            "in each pass: look for `nhwcAddPaddingKernel`.")),
+            "Which layer still has a size that is not a multiple of 8? In channels-last order cuDNN pads it in each "
+            "pass: look for `nhwcAddPaddingKernel`.")),
     ),
     teaching=Teaching(
         hints=(
-            "Which sizes does a convolution or a linear layer have, as a product of matrices? And what has to stand in the "
-            "places that are new, so that nothing changes, now and after a training step?",
-            "`F.pad` appends zeros: to both dimensions of a weight (of the first convolution's only to the outputs), to "
-            "biases, to the norms' weights, biases and running statistics. A layer takes a new `nn.Parameter` in place of "
-            "its old one. The classes are the first columns of the outputs.",
-            "`-size % 8` zeros are missing at a size. `F.pad` counts from the last dimension: for a weight O×I×3×3 it is "
-            "`F.pad(weight, [0, 0, 0, 0, 0, -I % 8, 0, -O % 8])`. At the end of the Sequential a module whose `forward` "
-            "returns `outputs[:, :classes]`.",
+            "Seen as a matrix product, which sizes does a convolution or a linear layer have? And which numbers must the "
+            "new places hold, so that nothing changes, now and after a training step?",
+            "`F.pad` appends zeros. Pad both dimensions of a weight (in the first convolution only the outputs). Pad the "
+            "biases, and the norms' weights, biases and running statistics. Give the layer a new `nn.Parameter` in place "
+            "of its old one. The classes are the first columns of the outputs.",
+            "A size lacks `-size % 8` zeros. `F.pad` counts from the last dimension: for a weight O×I×3×3 it is "
+            "`F.pad(weight, [0, 0, 0, 0, 0, -I % 8, 0, -O % 8])`. At the end of the Sequential, add a module whose "
+            "`forward` returns `outputs[:, :classes]`.",
         ),
         mistakes=mistakes.SIZE_MISTAKES,
         explain=mistakes.explain,

@@ -4,6 +4,6 @@ from __future__ import annotations
 
 
 def tensor_core_sizes(model):
-    """The same network, with sizes that suit tensor cores: a Sequential of convolutions, norms, linear layers and others
-    without weights, the last one a linear layer to the classes."""
+    """The same network, with sizes that suit tensor cores. It is a Sequential of convolutions, norms, linear layers
+    and layers without weights; the last layer is linear and outputs the classes."""
     return model

@@ -94,8 +94,8 @@ def _trained(padded: nn.Module, images: torch.Tensor, labels: torch.Tensor) -> d
 def _checked(padded) -> nn.Module:
     """Raises Unusable where it is no network."""
     if not isinstance(padded, nn.Module):
-        raise Unusable(f"it returned a {type(padded).__name__}; a network is wanted, one that can be called and trained: is "
-                       "there a `return`?")
+        raise Unusable(f"it returned a {type(padded).__name__}, not a network that can be called and trained: is there a "
+                       "`return`?")
     return padded
 
 

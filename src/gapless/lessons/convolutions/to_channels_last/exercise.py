@@ -18,17 +18,17 @@ EXERCISE = Exercise(
     checks=(
         Values(2),
         Kernels(2, unwanted=cases.TURNING_KERNELS, advice=(
-            "These copy a tensor from one memory format into the other. Look in the forward pass for what "
-            "makes or wants the contiguous one: `.contiguous()`, a new tensor, `view`; in the trace the "
-            "operator that launches each is named.")),
+            "These copy a tensor from one memory format into the other. Look in the forward pass for lines that create "
+            "or need the contiguous one: `.contiguous()`, a new tensor, `view`. The trace names the operator that "
+            "launches each copy.")),
         StepTime(1, at_most=0.85),
     ),
     teaching=Teaching(
         hints=(
-            "The model's weights are in channels-last order, and the images come so. Print "
-            "`x.is_contiguous(memory_format=torch.channels_last)` behind each line: at which does it become False?",
-            "`.contiguous()` without an argument means the contiguous format, and a new tensor is made in it. A tensor "
-            "that was permuted from N×H×W×C *is* in channels-last order already: nothing has to be copied.",
+            "The model's weights and the images are in channels-last order. Print "
+            "`x.is_contiguous(memory_format=torch.channels_last)` after each line. Where does it become False?",
+            "`.contiguous()` without an argument means the contiguous format, and a new tensor is created in it. A "
+            "tensor that was permuted from N×H×W×C *is* in channels-last order already, so nothing has to be copied.",
             "`nn.Linear` takes N×H×W×C as it is: `block.mix(x.permute(0, 2, 3, 1)).permute(0, 3, 1, 2)`. Zeros for new "
             "channels: `F.pad(x, (0, 0, 0, 0, 0, new))` keeps the format. The mean over the pixels: `x.mean((2, 3))`.",
         ),

@@ -46,7 +46,7 @@ def ask_channels_last(function, given, device):
     model = make_mixing_network(options["width"], options["seed"], device)
     forward = function(model)
     if not callable(forward) or forward is model:  # the model has no forward pass of its own
-        raise Unusable(f"it returned a {type(forward).__name__}; the function `forward(images)` is wanted.")
+        raise Unusable(f"it returned a {type(forward).__name__}, not the function `forward(images)`.")
 
     def outputs_of(images):
         with torch.autocast(device.type, torch.float16, enabled=options["mixed_precision"]):
@@ -55,7 +55,7 @@ def ask_channels_last(function, given, device):
     yield
     outputs = outputs_of(images)
     if not isinstance(outputs, torch.Tensor):
-        raise Unusable(f"`forward` returned a {type(outputs).__name__}; a tensor of N×8 is wanted.")
+        raise Unusable(f"`forward` returned a {type(outputs).__name__}, not a tensor N×8.")
     if options["backward"]:
         outputs.float().square().mean().backward()
     yield

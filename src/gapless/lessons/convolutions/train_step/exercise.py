@@ -25,14 +25,15 @@ EXERCISE = Exercise(
     checks=(Values(4), StepTime(3, at_most=0.85)),
     teaching=Teaching(
         hints=(
-            "Which part of the step has the convolutions and the linear layers in it, and which part only looks after the "
-            "weights? The first may compute in half precision. And what becomes of a gradient of 10⁻⁸ there?",
-            "`torch.autocast(x.device.type, dtype=dtype)` around the forward pass and the loss. "
+            "Which part of the step runs the convolutions and the linear layers, and which part only updates the "
+            "weights? The first may compute in half precision. What happens to a gradient of 10⁻⁸ there?",
+            "Put `torch.autocast(x.device.type, dtype=dtype)` around the forward pass and the loss. Call "
             "`scaler.scale(loss).backward()` after it, outside. At the end, once: `scaler.step(optimizer)`, "
-            "`scaler.update()`. The clipping wants the gradients as they are: without the scale.",
-            "In this order: `zero_grad`; for each micro-batch forward pass and loss in autocast, the loss divided by their "
-            "number, `scaler.scale(loss).backward()`; then `scaler.unscale_(optimizer)`, `clip_grad_norm_`, "
-            "`scaler.step(optimizer)`, `scaler.update()`. A scaler that is switched off passes everything through.",
+            "`scaler.update()`. The clipping needs the true gradients, without the scale.",
+            "In this order: `zero_grad`. For each micro-batch, the forward pass and the loss in autocast, the loss "
+            "divided by their number, then `scaler.scale(loss).backward()`. Then `scaler.unscale_(optimizer)`, "
+            "`clip_grad_norm_`, `scaler.step(optimizer)`, `scaler.update()`. A scaler that is switched off passes "
+            "everything through.",
         ),
         mistakes=mistakes.TRAIN_STEP_MISTAKES,
         explain=explain.train_step,

@@ -7,23 +7,23 @@ from .stage import BACKWARD, COMPUTED, KEPT, LOSSES, PASSES, SCALE, SCALED, STEP
 
 # What was seen → what to say of it. The first that differs is the one that the message is about.
 _SEEN = {
-    COMPUTED: "The forward pass belongs under `torch.autocast(x.device.type, dtype=dtype)`: with the device's own type (for "
-              "another it is switched off, with a warning), and the dtype that was asked for.",
-    BACKWARD: "Autocast ends after the loss: the backward pass takes each operator's dtype from the forward pass by itself.",
+    COMPUTED: "Put the forward pass under `torch.autocast(x.device.type, dtype=dtype)`. It needs the tensor's own device "
+              "type (for any other it switches itself off, with a warning), and the `dtype` that was asked for.",
+    BACKWARD: "End autocast after the loss. The backward pass takes each operator's dtype from the forward pass.",
     STEP: "Autocast belongs around the forward pass and the loss only.",
-    SCALED: "The loss belongs inside autocast, which computes it in float32, and is scaled after it.",
-    KEPT: "The network's weights stay float32: autocast casts copies of them, so do not cast the network.",
+    SCALED: "Compute the loss inside autocast, which computes it in float32. Scale it afterwards.",
+    KEPT: "The network's weights stay float32. Autocast casts copies of them, so do not cast the network.",
     PASSES: "Each micro-batch goes through the network once.",
-    STEPS: "The optimizer takes one step, after the last micro-batch, by `scaler.step(optimizer)`: which takes none where a "
-           "gradient is inf or nan.",
-    LOSSES: "The mean loss is to be returned: what each micro-batch's loss, divided by their number, adds up to, without "
-            "the scale.",
-    SCALE: "The scaler looks after its scale by itself: one `scaler.update()` at the end of each step.",
+    STEPS: "The optimizer takes one step, after the last micro-batch, with `scaler.step(optimizer)`. That call skips the "
+           "step if a gradient is inf or nan.",
+    LOSSES: "Return the mean loss: divide each micro-batch's loss by their number, and add them up, without the scale.",
+    SCALE: "The scaler adjusts its scale itself: call `scaler.update()` once, at the end of each step.",
 }
-_NO_STEP = ("The optimizer took no step at all. Was `scaler.step(optimizer)` left out? Or was it another scaler than the "
-            "one that was given? It skips a step whose gradients are inf or nan, and its scale has to suit them.")
-_ANY_STEP = ("The optimizer took a step where the gradients are inf or nan: `scaler.step(optimizer)` of the scaler that was "
-             "given, which has scaled the loss, skips it.")
+_NO_STEP = ("The optimizer took no step at all. Did you leave out `scaler.step(optimizer)`? Or did you use a scaler "
+            "other than the one that was given? A scaler skips a step whose gradients are inf or nan, and its scale has "
+            "to suit them.")
+_ANY_STEP = ("The optimizer took a step although gradients are inf or nan. Call `scaler.step(optimizer)` on the scaler "
+             "that was given and that scaled the loss: it skips such a step.")
 
 
 def train_step(case: Case, found: dict, wanted: dict) -> str | None:
@@ -31,8 +31,8 @@ def train_step(case: Case, found: dict, wanted: dict) -> str | None:
     if not found[PASSES]:
         return "The network was never called: does the function end, or return, before the loop?"
     if wanted[SCALED] != "none" and found[SCALED] == "none":
-        return ("The scaler that was given has scaled no loss: `scaler.scale(loss).backward()`. Make none of your own: its "
-                "scale would begin anew in each step.")
+        return ("The scaler that was given has scaled no loss: `scaler.scale(loss).backward()`. Do not create your own: "
+                "its scale would start again in each step.")
     first = next((name for name in _SEEN if found[name] != wanted[name]), None)
     if first == STEP and "none" in (found[STEP], wanted[STEP]):
         return _NO_STEP if found[STEP] == "none" else _ANY_STEP

@@ -82,60 +82,61 @@ def _mistake(why: str, make: Callable = _Step, **parts) -> Mistake:
     return Mistake(make(**parts), why)
 
 
-_CLIPPED_SCALED = ("The gradients were clipped while they were still scaled: their norm was the scale times too large, and "
-                   "what is left of them is far too small. `scaler.unscale_(optimizer)` comes first, then the clipping.")
-_BACKWARD_INSIDE = ("The backward pass ran inside autocast. It takes each operator's dtype from the forward pass by "
-                    "itself: end the `with` after the loss. PyTorch's page on `torch.amp` says that it is not recommended "
-                    "otherwise.")
-_NOT_DIVIDED = ("The micro-batches' losses were added up, not averaged: `backward` adds gradients, so each loss has to be "
-                "divided by the number of micro-batches.")
-_PLAIN_STEP = ("`optimizer.step()` was called without the scaler, which skips the step where a gradient is inf or nan: "
-               "write `scaler.step(optimizer)`.")
-_NO_UPDATE = ("`scaler.update()` is missing: it halves the scale after a step that was skipped, and doubles it after enough "
-              "good ones.")
+_CLIPPED_SCALED = ("You clipped the gradients while they were still scaled. Their norm was too large by the scale, so "
+                   "the clipped gradients are far too small. Call `scaler.unscale_(optimizer)` first, then clip.")
+_BACKWARD_INSIDE = ("The backward pass ran inside autocast. It takes each operator's dtype from the forward pass, so end "
+                    "the `with` after the loss. PyTorch's page on `torch.amp` recommends this.")
+_NOT_DIVIDED = ("The micro-batches' losses were added up, not averaged. `backward` adds gradients, so divide each loss "
+                "by the number of micro-batches.")
+_PLAIN_STEP = ("You called `optimizer.step()` without the scaler, which skips the step if a gradient is inf or nan. "
+               "Write `scaler.step(optimizer)`.")
+_NO_UPDATE = ("`scaler.update()` is missing. It halves the scale after a skipped step, and doubles it after enough good "
+              "ones.")
 TRAIN_STEP_MISTAKES = (
     _mistake("Nothing ran in autocast: the convolutions computed in float32. Put the forward pass and the loss under "
              "`torch.autocast(x.device.type, dtype=dtype)`.", autocast=False),
-    _mistake("The scaler was not used, nor autocast: that is the step as it was handed out.", autocast=False, scaled=False,
+    _mistake("This step uses neither the scaler nor autocast, like the one that you got.", autocast=False, scaled=False,
              order=("clip", "plain step")),
     _mistake(_CLIPPED_SCALED, order=("clip", "unscale", "step", "update")),
     _mistake(_CLIPPED_SCALED, order=("clip", "step", "update")),
-    _mistake("The step took gradients that were not clipped: was that left out, or done after the step? First unscale, then "
-             "clip, then step.", order=("unscale", "step", "clip", "update")),
-    _mistake("Each gradient was cut off by its own value. The *norm* of all of them is to be at most `max_norm`: "
+    _mistake("The step used gradients that were not clipped. Did you leave that out, or clip after the step? Unscale "
+             "first, then clip, then step.", order=("unscale", "step", "clip", "update")),
+    _mistake("You clipped each gradient by its value. Limit the *norm* of all of them to `max_norm`, with "
              "`clip_grad_norm_`.", order=("unscale", "clip values", "step", "update")),
-    _mistake("The gradients were clipped by the largest of them: `max_norm` is of the root of the sum of squares, which "
-             "`clip_grad_norm_` takes by itself.", order=("unscale", "clip largest", "step", "update")),
-    _mistake("Each parameter's gradient was clipped by its own norm, which turns the step's direction: `max_norm` is of all "
-             "of them together.", order=("unscale", "clip each", "step", "update")),
-    _mistake("The gradients were clipped to 1, whatever `max_norm` says.", order=("unscale", "clip to 1", "step", "update")),
-    _mistake("The network was put into evaluation mode: its norms have to see the batch. Leave the mode as it was.",
+    _mistake("You clipped the gradients by the largest of them. `max_norm` limits the root of the sum of squares, the "
+             "default of `clip_grad_norm_`.", order=("unscale", "clip largest", "step", "update")),
+    _mistake("You clipped each parameter's gradient by its own norm, which turns the step's direction. `max_norm` "
+             "limits the norm of all of them together.", order=("unscale", "clip each", "step", "update")),
+    _mistake("You clipped the gradients to 1, whatever `max_norm` says.", order=("unscale", "clip to 1", "step", "update")),
+    _mistake("You put the network into evaluation mode, but its norms must see the batch. Leave the mode as it was.",
              evaluating=True),
-    _mistake("Each loss was divided by the number of micro-batches twice: it is that many times too small.", divisions=2),
+    _mistake("You divided each loss by the number of micro-batches twice, so it is that many times too "
+             "small.", divisions=2),
     _mistake(_BACKWARD_INSIDE, backward_inside=True),
-    _mistake("Everything ran inside autocast, the backward pass and the optimizer's step too. It belongs around the forward "
-             "pass and the loss only.", all_inside=True),
-    _mistake("The loss was computed outside autocast, on outputs in half precision: a sum of exponentials needs float32's "
-             "range, which autocast gives it. Put the loss inside.", loss_inside=False),
+    _mistake("Everything ran inside autocast, even the backward pass and the optimizer's step. Put only the forward "
+             "pass and the loss inside.", all_inside=True),
+    _mistake("You computed the loss outside autocast, on outputs in half precision. A sum of exponentials needs "
+             "float32's range, which autocast gives it. Put the loss inside.", loss_inside=False),
     _mistake(_NOT_DIVIDED, divisions=0),
     _mistake(_PLAIN_STEP, order=("unscale", "clip", "plain step", "update")),
     _mistake(_PLAIN_STEP + " " + _NO_UPDATE, order=("unscale", "clip", "plain step")),
     _mistake(_NO_UPDATE, order=("unscale", "clip", "step")),
-    _mistake("The gradients are still scaled when the optimizer takes its step, with `optimizer.step()`: use "
-             "`scaler.unscale_(optimizer)` before clipping, and `scaler.step(optimizer)`.", order=("clip", "plain step")),
-    _mistake("The gradients were set to zero before each micro-batch: only the last one's are left. Once, at the start.",
+    _mistake("The gradients are still scaled when `optimizer.step()` runs. Use `scaler.unscale_(optimizer)` before "
+             "clipping, and `scaler.step(optimizer)`.", order=("clip", "plain step")),
+    _mistake("You set the gradients to zero before each micro-batch, so only the last one's are left. Do it once, at the "
+             "start.",
              zeroed="each"),
-    _mistake("The gradients were set to zero only at the end, and what an earlier step left is counted: at the start.",
+    _mistake("You set the gradients to zero only at the end, so this step includes an earlier step's. Do it at the start.",
              zeroed="never", order=("unscale", "clip", "step", "update", "zero")),
-    _mistake("The gradients were never set to zero: what an earlier step left is counted.", zeroed="never"),
-    _mistake("Each micro-batch took a step of its own: unscale, clip, step and update come once, after the last one.",
+    _mistake("The gradients were never set to zero, so this step includes an earlier step's.", zeroed="never"),
+    _mistake("Each micro-batch took its own step. Unscale, clip, step and update once, after the last one.",
              each=("unscale", "clip", "step", "update"), order=()),
-    _mistake("Each micro-batch took a step of its own: unscale, clip, step and update come once, after the last one.",
+    _mistake("Each micro-batch took its own step. Unscale, clip, step and update once, after the last one.",
              each=("unscale", "clip", "step", "update", "zero"), order=()),
-    _mistake("The network itself was cast to half precision. Its weights stay float32, or small updates are lost in "
-             "rounding: autocast casts copies.", half=True, autocast=False, scaled=False, order=("clip", "plain step")),
-    _mistake("Autocast took float16, whatever `dtype` says: pass it on, `torch.autocast(x.device.type, dtype=dtype)`.",
+    _mistake("You cast the network itself to half precision. Its weights must stay float32, or rounding loses small "
+             "updates. Autocast casts copies.", half=True, autocast=False, scaled=False, order=("clip", "plain step")),
+    _mistake("Autocast used float16, whatever `dtype` says. Pass it on: `torch.autocast(x.device.type, dtype=dtype)`.",
              dtype=torch.float16),
-    _mistake("Autocast took bfloat16, whatever `dtype` says: pass it on, `torch.autocast(x.device.type, dtype=dtype)`.",
+    _mistake("Autocast used bfloat16, whatever `dtype` says. Pass it on: `torch.autocast(x.device.type, dtype=dtype)`.",
              dtype=torch.bfloat16),
 )

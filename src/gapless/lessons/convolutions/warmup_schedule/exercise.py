@@ -18,8 +18,8 @@ EXERCISE = Exercise(
     teaching=Teaching(
         hints=(
             "At step 0 the rate is the optimizer's own. What is it at step `warmup`, and at step `total`?",
-            "`LambdaLR` multiplies each group's own rate by what your function of the step returns: 1 at first, `factor` at "
-            "step `warmup`, 0 from step `total` on.",
+            "`LambdaLR` multiplies each group's own rate by the factor that your function returns for a step: 1 at "
+            "first, `factor` at step `warmup`, 0 from step `total` on.",
             "Before `warmup`: `1 + (factor - 1) * step / warmup`. After: `share = min((step - warmup) / (total - warmup), "
             "1)`, and `factor * (1 + math.cos(math.pi * share)) / 2`.",
         ),

@@ -12,8 +12,8 @@ from ....course.plain import Unusable
 
 
 def ask_warmup_schedule(function, given, device):
-    """The learning rates of each step, group by group; with ``resumed``, of a schedule that is made anew after so many steps
-    and loaded."""
+    """The learning rates of each step, group by group; with ``resumed``, of a schedule that is created and
+    loaded after that many steps."""
     options = given.options
 
     def make():
@@ -21,7 +21,7 @@ def ask_warmup_schedule(function, given, device):
         optimizer = torch.optim.SGD(groups, lr=1.0)
         schedule = function(optimizer, options["factor"], options["warmup"], options["total"])
         if not hasattr(schedule, "step"):
-            raise Unusable(f"it returned a {type(schedule).__name__}; a scheduler of torch.optim.lr_scheduler is wanted.")
+            raise Unusable(f"it returned a {type(schedule).__name__}, not a scheduler of torch.optim.lr_scheduler.")
         return optimizer, schedule
 
     yield

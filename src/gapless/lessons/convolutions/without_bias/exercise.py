@@ -18,22 +18,22 @@ EXERCISE = Exercise(
     checks=(
         Values(4),
         Kernels(1, fewer=2 * WIDE_PAIRS, advice=(
-            "A bias is a kernel of its own forward, which adds it, and one backward, which sums its "
-            "gradient: where a norm follows, both can go.")),
+            "A bias costs a kernel forward, which adds it, and one backward, which sums its gradient. If a norm "
+            "follows, both can go.")),
     ),
     teaching=Teaching(
         hints=(
-            "Which number does the norm subtract from a channel, and what does a bias do to that number? Follow the "
-            "output of each convolution: who takes it?",
-            "Take the flow from a trace: `torch.fx.Tracer().trace(model).nodes` has a node for each call, `node.users` are "
-            "those that take its result, and `dict(model.named_modules(remove_duplicate=False))[node.target]` is the module "
-            "of a node whose `op` is \"call_module\". A bias may go where all users of all calls of its convolution are "
-            "norms that subtract each channel's own mean. Then compare in evaluation mode: which number of the norm has "
-            "the bias in it?",
-            "`norm.running_mean -= conv.bias.detach()`, once for each norm behind the convolution, then `conv.bias = "
-            "None`. A norm with a running mean must have no other input than that convolution's output. `nn.BatchNorm…` and "
-            "`nn.InstanceNorm…` cancel while `norm.training` holds or where they have no running mean; `nn.GroupNorm` where "
-            "`num_groups == num_channels`.",
+            "Which number does the norm subtract from a channel, and how does a bias change that number? Follow the "
+            "output of each convolution: which modules use it?",
+            "Get the flow from a trace. `torch.fx.Tracer().trace(model).nodes` has a node for each call, and "
+            "`node.users` are the nodes that use its result. If `node.op` is \"call_module\", "
+            "`dict(model.named_modules(remove_duplicate=False))[node.target]` is its module. A bias can go if all users "
+            "of all calls of its convolution are norms that subtract each channel's own mean. Then compare in evaluation "
+            "mode: which number of the norm contains the bias?",
+            "Do `norm.running_mean -= conv.bias.detach()` once for each norm after the convolution, then `conv.bias = "
+            "None`. A norm with a running mean must have no input other than that convolution's output. `nn.BatchNorm…` "
+            "and `nn.InstanceNorm…` cancel the bias if `norm.training` is True or they have no running mean. "
+            "`nn.GroupNorm` does if `num_groups == num_channels`.",
         ),
         mistakes=BIAS,
         explain=explain.without_bias,

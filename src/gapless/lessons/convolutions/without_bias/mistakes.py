@@ -12,7 +12,7 @@ from .right import NORMS, cancels, drop
 
 
 def in_order(model: nn.Module, norms: tuple[type, ...] = NORMS, fold: float = 1.0) -> nn.Module:
-    """Goes by the order in which the parts are defined."""
+    """Uses the order in which the parts are defined."""
     parts = list(model.modules())
     for conv, norm in zip(parts, parts[1:]):
         if isinstance(conv, CONVOLUTIONS) and isinstance(norm, norms) and conv.bias is not None:
@@ -61,62 +61,62 @@ def _also(*kinds: type):
     return lambda norm: cancels(norm) or isinstance(norm, kinds)
 
 
-ORDER = ("It goes by the order in which the parts are defined, and that is not the order in which they are used. What "
-         "counts is where a convolution's output goes: follow the tensors, in a trace of `forward` (`torch.fx`) or while "
-         "it runs.")
-FOLD = ("In training the bias is cancelled; in evaluation the norm subtracts its running mean, and that mean has the bias "
-        "in it. When you take the bias from the convolution, take it from the norm's `running_mean` too.")
+ORDER = ("It uses the order in which the parts are defined, which is not the order of use. What counts is where a "
+         "convolution's output goes. Follow the tensors, in a trace of `forward` (`torch.fx`) or during a run.")
+FOLD = ("In training the norm cancels the bias. In evaluation it subtracts its running mean, which contains the bias. So "
+        "subtract the convolution's bias from the norm's `running_mean` too.")
 BIAS = (
     Mistake(lambda model, images: drop(model, fold=0.0), FOLD),
     Mistake(lambda model, images: drop(model, fold=-1.0), (
-        "The running mean moves the wrong way. It has the bias in it: without the bias it is that much *less*.")),
+        "The running mean moves the wrong way. It contains the bias, so without the bias it is that much *less*.")),
     Mistake(lambda model, images: each(model, _zeroed), (
-        "The biases are zero now, and still there: added in every step, with a gradient each. Take the parameter away: "
-        "`conv.bias = None`.")),
+        "The biases are zero now, but still there: every step adds them and computes their gradient. Remove the "
+        "parameter: `conv.bias = None`.")),
     Mistake(lambda model, images: each(model, _frozen), (
-        "The biases get no gradient any more, and are still added. Take the parameter away: `conv.bias = None`.")),
+        "The biases no longer get a gradient, but they are still added. Remove the parameter: `conv.bias = None`.")),
     Mistake(lambda model, images: each(model, _without), (
-        "Every bias is gone, those included that no norm cancels.")),
+        "Every bias is gone, even those that no norm cancels.")),
     Mistake(lambda model, images: in_order(model), ORDER),
     Mistake(lambda model, images: in_order(model, fold=0.0), ORDER),
     Mistake(lambda model, images: drop(model, cancels=_also(nn.GroupNorm)), (
-        "A GroupNorm subtracts the mean of all channels of a group. The channels' biases differ, so they do not go away: "
-        "only with one channel a group is it the channel's own mean.")),
+        "A GroupNorm subtracts the mean of all channels of a group. The channels' biases differ, so they do not cancel. "
+        "Only with one channel in each group is it the channel's own mean.")),
     Mistake(lambda model, images: drop(model, cancels=_also(nn.GroupNorm, nn.LayerNorm)), (
-        "LayerNorm over all channels, and GroupNorm over several, subtract a mean of many channels, whose biases differ. "
-        "Only a norm that subtracts each channel's own mean takes the bias out.")),
+        "LayerNorm over all channels, and GroupNorm over several, subtract a mean of many channels, whose biases "
+        "differ. Only a norm that subtracts each channel's own mean cancels the bias.")),
     Mistake(lambda model, images: drop(model, cancels=lambda norm: isinstance(norm, NORMS)), (
-        "Of the norms that cancel, GroupNorm with one channel a group is missing; and one that stays in evaluation mode "
-        "while the model trains subtracts no mean of this batch: its convolution's bias learns.")),
+        "Two things are wrong. GroupNorm with one channel in each group cancels a bias, and is missing. And a norm that "
+        "stays in evaluation mode while the model trains does not subtract this batch's mean: its convolution's bias "
+        "learns.")),
     Mistake(lambda model, images: drop(model, cancels=lambda norm: cancels(norm) or isinstance(norm, NORMS)), (
-        "A norm that stays in evaluation mode while the model trains (`norm.training` is False) subtracts a constant, no "
-        "mean of this batch: the bias before it has a gradient, and learns.")),
+        "A norm that stays in evaluation mode while the model trains (`norm.training` is False) subtracts a constant, "
+        "not this batch's mean. The bias before it has a gradient, and learns.")),
     Mistake(lambda model, images: drop(model, most_users=any), (
         "The convolution's output goes to a norm, and somewhere else too. There the bias is needed.")),
     Mistake(lambda model, images: drop(model, alone=False), (
         "The norm has another input besides this convolution's output, and one running mean for both. No shift of it "
-        "suits both in evaluation: that bias has to stay.")),
+        "suits both in evaluation, so that bias has to stay.")),
     Mistake(lambda model, images: drop(model, most_calls=1), (
-        "A convolution may be called more than once in a forward pass: look at where each of its outputs goes, and mend the "
-        "running mean of every norm behind it.")),
+        "A forward pass may call a convolution more than once. Look at where each of its outputs goes, and correct the "
+        "running mean of every norm after it.")),
     Mistake(lambda model, images: drop(model, kinds=(nn.Conv2d,)), (
-        "There are convolutions of one and of three dimensions too, and transposed ones: all those in `CONVOLUTIONS`.")),
+        "There are convolutions in one and three dimensions too, and transposed ones: use `CONVOLUTIONS`.")),
     Mistake(lambda model, images: drop(model, kinds=(nn.Conv1d, nn.Conv2d, nn.Conv3d)), (
-        "Transposed convolutions have a bias as well: all those in `CONVOLUTIONS`.")),
+        "Transposed convolutions have a bias as well: use `CONVOLUTIONS`.")),
     Mistake(lambda model, images: drop(model, cancels=lambda norm: cancels(norm) and "Batch" in type(norm).__name__), (
-        "BatchNorm is not the only norm that subtracts each channel's own mean: InstanceNorm does, and GroupNorm with one "
-        "channel a group.")),
+        "BatchNorm is not the only norm that subtracts each channel's own mean. InstanceNorm does too, and so does "
+        "GroupNorm with one channel in each group.")),
     Mistake(lambda model, images: drop(model, cancels=lambda norm: cancels(norm) and norm.affine), (
         "A norm without weight and bias (`affine=False`) cancels a convolution's bias too.")),
     Mistake(lambda model, images: drop(model, cancels=lambda norm: (
         cancels(norm) and getattr(norm, "running_mean", None) is not None)), (
-        "A norm that keeps no running statistics cancels the bias in both modes; there is nothing to correct.")),
+        "A norm without running statistics cancels the bias in both modes, and there is nothing to correct.")),
     Mistake(_after_a_pass, (
-        "The model was called in training mode to see where its tensors go, and that has moved the running statistics. "
-        "Trace it without running it (`torch.fx`), or run it in evaluation mode, and put the mode back.")),
+        "You called the model in training mode to follow its tensors, and that changed the running statistics. Trace it "
+        "without running it (`torch.fx`). Or run it in evaluation mode, and restore the mode.")),
     Mistake(lambda model, images: _in_evaluation(model), (
-        "The model comes back in evaluation mode. Put it back into the mode that it was in: `model.train()`.")),
+        "The model comes back in evaluation mode. Restore the mode that it was in: `model.train()`.")),
     Mistake(lambda model, images: _all_trained(model), MODES),
     Mistake(lambda model, images: model, (
-        "That is the model as it was: no bias has gone.")),
+        "The model has not changed: every bias is still there.")),
 )

@@ -4,5 +4,5 @@ from __future__ import annotations
 
 
 def without_bias(model, images):
-    """The model, without those biases of convolutions that a norm takes out again."""
+    """The model, without the biases of convolutions that a norm cancels."""
     return model

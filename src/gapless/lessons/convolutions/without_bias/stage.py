@@ -189,7 +189,7 @@ NETWORKS: dict[str, Callable[[], nn.Module]] = {
 
 
 def make_network(name: str, seed: int, device: torch.device, dtype: torch.dtype = torch.float32) -> nn.Module:
-    """One of ``NETWORKS`` in training mode but for a frozen norm, its weights, biases and running statistics drawn from
+    """One of ``NETWORKS`` in training mode, except for a frozen norm, its weights, biases and running statistics drawn from
     ``seed``. The random numbers of others stay as they are."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
@@ -213,7 +213,7 @@ def ask_without_bias(function, given, device):
     model = make_network(given.options["network"], given.options["seed"], device, images.dtype)
     model = function(model, images)
     if not isinstance(model, nn.Module):
-        raise Unusable(f"it returned a {type(model).__name__}; the model is wanted: is there a `return`?")
+        raise Unusable(f"it returned a {type(model).__name__}, not the model: is there a `return`?")
     modes = {part: part.training for part in model.modules()}
     found = {"parameters": {name: list(parameter.shape) for name, parameter in model.named_parameters()},
              "in training mode": model.training,

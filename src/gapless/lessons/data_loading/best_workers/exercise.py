@@ -18,8 +18,8 @@ EXERCISE = Exercise(
     checks=(Values(5),),
     teaching=Teaching(
         hints=(
-            "What is in the first epoch's time that no later epoch has? And if you measured the same loader twice, how far "
-            "apart might the two figures be?",
+            "What does the first epoch's time include that no later epoch has? And if you measured the same loader "
+            "twice, how far apart could the two figures be?",
             "For each candidate make the loader, let one epoch pass, then time several whole epochs and take their median. "
             "Of the candidates whose median is within 5 % of the smallest, return the smallest number.",
             "`statistics.median` of five times, each `clock_ms(device)` after a `for _ in loader: pass` less the one "

@@ -9,7 +9,7 @@ from ..stage import forking
 
 
 def epochs_ms(loader, device: torch.device, epochs: int = 3) -> list[float]:
-    """What each epoch of ``loader`` takes the host, with the start of its workers."""
+    """The host's time for each epoch of ``loader``, with the start of its workers."""
     found = []
     with forking():
         for _ in range(epochs):

@@ -1,4 +1,4 @@
-"""Lesson 04: ways to measure the number of workers wrongly that are no small change of the solution (``mistakes.toml``)."""
+"""Lesson 04: wrong ways to measure the number of workers that are not a small change of the solution (``mistakes.toml``)."""
 
 from __future__ import annotations
 

@@ -6,8 +6,8 @@ from ....measure.device import clock_ms
 
 
 def best_workers(make_loader, candidates, device):
-    """The number of workers, one of ``candidates``, whose loader is fastest once it runs; of those within 5 % of the
-    fastest the smallest. ``make_loader(workers)`` gives a new loader, whose workers live on from epoch to epoch."""
+    """Return the number of workers, one of ``candidates``, whose loader is fastest once it runs: the smallest of those
+    within 5 % of the fastest. ``make_loader(workers)`` gives a new loader, which keeps its workers from epoch to epoch."""
     found = {}
     for workers in candidates:
         loader = make_loader(workers)

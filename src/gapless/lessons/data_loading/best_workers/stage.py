@@ -60,7 +60,7 @@ class Times:
 
 @cache
 def _arrivals_ms(batches: int, work_ns: int, nbytes: int, workers: int, cores: int) -> tuple[float, ...]:
-    """When each batch is there, in order, for somebody who takes each at once: as the modelled host reckons it for
+    """When each batch is there, in order, for somebody who takes each at once: as the modelled host computes it for
     PyTorch's loader."""
     cost = Cost(work_ns, nbytes, tensors=1 if nbytes else 0)
     model = Workers([0] * workers, 0, cores, lambda worker: cost)

@@ -15,10 +15,10 @@ EXERCISE = Exercise(
     checks=(Values(4),),
     teaching=Teaching(
         hints=(
-            "The host spends time in the loader. When does that cost the GPU anything, and what does the GPU do in the "
-            "other moments?",
+            "The host spends time in the loader. When does that cost the GPU time, and what does the GPU do otherwise?",
             "Two sets of moments: those inside a loader's block, on the steps' thread, and those in which a kernel, a copy "
-            "or a memset runs. Wanted are those in the first and not in the second. The union of intervals is lesson 01's.",
+            "or a memset runs. Measure those in the first set but not in the second. Lesson 01 has the union of "
+            "intervals.",
             "Write `covered(spans)`: the time that at least one span covers, cut off at the steps' start and end. Then "
             "`covered(work + blocks) - covered(work)` is what the blocks cover beyond the work; divide by the steps' time.",
         ),

@@ -8,11 +8,11 @@ from .right import blocks_of, covered_us, steps_time, work_of
 
 
 def explain_bound(case: Case, found: object, wanted: float) -> str:
-    """The parts of the case's answer, for whoever looks which of them is another."""
+    """The parts of the case's answer, so that the learner sees which of them differs."""
     trace = Trace(case.options["events"])
     (start, end), work, blocks = steps_time(trace), work_of(trace), blocks_of(trace)
     loading_us, work_us = covered_us(blocks, start, end), covered_us(work, start, end)
     both_us = loading_us + work_us - covered_us([*work, *blocks], start, end)
     return (f"In this trace the steps' time is {end - start:.6g} µs. The host is inside the loader for {loading_us:.6g} µs "
-            f"of it, the GPU runs for {work_us:.6g} µs, and both at once for {both_us:.6g} µs. Which of these is another in "
-            "your version?")
+            f"of it, the GPU runs for {work_us:.6g} µs, and both at once for {both_us:.6g} µs. Which of these differs "
+            "in your version?")

@@ -1,4 +1,4 @@
-"""Lesson 04: four programs whose host spends time in the loader, and whose GPU idles for other reasons, or not at all."""
+"""Lesson 04: four programs whose host spends time in the loader, and whose GPU is idle for other reasons, or not at all."""
 
 from __future__ import annotations
 

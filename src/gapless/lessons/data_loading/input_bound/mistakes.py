@@ -146,24 +146,21 @@ def input_bound(trace: Trace, *, blocks="right", work="right", how="idle in bloc
 _HOST = ("That is the *host's* time in the loader. While the GPU still has work in its queue, the loader costs "
          "nothing: count "
          "only the part of a block in which nothing runs on the GPU.")
-_OVERLAP = "What runs at the same time counts once, on two streams or in two blocks that lie in each other: merge first."
-_THREAD = ("Another thread has a loader of its own here. It feeds somebody else: take the blocks on the thread of the "
+_OVERLAP = "Work that runs at the same time counts once, on two streams or in two nested blocks: merge first."
+_THREAD = ("Another thread has its own loader here. It feeds something else: take the blocks on the thread of the "
            "`ProfilerStep#` blocks (`span.thread`).")
-_CUT = ("A block reaches over the first step's start or the last step's end: the part within the steps' time counts, and "
-        "nothing else.")
+_CUT = ("A block crosses the first step's start or the last step's end: only the part within the steps' time counts.")
 _NAMES = ("The loader's class is in the name: with workers it is `_MultiProcessingDataLoaderIter`, without "
           "`_SingleProcessDataLoaderIter`. All begin with `enumerate(DataLoader)#`.")
 _TIME = "Divide by the steps' time: from the first step's start to the last step's end, both on the host."
 BOUNDS = (Mistake(slow.input_bound, _HOST), *versions(input_bound, (
     Way("how", "loading", _HOST, often=True),
     Way("how", "loading, once", _HOST, often=True),
-    Way("how", "all idle", "That is all the time in which the GPU is idle. It idles too where the host is slow to "
-                           "launch, or "
-                           "has just waited: count only what lies inside a loader's block.", often=True),
-    Way("how", "idle elsewhere", "That is the idle time *outside* the loader's blocks: what launches and waits cost."),
+    Way("how", "all idle", "That is all the time in which the GPU is idle. It is also idle if the host is slow to "
+                           "launch, or has just waited: count only the part inside a loader's block.", often=True),
+    Way("how", "idle elsewhere", "That is the idle time *outside* the loader's blocks: the cost of launches and waits."),
     Way("how", "busy in blocks", "That is the part of the blocks in which the GPU works: there the loader costs "
-                                 "nothing. The "
-                                 "other part is wanted."),
+                                 "nothing. Return the other part."),
     Way("work", "kernels", "A copy or a memset is work of the GPU too: while one runs it is not idle. The categories are "
                            "kernel, memcpy and memset.", often=True),
     Way("work", "no memset", "A memset is work of the GPU too: the categories are kernel, memcpy and memset."),
@@ -182,11 +179,11 @@ BOUNDS = (Mistake(slow.input_bound, _HOST), *versions(input_bound, (
     Way("blocks", "starting within", _CUT),
     Way("blocks", "first", "Only the first block was looked at: each step has one."),
     Way("blocks", "last", "Only the last block was looked at: each step has one."),
-    Way("blocks", "but the first", "The first block was left out. A warm-up is the profiler's business: what is in the "
+    Way("blocks", "but the first", "The first block was left out. The profiler handles the warm-up: everything in the "
                                    "trace counts."),
     Way("how", "whole blocks", "A block during which anything ran on the GPU was left out as a whole. Count the part of it "
                                "in which nothing ran."),
-    Way("how", "by its start", "It was decided by the moment at which the block starts. The GPU may come to its end in the "
+    Way("how", "by its start", "You decide by the moment at which the block starts. The GPU may finish its work in the "
                                "middle of the block: from then on it is idle."),
     Way("how", "whole gaps", "A gap was counted as a whole where a block touches it. After the block the host has a "
                              "batch, and "
@@ -201,11 +198,11 @@ BOUNDS = (Mistake(slow.input_bound, _HOST), *versions(input_bound, (
                                 "the time between two steps not at all. Add up over the whole, then divide once."),
     Way("how", "step by step", "The time between two steps was left out. It belongs to the steps' time: from the first "
                                "step's start to the last step's end."),
-    Way("how", "but the first", "The first step was left out. A warm-up is the profiler's business: what is in the trace "
+    Way("how", "but the first", "The first step was left out. The profiler handles the warm-up: everything in the trace "
                                 "counts."),
     Way("blocks", "any thread", _THREAD, often=True),
     Way("blocks", "any row", "The profiler may repeat a block on the GPU's row (`gpu_user_annotation`, whose `category` is "
-                             "\"other\"): that is no time of the host's. Take the steps' thread."),
+                             "\"other\"): that is not the host's time. Take the steps' thread."),
     Way("blocks", "annotations", "Older profilers write blocks as operators: `category` may be \"annotation\" or \"op\"."),
     Way("blocks", "one process", _NAMES),
     Way("blocks", "workers", _NAMES),
@@ -214,28 +211,30 @@ BOUNDS = (Mistake(slow.input_bound, _HOST), *versions(input_bound, (
     Way("time", "steps added", "The steps' durations were added up. Between two steps there is time too: " + _TIME),
     Way("time", "first step", "It was divided by the first step's time alone, and what is counted is of all steps. "
         + _TIME),
-    Way("time", "with the GPU's", "The steps' time ends with the last step on the *host* here: what the GPU still has to do "
-                                  "is no time in which a batch is missing.", often=True),
+    Way("time", "with the GPU's", "The steps' time ends with the last step on the *host* here: while the GPU finishes "
+                                  "its work, no batch is missing.", often=True),
     Way("time", "trace", _TIME + " The whole trace counts only where no step is marked.", often=True),
     Way("time", "loader", "It was divided by the time in the loader: that is the share *of the loader's time*. " + _TIME),
     Way("time", "idle", "It was divided by the GPU's idle time: that is the share of the idleness that is the loader's. "
         + _TIME),
     Way("time", "GPU's", _TIME),
     Way("time", "busy", "It was divided by the time in which the GPU works. " + _TIME),
-    Way("time", "steps by name", "The steps were sorted by name, and as text \"#10\" comes before \"#9\": go by time."),
-    Way("time", "any step", "A block that is called much like a step was taken for one: a step's name starts with "
+    Way("time", "steps by name", "The steps were sorted by name, and as text \"#10\" comes before \"#9\": sort by time."),
+    Way("time", "any step", "You took a block with a similar name for a step: a step's name starts with "
                             "`ProfilerStep#`, with the `#`."),
     Way("time", "in ms", "Numerator and denominator have different units: `duration_ms` is in ms, `start_us` and `end_us` "
                          "are in µs."),
     Way("time", "one", "That is in µs: divide by the steps' time."),
     Way("unit", "per cent", "A share is between 0 and 1, and this is in per cent."),
     Way("unit", "in ms", "Numerator and denominator have different units: one is in ms, the other in µs."),
-    Way("unit", "busy", "That is 1 minus what was asked for."),
-    Way("unit", "rounded", "The answer was rounded: return it as it is."),
+    Way("unit", "busy", "That is 1 minus the right share."),
+    Way("unit", "rounded", "You rounded the answer: return it as it is."),
     Way("unit", "per step", "It was divided by the number of steps as well: the steps' time is that of all steps already."),
     Way("unit", "verdict", "Return the share itself, not whether it is large."),
-    Way("empty", ("no blocks", None), "No block of a loader: nothing idles for want of a batch. The share is 0.0."),
-    Way("empty", ("no blocks", 1.0), "No block of a loader: nothing idles for want of a batch. The share is 0.0."),
+    Way("empty", ("no blocks", None), "There is no block of a loader, so the GPU never waits for a batch. The share is "
+        "0.0."),
+    Way("empty", ("no blocks", 1.0), "There is no block of a loader, so the GPU never waits for a batch. The share is "
+        "0.0."),
     Way("empty", ("no work", None), "Nothing runs on the GPU at all: it is idle all the time, also in the loader's blocks."),
     Way("empty", ("no work", 0.0), "Nothing runs on the GPU at all: it is idle all the time, also in the loader's blocks."),
     Way("empty", ("no work", 1.0), "Nothing runs on the GPU at all: it is idle all the time, and in the loader's blocks for "

@@ -1,4 +1,4 @@
-"""Lesson 04: the datasets that `make_loader` makes a loader for, and what is to be seen of its epochs."""
+"""Lesson 04: the datasets that `make_loader` makes a loader for, and what its epochs show."""
 
 from __future__ import annotations
 

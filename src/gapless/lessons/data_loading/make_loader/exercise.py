@@ -17,11 +17,11 @@ EXERCISE = Exercise(
     checks=(Values(5),),
     teaching=Teaching(
         hints=(
-            "Three things are wrong with the loader's settings, and one with what comes out of it. Print the noise of the "
-            "first pixel of all images of an epoch, sorted: what do you see with two workers, and what with none?",
+            "Three things are wrong with the loader's settings, and one with its samples. Print the noise of the first "
+            "pixel of all images of an epoch, sorted: what do you see with two workers, and what with none?",
             "`pin_memory`, `persistent_workers` (not without workers). And each worker has a copy of `dataset.rng` in the "
-            "same state: `worker_init_fn` is called in each worker when it starts, and there `get_worker_info()` knows the "
-            "worker's `dataset` and a `seed` of its own.",
+            "same state: `worker_init_fn` is called in each worker when it starts, and there `get_worker_info()` gives "
+            "the worker's `dataset` and its own `seed`.",
             "In `worker_init_fn`: `info = get_worker_info()`, then `info.dataset.rng = np.random.default_rng(info.seed)`. "
             "The rest: `pin_memory=True, persistent_workers=workers > 0`.",
         ),

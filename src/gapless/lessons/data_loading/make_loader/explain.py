@@ -6,12 +6,12 @@ from ....course.evidence import Case
 from .cases import AGAIN, BY_EPOCHS, BY_WORKERS
 
 _FORKED = ("Each worker begins with a copy of the dataset, and with it a copy of `dataset.rng` in the same state. PyTorch "
-           "gives each worker's `torch`, `random` and `np.random` a seed of its own; it knows nothing of a generator that "
-           "your dataset holds. Give it a new one in `worker_init_fn`, made from `get_worker_info().seed`: a fixed number, "
-           "the time, or one drawn from that copy is the same in all workers.")
-_REPEATED = ("The same numbers come in every epoch. Workers that are started anew begin with the dataset as the main "
-             "process has it, where nobody has drawn anything: keep the workers, or make their seed from one that changes "
-             "with the epoch (`get_worker_info().seed` does). And set no seed for each sample.")
+           "gives each worker's `torch`, `random` and `np.random` its own seed. It does not know the generator in your "
+           "dataset. Replace it in `worker_init_fn` by a new one, made from `get_worker_info().seed`. A fixed number, "
+           "the time, or a number drawn from that copy is the same in all workers.")
+_REPEATED = ("The same numbers come in every epoch. New workers begin with the main process's dataset, whose generator "
+             "nobody has used. Keep the workers, or make their seed from one that changes with the epoch "
+             "(`get_worker_info().seed` does). And do not set a seed for each sample.")
 
 
 def explain_loader(case: Case, found: dict, wanted: dict) -> str | None:
@@ -23,13 +23,13 @@ def explain_loader(case: Case, found: dict, wanted: dict) -> str | None:
 def _samples(case: Case, own: str) -> str:
     samples = case.options["samples"]
     if f"{samples} of {samples} do not come" in own:
-        return ("No batch comes at all: an iterator (`iter(loader)`, a generator) is at its end after one epoch. Return the "
-                "DataLoader itself, which begins anew in each `for`.")
+        return ("No batch comes at all: an iterator (`iter(loader)`, a generator) ends after one epoch. Return the "
+                "DataLoader itself, which starts again in each `for`.")
     if "none come twice" in own:
-        return ("Samples are lost: `drop_last` leaves out the last, smaller batch. Here all of them are wanted (a training "
-                "whose step must not change its shape may want to drop it, and then not the same samples in each epoch).")
-    return ("Each sample is to come once in an epoch: a sampler that draws with replacement, or workers that each go "
-            "through the whole dataset, give some twice.")
+        return ("Samples are lost: `drop_last` leaves out the last, smaller batch. Here every sample must come. (A "
+                "training whose step must keep its shape may drop it, but not the same samples in each epoch.)")
+    return ("Each sample must come once in an epoch. A sampler that draws with replacement gives some twice, and so do "
+            "workers that each go through the whole dataset.")
 
 
 def _workers(case: Case, own: str) -> str:
@@ -39,7 +39,7 @@ def _workers(case: Case, own: str) -> str:
     if AGAIN in own:
         return ("Starting a process takes longer than making a batch, and whatever a worker has opened or cached is gone. "
                 "`persistent_workers=True` keeps them (where there are any: with `num_workers=0` PyTorch refuses it).")
-    return f"`workers` says how many processes there are to be: {workers}."
+    return f"`workers` is the number of processes: {workers}."
 
 
 def _augmentations(case: Case, own: str) -> str:
@@ -56,9 +56,9 @@ _EXPLAIN = {
     "workers": _workers,
     "augmentations": _augmentations,
     "memory": lambda case, own: (
-        "A copy from pageable memory makes the host wait, whatever `non_blocking` says: `pin_memory=True` lets a thread of "
-        "the loader put each batch into pinned memory."),
+        "A copy from pageable memory makes the host wait, whatever `non_blocking` says: with `pin_memory=True` a thread "
+        "of the loader puts each batch into pinned memory."),
     "asked of a worker beforehand": lambda case, own: (
-        "A worker of which one batch is asked at a time stands still from when it is done until the main process comes by. "
-        "`prefetch_factor` is 2 unless you say otherwise: leave it, or raise it where a batch now and then takes long."),
+        "With a `prefetch_factor` of 1, a worker is idle from the end of its batch until the main process asks for the "
+        "next. The default is 2: leave it, or raise it if some batches take long."),
 }

@@ -6,6 +6,6 @@ from torch.utils.data import DataLoader
 
 
 def make_loader(dataset, batch_size, workers):
-    """The batches of ``dataset``, all of it in every epoch, each time in another order, made by so many ``workers`` (0 to
-    many) that live on; in pinned memory; and no two samples augmented alike."""
+    """Return a loader of all samples of ``dataset``, in another order each epoch and in pinned memory. It keeps its
+    ``workers`` (0 or more) from epoch to epoch, and augments no two samples in the same way."""
     return DataLoader(dataset, batch_size, shuffle=True, num_workers=workers)

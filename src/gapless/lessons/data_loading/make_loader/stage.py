@@ -20,7 +20,7 @@ _SIDE = 4
 
 
 class Augmented(Dataset):
-    """Black images under noise, which is drawn from ``rng``: (image, label, the process that made it)."""
+    """Black images with noise from ``rng``: (image, label, the process that made it)."""
 
     def __init__(self, samples: int, device: torch.device, ms: float = 2.0):
         self.rng = np.random.default_rng(0)

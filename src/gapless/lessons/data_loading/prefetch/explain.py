@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from ....course.evidence import Case
 
-_ALONE = ("`yield` stands inside `with stream:`, or the stream was set and not set back: so the loop's own operators go to "
-          "the stream of the copies, and nothing runs beside anything. Only the copies belong there: leave the `with` "
-          "before `yield`.")
+_ALONE = ("`yield` is inside `with stream:`, or you set the stream and did not set it back. So the loop's own operators "
+          "go to the stream of the copies, and nothing overlaps. Only the copies belong there: leave the `with` before "
+          "`yield`.")
 
 
 def explain_prefetch(case: Case, found: dict, wanted: dict) -> str | None:
@@ -14,8 +14,8 @@ def explain_prefetch(case: Case, found: dict, wanted: dict) -> str | None:
     if found.get("raised") not in (None, wanted["raised"]):
         return "The loop gets an error with another text: raise the loader's own error as it is."
     if found.get("raised") != wanted["raised"]:
-        return ("The loader raised an error, and the loop never hears of it: it takes the rest of the epoch for done. Pass "
-                "it on as it is, after the batches that came before it.")
+        return ("The loader raised an error, but the loop never gets it and believes that the epoch is done. Pass the "
+                "error on unchanged, after the batches that came before it.")
     own, right = found.get("batches"), wanted["batches"]
     if own != right:
         return _why_batches(own, right, wanted["raised"] is not None)
@@ -29,23 +29,24 @@ def explain_prefetch(case: Case, found: dict, wanted: dict) -> str | None:
 
 def _why_batches(own: list, right: list, raises: bool) -> str | None:
     if own == right[:-1] and raises:
-        return ("The loader raised while a batch was held ready, and that batch is lost. Keep the error, yield what is "
-                "held, and raise it then.")
+        return ("The loader raised while you held a batch, and that batch is lost. Keep the error, yield the batch, and "
+                "then raise the error.")
     if own == right[:-1] and len(right) == 1:
-        return ("There is one batch, and it never comes: when the loader ends, the batch that is held ready is still to be "
-                "yielded.")
+        return ("There is one batch, and it never comes: when the loader ends, you still have to yield the batch that "
+                "you hold.")
     if own == right[:-1]:
-        return ("The last batch is lost: when the loader ends, one is still held ready. Yield it after the loop.")
+        return ("The last batch is lost: when the loader ends, you still hold one. Yield it after the loop.")
     if own == right[1:]:
         return "The first batch is lost: it was taken to begin with, and never yielded."
     if own[:len(right)] == right:
-        return "A batch came once too often: after the loop, is what is held ready the last one once more?"
+        return "A batch came once too often: after the loop, do you yield the last one again?"
     if len(own) < len(right) and own == right[:len(own)]:
         return (f"Only the first {len(own)} of {len(right)} batches come: does the loop end as soon as the loader has "
                 "nothing more?")
     if len(own) == len(right) and sorted(map(str, own)) == sorted(map(str, right)):
-        return "All batches come, in another order: a batch's place tells which it is."
+        return "All batches come, but in another order: keep the loader's order."
     if len(own) == len(right) and all(a == b for a, b in zip(own, [right[-1]] * len(right))):
-        return "Each batch is the last one: is one buffer filled again and again, while what was yielded still lies in it?"
-    return ("A batch has to come as the loader made it, each tensor of it on the device: the same dicts, lists and tuples, "
-            "in the same dtypes, and what is no tensor as it was.")
+        return ("Each batch is the last one: do you fill one buffer again and again, although it still holds the batch "
+                "that you yielded?")
+    return ("A batch must come as the loader made it, with each tensor on the device: the same dicts, lists and tuples, "
+            "the same dtypes, and everything that is not a tensor unchanged.")

@@ -7,8 +7,8 @@ from torch.utils._pytree import tree_map
 
 
 def prefetch(loader, device):
-    """The batches of ``loader`` on the device, one after another. A batch is a tensor, or dicts, lists and tuples of
-    them; what is no tensor stays as it is."""
+    """Yield the batches of ``loader`` on the device. A batch is a tensor, or dicts, lists and tuples of tensors;
+    everything else in it stays the same."""
 
     def move(value):
         return value.to(device) if isinstance(value, torch.Tensor) else value

@@ -33,12 +33,11 @@ EXERCISE = Exercise(
     ),
     teaching=Teaching(
         hints=(
-            "How many bytes has an image as it is given, how many when it crosses the bus, and at which line do they become "
-            "more?",
-            "A float32 has four bytes and says no more than the byte that it was made of. The GPU makes floats of a million "
-            "bytes in microseconds: change the order of the lines.",
-            "`images.to(mean.device, non_blocking=True)` first, and only then `.float() / 255`. `images` lies in pinned "
-            "memory; what you compute from it on the host does not.",
+            "How many bytes does an image have at first, how many when it crosses the bus, and which line adds bytes?",
+            "A float32 has four bytes and no more information than the byte it was made of. The GPU turns a million "
+            "bytes into floats in microseconds: change the order of the lines.",
+            "`images.to(mean.device, non_blocking=True)` first, and only then `.float() / 255`. `images` is in pinned "
+            "memory; a result that you compute from it on the host is not.",
         ),
         mistakes=MistakesFile(__package__, names),
         explain=explain_prepare,

@@ -8,7 +8,7 @@ from ....course.evidence import Case
 
 
 def explain_prepare(case: Case, found: np.ndarray, wanted: np.ndarray) -> str | None:
-    """Where the first channel that is wrong is a scale and a shift of the bytes: which of the two is another."""
+    """If the first wrong channel is a scale and a shift of the bytes: which of the two is wrong."""
     for channel in range(wanted.shape[1]):
         own, right, images = (each[:, channel].ravel().astype(np.float64) for each in (found, wanted, case.inputs["images"]))
         if np.allclose(own, right, 1e-4, 1e-5) or not np.ptp(images):
@@ -17,6 +17,6 @@ def explain_prepare(case: Case, found: np.ndarray, wanted: np.ndarray) -> str | 
         if not np.allclose(scale * images + shift, own, 1e-4, 1e-4):
             return None
         std, mean = (float(case.inputs[name][channel]) for name in ("std", "mean"))
-        return (f"Your channel {channel} is {scale:.5g} · byte {'−' if shift < 0 else '+'} {abs(shift):.5g}. Wanted are "
-                f"1 / (255 · std) = {1 / (255 * std):.5g} and −mean / std = {-mean / std:.5g}.")
+        return (f"Your channel {channel} is {scale:.5g} · byte {'−' if shift < 0 else '+'} {abs(shift):.5g}. It should "
+                f"be 1 / (255 · std) = {1 / (255 * std):.5g} and −mean / std = {-mean / std:.5g}.")
     return None

@@ -32,14 +32,14 @@ EXERCISE = Exercise(
     ),
     teaching=Teaching(
         hints=(
-            "Two things have to hold before a copy can go on by itself: one is asked of the copy, one of the memory. Which "
-            "of them has the function as handed out?",
+            "Two conditions must hold so that the host does not wait for a copy: one for the call, one for the memory. "
+            "Which of them does the given function meet?",
             "The memory has to be pinned (page-locked), or `non_blocking=True` changes nothing. A batch of a loader with "
-            "`pin_memory=True` is pinned already; another can be pinned here. Let each batch have pinned memory of its own: "
+            "`pin_memory=True` is pinned already; another can be pinned here. Give each batch its own pinned memory: "
             "when the function returns, the copy has not even begun.",
-            "`batch.pin_memory().to(device, non_blocking=True)` for each tensor of the host's. `pin_memory()` returns a "
-            "pinned tensor itself, and PyTorch keeps the memory of a new one until its copy is done. A tensor that is on "
-            "the device already cannot be pinned.",
+            "`batch.pin_memory().to(device, non_blocking=True)` for each tensor on the host. `pin_memory()` returns a "
+            "pinned tensor unchanged, and PyTorch keeps the memory of a new one until its copy is done. A tensor that "
+            "is already on the device cannot be pinned.",
         ),
         mistakes=MistakesFile(__package__, names),
     ),

@@ -6,7 +6,7 @@ import torch
 
 
 def to_device(batch, device):
-    """The batch with its tensors on the device, in whatever lists, tuples and dicts they come."""
+    """Return the batch with its tensors on the device, in the same lists, tuples and dicts."""
     if isinstance(batch, torch.Tensor):
         return batch.to(device)
     if isinstance(batch, dict):

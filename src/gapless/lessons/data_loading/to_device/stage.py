@@ -72,6 +72,6 @@ def ask_to_device(function, given, device):
     yield
     after = [parts_of(batch) for batch in batches]
     if [[id(part) for part in parts] for parts in before] != [[id(part) for part in parts] for parts in after]:
-        raise Unusable("the batch that the function was given holds something else now: whoever has it may still want what "
+        raise Unusable("the batch that the function was given holds something else now: its owner may still need what "
                        "was in it. Make new lists and dicts.")
     return {"batches": texts, "tensors": read}

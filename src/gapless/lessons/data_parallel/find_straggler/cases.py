@@ -107,16 +107,15 @@ def explain_naming(case: Case, found, wanted) -> str | None:
     if not isinstance(found, dict):
         return None
     if found[RANK] == wanted[RANK]:
-        words = f"The rank is right, the reason is not: {found[WHY]!r}."
+        words = f"The rank is right, but the reason is not: {found[WHY]!r}."
     elif wanted[RANK] is None and wanted[WHY] == "network":
-        words = ("The network is slow for all of them: where there are several groups, no rank's are 1.3 times as slow as "
-                 "the others.")
+        words = ("The network is slow for all of them: if there are several groups, no rank's groups take 1.3 times as "
+                 "long as the others.")
     elif wanted[RANK] is None:
-        words = "No single rank makes the others wait for a twentieth of the time."
+        words = "No rank makes the others wait for a twentieth of the time."
     elif wanted[WHY] == "network":
-        words = (f"Here the ranks communicate in several groups. Those with rank {wanted[RANK]} in them are slow, and no "
-                 f"others "
-                 "(`span.args[\"Process Group Ranks\"]`).")
+        words = (f"Here the ranks communicate in several groups. Only the groups that include rank {wanted[RANK]} are "
+                 "slow (`span.args[\"Process Group Ranks\"]`).")
     else:
         words = "The rank that the others wait for waits least itself."
     return f"{words} A step of this run: {rows}."

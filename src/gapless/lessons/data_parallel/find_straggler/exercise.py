@@ -16,13 +16,13 @@ EXERCISE = Exercise(
     teaching=Teaching(
         hints=(
             "NCCL's kernel starts on each rank when that rank is ready, and ends on all at once. Which rank has the "
-            "shortest: the one that waits, or the one that is waited for?",
-            "For each rank measure three things: the time in which anything computes, the time in which NCCL runs *and "
-            "nothing computes*, and the time in which nothing runs at all while the host is inside the loader's block. The "
-            "rank with least of the second is late; what it has more of than the others is why.",
-            "With `covered(spans)`, the time that at least one span covers: `covered(nccl + computing) - "
-            "covered(computing)`, and `covered(loading + work) - covered(work)`. A twentieth of the time is noise. If "
-            "nobody is late and the second is a fifth of the time or more, it is the network; then compare the groups of "
+            "shortest kernel: the one that waits, or the one that the others wait for?",
+            "Measure three times for each rank. First: any kernel computes. Second: NCCL runs *and nothing computes*. "
+            "Third: nothing runs at all while the host is inside the loader's block. The rank with the least of the "
+            "second is late. The reason is what it has more of than the others.",
+            "Let `covered(spans)` be the time that at least one span covers. Use `covered(nccl + computing) - "
+            "covered(computing)`, and `covered(loading + work) - covered(work)`. A twentieth of the time is noise. If no "
+            "rank is late and the second time is a fifth or more, it is the network. Then compare the groups of "
             "`span.args[\"Process Group Ranks\"]`.",
         ),
         mistakes=mistakes.NAMINGS,

@@ -64,52 +64,50 @@ def find_straggler(traces, *, who="least exposed", even=0.05, network=0.2, why="
 
 
 _WAITS = ("That is the rank that *waits* longest. NCCL's kernel starts when its own rank is there, and ends for all when "
-          "the last "
-          "one has come: the late rank has the shortest.")
-_OVERLAP = ("Kernels on several streams overlap, and small ones have gaps between them: join the intervals before you "
-            "measure "
-            "them, and do not count.")
+          "the last one has come. So the late rank has the shortest kernel.")
+_OVERLAP = ("Kernels on several streams overlap, and small ones have gaps between them. Join the intervals before you "
+            "measure them, and do not count kernels.")
 NAMINGS = (Mistake(slow.find_straggler, _WAITS), *versions(find_straggler, (
     Way("who", "most exposed", _WAITS),
     Way("who", "most nccl", _WAITS),
     Way("who", "most compute", (
-        "The rank with most to compute need not be late: where all are alike it is one of them by chance, and where input "
-        "or "
-        "network is to blame another. Ask first who waits least for the others, and whether that is more than noise.")),
-    Way("who", "most kernels", "The number of kernels tells nothing: many small ones may take as long as few large ones."),
+        "The rank with the most work is not always late. If all ranks are alike, it is one of them by chance. If the "
+        "input or the network is to blame, it is another. First find the rank that waits least for the others, and "
+        "check that this is more than noise.")),
+    Way("who", "most kernels", "The number of kernels says nothing: many small ones may take as long as a few large ones."),
     Way("who", "most input", (
-        "Its loader takes longest, and the GPU may have work enough meanwhile. Ask first who waits least for the others.")),
+        "Its loader takes longest, but the GPU may have enough work meanwhile. First find the rank that waits least for "
+        "the others.")),
     Way("who", "last end", (
-        "Clocks of different machines disagree: no moment of one trace can be compared with one of another. Compare "
-        "durations.")),
+        "Clocks of different machines disagree, so you cannot compare a moment of one trace with one of another. "
+        "Compare durations.")),
     Way("even", 0.0, (
-        "One rank always waits least. Where the others wait for it for less than a twentieth of the time that is noise: "
-        "no rank "
-        "sets the pace.")),
-    *(Way("even", share, "Where the others wait for a rank for a twentieth of the time or more, it is late.")
+        "One rank always waits least. If the others wait for it for less than a twentieth of the time, that is noise: "
+        "no rank sets the pace.")),
+    *(Way("even", share, "If the others wait for a rank for a twentieth of the time or more, it is late.")
       for share in (0.1, 0.2)),
     *(Way("network", share, (
-        "No rank is late here, and all of them wait for the network for a fifth of the time or more: that sets the "
-        "pace."))
+        "No rank is late here, and all of them wait for the network for a fifth of the time or more. So the network sets "
+        "the pace."))
       for share in (2.0, 0.4)),
     *(Way("network", share, (
-        "Some communication that nothing hides is everywhere: a fifth of the time and more is the network's fault."))
+        "Every run has some communication that nothing hides. Only from a fifth of the time on is it the network's fault."))
       for share in (0.0, 0.1)),
     Way("counted", "nccl", (
-        "All of NCCL's time is counted here. What runs beside kernels costs nothing: count the part in which nothing "
-        "computes, `covered(nccl + computing) - covered(computing)`.")),
+        "You count all of NCCL's time. The part beside kernels costs nothing. Count the part in which nothing computes, "
+        "`covered(nccl + computing) - covered(computing)`.")),
     Way("groups", False, (
-        "The ranks communicate in several groups here, and those that one rank is in are 1.3 times as slow, or slower: "
-        "look at `span.args[\"Process Group Ranks\"]` and compare the shortest times of equal collectives.")),
+        "The ranks communicate in several groups here, and those of one rank take at least 1.3 times as long. Look at "
+        "`span.args[\"Process Group Ranks\"]` and compare the shortest times of equal collectives.")),
     Way("blocks", "whole", (
-        "The loader's time on the host costs nothing while the GPU still has work: count the part in which the GPU is "
+        "The loader's time on the host costs nothing while the GPU still has work. Count the part in which the GPU is "
         "idle.")),
     Way("blocks", "beside kernels", (
-        "A copy (\"memcpy\") is work of the GPU too: while one runs the GPU does not wait for input.")),
+        "A copy (\"memcpy\") is work of the GPU too. While one runs, the GPU does not wait for input.")),
     Way("compute", "summed", _OVERLAP),
     Way("compute", "count", _OVERLAP),
     Way("why", "largest", (
-        "Computing is most of every rank's time. What counts is what the late rank has *more* than the others.")),
+        "Computing is most of every rank's time. Look at what the late rank has *more* of than the others.")),
     Way("why", "any input", (
-        "Some time in the loader is everywhere. What counts is what the late rank has *more* of than the others.")),
+        "Every rank spends some time in the loader. Look at what the late rank has *more* of than the others.")),
 )))

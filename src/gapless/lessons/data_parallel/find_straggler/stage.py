@@ -21,13 +21,13 @@ def ask_find_straggler(function, given, device):
     found = function(traces)
     yield
     if not isinstance(found, dict) or set(found) != {RANK, WHY}:
-        raise Unusable(f"it returned {_shown(found)}; a dict with 'rank' and 'why' is wanted.")
+        raise Unusable(f"it returned {_shown(found)}, not a dict with 'rank' and 'why'.")
     rank, why = found[RANK], found[WHY]
     rank = int(rank) if isinstance(rank, np.integer) else rank
     if rank is not None and (type(rank) is not int or not 0 <= rank < len(traces)):
-        raise Unusable(f"'rank' is {_shown(rank)}; a number from 0 to {len(traces) - 1} is wanted, or None.")
+        raise Unusable(f"'rank' is {_shown(rank)}, not a number from 0 to {len(traces) - 1} or None.")
     if why is not None and why not in REASONS:
-        raise Unusable(f"'why' is {_shown(why)}; 'compute', 'input', 'network' or None is wanted.")
+        raise Unusable(f"'why' is {_shown(why)}, not 'compute', 'input', 'network' or None.")
     return {RANK: rank, WHY: why}
 
 

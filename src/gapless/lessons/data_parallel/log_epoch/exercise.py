@@ -16,13 +16,13 @@ EXERCISE = Exercise(
     checks=(Values(4),),
     teaching=Teaching(
         hints=(
-            "Which of these lines wait for another rank, or for the device? What would be wrong if they came once, at the "
+            "Which of these lines wait for another rank, or for the device? What would go wrong if they ran once, at the "
             "end?",
-            "A tensor on the device holds the sum of squares and the number of elements; it is reduced once and read once. "
-            "Files are rank 0's business, and nobody waits for them.",
-            '`sums = torch.zeros(2, device="vgpu")`; in a step `sums[0] += F.mse_loss(model(x), y, reduction="sum")` and '
-            "`sums[1] += y.numel()`; after all `dist.all_reduce(sums)`, `total, count = sums.tolist()`. On rank 0 write to "
-            '`path + ".tmp"`, then `os.replace(path + ".tmp", path)`.',
+            "A tensor on the device holds the sum of squares and the number of elements. Reduce it once and read it "
+            "once. Only rank 0 writes files, and no other rank waits for them.",
+            "`sums = torch.zeros(2, device=\"vgpu\")`. In a step, `sums[0] += F.mse_loss(model(x), y, "
+            "reduction=\"sum\")` and `sums[1] += y.numel()`. At the end, `dist.all_reduce(sums)`, `total, count = "
+            "sums.tolist()`. On rank 0 write to `path + \".tmp\"`, then `os.replace(path + \".tmp\", path)`.",
         ),
         explain=judged.explain_logging,
     ),

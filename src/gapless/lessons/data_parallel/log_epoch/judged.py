@@ -19,12 +19,12 @@ MEAN, SENT, READS, WRITERS, WHOLE, LEFT = ("loss", "collectives in an epoch", "w
 EXACT, OF_ROWS, OF_BATCHES, OF_RANKS, OWN, SUMMED, OTHER, OF_RANK_0 = (
     "the mean over all samples of all ranks", "a sum over columns, and a mean over rows", "a mean of the batches' means",
     "a mean of the ranks' means",
-    "the mean over the rank's own samples", "a sum", "another number", "right on rank 0, and not on all others")
+    "the mean over the rank's own samples", "a sum", "another number", "right on rank 0, but not on all others")
 ONE, NONE = "one", "none"
-FEW = "one for the loss, and what saving takes on rank 0"
+FEW = "one for the loss, plus those for saving on rank 0"
 RANK_0, ALL, NOBODY = "rank 0 alone", "other ranks too", "not all files are new on rank 0"
 TOLD, SUMS, NO_SUMS = "what the ranks have sent", "sums over their own samples", "not the sum over their own samples"
-THIS_EPOCH, TEXT, ROUNDED = "this epoch's", "text, where numbers are wanted", "rounded"
+THIS_EPOCH, TEXT, ROUNDED = "this epoch's", "text instead of numbers", "rounded"
 _WAITS, _WAITS_A_TENSOR = 2, 2
 
 
@@ -58,7 +58,7 @@ def wanted_logging(case: Case) -> dict:
 
 
 def seen_logging(case: Case, plain: dict, notes) -> dict:
-    """What is to be compared, in words."""
+    """What the check compares, in words."""
     rows = plain[RANKS]
     answers = [row[ANSWER] for row in rows]
     means = [_which(case, rank, answer[LOSS]) for rank, answer in enumerate(answers)]
@@ -141,40 +141,42 @@ def _which(case: Case, rank: int, loss: float) -> str:
 
 
 _WHY = {
-    (MEAN, OF_BATCHES): "Batches are of different sizes: in a mean of their means a sample of the small batch counts for "
-                        "more. Add up the squares' sum and the number of samples, and divide once, at the end.",
-    (MEAN, OF_ROWS): "`F.mse_loss` takes the mean over all *elements*, and the targets have two columns here: divide the "
+    (MEAN, OF_BATCHES): "Batches have different sizes, so in a mean of their means a sample of the small batch counts "
+                        "for more. Add up the sum of squares and the number of samples, and divide once, at the end.",
+    (MEAN, OF_ROWS): "`F.mse_loss` takes the mean over all *elements*, and the targets have two columns here. Divide the "
                      "sum by the number of elements (`y.numel()`), not of rows.",
-    (MEAN, OF_RANKS): "Ranks have different numbers of samples: a mean of their means (`ReduceOp.AVG`) lets a sample of the "
-                      "smaller share count for more. Reduce sum *and* count, and divide after it.",
-    (MEAN, OWN): "That is one rank's own mean: the sums and counts of all ranks are wanted, on each rank.",
-    (MEAN, ROUNDED): "The loss is rounded: round where it is printed, so that two epochs can be compared.",
-    (MEAN, OF_RANK_0): "The loss is wanted on each rank: `all_reduce` gives all of them the sums.",
-    (MEAN, SUMMED): "The sum is not divided by the number of samples of all ranks: `all_reduce` adds up.",
+    (MEAN, OF_RANKS): "Ranks have different numbers of samples. In a mean of their means (`ReduceOp.AVG`) a sample of "
+                      "the smaller share counts for more. Reduce the sum *and* the count, and divide afterwards.",
+    (MEAN, OWN): "That is one rank's own mean. Each rank has to return the mean from the sums and counts of all ranks.",
+    (MEAN, ROUNDED): "You round the loss. Round only where you print it, so that two epochs can be compared.",
+    (MEAN, OF_RANK_0): "Return the loss on each rank: `all_reduce` gives all of them the sums.",
+    (MEAN, SUMMED): "Divide the sum by the number of samples of all ranks: `all_reduce` adds up.",
     (SENT, NONE): "Nothing went from GPU to GPU: reduce the sums with one `all_reduce`.",
-    (TOLD, NO_SUMS): "The loss is right, and no device has sent what it needs: each rank's own sum of squares has to "
-                     "go into the one collective.",
-    (WRITERS, ALL): "Ranks other than 0 write too: on a shared disk they would write into one another's files. Everything "
-                    "about files wants an `if rank == 0:`.",
+    (TOLD, NO_SUMS): "The loss is right, but no device has sent what it needs. Each rank's own sum of squares has to go "
+                     "into the one collective.",
+    (WRITERS, ALL): "Ranks other than 0 write too. On a shared disk they would write into each other's files. Put "
+                    "everything about files under `if rank == 0:`.",
     (WRITERS, NOBODY): "After the call rank 0's folder should hold this epoch's `checkpoint.pt` and `metrics.json`, both "
-                       "readable: the checkpoint by `torch.load(path, weights_only=True)`, a dict with a state dict and no "
-                       "module in it.",
-    (WHOLE, GONE): "The old file was removed or renamed before the new one had its name: a reader in between finds none, "
-                   "and if the process ends there, both are lost. `os.replace` takes the old one's place by itself.",
-    (WHOLE, ELSEWHERE): "The temporary file lay in another folder. That may be on another disk, where a rename fails and a "
-                        "move is a copy, which a reader sees half of. Write it into `folder`.",
-    (WHOLE, IN_PLACE): "Somebody who reads while the file is written gets half of it, and where the writing breaks off, the "
-                       "old checkpoint is lost too. Write to another name in the same folder, close the file, then "
+                       "readable. `torch.load(path, weights_only=True)` must read the checkpoint: a dict with a state "
+                       "dict and no module in it.",
+    (WHOLE, GONE): "You removed or renamed the old file before the new one had its name. A reader in between finds none, "
+                   "and if the process ends there, both are lost. `os.replace` takes the old one's place in one step.",
+    (WHOLE, ELSEWHERE): "The temporary file was in another folder. That may be on another disk, where a rename fails and "
+                        "a move is a copy, so a reader sees half a file. Write it into `folder`.",
+    (WHOLE, IN_PLACE): "A reader during the write gets half the file, and if the write breaks off, the old checkpoint is "
+                       "lost too. Write to another name in the same folder, close the file, then call "
                        "`os.replace(temporary, path)`.",
 }
 _WHY_OF = {
-    MEAN: "Sum of squares and number of samples, over all batches and ranks; then one division.",
-    READS: "An `.item()` in a step lets the host wait until the device has caught up, and reduce no faster. Add up in a "
-           "tensor on the device, and read once, after the epoch.",
-    CHECKPOINT: 'The checkpoint holds `{"epoch": epoch, "model": model.state_dict()}`, the weights as they are.',
-    METRICS: 'The metrics are `{"epoch": epoch, "loss": loss}`, with the loss that is returned, and both are numbers.',
-    MODE: "The model is left in evaluation mode: the next epoch would train without dropout. Put the mode back.",
-    LEFT: "Something is left beside the two files: a temporary file has to get the file's name.",
+    MEAN: "Take the sum of squares and the number of samples, over all batches and ranks. Then divide once.",
+    READS: "An `.item()` in a step makes the host wait until the device has caught up. Add up in a tensor on the device, "
+           "and read it once, after the epoch.",
+    CHECKPOINT: "The checkpoint must hold `{\"epoch\": epoch, \"model\": model.state_dict()}`, with the weights as they "
+                "are.",
+    METRICS: "The metrics must be `{\"epoch\": epoch, \"loss\": loss}`, with the loss that you return, and both must be "
+             "numbers.",
+    MODE: "The model is left in evaluation mode, so the next epoch would train without dropout. Restore the mode.",
+    LEFT: "There is another file beside the two. Rename the temporary file to the file's name.",
 }
 
 
@@ -184,15 +186,15 @@ def explain_logging(case: Case, found, wanted) -> str | None:
         return None
     name = next((name for name in wanted if found.get(name) != wanted[name]), None)
     if name == SENT and "barrier" in found[name]:
-        return ("A barrier lets all ranks wait for the slowest. Nobody reads here what another rank has written, so that "
-                "nobody has to wait: leave it out.")
+        return ("A barrier makes all ranks wait for the slowest. No rank reads what another has written, so nothing here "
+                "needs it. Leave it out.")
     if name == SENT and found[name] != NONE:
-        return ("A collective costs its start and the wait for the slowest rank, each time. Sum and count in one tensor on "
-                "the device are reduced together, once an epoch.")
+        return ("Each collective costs its start and the wait for the slowest rank. Put the sum and the count into one "
+                "tensor on the device, and reduce it once an epoch.")
     if name == READS and all(int(each.split()[0]) < max(len(sizes), 2 * _WAITS) for each, sizes in
                              zip(found[READS].split(", ")[1:], case.options["sizes"][1:])):
         return ("The host waits more than once for the loss. Each `.item()`, each comparison and each "
-                "`torch.tensor([value, …], device=…)` of a value that lies on the device reads it; `sums[1] = number` "
-                "copies the number there, and waits (`+=` and `fill_` do not). Fill a tensor on the device, reduce it, and "
-                "read it by one `.tolist()`.")
+                "`torch.tensor([value, …], device=…)` reads a value that is on the device. `sums[1] = number` copies the "
+                "number there, and waits (`+=` and `fill_` do not). Fill a tensor on the device, reduce it, and read it "
+                "with one `.tolist()`.")
     return _WHY.get((name, found.get(name)), _WHY_OF.get(name))

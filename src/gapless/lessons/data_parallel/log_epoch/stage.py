@@ -46,7 +46,7 @@ def ask_log_epoch(function, given, device):
         files = {file: _seen(folder / file, content, *renamed.get(file, (IN_PLACE, None))) for file, content in old.items()}
         more = sorted(path.name for path in folder.iterdir() if path.name not in old)
     if isinstance(loss, bool) or not isinstance(loss, (int, float)):
-        raise Unusable(f"it returned a {type(loss).__name__}; the loss of the epoch, a number, is wanted on each rank.")
+        raise Unusable(f"it returned a {type(loss).__name__}, not the loss of the epoch, a number. Return it on each rank.")
     return {LOSS: float(loss), FILES: files, MORE: len(more), MODE: "training" if model.training else "evaluation"}
 
 

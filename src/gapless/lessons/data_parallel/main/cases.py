@@ -27,33 +27,32 @@ def main_cases(seed: int) -> list[Case]:
 
 
 _WHY = {
-    shared_judged.SHARES: "Each rank takes its own share: a DistributedSampler(dataset, world, rank), or "
-                        "places[rank::world] of "
-                        "an order that all ranks draw alike; and the batch size is that of one rank.",
-    shared_judged.ORDER: "The sampler draws by its epoch: `sampler.set_epoch(epoch)` before each, or all epochs are one.",
-    shared_judged.ALIKE: "The ranks have trained apart. DistributedDataParallel takes rank 0's weights at first and "
-                       "averages the "
-                       "gradients in each backward pass: call the wrapped model, not the module inside.",
-    judged.SENT: "The gradients did not go from GPU to GPU in each step: the ranks have each trained on everything, "
-                      "or met now "
-                      "and then.",
-    shared_judged.BIG_BATCH: "Gradients have to be the mean over ranks, from rank 0's weights on: wrap the model before the "
-                           "optimizer steps, and scale nothing by the world, neither loss nor learning rate. Each batch "
-                           "is one step of `torch.optim.SGD` with a rate of 0.2 and the loss `F.mse_loss`.",
-    judged.WORK: "One rank computes more than twice as much as another. Each rank runs forward and backward pass on its own "
-                 "share; only then is a step faster with more GPUs.",
+    shared_judged.SHARES: "Each rank takes its own share: use a DistributedSampler(dataset, world, rank), or "
+                          "places[rank::world] of an order that all ranks draw alike. The batch size is that of one "
+                          "rank.",
+    shared_judged.ORDER: "The sampler's order depends on its epoch. Call `sampler.set_epoch(epoch)` before each epoch, "
+                         "or all have the same order.",
+    shared_judged.ALIKE: "The ranks have trained separately. DistributedDataParallel first takes rank 0's weights, and "
+                         "averages the gradients in each backward pass. Call the wrapped model, not the module inside.",
+    judged.SENT: "The gradients did not go from GPU to GPU in each step. Either each rank trained on everything, or they "
+                 "met only now and then.",
+    shared_judged.BIG_BATCH: "The gradients have to be the mean over ranks, starting from rank 0's weights. Wrap the "
+                             "model before the optimizer steps, and do not scale the loss or the learning rate by the "
+                             "world. Each batch is one step of `torch.optim.SGD` with a rate of 0.2 and the loss "
+                             "`F.mse_loss`.",
+    judged.WORK: "One rank computes more than twice as much as another. Each rank must run forward and backward pass on "
+                 "its own share. Only then is a step faster with more GPUs.",
 }
 _OF_WEIGHTS = {
-    shared_judged.TOO_LARGE: "The gradients are summed over the ranks: `all_reduce` adds, and DDP divides by the world. Is "
-                           "the loss "
-                           "or the learning rate multiplied, or a gradient not divided?",
-    shared_judged.TOO_SMALL: "The gradients are divided by the world once more: DDP takes their mean already, "
-                           "and the learning rate is 0.2 as it stands.",
+    shared_judged.TOO_LARGE: "The gradients are summed over the ranks. `all_reduce` adds, while DDP divides by the "
+                             "world. Did you multiply the loss or the learning rate, or forget to divide a gradient?",
+    shared_judged.TOO_SMALL: "You divide the gradients by the world once more. DDP already takes their mean, and the "
+                             "learning rate stays 0.2.",
     shared_judged.LARGER_BATCHES: "Each rank's batch is `world` times too large: `batch_size` is that of one rank.",
     shared_judged.SMALLER_BATCHES: "Each rank's batch is `world` times too small: `batch_size` is that of one rank.",
-    shared_judged.PILED_UP: "The gradients of earlier steps are still there, and are added: `optimizer.zero_grad()` in each "
-                          "step, before the backward pass.",
-    shared_judged.LOSS_SUMMED: "The loss is a sum over the batch; its mean is wanted (`F.mse_loss` as it is).",
+    shared_judged.PILED_UP: "The gradients of earlier steps are still there, and new ones are added. Call "
+                            "`optimizer.zero_grad()` in each step, before the backward pass.",
+    shared_judged.LOSS_SUMMED: "The loss is a sum over the batch. Use its mean (`F.mse_loss` as it is).",
     shared_judged.UNTRAINED: shared_judged.WHY_UNTRAINED,
 }
 
@@ -65,11 +64,11 @@ def explain_main(case: Case, found, wanted) -> str | None:
     if why is not None:
         return why
     if found.get(shared_judged.ORDER) == judged.DATASETS:
-        return ("The samples come in the dataset's order in each epoch. A `DistributedSampler` draws another one, unless it "
-                "is told `shuffle=False`, and by its epoch: `sampler.set_epoch(epoch)`.")
+        return ("The samples come in the dataset's order in each epoch. A `DistributedSampler` draws another order by "
+                "default (unless you pass `shuffle=False`), and it depends on the epoch: `sampler.set_epoch(epoch)`.")
     if str(found.get(shared_judged.SHARES)).startswith(judged.EPOCHS):
         return "`epochs` says how often the ranks go through the dataset: `for epoch in range(epochs)`."
     if str(found.get(shared_judged.SHARES)).endswith(judged.DROPPED):
-        return ("Samples are dropped: leave `drop_last` out, at the sampler and at the loader. A short last batch is a "
-                "batch, and what is missing to equal shares the sampler fills up.")
+        return ("Samples are dropped. Leave `drop_last` out, in the sampler and in the loader. A short last batch is "
+                "still a batch, and the sampler fills up the shares.")
     return next((_WHY[name] for name in wanted if found.get(name) != wanted[name] and name in _WHY), None)

@@ -16,10 +16,9 @@ EXERCISE = Exercise(
     checks=(Values(5),),
     teaching=Teaching(
         hints=(
-            "Who knows of the other ranks in this function? Which lines have to?",
-            "Four lines: a process group, the model wrapped by DistributedDataParallel, a sampler that gives each rank its "
-            "share, "
-            "and in each epoch the sampler's `set_epoch`. The batch size is that of one rank.",
+            "Which lines of this function know about the other ranks? Which have to?",
+            "You need four things: a process group, the model wrapped by DistributedDataParallel, a sampler that gives "
+            "each rank its share, and the sampler's `set_epoch` in each epoch. The batch size is that of one rank.",
             "`dist.init_process_group(rank=rank, world_size=world)`; `DistributedDataParallel(model.to(\"vgpu\"))`; "
             "`DistributedSampler(dataset, world, rank)` as the loader's `sampler`, without `shuffle`; "
             "`sampler.set_epoch(epoch)`; at the end `dist.destroy_process_group()`.",

@@ -43,7 +43,7 @@ def wanted_main(case: Case) -> dict:
 
 
 def seen_main(case: Case, plain: dict, notes) -> dict:
-    """What is to be compared, in words: right, or else what was found."""
+    """What the check compares, in words: right, or else what was found."""
     rows, options = [row[ANSWER] for row in plain[RANKS]], case.options
     samples = [row[SAMPLES] for row in rows]
     shares = _shares(samples, len(case.inputs["x"]), options)
@@ -79,14 +79,14 @@ def _shares(samples: list[list[int]], count: int, options: dict) -> str:
     if any(len(taken) != each * epochs for taken in samples):
         most, least = max(map(len, samples)), min(map(len, samples))
         if most == least and most % each == 0 and len({place for taken in samples for place in taken[:each]}) == count:
-            return f"{EPOCHS} {counted(most // each, 'epoch')}, where {epochs} are wanted"
+            return f"{EPOCHS} {counted(most // each, 'epoch')}, not {epochs}"
         if most == least and 0 < least and most < each * epochs and len(set().union(*samples)) > most // epochs:
             return f"{count - most // epochs * world} of {count} {DROPPED}"
         return f"{least} to {most} on a rank in {epochs} epochs, where {each * epochs} are its share"
     for epoch in range(epochs):
         places = [place for taken in samples for place in taken[epoch * each:(epoch + 1) * each]]
         if not all(0 <= place < count for place in places):
-            return "some that are none"
+            return "some that do not exist"
         times = np.bincount(places, minlength=count)
         if (times == 0).any():
             return f"{int((times == 0).sum())} of {count} on no rank, others on several"

@@ -9,7 +9,7 @@ from torch.utils.data import DataLoader
 
 
 def main(rank, world, model, dataset, batch_size, epochs):
-    """A training as for one process that has all GPUs."""
+    """A training for one process that has all GPUs."""
     model = nn.DataParallel(model.to("vgpu"))
     loader = DataLoader(dataset, batch_size * world, shuffle=True)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.2)

@@ -53,45 +53,41 @@ def dealing_cases(seed: int) -> list[Case]:
 
 
 _WHY = {
-    AGREE: (OTHERS, "Each rank calls the function by itself, in a process whose random numbers nobody has set. Draw from a "
-            "generator of your own with the epoch as its seed, or some samples come twice and others never."),
-    judged.NUMBER: (None, "The rank with fewer batches ends its epoch early, and the others wait in the next all-reduce for "
-                   "ever. Fix the number of steps first, and let each step have a batch for each rank."),
-    judged.STEPS: (None, "Each step costs the launches of a step and an all-reduce: samples ÷ (world × batch_size), rounded "
-                  "up, are enough."),
-    judged.EACH: (None, "Nothing may be lost, and nothing doubled: what fills no step is shared out over the steps, which "
-                       "may "
-                 "be smaller than batch_size."),
-    judged.ROWS: (None, "A batch holds at least one sample and at most batch_size. Cut the samples into steps of nearly one "
-                 "size: none is then left over for a step by itself."),
-    judged.EVEN: (None, "DDP takes the mean of the ranks' gradients: where a rank has two samples and another eight, each "
-                 "of the two counts four times as much. Deal out each step's samples in turn."),
-    judged.WORK: (None, "In each step all ranks wait for the one with most to pad and compute. Put samples of like length "
-                        "into one step (sort by length), and share *that* out among the ranks."),
-    judged.MEET: (judged.SAME_COMPANY, "Batches hold the same samples again in a later epoch: their gradient is never "
-                                       "another mixture. Blur the lengths a little before you sort, by another draw in each "
-                                       "epoch."),
-    judged.ORDER: (judged.BY_LENGTH, "From the shortest to the longest, or back, is no random order: the network sees all "
-                                   "short "
-                  "samples in a row. Shuffle the steps, in the same way on all ranks."),
+    AGREE: (OTHERS, "Each rank calls the function in its own process, whose random numbers nobody has seeded. Draw from "
+                    "your own generator with the epoch as its seed, or some samples come twice and others never."),
+    judged.NUMBER: (None, "The rank with fewer batches ends its epoch early, and the others wait in the next all-reduce "
+                          "forever. Fix the number of steps first, and give each step a batch for each rank."),
+    judged.STEPS: (None, "Each step costs its launches and an all-reduce. samples ÷ (world × batch_size) steps, rounded "
+                         "up, are enough."),
+    judged.EACH: (None, "Do not lose or double any sample. Spread samples that fill no step over the steps, which may be "
+                        "smaller than batch_size."),
+    judged.ROWS: (None, "A batch holds at least one sample and at most batch_size. Cut the samples into steps of nearly "
+                        "one size, so that none is left over."),
+    judged.EVEN: (None, "DDP takes the mean of the ranks' gradients. If a rank has two samples and another eight, each "
+                        "of the two counts four times as much. Assign each step's samples to the ranks in turn."),
+    judged.WORK: (None, "In each step all ranks wait for the one with the most to pad and compute. Put samples of "
+                        "similar length into one step (sort by length), and divide *that step* among the ranks."),
+    judged.MEET: (judged.SAME_COMPANY, "Batches hold the same samples again in a later epoch, so their gradient is "
+                                       "always the same mixture. Blur the lengths a little before you sort, with new "
+                                       "random numbers in each epoch."),
+    judged.ORDER: (judged.BY_LENGTH, "From the shortest to the longest, or back, is not a random order: the network sees "
+                                     "all short samples in a row. Shuffle the steps, in the same way on all ranks."),
 }
 
 
 def explain_dealing(case: Case, found, wanted) -> str | None:
     """Why batches are wrong that no known mistake gives."""
     if wanted == RAISED or found == RAISED:
-        return ("With fewer samples than ranks some rank has no batch, and nothing may be doubled: raise a ValueError "
-                "that says "
-                "so, on all ranks alike." if wanted == RAISED else
-                "Here there are samples for all ranks: no error is wanted.")
+        return ("With fewer samples than ranks some rank has no batch, and you may not double a sample. Raise a "
+                "ValueError that says so, on all ranks." if wanted == RAISED else
+                "There are enough samples for all ranks here: do not raise an error.")
     if not isinstance(found, dict) or not isinstance(wanted, dict):
         return None
     wrong = [name for name in wanted if found.get(name) != wanted[name]]
     if GLOBAL in wrong[:1]:
         what = "seeded" if found[GLOBAL] == SEEDED else "drawn from"
-        return (f"The process's own random numbers were {what}: dropout and augmentation use them too, and would be the "
-                f"same on "
-                "all ranks, or in every epoch. Use a generator of your own: `random.Random(epoch)`, "
+        return (f"The process's own random numbers were {what}. Dropout and augmentation use them too, and would be the "
+                "same on all ranks, or in every epoch. Use your own generator: `random.Random(epoch)`, "
                 "`torch.Generator().manual_seed(epoch)`.")
     if judged.ORDER in wrong[:1] and found[judged.ORDER] == judged.SAME_ORDER:
         return ("The steps come in the same order again in a later epoch: shuffle them, with the epoch itself in the seed.")

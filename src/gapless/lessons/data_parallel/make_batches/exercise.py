@@ -17,13 +17,13 @@ EXERCISE = Exercise(
     checks=(Values(5),),
     teaching=Teaching(
         hints=(
-            "Which rank sets the pace of a step, and what would the others have to be given so that none waits for another?",
-            "Do not deal out batches: make *steps* first, of samples of like length for all ranks together, and share each "
-            "of them out. How many steps are there at least, and how large is each when they are as alike as can be?",
-            "`draw = random.Random(epoch)`; sort the places by `length * draw.uniform(0.9, 1.1)`; cut them into "
-            "`ceil(n / (world * batch_size))` steps at `n * step // steps`; `draw.shuffle` the steps; rank r gets "
-            "`step[r::world]` "
-            "of each.",
+            "Which rank sets the pace of a step? What would the others have to get so that none waits for another?",
+            "Do not assign whole batches. Make *steps* first, of samples of similar length for all ranks together, and "
+            "divide each of them. What is the least number of steps, and how large is each if they are as equal as "
+            "possible?",
+            "`draw = random.Random(epoch)`. Sort the places by `length * draw.uniform(0.9, 1.1)`. Cut them into `ceil(n "
+            "/ (world * batch_size))` steps at `n * step // steps`. `draw.shuffle` the steps. Rank r gets "
+            "`step[r::world]` of each.",
         ),
         mistakes=MistakesFile(__package__, names),
         explain=cases.explain_dealing,

@@ -1,4 +1,4 @@
-"""Lesson 09: whether batches are dealt out as asked, in words. On the judge's side."""
+"""Lesson 09: whether batches are assigned as asked, in words. On the judge's side."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ROWS, EVEN, WORK = "samples of a batch", "samples of a step", "tokens that the s
 MEET, ORDER = "who is in a batch with whom", "order of the steps"
 ALIKE, FEW, ONCE = "the same on each rank", "few enough", "is in one batch, once"
 AS_MANY, NEAR_LEAST = "as many on each rank, or one more", "near the least"
-CHANGES, NOT_BY_LENGTH = "changes from epoch to epoch", "changes from epoch to epoch, and goes not by length"
+CHANGES, NOT_BY_LENGTH = "changes from epoch to epoch", "changes from epoch to epoch, and does not follow the length"
 SAME_COMPANY, SAME_ORDER, BY_LENGTH = "the same again in another epoch", "the same again in another epoch", "by length"
 RAISED_NOTHING = "no error"
 _MOST_WORK = 1.2  # times what sorting without any chance gives, and one step of the longest samples besides
@@ -24,7 +24,7 @@ _MOST_CORRELATION = 0.95
 
 
 def seen(case: Case, plain, notes):
-    """What is to be compared: what :func:`.dealing.ask_make_batches` returns, its batches judged."""
+    """What the check compares: what :func:`.dealing.ask_make_batches` returns, its batches judged."""
     if not isinstance(plain, dict) or BATCHES not in plain:
         return plain
     options = case.options
@@ -83,7 +83,7 @@ def paced_tokens(steps: list[list[list[int]]], lengths: list[int]) -> int:
 
 
 def sorted_steps(lengths: list[int], world: int, size: int) -> list[list[list[int]]]:
-    """The steps where samples are sorted by length, cut into as few steps as may be, and dealt out in turn."""
+    """The steps where samples are sorted by length, cut into as few steps as may be, and assigned in turn."""
     order = sorted(range(len(lengths)), key=lengths.__getitem__)
     count = -(-len(order) // (world * size))
     cuts = [len(order) * step // count for step in range(count + 1)]

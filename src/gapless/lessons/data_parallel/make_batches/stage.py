@@ -58,22 +58,21 @@ def _called(function, options: dict, epoch: int):
 def _checked(batches, world: int) -> list[list[list[int]]]:
     """Raises Unusable where these are no lists of batches, a list a rank."""
     if not isinstance(batches, (list, tuple)):
-        raise Unusable(f"it returned a {type(batches).__name__}; a list is wanted, with a list of batches for each rank.")
+        raise Unusable(f"it returned a {type(batches).__name__}, not a list with a list of batches for each rank.")
     if len(batches) != world:
-        raise Unusable(f"it returned a list of {len(batches)}; one of {world} is wanted, a list of batches for each rank.")
+        raise Unusable(f"it returned a list of {len(batches)}, not of {world}: a list of batches for each rank.")
     found = []
     for rank, of_rank in enumerate(batches):
         if not isinstance(of_rank, (list, tuple)):
-            raise Unusable(f"what rank {rank} gets is a {type(of_rank).__name__}; a list of batches is wanted.")
+            raise Unusable(f"rank {rank} gets a {type(of_rank).__name__}, not a list of batches.")
         found.append([])
         for batch in of_rank:
             batch = batch.tolist() if isinstance(batch, (torch.Tensor, np.ndarray)) else batch
             if not isinstance(batch, (list, tuple)):
-                raise Unusable(f"a batch of rank {rank} is a {type(batch).__name__}; a list of places in `lengths` is "
-                               "wanted.")
+                raise Unusable(f"a batch of rank {rank} is a {type(batch).__name__}, not a list of places in `lengths`.")
             places = [int(place) if isinstance(place, np.integer) else place for place in batch]
             if not all(type(place) is int for place in places):
-                raise Unusable(f"a batch of rank {rank} does not hold whole numbers (int), places in `lengths`, alone.")
+                raise Unusable(f"a batch of rank {rank} holds something other than integers (int), places in `lengths`.")
             found[-1].append(places)
     return found
 

@@ -16,11 +16,11 @@ EXERCISE = Exercise(
     checks=(Values(4),),
     teaching=Teaching(
         hints=(
-            "After which backward passes does anybody need the other ranks' gradients?",
+            "After which backward passes does a rank need the other ranks' gradients?",
             "`ddp.no_sync()` is a context in which DDP leaves gradients on their rank, where they add up. Which "
-            "micro-batches of a step belong inside, and is the forward pass part of it?",
-            "`with nullcontext() if place == len(group) else ddp.no_sync():` around forward *and* backward pass, with "
-            "`place` counted from 1 (`from contextlib import nullcontext`).",
+            "micro-batches of a step belong inside? Does the forward pass belong inside too?",
+            "Put `with nullcontext() if place == len(group) else ddp.no_sync():` around forward *and* backward pass, "
+            "with `place` counted from 1 (`from contextlib import nullcontext`).",
         ),
         explain=judged.explain_train_epoch,
     ),

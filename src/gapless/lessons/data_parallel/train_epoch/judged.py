@@ -45,7 +45,7 @@ def wanted_train_epoch(case: Case) -> dict:
 
 
 def seen_train_epoch(case: Case, plain: dict, notes) -> dict:
-    """What is to be compared, in words: right, or else what was found."""
+    """What the check compares, in words: right, or else what was found."""
     weights = [{name: np.asarray(value) for name, value in row[ANSWER][WEIGHTS].items()} for row in plain[RANKS]]
     found = {ALIKE: SAME if all(close(each, weights[0]) for each in weights) else "different",
              SENT: _sent(case, plain[RANKS], weights[0]), BIG_BATCH: OTHERS}
@@ -101,18 +101,19 @@ def trained_alone(case: Case, divide: str = "group", short: bool = True, ranks: 
     return {name: value.numpy() for name, value in network.state_dict().items()}
 
 
-_NEVER = ("The ranks have not met in each step: a step's *last* micro-batch has to run without `no_sync`, in the short last "
+_NEVER = ("The ranks have not met in each step. Run a step's *last* micro-batch without `no_sync`, in the short last "
           "group too. Its backward pass sends all that was accumulated.")
-_OFTEN = ("Gradients went from GPU to GPU although no step followed. DDP decides in the *forward* pass whether the backward "
-          "pass sends: `with ddp.no_sync():` goes around both, in all micro-batches of a step but the last.")
+_OFTEN = ("Gradients went from GPU to GPU although no step followed. DDP decides in the *forward* pass whether the "
+          "backward pass sends. Put `with ddp.no_sync():` around both, in all micro-batches of a step except the last.")
 _OF_WEIGHTS = {
-    SUMMED: "The micro-batches' gradients are added up: divide each loss by the number of micro-batches in its step.",
-    BY_PARTS: "The last group may be shorter than `parts`: divide by the number of micro-batches that it has.",
-    BY_WORLD: "DDP takes the mean over the ranks already: do not divide by their number once more.",
+    SUMMED: "You add up the micro-batches' gradients. Divide each loss by the number of micro-batches in its step.",
+    BY_PARTS: "The last group may be shorter than `parts`. Divide by the number of micro-batches that it has.",
+    BY_WORLD: "DDP already takes the mean over the ranks: do not divide by their number once more.",
     UNTRAINED: WHY_UNTRAINED,
-    PILED_UP: "The gradients of earlier steps are still there, and are added: `optimizer.zero_grad()` before a step's first "
-              "micro-batch.",
-    FORGOTTEN: "What is left at the end of the epoch wants a step too: the last group may be shorter than `parts`.",
+    PILED_UP: "The gradients of earlier steps are still there, and new ones are added. Call `optimizer.zero_grad()` "
+              "before a step's first micro-batch.",
+    FORGOTTEN: "The micro-batches left at the end of the epoch need a step too: the last group may be shorter than "
+               "`parts`.",
 }
 
 
@@ -122,23 +123,23 @@ def explain_train_epoch(case: Case, found, wanted) -> str | None:
     if found.get(BIG_BATCH) in _OF_WEIGHTS:
         return _OF_WEIGHTS[found[BIG_BATCH]]
     if found.get(SENT) == ONCE_A_STEP and found.get(ALIKE) != SAME:
-        return ("The ranks have sent gradients as often as there are steps, and their weights differ. What is added after "
-                "that stays on its own rank: send with a step's *last* micro-batch. And each rank takes the optimizer's "
-                "step.")
+        return ("The ranks have sent gradients as often as there are steps, but their weights differ. Gradients that are "
+                "added after that stay on their rank. Send with a step's *last* micro-batch. And each rank must take the "
+                "optimizer's step.")
     if found.get(SENT) == TOO_FEW or found.get(ALIKE) != SAME:
         return _NEVER
     if found.get(SENT) in (EACH_PASS, TOO_OFTEN):
         return _OFTEN
     if found.get(BIG_BATCH) != AS_BIG:
-        return ("A step's gradient is the mean over its micro-batches and over the ranks, of the loss `F.mse_loss`, which "
-                "is the mean over rows itself. Is each micro-batch used once? Are gradients cleared before a step's first, "
-                "and only there?")
+        return ("A step's gradient is the mean over its micro-batches and over the ranks, of the loss `F.mse_loss`, "
+                "which itself is the mean over rows. Do you use each micro-batch once? Do you clear gradients before a "
+                "step's first micro-batch, and only there?")
     if found.get(PASSES) != ONE_BY_ONE:
-        return ("Each micro-batch has to go through the network by itself, once. They are as large as fits: several "
-                "in one pass do not fit.")
+        return ("Run each micro-batch through the network separately, once. They are as large as fits: several in one "
+                "pass do not fit.")
     if found.get(LEFT) == EVALUATING:
-        return "The network is left in evaluation mode. A training needs training mode: leave the mode as it is."
+        return "The network is left in evaluation mode, but a training needs training mode. Leave the mode as it is."
     if found.get(LEFT) != AS_IT_WAS:
-        return ("DDP is left switched off: after this epoch no backward pass sends again. `no_sync()` puts the switch back; "
-                "who sets `require_backward_grad_sync` has to put it back too.")
+        return ("DDP is left switched off, so after this epoch no backward pass sends again. `no_sync()` restores the "
+                "switch. If you set `require_backward_grad_sync` yourself, restore it too.")
     return None

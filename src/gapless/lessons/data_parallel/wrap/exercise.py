@@ -14,7 +14,7 @@ from . import right, slow, stage
 
 STATISTICS = "running statistics"
 BETWEEN = "what goes from GPU to GPU"
-ENOUGH, GRADIENTS_ALONE = "gradients, and what norms have to know", "gradients alone, or not these"
+ENOUGH, GRADIENTS_ALONE = "gradients, and what norms have to know", "only gradients, or not these"
 
 
 def wrap_cases(seed: int) -> list[Case]:
@@ -39,7 +39,7 @@ def wanted_wrap(case: Case) -> dict:
 
 
 def seen_wrap(case: Case, plain: dict, notes) -> dict:
-    """What is to be compared, in words."""
+    """What the check compares, in words."""
     world, size, count = case.options["world"], case.options["batch_size"], len(case.inputs["x"])
     samples = [[place for start in range(rank * size, count, world * size) for place in range(start, start + size)]
                for rank in range(world)]
@@ -68,19 +68,18 @@ def explain_wrap(case: Case, found, wanted) -> str | None:
     if not isinstance(found, dict):
         return None
     if found.get(stage.MODE) != wanted[stage.MODE]:
-        return "The network is in evaluation mode, in which a norm takes its running statistics: leave it in training mode."
+        return "The network is in evaluation mode, in which a norm uses its running statistics. Leave it in training mode."
     if found.get(ALIKE) != SAME:
-        return "The ranks train apart: the gradients want to be averaged too, by DistributedDataParallel."
+        return "The ranks train separately. Average the gradients too, with DistributedDataParallel."
     if found.get(BIG_BATCH) == found.get(STATISTICS) == AS_BIG:
-        return "The weights are right, and the GPUs have not told one another what they need for that."
+        return "The weights are right, but the GPUs have not sent what they need for that."
     if found.get(BETWEEN) == ENOUGH:
-        return ("The GPUs tell one another enough, and something else came out. Is another norm there, with weights, `eps` "
-                "and `momentum` of its own? `nn.SyncBatchNorm.convert_sync_batchnorm` takes over what the BatchNorm has.")
+        return ("The GPUs send enough, but the result is different. Is there another norm, with its own weights, `eps` "
+                "and `momentum`? `nn.SyncBatchNorm.convert_sync_batchnorm` keeps those of the BatchNorm.")
     if found != wanted:
-        return ("Each rank's BatchNorm takes mean and variance of its own rows. Those of all ranks are wanted, in the "
-                "forward pass "
-                "and in the gradient: `nn.SyncBatchNorm.convert_sync_batchnorm` puts such a norm in the place of each "
-                "BatchNorm, in modules within modules too.")
+        return ("Each rank's BatchNorm takes the mean and variance of its own rows. It needs those of all ranks, in the "
+                "forward pass and in the gradient. `nn.SyncBatchNorm.convert_sync_batchnorm` replaces each BatchNorm by "
+                "such a norm, in nested modules too.")
     return None
 
 
@@ -95,8 +94,7 @@ EXERCISE = Exercise(
     teaching=Teaching(
         hints=(
             "Which layer of the network looks at several rows at once, and whose rows are they with four ranks?",
-            "PyTorch has a BatchNorm that sends its sums to all ranks, and a function that puts it in the place of every "
-            "BatchNorm.",
+            "PyTorch has a BatchNorm that sends its sums to all ranks, and a function that replaces every BatchNorm by it.",
             "`nn.SyncBatchNorm.convert_sync_batchnorm(model)` returns the model; wrap that with `DistributedDataParallel`.",
         ),
         explain=explain_wrap,

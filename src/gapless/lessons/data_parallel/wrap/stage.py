@@ -27,7 +27,7 @@ def ask_wrap(function, given, device):
     yield
     wrapped = function(model)
     if not isinstance(wrapped, nn.Module):
-        raise Unusable(f"it returned a {type(wrapped).__name__}; the wrapped model is wanted: is there a `return`?")
+        raise Unusable(f"it returned a {type(wrapped).__name__}, not the wrapped model: is there a `return`?")
     optimizer = torch.optim.SGD(wrapped.parameters(), lr=LEARNING_RATE)
     size = options["batch_size"]
     for start in range(rank * size, len(x), world * size):

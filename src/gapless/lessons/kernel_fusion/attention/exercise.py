@@ -17,19 +17,19 @@ EXERCISE = Exercise(
     checks=(
         Values(2),
         Kernels(1, fewer=5, advice=(
-            "Scores, mask, softmax and the product with the values are one operator of PyTorch's.")),
+            "Scores, mask, softmax and the product with the values are one PyTorch operator.")),
         PeakBytes(2, at_most=0.5, advice=(
-            "B×H×L×L scores are written, masked into a copy, and kept for the backward pass: who needs them "
-            "as a whole?")),
-        StepTime(1, at_most=0.7, advice="The scores go to memory and come back, several times over."),
+            "The B×H×L×L scores are written, masked into a copy, and kept for the backward pass. Does anything need "
+            "them as a whole?")),
+        StepTime(1, at_most=0.7, advice="The scores go to memory and come back several times."),
     ),
     teaching=Teaching(
         hints=(
-            "How large are the scores beside the inputs? Each of the slow function's lines writes all of them. Which "
-            "function of `torch.nn.functional` gives the last line's result straight from `q`, `k`, `v`?",
-            "`F.scaled_dot_product_attention` divides by √D by itself. Its `attn_mask` may be of bool: what does True mean "
+            "How large are the scores compared with the inputs? Each of the slow function's lines writes all of them. "
+            "Which function of `torch.nn.functional` computes the last line's result directly from `q`, `k`, `v`?",
+            "`F.scaled_dot_product_attention` already divides by √D. Its `attn_mask` may be boolean: what does True mean "
             "there, and what here?",
-            "`F.scaled_dot_product_attention(q, k, v, attn_mask=mask)`. (True: takes part, in both.)",
+            "`F.scaled_dot_product_attention(q, k, v, attn_mask=mask)`. (True means \"takes part\", in both.)",
         ),
         mistakes=MistakesFile(__package__, names),
         explain=explain.attention,

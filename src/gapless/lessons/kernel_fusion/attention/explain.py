@@ -9,9 +9,8 @@ from ..stage import DTYPE, OUTPUTS
 def attention(case, found, wanted) -> str | None:
     """Of the first thing that differs."""
     if found[DTYPE] != wanted[DTYPE]:
-        return "The inputs' dtype is the result's: something on the way casts."
+        return "The result must have the inputs' dtype: something on the way casts."
     if not alike(found[OUTPUTS], wanted[OUTPUTS]):
         return of_outputs(found, wanted) or (
-            "Try it on one query by hand: its scores, those that are forbidden at minus infinity, softmax, times the "
-            "values.")
-    return "What is attended to is right, and a gradient is not: is every part made of operators that autograd sees?"
+            "Try it on one query by hand: its scores, the forbidden ones at minus infinity, softmax, times the values.")
+    return "The outputs are right, but a gradient is not. Does autograd see every operator?"

@@ -19,17 +19,17 @@ EXERCISE = Exercise(
     checks=(
         Values(3),
         Waits(2, advice={"item": (
-                "Python asks the device for a number and waits for it: at `.item()` or an `if`, where the graph ends, or "
-                "inside the graph (`torch.cond`, `capture_scalar_outputs`). Leave the number on the device: an operator "
-                "takes a tensor without dimensions as well")}),
+                "Python asks the device for a number and waits for it. This happens at `.item()` or an `if`, where the "
+                "graph ends, or inside the graph (`torch.cond`, `capture_scalar_outputs`). Leave the number on the "
+                "device: operators also take a tensor without dimensions")}),
     ),
     teaching=Teaching(
         hints=(
             "`print(torch._dynamo.explain(forward)(x, weight))` counts the graphs and names the lines between them. What "
-            "does each of these lines want from Python?",
-            "A number of the device's may stay a tensor: `h.abs().max()`. (What `.item()` gives has no gradient: "
-            "`.detach()`.) A choice can be the device's as well: compute both, and choose with `torch.where`. And who "
-            "reads what is printed in every step?",
+            "does each of these lines need from Python?",
+            "A number can stay a tensor on the device: `h.abs().max()`. (The result of `.item()` has no gradient, so use "
+            "`.detach()`.) The device can make a choice as well: compute both sides, and select with `torch.where`. And "
+            "does anybody read a line printed in every step?",
             "Without the `print`: `h = h / h.abs().max().detach()`, `h = torch.where(h.mean() > 0, torch.tanh(h), "
             "F.softplus(h))`. "
             "`torch.compile(forward, fullgraph=True)` makes a break an error.",

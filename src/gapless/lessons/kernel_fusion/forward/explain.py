@@ -10,14 +10,13 @@ from ..stage import DTYPE, LOSS
 def forward(case, found, wanted) -> str | None:
     """Of the first thing that differs."""
     if found[DTYPE] != wanted[DTYPE]:
-        return "The inputs' dtype is the result's: something on the way casts."
+        return "The result must have the inputs' dtype: something on the way casts."
     if not alike(found[LOSS], wanted[LOSS]):
-        return "Compare with the slow function line by line: the product, what it is divided by, which activation, the mean."
+        return "Compare with the slow function line by line: the product, the divisor, the activation, the mean."
     if found.get(GRAPHS) == NONE:
-        return "The device has seen no compiled graph: does something keep `torch.compile` out of it?"
+        return "The device has seen no compiled graph. Does something keep `torch.compile` out of it?"
     if found.get(GRAPHS) != wanted.get(GRAPHS):
-        return (f"The values are right. Graphs that the device has seen: {found.get(GRAPHS)}. One is wanted, with all the "
-                "work in it. `print(torch._dynamo.explain(forward)(x, weight))` names the line of each break.")
-    return ("The number is right, and a gradient is not: through which of your lines does one pass where the slow "
-            "function's "
-            "line gave Python a number?")
+        return (f"The values are right. Graphs that the device has seen: {found.get(GRAPHS)}. There should be one, with "
+                "all the work in it. `print(torch._dynamo.explain(forward)(x, weight))` names the line of each break.")
+    return ("The number is right, but a gradient is not. Which of your lines passes a gradient where the slow function "
+            "gave Python a number?")

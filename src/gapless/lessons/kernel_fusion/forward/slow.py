@@ -7,7 +7,8 @@ import torch.nn.functional as F
 
 
 def forward(x, weight):
-    """``x`` (N×D) times ``weight`` (D×K), scaled by its largest number, then one of two activations; one number."""
+    """``x`` (N×D) times ``weight`` (D×K), divided by its largest number, then one of two activations. Returns one
+    number."""
     h = x @ weight
     print("the hidden layer is", tuple(h.shape))
     h = h / h.abs().max().item()

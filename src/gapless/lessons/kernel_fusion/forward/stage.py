@@ -15,7 +15,7 @@ from ..stage import DTYPE, LOSS, gradients_of, number_of, quiet
 
 
 def ask_forward(function, given, device):
-    """The loss and its gradients, ``function`` compiled, anew where graphs are counted. What it prints is not shown."""
+    """The loss and its gradients, of ``function`` compiled, and again where graphs are counted. Its output is not shown."""
     tensors = {name: tensor.detach().requires_grad_() for name, tensor in given.inputs.items()}
     compiled = function
     if device.type != "cpu":

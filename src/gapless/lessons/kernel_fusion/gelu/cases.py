@@ -10,7 +10,7 @@ from ....course.variants import covering, varied
 from ..cases import DTYPES, ELEMENTS, TRIAL_ELEMENTS, element_trial, elements
 
 VALUES = {"of both signs": 1.0, "far from zero": 30.0, "near zero": 1e-3, "zeros": 0.0}
-# A compiled function is compiled anew for each dtype and most shapes, which takes real time: few of them.
+# A compiled function is compiled again for each dtype and most shapes, which takes real time: few of them.
 _COMPILED_SHAPES = (67,), (5, 7), (1,)
 
 

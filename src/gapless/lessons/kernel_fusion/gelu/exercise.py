@@ -18,13 +18,13 @@ EXERCISE = Exercise(
     checks=(
         Values(2),
         Kernels(2, fewer=12, advice=(
-            "Each operator is a kernel that reads and writes everything. Who could put them together for you?")),
-        StepTime(1, at_most=0.5, advice="The same numbers go to memory and come back once for every operator."),
+            "Each operator is a kernel that reads and writes everything. What could fuse them for you?")),
+        StepTime(1, at_most=0.5, advice="The same numbers go to memory and come back for every operator."),
     ),
     teaching=Teaching(
         hints=(
-            "Nothing is wrong with the formula. Five kernels run where one could: which function of PyTorch's makes one "
-            "kernel of what a function does?",
+            "Nothing is wrong with the formula. Five kernels run where one could. Which PyTorch function makes one "
+            "kernel of a whole function?",
             "`torch.compile` takes a function and returns one. Nothing is compiled until the first call.",
             "Write `@torch.compile` above `def gelu(x):`, or `gelu = torch.compile(gelu)` below it.",
         ),

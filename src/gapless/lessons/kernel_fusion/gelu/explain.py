@@ -9,7 +9,7 @@ from ..stage import DTYPE, OUTPUTS
 def elementwise(case, found, wanted) -> str | None:
     """Of the first thing that differs."""
     if found[DTYPE] != wanted[DTYPE]:
-        return "The input's dtype is the result's: something on the way casts."
+        return "The result must have the input's dtype: something on the way casts."
     if alike(found[OUTPUTS], wanted[OUTPUTS]):
-        return "The outputs are right, and the gradient is not: is every part made of operators that autograd sees?"
-    return of_outputs(found, wanted) or "It is the same formula that is wanted, in fewer kernels."
+        return "The outputs are right, but the gradient is not. Does autograd see every operator?"
+    return of_outputs(found, wanted) or "Use the same formula, in fewer kernels."

@@ -17,19 +17,19 @@ EXERCISE = Exercise(
     checks=(
         Values(2),
         Kernels(2, fewer=30, unwanted=r"\(add\)", advice=(
-            "Three groups of lines are one operator each: a + b·c·number, the norm by the root of the "
-            "mean of squares, and the loss of its logits.")),
+            "Three groups of lines are one operator each: a + b·c·number, the norm by the root of the mean of squares, "
+            "and the loss of the logits.")),
         PeakBytes(1, at_most=0.75, advice=(
-            "The logits are the largest tensor by far, and each line of the loss makes another one of their "
-            "size, forward or backward.")),
+            "The logits are by far the largest tensor. Each line of the loss makes another tensor of their size, "
+            "forward or backward.")),
     ),
     teaching=Teaching(
         hints=(
-            "Put names to three groups of lines. The first adds a product; the second divides by the root of a mean of "
-            "squares; the third is a loss that PyTorch has, ignored targets and all.",
+            "Name three groups of lines. The first adds a product. The second divides by the root of a mean of squares. "
+            "The third is a loss that PyTorch has, and it handles the ignored targets too.",
             "`torch.addcmul(a, b, c, value=…)`, `F.rms_norm(h, shape, weight, eps)`, `F.cross_entropy(logits, target)`.",
             "`h = torch.addcmul(residual, gate, x, value=0.5)`, `h = F.rms_norm(h, h.shape[-1:], weight, 1e-6)`, "
-            "`F.cross_entropy(h @ projection.T, target)`, whose `ignore_index` is -100 unless told otherwise.",
+            "`F.cross_entropy(h @ projection.T, target)`. Its `ignore_index` is -100 by default.",
         ),
         mistakes=MistakesFile(__package__, names),
         explain=explain.head_loss,

@@ -9,8 +9,7 @@ from ..stage import DTYPE, LOSS
 def head_loss(case, found, wanted) -> str | None:
     """Of the first thing that differs."""
     if found[DTYPE] != wanted[DTYPE]:
-        return "The inputs' dtype is the result's: something on the way casts."
+        return "The result must have the inputs' dtype: something on the way casts."
     if not alike(found[LOSS], wanted[LOSS]):
-        return ("Compare your parts with the slow function's, one after the other: what is added, the norm, the loss of the "
-                "logits.")
-    return "The loss is right, and a gradient is not: is every part made of operators that autograd sees?"
+        return ("Compare your parts with the slow function's, one by one: the sum, the norm, the loss of the logits.")
+    return "The loss is right, but a gradient is not. Does autograd see every operator?"

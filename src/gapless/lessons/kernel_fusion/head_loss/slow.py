@@ -6,8 +6,8 @@ import torch
 
 
 def head_loss(x, residual, gate, weight, projection, target):
-    """The head of a language model: ``x``, ``residual``, ``gate`` N×D, ``weight`` D, ``projection`` V×D, ``target`` N, int64
-    (-100: ignored). The mean cross-entropy of what is not ignored."""
+    """The head of a language model. ``x``, ``residual``, ``gate``: N×D, ``weight``: D, ``projection``: V×D,
+    ``target``: N, int64 (-100: ignored). Returns the mean cross-entropy of the targets that are not ignored."""
     h = residual + gate * x * 0.5
     h = h * torch.rsqrt(h.square().mean(-1, keepdim=True) + 1e-6) * weight
     logits = h @ projection.T

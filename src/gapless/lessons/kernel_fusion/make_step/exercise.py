@@ -16,13 +16,13 @@ EXERCISE = Exercise(
     checks=(Values(5),),
     teaching=Teaching(
         hints=(
-            "`torch._logging.set_logs(recompiles=True)` prints for each compilation which *guard* failed: what did the "
-            "compiled code take for granted? Two things change from call to call here.",
-            "Lengths: `dynamic=False` asks for a graph of its own for each. The list: a graph that looks at it is right "
-            "for one length of the *list* only. Does the compiled function have to see it?",
-            "`compiled = torch.compile(loss)` of a function that computes and nothing else; `step` writes down the length, "
-            "then returns `compiled(batch)`. By default the first length is compiled as it is, and the second one makes it "
-            "a symbol; `dynamic=True`, or `torch._dynamo.mark_dynamic(batch, 1)`, does so at once.",
+            "`torch._logging.set_logs(recompiles=True)` prints for each compilation which *guard* failed. What did the "
+            "compiled code assume? Two things change from call to call here.",
+            "Lengths: `dynamic=False` asks for a separate graph for each. The list: a graph that looks at it is right "
+            "for only one length of the *list*. Does the compiled function have to see it?",
+            "Use `compiled = torch.compile(loss)` on a function that only computes. `step` records the length, then "
+            "returns `compiled(batch)`. By default the first length is compiled as it is, and the second one makes it a "
+            "symbol. `dynamic=True`, or `torch._dynamo.mark_dynamic(batch, 1)`, does so at once.",
         ),
         mistakes=mistakes.MAKE_STEP,
         explain=explain.lengths,

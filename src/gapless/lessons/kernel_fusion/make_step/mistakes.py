@@ -43,23 +43,22 @@ class _Step:
 LONGEST = 160
 MAKE_STEP = (
     Mistake(_Step(padded=LONGEST), (
-        "The padding is in the mean. Take the mean over the rows that were there: a mask, or the sum divided by their "
-        "number.")),
-    Mistake(_Step(end=lambda out, batch: out.square().sum() / out.shape[-1]), "The mean is over all elements of the "
-                                                                              "output."),
-    Mistake(_Step(end=lambda out, batch: out.square().sum()), "The mean is wanted, not the sum."),
+        "The mean includes the padding. Take the mean over the real rows: use a mask, or divide the sum by their number.")),
+    Mistake(_Step(end=lambda out, batch: out.square().sum() / out.shape[-1]),
+            "Take the mean over all elements of the output."),
+    Mistake(_Step(end=lambda out, batch: out.square().sum()), "Return the mean, not the sum."),
     Mistake(_Step(place=lambda length, batch: torch.arange(length, device=batch.device) / LONGEST), (
-        "The places are divided by the batch's own length.")),
+        "Divide the places by the batch's own length.")),
     Mistake(_Step(place=lambda length, batch: torch.zeros(length, device=batch.device)), "The places are missing."),
     Mistake(_Step(place=lambda length, batch: torch.arange(length, device=batch.device)), (
-        "The places are not divided by the batch's length.")),
+        "You do not divide the places by the batch's length.")),
     Mistake(_Step(end=lambda out, batch: out.mean().square()), (
-        "The mean of the squares is wanted, not the square of the mean.")),
+        "Return the mean of the squares, not the square of the mean.")),
     Mistake(_Step(place=lambda length, batch: torch.arange(1, length + 1, device=batch.device) / length), (
         "The places count from 0.")),
     Mistake(_Step(place=lambda length, batch: torch.arange(length, device=batch.device) / (length - 1)), (
         "The last place is (L − 1) / L: divide by the length, not by the length less one.")),
     Mistake(_Step(writes=False), (
-        "The lengths are not in the list that was returned: `step` has to append each to that list itself, no copy of it.")),
+        "The list that you returned lacks the lengths. `step` has to append each to that list itself, not to a copy.")),
     Mistake(_Step(end=lambda out, batch: out.square().mean().detach()), "No gradient comes back: was something detached?"),
 )

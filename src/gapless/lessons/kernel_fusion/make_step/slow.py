@@ -6,7 +6,8 @@ import torch
 
 
 def make_step(model):
-    """``step(batch)``, compiled: the mean loss of a batch B×L×D of any length L ≥ 2. And the list of the lengths so far."""
+    """Returns ``step(batch)``, compiled: the mean loss of a batch B×L×D of any length L ≥ 2. And the list of the
+    lengths so far."""
     lengths = []
 
     def step(batch):

@@ -13,7 +13,7 @@ from ....measure.compile_calls import CompileCalls
 from ..stage import gradients_of, number_of, quiet
 
 WIDTH = 8
-LOSSES, LENGTHS, ANEW = "losses", "lengths", "has another step these lengths too"
+LOSSES, LENGTHS, STALE = "losses", "lengths", "has another step these lengths too"
 AGAIN = "is torch.compile called after the first batch"
 
 
@@ -31,8 +31,7 @@ def ask_lengths(function, given, device):
     yield
     made = function(model)
     if not isinstance(made, (tuple, list)) or len(made) != 2 or not callable(made[0]):
-        raise Unusable("the two things `step, lengths` are wanted: a function, and the list of the lengths that it was "
-                       "given.")
+        raise Unusable("return two things, `step, lengths`: a function, and the list of the lengths that it got.")
     step, lengths = made
     losses = []
     # With a lower limit it would soon run as it is written, and compile no more.
@@ -47,5 +46,5 @@ def ask_lengths(function, given, device):
     yield
     found = {LOSSES: torch.stack(losses), LENGTHS: list(lengths), AGAIN: compiled.count > 0}
     others = function(model)[1]
-    return {**found, ANEW: others is lengths or len(others) > 0, **gradients_of(**{
+    return {**found, STALE: others is lengths or len(others) > 0, **gradients_of(**{
         name.replace(".", " "): parameter for name, parameter in model.named_parameters()})}

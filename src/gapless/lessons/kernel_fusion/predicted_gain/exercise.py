@@ -17,13 +17,13 @@ EXERCISE = Exercise(
     checks=(Values(4),),
     teaching=Teaching(
         hints=(
-            "What takes such a kernel its time: the arithmetic, or the bytes? Which of these bytes would nobody move if "
-            "all was one kernel?",
-            "Before: all that all kernels read and write. After: what comes from outside, read once; what is needed "
-            "afterwards, written once. What one kernel writes and a later one reads stays in a register.",
-            "Keep a set of what was made so far. A read of a name that is in it costs nothing; of one that is not, its "
-            "bytes, once. A write costs its bytes where its name is in `outputs`. Then add the kernel's writes to the set. "
-            "Nothing to move at all: 1.0.",
+            "Why does such a kernel take time: arithmetic, or bytes? Which of these bytes would no longer move if all "
+            "were one kernel?",
+            "Before: everything that all kernels read and write. After: what comes from outside, read once, and what is "
+            "needed afterwards, written once. A result that a later kernel reads stays in a register.",
+            "Keep a set of the names made so far. A read of a name in the set costs nothing. A read of another name "
+            "costs its bytes, once. A write costs its bytes if its name is in `outputs`. Then add the kernel's writes to "
+            "the set. If there is nothing to move at all, return 1.0.",
         ),
         mistakes=MistakesFile(__package__, stage.names),
         explain=explain.gain,

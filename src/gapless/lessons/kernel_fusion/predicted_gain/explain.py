@@ -8,5 +8,5 @@ def gain(case, found, wanted) -> str | None:
     if not isinstance(found, (int, float)):
         return None
     before = sum(sum(part.values()) for kernel in case.options["kernels"] for part in kernel)
-    return (f"These kernels move {before:,} bytes one after the other; fused they would move {before / wanted:,.0f}, and by "
-            f"yours {before / found:,.0f}." if before and found else None)
+    return (f"These kernels move {before:,} bytes one after the other. Fused they would move {before / wanted:,.0f}, "
+            f"and by yours {before / found:,.0f}." if before and found else None)

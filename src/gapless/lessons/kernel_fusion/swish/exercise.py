@@ -18,20 +18,19 @@ EXERCISE = Exercise(
     checks=(
         Values(3),
         PeakBytes(2, at_most=0.6, advice=(
-            "What does each line keep for the backward pass? `ctx.save_for_backward(x)` alone would do: the "
-            "rest can be computed again from `x`.")),
+            "What does each line keep for the backward pass? `ctx.save_for_backward(x)` alone is enough: the rest can "
+            "be computed again from `x`.")),
     ),
     teaching=Teaching(
         hints=(
-            "The slow function keeps three tensors of a layer's size until the backward pass: what `exp` gave, the sum "
-            "below the line, and `x`. From which one can the other two be computed again?",
+            "The slow function keeps three tensors of a layer's size until the backward pass: the result of `exp`, the "
+            "denominator, and `x`. From which one can you compute the other two again?",
             "Write a `torch.autograd.Function` with `forward(ctx, x)` and `backward(ctx, gradient)`. With s = sigmoid(x) "
             "the derivative is s · (1 + x · (1 − s)). What should happen if somebody asks for the derivative of the "
             "derivative?",
-            "`ctx.save_for_backward(x)` in `forward`, which returns `x * torch.sigmoid(x)`; in `backward`: "
-            "`x, = ctx.saved_tensors`, `s = torch.sigmoid(x)`, `return gradient * s * (1 + x * (1 - s))`. Made of operators "
-            "that "
-            "autograd knows it has a second derivative too, a right one. `swish = Swish.apply` at the end.",
+            "Use `ctx.save_for_backward(x)` in `forward`, which returns `x * torch.sigmoid(x)`. In `backward`: `x, = "
+            "ctx.saved_tensors`, `s = torch.sigmoid(x)`, `return gradient * s * (1 + x * (1 - s))`. These are operators "
+            "that autograd knows, so the second derivative is right too. Put `swish = Swish.apply` at the end.",
         ),
         mistakes=MistakesFile(__package__, names),
         explain=explain.swish,

@@ -12,15 +12,15 @@ GRADIENT = "gradient of `x`"
 def swish(case, found, wanted) -> str | None:
     """Of the first thing that differs."""
     if found[DTYPE] != wanted[DTYPE]:
-        return "The input's dtype is the result's: something on the way casts."
+        return "The result must have the input's dtype: something on the way casts."
     if not alike(found[OUTPUTS], wanted[OUTPUTS]):
         return of_outputs(found, wanted) or (
-            "x · sigmoid(x), element by element, nothing of it in a lower precision, and in both directions far from "
-            "zero: exp(-x) is infinite for x of -1000, the result 0.")
+            "Compute x · sigmoid(x), element by element, with nothing in a lower precision. It must hold far from zero "
+            "in both directions: exp(-x) is infinite for x of -1000, but the result is 0.")
     if SECOND in wanted and alike(found[GRADIENT], wanted[GRADIENT]):
         return ("The first derivative is right, and the second one silently wrong. Let `backward` compute it from "
-                "`ctx.saved_tensors` with operators that autograd knows, or refuse it: "
+                "`ctx.saved_tensors` with operators that autograd knows. Or refuse it: "
                 "`@torch.autograd.function.once_differentiable` above `backward`.")
     return of_outputs(found, wanted, GRADIENT) or (
-        "The outputs are right and a derivative is not: `torch.autograd.gradcheck(swish, x)`, x of float64 with "
-        "`requires_grad`, compares yours with differences.")
+        "The outputs are right, but a derivative is not. `torch.autograd.gradcheck(swish, x)` compares yours with finite "
+        "differences, for a float64 x with `requires_grad`.")

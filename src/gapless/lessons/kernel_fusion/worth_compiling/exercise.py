@@ -17,15 +17,15 @@ EXERCISE = Exercise(
     checks=(Values(4),),
     teaching=Teaching(
         hints=(
-            "Which of the compiled times is what a step will cost from now on, and which is paid once? And if it compiled "
-            "again later on: will it do so in the steps to come?",
-            "Gain of a step = median of `eager` − median of the steps that did not compile − what later compilations cost "
-            "on average in each of the later steps. Price = the first step − that median. At a gain of up to 5 % of the "
-            "eager step, or without a step that did not compile, it never pays.",
+            "Which of the compiled times will a step take from now on, and which do you pay once? If it compiled again "
+            "later on, will it do so in the coming steps?",
+            "Gain of a step = median of `eager` − median of the steps that did not compile − average cost of later "
+            "compilations in each of the later steps. Price = the first step − that median. If the gain is at most 5 % "
+            "of the eager step, or there is no step that did not compile, it never pays.",
             "`usual = [ms for ms, compiles in compiled if not compiles]`, `steady = statistics.median(usual)`, `again = "
             "sum(ms - steady for ms, compiles in compiled[1:] if compiles) / len(compiled[1:])`, `gain = "
-            "statistics.median(eager) - steady - again`, `after = max(1, math.ceil((compiled[0][0] - steady) / gain))`; it "
-            "pays if `after <= steps`.",
+            "statistics.median(eager) - steady - again`, `after = max(1, math.ceil((compiled[0][0] - steady) / gain))`. "
+            "It pays if `after <= steps`.",
         ),
         mistakes=MistakesFile(__package__, stage.names),
         explain=explain.worth,

@@ -18,18 +18,18 @@ EXERCISE = Exercise(
         Values(2),
         # of five a head
         Kernels(2, fewer=4 * cases.HEADS, advice=(
-            "One product a head forward and two backward, and a slice's gradient each: which operator takes all "
-            "heads' matrices at once?")),
+            "Each head launches one product forward, two backward, and a gradient for its slice. Which operator takes "
+            "all heads' matrices at once?")),
         StepTime(1, at_most=0.35, advice=(
-            "The device has little to do: it is the host that launches one short kernel after the other.")),
+            "The device has little to do. The host sets the pace: it launches one short kernel after the other.")),
     ),
     teaching=Teaching(
         hints=(
             "Each head multiplies a matrix of rows × features by one of features × width. Which operator multiplies many "
-            "such pairs of one size by a single launch? And what is to become of a last head that has another size?",
+            "such pairs of one size with a single launch? And what should happen to a last head of another size?",
             "`torch.stack(weights)` is heads × features × widths, and `x.unflatten(-1, (heads, -1))` is … × heads × "
-            "features. `torch.bmm` and `torch.einsum` take all heads at once. Do the smaller last one by itself, and put "
-            "the two together with `torch.cat`.",
+            "features. `torch.bmm` and `torch.einsum` take all heads at once. Compute a smaller last head separately, "
+            "and join the two with `torch.cat`.",
             "`torch.einsum(\"...hd,hdw->...hw\", parts, torch.stack(equal)).flatten(-2)`, where `parts` are the first "
             "`len(equal) * len(equal[0])` columns, unflattened. Without any weights the result is "
             "`x.new_zeros(*x.shape[:-1], 0)`.",

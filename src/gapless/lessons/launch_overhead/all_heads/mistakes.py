@@ -57,28 +57,28 @@ def _results_dealt(x, weights):
 
 HEAD_MISTAKES = (
     Mistake(_Heads(equal=_rows_first), (
-        "The product is heads × rows × widths, and was reshaped as it is: the rows of different heads end up side by side. "
-        "Turn it to rows × heads × widths first (`transpose`, `movedim`), then `flatten(-2)`.")),
+        "The product is heads × rows × widths, and you reshaped it as it is. So the rows of different heads end up side "
+        "by side. Turn it to rows × heads × widths first (`transpose`, `movedim`), then `flatten(-2)`.")),
     Mistake(_Heads(equal=_columns_dealt), (
-        "Head 0 has the *first* columns, not every so-manieth: the columns divide as heads × features "
-        "(`unflatten(-1, (heads, -1))`), not as features × heads.")),
+        "Head 0 has the *first* columns, not every n-th column. Split the columns as heads × features (`unflatten(-1, "
+        "(heads, -1))`), not as features × heads.")),
     Mistake(_Heads(equal=_results_dealt), (
-        "The results of the heads are dealt out in turn: first all of head 0 is wanted, then all of head 1. Before "
-        "`flatten(-2)` the dimensions are heads × widths.")),
+        "The results of the heads are interleaved. All of head 0 must come first, then all of head 1. Before "
+        "`flatten(-2)` the dimensions must be heads × widths.")),
     Mistake(_Heads(equal=lambda x, weights: _out(x.unflatten(-1, (len(weights), -1)), weights[:1] * len(weights))), (
-        "Every head is multiplied by the first head's weight: `expand` and broadcasting repeat one weight; `torch.stack` "
-        "makes heads × features × widths of all.")),
+        "Every head is multiplied by the first head's weight. `expand` and broadcasting repeat one weight. "
+        "`torch.stack` makes heads × features × widths of all.")),
     Mistake(_Heads(equal=lambda x, weights: x[..., :len(weights[0])] @ torch.cat(weights, 1)), (
-        "Every head gets the first head's columns. That is right where all heads read the same `x`; here each has columns "
-        "of its own.")),
-    Mistake(_Heads(order=-1), "The last head's results belong at the end, behind those of the others."),
+        "Every head gets the first head's columns. That would be right if all heads read the same `x`. Here each has "
+        "its own columns.")),
+    Mistake(_Heads(order=-1), "The last head's results belong at the end, after those of the others."),
     Mistake(_Heads(equal=lambda x, weights: _out(x.unflatten(-1, (len(weights), -1)), weights[::-1])), (
         "The weights are in the wrong order: the first columns belong to the first weight.")),
     Mistake(_Heads(of_weight=torch.Tensor.detach), (
-        "No gradient comes back to the weights: were they put together under `no_grad`, or by `.data`, `detach()` or "
-        "`torch.tensor`? `torch.stack` and `torch.cat` lead the gradients back.")),
+        "No gradient comes back to the weights. Did you join them under `no_grad`, or with `.data`, `detach()` or "
+        "`torch.tensor`? `torch.stack` and `torch.cat` pass the gradients back.")),
     Mistake(_Heads(of_weight=lambda weight: weight.t() if weight.shape[0] == weight.shape[1] else weight), (
-        "Where a weight is square it is transposed: `x @ weight` takes it as it is, features × width.")),
+        "Square weights are transposed here. `x @ weight` takes each weight as it is, features × width.")),
     Mistake(_Heads(of_x=torch.Tensor.detach), "No gradient comes back to `x`: was it detached, or copied under `no_grad`?"),
     Mistake(_Heads(last=lambda x, weight: (x @ weight).detach()), (
         "No gradient comes back through the last head: write its result with `torch.cat`, not into a tensor under "
@@ -86,24 +86,24 @@ HEAD_MISTAKES = (
     Mistake(_Heads(last=lambda x, weight: x.new_zeros(*x.shape[:-1], weight.shape[1])), (
         "The smaller last head gives zeros: it has features and a weight too.")),
     Mistake(lambda x, weights: x @ torch.block_diag(*weights) if weights else x.new_zeros(*x.shape[:-1], 0), (
-        "One large weight, zero but for its blocks, multiplies every head's columns by every other's zeros: as many times "
-        "the work as there are heads, and an infinite number in one head makes nan of all. Heads × features × widths holds "
-        "what is needed and nothing else.")),
+        "You use one large weight, zero outside its blocks. It multiplies every head's columns by every other head's "
+        "zeros. So the work grows by the number of heads, and an infinite number in one head turns all into nan. Heads "
+        "× features × widths holds only what is needed.")),
 )
 
 
 def explain_heads(case: Case, found: dict, wanted: dict) -> str | None:
     """Of the first thing that differs."""
     if found[DTYPE] != wanted[DTYPE]:
-        return "The dtype of `x` and of the weights is the result's: something on the way casts."
+        return "The result must have the dtype of `x` and of the weights: something on the way casts."
     sizes = [weight.shape for weight in case.inputs["weights"]]
     if found[OUTPUTS] != wanted[OUTPUTS]:
         largest = max((abs(number) for number in wanted[OUTPUTS] if np.isfinite(number)), default=0.0)
         if np.allclose(found[OUTPUTS], wanted[OUTPUTS], 0.0, 0.01 * largest, equal_nan=True):
-            return "It is near, and not equal: something on the way computes in a lower precision."
+            return "The result is close but not equal: something on the way computes in a lower precision."
         if len(set(sizes)) > 1:
             return "Here the last head is smaller than the others: does it get its own columns and its own weight?"
-        return "The result is rows × heads × widths, its last two dimensions flattened: print the shapes on the way."
+        return "The result is rows × heads × widths, with its last two dimensions flattened. Print the shapes on the way."
     if found[OF_X] != wanted[OF_X] or found[OF_WEIGHTS] != wanted[OF_WEIGHTS]:
-        return "The outputs are right and a gradient is not: is every part of the way made of operators that autograd sees?"
+        return "The outputs are right and a gradient is not. Does autograd see every operator on the way?"
     return None

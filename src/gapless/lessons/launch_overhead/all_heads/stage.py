@@ -32,14 +32,14 @@ def ask_all_heads(function, given, device):
 def _check(outputs, gradient: torch.Tensor, device: torch.device) -> None:
     """Raises Unusable where these are no outputs of the agreed form."""
     if not isinstance(outputs, torch.Tensor):
-        what = "nothing: is there a `return`?" if outputs is None else f"a {type(outputs).__name__}; a tensor is wanted."
+        what = "nothing: is there a `return`?" if outputs is None else f"a {type(outputs).__name__}, not a tensor."
         raise Unusable(f"it returned {what}")
     if outputs.device.type != device.type:
-        raise Unusable(f"it returned a tensor on {outputs.device}: the heads' results stay where `x` is.")
+        raise Unusable(f"it returned a tensor on {outputs.device}: the heads' results must stay on the device of `x`.")
     if outputs.shape != gradient.shape:
-        raise Unusable(f"it returned a tensor of shape {tuple(outputs.shape)}; {tuple(gradient.shape)} is wanted: the "
-                       "dimensions of `x`, the last of them as wide as all weights together. Every head has its columns, "
-                       "the last too, and no more than its weight has.")
+        raise Unusable(f"it returned a tensor of shape {tuple(outputs.shape)}, not {tuple(gradient.shape)}: the "
+                       "dimensions of `x`, with the last as wide as all weights together. Every head has its own "
+                       "columns, the last too, and as many as its weight has rows.")
 
 
 def _gradient(tensor: torch.Tensor) -> torch.Tensor:

@@ -25,23 +25,23 @@ EXERCISE = Exercise(
         Values(1),
         Waits(1, advice={"item": (
                 "`loss.item()` asks for the loss in each step, and inside a graph it is an error. Return the tensor: "
-                "whoever wants the number can read it later")}),
+                "its number can be read later")}),
         HostTime(2, at_most=0.35),
         StepTime(2, at_most=0.45, advice=(
-            "It is the host that sets the pace. Is the whole step in the graph (forward pass, backward pass "
-            "and optimizer), and is it replayed, not captured anew?")),
+            "The host sets the pace. Is the whole step in the graph (forward pass, backward pass and optimizer)? And do "
+            "you replay it, or capture it again?")),
     ),
     teaching=Teaching(
         hints=(
-            "A graph is a list of kernels with their arguments: addresses and numbers, as they were at the capture. What "
-            "of a step is another in the next step, and how does it get to the address that the kernels read?",
-            "`backend = torch.get_device_module(device)` has `CUDAGraph()`, and `backend.graph(graph)` is the context in "
-            "which kernels are noted and not run. Take the first steps as they are; then capture one whole step on copies "
-            "of the batch. Adam needs `group[\"capturable\"] = True`, and its learning rate has to be a tensor on the "
-            "device.",
-            "After three real steps: `static_x, static_y = x.clone(), y.clone()`, `with backend.graph(graph): static_loss = "
-            "one_step(static_x, static_y)`. From then on `static_x.copy_(x)`, `static_y.copy_(y)`, `graph.replay()`, "
-            "`return static_loss.clone()`. A batch of another shape takes `one_step(x, y)`.",
+            "A graph is a list of kernels with their arguments: addresses and numbers, as they were at the capture. "
+            "Which parts of a step change in the next step? And how do they get to the address that the kernels read?",
+            "`backend = torch.get_device_module(device)` has `CUDAGraph()`. Inside the context `backend.graph(graph)`, "
+            "kernels are recorded and not run. Run the first steps without the graph. Then capture one whole step on "
+            "copies of the batch. Adam needs `group[\"capturable\"] = True`, and its learning rate has to be a tensor on "
+            "the device.",
+            "After three real steps: `static_x, static_y = x.clone(), y.clone()`, `with backend.graph(graph): "
+            "static_loss = one_step(static_x, static_y)`. From then on `static_x.copy_(x)`, `static_y.copy_(y)`, "
+            "`graph.replay()`, `return static_loss.clone()`. For a batch of another shape call `one_step(x, y)`.",
         ),
         mistakes=CAPTURE_MISTAKES,
         explain=explain_capture,

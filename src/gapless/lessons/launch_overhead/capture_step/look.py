@@ -47,7 +47,7 @@ def draw_step_times(plain: Callable, captured: Callable, device: torch.device, w
     kind = "simulated" if device.type == "vgpu" else "measured"
     words = "; ".join(f"width {width}: " + ", ".join(f"{values[place]:.2f} ms {name}" for name, values in times.items())
                       for place, width in enumerate(widths))
-    figure = new_figure(7.0, 3.4, f"Time of a step over the width of twelve linear layers ({kind} {device_name(device)}). "
+    figure = new_figure(7.0, 3.4, f"Time of a step by the width of twelve linear layers ({kind} {device_name(device)}). "
                                   f"{words}.")
     axes = figure.subplots()
     for (name, values), color, marker, style in zip(times.items(), ("#d9541e", "#3b7dc4"), "os", ("--", "-")):

@@ -85,60 +85,62 @@ def _in_eval_mode(model, optimizer, loss_function):
 
 CAPTURE_MISTAKES = (
     Mistake(Captured(cloned=False), (
-        "The losses from the capture on are all the last one's: a graph writes its outputs into the same memory in each "
+        "From the capture on, all losses are the last one's. A graph writes its outputs into the same memory in each "
         "replay. Return a copy, `loss.clone()`.")),
     Mistake(Captured(copied=False), (
-        "Every replay trains with the batch of the capture: a graph reads the memory that it was captured with. Copy each "
-        "batch into it first: `static_x.copy_(x)`. `static_x = x` only gives another tensor the name.")),
+        "Every replay trains with the captured batch, because a graph reads the memory that it was captured with. Copy "
+        "each batch into it first: `static_x.copy_(x)`. `static_x = x` only gives the name to another tensor.")),
     Mistake(Captured(rate=False), (
-        "The learning rate of the capture stays: a Python number is a constant of the captured kernels. Make it a tensor on "
-        "the device, `group[\"lr\"] = torch.tensor(group[\"lr\"], device=device)`, and the scheduler writes into that.")),
+        "The learning rate does not change after the capture: a Python number is a constant of the captured kernels. "
+        "Make it a tensor on the device, `group[\"lr\"] = torch.tensor(group[\"lr\"], device=device)`. Then the "
+        "scheduler writes into that tensor.")),
     Mistake(Captured(small="in part"), (
-        "A smaller batch was copied over the first rows, and the rest is the batch before it. A graph has one size: train "
-        "with a batch of another size without the graph.")),
+        "You copied a smaller batch over the first rows, and the rest is still the previous batch. A graph has one "
+        "size, so train a batch of another size without the graph.")),
     Mistake(Captured(small="skipped"), (
-        "A batch of another size is left out. A graph has one size: train with such a batch without the graph.")),
+        "You skip a batch of another size. A graph has one size, so train such a batch without the graph.")),
     Mistake(Captured(on_copies=3), (
-        "The weights have moved more often than there were batches: steps that only warm up are steps of the training too. "
-        "Let the first real batches be the warm-up, or put the weights and the optimizer's state back.")),
+        "The weights moved more often than there were batches, because warm-up steps train too. Use the first real "
+        "batches as the warm-up, or restore the weights and the optimizer's state.")),
     Mistake(Captured(warm=0), (
-        "Captured in the very first step. The optimizer makes its moments in its first step, as zeros, and the graph makes "
-        "them zeros again in each replay. Take some steps without the graph first.")),
+        "You captured the very first step. In its first step the optimizer creates its moments as zeros, so each replay "
+        "of the graph sets them to zero again. Take some steps without the graph first.")),
     Mistake(Captured(replayed=False), (
-        "The batch of the capture is lost: while work is captured none of it runs, and its loss holds nothing yet. Replay "
-        "the graph after it, for that batch.")),
+        "The captured batch is lost. During a capture nothing runs, so its loss holds no value yet. Replay the graph "
+        "afterwards, for that batch.")),
     Mistake(Captured(zeroed=False), (
-        "The gradients add up from replay to replay: there were some when the backward pass was captured, so it adds to "
-        "them. `optimizer.zero_grad()` belongs before it, in what is captured.")),
+        "The gradients add up from replay to replay. There were gradients when you captured the backward pass, so it "
+        "adds to them. Put `optimizer.zero_grad()` before it, inside the capture.")),
     Mistake(Captured(whole=False), (
-        "The optimizer's step is not in the graph. A batch of another size gives each parameter another `.grad`; a replay "
-        "writes the old one, and the optimizer steps with what it finds. Capture its step too: then it reads what the graph "
+        "The optimizer's step is not in the graph. A batch of another size gives each parameter a new `.grad`. A replay "
+        "writes the old one, but the optimizer uses the new one. Capture its step too: then it reads what the graph "
         "writes.")),
-    Mistake(_in_eval_mode, "Nothing is dropped: `model.eval()` turns dropout off. It stays a training."),
+    Mistake(_in_eval_mode, "Nothing is dropped, because `model.eval()` turns dropout off. Leave the model in training "
+                           "mode."),
     Mistake(Captured(warm=3, cloned=False, rate=False), (
-        "The losses are all the last one's, and the learning rate is that of the capture: copy the loss (`clone()`), and "
-        "make the learning rate a tensor on the device.")),
+        "All losses are the last one's, and the learning rate does not change after the capture. Copy the loss "
+        "(`clone()`), and make the learning rate a tensor on the device.")),
 )
 
 
 def explain_capture(case: Case, found: dict, wanted: dict) -> str | None:
     """Of the first loss that is another, or of the weights."""
     if isinstance(wanted[LOSSES], str):
-        return ("Dropout draws others in each step, in a replayed one too, if the operator is in the graph and the loss is "
-                "copied (`clone()`) before the next replay.")
+        return ("Dropout must draw new numbers in each step. It does in a replayed one too, if the operator is in the graph "
+                "and you copy the loss (`clone()`) before the next replay.")
     rows = [len(x) for x in case.inputs["x"]]
     first = next((place for place, (own, right) in enumerate(zip(found[LOSSES], wanted[LOSSES]))
                   if not abs(own - right) <= 1e-3 * abs(right) + 1e-4), None)
     if first is None:
-        return "The losses are right and the weights in the end are not: was the last batch's step taken, and once?"
+        return "The losses are right, but the weights at the end are not. Did you take the last batch's step exactly once?"
     if math.isnan(found[LOSSES][first]):
-        return ("It was read before any replay: while work is captured none of it runs, and its tensors hold nothing. "
-                "Replay the graph for the batch of the capture too.")
+        return ("You read it before any replay. During a capture nothing runs, so its tensors hold no values. Replay the "
+                "graph for the captured batch too.")
     if rows[first] != rows[-2] and len(set(rows)) > 1:
-        return f"Batch {first} is of another size than most: train with such a batch without the graph."
+        return f"Batch {first} has another size than most: train such a batch without the graph."
     if not first:
-        return ("That is the first batch's, before anything could be captured: each call takes one forward pass, one "
-                "backward pass and one step of the optimizer, and the loss is that before the step.")
+        return ("That is the first batch's loss, before anything could be captured. Each call takes one forward pass, "
+                "one backward pass and one step of the optimizer. The loss is the one before the step.")
     before = f"The losses of the {first} batches before it are right. "
-    return (f"{before}What changes from step to step has to be in memory that the graph reads: the batch, the learning "
-            "rate, the optimizer's count of steps.")
+    return (f"{before}All that changes from step to step has to be in memory that the graph reads: the batch, the "
+            "learning rate, the optimizer's count of steps.")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 
 def capture_step(model, optimizer, loss_function):
-    """A function ``step(x, y)`` that trains with one batch and returns its loss, a tensor or a number. It is called for
-    every batch of a training; the first five calls may take their time. ``optimizer``: a fused Adam, with a scheduler that
+    """A function ``step(x, y)`` that trains with one batch and returns its loss, a tensor or a number. A training
+    calls it for every batch; the first five calls may be slow. ``optimizer``: a fused Adam, with a scheduler that
     changes its learning rate after each step."""
     def step(x, y):
         optimizer.zero_grad()

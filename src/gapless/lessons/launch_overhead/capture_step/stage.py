@@ -37,8 +37,8 @@ def ask_capture_step(function, given, device):
     batches = list(zip(inputs["x"], inputs["y"]))
     step = function(model, optimizer, F.cross_entropy)
     if not callable(step):
-        raise Unusable(f"it returned {'nothing' if step is None else f'a {type(step).__name__}'}; the function `step(x, y)` "
-                       "is wanted: is there a `return`?")
+        raise Unusable(f"it returned {'nothing' if step is None else f'a {type(step).__name__}'}, not the function "
+                       "`step(x, y)`: is there a `return`?")
     losses = []
 
     def train(some: list) -> None:
@@ -59,5 +59,5 @@ def _loss(loss):
         return loss.detach().flatten()[0]
     if type(loss) is float:
         return loss
-    what = "nothing: is there a `return`?" if loss is None else f"a {type(loss).__name__}; the batch's loss is wanted."
+    what = "nothing: is there a `return`?" if loss is None else f"a {type(loss).__name__}, not the batch's loss."
     raise Unusable(f"`step(x, y)` returned {what}")

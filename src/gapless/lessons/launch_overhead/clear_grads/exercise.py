@@ -18,14 +18,14 @@ EXERCISE = Exercise(
     checks=(
         Values(2),
         Kernels(1, fewer=2 * (cases.FEWEST - 5), advice=(
-            "Each zero is a kernel, and so is each addition to it in the backward pass. What is not there "
-            "has neither to be cleared nor to be added to.")),
+            "Each zero is a kernel, and so is each addition to it in the backward pass. A gradient that is not there "
+            "needs neither.")),
     ),
     teaching=Teaching(
         hints=(
             "What does an optimizer do with a parameter whose gradient is zero? And with one that has none?",
             "`parameter.grad` may be anything that the backward pass can begin with. What says \"there is none\"?",
-            "`parameter.grad = None`, for each of them, whatever it was.",
+            "Set `parameter.grad = None` for each of them, whatever it was.",
         ),
         mistakes=mistakes.CLEARING_MISTAKES,
         explain=mistakes.explain,

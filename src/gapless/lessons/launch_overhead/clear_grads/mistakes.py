@@ -48,27 +48,27 @@ def _forgets(parameters):
         grad = None  # noqa: F841
 
 
-_ZERO = ("A gradient of zero is a gradient: the optimizer takes its step for that parameter too, and momentum or weight "
-         "decay moves it. `None` says that there is none.")
+_ZERO = ("A gradient of zero is a gradient. The optimizer takes its step for that parameter too, so momentum or weight "
+         "decay moves it. `None` means that there is none.")
 _NONE = _set(lambda parameter: None)
 CLEARING_MISTAKES = (
     Mistake(each(lambda parameter: parameter.grad.zero_()), _ZERO),
-    Mistake(_foreach, "One kernel for all of them, and still zeros. " + _ZERO),
-    Mistake(each(_set(lambda parameter: torch.zeros_like(parameter.grad))), "New zeros are zeros all the same. " + _ZERO),
+    Mistake(_foreach, "That is one kernel for all of them, but still zeros. " + _ZERO),
+    Mistake(each(_set(lambda parameter: torch.zeros_like(parameter.grad))), "New zeros are still zeros. " + _ZERO),
     Mistake(each(_set(torch.zeros_like), lambda place, parameter: True), (
-        "Now every parameter has a gradient, also those that never got one. " + _ZERO)),
+        "Now every parameter has a gradient, even one that never got one. " + _ZERO)),
     Mistake(_nothing, "Nothing was cleared: the gradients of all steps add up. Set `parameter.grad = None`."),
-    Mistake(_forgets, ("Nothing was cleared: `grad = None` binds a name of your function anew. Assign to the parameter's "
-                       "attribute, `parameter.grad = None`.")),
+    Mistake(_forgets, ("Nothing was cleared: `grad = None` only rebinds a name in your function. Assign to the "
+                       "parameter's attribute, `parameter.grad = None`.")),
     Mistake(each(_NONE, lambda place, parameter: parameter.requires_grad), (
-        "A frozen parameter keeps its gradient of an earlier step, and the optimizer moves it with that in every step: it "
-        "asks for `.grad`, not for `requires_grad`. Clear all of them.")),
+        "A frozen parameter keeps its gradient of an earlier step, and the optimizer moves it with that in every step. "
+        "It looks at `.grad`, not at `requires_grad`. Clear all of them.")),
     Mistake(each(_NONE, lambda place, parameter: parameter.dim() > 1), "Only the matrices' gradients were cleared."),
     Mistake(each(_NONE, lambda place, parameter: place > 0), "The first parameter kept its gradient."),
     Mistake(each(_NONE, lambda place, parameter: place == 0), (
         "Only the first parameter's gradient was cleared: is there a `return` in the loop?")),
-    Mistake(_twice, ("The parameters may come as an iterator, which can be gone through once: after that it is empty. "
-                     "`parameters = list(parameters)` first, or one loop.")),
+    Mistake(_twice, ("The parameters may come as an iterator, which is empty after one pass. Use `parameters = "
+                     "list(parameters)` first, or a single loop.")),
     Mistake(each(lambda parameter: parameter.data.zero_(), lambda place, parameter: True), (
         "That is the parameter itself, its weights, now zero. The gradient is `parameter.grad`.")),
 )
@@ -79,12 +79,12 @@ def explain(case, found, wanted) -> str | None:
     if not isinstance(found, dict):
         return None
     if any(found.get(LEFT) or ()):
-        return "After the call no parameter is to have a gradient: `parameter.grad = None`, for each."
+        return "After the call no parameter may have a gradient: set `parameter.grad = None` for each."
     if found.get(WEIGHTS) != wanted[WEIGHTS] or found.get(MOMENTA) != wanted[MOMENTA]:
-        return "Nothing but the gradients is to change: neither the weights nor what the optimizer remembers."
+        return "Only the gradients may change, not the weights and not the optimizer's state."
     if found.get(HELD) != wanted[HELD]:
-        return ("Something else held on to the gradients, as a log does, and they were overwritten in place. "
-                "`parameter.grad = None` lets go of them and leaves them as they are.")
+        return ("Other code, such as a log, held the gradients, and you overwrote them in place. `parameter.grad = None` "
+                "drops the reference and leaves the tensor as it is.")
     if found.get(FROZEN) != wanted[FROZEN]:
-        return "A frozen parameter is frozen no longer: leave `requires_grad` as it was."
+        return "A frozen parameter is no longer frozen: leave `requires_grad` as it was."
     return None

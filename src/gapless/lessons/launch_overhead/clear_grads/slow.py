@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 def clear_grads(parameters):
-    """The gradients of the step before are gone."""
+    """Clears the gradients of the previous step."""
     for parameter in parameters:
         if parameter.grad is not None:
             parameter.grad.zero_()

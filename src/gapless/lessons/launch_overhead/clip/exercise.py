@@ -23,18 +23,19 @@ EXERCISE = Exercise(
     checks=(
         Values(2),
         Waits(2, advice={"item": (
-                "a norm is read back for each gradient. All norms fit into one tensor, their norm is another, and "
-                "so is the factor: multiply by it always, at most 1")}),
+                "you read back a norm for each gradient. All norms fit into one tensor, their norm is another tensor, "
+                "and so is the factor. Always multiply by it, at most 1")}),
         Kernels(1, fewer=2 * (shared_cases.FEWEST - 10), advice=LISTS),
         HostTime(1, at_most=0.25),
     ),
     teaching=Teaching(
         hints=(
-            "Who needs the norm as a number? And which two things are done to each gradient alike?",
-            "`torch._foreach_norm(grads)` gives all norms, `torch.stack` makes one tensor of them, and its norm is the norm "
-            "of all. The factor stays a tensor, with `.clamp(max=1.0)` in place of `if`. `torch._foreach_mul_` takes it.",
-            "Collect the gradients that are there by dtype. `norm = torch.linalg.vector_norm(torch.stack(norms))`, `factor "
-            "= (max_norm / (norm + 1e-6)).clamp(max=1.0)`, `torch._foreach_mul_(grads, factor.to(dtype))` for each dtype. "
+            "Where do you need the norm as a number? And which two operations are the same for each gradient?",
+            "`torch._foreach_norm(grads)` gives all norms, `torch.stack` makes one tensor of them, and its norm is the "
+            "norm of all. The factor stays a tensor: use `.clamp(max=1.0)` instead of `if`. `torch._foreach_mul_` takes "
+            "it.",
+            "Group the existing gradients by dtype. `norm = torch.linalg.vector_norm(torch.stack(norms))`, `factor = "
+            "(max_norm / (norm + 1e-6)).clamp(max=1.0)`, `torch._foreach_mul_(grads, factor.to(dtype))` for each dtype. "
             "Without any gradient the norm is `torch.zeros(())`.",
         ),
         mistakes=mistakes.CLIP_MISTAKES,

@@ -28,8 +28,8 @@ def ask_clip(function, given, device):
         one = nn.Parameter(torch.zeros(1, device=device))
         one.grad = torch.ones_like(one)
         if isinstance(function([one], 1.0), torch.Tensor):
-            raise Unusable(f"it returned {norm!r} where no parameter has a gradient, and a tensor where one has: the norm "
-                           "is a tensor in both cases, here `torch.zeros(())`.")
+            raise Unusable(f"it returned {norm!r} if no parameter has a gradient, and a tensor if one has. Return a "
+                           "tensor in both cases, here `torch.zeros(())`.")
     return {NORM: norm.detach() if isinstance(norm, torch.Tensor) else norm,
             GRADIENTS: [some(parameter.grad) for parameter in parameters if parameter.grad is not None],
             WITHOUT: [place for place, parameter in enumerate(parameters) if parameter.grad is None]}

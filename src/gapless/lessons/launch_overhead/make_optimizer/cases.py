@@ -1,4 +1,4 @@
-"""Lesson 06: parameters for which an optimizer is to be made."""
+"""Lesson 06: the parameters that get an optimizer."""
 
 from __future__ import annotations
 

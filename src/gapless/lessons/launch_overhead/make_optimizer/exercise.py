@@ -16,22 +16,22 @@ EXERCISE = Exercise(
     checks=(
         Values(2),
         Waits(2, advice={"item": (
-                "`GradScaler` reads whether a gradient overflowed, in order to leave out the step. A fused "
-                "optimizer takes that answer to its kernel, and needs no number. GradScaler asks the optimizer, not its "
-                "groups: `AdamW(groups, fused=True)`")}),
+                "`GradScaler` reads whether a gradient overflowed, to decide whether to skip the step. A fused "
+                "optimizer passes that answer to its kernel, and needs no number. GradScaler looks at the optimizer, "
+                "not at its groups: `AdamW(groups, fused=True)`")}),
         Kernels(1, fewer=6 * cases.FEWEST, advice=(
-            "Each group is a list of its own. Are there more groups than settings? `fused=False` means a loop, and so does "
-            "`foreach=False`; `fused=True` does all of AdamW in one kernel for dozens of parameters.")),
+            "Each group is a list of its own. Are there more groups than settings? `fused=False` means a loop, and so "
+            "does `foreach=False`. `fused=True` computes all of AdamW in one kernel for dozens of parameters.")),
         StepTime(1, at_most=0.2),
     ),
     teaching=Teaching(
         hints=(
-            "How many groups are needed for two settings? And why does `scaler.step` wait?",
-            "Two groups, by `parameter.dim()`. `fused=True` makes one kernel of AdamW's dozen, which is also told whether a "
-            "gradient overflowed. Not every dtype can be fused: what does the error say?",
+            "How many groups do two settings need? And why does `scaler.step` wait?",
+            "Make two groups, by `parameter.dim()`. `fused=True` replaces AdamW's dozen kernels by one, which also "
+            "learns whether a gradient overflowed. Not every dtype can be fused: what does the error say?",
             "`fused = all(parameter.is_floating_point() for parameter in parameters)`, then `torch.optim.AdamW(groups, "
-            "lr=1e-3, fused=fused or None)`: None leaves the choice to PyTorch, False would mean the loop. `list(parameters)"
-            "` first; leave out a group without parameters.",
+            "lr=1e-3, fused=fused or None)`. None leaves the choice to PyTorch; False would mean the loop. Call "
+            "`list(parameters)` first, and leave out a group without parameters.",
         ),
         mistakes=mistakes.OPTIMIZER_MISTAKES,
         explain=mistakes.explain,

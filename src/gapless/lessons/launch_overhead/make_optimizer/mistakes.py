@@ -21,34 +21,35 @@ def made(decays=lambda parameter: parameter.dim() > 1, decay: float = 0.1, lr: f
     return make_optimizer
 
 
-_ALL = "Biases and norms decay too. What has at most one dimension gets a group with `\"weight_decay\": 0.0`."
+_ALL = "Biases and norms decay too. Put parameters with at most one dimension into a group with `\"weight_decay\": 0.0`."
 OPTIMIZER_MISTAKES = (
     Mistake(made(lambda parameter: True), _ALL),
     Mistake(made(lambda parameter: True, decay=0.01), (
-        "The weight decay is AdamW's own default, 0.01, for all. " + _ALL)),
-    Mistake(made(decay=0.0), "Nothing decays: the matrices' group has a `\"weight_decay\": 0.1`."),
-    Mistake(made(lambda parameter: parameter.dim() <= 1), "The two groups are the wrong way round: matrices decay."),
+        "The weight decay is AdamW's default, 0.01, for all. " + _ALL)),
+    Mistake(made(decay=0.0), "Nothing decays: give the matrices' group a `\"weight_decay\": 0.1`."),
+    Mistake(made(lambda parameter: parameter.dim() <= 1), "The two groups are swapped: matrices decay."),
     Mistake(made(decay=0.01), "The matrices' decay is 0.1."),
-    Mistake(made(lambda parameter: parameter.dim() == 2), "What has more than two dimensions decays too."),
-    Mistake(made(lambda parameter: parameter.dim() > 0), "What has one dimension, as biases have, does not decay."),
+    Mistake(made(lambda parameter: parameter.dim() == 2), "Parameters with more than two dimensions must decay too."),
+    Mistake(made(lambda parameter: parameter.dim() > 0), "Parameters with one dimension, such as biases, must not decay."),
     Mistake(made(lambda parameter: parameter.numel() > 8), (
-        "The number of elements says nothing about what a parameter is: a bias may be long. Its dimensions do.")),
+        "The number of elements does not tell what a parameter is: a bias may be long. The number of dimensions does.")),
     Mistake(made(lr=1e-2), "The learning rate is 0.001."),
-    Mistake(made(betas=(0.9, 0.95)), "The betas are not AdamW's own, 0.9 and 0.999."),
+    Mistake(made(betas=(0.9, 0.95)), "The betas are not AdamW's defaults, 0.9 and 0.999."),
     Mistake(made(amsgrad=True), "`amsgrad` is another method, which divides by the largest average so far."),
-    Mistake(made(maximize=True), "`maximize` climbs where it should descend."),
+    Mistake(made(maximize=True), "`maximize` climbs instead of descending."),
 )
 _WHY = {
-    KIND: "The method is to stay AdamW.",
-    DECAYS: "Matrices decay by 0.1, what has at most one dimension by 0.",
+    KIND: "The method must stay AdamW.",
+    DECAYS: "Matrices decay by 0.1, parameters with at most one dimension by 0.",
     RATES: "The learning rate is 0.001 in all groups.",
     AMSGRAD: "`amsgrad` is another method.",
-    BETAS: "The betas are AdamW's own.",
-    EPS: "`eps` is AdamW's own, 10⁻⁸.",
-    STEPS: "A step whose gradients are not finite is not taken, nor counted: GradScaler and the optimizer see to that.",
-    AVERAGES: "The optimizer's averages are those of the gradients without the scale.",
-    WEIGHTS: "The weights are those of AdamW with these groups.",
-    LOOPED: "`fused=False` means a loop, and so does `foreach=False`: None leaves the choice to PyTorch, which takes lists.",
+    BETAS: "The betas must be AdamW's defaults.",
+    EPS: "`eps` must be AdamW's default, 10⁻⁸.",
+    STEPS: "A step whose gradients are not finite is neither taken nor counted. GradScaler and the optimizer do that for "
+           "you.",
+    AVERAGES: "The optimizer's averages must be those of the gradients without the scale.",
+    WEIGHTS: "The weights must be those of AdamW with these groups.",
+    LOOPED: "`fused=False` means a loop, and so does `foreach=False`. None leaves the choice to PyTorch, which uses lists.",
 }
 
 

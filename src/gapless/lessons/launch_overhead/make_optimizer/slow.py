@@ -6,7 +6,8 @@ import torch
 
 
 def make_optimizer(parameters):
-    """AdamW at a rate of 0.001: matrices decay by 0.1, what has at most one dimension (biases, norms) does not."""
+    """AdamW with a learning rate of 0.001. Matrices decay by 0.1; parameters with at most one dimension (biases,
+    norms) do not."""
     groups = []
     for parameter in parameters:
         groups.append({"params": [parameter], "weight_decay": 0.1 if parameter.dim() > 1 else 0.0})

@@ -67,12 +67,12 @@ def _check(optimizer, parameters: list[nn.Parameter]) -> None:
     """Raises Unusable where this is no AdamW of these parameters."""
     if not isinstance(optimizer, torch.optim.AdamW):
         what = "nothing: is there a `return`?" if optimizer is None else f"a {type(optimizer).__name__}."
-        raise Unusable(f"it returned {what} A `torch.optim.AdamW` is wanted.")
+        raise Unusable(f"it returned {what} Return a `torch.optim.AdamW`.")
     held = [id(parameter) for group in optimizer.param_groups for parameter in group["params"]]
     missing = [place for place, parameter in enumerate(parameters) if id(parameter) not in held]
     if missing:
-        raise Unusable(f"the optimizer does not have {len(missing)} of {len(parameters)} parameters, such as number "
-                       f"{missing[0]}, of shape {tuple(parameters[missing[0]].shape)}: each belongs to one group.")
+        raise Unusable(f"the optimizer lacks {len(missing)} of {len(parameters)} parameters, such as number {missing[0]}, "
+                       f"of shape {tuple(parameters[missing[0]].shape)}. Put each into one group.")
 
 
 def _real(tensor: torch.Tensor) -> torch.Tensor:

@@ -1,4 +1,4 @@
-"""Lesson 06: why other debug aids are to be turned off."""
+"""Lesson 06: why a choice of debug aids is wrong."""
 
 from __future__ import annotations
 
@@ -13,21 +13,20 @@ _KEPT = {
     "launches_wait": "the host waits for each kernel before it launches the next. The limit is 10 % of a step of a "
                      "training without any aid",
     "statistics_read": "it reads two numbers of each layer's outputs, and the host waits for each",
-    "statistics_kept": "nobody waits for it, and still it launches ten kernels in a step: that is the host's time too",
-    "forward_repeated": "it makes the forward pass two more times, and waits for a comparison",
-    "gradient_checked": "it works in one step of three only: a single step, or a median, does not see it. Take the mean of "
-                        "all steps but the first",
+    "statistics_kept": "nothing waits for it, but it launches ten kernels in a step, which costs the host time too",
+    "forward_repeated": "it runs the forward pass two more times, and waits for a comparison",
+    "gradient_checked": "it works in only one step of three, so a single step or a median does not show it. Take the "
+                        "mean of all steps but the first",
 }
 _GONE = {
-    "first_step_checked": "it makes the first step longer, and no other: leave the first step out of the mean",
-    "weights_summed": "it works in one step of three, which it makes more than 10 % longer, and a mean step it does not. "
-                      "Take the mean of all steps but the first",
-    "explosions_skipped": "it costs something, and without it the log is another: it leaves out a step whose gradients "
-                          "explode. Compare the log with that of all aids on",
-    "norm_logged": "it costs something, and its lines are in the log that people read. Compare the log with that of all "
-                   "aids on",
-    "repeatable": "the log says that the run can be repeated, which it can with deterministic algorithms only. Compare the "
-                  "log with that of all aids on",
+    "first_step_checked": "it makes only the first step longer: leave the first step out of the mean",
+    "weights_summed": "it makes one step of three more than 10 % longer, but not the mean step. Take the mean of all "
+                      "steps but the first",
+    "explosions_skipped": "it costs time, but the log changes without it: it skips a step whose gradients explode. "
+                          "Compare the log with that of all aids on",
+    "norm_logged": "it costs time, but people read its lines in the log. Compare the log with that of all aids on",
+    "repeatable": "the log says that the run is repeatable, which needs deterministic algorithms. Compare the log with "
+                  "that of all aids on",
 }
 
 
@@ -38,22 +37,22 @@ def training_without_debugging(case: Case, found: dict, wanted: dict) -> str | N
     gone = [name for name in off if name not in right]
     kept = [name for name in right if name not in off]
     if gone and len(off) == len(kinds):
-        return (f"All aids are off, and `{gone[0]}` should not be: " + _why_not(kinds[gone[0]]) + " Only what costs time, "
-                "and is not needed, goes.")
+        return (f"All aids are off, but `{gone[0]}` must stay on: " + _why_not(kinds[gone[0]]) +
+                " Turn off only what costs time and is not needed.")
     if gone:
-        return f"`{gone[0]}` is to stay on: {_why_not(kinds[gone[0]])}"
+        return f"`{gone[0]}` must stay on: {_why_not(kinds[gone[0]])}"
     twice = [name for name in kept if Counter(kinds.values())[kinds[name]] > 1]
     if len(twice) > 1:
-        return (f"`{twice[0]}` and `{twice[1]}` are to be turned off: both switch on the same thing, so one of them alone "
-                "saves nothing while the other is on. Measure each by itself, beside the training with no aid at all.")
+        return (f"Turn off both `{twice[0]}` and `{twice[1]}`. They turn on the same thing, so one of them alone saves "
+                "nothing while the other is on. Measure each alone, and compare with the training with no aid at all.")
     if kept:
-        return f"`{kept[0]}` is to be turned off: {_KEPT[kinds[kept[0]]]}."
+        return f"Turn off `{kept[0]}`: {_KEPT[kinds[kept[0]]]}."
     if found[TRIED] != ALL_TOLD:
-        return "Right, and no run of yours can tell: run the training with each aid alone, and with all but that one."
+        return "Right, but none of your runs can tell: run the training with each aid alone, and with all but that one."
     return None
 
 
 def _why_not(kind: str) -> str:
     if kind in CHEAP and kind not in _GONE:
-        return "a step takes hardly longer with it, so it may go on watching. Compare times."
+        return "a step takes hardly longer with it, so it may stay on. Compare times."
     return f"{_GONE[kind]}."

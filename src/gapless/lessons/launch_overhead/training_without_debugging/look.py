@@ -68,7 +68,7 @@ def draw_aids(training: Training, off: Collection[str]):
     words = ", ".join(f"{aid} {alone:.2f} and {left_out:.2f} ms{', needed' if needed else ''}{', off' if aid in off else ''}"
                       for aid, alone, left_out, needed in rows)
     figure = new_figure(8.0, 0.55 * len(rows) + 1.0, f"Bars of what each aid costs in a step of {_mean_ms(bare):.2f} ms, "
-                        f"alone and as the only one that is turned off: {words}.")
+                                                     f"alone and as the only one that is turned off: {words}.")
     axes = figure.subplots()
     places = np.arange(len(rows))
     axes.barh(places - 0.2, [row[1] for row in rows], 0.38, color="#3b7dc4", label="alone, beside none")

@@ -1,4 +1,4 @@
-"""Lesson 06: which debug aids are to be turned off."""
+"""Lesson 06: which debug aids to turn off."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ REPEATABLE = "deterministic algorithms: on"
 
 @dataclass
 class Moment:
-    """What an aid is told of a step. ``number``: from 0; ``every``: in how many steps a rare check is made once; ``noted``:
+    """What an aid knows about a step. ``number``: from 0; ``every``: in how many steps a rare check is made once; ``noted``:
     lines for the log, each with a number on the device or None."""
 
     model: nn.Sequential
@@ -164,7 +164,7 @@ def shapes_checked(moment: Moment):
 
 @contextmanager
 def weights_summed(moment: Moment):
-    """In one step of ``every``: the sum of the first layer's weights, thrice, which nobody reads."""
+    """In one step of ``every``: the sum of the first layer's weights, three times, which nobody reads."""
     if moment.number % moment.every == moment.every - 1:
         for _ in range(3):
             moment.model[0].weight.detach().sum()
@@ -259,12 +259,12 @@ def ask_training_without_debugging(function, given, device):
     off = function(training)
     yield
     if not isinstance(off, (list, tuple, set, frozenset)) or not all(isinstance(name, str) for name in off):
-        nothing = "nothing: is there a `return`?" if off is None else f"a {type(off).__name__};"
-        raise Unusable(f"it returned {nothing} the names of the aids to turn off are wanted, a list.")
+        nothing = "nothing: is there a `return`?" if off is None else f"a {type(off).__name__}."
+        raise Unusable(f"it returned {nothing} Return a list of the names of the aids to turn off.")
     aids = list(given.options["kinds"])  # those of `training` are the function's to change
     unknown = [name for name in off if name not in aids]
     if unknown:
-        raise Unusable(f"it would turn off {unknown[0]!r}, which is none of the aids {aids}.")
+        raise Unusable(f"it would turn off {unknown[0]!r}, which is not one of the aids {aids}.")
     return {OFF: ", ".join(sorted(set(off))) or NONE, TRIED: _told(aids, tried)}
 
 

@@ -21,13 +21,13 @@ EXERCISE = Exercise(
     checks=(Values(2), Kernels(2, fewer=2 * (shared_cases.FEWEST - 10), advice=LISTS), HostTime(1, at_most=0.4)),
     teaching=Teaching(
         hints=(
-            "Two kernels for each parameter, and the same two for all. Which functions take a whole list? And which of "
-            "these tensors may be in one list?",
-            "`torch._foreach_lerp_(averages, parameters, 1 - decay)` does it for a list, or `_foreach_mul_` and "
+            "Each parameter takes two kernels, and they are the same two for all. Which functions take a whole list? And "
+            "which of these tensors may be in one list?",
+            "`torch._foreach_lerp_(averages, parameters, 1 - decay)` works on a list, and so do `_foreach_mul_` and "
             "`_foreach_add_(…, alpha=…)`. Make a list for each dtype, in a dict. An empty list is an error.",
-            "Go through `zip(averages, parameters)` once and put both into `lists.setdefault(average.dtype, ([], []))`, the "
-            "parameter as `parameter.to(average.dtype)`, which is itself where the dtype is that already. Then one "
-            "`_foreach_lerp_` for each entry.",
+            "Go through `zip(averages, parameters)` once and put both into `lists.setdefault(average.dtype, ([], []))`. "
+            "Append the parameter as `parameter.to(average.dtype)`, which returns itself if it has that dtype already. "
+            "Then call `_foreach_lerp_` once for each entry.",
         ),
         mistakes=MistakesFile(__package__, names),
         explain=explain_average,

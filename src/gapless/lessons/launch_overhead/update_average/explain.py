@@ -19,7 +19,8 @@ def explain_average(case: Case, found: dict, wanted: dict) -> str | None:
         if not np.allclose(own, old + share * (new - old), 1e-3, 1e-3):
             return None
         if abs(share) < 1e-6:
-            return f"Average {place}, of shape {np.shape(case.inputs[AVERAGES][place])}, is as it was: each has its update."
-        return (f"Average {place} has {share:.4g} of its parameter in it: 1 - decay = {1 - decay:.4g} is wanted, in each "
+            return (
+                f"Average {place}, of shape {np.shape(case.inputs[AVERAGES][place])}, has not changed. Update each of them.")
+        return (f"Average {place} contains {share:.4g} of its parameter. It must be 1 - decay = {1 - decay:.4g}, in each "
                 "update.")
     return None

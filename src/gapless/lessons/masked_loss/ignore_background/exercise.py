@@ -24,8 +24,8 @@ EXERCISE = Exercise(
     teaching=Teaching(
         hints=(
             "How many background pixels are there? The host cannot know before the device has counted them, and "
-            "`nonzero` needs the number to size its result. Which operation answers pixel by pixel, in a result as "
-            "large as its input?",
+            "`nonzero` needs the number to size its result. Which operation gives an answer for each pixel, in a result "
+            "as large as its input?",
             "`torch.where(condition, a, b)` with three arguments takes `a` where the condition holds and `b` elsewhere. "
             "Its result has the shape of its inputs, whatever their values.",
             "Take `IGNORE` where `target == BACKGROUND`, and `target` elsewhere. A Python number is fine as `a`: it is "

@@ -20,7 +20,7 @@ def background(case, found: np.ndarray, wanted: np.ndarray) -> str:
     more = f"; and {len(parts) - _MOST} labels more" if len(parts) > _MOST else ""
     if np.array_equal(np.unique(labels[found != wanted]), [BACKGROUND]):
         hint = "Part of the background is still there: look at every image, row and column." if (
-            BACKGROUND in found[labels == BACKGROUND]) else "Only what is put in the background's place is wrong."
+            BACKGROUND in found[labels == BACKGROUND]) else "Only the label that replaces the background is wrong."
     else:
-        hint = "Labels that are no background have to stay as they are."
+        hint = "Labels that are not background must stay the same."
     return f"{'; '.join(parts[:_MOST]).capitalize()}{more}. {hint}"

@@ -19,7 +19,7 @@ EXERCISE = Exercise(
     teaching=Teaching(
         hints=(
             "`x[mask]` is a `nonzero` in disguise: count, wait, select, gather; and the backward pass does it again. The "
-            "rows that are picked out are needed for one thing only. Can the loss itself leave pixels out?",
+            "selected rows have only one use. Can the loss itself leave pixels out?",
             "Look at the arguments of `torch.nn.functional.cross_entropy`, and at the shapes it takes: B×C×H×W logits with "
             "B×H×W labels need no permuting.",
             "`ignore_index` names the label that adds nothing to the sum and is not counted in the mean.",

@@ -17,13 +17,13 @@ EXERCISE = Exercise(
     checks=(Values(2), StepTime(3, at_most=0.3)),
     teaching=Teaching(
         hints=(
-            "Nothing waits here, and it is slow all the same: count the FLOPs. Only one row in sixteen has a label, and all "
-            "rows are multiplied with all of the head. In which order should you select and multiply?",
-            "Select the valid rows of `hidden` and of `target` first, then multiply. A boolean mask does it, for the price "
-            "of a wait or two: measure whether the saved arithmetic is worth it. To have no wait at all, "
-            "use a size the host knows: `max_valid`.",
-            "`torch.nonzero_static(mask, size=max_valid, fill_value=0)` returns positions and pads with 0: row 0, "
-            "which must not count twice. Replace the labels of the padding by `IGNORE` (its places are those from "
+            "Nothing waits here, but it is still slow: count the FLOPs. Only one row in sixteen has a label, but all "
+            "rows are multiplied by the whole head. In which order should you select and multiply?",
+            "Select the valid rows of `hidden` and of `target` first, then multiply. A boolean mask does it, at the "
+            "cost of a wait or two. Measure whether the saved arithmetic is worth it. To avoid the wait, use a size "
+            "that the host knows: `max_valid`.",
+            "`torch.nonzero_static(mask, size=max_valid, fill_value=0)` returns positions and pads with 0. That is row "
+            "0, which must not count twice. Replace the labels of the padding by `IGNORE` (its places are those from "
             "`mask.sum()` on: compare with `torch.arange`), and let `ignore_index` leave them out.",
         ),
         mistakes=MistakesFile(__package__, names),

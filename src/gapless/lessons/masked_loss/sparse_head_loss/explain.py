@@ -17,7 +17,8 @@ def head(case, found: np.ndarray, wanted: np.ndarray) -> str | None:
     each = F.cross_entropy(hidden @ weights.T, target, ignore_index=IGNORE, reduction="none")
     valid = int((target != IGNORE).sum())
     if valid and np.isnan(found).all():
-        return "No row that was chosen has a label, and the mean of none is nan: which rows do your positions name?"
+        return ("None of the chosen rows has a label, and the mean of no elements is nan. Which rows do your positions "
+                "name?")
     other = most / target.numel(), most / max(valid, 1)
     return divided_by(float(found), float(each.sum()), valid, target.numel(), "rows", other) or (
         "Take each valid row once, with its own label: the same positions choose from `hidden` and from `target`.")

@@ -23,8 +23,8 @@ EXERCISE = Exercise(
             "there is more than one? And who needs to know it, the host or the device?",
             "Labels are all the same exactly when the smallest equals the largest: both are numbers that can stay on the "
             "device. (Sorting and counting the steps between neighbours also works, and costs more.)",
-            "Keep the condition as a tensor and choose with `torch.where(uniform, 0.0 * loss, loss)`: both sides are "
-            "computed, which is nothing for a scalar, and nobody has to wait.",
+            "Keep the condition as a tensor and choose with `torch.where(uniform, 0.0 * loss, loss)`: the device "
+            "computes both sides, which costs nothing for a scalar, and nobody has to wait.",
         ),
         mistakes=MistakesFile(__package__, names),
         explain=explain.uniform,

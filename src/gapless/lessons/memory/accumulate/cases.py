@@ -27,7 +27,7 @@ def accumulate_cases(seed: int) -> list[Case]:
     return [
         _in_parts(rng, "eight sequences in four parts", parts=4, rows=8),
         _in_parts(rng, "seven sequences in three parts", parts=3, rows=7),
-        _in_parts(rng, "labels that are to be ignored, here more and there fewer", parts=3, rows=9, ignored=0.5),
+        _in_parts(rng, "ignored labels, more in one part than in another", parts=3, rows=9, ignored=0.5),
         _one_part_ignored(rng),
         _in_parts(rng, "the gradients of an earlier step are still there", parts=2, rows=10, earlier_gradients=True),
         _in_parts(rng, "two steps with momentum", parts=3, rows=5, steps=2, optimizer="momentum", ignored=0.3),
@@ -44,7 +44,7 @@ def accumulate_cases(seed: int) -> list[Case]:
 
 def _one_part_ignored(rng: np.random.Generator) -> Case:
     """Of the second half no label counts."""
-    case = _in_parts(rng, "a part in which every label is to be ignored", parts=2, rows=6)
+    case = _in_parts(rng, "a part whose labels are all ignored", parts=2, rows=6)
     case.inputs["labels"][0][3:] = IGNORED
     return case
 

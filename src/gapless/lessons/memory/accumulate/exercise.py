@@ -17,18 +17,18 @@ EXERCISE = Exercise(
     checks=(
         Values(3),
         PeakBytes(2, at_most=0.4, advice=(
-            "Each part's graph has to be gone before the next one is made: `backward` for each part by "
-            "itself, and nothing kept of it but detached tensors.")),
+            "Each part's graph has to be gone before you make the next one. Call `backward` for each part separately, "
+            "and keep only detached tensors.")),
         Waits(1, advice={"item": (
-                "the loss, or the number of labels, was read for each part. Keep both on the device: a tensor divides "
+                "you read the loss, or the number of labels, for each part. Keep both on the device: a tensor divides "
                 "as well as a number")}),
     ),
     teaching=Teaching(
         hints=(
-            "`backward` adds to `param.grad`. If the gradients of the parts are to add up to the batch's, by what has each "
-            "part's loss to be divided? Are all labels of a part counted?",
+            "`backward` adds to `param.grad`. The parts' gradients must add up to the batch's. By what do you have to "
+            "divide each part's loss? Do all labels of a part count?",
             "`cross_entropy` divides a sum by the number of labels that are not −100. Take the sum of each part "
-            "(`reduction=\"sum\"`), and divide by the number in the *whole* batch, a tensor that nobody has to read. The "
+            "(`reduction=\"sum\"`), and divide by the number in the *whole* batch. That number can stay a tensor. The "
             "optimizer takes its step once.",
             "`count = (labels != -100).sum()`; for `some, some_labels` in `zip(tokens.chunk(parts), labels.chunk(parts))`: "
             "`loss = F.cross_entropy(model(some).flatten(0, 1), some_labels.flatten(), reduction=\"sum\") / count`, "

@@ -71,53 +71,55 @@ def _mistake(why: str, **parts) -> Mistake:
     return Mistake(_InParts(**parts), why)
 
 
-_MEAN_OF_MEANS = ("That is a mean of the parts' means. It is the batch's mean only where all parts have as many labels "
-                  "that count: divide the *sum* of each part's losses (`reduction=\"sum\"`) by the number of labels that "
-                  "count in the whole batch.")
+_MEAN_OF_MEANS = ("That is a mean of the parts' means. It equals the batch's mean only if all parts have equally many "
+                  "labels that count. Divide the *sum* of each part's losses (`reduction=\"sum\"`) by the number of "
+                  "labels that count in the whole batch.")
 ACCUMULATE_MISTAKES = (
-    _mistake("Each part's mean was taken as it is, and `backward` adds gradients up: they are as many times too large as "
-             "there are parts.", share="part"),
+    _mistake("You use each part's mean as it is, and `backward` adds the gradients up. So they are too large by the "
+             "number of parts.", share="part"),
     _mistake(_MEAN_OF_MEANS, share="part and parts"),
     _mistake(_MEAN_OF_MEANS, share="part and parts", cut=torch.tensor_split),
-    _mistake("The mean of a part in which no label counts is 0 / 0, a nan, and a nan times 0 is one too. Take the *sum* of "
+    _mistake("If no label of a part counts, its mean is 0 / 0, a nan, and a nan times 0 is still nan. Take the *sum* of "
              "each part's losses (`reduction=\"sum\"`), and divide it by the number of labels that count in the whole "
              "batch.", share="part, weighted"),
-    _mistake("The parts are weighted by their sequences. What counts is labels: a sequence may have few that are not −100.",
+    _mistake("You weight the parts by their sequences. Weight them by labels: a sequence may have few that are not −100.",
              share="rows"),
-    _mistake("The sum was divided by all labels, those that are to be ignored (−100) included.", share="all"),
-    _mistake("Label 0 counts like any other: only −100 is to be ignored.", share="above 0"),
-    _mistake("The number of labels was taken from the first part. Others have more or fewer: count in the whole batch.",
+    _mistake("You divide the sum by all labels, including those that do not count (−100).", share="all"),
+    _mistake("Label 0 counts like any other. Only −100 does not count.", share="above 0"),
+    _mistake("You use the first part's number of labels. Others have more or fewer, so count in the whole batch.",
              share="first part"),
-    _mistake("The sum was divided by the number of sequences. `cross_entropy` takes the mean over the *labels* that count.",
+    _mistake("You divide the sum by the number of sequences. `cross_entropy` takes the mean over the *labels* that count.",
              share="batch"),
-    _mistake("The losses were added up and divided by nothing: a mean over the whole batch is wanted.", share="nothing"),
-    _mistake("That is divided once too often: by the number of labels, and then by the number of parts as well.",
+    _mistake("You add up the losses and do not divide. Return the mean over the whole batch.", share="nothing"),
+    _mistake("You divide once too often: by the number of labels, and then by the number of parts as well.",
              share="count and parts"),
-    _mistake("Each part took a step of its own: the optimizer takes one, when the gradients of all parts are there.",
+    _mistake("Each part took its own step. The optimizer takes one step, when the gradients of all parts are there.",
              stepped="each"),
-    _mistake("Each part took a step of its own, on its own gradients alone. The gradients are to be added up, and the "
-             "optimizer takes one step with them.", stepped="each", zeroed="each"),
-    _mistake("The gradients were set to None before each part: only the last part's are left. Once, before the first.",
+    _mistake("Each part took its own step, with only its own gradients. Add up the gradients, and let the optimizer "
+             "take one step with them.", stepped="each", zeroed="each"),
+    _mistake("You set the gradients to None before each part, so only the last part's are left. Do it once, before the "
+             "first.",
              zeroed="each"),
-    _mistake("The gradients of an earlier step were still there: clear them before the first part, not only at the end.",
+    _mistake("The gradients of an earlier step were still there. Clear them before the first part, not only at the end.",
              zeroed="last"),
-    _mistake("The gradients were never cleared: those of an earlier step are counted.", zeroed="never"),
+    _mistake("You never clear the gradients, so this step includes an earlier step's.", zeroed="never"),
     _mistake("The optimizer took no step.", stepped="never"),
-    _mistake("Rows are missing: with `len(tokens) // parts` rows to a part the last few belong to none. `chunk` divides "
-             "without a rest.", dropped=True),
-    _mistake("The sequences are cut apart: each part has some tokens of all of them. Here nothing looks at other tokens; "
-             "with attention it would be another network. Cut along N, as `chunk(parts)` does.",
+    _mistake("Rows are missing: with `len(tokens) // parts` rows in each part, the last few belong to none. `chunk` "
+             "includes all rows.", dropped=True),
+    _mistake("You cut the sequences apart: each part has some tokens of all of them. Nothing looks at other tokens here, "
+             "but with attention it would be another network. Cut along N, as `chunk(parts)` does.",
              cut=lambda tensor, parts: tensor.chunk(parts, 1)),
-    _mistake("Some parts are empty, and the network runs for nothing: `tensor_split` makes as many parts as it is told. "
-             "Where `parts` is larger than N, cut the batch into N.", cut=torch.tensor_split),
-    _mistake("`split` takes the *size* of a part, not the number of parts: `chunk(parts)` takes that.", cut=torch.split),
-    _mistake("Each sequence is a part by itself: the kernels of a forward and a backward pass are launched for each. "
-             "`parts` says into how many to cut.", cut=lambda tensor, parts: tensor.split(1)),
-    _mistake("The loss that is returned is the last part's. The mean over the batch is wanted: what the parts' losses, "
-             "scaled as for `backward`, add up to.", returned="last"),
-    _mistake("The loss that is returned was divided by the number of parts once more.", returned="per part"),
-    _mistake("The loss that is returned is a sum over the parts, not the batch's mean.", returned="times"),
-    _mistake("No parts are no mistake of yours to mend: raise ValueError, as the function did that was handed out.",
+    _mistake("Some parts are empty, and the network runs on them without effect: `tensor_split` always makes the number "
+             "of parts that it gets. If `parts` is larger than N, cut the batch into N.", cut=torch.tensor_split),
+    _mistake("`split` takes the *size* of a part, not the number of parts. `chunk(parts)` takes the "
+             "number.", cut=torch.split),
+    _mistake("Each sequence is its own part, so the host launches a forward and a backward pass for each. `parts` says "
+             "how many parts to cut.", cut=lambda tensor, parts: tensor.split(1)),
+    _mistake("You return the last part's loss. Return the mean over the batch: add up the parts' losses, scaled as for "
+             "`backward`.", returned="last"),
+    _mistake("You divide the returned loss by the number of parts once more.", returned="per part"),
+    _mistake("You return a sum over the parts, not the batch's mean.", returned="times"),
+    _mistake("Do not correct a number of parts below 1: raise ValueError, as in the version that you got.",
              refuses=("empty",)),
-    _mistake("An empty batch has no mean: raise ValueError, as the function did that was handed out.", refuses=("parts",)),
+    _mistake("An empty batch has no mean: raise ValueError, as in the version that you got.", refuses=("parts",)),
 )

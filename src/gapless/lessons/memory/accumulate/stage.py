@@ -51,8 +51,8 @@ def ask_accumulate(function, given, device):
     yield
     for loss in losses:
         if not isinstance(loss, torch.Tensor) or loss.numel() != 1:
-            raise Unusable(f"it returned a {type(loss).__name__}; the mean loss, a tensor with one element, is wanted: is "
-                           "there a `return`?")
+            raise Unusable(f"it returned a {type(loss).__name__}, not the mean loss, a tensor with one element: is there "
+                           "a `return`?")
     return {REFUSED: refused, CUT: next((each for each in cuts if each != ALONG_N), ALONG_N), STEPS: len(steps),
             LOSSES: [loss.detach().flatten() for loss in losses],
             CHANGES: [sampled(parameter) - old for parameter, old in zip(model.parameters(), before)]}

@@ -9,8 +9,8 @@ from ....course.evidence import Case
 
 def budget_cases(seed: int) -> list[Case]:
     """Steps in which the activations or the weights take most, in several precisions, with frozen or tied parts. A row of
-    each layer takes whole pieces of 512 bytes in float32: the allocator rounds up what a single row takes, and whoever
-    predicts from a single row is right too."""
+    each layer takes whole pieces of 512 bytes in float32: the allocator rounds up what a single row takes, and a
+    prediction from a single row is right too."""
     rng = np.random.default_rng(seed)
 
     def between(low: int, high: int, multiple: int = 1) -> int:

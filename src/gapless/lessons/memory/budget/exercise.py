@@ -16,17 +16,17 @@ EXERCISE = Exercise(
     checks=(Values(6),),
     teaching=Teaching(
         hints=(
-            "Which of the six does `model` alone tell, and for which do you have to ask the optimizer? Which of them grow "
-            "with the batch? And at which moments of a step is most there: at the end of the forward pass, of the backward "
-            "pass, in the optimizer's step?",
-            "Parameters, buffers, gradients and state are sums of `tensor.nbytes`, over `model.parameters()` (each once), "
-            "over `model.buffers()`, over those with `requires_grad`. What the forward pass leaves: "
-            "`torch.accelerator.memory_allocated()` before and after it, with few rows (a sixteenth, say) and with twice as "
-            "many, and then a line through the two.",
+            "Which of the six numbers does `model` alone tell you, and for which do you need the optimizer? Which of "
+            "them grow with the batch? And when is the memory fullest: at the end of the forward pass, at the end of the "
+            "backward pass, or in the optimizer's step?",
+            "Parameters, buffers, gradients and state are sums of `tensor.nbytes`: over `model.parameters()` (each "
+            "once), over `model.buffers()`, over those with `requires_grad`. For the activations, compare "
+            "`torch.accelerator.memory_allocated()` before and after a forward pass. Do it with few rows (a sixteenth, "
+            "say) and with twice as many, and draw a line through the two.",
             "`there = parameters + buffers + state + batch`, and the peak is `there + max(activations, gradients + "
-            "temporary)`, where `temporary` is as much as the gradients for Adam and AdamW unless "
-            "`optimizer.param_groups[0][\"fused\"]`. State for each trained parameter: Adam 2 tensors, 3 with `amsgrad`; "
-            "SGD 1 where `momentum` is not 0.",
+            "temporary)`. For Adam and AdamW `temporary` is as large as the gradients, unless "
+            "`optimizer.param_groups[0][\"fused\"]`. The state of each trained parameter: Adam 2 tensors, 3 with "
+            "`amsgrad`; SGD 1 if `momentum` is not 0.",
         ),
         mistakes=mistakes.BUDGETS,
         explain=explain.budget,

@@ -16,11 +16,12 @@ _MOST_TAKEN = 0.4  # of the peak that it says
 _WHAT = {
     "parameters": "each of `model.parameters()` once, by its `nbytes`.",
     "buffers": "each of `model.buffers()`, by its `nbytes`.",
-    "gradients": "as large as the parameters that are trained, and of their dtype.",
-    "optimizer state": "what `optimizer.state` holds on the device after a step: a tensor or more as large as each "
-                       "parameter that has a gradient.",
-    "activations": "what the forward pass leaves on the device until the backward pass: what its operators have saved.",
-    "peak": "the most at any moment of the step: what is there all the time, and the fullest of its moments.",
+    "gradients": "as large as the trained parameters, and in their dtype.",
+    "optimizer state": "the tensors that `optimizer.state` holds on the device after a step: one or more, each as large "
+                       "as its parameter, for each parameter with a gradient.",
+    "activations": "the tensors that the forward pass leaves on the device until the backward pass: what its operators "
+                   "have saved.",
+    "peak": "the most at any moment of the step: what is always there, plus the fullest moment.",
 }
 _NEAR = 0.02
 MIB = 2**20
@@ -52,7 +53,7 @@ def verified(case: Case, answer, notes: Notes, device: torch.device):
 def budget(case: Case, found, wanted) -> str | None:
     """What is asked for where it goes wrong first, and what the wrong number is."""
     if not isinstance(found, dict):
-        return "A dict from the name of each part to its bytes is wanted."
+        return "Return a dict from the name of each part to its bytes."
     for name, right in wanted.items():
         own = found.get(name)
         tolerance = 0 if type(right) is int else 0.1
@@ -60,11 +61,10 @@ def budget(case: Case, found, wanted) -> str | None:
             why = _cause(case, name, own, found, wanted)
             return why or f"{name.capitalize()}: {_WHAT[name]}{_compared(own, right)}"
     if found.get(MODE, wanted.get(MODE)) != wanted.get(MODE):
-        return ("The numbers are right; but the model is left in another mode than it was in: whoever trains it next trains "
-                "without dropout, and with a norm's old statistics. Leave the mode alone, or set it back.")
+        return ("The numbers are right, but the model's mode has changed. The next training would run without dropout, "
+                "and with a norm's old statistics. Leave the mode alone, or restore it.")
     if found.get(FOUND_BY, PREDICTING) != PREDICTING:
-        return ("It is right, and has to be found out with a part of the memory that it predicts, and to leave nothing "
-                "behind.")
+        return ("It is right, but it must use only a part of the memory that it predicts, and leave nothing behind.")
     return None
 
 
@@ -78,17 +78,17 @@ def _compared(own: float, right: float) -> str:
 
 def _cause(case: Case, name: str, own: float, found: dict, wanted: dict) -> str | None:
     if name == "parameters" and case.options["network"] == "text" and own > wanted[name]:
-        return "A weight that is tied to another is counted twice: `model.parameters()` gives each parameter once."
+        return "You count a tied weight twice: `model.parameters()` gives each parameter once."
     if name == "gradients" and own == wanted["parameters"]:
         return "A frozen parameter gets no gradient: count those with `requires_grad`."
     if name == "activations" and case.options["autocast"] and own > wanted[name]:
-        return ("Not all that a forward pass leaves grows with the batch: autocast's copies of the weights do not. A line "
-                "through two batches, not through one and zero.")
+        return ("Not everything that a forward pass leaves grows with the batch: autocast's copies of the weights do "
+                "not. Draw the line through two batches, not through one and zero.")
     rows = sum(each.nbytes for each in make_network(case.options, torch.device("meta"))[1])
     if name == "peak" and isclose(own + rows, wanted[name], rel_tol=_NEAR) and rows > _NEAR * own:
-        return f"The batch, {size_in_words(rows)}, lies on the device too, all the time."
+        return f"The batch, {size_in_words(rows)}, is on the device too, all the time."
     others = sum(value for part, value in found.items() if part in _WHAT and part != "peak")
     if name == "peak" and isclose(own, others, rel_tol=_NEAR):
-        return ("The peak is no sum of all: by the time that all gradients are there, the activations are gone. The step "
-                "has several moments, and the fullest one counts.")
+        return ("The peak is not the sum of all. When all gradients are there, the activations are gone. The step has "
+                "several moments, and the fullest one counts.")
     return None

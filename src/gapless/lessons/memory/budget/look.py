@@ -23,7 +23,7 @@ def beside_the_card(budget: Callable, device: torch.device, batch: int) -> Markd
         except torch.OutOfMemoryError:
             shown = {}
     kind = "simulated" if device.type == "vgpu" else "measured"
-    lines = [f"Batch {batch} ({kind} {device_name(device)}):", "", "| | said | the card shows |", "|---|---:|---:|"]
+    lines = [f"Batch {batch} ({kind} {device_name(device)}):", "", "| | predicted | the card shows |", "|---|---:|---:|"]
     for name, value in said.items():
         lines.append(f"| {name} | {size_in_words(value)} | {size_in_words(shown[name]) if shown else 'out of memory'} |")
     return MarkdownText("\n".join(lines))

@@ -89,62 +89,63 @@ def _leaving_gradients(model, batch, optimizer, dtype):
 
 BUDGETS = (
     Mistake(_budget(twice_if_tied=True), (
-        "A weight that is tied to another is counted twice: `state_dict()` has it under both names, `model.parameters()` "
-        "gives each parameter once.")),
+        "You count a tied weight twice: `state_dict()` has it under both names. `model.parameters()` gives each "
+        "parameter once.")),
     Mistake(_budget(buffers_in_parameters=True), (
         "Buffers (a norm's running mean and variance) are not parameters: they have no gradient and no state. "
-        "`state_dict()` holds both; `model.buffers()` has them alone.")),
+        "`state_dict()` holds both; `model.buffers()` holds only buffers.")),
     Mistake(_budget(buffers=False), (
-        "What do `model.buffers()` hold? A BatchNorm's running mean and variance are on the device too.")),
+        "Which tensors does `model.buffers()` hold? A BatchNorm's running mean and variance are on the device too.")),
     Mistake(_budget(frozen=True), (
         "A frozen parameter gets no gradient, and an optimizer keeps no state for it: count those with `requires_grad`.")),
     Mistake(_budget(frozen_state=True), (
-        "An optimizer makes its state for a parameter when that has a gradient for the first time: a frozen one never "
-        "has.")),
+        "An optimizer creates its state for a parameter at the parameter's first gradient. A frozen parameter never has "
+        "one.")),
     Mistake(_budget(state=2), (
-        "Adam keeps two tensors for each trained parameter; SGD keeps one with momentum, and none without. Ask "
+        "Adam keeps two tensors for each trained parameter. SGD keeps one with momentum, and none without. Look at "
         "`optimizer.param_groups`.")),
     Mistake(_budget(state=1), (
-        "How many tensors does the optimizer keep for each parameter? Adam two (the means of the gradient and of its "
-        "square), with `amsgrad=True` three, SGD one with momentum and none without.")),
-    Mistake(_budget(momentum=False), "SGD with momentum keeps a tensor for each parameter that is trained."),
+        "How many tensors does the optimizer keep for each parameter? Adam keeps two (the means of the gradient and of "
+        "its square), and three with `amsgrad=True`. SGD keeps one with momentum and none without.")),
+    Mistake(_budget(momentum=False), "SGD with momentum keeps a tensor for each trained parameter."),
     Mistake(_budget(amsgrad=False), "With `amsgrad=True` Adam keeps a third tensor: the largest mean square so far."),
     Mistake(_budget(four_bytes=True), (
-        "A number has as many bytes as its dtype says: `tensor.nbytes`, not 4 times the elements. Here the network is "
+        "The bytes of a number depend on its dtype. Use `tensor.nbytes`, not 4 times the elements. Here the network is "
         "bfloat16.")),
     Mistake(_budget(half_weights=True), (
-        "In mixed precision the weights stay float32: autocast makes copies of them, and the copies are among what the "
+        "In mixed precision the weights stay float32. Autocast makes copies of them, and the copies belong to what the "
         "forward pass leaves.")),
     Mistake(_budget(half_gradients=True), (
         "In mixed precision a parameter's gradient has the parameter's own dtype: float32.")),
     Mistake(_budget(halved=True), (
-        "Measured under autocast, the activations are what they are: halving them once more counts its gain twice.")),
+        "You measured the activations under autocast, so they are already halved. Do not halve them again.")),
     Mistake(_budget(through_origin=True), (
-        "Not all that a forward pass leaves grows with the batch: autocast's copies of the weights do not. A line through "
-        "two batches, not through one and zero.")),
+        "Not everything that a forward pass leaves grows with the batch: autocast's copies of the weights do not. Draw "
+        "the line through two batches, not through one and zero.")),
     Mistake(_budget(counters=False), (
-        "A BatchNorm has a third buffer, `num_batches_tracked`, a whole number: `model.buffers()` has them all.")),
+        "A BatchNorm has a third buffer, `num_batches_tracked`, a whole number. `model.buffers()` has them all.")),
     Mistake(_budget(casts=False), (
-        "The forward pass was made without `torch.autocast`, in which the step runs: what is saved is then float32.")),
+        "You ran the forward pass without `torch.autocast`, but the step runs in it. Without it the saved tensors are "
+        "float32.")),
     Mistake(_budget(evaluates=True), (
-        "The forward pass was made in evaluation mode, in which dropout does nothing and keeps nothing. The step trains: "
-        "leave the mode alone.")),
-    Mistake(_budget(single=True), "That is what a small batch leaves: how does it grow with the rows?"),
+        "You ran the forward pass in evaluation mode, in which dropout does nothing and keeps nothing. The step trains, "
+        "so leave the mode alone.")),
+    Mistake(_budget(single=True), "That is what a small batch leaves. How does it grow with the rows?"),
     Mistake(_budget(peak="sum"), (
-        "The peak is no sum of all: by the time that all gradients are there, the activations are gone. The step has "
-        "several moments, and the fullest one counts.")),
+        "The peak is not the sum of all. When all gradients are there, the activations are gone. The step has several "
+        "moments, and the fullest one counts.")),
     Mistake(_budget(peak="no temporaries"), (
-        "Adam in its usual form (`foreach`) makes a tensor as large as each gradient within its step, all at once; "
-        "PyTorch's page of Adam says so. With `fused=True` it does not.")),
+        "By default (`foreach`), Adam's step makes a tensor as large as each gradient, all at once. PyTorch's page on "
+        "Adam says so. With `fused=True` it does not.")),
     Mistake(_budget(peak="no gradients"), (
-        "With few rows the activations are small, and the gradients of all weights are what is most: the peak is then at "
-        "the end of the backward pass, or in the optimizer's step.")),
-    Mistake(_budget(peak="no state"), "The optimizer's state is there all the time, in the peak too."),
-    Mistake(_budget(unit=2**20), "These are MiB; bytes are wanted."),
-    Mistake(_budget(unit=10**6), "These are MB; bytes are wanted."),
+        "With few rows the activations are small, and the gradients of all weights are the largest part. The peak is "
+        "then at the end of the backward pass, or in the optimizer's step.")),
+    Mistake(_budget(peak="no state"), "The optimizer's state is always there, so it belongs to the peak too."),
+    Mistake(_budget(unit=2**20), "These are MiB. Return bytes."),
+    Mistake(_budget(unit=10**6), "These are MB. Return bytes."),
     Mistake(_by_running, (
-        "Right, and found out by what it should save: the whole step was run. On a card on which it does not fit that ends "
-        "in an error. Predict it from a few rows.")),
+        "The numbers are right, but you ran the whole step. On a card where it does not fit, that ends in an error. "
+        "Predict it from a few rows.")),
     Mistake(_leaving_gradients, (
-        "It leaves something on the device behind: a prediction that makes gradients has to take them away again.")),
+        "It leaves something on the device. If your prediction makes gradients, it has to remove them again.")),
 )

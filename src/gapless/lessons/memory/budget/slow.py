@@ -4,8 +4,8 @@ from __future__ import annotations
 
 
 def budget(model, batch, optimizer, dtype):
-    """The bytes that a training step takes. ``model(*batch)`` is the loss, under autocast to ``dtype`` (None: without);
-    ``optimizer``: of all the model's parameters, before its first step."""
+    """The bytes of each part of a training step. ``model(*batch)`` is the loss, under autocast to ``dtype`` (None:
+    without). ``optimizer`` has all the model's parameters, and has taken no step yet."""
     parameters = sum(parameter.nbytes for parameter in model.state_dict().values())
     return {"parameters": parameters, "buffers": 0, "optimizer state": 2 * parameters, "gradients": parameters,
             "activations": 0, "peak": 4 * parameters}

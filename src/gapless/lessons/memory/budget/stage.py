@@ -145,8 +145,8 @@ def ask_budget(function, given, device):
     given.note(DONE)
     yield
     if not isinstance(said, dict):
-        raise Unusable(f"it returned a {type(said).__name__}; a dict from the name of each of the six parts to its bytes is "
-                       "wanted: is there a `return`?")
+        raise Unusable(f"it returned a {type(said).__name__}, not a dict from the name of each of the six parts to its "
+                       "bytes: is there a `return`?")
     modes = {module.training for module in model.modules()}
     return {**{name: _number(name, value) for name, value in said.items()},
             MODE: "training" if modes == {True} else "evaluation" if modes == {False} else "mixed"}
@@ -161,9 +161,9 @@ def _without_reserves(device: torch.device) -> None:
 def _number(name: str, value):
     """Raises Unusable where it is no number."""
     if isinstance(value, torch.Tensor) and value.device.type != "cpu":
-        raise Unusable(f"{name!r} is a tensor on the device; a number of bytes is wanted, such as `nbytes` gives.")
+        raise Unusable(f"{name!r} is a tensor on the device. Return a number of bytes, such as `nbytes`.")
     if isinstance(value, torch.Tensor) and value.numel() == 1:
         value = value.item()
     if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise Unusable(f"{name!r} is a {type(value).__name__}; a number of bytes is wanted.")
+        raise Unusable(f"{name!r} is a {type(value).__name__}, not a number of bytes.")
     return round(value) if name in EXACT else float(value)

@@ -21,26 +21,26 @@ EXERCISE = Exercise(
     checks=(
         Values(3),
         PeakBytes(2, at_most=0.7, advice=(
-            "Which layers save large tensors and take little time? What a norm, an activation, dropout and "
-            "resizing need in the backward pass can be computed again from the convolution's output. One "
-            "checkpoint around everything saves nothing: all of it comes back at once.")),
+            "Which layers save large tensors and take little time? A norm, an activation, dropout and resizing can be "
+            "computed again from the convolution's output. One checkpoint around everything saves nothing: all of it "
+            "comes back at once.")),
         # all blocks with their convolutions take 1.22 to 1.29, as the card has it
         StepTime(2, at_most=1.21, advice=(
-            "Convolutions are computed a second time, or the same layers more than twice: leave products out "
-            "of what is checkpointed. They take most of the time, and save one tensor each.")),
+            "You compute convolutions a second time, or the same layers more than twice. Leave products out of the "
+            "checkpoint. They take most of the time, and save one tensor each.")),
     ),
     teaching=Teaching(
         hints=(
             "For each layer of a block: how many bytes does it keep for the backward pass, and how long would it take to "
-            "compute its output once more? For which is the one large and the other small? And which layer does something "
-            "else besides, each time that it runs?",
-            "`torch.utils.checkpoint.checkpoint(function, *inputs, use_reentrant=False)` around norm, GELU, dropout and "
-            "resizing of one block at a time, behind its convolution. The norm's statistics then move twice: `context_fn=` "
-            "takes a function that returns two contexts, one for the first run and one for the second.",
+            "compute its output once more? For which layers is the first large and the second small? And which layer has "
+            "a side effect in each run?",
+            "Put `torch.utils.checkpoint.checkpoint(function, *inputs, use_reentrant=False)` around norm, GELU, dropout "
+            "and resizing of one block at a time, after its convolution. Then the norm's statistics change twice. "
+            "`context_fn=` takes a function that returns two contexts, one for the first run and one for the second.",
             "`checkpoint(cheap, block, block.conv(x), use_reentrant=False, context_fn=lambda norm=block.norm: "
-            "(nullcontext(), on_copies(norm)))`, where `on_copies` is a `@contextmanager`: it keeps "
-            "`dict(norm.named_buffers())`, sets a `clone()` of each by `setattr`, yields, and in `finally` sets the kept "
-            "ones back.",
+            "(nullcontext(), on_copies(norm)))`. Here `on_copies` is a `@contextmanager`. It keeps "
+            "`dict(norm.named_buffers())`, sets a `clone()` of each with `setattr`, yields, and in `finally` restores "
+            "the kept ones.",
         ),
         mistakes=CHECKPOINT_MISTAKES,
         explain=explain.checkpointed,

@@ -7,12 +7,12 @@ from ....course.plain import difference
 from .stage import CHANGES, EVALUATED, LOSSES, STATISTICS
 
 _SEEN = {
-    LOSSES: "The forward pass computes something else: the same parts, in the same order, each once for each image.",
-    CHANGES: "The losses are right and the gradients are not: is what runs in the backward pass the same function, with the "
-             "same random numbers, of the same tensors?",
-    STATISTICS: "The steps are right, and the norms have seen something else: each forward pass in training mode updates "
-                "their statistics once, neither never nor twice.",
-    EVALUATED: "Training is right, and evaluation is not: the network's mode is to be looked at in each forward pass.",
+    LOSSES: "The forward pass computes something else. Keep the same parts, in the same order, each once for each image.",
+    CHANGES: "The losses are right, but the gradients are not. Does the backward pass run the same function again, with "
+             "the same random numbers and the same tensors?",
+    STATISTICS: "The steps are right, but the norms' statistics are not. Each forward pass in training mode must update "
+                "them exactly once.",
+    EVALUATED: "Training is right, but evaluation is not. Look at the network's mode in each forward pass.",
 }
 
 

@@ -117,43 +117,42 @@ def _evaluation_throughout(model):
     return _wrong()(model)
 
 
-_TWICE = ("What is checkpointed runs twice, and in training mode a norm moves its running mean and variance, and counts a "
-          "batch, each time that it runs. Let the second run write elsewhere: `context_fn` of `checkpoint` gives a context "
-          "for each of the two, and in the second the norm can have copies of its buffers. What such a context puts back "
-          "belongs in a `finally`: `checkpoint` leaves the second run by an exception as soon as it has all it needs.")
-_REENTRANT = ("With `use_reentrant=True` the checkpointed part gets gradients only where one of its *inputs* requires one: "
-              "the weights inside, behind an image or a frozen layer, then get none. Say `use_reentrant=False`.")
+_TWICE = ("A checkpointed part runs twice. In training mode a norm changes its running mean and variance, and counts a "
+          "batch, in each run. Let the second run write elsewhere: `context_fn` of `checkpoint` gives a context for each "
+          "run, and in the second the norm can use copies of its buffers. Restore the buffers in a `finally`, because "
+          "`checkpoint` leaves the second run with an exception as soon as it has all it needs.")
+_REENTRANT = ("With `use_reentrant=True` the checkpointed part gets gradients only if one of its *inputs* requires one. "
+              "Behind an image or a frozen layer, the weights inside get none. Use `use_reentrant=False`.")
 CHECKPOINT_MISTAKES = (
     Mistake(_wrong(again=_as_it_is), _TWICE),
     Mistake(_wrong(again=_as_it_is, whole=True), _TWICE),
     Mistake(_wrong(preserve_rng_state=False), (
-        "The second run draws another mask for dropout than the first: the gradients belong to another network than the "
-        "loss. `checkpoint` puts the state of the random numbers back by itself: leave out `preserve_rng_state=False`.")),
+        "The second run draws another dropout mask than the first, so the gradients belong to another network than the "
+        "loss. By default `checkpoint` restores the state of the random numbers: leave out `preserve_rng_state=False`.")),
     Mistake(_wrong(use_reentrant=True), _REENTRANT + " And " + _TWICE[0].lower() + _TWICE[1:]),
     Mistake(_wrong(use_reentrant=True, whole=True), _REENTRANT + " And " + _TWICE[0].lower() + _TWICE[1:]),
     Mistake(_wrong(again=_no_momentum), (
-        "A momentum of 0 keeps the running mean and variance in the second run, and `num_batches_tracked` is still counted "
-        "twice, which a norm with `momentum=None` divides by. Give the norm copies of *all* its buffers.")),
+        "A momentum of 0 keeps the running mean and variance in the second run. But `num_batches_tracked` still counts "
+        "twice, and a norm with `momentum=None` divides by it. Give the norm copies of *all* its buffers.")),
     Mistake(_wrong(prepare=_half_momentum, again=_as_it_is), (
-        "With another momentum two updates come out as one, and still `num_batches_tracked` counts double, and a forward "
-        "pass without a backward pass updates too little. Let the second run write into copies.")),
+        "With another momentum two updates have the effect of one. But `num_batches_tracked` still counts double, and a "
+        "forward pass without a backward pass updates too little. Let the second run write into copies.")),
     Mistake(_wrong(first=on_copies), (
-        "Neither of the two runs updates the norms' statistics now. The first one has to.")),
+        "Now neither run updates the norms' statistics. The first run has to.")),
     Mistake(_wrong(first=on_copies, again=_as_it_is), (
-        "It is the second run that updates the norms' statistics. Without a backward pass there is none, and several "
-        "forward passes come in the wrong order: the first run has to do it.")),
+        "The second run updates the norms' statistics. Without a backward pass there is no second run, and several "
+        "forward passes update in the wrong order. The first run has to do it.")),
     Mistake(_wrong(cheap=_no_statistics), (
-        "The norms' statistics are never updated, and not used in evaluation mode: call the norm itself.")),
+        "The norms' statistics are never updated, and not used in evaluation mode. Call the norm itself.")),
     Mistake(_wrong(cheap=_without_drop), "Dropout was left out."),
     Mistake(_wrong(cheap=_late_drop), (
-        "Dropout came after the resizing: that is another network. Keep the order.")),
+        "You apply dropout after the resizing, which makes another network. Keep the order.")),
     Mistake(_wrong(cheap=_without_norm), "The norm was left out."),
     Mistake(_wrong(cheap=_without_gelu), "GELU was left out."),
     Mistake(_wrong(cheap=_relu), "That is another activation: the network has GELU."),
     Mistake(_detached, (
-        "Under `torch.no_grad()`, and behind `detach()`, nothing is saved, and no gradient goes through: all layers before "
-        "it stop learning. `checkpoint` computes the part once more when the gradient comes.")),
+        "Under `torch.no_grad()`, and after `detach()`, nothing is saved, and no gradient passes. So all earlier layers "
+        "stop learning. `checkpoint` computes the part once more when the gradient comes.")),
     Mistake(_evaluation_throughout, (
-        "The norms are in evaluation mode throughout, and no longer normalise by the batch. The mode is not yours to "
-        "change.")),
+        "The norms are always in evaluation mode, and no longer normalise by the batch. Do not change the mode.")),
 )

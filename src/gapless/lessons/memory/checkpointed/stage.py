@@ -37,7 +37,7 @@ def ask_checkpointed(function, given, device):
         torch.manual_seed(options["seed"])
         forward = function(model)
         if not callable(forward) or forward is model:  # the model has no forward pass of its own
-            raise Unusable(f"it returned a {type(forward).__name__}; the function `forward(images)` is wanted.")
+            raise Unusable(f"it returned a {type(forward).__name__}, not the function `forward(images)`.")
         for start in range(0, len(batches), passes):
             losses.append(_step(model, forward, batches[start:start + passes], options["by_grad"]))
     yield

@@ -16,15 +16,15 @@ EXERCISE = Exercise(
     checks=(Values(5),),
     teaching=Teaching(
         hints=(
-            "Which error means memory, and which do not? Who still refers to the failed step's tensors when the next trial "
-            "begins? And what does a second call find that the first did not?",
-            "Write `fits(batch)`, a function of its own that empties the cache and calls the step twice in a `try` and "
-            "returns True or False: when it has returned, its error is gone, and the frames with it. Then double from 1 "
-            "while it fits, at most up to `most`, and halve the gap between the last that fitted and the first that did "
-            "not.",
-            "`if not fits(1)`: print a line and return 0. Then note `torch.accelerator.memory_allocated()`, call `step(1)` "
-            "once more, and raise ValueError if it has grown. `low, high = 1, 2`; `while high <= most and fits(high): low, "
-            "high = high, 2 * high`; `high = min(high, most + 1)`; and bisection until `high - low` is 1. Return `low`.",
+            "Which error means memory, and which do not? What still refers to the failed step's tensors when the next "
+            "trial begins? And what does a second call find that the first did not?",
+            "Write a separate function `fits(batch)` that empties the cache, calls the step twice in a `try`, and "
+            "returns True or False. When it has returned, its error is gone, and the frames with it. Then double from 1 "
+            "while it fits, at most up to `most`. Halve the gap between the last that fitted and the first that did not.",
+            "`if not fits(1)`: print a line and return 0. Then note `torch.accelerator.memory_allocated()`, call "
+            "`step(1)` once more, and raise ValueError if it has grown. `low, high = 1, 2`; `while high <= most and "
+            "fits(high): low, high = high, 2 * high`; `high = min(high, most + 1)`. Then bisect until `high - low` is 1. "
+            "Return `low`.",
         ),
         mistakes=mistakes.SEARCHES,
         explain=explain.largest_batch,

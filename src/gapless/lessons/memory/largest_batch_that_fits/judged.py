@@ -13,19 +13,19 @@ BOUNDARY, ALL_FIT, NONE_FITS = "fits twice in a row, one more does not", "the mo
 
 
 def verified(case: Case, answer, notes: Notes, device: torch.device):
-    """The answer, with what is to be said of the batch in its place."""
+    """The answer, with a verdict in place of the batch."""
     if not isinstance(answer, dict) or type(answer.get(FOUND)) is not int:
         return answer
     return {**answer, FOUND: _judged(case.options, answer[FOUND], device)}
 
 
 def _judged(options: dict, batch: int, device: torch.device) -> str:
-    """What is to be said of the batch that was found."""
+    """The verdict on the batch that was found."""
     kind, most = options["kind"], options["most"]
     if kind == "broken":
-        return f"{batch}, of a step whose error is no lack of memory"
+        return f"{batch}, for a step whose error is not about memory"
     if kind == "leaks":
-        return f"{batch}, of a step that keeps more with each call"
+        return f"{batch}, for a step that keeps more with each call"
     if not 0 <= batch <= most:
         return f"{batch}, where the most is {most}"
     with no_collection():
@@ -33,7 +33,7 @@ def _judged(options: dict, batch: int, device: torch.device) -> str:
         if batch and not any(_fits(steps, batch, 1)):
             return f"{batch}, which does not fit"
         if batch and not any(_fits(steps, batch, 2)):
-            return f"{batch}, which fits once, and not twice in a row"
+            return f"{batch}, which fits once, but not twice in a row"
         if batch < most and all(_fits(steps, batch + 1, 2)):
             return f"{batch}, where {batch + 1} fits too"
     return NONE_FITS if batch == 0 else ALL_FIT if batch == most else BOUNDARY

@@ -108,36 +108,37 @@ def _estimated(step, most):
 
 SEARCHES = (
     Mistake(_search(catch=RuntimeError), (
-        "`except RuntimeError` catches every error of the device. `torch.OutOfMemoryError` is the one that means memory; "
-        "the others have to pass.")),
+        "`except RuntimeError` catches every error of the device. Only `torch.OutOfMemoryError` means memory; the "
+        "others have to pass.")),
     Mistake(_search(times=1), (
-        "The second call finds what the first has left: its results, which the step keeps until it has new ones, or the "
-        "optimizer's state. A batch fits where two calls in a row fit.")),
+        "The second call finds what the first has left: the optimizer's state, or results that the step keeps until it "
+        "has new ones. A batch fits if two calls in a row fit.")),
     Mistake(_search(times=1, watches=False), (
-        "One call of each batch tells neither what the step keeps until the next call, nor what it keeps for ever: a batch "
-        "fits where two calls in a row fit.")),
+        "One call of each batch shows neither what the step keeps until the next call, nor what it keeps forever. A "
+        "batch fits if two calls in a row fit.")),
     Mistake(_inside_except, (
-        "The next trial runs inside the `except`, where the error is alive, and with its traceback all tensors of the "
-        "failed step: less fits than would. Only note there that it failed.")),
+        "The next trial runs inside the `except`. There the error is alive, and its traceback holds all tensors of the "
+        "failed step, so less fits. Only note there that it failed.")),
     # A search that keeps its errors finds the same: one sentence of both.
     Mistake(_search(empties=False), (
-        "A failed trial takes memory from those that follow. What it leaves in reserve lies in pieces of *its* sizes: "
-        "`torch.accelerator.empty_cache()` before each trial lets all begin alike. And an error that is kept keeps its "
-        "traceback, and with it the failed step's tensors: keep none of it.")),
+        "A failed trial takes memory from the later ones. It leaves pieces of *its* sizes in reserve: call "
+        "`torch.accelerator.empty_cache()` before each trial, so that all begin alike. And a kept error keeps its "
+        "traceback, and the failed step's tensors with it. Do not keep the error.")),
     Mistake(_search(watches=False), (
-        "Each call of this step leaves more on the device than the one before: no batch goes on fitting. After two calls "
-        "with one batch ask `torch.accelerator.memory_allocated()`, call once more, and raise a ValueError where it has "
-        "grown.")),
-    Mistake(_search(says=False), "A 0 without a word is a riddle: print a line, or warn, that not even a batch of 1 fits."),
-    Mistake(_search(beyond=1), "That is the first that did not fit: return the last that did."),
-    Mistake(_search(beyond=-1), "One more fits: the search ends one too early, or takes one off."),
+        "Each call of this step leaves more on the device than the one before, so no batch keeps fitting. After two "
+        "calls with one batch, read `torch.accelerator.memory_allocated()` and call once more. If it has grown, raise a "
+        "ValueError.")),
+    Mistake(_search(says=False), "A 0 without a message is hard to understand. Print a line, or warn, that not even a "
+                                 "batch of 1 fits."),
+    Mistake(_search(beyond=1), "That is the first batch that did not fit. Return the last that did."),
+    Mistake(_search(beyond=-1), "One more fits. The search ends one too early, or subtracts one."),
     Mistake(_search(half=True), (
-        "Doubling alone finds a power of two: halve the gap between the last that fitted and the first that did not.")),
+        "Doubling alone finds a power of two. Halve the gap between the last that fitted and the first that did not.")),
     Mistake(_halving, (
-        "Halving from the top ends at the first that fits: between it and its double lie others. Halve the gap further.")),
-    Mistake(_search(caps=False), "The doubling goes beyond the most that is allowed: stop there."),
-    Mistake(_one_by_one, "One batch after the other is right, and takes hundreds of steps: double, then halve the gap."),
+        "Halving from the top ends at the first that fits, but more may fit up to its double. Halve the gap further.")),
+    Mistake(_search(caps=False), "The doubling goes beyond `most`: stop there."),
+    Mistake(_one_by_one, "One batch after the other is right, but takes hundreds of steps. Double, then halve the gap."),
     Mistake(_estimated, (
-        "One row tells little: the weights, their gradients and the optimizer's step take the same whatever the batch, and "
-        "a step may want a workspace. Predict with a line through two batches, or try.")),
+        "One row says little. The weights, their gradients and the optimizer's step take the same memory for any batch, "
+        "and a step may need a workspace. Predict with a line through two batches, or try.")),
 )

@@ -113,7 +113,7 @@ def ask_largest_batch(function, given, device):
     tried = list(steps.batches)
     odd = [each for each in tried if not 1 <= each <= steps.most]
     enough = 2 * (2 * math.ceil(math.log2(steps.most + 1)) + 4)
-    number = batch if type(batch) is int else f"a {type(batch).__name__}, where a whole number is wanted"
+    number = batch if type(batch) is int else f"a {type(batch).__name__}, not a whole number"
     answer = {FOUND: raised or number,
               ASKED: f"{odd[0]}, where the most is {steps.most}" if odd else AS_WANTED,
               CALLS: FEW if len(tried) <= enough else f"{len(tried)}, where at most {enough} are needed",

@@ -18,18 +18,19 @@ EXERCISE = Exercise(
     checks=(
         Values(3),
         PeakBytes(3, at_most=0.7, advice=(
-            "All gradients are there at the end of the backward pass. Each could be used, and set to None, "
-            "as soon as it is ready.")),
+            "All gradients are there at the end of the backward pass. You could use each one, and set it to None, as "
+            "soon as it is ready.")),
     ),
     teaching=Teaching(
         hints=(
-            "When is a parameter's gradient ready, and who needs it after the optimizer's step for that parameter?",
+            "When is a parameter's gradient ready? And does anything need it after the optimizer's step for that "
+            "parameter?",
             "`param.register_post_accumulate_grad_hook(hook)` calls `hook(param)` when `param.grad` is complete. An "
-            "optimizer for each parameter, made once, can take its step there. What is to become of `max_norm`, for which "
-            "all gradients are needed?",
-            "`optimizers = {param: make_optimizer([param]) for param in params}`; the hook does `optimizers[param].step()` "
-            "and `param.grad = None`; `train` calls `loss.backward()` and nothing else. Where `max_norm` is given, keep "
-            "the loop as it is.",
+            "optimizer for each parameter, created once, can take its step there. How can you handle `max_norm`, which "
+            "needs all gradients?",
+            "`optimizers = {param: make_optimizer([param]) for param in params}`. The hook does "
+            "`optimizers[param].step()` and `param.grad = None`. `train` only calls `loss.backward()`. With `max_norm`, "
+            "keep the loop as it is.",
         ),
         mistakes=MistakesFile(__package__, names),
         explain=explain.backward,

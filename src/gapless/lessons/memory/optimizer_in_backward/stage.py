@@ -55,5 +55,5 @@ def _checked(returned) -> tuple:
     if (not isinstance(returned, tuple) or len(returned) != 2 or not callable(returned[0])
             or not isinstance(returned[1], (list, tuple))
             or not all(isinstance(each, torch.optim.Optimizer) for each in returned[1])):
-        raise Unusable("`(train, optimizers)` is wanted, a function of the loss and the list of the optimizers.")
+        raise Unusable("return `(train, optimizers)`, a function of the loss and the list of the optimizers.")
     return returned

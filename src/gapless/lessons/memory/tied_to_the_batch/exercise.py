@@ -17,14 +17,14 @@ EXERCISE = Exercise(
     checks=(Values(3),),
     teaching=Teaching(
         hints=(
-            "If one row of a batch changes, which of the other rows may change with it, and in which module's output?",
-            "Take a copy of the network (`copy.deepcopy`), and note with `register_forward_hook` what each module without "
-            "children gets. Then call each module twice: with what it got, and with the second half of the rows changed. "
-            "Only then look at the first half. How do the two calls draw the same numbers?",
-            "In a hook: `inputs[name] = module, args[0].detach()`. Then, for each, `torch.manual_seed(0)` before both "
-            "calls, `other[half:] += 1` on a clone, and the name is in the list where `module(x)[:half]` and "
-            "`module(other)[:half]` are not `torch.allclose`. Remove the hooks first. `torch.random.fork_rng()` leaves the "
-            "random numbers as they were.",
+            "If one row of a batch changes, which of the other rows can change with it, and in which module's output?",
+            "Copy the network (`copy.deepcopy`), and record with `register_forward_hook` what each module without "
+            "children gets. Then call each module twice: with its recorded input, and with the second half of the rows "
+            "changed. Compare only the first half of the outputs. How do the two calls draw the same random numbers?",
+            "In a hook: `inputs[name] = module, args[0].detach()`. Then, for each, call `torch.manual_seed(0)` before "
+            "both calls, and `other[half:] += 1` on a clone. The name belongs to the list if `module(x)[:half]` and "
+            "`module(other)[:half]` are not `torch.allclose`. Remove the hooks first. `torch.random.fork_rng()` restores "
+            "the random numbers.",
         ),
         mistakes=BATCH_MISTAKES,
         explain=explain.tied,

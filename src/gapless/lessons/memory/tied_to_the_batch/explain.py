@@ -6,10 +6,10 @@ from ....course.evidence import Case
 from .stage import HOOKS, MODE, NAMES, SEEDED
 
 _LEFT = {
-    MODE: "but the network is left in another mode. Look at a `copy.deepcopy`.",
-    HOOKS: "but hooks are left on the network: call each handle's `remove()`, or look at a `copy.deepcopy`.",
-    SEEDED: "but the process's random numbers were seeded, and a training would draw the same again. `with "
-            "torch.random.fork_rng():` puts them back.",
+    MODE: "but the network's mode has changed. Work on a `copy.deepcopy`.",
+    HOOKS: "but hooks are left on the network. Call each handle's `remove()`, or work on a `copy.deepcopy`.",
+    SEEDED: "but you seeded the process's random numbers, so a training would draw the same ones again. `with "
+            "torch.random.fork_rng():` restores them.",
 }
 
 
@@ -18,6 +18,6 @@ def tied(case: Case, found, wanted) -> str | None:
     if not isinstance(found, dict) or found[NAMES] != wanted[NAMES]:
         return None
     left = next((words for key, words in _LEFT.items() if found[key] != wanted[key]), (
-        "but looking has moved the running statistics, of a network that somebody wants to train. Look at a "
+        "but your test changed the running statistics of a network that somebody wants to train. Work on a "
         "`copy.deepcopy`."))
     return f"The names are right; {left}"

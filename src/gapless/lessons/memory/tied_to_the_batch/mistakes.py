@@ -53,39 +53,39 @@ BATCH_MISTAKES = (
     Mistake(_by(lambda module: isinstance(module, _NORMS)), (
         "Not every norm looks at the batch: LayerNorm, GroupNorm and InstanceNorm take their mean within each sample.")),
     Mistake(_by(lambda module: isinstance(module, BATCH_NORMS)), (
-        "A BatchNorm in evaluation mode uses its running statistics, and no other sample. What counts is what a module "
-        "does as it is now, not its class.")),
+        "A BatchNorm in evaluation mode uses its running statistics, and no other sample. What a module does now "
+        "counts, not its class.")),
     Mistake(_by(lambda module: isinstance(module, BATCH_NORMS) and module.training), (
-        "Going by classes and modes misses a BatchNorm that keeps no statistics, which takes the batch's in evaluation "
-        "mode too, and every module that somebody has written. Change some rows, and see whose other rows change.")),
+        "Classes and modes are not enough. A BatchNorm without statistics uses the batch's in evaluation mode too, and "
+        "people write their own modules. Change some rows, and see whether others change.")),
     Mistake(_by(lambda module: isinstance(module, BATCH_NORMS) and (module.training or module.running_mean is None)), (
-        "Modules that somebody has written look at the batch, too, and a BatchNorm that is never called does nothing. "
-        "Change some rows, and see whose other rows change.")),
-    Mistake(_by(looks_at_the_batch), "A module that the forward pass never calls is of no consequence."),
+        "Handwritten modules can look at the batch too, and a BatchNorm that is never called does nothing. Change some "
+        "rows, and see whether others change.")),
+    Mistake(_by(looks_at_the_batch), "A module that the forward pass never calls does not count."),
     Mistake(_by(lambda module: looks_at_the_batch(module) and any(True for _ in module.parameters())), (
         "A module without parameters can look at the batch as well.")),
     Mistake(_by(lambda module: looks_at_the_batch(module) and all(each.requires_grad for each in module.parameters())), (
-        "A frozen BatchNorm still normalises by the batch: its mode decides, not `requires_grad`.")),
+        "A frozen BatchNorm still normalises by the batch. Its mode decides, not `requires_grad`.")),
     Mistake(_by(lambda module: isinstance(module, Centred) or looks_at_the_batch(module)), (
-        "A class is too little to go by: with one setting a module may look at the batch, with another at each sample by "
-        "itself. Change some rows, and see whose other rows change.")),
+        "A class says too little. With one setting a module looks at the batch, with another only at each sample. "
+        "Change some rows, and see whether others change.")),
     Mistake(_by(lambda module: isinstance(module, (*BATCH_NORMS, Centred, *_DROPOUTS))), (
         "Dropout draws another mask in each run. It does not look at other samples: let both runs draw the same numbers.")),
     Mistake(_with_dropout, (
         "Dropout draws another mask in each run. It does not look at other samples: let both runs draw the same numbers.")),
     Mistake(_with_containers, (
-        "The modules that hold them are in the list, too. The innermost ones are wanted: those without children.")),
+        "The list also has the modules that contain them. Return only the innermost ones, without children.")),
     *(Mistake(lambda model, rows, of=of: tied_to_the_batch(of(model).eval(), rows), (
-        "In evaluation mode a BatchNorm looks at nobody: the network is asked about as it is."))
+        "In evaluation mode a BatchNorm looks at no other sample. Examine the network in its current mode."))
       for of in (copy.deepcopy, lambda model: model)),
     Mistake(_whole_outputs, (
-        "The rows that were changed come out otherwise, of course. Compare the outputs of those that were *not* changed.")),
+        "Of course the outputs of the changed rows differ. Compare the outputs of the rows that were *not* changed.")),
     Mistake(_behind, (
-        "What comes behind a module that looks at the batch gets other rows, and looks at nobody itself. Call each module "
-        "by itself, twice, with what it got.")),
+        "A module after one that looks at the batch gets other rows, but does not look at the batch itself. Call each "
+        "module separately, twice, with its recorded input.")),
     Mistake(lambda model, rows: [], (
-        "Nothing was found. A mean stays as it is where rows are only put in another order, or are changed by too little: "
-        "give some rows other values.")),
+        "You found nothing. A mean stays the same if you only reorder the rows, or change them too little. Give some "
+        "rows other values.")),
     Mistake(_classes, (
-        "Those are the names of classes. The modules' own names are wanted, as `named_modules()` has them.")),
+        "Those are the names of classes. Return the modules' own names, as in `named_modules()`.")),
 )

@@ -13,7 +13,7 @@ from torch import nn
 from ....course.plain import Unusable
 
 NAMES, STATISTICS, MODE = "names", "statistics afterwards", "in training mode afterwards"
-SEEDED, HOOKS = "random numbers seeded anew", "hooks left on the network"
+SEEDED, HOOKS = "random numbers seeded again", "hooks left on the network"
 
 
 class Centred(nn.Module):
@@ -97,7 +97,7 @@ def ask_tied_to_the_batch(function, given, device):
         yield
         seeded = torch.initial_seed() != options["seed"]  # who draws numbers leaves that alone
     if not isinstance(names, (list, tuple, set)) or not all(isinstance(name, str) for name in names):
-        raise Unusable(f"it returned a {type(names).__name__}; a list of names, as `named_modules` has them, is wanted.")
+        raise Unusable(f"it returned a {type(names).__name__}, not a list of names as in `named_modules`.")
     return {NAMES: sorted(names), SEEDED: seeded, HOOKS: sum(len(module._forward_hooks) + len(module._forward_pre_hooks)
                                                            for module in model.modules()),
             MODE: {name or "the network": module.training for name, module in model.named_modules()},

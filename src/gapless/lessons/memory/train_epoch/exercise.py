@@ -21,23 +21,23 @@ EXERCISE = Exercise(
     checks=(
         Values(3),
         PeakBytes(2, at_most=0.6, advice=(
-            "These lines made it; who still refers to it? A list, a closure, an error's traceback, a hook "
-            "that is never removed?")),
+            "These lines made it. What still refers to it: a list, a closure, an error's traceback, a hook that is "
+            "never removed?")),
         # the report may be read, where all steps are over
         Waits(1, at_most=2, advice={"item": (
-            "a number that was read in a step lets the host wait for the device. Keep a tensor with one element, detached: "
-            "it holds as little, and the report may be read once at the end")}),
+            "reading a number in a step makes the host wait for the device. Keep a detached tensor with one element, "
+            "which holds as little. You may read the report once at the end")}),
     ),
     teaching=Teaching(
         hints=(
-            "After which steps does the memory grow: after all, after a look at the validation data, after a failure? And "
-            "does it come down when the epoch is over?",
-            "Four things hold on to tensors: the list of predictions, the hook's list, the losses on the validation data, "
-            "and the errors. The sum of the losses is not among them: the backward pass has freed what their graphs had "
-            "saved. Ask for each of the four what the report needs of it.",
-            "`prediction.argmax(1)` in place of the prediction; `output.detach().abs().mean()` in the hook, and "
-            "`handle.remove()` at the end, in a `finally`; `with torch.no_grad():` around the look at the validation data; "
-            "`str(error)` in place of the error.",
+            "After which steps does the memory grow: after all, after a look at the validation data, after a failure? "
+            "Does it fall when the epoch is over?",
+            "Four things hold tensors: the list of predictions, the hook's list, the losses on the validation data, and "
+            "the errors. The sum of the losses does not, because the backward pass has freed what its graphs had saved. "
+            "For each of the four, ask what the report needs of it.",
+            "`prediction.argmax(1)` in place of the prediction. `output.detach().abs().mean()` in the hook, and "
+            "`handle.remove()` at the end, in a `finally`. `with torch.no_grad():` around the look at the validation "
+            "data. `str(error)` in place of the error.",
         ),
         mistakes=mistakes.EPOCHS,
         explain=explain.epoch,

@@ -10,7 +10,7 @@ from .stage import BEGUN, END, STEP
 
 PLAIN, LOOKED, FAILED, LEFT = ("memory after a plain step", "memory after a look at the validation data",
                                "memory after a step that failed", "memory after the epoch")
-FLAT, UNSEEN = "as before", "not to be told: batches were taken long before their steps"
+FLAT, UNSEEN = "as before", "unknown: batches were taken long before their steps"
 _FEW_BYTES = 4096  # a step may add so much: a handful of results, each in a block of 512 bytes
 _SETTLED = 2  # steps after which a step is like the one before
 _AHEAD = 2  # batches that may be taken before they are used

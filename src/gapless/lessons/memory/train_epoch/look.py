@@ -84,7 +84,7 @@ def who_holds(thing, depth: int = 8) -> str:
         lines.append("  " * len(lines) + "held by " + _in_words(thing))
         if isinstance(thing, torch.nn.Module):
             break
-    return "\n".join(lines) or "nobody that Python knows of"
+    return "\n".join(lines) or "nothing that Python knows of"
 
 
 def _is_namespace(thing) -> bool:

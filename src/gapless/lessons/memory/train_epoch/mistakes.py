@@ -60,39 +60,39 @@ def _epoch(*, predictions="classes", errors="text", hook="mean", removed=True, l
 right_epoch = _epoch()
 EPOCHS = (
     Mistake(_epoch(errors="error"), (
-        "A list still keeps the errors. An error keeps its traceback, that keeps the frame of each function in which it "
-        "passed, and such a frame's variables are the step's tensors with their graph. Keep `str(error)`.")),
+        "A list still keeps the errors. An error keeps its traceback, the traceback keeps the frame of each function "
+        "that it passed through, and a frame's variables are the step's tensors with their graph. Keep `str(error)`.")),
     Mistake(_epoch(looks="with graph"), (
-        "The losses on the validation data still have their graphs: nobody goes backward from them, so nothing frees what "
-        "the forward passes have saved. Look under `torch.no_grad()`.")),
+        "The losses on the validation data still have their graphs. No backward pass follows, so nothing frees what the "
+        "forward passes saved. Look under `torch.no_grad()`.")),
     Mistake(_epoch(hook="all"), (
-        "The hook still keeps each output of the body, whole. The report wants a number of each: take it in the hook. Of "
-        "`output.detach()`: a mean that has a graph keeps the output too, and `detach` by itself frees no numbers.")),
+        "The hook still keeps each whole output of the body. The report needs one number of each: compute it in the "
+        "hook, from `output.detach()`. A mean with a graph keeps the output too, and `detach` alone frees no numbers.")),
     Mistake(_epoch(predictions="all"), (
-        "The list still keeps each step's predictions, whole. The report wants the classes: `prediction.argmax(1)` at once, "
-        "which has no gradient and is smaller. `detach` by itself frees none of the numbers.")),
+        "The list still keeps each step's whole predictions. The report needs the classes: call `prediction.argmax(1)` "
+        "at once, which has no gradient and is smaller. `detach` alone frees none of the numbers.")),
     Mistake(_epoch(removed=False), (
-        "The hook is still there after the epoch, and with it the list that it writes to: the next epoch has two. Keep what "
-        "`register_forward_hook` returns, and call its `remove()`.")),
+        "The hook is still there after the epoch, and so is the list that it writes to. The next epoch has two hooks. "
+        "Keep the handle from `register_forward_hook`, and call its `remove()`.")),
     Mistake(_epoch(removed=False, hook="all"), (
-        "The hook is still there after the epoch, and keeps all outputs of the body: take the mean in it, and `remove()` "
-        "it.")),
+        "The hook is still there after the epoch, and keeps all outputs of the body. Take the mean in it, and "
+        "`remove()` it.")),
     Mistake(_epoch(predictions="all", hook="all", errors="error", looks="with graph", removed=False), (
-        "`total += loss` is not what leaks here: the backward pass has freed what the loss's graph had saved, and a scalar "
-        "with empty nodes is left, some hundred bytes. Ask the memory after each step who grows, and when.")),
-    Mistake(_epoch(errors="nothing"), "The failures' texts are wanted: `str(error)` keeps them, and nothing else."),
+        "`total += loss` is not what leaks here. The backward pass has freed what the loss's graph had saved, so only a "
+        "scalar with empty nodes is left, some hundred bytes. Measure the memory after each step to see when it grows.")),
+    Mistake(_epoch(errors="nothing"), "Report the failures' texts: `str(error)` keeps only them."),
     Mistake(_epoch(errors="repr"), (
-        "The failures' texts are wanted, `str(error)`: `repr` puts the class's name around them.")),
+        "Report the failures' texts, `str(error)`. `repr` puts the class's name around them.")),
     Mistake(_epoch(errors="class"), (
-        "The failures' texts are wanted, `str(error)`: a class's name does not say what failed.")),
-    *(Mistake(_epoch(first=first), "The looks come after step `every`, twice `every`, and so on: steps are counted from 1.")
+        "Report the failures' texts, `str(error)`. A class's name does not say what failed.")),
+    *(Mistake(_epoch(first=first), "The looks come after step `every`, twice `every`, and so on. Count the steps from 1.")
       for first in (0, 2)),
     Mistake(_epoch(counted="those that succeed"), (
-        "A batch that fails counts as a step too: a look comes after each batch whose number `every` divides.")),
-    Mistake(_epoch(total="mean"), "The sum of the steps' losses is wanted, as the function that was handed out has it."),
-    Mistake(_epoch(hook="signed"), "The mean of the absolute values is wanted: `.abs()` before `.mean()`."),
-    Mistake(_epoch(predictions="rows"), "The class of each row is wanted: `argmax(1)`, along the classes."),
-    Mistake(_epoch(looks="sum"), "The mean over the batches of validation data is wanted: divide by their number."),
-    Mistake(_epoch(skips=False), "The epoch ends at the first batch that fails: `continue` leaves only that one out."),
+        "A failing batch counts as a step too. A look comes after each batch whose number is divisible by `every`.")),
+    Mistake(_epoch(total="mean"), "Report the sum of the steps' losses, as in the version that you got."),
+    Mistake(_epoch(hook="signed"), "Report the mean of the absolute values: `.abs()` before `.mean()`."),
+    Mistake(_epoch(predictions="rows"), "Report the class of each row: `argmax(1)`, along the classes."),
+    Mistake(_epoch(looks="sum"), "Report the mean over the batches of validation data: divide by their number."),
+    Mistake(_epoch(skips=False), "The epoch ends at the first batch that fails. `continue` skips only that one."),
     Mistake(_epoch(trains=False), "The weights do not change: is `optimizer.step()` still there?"),
 )

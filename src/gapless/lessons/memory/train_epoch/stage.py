@@ -73,7 +73,7 @@ def ask_epoch(function, given, device):
     if not isinstance(report, dict):
         return report
     if isinstance(report.get("failures"), (list, tuple)) and not all(isinstance(each, str) for each in report["failures"]):
-        raise Unusable("'failures' holds something else than text: an error that is kept keeps its traceback, and with it "
-                       "the tensors of every frame in which it passed.")
+        raise Unusable("'failures' holds something other than text. A kept error keeps its traceback, and with it the "
+                       "tensors of every frame that it passed through.")
     return {**report, HOOKS: len(model.body._forward_hooks), MODES: sum(model.modes),
             "weights": [each.detach().flatten()[:20] for each in model.parameters()]}

@@ -20,11 +20,11 @@ EXERCISE = Exercise(
         Values(2),
         Waits(3, advice={
             "_unique2": (
-                "the number of distinct values is known to the device alone. It is counted only to validate the "
-                "labels and predictions, which need not be in every batch"),
+                "the number of distinct values is known only to the device. It is counted only to validate the labels "
+                "and predictions, which is not necessary in every batch"),
             "nonzero": (
-                "how many elements a mask picks is known to the device alone, and what is ignored is taken out with "
-                "a mask. Leave it in, and count it where it does no harm"),
+                "how many elements a mask picks is known only to the device, and what is ignored is taken out with a "
+                "mask. Leave it in, and count it where it does no harm"),
         }),
         HostTime(1, at_most=0.4),
     ),

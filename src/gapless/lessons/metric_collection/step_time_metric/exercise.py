@@ -30,8 +30,8 @@ EXERCISE = Exercise(
         hints=(
             "The step time is measured on the host, and its mean is read on the host. What does the device have to do with "
             "it?",
-            "A metric on the CPU waits for nothing. Under DDP its `compute` gathers the state of all processes; over a "
-            "group that serves GPUs alone that is an error. Look at the arguments that every metric takes: which of "
+            "A metric on the CPU never waits. Under DDP its `compute` gathers the state of all processes; over a group "
+            "that serves GPUs alone that is an error. Look at the arguments that every metric takes: which of "
             "them leaves the gathering out?",
             "`MeanMetric(sync_on_compute=False)`, and no `.to(device)`. The other way keeps the state on the device, "
             "and with it the mean over all processes: a subclass whose `update` makes a zero-dimensional CPU tensor of "

@@ -75,26 +75,25 @@ def _average(times):
 
 
 STEP_TIME = (
-    Mistake(_named("SumMetric"), "That is the sum of the step times. Their mean is wanted."),
-    Mistake(_named("MaxMetric"), "That is the longest step. The mean is wanted."),
-    Mistake(_named("MinMetric"), "That is the shortest step. The mean is wanted."),
-    Mistake(_named("CatMetric"), "Those are the step times themselves. Their mean is wanted."),
+    Mistake(_named("SumMetric"), "That is the sum of the step times. Return their mean."),
+    Mistake(_named("MaxMetric"), "That is the longest step. Return the mean."),
+    Mistake(_named("MinMetric"), "That is the shortest step. Return the mean."),
+    Mistake(_named("CatMetric"), "Those are the step times themselves. Return their mean."),
     *(Mistake(_named("RunningMean", window=window), f"That is the mean of the last {words} steps: `RunningMean` forgets. "
                                                     "The mean of all is wanted.")
       for window, words in ((5, "five"), (100, "hundred"))),
     Mistake(_kept(_average), _LIST),
     Mistake(_kept(_average, cleared=True), _LIST),
-    Mistake(_kept(lambda times: times[-1]), "That is the last step's time. The mean of all is wanted."),
+    Mistake(_kept(lambda times: times[-1]), "That is the last step's time. Return the mean of all."),
     Mistake(_never_reset, "After `reset` the earlier times still count: leave `reset` to the metric."),
     Mistake(_mean_of_means, "The mean is averaged with each new time, so that the last ones count most. Keep a sum and a "
                             "count, as `MeanMetric` does."),
-    Mistake(_changed_times(lambda value: 1e3 * value), "A thousand times too large: the times come in as they are to be "
-                                                       "averaged. Leave the unit alone."),
-    Mistake(_changed_times(lambda value: value / 1e3), "A thousand times too small: the times come in as they are to be "
-                                                       "averaged. Leave the unit alone."),
-    Mistake(_changed_times(int), "The times were made whole numbers on the way (`int`, `//`, `.long()`): their fractions "
-                                 "are "
-                                 "cut off."),
+    Mistake(_changed_times(lambda value: 1e3 * value), "A thousand times too large: average the times as they come in. "
+                                                       "Leave the unit alone."),
+    Mistake(_changed_times(lambda value: value / 1e3), "A thousand times too small: average the times as they come in. "
+                                                       "Leave the unit alone."),
+    Mistake(_changed_times(int), "The times were converted to whole numbers on the way (`int`, `//`, `.long()`): their "
+                                 "fractions are cut off."),
     Mistake(_changed_times(round), "The times were rounded to whole numbers on the way."),
     Mistake(_changed_times(lambda value: torch.tensor(float(value), dtype=torch.float16)),
             "The times were cast to float16, which keeps three digits: leave them float32."),

@@ -17,21 +17,20 @@ EXERCISE = Exercise(
     checks=(
         Values(2),
         Waits(2, advice={"item": (
-                "this is the NaN check, which asks the device for a truth value. `nan_strategy=\"ignore\"`, "
-                "\"warn\" or a "
+                "this is the NaN check, which asks the device for a bool. `nan_strategy=\"ignore\"`, \"warn\" or a "
                 "number still ask; only another method in the place of `_cast_and_nan_check_input` does not")}),
         HostTime(1, at_most=0.25),
     ),
     teaching=Teaching(
         hints=(
-            "`if nans.any()` asks the device for a truth value. All aggregators do it in one method of their common "
-            "base class. How do you give a class another version of a method that it inherits?",
+            "`if nans.any()` asks the device for a bool. All aggregators do it in one method of their common base "
+            "class. How can a class replace a method that it inherits?",
             "The method is `_cast_and_nan_check_input(self, x, weight=None)` of `BaseAggregator`: it returns the "
-            "values and the weights, both as tensors of `self.dtype`. `MaxMetric` and the like call it without a "
+            "values and the weights, both as tensors of `self.dtype`. `MaxMetric` and its siblings call it without a "
             "weight. `nan_strategy=\"disable\"` is not the way: try it on values 1, 2, 3 with weights 1, 0, 0.",
             "Return a class that inherits from `MetricClass` and overrides the method: make a tensor of `x` if it is "
             "none (`torch.as_tensor(x, dtype=self.dtype, device=self.device)`), the same for the weight, ones like `x` "
-            "where there is no weight; return both, and ask nothing.",
+            "where there is no weight; return both, and do not check anything.",
         ),
         mistakes=mistakes.SUPPRESS,
         explain=explain.suppress,

@@ -14,7 +14,7 @@ def suppress(case, found, wanted) -> str | None:
     if first == "dtype":
         return "What is computed has another dtype: the values have to be returned in the metric's own, `self.dtype`."
     if first is not None and first != "value" and found.get("value") == wanted["value"]:
-        return ("The first value is right, and this one is not: something is kept outside the metric's state. Replace only "
+        return ("The first value is right, but this one is not: something is kept outside the metric's state. Replace only "
                 "the method that checks, and leave `update`, `compute`, `forward` and `reset` to the metric.")
     if any(name != "CatMetric" and _nan(value) for name, value in zip(case.options["metrics"], found.get("value", []))):
         return "NaN is 0 / 0: the weights that were returned sum up to 0. Without a weight each value counts once."

@@ -40,7 +40,7 @@ def _disabled(MetricClass):
 
 _NO_WEIGHTS = ("That is the mean without the weights. `nan_strategy=\"disable\"` does this in TorchMetrics 1.9.0: it "
                "replaces "
-               "the weights that it is given by ones, and says nothing. Replace the method that checks, and hand the "
+               "the weights that it is given by ones, without a message. Replace the method that checks, and hand the "
                "weights on.")
 SUPPRESS = (
     Mistake(_disabled, _NO_WEIGHTS),
@@ -51,7 +51,7 @@ SUPPRESS = (
     Mistake(_cast(lambda x, weight: (x * weight, torch.ones_like(weight))),
             "The values were multiplied by their weights and the weights replaced by ones: then the sum is divided by the "
             "count, not by the sum of the weights. Return both as they are."),
-    Mistake(_cast(lambda x, weight: (weight, x)), "Values and weights have changed places: return `x, weight`."),
+    Mistake(_cast(lambda x, weight: (weight, x)), "Values and weights are swapped: return `x, weight`."),
     Mistake(_cast(lambda x, weight: (x, torch.zeros_like(x))), "The weights returned are 0, and 0 / 0 is NaN: without a "
                                                                "weight each value counts once, `torch.ones_like(x)`."),
     Mistake(_cast(lambda x, weight: (torch.zeros_like(x), torch.zeros_like(x))), "Values and weights come back as 0: is "
@@ -59,31 +59,31 @@ SUPPRESS = (
                                                                                  "way round? `torch.where(isnan, 0, x)` "
             "puts 0 where there is a NaN."),
     Mistake(_cast(lambda x, weight: (x, weight / weight.sum())),
-            "The weights were divided by their sum: then each update counts alike, however much it weighs."),
+            "The weights were divided by their sum: then each update counts the same, however much it weighs."),
     Mistake(_cast(lambda x, weight: (x.mean(), weight.mean())),
             "The values of an update were averaged first, and their weights lost with it. Return all of them."),
     Mistake(_cast(lambda x, weight: (x.nan_to_num(), weight)),
             "An inf became a large number: `nan_to_num` replaces inf too. Leave inf in, or name `posinf` and `neginf`."),
     Mistake(_cast(lambda x, weight: (torch.where(x.isfinite(), x, 0.0), torch.where(x.isfinite(), weight, 0.0))),
-            "An inf was left out as if it were NaN. Only of NaN you may decide; an inf counts."),
+            "An inf was left out as if it were NaN. You may decide only about NaN; an inf counts."),
     Mistake(_cast(lambda x, weight: (torch.where(x.isfinite(), x, 0.0), weight)),
-            "An inf was replaced by 0. Only of NaN you may decide; an inf counts."),
+            "An inf was replaced by 0. You may decide only about NaN; an inf counts."),
     Mistake(_cast(lambda x, weight: (torch.where(x.isnan(), x, 0.0), weight)),
             "`torch.where` is the wrong way round: `torch.where(isnan, 0, x)` puts 0 where there is a NaN."),
     Mistake(_cast(lambda x, weight: (x, weight.abs().ceil().clamp(max=1))),
-            "The weights were made truth values: a weight of 3 counts as 1."),
+            "The weights were converted to bools: a weight of 3 counts as 1."),
     Mistake(_cast(lambda x, weight: (x, weight.trunc())),
-            "The weights were made whole numbers on the way: 0.7 became 0. Cast them to `self.dtype`."),
+            "The weights were converted to whole numbers on the way: 0.7 became 0. Cast them to `self.dtype`."),
     Mistake(_cast(lambda x, weight: (x.trunc(), weight)),
-            "The values were made whole numbers on the way (`.long()`, `int`): cast them to `self.dtype`."),
+            "The values were converted to whole numbers on the way (`.long()`, `int`): cast them to `self.dtype`."),
     Mistake(_cast(lambda x, weight: (x.trunc(), weight.trunc())),
-            "Values and weights were made whole numbers on the way (`.long()`, `int`): cast them to `self.dtype`."),
+            "Values and weights were converted to whole numbers on the way (`.long()`, `int`): cast them to `self.dtype`."),
     Mistake(_cast(lambda x, weight: (x, weight**2)), "The weights are squared: are they multiplied in twice?"),
     Mistake(_cast(lambda x, weight: (x.flatten()[:1], weight.flatten()[:1])), "Only the first value of each update is "
                                                                               "taken in."),
     Mistake(_checked(lambda metric, x, weight: (x, weight)),
-            "The values are not cast: `SumMetric` and the like count in `self.dtype`, and whole numbers or float16 have to "
-            "be made that first (`x.to(self.dtype)`)."),
+            "The values are not cast: `SumMetric` and its siblings count in `self.dtype`, and whole numbers or float16 "
+            "have to be made that first (`x.to(self.dtype)`)."),
     Mistake(_checked(lambda metric, x, weight: (x, weight.to(metric.dtype))),
             "The values are not cast: `CatMetric` keeps them as they are returned. Make them `self.dtype` first "
             "(`x.to(self.dtype)`)."),

@@ -14,8 +14,8 @@ from ..stage import quietly, torchmetrics
 
 @quietly
 def ask_suppress(function, given, device):
-    """What metrics of the decorated classes compute: once, by `forward`, cloned, and after a reset. Of NaN nothing but
-    whether the values that were given are left alone."""
+    """What metrics of the decorated classes compute: once, by `forward`, cloned, and after a reset. Of NaN only whether
+    the given values are left alone."""
     options = given.options
     kinds = {"nan_strategy": options["strategy"]} if "strategy" in options else {}
     library = {cls: _parts(cls) for name in options["metrics"] for cls in getattr(torchmetrics(), name).__mro__[:2]}
@@ -57,8 +57,8 @@ def _no_update(error: Exception) -> str:
     if "has no attribute" in str(error) and any(kind in str(error) for kind in ("'float'", "'int'", "'NoneType'")):
         return ("The value may be a tensor or a Python number, and the weight a tensor or None: make tensors of them first "
                 "(`torch.as_tensor`, `torch.ones_like`), then return both.")
-    return ("The method that looks for NaN takes `(self, x, weight=None)`, where `SumMetric` and the like give no weight, "
-            "and has to return two tensors, the values and the weights.")
+    return ("The method that looks for NaN takes `(self, x, weight=None)`, where `SumMetric` and its siblings give no "
+            "weight, and has to return two tensors, the values and the weights.")
 
 
 def _decorated(function, name: str, library: dict[type, dict]) -> type:

@@ -19,7 +19,7 @@ EXERCISE = Exercise(
         Values(2),
         Waits(2, at_most=2, advice={
             "to": (
-                f"{MADE_ON_THE_HOST}. Fill a tensor on the device instead: then the number goes along with the kernel"),
+                f"{MADE_ON_THE_HOST}. Fill a tensor on the device instead: then the number is an argument of the kernel"),
             "item": (
                 "two of these are the NaN check's: that is the next exercise, and they may stay. Any other makes a "
                 "Python number of a tensor (`.item()`, `float()`, `if`)"),

@@ -17,14 +17,14 @@ def update_loss(case, found, wanted) -> str | None:
     if same_answer(mean, wanted["mean"]):
         return _later(found, wanted)
     if math.isnan(mean):
-        return ("NaN is 0 / 0: the metric took nothing in, or only losses or weights that are NaN, which its check removes.")
+        return ("NaN is 0 / 0: the metric counted nothing, or only losses or weights that are NaN, which its check removes.")
     if math.isinf(mean):
         return "A number too large for its dtype became inf: float16 ends at 65504. Was the loss multiplied in float16?"
     if not seen.size or not math.isfinite(wanted["mean"]):
         return "An inf in the losses has to be seen in the mean, and a NaN left out: `MeanMetric` does both itself."
     if not seen.min() - 1e-6 <= mean <= seen.max() + 1e-6:
-        return ("No mean of these losses lies there: none is so large or so small. The loss itself was changed on the way. "
-                "Give it as it is, with its weight beside it.")
+        return ("That cannot be a mean of these losses: none is so large or so small. The loss itself was changed on "
+                "the way. Give it as it is, with its weight beside it.")
     batches = np.array(case.options["batches"], dtype=np.float64)
     usable = np.isfinite(losses)
     for words, weights in (("batch − 1", batches - 1), ("batch + 1", batches + 1), ("the square root of "
@@ -41,10 +41,10 @@ def update_loss(case, found, wanted) -> str | None:
 def _later(found: dict, wanted: dict) -> str:
     """The first mean is right."""
     if not same_answer(found.get("mean after another update"), wanted["mean after another update"]):
-        return ("The first result is right, and a later one is not: a metric remembers its last result until `update` is "
+        return ("The first result is right, but a later one is not: a metric remembers its last result until `update` is "
                 "called. Call that; do not write into its state.")
     if not same_answer(found.get("mean after 50 more images of loss 1"), wanted["mean after 50 more images of loss 1"]):
         return ("The weights are right in proportion to each other, but not in size: they have to be the numbers of images, "
                 "as others update this metric too. Was `batch` divided by something?")
-    return ("One metric alone gets it right, and two updated in turn do not: something is kept outside the metric, from one "
+    return ("One metric alone gets it right, but two updated in turn do not: something is kept outside the metric, from one "
             "call to the next.")

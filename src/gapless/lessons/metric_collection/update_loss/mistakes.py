@@ -45,14 +45,14 @@ _TWICE = ("The loss was multiplied by its weight before: TorchMetrics does that 
           "weight beside it.")
 _STATE = ("That is what writing into the metric's state gives: nothing counts the update, nothing leaves a NaN out, and the "
           "last result is remembered. All that happens in `update`: call it.")
-_CUT = "A loss was made a whole number on the way: its fraction is cut off. Give the loss as it is."
+_CUT = "A loss was converted to a whole number on the way: its fraction is cut off. Give the loss as it is."
 UPDATE_LOSS = (
     Mistake(_updated(weight=lambda loss, batch: None),
             "That is the mean without the weights: a last batch of three images counts as much as a full one. A weight of "
             "ones is no weight either: each loss counts `batch` times."),
     Mistake(_updated(lambda loss, batch: loss * batch, lambda loss, batch: None), _TWICE),
     Mistake(_updated(lambda loss, batch: loss * batch), _TWICE),
-    Mistake(lambda metric, loss, batch: None, "The metric took nothing in: was `metric.update` called, on this metric?"),
+    Mistake(lambda metric, loss, batch: None, "The metric counted nothing: was `metric.update` called, on this metric?"),
     Mistake(_last_only, "Only the last loss counts: the metric is reset before each update. It has to keep what it has "
                         "taken "
                         "in; who reads the mean resets it."),
@@ -69,7 +69,7 @@ UPDATE_LOSS = (
     Mistake(_finite_only, "A loss of inf was left out: it has to be seen in the mean. Is only what is finite taken in, or "
                           "is the weight computed from the loss, where inf × 0 is NaN? Use the loss's form, not its value."),
     Mistake(_updated(lambda loss, batch: _filled(loss, batch), lambda loss, batch: loss),
-            "The loss and its weight have changed places: `update(value, weight)`."),
+            "The loss and its weight are swapped: `update(value, weight)`."),
     Mistake(_updated(weight=lambda loss, batch: _filled(loss, batch**2)),
             "Each loss is weighted with its number of images twice over, batch × batch: does one copy for each image get a "
             "weight too?"),

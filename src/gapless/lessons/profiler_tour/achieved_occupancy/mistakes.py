@@ -56,9 +56,9 @@ def achieved_occupancy(trace: Trace, *, weight="time", by="told", silent="left o
 
 
 OCCUPIED = versions(achieved_occupancy, (
-    Way("empty", 0.0, "No kernel tells its occupancy: None says so."),
-    Way("empty", 0, "No kernel tells its occupancy: None says so."),
-    Way("zero", "missing", "A kernel that tells 0 was left out as if it told nothing: `if value` is false for 0. Ask "
+    Way("empty", 0.0, "No kernel has an occupancy: return None."),
+    Way("empty", 0, "No kernel has an occupancy: return None."),
+    Way("zero", "missing", "You left out a kernel with the value 0 as if it had none: `if value` is false for 0. Ask "
                            "whether the name is `in span.args`.", often=True),
     Way("weight", "none", "That is the plain mean: weight each kernel by its duration.", often=True),
     Way("unit", "per cent", "The trace has whole per cent; a share is between 0 and 1: divide by 100.", often=True),
@@ -67,18 +67,16 @@ OCCUPIED = versions(achieved_occupancy, (
     Way("by", "host", "Idle time does not count here: divide by the time of the kernels, not of the steps."),
     Way("by", "extent", "Idle time does not count here: divide by the sum of the kernels' durations, not by the time from "
                         "the first to the last."),
-    Way("by", "kernels", "Kernels that do not tell their occupancy were counted as 0: leave "
-                         "them out, their time too.", often=True),
-    Way("silent", "zero", "Kernels that do not tell their occupancy were counted as 0: leave "
-                          "them out, their time too.", often=True),
+    Way("by", "kernels", "You counted kernels without an occupancy as 0: leave them out, their time too.", often=True),
+    Way("silent", "zero", "You counted kernels without an occupancy as 0: leave them out, their time too.", often=True),
     Way("by", "busy", "It was divided by the time in which any kernel runs. A mean's weights are divided by their own sum: "
                       "the sum of the durations, also where kernels run at the same time."),
     Way("by", "number", "It was divided by the number of kernels. A mean with weights is divided by the sum of the "
                         "weights.", often=True),
     Way("by", "number, ms", "It was divided by the number of kernels. A mean with weights is divided by the sum of the "
                             "weights."),
-    Way("zero", "none", "Every kernel tells 0 here, so the mean is 0.0: `or None` and `if not …` make None of it, which "
-                        "says that no kernel tells."),
+    Way("zero", "none", "Every kernel has 0 here, so the mean is 0.0: `or None` and `if not …` make None of it, which "
+                        "means that no kernel has the value."),
     Way("by", "nothing", "That is the sum of occupancy times duration: divide by the sum of the durations."),
     Way("by", "nothing, ms", "That is the sum of occupancy times duration: divide by the sum of the durations."),
     Way("by", "work", "Copies and memsets have no occupancy: divide by the kernels' time alone."),

@@ -18,12 +18,12 @@ def batch(case: Case, found, wanted) -> str:
     elif found is None:
         why = "It returned nothing here: at least one candidate fits. "
     elif isinstance(found, float) and found in fits:
-        why = "It is a float: return the candidate itself, a whole number. "
+        why = "You return a float: return the candidate itself, a whole number. "
     elif found not in fits:
         why = "That is no candidate that fits: return the batch size itself. "
     elif speeds[found] < 0.95 * max(speeds.values()):
-        why = (f"{found} reaches only {speeds[found] / max(speeds.values()):.0%} of the best throughput, and 95 % are "
-               f"wanted; {near}. ")
+        why = (f"{found} reaches only {speeds[found] / max(speeds.values()):.0%} of the best throughput, but should be "
+               f"95 %; {near}. ")
     else:
         why = f"{found} is fast enough, but it is not the smallest: {near} already. "
     return f"{why}{OF_CASE.get(case.name, '')} Samples by batch size: {facts}.".replace("  ", " ")

@@ -114,7 +114,8 @@ def _step_as_short(speeds: dict[int, float], found: dict) -> int:
 _RUNNING = ("Each batch was compared with the best *so far*: what is best is known only once all are measured. Collect "
             "first, then choose.")
 _BEST = "It is the fastest, but a smaller batch reaches 95 % of its throughput already: return the smallest that does."
-_UTILIZATION = "It goes by the GPU utilisation, which is not what you pay for: compare samples by time, `batch / step_ms`."
+_UTILIZATION = ("Your function chooses by the GPU utilisation, which is not what you pay for: compare samples by time, "
+                "`batch / step_ms`.")
 _MEMORY = ("The search ended at the first batch that does not fit. The candidates come in any order: leave that one out "
            "and go on (`continue`).")
 _ORDER = ("The first candidate that is near enough was taken; they come in any order. Return the smallest: sort them, or "
@@ -140,11 +141,9 @@ BATCHES = (
         (batch for batch, share in _utilization(found).items() if share >= ENOUGH), default=None)),
             f"It is the smallest with a GPU utilisation of 95 %. {_UTILIZATION}"),
     Mistake(_choice(lambda speeds, found: min(_near(speeds, 1 - ENOUGH))),
-            "5 % of the best throughput was asked for: 95 % are wanted."),
-    Mistake(_choice(lambda speeds, found: min(_near(speeds, 0.9))), "90 % of the best throughput was asked for: 95 % are "
-                                                                    "wanted."),
-    Mistake(_choice(lambda speeds, found: min(_near(speeds, 0.99))), "99 % of the best throughput was asked for: 95 % are "
-                                                                     "wanted."),
+            "You took 5 % of the best throughput: take 95 %."),
+    Mistake(_choice(lambda speeds, found: min(_near(speeds, 0.9))), "You took 90 % of the best throughput: take 95 %."),
+    Mistake(_choice(lambda speeds, found: min(_near(speeds, 0.99))), "You took 99 % of the best throughput: take 95 %."),
     Mistake(_choice(lambda speeds, found: _shortest(found)),
             "It has the shortest step, which is nearly always that of the smallest batch. Throughput is samples by time: "
             "`batch / step_ms`."),
@@ -152,13 +151,14 @@ BATCHES = (
             "It has the longest step. Throughput is samples by time: `batch / step_ms`."),
     Mistake(_choice(lambda speeds, found: min(b for b, each in found.items() if each.step_ms <= min(
         other.step_ms for other in found.values()) / ENOUGH)),
-            "It goes by the step's time, which grows with the batch. Throughput is samples by time: `batch / step_ms`."),
+            "Your function chooses by the step's time, which grows with the batch. Throughput is samples by time: "
+            "`batch / step_ms`."),
     Mistake(_choice(lambda speeds, found: min(found)),
             "It is the smallest that fits: it has to reach 95 % of the best throughput as well."),
     Mistake(_choice(lambda speeds, found: min(speeds, key=speeds.get)),
             "It is the slowest a sample: throughput is `batch / step_ms`, and the largest is the best."),
     Mistake(_choice(lambda speeds, found: min([batch for batch in speeds if speeds[batch] > ENOUGH * speeds[max(speeds)]])),
-            "It was compared with the throughput of the largest batch, which need not be the best."),
+            "It was compared with the throughput of the largest batch, which may not be the best."),
     Mistake(_choice(lambda speeds, found: min(b for b, each in found.items() if each.step_ms / b >= ENOUGH * max(
         other.step_ms / batch for batch, other in found.items()))),
             "`step_ms / batch` is the time of a sample, and the *smallest* is best. Throughput is the other way round."),
@@ -172,8 +172,8 @@ BATCHES = (
             "The search went up and ended where the throughput fell for the first time: a larger batch may be faster "
             "again, and a smaller one near enough. Look at all."),
     Mistake(_choice(_before_the_best),
-            "It is the next smaller one than the fastest, whatever its throughput: the smallest with 95 % of the best is "
-            "wanted."),
+            "It is the next smaller one than the fastest. Return the smallest whose throughput is at least 95 % of the "
+            "best."),
     Mistake(_choice(_step_as_short),
             "The steps' times were compared. A smaller batch has a shorter step and trains on fewer samples: compare "
             "`batch / step_ms`."),
@@ -181,11 +181,11 @@ BATCHES = (
     Mistake(_choice(lambda speeds, found: min(_near({b: speeds[b] * found[b].gpu_utilization for b in speeds}))),
             f"The throughput was multiplied by the GPU utilisation, which is in it already. {_UTILIZATION}"),
     Mistake(_choice(lambda speeds, found: min(_above(speeds, sum(speeds.values()) / len(speeds)))),
-            "It was compared with the *mean* throughput: 95 % of the best is wanted."),
+            "It was compared with the *mean* throughput: compare with 95 % of the best."),
     Mistake(_choice(lambda speeds, found: min(_above(speeds, sorted(speeds.values())[len(speeds) // 2]))),
-            "It was compared with the median throughput: 95 % of the best is wanted."),
+            "It was compared with the median throughput: compare with 95 % of the best."),
     Mistake(_choice(lambda speeds, found: min(speeds, key=lambda batch: abs(speeds[batch] - ENOUGH * max(speeds.values())))),
-            "It is the batch whose throughput is nearest to 95 %: the smallest with at least that much is wanted."),
+            "It is the batch whose throughput is nearest to 95 %: return the smallest with at least that much."),
     Mistake(_choice(lambda speeds, found: sorted(speeds)[len(speeds) // 2]),
             "It is the batch in the middle: compare the throughputs."),
     Mistake(_choice(lambda speeds, found: max(speeds.values())), "That is the throughput: return the batch."),

@@ -18,8 +18,8 @@ EXERCISE = Exercise(
     checks=(Values(4),),
     teaching=Teaching(
         hints=(
-            "Two things are wrong in what you were given: what is counted, and what it is divided by. Which of them shows "
-            "on a trace with one stream?",
+            "Two things are wrong in the function you were given: the sum, and the divisor. Which of them shows on a "
+            "trace with one stream?",
             "Go through the kernels by their start (`trace.spans` is in that order) and remember how far the time is "
             "covered already. A kernel adds only what lies beyond. For the divisor look for the spans called "
             "`ProfilerStep#…`.",

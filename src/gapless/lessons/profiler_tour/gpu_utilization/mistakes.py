@@ -6,8 +6,8 @@ from ....course.mistakes import Way, versions
 from ..mistakes import EARLY, TIMES, UNITS, gpu_utilization
 
 UTILIZATION = versions(gpu_utilization, (
-    Way("empty", 0.0, "The trace has no kernel: None says that there is nothing to tell."),
-    Way("empty", 0, "The trace has no kernel: None says that there is nothing to tell."),
+    Way("empty", 0.0, "The trace has no kernel: return None."),
+    Way("empty", 0, "The trace has no kernel: return None."),
     Way("busy", "added", "Durations were added up: kernels that run at the same time count once. Merge the intervals "
                          "first.", often=True),
     Way("busy", "from before", EARLY, often=True),
@@ -29,7 +29,7 @@ UTILIZATION = versions(gpu_utilization, (
                                 "between them and afterwards is missing. Divide once, by the whole of the steps' time."),
     Way("busy", "of each step", "Within each step on the host the time was counted: what the GPU does between the steps "
                                 "and after the last is missing.", often=True),
-    Way("busy", "negative too", "A kernel that was over before the first step starts counts as negative time: after "
+    Way("busy", "negative too", "A kernel that had ended before the first step starts counts as negative time: after "
                                 "`max(start, first)` its end comes before its start. Leave it out."),
     Way("busy", "streams", "Each stream was merged by itself and the streams were added up: kernels on two streams at the "
                            "same time count once."),

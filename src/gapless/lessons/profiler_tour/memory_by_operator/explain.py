@@ -44,8 +44,7 @@ def memory(case: Case, found, wanted) -> str:
     if missing:
         return f"Each operator has a dict of four numbers: `{missing[0]}` is missing."
     if any(isinstance(value, float) for row in rows for value in row.values()):
-        return ("Bytes are whole numbers: there is a division or a float in it. Start from 0, not 0.0, and divide by "
-                "nothing.")
+        return ("Bytes are whole numbers, but yours are floats. Start from 0, not 0.0, and do not divide.")
     extra = [name for name in found if name not in wanted]
     if extra and not any(any(found[name].values()) for name in extra):
         return "An operator that neither allocated nor freed is left out."
@@ -86,4 +85,4 @@ def memory(case: Case, found, wanted) -> str:
     elif wrong and all("allocation" in field for field in wrong):
         where = "Only the allocations are wrong: changes above 0 alone. "
     return (f"{where}{of_case(case)}Only the GPU's memory counts, and only operators of the thread that the change is on; "
-            "what is freed between operators is nobody's.")
+            "memory freed between operators belongs to none.")

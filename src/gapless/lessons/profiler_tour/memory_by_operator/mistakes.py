@@ -78,8 +78,8 @@ MEMORY = (_AS_HANDED_OUT, *versions(memory_by_operator, (
     Way("increase", "allocated", "A size increase is what was allocated minus what was freed: changes below 0 count there "
                                  "too.", often=True),
     Way("allocation", "net", "The allocation size counts allocations alone: leave out changes below 0.", often=True),
-    Way("allocation", "size", "A free is no allocation: the allocation size leaves out changes below 0, and does not turn "
-                              "their sign.", often=True),
+    Way("allocation", "size", "A free is not an allocation: the allocation size leaves out changes below 0, and does "
+                              "not turn their sign.", often=True),
     Way("allocation", "frees", "Allocations are the changes above 0, frees those below: here it is the other way round."),
     Way("allocation", "count", "The allocations were counted: their bytes were asked for.", often=True),
     Way("increase", "size", "A free makes the increase smaller: its bytes are below 0 already, so add them as they are.",
@@ -95,8 +95,8 @@ MEMORY = (_AS_HANDED_OUT, *versions(memory_by_operator, (
                              "op.end_us`."),
     Way("devices", (0, 1), "Only the GPU's memory counts (Device Type 1): here the host's was counted too.", often=True),
     Way("devices", (0,), "Device Type 1 is the GPU; 0 is the host, whose memory does not count."),
-    Way("names", "", "Only events called `[memory]` are changes of memory: `[OutOfMemory]` says that there was none to be "
-                     "had."),
+    Way("names", "", "Only events called `[memory]` are changes of memory: `[OutOfMemory]` says that there was none "
+                     "left."),
     Way("total", "once", "Where an operator calls one of the same name, both count what the inner one does as their total: "
                          "a set of names, or a dict by name, counts it once."),
     Way("rows", "all", "An operator that neither allocated nor freed is left out.", often=True),
@@ -107,13 +107,13 @@ MEMORY = (_AS_HANDED_OUT, *versions(memory_by_operator, (
                               "allocation size is not 0."),
     Way("swapped", True, "The `self_` numbers and the others are the wrong way round: `self_` leaves out what inner "
                          "operators did."),
-    Way("joined", "by moment", "Two changes at the same moment were taken for one: a dict by `ts` keeps the last alone."),
+    Way("joined", "by moment", "Two changes at the same moment were taken for one: a dict by `ts` keeps only the last."),
     Way("joined", "last", "Each change overwrote the one before: an operator's numbers are the sums over all its calls. "
                           "Add up."),
-    Way("blocks", True, "A block of `record_function` is no operator: its category is annotation."),
+    Way("blocks", True, "A block of `record_function` is not an operator: its category is annotation."),
     Way("nothing", "to nobody", "What is allocated or freed outside all operators is nobody's: leave it out."),
-    Way("unit", 1024, "The numbers are in KB: bytes are wanted."), Way("unit", 1e6,
-            "The numbers are in MB: bytes are wanted."),
-    Way("unit", 2**20, "The numbers are in MB: bytes are wanted."), Way("unit", 1e3,
-            "The numbers are in KB: bytes are wanted."),
+    Way("unit", 1024, "The numbers are in KB: return bytes."), Way("unit", 1e6,
+            "The numbers are in MB: return bytes."),
+    Way("unit", 2**20, "The numbers are in MB: return bytes."), Way("unit", 1e3,
+            "The numbers are in KB: return bytes."),
 )))

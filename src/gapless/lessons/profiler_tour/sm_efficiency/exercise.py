@@ -18,8 +18,8 @@ EXERCISE = Exercise(
     checks=(Values(4),),
     teaching=Teaching(
         hints=(
-            "A kernel with 64 blocks on 80 SMs keeps at most 0.8 of the card busy, for as long as it runs. What do two such "
-            "kernels do that run at the same time?",
+            "A kernel with 64 blocks on 80 SMs keeps at most 0.8 of the card busy, for as long as it runs. How much do "
+            "two such kernels fill if they run at the same time?",
             "Sort all starts and ends. Between two neighbours nothing changes: there, add up the blocks per SM of the "
             "kernels that run, and take at most 1.",
             "`sum(min(1, sum(b for s, e, b in kernels if s <= left and e >= right)) * (right - left) for left, right in "

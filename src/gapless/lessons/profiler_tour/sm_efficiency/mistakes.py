@@ -6,8 +6,8 @@ from ....course.mistakes import Way, versions
 from ..mistakes import EARLY, TIMES, UNITS, sm_efficiency
 
 EFFICIENCY = versions(sm_efficiency, (
-    Way("empty", 0.0, "No kernel tells its blocks per SM: None says so."),
-    Way("empty", 0, "No kernel tells its blocks per SM: None says so."),
+    Way("empty", 0.0, "No kernel has blocks per SM: return None."),
+    Way("empty", 0, "No kernel has blocks per SM: return None."),
     Way("running", "mean", "That is the plain mean: a kernel of 2 µs counts as much as one "
                            "of 2 ms. Weight by time.", often=True),
     Way("time", "told", "That is the mean over the kernels' time. Idle time counts here, as 0: "
@@ -25,9 +25,9 @@ EFFICIENCY = versions(sm_efficiency, (
     Way("running", "capped once", "At most 1 at *each moment*: what one moment has too much fills no idle one. Take the "
                                   "minimum before you weight by time."),
     Way("running", "from before", EARLY, often=True),
-    Way("running", "negative", "A kernel that was over before the first step starts counts as negative time: after "
+    Way("running", "negative", "A kernel that had ended before the first step starts counts as negative time: after "
                                "`max(start, first)` its end comes before its start. Leave it out."),
-    Way("running", "negative sum", "A kernel that was over before the first step starts counts as negative time. Leave it "
+    Way("running", "negative sum", "A kernel that had ended before the first step starts counts as negative time. Leave it "
                                    "out. And kernels run at the same time: add their blocks, then take at most 1."),
     Way("running", "cut off", "Kernels that run on after the last step were cut off: the steps' "
                               "time goes on with them.", often=True),
@@ -38,8 +38,8 @@ EFFICIENCY = versions(sm_efficiency, (
     Way("running", "whole", "`int` makes 0 of a kernel with 0.8 blocks per SM: take the value as it is."),
     Way("running", "rounded up", "The blocks were rounded up: a kernel with 0.2 blocks per SM fills a fifth of the card."),
     Way("running", "to a tenth", "The blocks were rounded: take the value as it is."),
-    Way("zero", "none", "Every kernel tells 0 here, so the answer is 0.0: `or None` and `if not …` make None of it, which "
-                        "says that no kernel tells."),
+    Way("zero", "none", "Every kernel has 0 here, so the answer is 0.0: `or None` and `if not …` make None of it, which "
+                        "means that no kernel has the value."),
     Way("running", "largest", "At each moment the largest of the kernels running was taken: their blocks per SM add up."),
     *(Way("running", way, "At each moment the mean of the kernels running was taken: their blocks per SM add up.")
       for way in ("averaged", "capped, averaged")),

@@ -17,7 +17,7 @@ EXERCISE = Exercise(
     checks=(Values(4),),
     teaching=Teaching(
         hints=(
-            "When the kernel runs the host is somewhere else already. Which moment of the host's has to do with the kernel?",
+            "When the kernel runs, the host is already somewhere else. At which moment did the host launch it?",
             "Find the runtime call with the kernel's correlation. The Python frames around it on the same thread are "
             "nested: the innermost for which `line_of` gives a line is the one.",
             "The backward pass launches from a thread of its own, without Python: where there is no line on the launching "

@@ -109,21 +109,21 @@ SOURCES = (_WHILE_IT_RUNS, *versions(source_of, (
                           "the one before. Add up.", often=True),
     Way("joined", "first", "One call may launch several kernels: all of them count, with their own times."),
     Way("counts", "number", "The launches were counted: the µs that the kernels took were asked for."),
-    Way("counts", "mean", "That is the mean of the kernels that a line launched: the sum of their times is wanted."),
+    Way("counts", "mean", "That is the mean of the kernels that a line launched: return the sum of their times."),
     Way("counts", "latency", "That is the time from the launch to the kernel's start: the kernel's own time, `end_us - "
                              "start_us`, was asked for."),
     Way("counts", "until it ends", "That is the time from the launch until the kernel ends: the kernel's own time, `end_us "
                                    "- start_us`, was asked for."),
     Way("counts", "frame", "That is the time of the Python frames on the host: the time of the kernels was asked for."),
     Way("which", "first", "Only one launch of the kernel was counted: it is launched again and again, and all count."),
-    Way("which", "first step", "Only what the first step launched was counted: the kernels of all steps are wanted."),
+    Way("which", "first step", "Only what the first step launched was counted: count the kernels of all steps."),
     Way("which", "by start", "Kernels that start at the same moment were taken for one: a dict by `start_us` keeps the last "
                              "of them alone."),
     Way("which", "by length", "Kernels that take equally long were taken for one: a set of times holds each once. Add them "
                               "up as they come."),
     Way("rows", "largest", "Only the line with the most time is there: return every line that launched the kernel."),
     Way("counts", "host", "That is the time of the runtime calls on the host: the time of the kernels was asked for."),
-    Way("unit", "ms", "The times are in ms: µs are wanted.", often=True), Way("unit", "s",
-            "The times are in seconds: µs are wanted."),
-    Way("unit", "share", "These are shares of the whole: µs are wanted."),
+    Way("unit", "ms", "The times are in ms: return µs.", often=True), Way("unit", "s",
+            "The times are in seconds: return µs."),
+    Way("unit", "share", "These are shares of the whole: return µs."),
 )))

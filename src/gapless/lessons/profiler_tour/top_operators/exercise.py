@@ -17,8 +17,8 @@ EXERCISE = Exercise(
     checks=(Values(4),),
     teaching=Teaching(
         hints=(
-            "What you were given adds up the time that the *host* spent in an operator. Which time was asked for, and "
-            "when does that work run?",
+            "The function you were given adds up the time that the *host* spent in an operator. Which time was asked "
+            "for, and when does that work run?",
             "Three hops: a kernel's `args[\"correlation\"]` is also that of the runtime call that launched it; the "
             "operators around that call, on the same `span.thread`, are those in whose total the kernel counts.",
             "First a dict: correlation → µs of work. Then, for each runtime call with an entry, the operators with "

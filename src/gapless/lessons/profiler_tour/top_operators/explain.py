@@ -21,7 +21,7 @@ def operators(case: Case, found, wanted) -> str:
     if missing:
         return f"Return a list of dicts with {', '.join(ROW)}: {missing[0]} is missing."
     if len(found) > case.options["k"]:
-        return f"Return the first k rows alone. {of_case(case)}"
+        return f"Return only the first k rows. {of_case(case)}"
     own = [row["device_self_us"] for row in found]
     if all(map(is_number, own)) and own != sorted(own, reverse=True):
         return f"The largest `device_self_us` comes first. {of_case(case)}"
@@ -31,7 +31,7 @@ def operators(case: Case, found, wanted) -> str:
     known = {span.name for span in trace_of(case).spans if span.category == "op"}
     unknown = [name for name in names if name not in known]
     if unknown:
-        return f"{unknown[0]!r} is no operator's name here: take `span.name` of the spans of category `op`, as it is."
+        return f"{unknown[0]!r} is not an operator's name here: take `span.name` of the spans of category `op`, as it is."
     by_name = {row["name"]: row for row in wanted}
     rows = [(row, by_name[row["name"]]) for row in found if row["name"] in by_name]
 
@@ -45,7 +45,7 @@ def operators(case: Case, found, wanted) -> str:
     wrong = [key for key in ROW[1:] if off(key)]
     where = ""
     if wrong == ["calls"]:
-        where = "Only `calls` is wrong: how often the operator ran, whether it launched something or not. "
+        where = "Only `calls` is wrong: it is how often the operator ran, even if it launched nothing. "
     elif wrong == ["device_total_us"]:
         where = ("Only the total is wrong: it counts for *every* operator around the call, whatever its name and however "
                  "deep it lies. ")

@@ -92,8 +92,8 @@ OPERATORS = versions(top_operators, (
                         "copies and memsets that they launched."),
     Way("time", "calls", "That is the time of the runtime calls on the host: asked for are the durations of what they "
                          "launched."),
-    Way("time", "kernels", "The operator is long over when its kernel runs: go from the kernel to the runtime call with "
-                           "the same `correlation`, and to the operators around *that*."),
+    Way("time", "kernels", "The operator has long returned when its kernel runs: go from the kernel to the runtime call "
+                           "with the same `correlation`, and to the operators around *that*."),
     Way("own", "all", "Self time is of what the operator launched itself: the work of an inner operator is the inner "
                       "one's.", often=True),
     Way("own", "outermost", "Self time belongs to the innermost operator around the call, not to the outermost: "
@@ -116,11 +116,11 @@ OPERATORS = versions(top_operators, (
     Way("work", "kernels", "Copies and memsets are the GPU's work too: they count like kernels.", often=True),
     Way("work", "no memsets", "Copies and memsets are the GPU's work too: the memsets are missing."),
     Way("joined", "last", "One call may launch several kernels, which share its correlation: a dict that holds one kernel "
-                          "for each keeps the last alone. Add up.", often=True),
+                          "for each keeps only the last. Add up.", often=True),
     Way("joined", "first", "One call may launch several kernels, which share its correlation: only the first was counted. "
                            "Add up."),
     Way("steps", "first", "Only the first step was looked at: the operators of all steps count."),
-    Way("spans", "blocks", "A block of `record_function` is no operator: its category is annotation."),
+    Way("spans", "blocks", "A block of `record_function` is not an operator: its category is annotation."),
     Way("calls", "launches", "The launches were counted: `calls` is how often the operator ran, whatever it launched."),
     Way("calls", "launching", "An operator that launches nothing has a row too, with its calls and with 0 µs."),
     Way("calls", "none", "`calls` is how often the operator ran: count one for each of its spans."),
@@ -131,14 +131,14 @@ OPERATORS = versions(top_operators, (
     Way("order", "calls", "The rows are in order of their calls: the largest `device_self_us` comes first."),
     Way("order", "name", "The rows are in order of their names: the largest `device_self_us` comes first."),
     Way("order", "none", "The rows are not sorted: the largest `device_self_us` comes first."),
-    Way("unit", "ms", "The times are in ms: µs are wanted (`end_us - start_us`; "
-                      "`duration_ms` is a thousandth of it).", often=True),
-    Way("unit", "s", "The times are in seconds: µs are wanted."),
-    Way("unit", "mean", "The times are those of one call, on average: the sum over all calls is wanted."),
+    Way("unit", "ms", "The times are in ms: return µs (`end_us - start_us`; `duration_ms` is a thousandth of "
+                      "it).", often=True),
+    Way("unit", "s", "The times are in seconds: return µs."),
+    Way("unit", "mean", "The times are those of one call, on average: return the sum over all calls."),
     Way("numbered", "External id", "`External id` is in some files the operator's number and in others something else: "
                                    "take `correlation`."),
-    Way("rows", "all", "Return the first k rows alone.", often=True),
-    Way("rows", "each call", "Each call has a row of its own here: one row for each *name*, with the sums over all its "
+    Way("rows", "all", "Return only the first k rows.", often=True),
+    Way("rows", "each call", "Each call has a row of its own here: make one row for each *name*, with the sums over all its "
                              "calls."),
     Way("rows", "one more", "That is one row too many: `rows[:k]`."),
     Way("rows", "one less", "That is one row too few: `rows[:k]`."),

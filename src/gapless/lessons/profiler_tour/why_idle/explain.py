@@ -22,6 +22,6 @@ def idle(case: Case, found, wanted) -> str:
     elif filled < 0.5:
         verdict = "So the host launches as fast as it can, and its kernels are too small to fill the card."
     else:
-        verdict = "So the host launches as fast as it can, and its kernels fill the card, but are over too soon."
+        verdict = "So the host launches as fast as it can, and its kernels fill the card, but end too early."
     return (f"{of_case(case)}The evidence: in {launching:.0%} of the steps' time the host is in an operator that launches "
             f"work; while a kernel runs, {filled:.0%} of the SMs have a block. {verdict}")

@@ -16,7 +16,7 @@ from .traces import SLOW_LOADER, SMALL_BATCH, SMALL_KERNELS
 
 _LOADER = ("A slow loader shows in what the host does: for most of the steps' time it is in no operator that launches "
            "anything.")
-_LABEL = ("The label `enumerate(DataLoader)…` is no evidence, every loop over a `DataLoader` has it. How long the host "
+_LABEL = ("The label `enumerate(DataLoader)…` is not evidence, every loop over a `DataLoader` has it. How long the host "
           "launches nothing is.")
 _THRESHOLD = "A limit in µs fits one card at most: compare with the steps' time."
 
@@ -126,17 +126,17 @@ def _other(answers: dict[str, str]) -> Callable[[Trace], str]:
 
 
 _SWAPPED = {SMALL_BATCH: SMALL_KERNELS, SMALL_KERNELS: SMALL_BATCH, SLOW_LOADER: SLOW_LOADER}
-_ANY = ("An operator that launches nothing (`aten::stack` of a loader) is no work for the GPU: only operators with a "
+_ANY = ("An operator that launches nothing (`aten::stack` of a loader) gives the GPU no work: only operators with a "
         "launch count.")
-_FULL = ("Between the two others it is the blocks that tell: the mean of `min(1, blocks per SM)`, weighted by duration. "
-         "Below one half the card is not filled, so the batch is small.")
+_FULL = ("Between the two others the blocks decide: the mean of `min(1, blocks per SM)`, weighted by duration. Below "
+         "one half the card is not filled, so the batch is small.")
 _FIRST = "Ask for the loader first: a program that waits for its data may have a small batch too."
 _ONE_STEP = ("A step was judged by itself: a loader may have its batch ready for one, and not for the others. Take the "
              "share of all steps together.")
 _ALL_KERNELS = ("Every kernel counts, by its duration: not one kernel, and not a plain mean or median, where one of 2 µs "
                 f"counts as much as one of 2 ms. {_FULL}")
 IDLE = (
-    Mistake(_by_duration(20), f"It goes by the kernels' mean duration alone. {_LOADER}"),
+    Mistake(_by_duration(20), f"Your function chooses by the kernels' mean duration alone. {_LOADER}"),
     *(Mistake(_cause(lambda trace, step=step: _launching(trace, step=step) < 0.5), _ONE_STEP) for step in (0, -1)),
     Mistake(_cause(lambda trace: all(_launching(trace, step=i) < 0.5 for i in range(len(steps_of(trace))))), _ONE_STEP),
     Mistake(_cause(lambda trace: _launching(trace, since=0.0) < 0.5),
@@ -149,7 +149,7 @@ IDLE = (
     Mistake(_cause(lambda trace: _launching(trace, ends="closed") < 0.5),
             "A launch at the very end of an operator is no longer inside it: `op.start_us <= call.start_us < op.end_us`."),
     Mistake(_cause(lambda trace: _launching(trace, exact=True) < 0.5),
-            "A launch need not be called `cudaLaunchKernel`: look for `Launch` in the call's name."),
+            "A launch may have another name than `cudaLaunchKernel`: look for `Launch` in the call's name."),
     Mistake(_cause(_is_loader, small_first=True), _FIRST),
     Mistake(_other(_SWAPPED), f"Small batch and many small kernels are the wrong way round. {_FULL}"),
     Mistake(_cause(lambda trace: False), f"It never says that it is the loader. {_LOADER}"),
@@ -184,22 +184,24 @@ IDLE = (
               f"No kernel fills more than the whole card: take at most 1 of its blocks per SM. {_FULL}")
       for limit in (0.5, 1)),
     *(Mistake(_cause(_is_loader, lambda trace, limit=limit: _mean_occupancy(trace) < limit),
-              "Small batch and many small kernels were told apart by the occupancy, which says how full an SM is, and not "
-              f"how many have a block. {_FULL}") for limit in (15, 30, 50)),
+              "Small batch and many small kernels were distinguished by the occupancy, which says how full an SM is, "
+              f"and not how many have a block. {_FULL}") for limit in (15, 30, 50)),
     *(Mistake(_cause(lambda trace, limit=limit: _calls_share(trace) < limit),
-              "It goes by the time in runtime calls: between two launches of an operator the host works too. Ask how long "
-              "it is inside operators that contain a launch.") for limit in (0.5, 0.3)),
+              "Your function chooses by the time in runtime calls: between two launches of an operator the host works "
+              "too. Ask how long it is inside operators that contain a launch.") for limit in (0.5, 0.3)),
     *(Mistake(lambda trace, one=one, other=other, limit=limit: one if _kernels_a_step(trace) > limit else other,
-              f"It goes by the number of kernels, which says nothing of their size or of the host. {_LOADER} {_FULL}")
+              f"Your function chooses by the number of kernels, which says nothing of their size or of the host. "
+              f"{_LOADER} {_FULL}")
       for limit in (20, 30, 40, 50) for one, other in ((SMALL_KERNELS, SMALL_BATCH), (SMALL_KERNELS, SLOW_LOADER))),
     *(Mistake(_cause(_is_loader, lambda trace, limit=limit: _mean_us(trace) >= limit),
-              f"Small batch and many small kernels were told apart by the kernels' duration. {_FULL} {_THRESHOLD}")
+              f"Small batch and many small kernels were distinguished by the kernels' duration. {_FULL} {_THRESHOLD}")
       for limit in (5, 10, 20, 50)),
     *(Mistake(_cause(_is_loader, lambda trace, limit=limit: _mean_us(trace) < limit),
-              f"Small batch and many small kernels were told apart by the kernels' duration. {_FULL} {_THRESHOLD}")
+              f"Small batch and many small kernels were distinguished by the kernels' duration. {_FULL} {_THRESHOLD}")
       for limit in (5, 10, 20, 50)),
     *(Mistake(_cause(lambda trace, limit=limit: _longest_gap_us(trace) > limit),
-              f"It goes by the longest gap in µs. {_THRESHOLD} {_LOADER}") for limit in (50, 100, 200, 500, 1000, 5000)),
+              f"Your function chooses by the longest gap in µs. {_THRESHOLD} "
+              f"{_LOADER}") for limit in (50, 100, 200, 500, 1000, 5000)),
     Mistake(_cause(_label_share),
             "How long the label `enumerate(DataLoader)…` lasts is near the mark, but not every loader has it. What the "
             "host launches tells in each trace."),

@@ -17,10 +17,10 @@ EXERCISE = Exercise(
     teaching=Teaching(
         hints=(
             "Three things can be the slowest: the arithmetic, the memory, or the host that launches the kernels. Which of "
-            "them happen at the same time, and which one after the other?",
-            "Within one kernel the arithmetic and the memory traffic overlap: the larger time counts, and never less than "
-            "`card.kernel_ms`. Kernels run one after the other: add them up, each `launches[i]` times. The host launches "
-            "while the device works: again the larger counts, of the two totals.",
+            "them happen at the same time, and which one after another?",
+            "Within one kernel the arithmetic and the memory traffic overlap. So the larger time counts, but at least "
+            "`card.kernel_ms`. Kernels run one after another: add them up, each `launches[i]` times. The host launches "
+            "while the device works, so the larger of the two totals counts.",
             "For each entry: `ms = max(1000 * f / card.flops_per_s, 1000 * b / card.bytes_per_s, card.kernel_ms)`. The "
             "device needs the sum of `n * ms`, the host `sum(launches) * card.launch_ms`. Return the larger of the two.",
         ),

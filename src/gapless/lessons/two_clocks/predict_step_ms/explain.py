@@ -16,7 +16,8 @@ def prediction(case: Case, found: dict, wanted: dict) -> str | None:
         return no_number(own)
     for unit, factor in (("seconds", 1e-3), ("microseconds", 1e3)):
         if math.isclose(own, factor * true, rel_tol=0.1):
-            return f"That is in {unit}: milliseconds are wanted."
+            return f"That is in {unit}: return milliseconds."
     if isinstance(own, int) and own in (math.floor(true), round(true)):
-        return "The fraction is cut off, or rounded: return the number as it is."
-    return "Work out one kernel at a time: how long to compute, how long to move its bytes? And how long does the host need?"
+        return "Your number is rounded: return it as it is."
+    return ("Work out one kernel at a time. How long does it compute, and how long does it move its bytes? Then: how long "
+            "does the host need?")

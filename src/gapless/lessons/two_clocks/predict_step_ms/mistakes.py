@@ -55,18 +55,18 @@ class _Step:
 
 
 def _each(change: Callable[[float, float], float]) -> Callable[[_Step], float]:
-    """Right but for what a kernel takes: ``change`` of its ms to compute and to move its bytes."""
+    """Right except for a kernel's time: ``change`` of its ms to compute and to move its bytes."""
     return lambda step: step.paced([change(*both) for both in zip(step.compute, step.memory)])
 
 
-_TOTALS = ("You compare the totals. One kernel computes while it moves *its own* bytes, not those of the next: take the "
-           "larger time kernel by kernel, then add up")
+_TOTALS = ("You compare the totals. A kernel computes while it moves *its own* bytes, not those of the next. Take the "
+           "larger time for each kernel, then add up")
 _BOTH = "Within a kernel, computing and moving bytes happen at the same time: take the larger of the two times, not "
 _LONGEST = "That is the longest {} alone. Kernels run one after another: add them up"
 _TIMES = "Each entry stands for `launches[i]` kernels: multiply by it"
-_FORMULAS: tuple[tuple[Callable[[_Step], float], str], ...] = (  # in ms, the likeliest first
+_FORMULAS: tuple[tuple[Callable[[_Step], float], str], ...] = (  # in ms, the most common first
     (_each(lambda compute, memory: max(compute, memory) / 1e3),
-     "That is in seconds: milliseconds are wanted. `f / card.flops_per_s` and `b / card.bytes_per_s` are seconds, "
+     "That is in seconds: return milliseconds. `f / card.flops_per_s` and `b / card.bytes_per_s` are seconds, "
      "`card.kernel_ms` and `card.launch_ms` are milliseconds"),
     (lambda step: step.totals_ms, _TOTALS),
     (lambda step: max(step.totals_ms, step.host_ms), _TOTALS),
@@ -84,41 +84,41 @@ _FORMULAS: tuple[tuple[Callable[[_Step], float], str], ...] = (  # in ms, the li
      "That is the device's time. The host needs `card.launch_ms` for each launch, and is the slower one here"),
     (lambda step: step.host_ms, "That is the host's time. The device needs longer here"),
     (lambda step: step.totals_ms + step.host_ms,
-     "You compare the totals, and add the host's time. Take the larger of the two kernel by kernel; and the host launches "
-     "while the device works, so that the slower of the two sets the pace"),
+     "You compare the totals, and add the host's time. Take the larger of the two for each kernel. And the host launches "
+     "while the device works, so the slower of the two sets the pace"),
     (lambda step: max(step.host_ms, *(ms * n for ms, n in zip(step.floored(step.longer), step.launches))),
      _LONGEST.format("entry")),
     (lambda step: max(step.floored(step.longer)), _LONGEST.format("kernel")),
     (lambda step: max(step.host_ms, step.in_all([ms if f else 0.0 for f, ms in zip(step.flops, step.floored(step.longer))])),
-     "A kernel without FLOPs was left out. It computes nothing, and still has its bytes to move"),
+     "You left out a kernel without FLOPs. It computes nothing, but it still has to move its bytes"),
     (lambda step: step.device_ms + len(step.launches) * step.card.launch_ms,
-     "Each of the `launches[i]` kernels is launched by itself, and the host does that while the device works: the larger of "
-     "the two totals counts"),
+     "The host launches each of the `launches[i]` kernels separately, while the device works: the larger of the two totals "
+     "counts"),
     (lambda step: min(step.host_ms, step.device_ms),
-     "That is the smaller of the two totals: the slower worker sets the pace"),
+     "That is the smaller of the two totals, but the slower worker sets the pace"),
     (_each(lambda compute, memory: compute + memory), f"{_BOTH}their sum"),
     (lambda step: step.in_all(step.compute) + step.in_all(step.memory) + step.host_ms,
-     f"{_BOTH}their sum; and the host launches while the device works"),
+     f"{_BOTH}their sum. And the host launches while the device works"),
     (_each(min), f"{_BOTH}the smaller"),
     (_each(lambda compute, memory: max(compute, memory / 1e3)),
-     "`b / card.bytes_per_s` are seconds, as `f / card.flops_per_s` are: take both times 1000"),
+     "`b / card.bytes_per_s` is in seconds, like `f / card.flops_per_s`: multiply both by 1000"),
     (_each(lambda compute, memory: max(compute / 1e3, memory)),
-     "`f / card.flops_per_s` are seconds, as `b / card.bytes_per_s` are: take both times 1000"),
+     "`f / card.flops_per_s` is in seconds, like `b / card.bytes_per_s`: multiply both by 1000"),
     *((_each(lambda compute, memory, factor=factor: max(factor * compute, memory)),
-       f"The FLOPs were taken {words}: an addition and a multiplication are two of them already") for factor, words in (
-          (2.0, "twice"), (0.5, "by half"))),
-    (_each(lambda compute, memory: max(compute, 4 * memory)), "The bytes were multiplied by 4: they are bytes already"),
+       f"You took the FLOPs {words}: an addition and a multiplication already count as two") for factor, words in (
+          (2.0, "twice"), (0.5, "half"))),
+    (_each(lambda compute, memory: max(compute, 4 * memory)), "You multiplied the bytes by 4: they are bytes already"),
     (lambda step: _Step(step.bytes, step.flops, step.launches, step.card).device_ms,
-     "The rates have changed places: FLOPs by `card.flops_per_s`, bytes by `card.bytes_per_s`"),
+     "The rates are swapped: divide FLOPs by `card.flops_per_s`, bytes by `card.bytes_per_s`"),
     (lambda step: max(sum(step.floored(step.longer)), len(step.launches) * step.card.launch_ms), _TIMES),
     (lambda step: sum(step.floored(step.longer)), _TIMES),
     (lambda step: max(step.device_ms / sum(step.launches), step.card.launch_ms),
-     "It was divided by the number of launches: a step is all of them together"),
+     "You divided by the number of launches, but a step is all of them together"),
     (lambda step: step.in_all([max(ms, step.card.launch_ms) for ms in step.floored(step.longer)]),
-     "You let each kernel wait for its own launch. The host runs ahead: compare the host's time for the *whole step* with "
-     "the device's"),
+     "You make each kernel wait for its own launch. But the host runs ahead: compare the host's time for the *whole step* "
+     "with the device's"),
 )
-_UNITS = ((1.0, ""), (1e-3, " And it is in seconds: milliseconds are wanted."))
+_UNITS = ((1.0, ""), (1e-3, " And it is in seconds: return milliseconds."))
 
 
 def _predicted(formula: Callable[[_Step], float], unit: float) -> Callable:

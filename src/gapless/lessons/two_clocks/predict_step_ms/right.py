@@ -9,7 +9,7 @@ LONG_RUN = 100  # steps
 
 def right_step_ms(flops, bytes, launches, card):
     """The virtual GPU's clock for a step of kernels that reach the card's rates, in a long run. Who sets the pace, host or
-    device, is the clock's finding: nothing of that is reckoned here."""
+    device, is the clock's finding: none of that is computed here."""
     modelled = vgpu.card() if vgpu.card().key == card.key else vgpu.find_card(card.key)
     timeline = vgpu.Timeline(modelled)
     durations = [max(modelled.kernel_floor_ns, round(1e9 * max(f / card.flops_per_s, b / card.bytes_per_s)))

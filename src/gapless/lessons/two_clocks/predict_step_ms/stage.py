@@ -77,7 +77,7 @@ class Operator:
 
 
 def numbers(program: list[Operator]) -> dict[str, list]:
-    """The program as ``predict_step_ms`` is told of it: an entry for each operator."""
+    """The program as ``predict_step_ms`` gets it: an entry for each operator."""
     return {"flops": [o.flops for o in program], "bytes": [o.bytes for o in program], "launches": [o.times for o in program]}
 
 

@@ -19,11 +19,11 @@ EXERCISE = Exercise(
     checks=(Values(5),),
     teaching=Teaching(
         hints=(
-            "When `step()` returns, the host has queued the step's work. Who says that the device has done it? Ask this at "
-            "both ends of the measurement: when the clock starts, and when it stops.",
-            "`synchronize(device)` makes the host wait until the device has done all that is queued. You need it twice: "
-            "before you start the clock, so that no earlier work is counted, and before you stop it. Not in between. (Two "
-            "events of `torch.Event(enable_timing=True)` do it too.)",
+            "When `step()` returns, the host has queued the step's work. Has the device done it? Ask this at both ends of "
+            "the measurement: when the clock starts, and when it stops.",
+            "`synchronize(device)` makes the host wait until the device has done everything in the queue. You need it "
+            "twice: before you start the clock, so that you do not count earlier work, and before you stop it. You do not "
+            "need it in between. (Two events of `torch.Event(enable_timing=True)` work too.)",
             "In this order: `warmup` calls of `step()`; `synchronize(device)`; start the clock; `steps` calls of `step()`; "
             "`synchronize(device)`; stop the clock. Return the difference, divided by `steps`.",
         ),

@@ -30,30 +30,30 @@ def time_step(case: Case, found: dict, wanted: dict) -> str | None:
     if _same(own, true) and found[CALLS] != wanted[CALLS]:
         if found[CALLS].startswith(TOO_FEW):
             return _NO_WARMUP
-        return ("The time is right, and `step()` is called too often or too rarely: `warmup` times to warm up, and `steps` "
-                "times while the clock runs. A step may train a model: one more is one too many.")
+        return ("The time is right, but the number of calls of `step()` is wrong: call it `warmup` times to warm up, and "
+                "`steps` times while the clock runs. A step may train a model, so one extra call changes the training.")
     for factor, why in ((steps, "That is the time of all steps together: divide by `steps`."),
                         (1e-3 * steps, "That is the time of all steps together, in seconds: divide by `steps`, times 1000."),
-                        (1e-3, "That is in seconds: milliseconds are wanted."), (1e6, "That is in nanoseconds.")):
+                        (1e-3, "That is in seconds: return milliseconds."), (1e6, "That is in nanoseconds.")):
         if factor != 1 and _same(own, factor * true):
             return why
     by = true * steps / own if own > 0 else 0.0
     if 1 < round(by) != steps and abs(by - round(by)) < 2e-3 * by and abs(round(by) - steps) <= case.options["warmup"] + 1:
         return f"That is the run's time divided by {round(by)}: it has {steps} steps."
     if own != true and own in (int(true), *(round(true, digits) for digits in range(4))):
-        return "The fraction is cut off, or rounded: return the number as it is."
+        return "Your number is rounded: return it as it is."
     if device.type == "vgpu":
         made = [(_made_again(mistake.function, case, device), mistake.why) for mistake in MISTAKES]
         near = [(round(abs(own - ms), 6), why) for ms, why in made if _same(own, ms, 1e-3) and not _same(ms, true)]
         if near:
             return min(near, key=lambda pair: pair[0])[1]  # the nearest, of equals the first
     if found[CALLS].startswith(TOO_FEW):
-        return f"`step()` is called {found[CALLS]}: `warmup` times, and then `steps` times while the clock runs."
+        return f"`step()` is called {found[CALLS]}. Call it `warmup` times, and then `steps` times while the clock runs."
     if own < true:
-        return ("That is too short. Is all the device's work done when you stop the clock, and does every timed step count, "
-                f"a slow one too?{_other_clock(device)}")
-    return ("That is too long. Does the clock run while anything else than the `steps` steps is being done: the warm-up, "
-            f"earlier work, a wait between the steps?{_other_clock(device)}")
+        return ("That is too short. Is all the device's work done when you stop the clock? And does every timed step count, "
+                f"also a slow one?{_other_clock(device)}")
+    return ("That is too long. Does the clock run during anything other than the `steps` steps: the warm-up, earlier work, "
+            f"a wait between the steps?{_other_clock(device)}")
 
 
 def _made_again(mistake: Callable, case: Case, device: torch.device) -> float:
@@ -70,5 +70,5 @@ def _same(a: float, b: float, relative: float = 0.005) -> bool:
 def _other_clock(device: torch.device) -> str:
     if device.type != "vgpu":
         return ""
-    return (" And read the time with `clock_ms(device)`: a simulated GPU has a clock of its own, which the computer's does "
-            "not know.")
+    return (" And read the time with `clock_ms(device)`: a simulated GPU has its own clock, which is not the "
+            "computer's.")

@@ -6,7 +6,7 @@ from ....measure.device import clock_ms
 
 
 def time_step(step, warmup, steps, device):
-    """The stopwatch as it is often written: nothing waits for the device."""
+    """The usual stopwatch: nothing waits for the device."""
     start = clock_ms(device)
     for _ in range(steps):
         step()

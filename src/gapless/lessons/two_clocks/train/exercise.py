@@ -23,7 +23,7 @@ EXERCISE = Exercise(
     ),
     checks=(
         Values(3),
-        # Read every 6: two waits, and one more for who reads in the background.
+        # Read every 6: two waits, and one more for an answer that reads in the background.
         Waits(3, at_most=3),
         # Wide, for a real clock's noise: without waits it is 0.72 on the simulated A10G, with one a training step 0.82 at
         # full size and 0.91 in the trial, whose steps begin with a shorter kernel.
@@ -31,14 +31,14 @@ EXERCISE = Exercise(
     ),
     teaching=Teaching(
         hints=(
-            "Three lines of the loop want a Python number or a yes or no from the device: the `if`, the `.item()`, the text "
-            "of the log. Who needs the answer at once, and who could have it a few steps later?",
-            "Nobody: all three only serve the log, and the log can come a little later. Keep each step's `loss.detach()` in "
-            "a list, which does not wait. After `every` steps bring them all to the host at once; then compare, add up "
-            "and log, line by line.",
-            "Every `every` steps, and once more after the loop if something is left: `values = torch.stack(kept).tolist()`, "
-            "one wait for all of them. Then for each value: compare it, `total += value`, and log its line with the number "
-            "of *its* step.",
+            "Three lines of the loop need a value from the device: the `if`, the `.item()`, the text of the log. Which of "
+            "them needs it at once, and which could get it a few steps later?",
+            "None needs it at once: all three only serve the log, and the log can come a little later. Keep each step's "
+            "`loss.detach()` in a list, which does not wait. After `every` steps bring them all to the host at once. Then "
+            "compare, add up and log, line by line.",
+            "Every `every` steps, and once more after the loop if something is left, call `values = "
+            "torch.stack(kept).tolist()`: one wait for all of them. Then for each value: compare it, `total += value`, and "
+            "log its line with the number of *its* step.",
         ),
         mistakes=MistakesFile(__package__, names),
         explain=explain.training,

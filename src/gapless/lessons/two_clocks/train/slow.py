@@ -8,7 +8,7 @@ import torch.nn.functional as F
 def train(model, optimizer, batches, limit, every, log):
     """Train ``model`` on ``batches``, a list of (x, y) on the device, and log a line for each step.
 
-    A line tells the step's loss, the mean so far, and how many losses were above ``limit``. ``log(text)`` takes a line.
+    A line gives the step's loss, the mean so far, and how many losses were above ``limit``. ``log(text)`` takes a line.
     ``every``: after so many steps the host may wait.
     """
     total, high = 0.0, 0

@@ -3,7 +3,7 @@
 Measured on a CPU by ``benchmarks/debug_costs.py`` (22 November 2026, torch 2.14; the fastest of 40 turns): what PyTorch's
 profiler and ``emit_nvtx`` (no tool listening) add to an operator, and how long the stack takes to be written down that
 anomaly detection keeps of each node, at a depth of 12 frames. A stack's depth would make the clock depend on what calls
-the program, so it is taken to be that. What a profiler does when it stops is not counted but for its Python.
+the program, so it is taken to be that. What a profiler does when it stops is not counted except for its Python.
 """
 
 from __future__ import annotations

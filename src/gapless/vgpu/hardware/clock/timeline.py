@@ -108,7 +108,7 @@ class Timeline:
     PUT_ASIDE_NS = 2_000
     QUERY_NS = 1_000  # the host asks whether an event is reached; an assumption
     MOST_MARKS = 1000
-    POLLED_WITHIN = 8  # kernels: who asks for the same event again after fewer does nothing but wait
+    POLLED_WITHIN = 8  # kernels: a program that asks for the same event again after fewer only waits
 
     def __init__(self, card: Card, host: Host | None = None, locate=lambda: None, launches: int = 0,
                  aids: DebugAids | None = None):
@@ -153,7 +153,7 @@ class Timeline:
         self.told: set[tuple] = set()  # pairs of lines whose race was reported (gapless.vgpu.ordering.race_detector)
         self.correlation = 0
         self.captured_count = 0  # kernels, in graphs
-        self.kernel_count = self.product_count = 0  # the matrix products among them, but for those of a graph's replay
+        self.kernel_count = self.product_count = 0  # the matrix products among them, except for those of a graph's replay
         self.polls = 0  # events that a program has asked for again and again, with nothing done in between
         self._asked: dict[int, tuple[Mark, int, bool]] = {}  # not reached then: (event, kernels by then, polled)
         self._ops = threading.local()
@@ -297,7 +297,8 @@ class Timeline:
                         args: dict | None = None) -> Mark:
         """Queue work whose end other processes decide on ``stream`` (default: the current one); returns that end.
 
-        ``meet`` is told when it could begin (ns) and gives when it ends (ns), its share of the card (of :data:`WHOLE`),
+        ``meet`` gets the time when it could begin
+        (ns) and gives when it ends (ns), its share of the card (of :data:`WHOLE`),
         which it takes from its beginning on, since it spins until the others have come, and its name."""
         self.release()
         stream, start_ns = stream or self.current, self.host_ns
@@ -485,7 +486,7 @@ class Timeline:
                          {"correlation": self.correlation, **(args or {})})
 
     def _note_wait(self, name: str, wait_ns: int) -> Wait | None:
-        """Tell whoever listens."""
+        """Tell all listeners."""
         if self.recording is None and not self.wait_hooks:
             return None
         wait = Wait(name, self.operator, wait_ns, self.locate())
@@ -519,7 +520,7 @@ class Timeline:
         self.host_learns(mark.known)
 
     def query(self, mark: Mark) -> bool:
-        """``cudaEventQuery``: whether ``mark`` is reached. Asking takes time, so that a loop that asks comes to an end."""
+        """``cudaEventQuery``: whether ``mark`` is reached. Asking takes time, so that a loop that asks ends."""
         self._refuse_asking(mark)
         self.catch_up()
         self.host_work(self.QUERY_NS)

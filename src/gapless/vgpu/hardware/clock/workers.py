@@ -35,7 +35,7 @@ PIN_BYTES_PER_S = 3.7e9  # one thread copies out of shared memory that it maps
 @dataclass(frozen=True)
 class Cost:
     """What a worker has done for one message: ``work_ns`` on a core, and ``wait_ns`` without one, for a disk or a network;
-    what it hands over: ``tensors`` in all with ``nbytes``. ``ends``: it has no more batches until it is told to resume."""
+    what it hands over: ``tensors`` in all with ``nbytes``. ``ends``: it has no more batches until it resumes."""
 
     work_ns: int
     nbytes: int = 0
@@ -50,7 +50,7 @@ class Cost:
 
     @property
     def receive_ns(self) -> int:
-        """Of whoever takes it out of the queue."""
+        """Of the one that takes it out of the queue."""
         return RECEIVE_NS + self.tensors * RECEIVE_TENSOR_NS
 
     @property

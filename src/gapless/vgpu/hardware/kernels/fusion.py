@@ -4,7 +4,7 @@ A graph is a list of :class:`Step`: a loop over elements, a loop that reduces, o
 convolution, attention, a sort). As in Inductor there are two stages.
 
 - **Inlining** (``torch/_inductor/graph.py``, ``GraphLowering.run_node``; ``ir.py``, ``StorageBox``): an elementwise result
-  is not written; whoever reads it computes it again. It is written where a library or a later graph reads it, where it
+  is not written; each reader computes it again. It is written where a library or a later graph reads it, where it
   goes through more than :data:`MOST_READS` inputs or :data:`MOST_OPERATIONS` operations and has several readers, or through
   more than :data:`MOST_READS_EVER` inputs. Reductions are always written.
 - **Fusing** (``scheduler.py``, ``Scheduler.fuse_nodes``; ``codegen/simd.py``, ``SIMDScheduling.can_fuse``): two loops become
@@ -146,7 +146,7 @@ def groups(steps: list[Step], lasting: set[int]) -> list[Group]:
 
 
 def recomputable(steps: list[Step], wanted: set[int], there: set[int]) -> dict[int, tuple[Access, ...]]:
-    """Of the blocks ``wanted`` later those that need not be written, since they are elementwise results of blocks that
+    """Of the blocks ``wanted`` later those that do not have to be written, since they are elementwise results of blocks that
     are ``there`` then: what they are computed from (``torch/_functorch/partitioners.py``,
     ``min_cut_rematerialization_partition``: elementwise work is done again, reductions and libraries' work are not)."""
     known: dict[int, dict[int, Access] | None] = {}
@@ -205,7 +205,7 @@ class _Lowering:
                     self._write(access.buffer)
 
     def _reads(self, step: Step) -> tuple[dict[int, Access], float, list[str]]:
-        """What the loop of ``step`` reads, computing anew what was not written."""
+        """What the loop of ``step`` reads, computing again what was not written."""
         reads: dict[int, Access] = {}
         operations, names = step.operations, [step.name]
         for access in step.reads:
@@ -318,7 +318,7 @@ def _agree(one: _Node, other: _Node) -> bool:
 
 
 def _shared_bytes(one: _Node, other: _Node) -> float:
-    """Bytes that need not be moved twice."""
+    """Bytes that do not have to be moved twice."""
     found = 0.0
     for buffer, access in one.reads.items():
         match = other.reads.get(buffer) or other.writes.get(buffer)

@@ -24,7 +24,7 @@ def threads(rows: int) -> int:
 
 
 def one_block(rows: int, row_bytes: int, element_bytes: int, loads: int, block: int | None = None) -> OneBlock:
-    """The kernel: each pass takes labels (int64) and one element of each row, in ``loads`` loads that wait for one another.
+    """The kernel: each pass takes labels (int64) and one element of each row, in ``loads`` loads that wait for each other.
     ``block``: its threads, as PyTorch chooses them if None."""
     block = block or threads(rows)
     picked = min(sector_bytes(element_bytes), max(row_bytes, element_bytes))

@@ -44,8 +44,8 @@ class Memory:
     itself to. ``listeners`` are called with each change in bytes and the block's address.
 
     Segments take no time at first, as what is measured comes after a warm-up. Once some have gone back to the driver, those
-    taken anew take :data:`CUDA_MALLOC_NS` each; giving back waits for the device. Where the clocks begin anew so does this,
-    and what is cached goes, so that the same program finds the same.
+    taken again take :data:`CUDA_MALLOC_NS` each; giving back waits for the device. Where the clocks begin again so does
+    this, and what is cached goes, so that the same program finds the same.
     """
 
     # Of all cards, so that no two segments share one. Nobody reads there.
@@ -57,7 +57,7 @@ class Memory:
         self.timeline = timeline
         self.allocated_bytes = 0
         self.peak_bytes = 0
-        self.earlier_peak_bytes = 0  # before programs began their peaks anew
+        self.earlier_peak_bytes = 0  # before programs began their peaks again
         # Blocks given back that other streams than their own have used: (stream, bytes, those uses).
         self.freed: list[tuple[int, int, list]] = []
         self.left: list | None = None  # a list: what blocks held is put there when they go, for somebody to let go of
@@ -75,7 +75,7 @@ class Memory:
         self.reserved = {kind: Count() for kind in KINDS}
         self.counts = dict.fromkeys(("num_alloc_retries", "num_ooms", "num_sync_all_streams", "num_device_alloc",
                                      "num_device_free"), 0)
-        self._counted_before: dict = {}  # what was accumulated when that was to begin anew
+        self._counted_before: dict = {}  # what was accumulated when that was to begin again
         self._has_released = False
         if timeline is not None:
             timeline.on_reset = self._begin
@@ -146,7 +146,7 @@ class Memory:
         return released > 0
 
     def _begin(self) -> None:
-        """The clocks begin anew, and all streams are empty."""
+        """The clocks begin again, and all streams are empty."""
         for _, pool, address, nbytes in self._waiting:
             pool.give_back(address, nbytes)
         self._waiting = []
@@ -346,7 +346,7 @@ class Allocation:
 
     ``key``: what :func:`block` finds it by, None where nobody looks for it; ``stream``: whose it is; ``made``, ``made_on``:
     the launch that wrote it last before somebody kept ``uses``, None where it holds nothing yet, and the number of its
-    stream; ``uses``: by bytes, stream and kind; ``kept_for``: streams that are waited for before it is used anew
+    stream; ``uses``: by bytes, stream and kind; ``kept_for``: streams that are waited for before it is used again
     (``record_stream``); ``ledger``: who has yet to say whether it is memory at all; ``values``: what goes with it, where
     somebody wants to decide when (:attr:`Memory.left`)."""
 

@@ -203,13 +203,13 @@ def ways(problem: Convolution, card: Card) -> Iterator[Way]:
 
 
 def _per_sm(blocks: int, multiply_adds: float, card: Card) -> float:
-    """Seconds at the peak of blocks dealt out to the SMs, each block with so many multiply-adds: the fullest SM's."""
+    """Seconds at the peak of blocks assigned to the SMs in turn, each block with so many multiply-adds: the fullest SM's."""
     return -(-blocks // card.sm_count) * card.sm_count * multiply_adds * 2 / card.peak_flops["float32"]
 
 
 def _latency(depth: float, card: Card) -> float:
     """Seconds at the peak of one multiply-add in each SM for each term of a sum: the fitted constant says for how many of
-    them a block waits for its next terms, which other blocks hide but for the last one's."""
+    them a block waits for its next terms, which other blocks hide except for the last one's."""
     return depth * card.sm_count * 2 / card.peak_flops["float32"]
 
 

@@ -16,7 +16,7 @@ and for B where ``TORCH_CUDNN_USE_HEURISTIC_MODE_B`` is set (ATen, ``ConvUtils.h
 otherwise than cuDNN 7 has not been measured here. On tensor cores the heuristic is taken to be right.
 
 **On tensor cores** the fitted time is the fastest tile's. Other tiles, which trial runs try too, take as much longer as they
-compute in vain: at the edges of the result, and in a last wave that leaves SMs idle. Assumed.
+compute without effect: at the edges of the result, and in a last wave that leaves SMs idle. Assumed.
 
 **In contiguous order** such kernels work in channels-last order all the same (NVIDIA, *cuDNN developer guide*, "Tensor
 transformations"): kernels run before and after them that turn the images, together as long as the fit found that this order

@@ -98,7 +98,7 @@ def _tiled_s(product, card, sm_rate, columns, rows, batched, known, least, most)
     bandwidth = card.bandwidth_bytes_per_s * known["memory_share"]
     # What of writing a tile no other tile's sums hide: more in newer kernels, which keep fewer tiles on an SM at a time.
     fill = known[f"exposed_{_generation(card)}"] * columns * rows * product.element_bytes * card.sm_count / bandwidth
-    # Bytes: everything once; where a matrix's operands do not fit into L2, each wave reads its rows and columns anew.
+    # Bytes: everything once; where a matrix's operands do not fit into L2, each wave reads its rows and columns again.
     results = product.matrices * product.rows * product.columns * product.element_bytes
     operands = product.depth * (product.rows + product.columns) * product.element_bytes
     again = tiles * product.depth * product.element_bytes * (columns * rows / card.sm_count) ** 0.5

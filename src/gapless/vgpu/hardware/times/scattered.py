@@ -99,7 +99,7 @@ def accumulation(hits: Repeats, row_elements: int, element_bytes: int, outer: in
         first, each = 4 * GLOBAL, NEXT + 2 * GLOBAL / 32
     elif row_elements <= 32 and not before_2_1:  # …_small_stride: counts, then a lane for each element
         first, each = 4 * GLOBAL, NEXT + (NEXT + GLOBAL) / UNROLLED
-    else:  # indexing_backward_kernel reads anew, out of L2, the target that it has just written
+    else:  # indexing_backward_kernel reads again, out of L2, the target that it has just written
         first, each = 3 * GLOBAL, NEXT + NEXT + GLOBAL + L2
     pieces = -(-row_elements // 128)
     warps = -(-hits.count // WARPS_OF_BLOCK) * WARPS_OF_BLOCK * outer * pieces

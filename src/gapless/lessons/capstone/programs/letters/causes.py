@@ -6,7 +6,7 @@ from ..common import AVERAGES, CLIPPING, LOSS_READ, OPTIMIZER, SYNCHRONISATION, 
 CAUSES = (
     Cause(
         "anomaly mode", (WAIT, WORK), "06_launch_overhead",
-        "Anomaly mode looks for NaN behind each operator of the backward pass, and reads the answer.",
+        "Anomaly mode looks for NaN after each operator of the backward pass, and reads the answer.",
         (("train.py", "set_detect_anomaly(True)"),),
         (Change("train.py", """    with torch.autograd.set_detect_anomaly(True):
         loss = loss_of(logits, following)
@@ -16,7 +16,7 @@ CAUSES = (
 """),), waits_in_backward=True),
     Cause(
         "no workers", (INPUT,), "04_data_loading",
-        "Texts are decoded one after another, in the process that launches the device's work, which waits for them.",
+        "The process that launches the device's work decodes the texts one after another, and the device waits for them.",
         (("data.py", "return DataLoader("), ("data.py", "decode(self.texts[index]")),
         (Change("data.py", "batch_size=config.batch_size, sampler=order)",
                 "batch_size=config.batch_size, sampler=order,\n"
@@ -24,7 +24,7 @@ CAUSES = (
                 "                      pin_memory=device.type != \"cpu\")"),)),
     Cause(
         "letters as rows of floats", (BUS, WORK), "04_data_loading",
-        "A letter is a byte. As a row of zeros and a one it is as many floats as there are letters, and the network "
+        "A letter is a byte. As a row of zeros and a one it takes as many floats as there are letters, and the network "
         "multiplies by all those zeros.",
         (("data.py", "return F.one_hot(text[:-1], self.letters).float()"), ("data.py", "read.to(device), following"),
          ("data.py", "return F.one_hot(letters, config.letters).float()"), ("model.py", "x = read @ self.letters")),
@@ -39,25 +39,25 @@ CAUSES = (
          Change("model.py", "x = read @ self.letters", "x = nn.functional.embedding(read, self.letters)"))),
     Cause(
         "copies that wait", (WAIT,), "04_data_loading",
-        "A copy waits unless its memory is pinned and it is told not to.",
+        "A copy waits unless its memory is pinned and `non_blocking` is set.",
         (("data.py", "read.to(device), following.to(device)"),),
         (Change("data.py", "read.to(device), following.to(device)",
                 "read.to(device, non_blocking=True), following.to(device, non_blocking=True)"),)),
     Cause(
         "places made on the host", (WAIT, BUS), "02_masked_loss",
-        "The places are made on the host and copied, in each forward pass, and the copy waits.",
+        "The host makes the places and copies them, in each forward pass, and the copy waits.",
         (("model.py", "places = torch.arange(read.shape[1])"),),
         (Change("model.py", "torch.arange(read.shape[1]).float().to(self.rates.device)",
                 "torch.arange(read.shape[1], dtype=torch.float32, device=self.rates.device)"),)),
     Cause(
         "a mask made on the host", (WAIT, BUS), "02_masked_loss",
-        "The mask is made on the host and copied, in each layer of each forward pass, and the copy waits.",
+        "The host makes the mask and copies it, in each layer of each forward pass, and the copy waits.",
         (("model.py", ".triu(1).to(x.device)"),),
         (Change("model.py", "torch.full((x.shape[1], x.shape[1]), -math.inf).triu(1).to(x.device)",
                 "torch.full((x.shape[1], x.shape[1]), -math.inf, device=x.device).triu(1)"),)),
     Cause(
         "attention head by head", (KERNELS,), "07_kernel_fusion",
-        "Each head has its own products, softmax and sums, forward and backward; one operator does it for all.",
+        "Each head has its own products, softmax and sums, forward and backward. One operator does it for all.",
         (("model.py", "scores = queries[..., part]"), ("model.py", "found.append(torch.softmax(scores"),
          ("model.py", "for head in range(self.heads)")),
         (Change("model.py", """        later = torch.full((x.shape[1], x.shape[1]), -math.inf, device=x.device).triu(1)
@@ -74,7 +74,7 @@ CAUSES = (
 """),), seen_at=(("model.py", "scores = queries[..., part]"),)),
     Cause(
         "a norm by hand", (KERNELS, MEMORY), "07_kernel_fusion",
-        "Ten kernels, and as many tensors kept, where one kernel would do.",
+        "It takes ten kernels, and keeps as many tensors, where one kernel would do.",
         (("model.py", "torch.sqrt(variance + 1e-5)"), ("model.py", "variance = ((x - mean) ** 2)"),
          ("model.py", "mean = x.mean(dim=-1, keepdim=True)")),
         (Change("model.py", """        mean = x.mean(dim=-1, keepdim=True)
@@ -84,7 +84,7 @@ CAUSES = (
 """),)),
     Cause(
         "an activation by hand", (KERNELS, MEMORY), "07_kernel_fusion",
-        "Eight kernels write what one could, and the backward pass keeps what each of them needs.",
+        "Eight kernels do the work of one, and the backward pass keeps what each of them needs.",
         (("model.py", "return 0.5 * x"),),
         (Change("model.py", "0.5 * x * (1 + torch.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x * x * x)))",
                 "nn.functional.gelu(x, approximate=\"tanh\")"),)),
@@ -97,7 +97,7 @@ CAUSES = (
 """, ""),)),
     Cause(
         "padding left out by a mask", (WAIT,), "02_masked_loss",
-        "How many letters are kept only the device knows: indexing with a mask waits for that number.",
+        "Only the device knows how many letters are kept, so indexing with a mask waits for that number.",
         (("losses.py", "logits[kept], following[kept]"),),
         (Change("losses.py", """    loss = F.cross_entropy(logits[kept], following[kept])
 """, """    total = F.cross_entropy(logits.flatten(0, 1), following.flatten(), ignore_index=PADDING, reduction="sum")
@@ -113,8 +113,8 @@ CAUSES = (
          Change("losses.py", "import torch\nimport", "import"))),
     Cause(
         "counts read for each batch", (WAIT,), "03_metric_collection",
-        "Three numbers are read for each batch, each after an index that waits. Counted on the device, they are read once "
-        "an epoch.",
+        "The host reads three numbers for each batch, each after an index that waits. Counted on the device, they can be "
+        "read once an epoch.",
         (("metrics.py", "self.right +="), ("metrics.py", "self.high +="), ("metrics.py", "self.count +=")),
         (Change("metrics.py", """        self.right, self.count, self.high = 0, 0, 0
 """, """        self.counts = torch.zeros(3, dtype=torch.int64, device=device)
@@ -140,7 +140,8 @@ CAUSES = (
     SYNCHRONISATION,
     Cause(
         "texts made one by one", (KERNELS,), "07_kernel_fusion",
-        "Each prompt goes through the network by itself, letter by letter: as many launches as for all of them together.",
+        "Each prompt goes through the network alone, letter by letter. Each takes as many launches as all of them "
+        "together would.",
         (("train.py", "for prompt in prompts"), ("train.py", "network(as_read(text, config))[0, -1]"),
          ("model.py", "return self.head(self.norm(self.blocks(x)))")),
         (Change("train.py", """    texts = []
@@ -175,7 +176,7 @@ CAUSES = (
          Change("train.py", "def generate(", "@torch.no_grad()\ndef generate("))),
     Cause(
         "outputs kept until the end", (MEMORY,), "08_memory",
-        "The logits of all batches are there at once, where a batch's counts are all that is wanted of them.",
+        "The logits of all batches are in memory at once, but only the counts of each batch are needed.",
         (("train.py", "outputs = []"), ("train.py", "for logits, following in outputs:"),
          ("train.py", "outputs.append((network(read), following))")),
         (Change("train.py", """    outputs = []

@@ -8,7 +8,7 @@ from ...host import decode
 
 
 class Texts(Dataset):
-    """A text as what is read, all letters but the last, and what is to be told, all but the first."""
+    """A text as the input, all letters except the last, and the target, all except the first."""
 
     def __init__(self, texts, config, device):
         self.texts, self.letters, self.device = texts, config.letters, device

@@ -17,5 +17,5 @@ class Scores:
         self.count += kept.sum().item()
 
     def compute(self):
-        """The share of letters that are told, and the share that is among the three likeliest."""
+        """The share of letters that are right, and the share that is among the three most likely."""
         return {"accuracy": self.right / max(1, self.count), "among_three": self.high / max(1, self.count)}

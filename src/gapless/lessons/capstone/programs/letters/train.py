@@ -12,7 +12,7 @@ from .model import make_network
 
 
 def generate(network, prompts, config, device):
-    """For each of the prompts N×P the letters that the network goes on with, the likeliest each time, up to the end."""
+    """For each of the prompts N×P the letters that the network adds, the most likely each time, up to the end."""
     texts = []
     for prompt in prompts:
         text = prompt.long().unsqueeze(0).to(device)

@@ -6,7 +6,7 @@ from ..common import AVERAGES, CLIPPING, LOSS_READ, OPTIMIZER, SYNCHRONISATION, 
 CAUSES = (
     Cause(
         "anomaly mode", (WAIT, WORK), "06_launch_overhead",
-        "Anomaly mode looks for NaN behind each operator of the backward pass, and reads the answer.",
+        "Anomaly mode looks for NaN after each operator of the backward pass, and reads the answer.",
         (("train.py", "set_detect_anomaly(True)"),),
         (Change("train.py", """    with torch.autograd.set_detect_anomaly(True):
         parts = loss_of(network(pictures), *wanted)
@@ -18,7 +18,8 @@ CAUSES = (
 """),), waits_in_backward=True),
     Cause(
         "no workers", (INPUT,), "04_data_loading",
-        "Pictures are decoded one after another, in the process that launches the device's work, which waits for them.",
+        "The process that launches the device's work decodes the pictures one after another, and the device waits for "
+        "them.",
         (("data.py", "return DataLoader("), ("data.py", "decode(self.pictures[index]")),
         (Change("data.py", "batch_size=config.batch_size, sampler=order)",
                 "batch_size=config.batch_size, sampler=order,\n"
@@ -26,7 +27,7 @@ CAUSES = (
                 "                      pin_memory=device.type != \"cpu\")"),)),
     Cause(
         "floats over the bus", (BUS, INPUT), "04_data_loading",
-        "A picture has a byte for each value: as float32 it is four times as large, and the host makes it so.",
+        "A picture has a byte for each value. As float32 it is four times as large, and the host makes the floats.",
         (("data.py", "picture.float() / 255"), ("data.py", "each.to(device) for each in batch")),
         (Change("data.py", """        picture = (picture.float() / 255 - self.mean) / self.std
 """, ""),
@@ -55,23 +56,23 @@ CAUSES = (
 """))),
     Cause(
         "copies that wait", (WAIT,), "04_data_loading",
-        "A copy waits unless its memory is pinned and it is told not to.",
+        "A copy waits unless its memory is pinned and `non_blocking` is set.",
         (("data.py", "each.to(device) for each in batch"),),
         (Change("data.py", "each.to(device) for", "each.to(device, non_blocking=True) for"),)),
     Cause(
         "mish by hand", (KERNELS, MEMORY), "07_kernel_fusion",
-        "Five kernels write what one could, and the backward pass keeps what each of them needs.",
+        "Five kernels do the work of one, and the backward pass keeps what each of them needs.",
         (("model.py", "torch.tanh("),),
         (Change("model.py", "x * torch.tanh(torch.log(1 + torch.exp(x)))", "nn.functional.mish(x)"),)),
     Cause(
         "biases before norms", (WORK,), "05_convolutions",
-        "A norm takes the mean away, and the bias with it; its gradient is a sum over all pixels.",
+        "A norm subtracts the mean, and the bias with it. The bias's gradient is a sum over all pixels.",
         (("model.py", "self.conv1 = "), ("model.py", "self.conv2 = ")),
         (Change("model.py", "3, stride=2, padding=1)", "3, stride=2, padding=1, bias=False)"),
          Change("model.py", "after, 3, padding=1)", "after, 3, padding=1, bias=False)"))),
     Cause(
         "anchors made on the host", (WAIT, BUS), "02_masked_loss",
-        "A list of all anchors is made in each forward pass and copied, and the copy waits.",
+        "The host makes a list of all anchors in each forward pass and copies it, and the copy waits.",
         (("model.py", "return torch.tensor(anchors, device=device)"),),
         (Change("model.py", """    anchors = []
     for y in range(height):
@@ -87,7 +88,7 @@ CAUSES = (
 """),)),
     Cause(
         "weights made for each picture", (WAIT, BUS), "02_masked_loss",
-        "A tensor made of Python's numbers is made on the host and copied, and the copy waits.",
+        "A tensor of Python numbers is made on the host and copied, and the copy waits.",
         (("losses.py", "weight = torch.tensor(self.config.class_weights"),),
         (Change("losses.py", """        self.config, self.device = config, device
 """, """        self.config, self.device = config, device
@@ -99,7 +100,8 @@ CAUSES = (
          Change("losses.py", "0), weight=weight", "0), weight=self.weight"))),
     Cause(
         "nuclei that are there, by a mask", (WAIT,), "02_masked_loss",
-        "How many are there only the device knows: indexing with a mask waits for that number. Empty boxes overlap nothing.",
+        "Only the device knows how many there are, so indexing with a mask waits for that number. Empty boxes overlap "
+        "nothing.",
         (("losses.py", "boxes[there], kinds[there], masks[there]"),),
         (Change("losses.py", """        there = kinds > 0
         boxes, kinds, masks = boxes[there], kinds[there], masks[there]
@@ -113,7 +115,7 @@ CAUSES = (
         (("losses.py", "if (~matched).all()"),), ()),
     Cause(
         "matched anchors by a mask", (WAIT,), "02_masked_loss",
-        "How many are matched only the device knows: indexing with a mask waits for that number.",
+        "Only the device knows how many are matched, so indexing with a mask waits for that number.",
         (("losses.py", "which = which[matched]"), ("losses.py", "moves_to(anchors[matched]")), ()),
     Cause(
         "nucleus by nucleus", (KERNELS, WAIT), "07_kernel_fusion",
@@ -123,7 +125,7 @@ CAUSES = (
         seen_at=(("losses.py", "[which == number] @ shapes"),)),
     Cause(
         "the loss picture by picture", (KERNELS,), "07_kernel_fusion",
-        "Each picture has its own overlaps and losses, forward and backward; one more dimension does them all at once.",
+        "Each picture has its own overlaps and losses, forward and backward. One more dimension computes them all at once.",
         (("losses.py", "pictures = [self.of_picture("), ("losses.py", "overlaps(anchors, boxes).max(dim=1)")),
         (Change("losses.py", """\
     def of_picture(self, anchors, logits, moves, mixes, shapes, boxes, kinds, masks):
@@ -175,7 +177,7 @@ CAUSES = (
 """),)),
     Cause(
         "parts of the loss read in each step", (WAIT,), "03_metric_collection",
-        "Three numbers are read for each batch. Added up on the device, they are read once an epoch.",
+        "The host reads three numbers for each batch. Added up on the device, they can be read once an epoch.",
         (("metrics.py", "total + part.item()"),),
         (Change("metrics.py", "self.totals, self.count = [0, 0, 0], 0",
                 "self.totals, self.count = torch.zeros(3, device=device), 0"),
@@ -185,8 +187,8 @@ CAUSES = (
                 "return (self.totals / self.count).tolist()"))),
     Cause(
         "the best boxes one by one", (KERNELS, WAIT), "07_kernel_fusion",
-        "Each box is asked for by itself whether it is dropped, and the host waits for the answer; each that is kept is "
-        "held against all by itself.",
+        "For each box the host asks whether it is dropped, and waits for the answer. Each kept box is compared with all "
+        "others separately.",
         (("metrics.py", "dropped = dropped | (overlaps("), ("metrics.py", "if not dropped[number]"),
          ("metrics.py", "for number in range(len(boxes))")),
         (Change("metrics.py", """\
@@ -211,8 +213,8 @@ CAUSES = (
 
     def update_picture(self, anchors, logits, moves, mixes, shapes, boxes, kinds, masks):
         scores, guesses = torch.softmax(logits, dim=1)[:, 1:].max(dim=1)
-        scores, likeliest = scores.topk(self.config.found)
-        guesses, found = guesses[likeliest] + 1, moved(anchors[likeliest], moves[likeliest])
+        scores, ranked = scores.topk(self.config.found)
+        guesses, found = guesses[ranked] + 1, moved(anchors[ranked], moves[ranked])
         self.wanted += kinds.tolist()
         taken = []
         for number in best_alone(found, self.config.same_from):
@@ -222,21 +224,21 @@ CAUSES = (
             quality = 0.0
             if hit:
                 taken.append(which)
-                shown = torch.sigmoid((mixes[likeliest[number]].view(-1, 1, 1) * shapes).sum(dim=0))
+                shown = torch.sigmoid((mixes[ranked[number]].view(-1, 1, 1) * shapes).sum(dim=0))
                 mask = F.avg_pool2d(masks[which].unsqueeze(0), FINE)[0]
                 quality = ((shown * mask).sum() / (shown + mask - shown * mask).sum()).item()
             self.rows.append((guesses[number].item(), scores[number].item(), hit, quality))
 """, """        anchors, logits, moves, mixes, shapes = predictions
         scores, guesses = torch.softmax(logits, dim=2)[..., 1:].max(dim=2)
-        scores, likeliest = scores.topk(self.config.found)
-        guesses = guesses.gather(1, likeliest) + 1
-        found = moved(anchors[likeliest], moves.gather(1, likeliest.unsqueeze(2).expand(-1, -1, 4)))
+        scores, ranked = scores.topk(self.config.found)
+        guesses = guesses.gather(1, ranked) + 1
+        found = moved(anchors[ranked], moves.gather(1, ranked.unsqueeze(2).expand(-1, -1, 4)))
         kept = best_alone(found, self.config.same_from)
         overlap, which = (overlaps(found, boxes) * (kinds.unsqueeze(1) == guesses.unsqueeze(2))).max(dim=2)
         near = kept & (overlap >= self.config.hit_from)
         # What a better one has hit is taken.
         taken = ((which.unsqueeze(2) == which.unsqueeze(1)) & near.unsqueeze(1)).tril(-1).any(dim=2)
-        mixes = mixes.gather(1, likeliest.unsqueeze(2).expand(-1, -1, mixes.shape[2]))
+        mixes = mixes.gather(1, ranked.unsqueeze(2).expand(-1, -1, mixes.shape[2]))
         shown = torch.sigmoid(mixes @ shapes.flatten(2))
         fine = F.avg_pool2d(masks, FINE).flatten(2)
         both = shown * fine.gather(1, which.unsqueeze(2).expand(-1, -1, fine.shape[2]))
@@ -250,12 +252,12 @@ CAUSES = (
 """)), seen_at=(("metrics.py", "dropped = dropped | (overlaps("),)),
     Cause(
         "hits read box by box", (WAIT,), "03_metric_collection",
-        "Four numbers are read for each box. Kept on the device, all are read once an epoch.",
+        "The host reads four numbers for each box. Kept on the device, they can all be read once an epoch.",
         (("metrics.py", "which = overlap.argmax().item()"), ("metrics.py", "hit = overlap[which].item()"),
          ("metrics.py", "self.rows.append((guesses[number].item()")), ()),
     Cause(
         "kinds read for each picture", (WAIT,), "03_metric_collection",
-        "What is there is wanted at the end of the epoch, all at once.",
+        "These numbers are needed only at the end of the epoch, all at once.",
         (("metrics.py", "self.wanted += kinds.tolist()"),), ()),
     OPTIMIZER,
     CLIPPING,
@@ -271,8 +273,8 @@ CAUSES = (
         (Change("train.py", "def evaluate(", "@torch.no_grad()\ndef evaluate("),)),
     Cause(
         "outputs kept until the end", (MEMORY,), "08_memory",
-        "What the network says of all batches, and their masks, are there at once, where some numbers of each box are "
-        "wanted.",
+        "The network's outputs for all batches, and their masks, are in memory at once, but only some numbers of each "
+        "box are needed.",
         (("train.py", "outputs = []"), ("train.py", "for predictions, wanted in outputs:"),
          ("train.py", "outputs.append((network(pictures), wanted))")),
         (Change("train.py", """    outputs = []

@@ -21,7 +21,7 @@ class Config:
     max_norm: float = 1.0
     ema_decay: float = 0.9
     matched_from: float = 0.35  # overlap of an anchor with a box
-    found: int = 8  # boxes that are looked at in a picture, the likeliest
+    found: int = 8  # boxes that are kept in a picture, the most likely ones
     same_from: float = 0.45  # overlap of two boxes that are one
     hit_from: float = 0.4  # overlap of a box with the one that is wanted
     validation_share: float = 0.25

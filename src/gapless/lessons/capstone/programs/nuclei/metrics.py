@@ -45,8 +45,8 @@ class Precision:
 
     def update_picture(self, anchors, logits, moves, mixes, shapes, boxes, kinds, masks):
         scores, guesses = torch.softmax(logits, dim=1)[:, 1:].max(dim=1)
-        scores, likeliest = scores.topk(self.config.found)
-        guesses, found = guesses[likeliest] + 1, moved(anchors[likeliest], moves[likeliest])
+        scores, ranked = scores.topk(self.config.found)
+        guesses, found = guesses[ranked] + 1, moved(anchors[ranked], moves[ranked])
         self.wanted += kinds.tolist()
         taken = []
         for number in best_alone(found, self.config.same_from):
@@ -56,7 +56,7 @@ class Precision:
             quality = 0.0
             if hit:
                 taken.append(which)
-                shown = torch.sigmoid((mixes[likeliest[number]].view(-1, 1, 1) * shapes).sum(dim=0))
+                shown = torch.sigmoid((mixes[ranked[number]].view(-1, 1, 1) * shapes).sum(dim=0))
                 mask = F.avg_pool2d(masks[which].unsqueeze(0), FINE)[0]
                 quality = ((shown * mask).sum() / (shown + mask - shown * mask).sum()).item()
             self.rows.append((guesses[number].item(), scores[number].item(), hit, quality))

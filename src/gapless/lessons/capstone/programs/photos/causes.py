@@ -6,7 +6,7 @@ from ..common import AVERAGES, CLIPPING, LOSS_READ, OPTIMIZER, SYNCHRONISATION, 
 CAUSES = (
     Cause(
         "anomaly mode", (WAIT, WORK), "06_launch_overhead",
-        "Anomaly mode looks for NaN behind each operator of the backward pass, and reads the answer.",
+        "Anomaly mode looks for NaN after each operator of the backward pass, and reads the answer.",
         (("train.py", "set_detect_anomaly(True)"),),
         (Change("train.py", """    with torch.autograd.set_detect_anomaly(True):
         logits = network(photos)
@@ -18,7 +18,7 @@ CAUSES = (
 """),), waits_in_backward=True),
     Cause(
         "no workers", (INPUT,), "04_data_loading",
-        "Photos are decoded one after another, in the process that launches the device's work, which waits for them.",
+        "The process that launches the device's work decodes the photos one after another, and the device waits for them.",
         (("data.py", "return DataLoader("), ("data.py", "decode(self.photos[index]")),
         (Change("data.py", "batch_size=config.batch_size, sampler=order)",
                 "batch_size=config.batch_size, sampler=order,\n"
@@ -26,7 +26,7 @@ CAUSES = (
                 "                      pin_memory=device.type != \"cpu\")"),)),
     Cause(
         "floats over the bus", (BUS, INPUT), "04_data_loading",
-        "A photo has a byte for each value: as float32 it is four times as large, and the host makes it so.",
+        "A photo has a byte for each value. As float32 it is four times as large, and the host makes the floats.",
         (("data.py", "photo.float() / 255"), ("data.py", "photos.to(device), masks.to(device)")),
         (Change("data.py", """        photo = (photo.float() / 255 - self.mean) / self.std
         return photo, mask.long()
@@ -45,34 +45,34 @@ CAUSES = (
 """))),
     Cause(
         "masks as int64", (BUS,), "04_data_loading",
-        "A label fits into a byte: as int64 it is eight times as large.",
+        "A label fits into a byte. As int64 it is eight times as large.",
         (("data.py", "return photo, mask.long()"),), ()),
     Cause(
         "copies that wait", (WAIT,), "04_data_loading",
-        "A copy waits unless its memory is pinned and it is told not to.",
+        "A copy waits unless its memory is pinned and `non_blocking` is set.",
         (("data.py", "photos.to(device), masks.to(device)"),),
         (Change("data.py", "photos.to(device), masks.to(device)",
                 "photos.to(device, non_blocking=True), masks.to(device, non_blocking=True)"),)),
     Cause(
         "swish by hand", (KERNELS, MEMORY), "07_kernel_fusion",
-        "Five kernels write what one could, and the backward pass keeps what each of them needs.",
+        "Five kernels do the work of one, and the backward pass keeps what each of them needs.",
         (("model.py", "torch.exp(-x)"),),
         (Change("model.py", "x * (1 / (1 + torch.exp(-x)))", "nn.functional.silu(x)"),)),
     Cause(
         "biases before norms", (WORK,), "05_convolutions",
-        "A norm takes the mean away, and the bias with it; its gradient is a sum over all pixels.",
+        "A norm subtracts the mean, and the bias with it. The bias's gradient is a sum over all pixels.",
         (("model.py", "self.conv1 = "), ("model.py", "self.conv2 = ")),
         (Change("model.py", "3, stride=stride, padding=1)", "3, stride=stride, padding=1, bias=False)"),
          Change("model.py", "after, 3, padding=1)", "after, 3, padding=1, bias=False)"))),
     Cause(
         "enlarged in two steps", (KERNELS,), "07_kernel_fusion",
-        "Each `repeat_interleave` makes an index, and gathers by it; its backward pass adds up by the same index.",
+        "Each `repeat_interleave` makes an index and gathers with it. Its backward pass adds up with the same index.",
         (("model.py", "repeat_interleave(2, dim=2)"),),
         (Change("model.py", "x.repeat_interleave(2, dim=2).repeat_interleave(2, dim=3)",
                 "nn.functional.interpolate(x, scale_factor=2, mode=\"nearest\")"),)),
     Cause(
         "unique", (WAIT,), "02_masked_loss",
-        "How many labels there are only the device knows: the host waits for that number, and then reads one.",
+        "Only the device knows how many labels there are. The host waits for that number, and then reads one.",
         (("losses.py", "torch.unique(masks)"),),
         (Change("losses.py", """        labels = torch.unique(masks)
         if len(labels) == 1 and labels[0] == VOID:
@@ -80,7 +80,7 @@ CAUSES = (
 """, ""),)),
     Cause(
         "weights made in each step", (WAIT, BUS), "02_masked_loss",
-        "A tensor made of Python's numbers is made on the host and copied, and the copy waits.",
+        "A tensor of Python numbers is made on the host and copied, and the copy waits.",
         (("losses.py", "torch.tensor(self.config.class_weights"),),
         (Change("losses.py", """        self.config, self.device = config, device
 """, """        self.config, self.device = config, device
@@ -91,7 +91,7 @@ CAUSES = (
          Change("losses.py", "weight=weight", "weight=self.weight"))),
     Cause(
         "a boolean mask", (WAIT,), "02_masked_loss",
-        "How many pixels are labelled only the device knows: indexing with a mask waits for that number.",
+        "Only the device knows how many pixels are labelled, so indexing with a mask waits for that number.",
         (("losses.py", "logits.permute(0, 2, 3, 1)[labelled]"),),
         (Change("losses.py", """        labelled = masks != VOID
         return F.cross_entropy(logits.permute(0, 2, 3, 1)[labelled], masks[labelled], weight=self.weight)
@@ -133,7 +133,7 @@ CAUSES = (
 """),)),
     Cause(
         "scores read class by class", (WAIT, KERNELS), "03_metric_collection",
-        "Three numbers are read for each class and batch. Counted on the device, they are read once an epoch.",
+        "The host reads three numbers for each class and batch. Counted on the device, they can be read once an epoch.",
         (("metrics.py", "self.hits[number] +="), ("metrics.py", "self.predicted[number] +="),
          ("metrics.py", "self.wanted[number] +="), ("metrics.py", "for number in range(self.classes)")),
         (Change("metrics.py", """        self.hits, self.predicted, self.wanted = ([0] * config.classes for _ in range(3))
@@ -156,7 +156,7 @@ CAUSES = (
 """)), seen_at=(("metrics.py", "self.hits[number] +="),)),
     Cause(
         "scores of the labelled alone", (WAIT,), "02_masked_loss",
-        "How many pixels are labelled only the device knows: indexing with a mask waits for that number.",
+        "Only the device knows how many pixels are labelled, so indexing with a mask waits for that number.",
         (("metrics.py", "prediction, masks = prediction[labelled]"),), ()),
     OPTIMIZER,
     CLIPPING,
@@ -172,7 +172,7 @@ CAUSES = (
         (Change("train.py", "def evaluate(", "@torch.no_grad()\ndef evaluate("),)),
     Cause(
         "outputs kept until the end", (MEMORY,), "08_memory",
-        "The logits of all batches are there at once, where a batch's counts are all that is wanted of them.",
+        "The logits of all batches are in memory at once, but only the counts of each batch are needed.",
         (("train.py", "outputs = []"), ("train.py", "for logits, masks in outputs:"),
          ("train.py", "outputs.append((network(photos), masks))")),
         (Change("train.py", """    outputs = []

@@ -1,8 +1,8 @@
-"""``python docs/reckon_times.py [--sections]``: how long each lesson should take, by one rule, and what its notebook says;
+"""``python docs/lesson_times.py [--sections]``: how long each lesson should take, by one rule, and what its notebook says;
 with ``--sections`` also each section, from one heading of the second level to the next.
 
 The rule: prose at 130 words a minute, half a minute for each code cell, 3.5 minutes for each point of the exercises. The
-last is most of it: a point stands for thinking, writing, checking and mending.
+last is most of it: a point stands for thinking, writing, checking and fixing.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def notebooks() -> list[Path]:
     return sorted(path for path in (ROOT / "notebooks").glob("*/*.ipynb") if ".ipynb_checkpoints" not in path.parts)
 
 
-def reckoned_minutes(notebook: Path) -> float:
+def estimated_minutes(notebook: Path) -> float:
     """By the rule."""
     return _minutes_of(nbformat.read(notebook, as_version=4).cells)
 
@@ -84,10 +84,10 @@ def minutes(text: str) -> float:
 
 
 if __name__ == "__main__":
-    print(f"{'lesson':60} reckoned   stated")
+    print(f"{'lesson':60} estimated   stated")
     for path in notebooks():
-        reckoned, stated = reckoned_minutes(path), stated_minutes(path)
-        mark = "" if 0.75 <= stated / reckoned <= 1.25 else "   more than a quarter away"
-        sys.stdout.write(f"{path.stem:60} {reckoned:4.0f} min {stated:4.0f} min{mark}\n")
-        for heading, reckoned in section_minutes(path) if "--sections" in sys.argv[1:] else ():
-            sys.stdout.write(f"    {heading:56} {reckoned:4.0f} min\n")
+        estimated, stated = estimated_minutes(path), stated_minutes(path)
+        mark = "" if 0.75 <= stated / estimated <= 1.25 else "   more than a quarter away"
+        sys.stdout.write(f"{path.stem:60} {estimated:4.0f} min {stated:4.0f} min{mark}\n")
+        for heading, estimated in section_minutes(path) if "--sections" in sys.argv[1:] else ():
+            sys.stdout.write(f"    {heading:56} {estimated:4.0f} min\n")
