@@ -96,15 +96,19 @@ def _kind(error: str) -> str:
 
 def _needed(found: Answer) -> float:
     """The share of the inputs that tell something on which a mistake has to give the same. Whatever goes wrong may end in a
-    nan, and a single number or word is easily met by chance; many numbers at once are not."""
+    nan or in a single 0, and another number or word is easily met by chance; many numbers at once are not."""
     if found.error is not None:
         return 1.0
     if found.value is not None:
         return 1.0 if not np.isfinite(found.value).any() else _SHARE_OF_FEW if (
             found.value.size == 1 or not found.value.any()) else 0.0
-    if any(map(math.isnan, _numbers(found.plain))):
+    if any(map(math.isnan, _numbers(found.plain))) or _is_zero(tree_leaves(found.plain)):
         return 1.0
     return _SHARE_OF_FEW if len(tree_leaves(found.plain)) <= _FEW else 0.0
+
+
+def _is_zero(leaves: list) -> bool:
+    return len(leaves) == 1 and type(leaves[0]) is float and leaves[0] == 0
 
 
 def _tells_little(found: Answer) -> bool:
@@ -162,7 +166,7 @@ def of_numbers(found: np.ndarray, wanted: np.ndarray, counts: dict[str, int]) ->
             return f"That is {count} times too small, and {count} is {words}: is it divided once too often?"
     if right.any() and own.size == right.size and (right != 0).all() and _same(own, 1 / right):
         return "That is one divided by what is wanted: is the fraction upside down?"
-    if _same(own, np.trunc(right)) or _same(own, np.round(right)):
+    if any(_same(own, whole(right)) for whole in (np.trunc, np.round, np.floor)):
         return "The fraction is cut off: something is made a whole number on the way (`//`, `int`, `.long()`)."
     if np.allclose(own, right, rtol=_NEARLY, atol=1e-6):
         return "It is near, and not equal: is it computed in a lower precision, rounded, or with one element more or less?"
