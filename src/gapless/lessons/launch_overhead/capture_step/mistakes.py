@@ -15,8 +15,8 @@ from .stage import LOSSES
 @dataclass(frozen=True)
 class Captured:
     """A step captured after ``warm`` real ones. ``copied``, ``late``: which of a batch is copied into the static inputs
-    before a replay, and which after it; ``cloned``: whether the loss is; ``left_out``: of every step; ``small``: what becomes
-    of a batch of another size ("eager", "skipped", "in part"); ``rate``: whether the learning rate is a tensor;
+    before a replay, and which after it; ``cloned``: whether the loss is; ``left_out``: of every step; ``small``: what
+    becomes of a batch of another size ("eager", "skipped", "in part"); ``rate``: whether the learning rate is a tensor;
     ``on_copies``: steps more, on the batch that is captured; ``zeroed``: whether gradients are set to None before what is
     captured; ``replayed``: whether the batch of the capture is trained with; ``whole``: whether the optimizer's step is
     captured too."""

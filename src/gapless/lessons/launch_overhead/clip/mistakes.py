@@ -95,7 +95,8 @@ CLIP_MISTAKES = (
     Mistake(clipping(norm_of=lambda grads: torch.stack([torch.linalg.vector_norm(grad.float()) for grad in grads]).mean()), (
         "That is the mean of the norms. The norm of all is the root of the sum of their squares: the norm of the norms.")),
     Mistake(lambda parameters, max_norm: torch.zeros(()), (
-        "Nothing was clipped. The norm is that of the gradients, `parameter.grad`; the parameters themselves are 0 here.")),
+        "Nothing was clipped, and no gradient is in the norm. It is that of the gradients, `parameter.grad`; the parameters "
+        "themselves are 0 here.")),
     Mistake(clipping(which=lambda parameters: [each.grad for each in parameters if each.grad is not None][:1]), (
         "Only the first gradient was looked at.")),
     Mistake(clipping(factor_of=lambda norm, limit: torch.where(norm.isfinite(), (limit / (norm + 1e-6)).clamp(max=1.0),
