@@ -55,9 +55,9 @@ def idle_cases(seed: int) -> list[Case]:
              {"steps": 8, "fetching": _drawn(rng, 0.85, *[0] * 7)}),
             ("most steps have their batch soon, and the others wait long", SLOW_LOADER,
              {"steps": 5, "small": True, "fetching": _drawn(rng, 0.2, 5, 0.2, 5, 0.2)}),
-            ("one step fills a small part of the card", SMALL_KERNELS, {"steps": 4, "partly": int(rng.choice([1, 4]))})):
-        events = idle_program(rng, cause, str(rng.choice(CARDS)), **options)
-        found.append((name, events))
+            ("the first step fills a small part of the card", SMALL_KERNELS, {"steps": 4, "partly": 1}),
+            ("the last step fills a small part of the card", SMALL_KERNELS, {"steps": 4, "partly": 4})):
+        found.append((name, idle_program(rng, cause, str(rng.choice(CARDS)), **options)))
     return cases + [trace_case(name, events) for name, events in [*trapped, *found]]
 
 
