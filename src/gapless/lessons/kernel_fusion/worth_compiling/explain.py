@@ -18,5 +18,5 @@ def worth(case, found, wanted) -> str | None:
     before, steady = median(case.options["eager"]), median(usual)
     again = [ms - steady for ms, compiles in later if compiles]
     return (f"By the medians a step takes {before:.5g} ms before and {steady:.5g} ms compiled. The first takes "
-            f"{first_ms:.5g} ms; of the {len(later)} after it {len(again)} compile again, for {sum(again):.5g} ms more in all. "
-            f"{case.options['steps']:,} steps are to come.")
+            f"{first_ms:.5g} ms; of the {len(later)} after it {len(again)} compile again, for {sum(again):.5g} ms more in "
+            f"all. {case.options['steps']:,} steps are to come.")

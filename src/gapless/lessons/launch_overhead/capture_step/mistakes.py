@@ -160,6 +160,6 @@ def explain_capture(case: Case, found: dict, wanted: dict) -> str | None:
     if not first:
         return ("That is the first batch's, before anything could be captured: each call takes one forward pass, one "
                 "backward pass and one step of the optimizer, and the loss is that before the step.")
-    before = "The loss of the batch before it is" if first == 1 else f"The losses of the {first} batches before it are"
-    return (f"{before} right. What changes from step to step has to be in memory that the graph reads: the batch, the learning "
-            "rate, the optimizer's count of steps.")
+    before = "The loss of the batch before is" if first == 1 else f"The losses of the {first} batches before are"
+    return (f"{before} right. What changes from step to step has to be in memory that the graph reads: the batch, the "
+            "learning rate, the optimizer's count of steps.")

@@ -16,5 +16,5 @@ def explain_clip(case: Case, found: dict, wanted: dict) -> str | None:
     ratios = own[right != 0] / right[right != 0]
     if not np.allclose(ratios, ratios[0], rtol=0.02):
         return None
-    return (f"All gradients are {ratios[0]:.4g} times what is wanted: the one factor is max_norm / (norm + 10⁻⁶), and 1 where "
-            "that is more.")
+    return (f"All gradients are {ratios[0]:.4g} times what is wanted: the one factor is max_norm / (norm + 10⁻⁶), and 1 "
+            "where that is more.")

@@ -58,7 +58,8 @@ def _fills_of_step(trace: Trace, step: int) -> float:
     """Of as many kernels, from the first or to the last, as a step has on average."""
     kernels = kernels_of(trace)
     each = len(kernels) // len(steps_of(trace))
-    told = [(s.end_us - s.start_us, min(s.args.get(BLOCKS, 0), 1)) for s in (kernels[:each] if step == 0 else kernels[-each:])]
+    some = kernels[:each] if step == 0 else kernels[-each:]
+    told = [(s.end_us - s.start_us, min(s.args.get(BLOCKS, 0), 1)) for s in some]
     return sum(us * blocks for us, blocks in told) / sum(us for us, _ in told)
 
 

@@ -46,7 +46,8 @@ def idle_program(rng: np.random.Generator, cause: str, card: str, *, labelled=Fa
         if cause == SMALL_KERNELS:
             program.copy(4 * elements)
             for _ in range(layers * 3):
-                program.pointwise(elements // (40 if number == partly else 1), str(rng.choice(["aten::mul", "aten::add", "aten::tanh", "aten::pow"])))
+                program.pointwise(elements // (40 if number == partly else 1),
+                                  str(rng.choice(["aten::mul", "aten::add", "aten::tanh", "aten::pow"])))
         else:
             program.copy(4 * batch * width)
             for _ in range(layers):
