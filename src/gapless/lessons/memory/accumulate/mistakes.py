@@ -15,10 +15,12 @@ from ..cases import IGNORED
 @dataclass(frozen=True)
 class _InParts:
     """A step in parts. ``share``: by what the sum of a part's losses is divided; ``cut``: what makes
-    them of a tensor and their number; ``zeroed``, ``stepped``: when, ``returned``: what."""
+    them of a tensor and their number; ``backward``: whether a part goes backward; ``zeroed``, ``stepped``: when,
+    ``returned``: what."""
 
     share: str = "all that count"
     cut: Callable = torch.chunk
+    backward: bool = True
     zeroed: str = "first"
     stepped: str = "last"
     returned: str = "mean"
@@ -55,7 +57,8 @@ class _InParts:
                     "batch": lambda: sum_of_part / len(tokens),
                     "nothing": lambda: sum_of_part,
                     "count and parts": lambda: sum_of_part / counted / len(pieces)}[self.share]()
-            loss.backward()
+            if self.backward:
+                loss.backward()
             last = loss.detach()
             total += last
             if self.stepped == "each":
@@ -103,6 +106,8 @@ ACCUMULATE_MISTAKES = (
              zeroed="last"),
     _mistake("The gradients were never cleared: those of an earlier step are counted.", zeroed="never"),
     _mistake("The optimizer took no step.", stepped="never"),
+    _mistake("The weights stay as they are: the optimizer finds no gradients. Each part goes backward, `loss.backward()`, "
+             "before the step.", backward=False),
     _mistake("Rows are missing: with `len(tokens) // parts` rows to a part the last few belong to none. `chunk` divides "
              "without a rest.", dropped=True),
     _mistake("The sequences are cut apart: each part has some tokens of all of them. Here nothing looks at other tokens; "

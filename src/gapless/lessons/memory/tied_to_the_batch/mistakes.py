@@ -86,6 +86,8 @@ BATCH_MISTAKES = (
     Mistake(lambda model, rows: [], (
         "Nothing was found. A mean stays as it is where rows are only put in another order, or are changed by too little: "
         "give some rows other values.")),
+    Mistake(lambda model, rows: [name for name in _called(model) if name not in tied_to_the_batch(model, rows)], (
+        "These are the others, that look at no other row: is the comparison the wrong way round?")),
     Mistake(_classes, (
         "Those are the names of classes. The modules' own names are wanted, as `named_modules()` has them.")),
 )

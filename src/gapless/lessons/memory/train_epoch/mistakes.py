@@ -94,5 +94,5 @@ EPOCHS = (
     Mistake(_epoch(predictions="rows"), "The class of each row is wanted: `argmax(1)`, along the classes."),
     Mistake(_epoch(looks="sum"), "The mean over the batches of validation data is wanted: divide by their number."),
     Mistake(_epoch(skips=False), "The epoch ends at the first batch that fails: `continue` leaves only that one out."),
-    Mistake(_epoch(trains=False), "The weights do not change: is `optimizer.step()` still there?"),
+    Mistake(_epoch(trains=False), "The weights do not change: is `optimizer.step()` there, and after the backward pass?"),
 )
