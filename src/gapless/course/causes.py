@@ -21,6 +21,7 @@ from .tolerance import close
 
 _MOST_OTHERS = 40  # answers that decide between mistakes: a check has to come to an end soon
 _FEW, _SHARE_OF_FEW = 3, 0.25  # numbers or words; the share on which a mistake has to agree that gives no more of them
+_SHARE_OF_A_WORD = 0.6  # of the few that there are
 _NEARLY = 0.02  # what rounding to half precision, and a few operators on it, may bring about
 
 
@@ -96,12 +97,14 @@ def _kind(error: str) -> str:
 
 def _needed(found: Answer) -> float:
     """The share of the inputs that tell something on which a mistake has to give the same. Whatever goes wrong may end in a
-    nan or in a single 0, and another number or word is easily met by chance; many numbers at once are not."""
+    nan or in a single 0, a single word is often met by chance, and so are a few numbers; many at once are not."""
     if found.error is not None:
         return 1.0
     if found.value is not None:
         return 1.0 if not np.isfinite(found.value).any() else _SHARE_OF_FEW if (
             found.value.size == 1 or not found.value.any()) else 0.0
+    if isinstance(found.plain, str):
+        return _SHARE_OF_A_WORD
     if any(map(math.isnan, _numbers(found.plain))) or _is_zero(tree_leaves(found.plain)):
         return 1.0
     return _SHARE_OF_FEW if len(tree_leaves(found.plain)) <= _FEW else 0.0

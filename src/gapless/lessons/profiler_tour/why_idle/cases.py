@@ -52,7 +52,7 @@ def idle_cases(seed: int) -> list[Case]:
     found = []
     for name, cause, options in (
             ("one step waits for its batch, and the others do not", SMALL_KERNELS,
-             {"steps": 8, "fetching": _drawn(rng, 0.85, *[0] * 7)}),
+             {"steps": 10, "fetching": _drawn(rng, 1, *[0] * 9)}),
             ("most steps have their batch soon, and the others wait long", SLOW_LOADER,
              {"steps": 5, "small": True, "fetching": _drawn(rng, 0.2, 5, 0.2, 5, 0.2)}),
             ("the first step fills a small part of the card", SMALL_KERNELS, {"steps": 4, "partly": 1}),
