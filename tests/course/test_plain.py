@@ -52,7 +52,7 @@ def test_same(found, wanted):
     ({"a": 1}, {"a": 1, "b": 2}, "'b' is missing"),
     ({"a": 1, "b": 2}, {"a": 1}, "'b' should not be there"),
     ({"a": {"b": [1, 2]}}, {"a": {"b": [1, 3]}}, "a['b'][1]: it is 2 and should be 3"),
-    ([1], [1, 2], "it has 1 entries; return 2"),
+    ([1], [1, 2], "it has 1 entry; return 2"),
     ([1, 2, 3], [1, 2], "it has 3 entries; return 2"),
     ("x", [1], "it is 'x'; a list of 1 is wanted"),
     ([1], {"a": 1}, "a dict with 'a' is wanted"),

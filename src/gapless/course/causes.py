@@ -21,6 +21,7 @@ from .tolerance import close
 
 _MOST_OTHERS = 40  # answers that decide between mistakes: a check has to end soon
 _FEW, _SHARE_OF_FEW = 3, 0.25  # numbers or words; the share on which a mistake has to agree that gives no more of them
+_SHARE_OF_A_WORD = 0.6  # of the few that there are
 _NEARLY = 0.02  # what rounding to half precision, and a few operators on it, may bring about
 
 
@@ -97,15 +98,21 @@ def _kind(error: str) -> str:
 
 def _needed(found: Answer) -> float:
     """The share of the inputs that tell something on which a mistake has to give the same. Whatever goes wrong may end in a
-    nan, and a single number or word is easily met by chance; many numbers at once are not."""
+    nan or in a single 0, a single word is often met by chance, and so are a few numbers; many at once are not."""
     if found.error is not None:
         return 1.0
     if found.value is not None:
         return 1.0 if not np.isfinite(found.value).any() else _SHARE_OF_FEW if (
             found.value.size == 1 or not found.value.any()) else 0.0
-    if any(map(math.isnan, _numbers(found.plain))):
+    if isinstance(found.plain, str):
+        return _SHARE_OF_A_WORD
+    if any(map(math.isnan, _numbers(found.plain))) or _is_zero(tree_leaves(found.plain)):
         return 1.0
     return _SHARE_OF_FEW if len(tree_leaves(found.plain)) <= _FEW else 0.0
+
+
+def _is_zero(leaves: list) -> bool:
+    return len(leaves) == 1 and type(leaves[0]) is float and leaves[0] == 0
 
 
 def _tells_little(found: Answer) -> bool:
@@ -163,7 +170,7 @@ def of_numbers(found: np.ndarray, wanted: np.ndarray, counts: dict[str, int]) ->
             return f"That is {count} times too small, and {count} is {words}: is it divided once too often?"
     if right.any() and own.size == right.size and (right != 0).all() and _same(own, 1 / right):
         return "That is one divided by the right number: is the fraction upside down?"
-    if _same(own, np.trunc(right)) or _same(own, np.round(right)):
+    if any(_same(own, whole(right)) for whole in (np.trunc, np.round, np.floor)):
         return "The fraction is cut off: something is converted to a whole number (`//`, `int`, `.long()`)."
     if np.allclose(own, right, rtol=_NEARLY, atol=1e-6):
         return "It is close, but not equal: is it computed in a lower precision, rounded, or with one element more or less?"

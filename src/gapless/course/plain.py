@@ -74,7 +74,8 @@ def difference(found, wanted, relative: float, absolute: float, where: str = "",
             fault = difference(found[i], item, relative, absolute, f"{where}[{i}]", slack)
             if fault is not None:
                 return fault
-        return None if len(found) == len(wanted) else f"{place}it has {len(found)} entries; return {len(wanted)}."
+        entries = "1 entry" if len(found) == 1 else f"{len(found)} entries"
+        return None if len(found) == len(wanted) else f"{place}it has {entries}; return {len(wanted)}."
     if type(wanted) is float and isinstance(found, numbers.Real) and not isinstance(found, bool):
         try:
             found = float(found)

@@ -1,8 +1,10 @@
 """Exercise cells: run by themselves, errors that name the line."""
 
 import pytest
+import torch
 
 from gapless.course.notebooks.cells import CellError, CellRaised, describe_error, load_function
+from gapless.measure.device import device as choose_device
 
 
 def test_last_definition_of_the_name_counts():
@@ -60,6 +62,24 @@ def test_jupyters_commands_are_said_to_be_so(line):
 def test_a_first_line_that_only_announces_is_followed_by_the_next():
     assert describe_error(RuntimeError("an unexpected error:\nsizes [3] do not fit\nand more"), "f") == (
         "RuntimeError: an unexpected error: sizes [3] do not fit")
+
+
+def test_of_what_dynamo_met_the_error_and_the_line_are_told():
+    f = load_function("# exercise: f\n@torch.compile(backend='eager', fullgraph=True)\ndef f(x):\n    y = x + 1\n"
+                      "    return y.view(4)", "f", {"torch": torch})
+    with pytest.raises(Exception, match="fake tensor call") as caught:
+        f(torch.ones(5))
+    text = describe_error(caught.value, "f")
+    assert "invalid for input of size 5" in text and text.endswith("(line 5: return y.view(4))")
+
+
+def test_of_an_invalid_capture_the_first_error_is_told():
+    f = load_function("# exercise: f\ndef f(x):\n    backend = torch.get_device_module(x.device)\n"
+                      "    with backend.graph(backend.CUDAGraph()):\n        x.sum().item()", "f", {"torch": torch})
+    with pytest.raises(RuntimeError) as caught:
+        f(torch.ones(5, device=choose_device("vgpu")))
+    text = describe_error(caught.value, "f")
+    assert "previous error during capture. First came" in text and text.endswith("(line 5: x.sum().item())")
 
 
 def test_what_was_raised_in_another_process_is_told_as_it_was_told_there():

@@ -147,12 +147,13 @@ def source_by_shortest_frame(trace, kernel_name):
 
 
 def idle_by_longest_gap(trace):
-    """A loader leaves one long gap between two launches in each step."""
+    """A loader leaves long gaps between two launches."""
     steps = steps_of(trace)
     launches = [steps[0].start_us] + [s.start_us for s in trace.spans if s.category == "runtime" and "Launch" in s.name
                                       and steps[0].start_us <= s.start_us < steps[-1].end_us]
-    step_us = steps[-1].end_us - steps[-1].start_us
-    if max(b - a for a, b in zip(launches, launches[1:])) > 0.4 * step_us:
+    steps_us = steps[-1].end_us - steps[0].start_us
+    gaps = [b - a for a, b in zip(launches, launches[1:])]
+    if sum(gap for gap in gaps if gap > 0.1 * steps_us / len(steps)) > 0.5 * steps_us:
         return "slow loader"
     fills = sum(s.duration_ms for s in kernels_of(trace) if s.args["blocks per SM"] >= 1)
     return "many small kernels" if fills > sum(s.duration_ms for s in kernels_of(trace)) / 2 else "small batch"

@@ -37,7 +37,8 @@ def _judge(look: Look) -> Found:
     for case, found in zip(plan.cases, evidence.answers):
         fault = _fault(look, case, found)
         if fault is not None:
-            text = _explained(look, fault, case, found) + (_by_layout(look, case) if fault.of_value else "")
+            by_layout = fault.of_value and not fault.text.endswith(("'.", '".'))  # words do not lie in memory
+            text = _explained(look, fault, case, found) + (_by_layout(look, case) if by_layout else "")
             return FAIL, f"On the input \"{case.name}\" {_shapes(case)}{text}"
     fault = _trial_fault(look) if plan.trial else None
     if fault is not None:

@@ -21,6 +21,11 @@ _JUPYTER_COMMAND = re.compile(r"^(\w[\w, .\[\]]*=)?\s*[%!]|^\?|\?$")
 _FILE_NAME = re.compile(r"<cell (\w+\.py)>")
 _ANSWERS = ("views", "lessons")
 
+# In the texts of PyTorch's errors.
+_FOLLOWS = "previous error"
+_MET_BY_DYNAMO = re.compile(r"^  Explanation: .*: got (\w+\(.*\))$", re.M)
+_USER_CODE = re.compile(r'File "(<cell [\w.]+>)", line (\d+), in .*\n\s*(\S.*)')
+
 
 class CellError(Exception):
     """An exercise cell that does not compile, raises, or does not define its function.
@@ -96,15 +101,27 @@ def _refuse_library(source: str) -> None:
 
 
 def describe_error(error: BaseException, name: str) -> str:
-    """``TypeError: … (line 4: the_line())`` with the innermost line that lies in the cell."""
+    """``TypeError: … (line 4: the_line())`` with the innermost line that lies in the cell. Of what Dynamo met while it took
+    the cell's code into a graph: that error and that line. Of an invalid capture: the error in it too."""
     if isinstance(error, CellRaised):
         return str(error)
+    text, earlier = str(error).strip(), error.__context__
+    lines = text.splitlines() or ["no message"]
+    if _FOLLOWS in lines[0] and earlier is not None and _line(earlier, name):
+        return f"{type(error).__name__}: {lines[0]}. First came {describe_error(earlier, name)}"
+    met = _MET_BY_DYNAMO.search(text)
+    first = f"{lines[0]}: {met[1]}" if met else " ".join(lines[:2]) if lines[0].endswith(":") else lines[0]
+    return f"{type(error).__name__}: {first}{_line(error, name)}"
+
+
+def _line(error: BaseException, name: str) -> str:
+    """" (line 4: the_line())" of the cell; "" where none is known."""
+    places = [(frame.filename, frame.lineno, frame.line) for frame in traceback.extract_tb(error.__traceback__)]
+    places += _USER_CODE.findall(str(error))
     where = ""
-    for frame in traceback.extract_tb(error.__traceback__):
-        if frame.filename == f"<cell {name}>":
-            where = f" (line {frame.lineno}: {frame.line})"
-        elif file := _FILE_NAME.fullmatch(frame.filename):
-            where = f" ({file[1]}, line {frame.lineno}: {frame.line})"
-    text = str(error).strip().splitlines() or ["no message"]
-    first = " ".join(text[:2]) if text[0].endswith(":") else text[0]
-    return f"{type(error).__name__}: {first}{where}"
+    for filename, number, line in places:
+        if filename == f"<cell {name}>":
+            where = f" (line {number}: {line})"
+        elif file := _FILE_NAME.fullmatch(filename):
+            where = f" ({file[1]}, line {number}: {line})"
+    return where

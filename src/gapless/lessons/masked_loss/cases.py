@@ -42,7 +42,7 @@ def make_labels(rng: np.random.Generator, shape: tuple[int, ...], kind: str) -> 
         return _mixed(rng, shape, kind)
     found = np.full(shape, {IGNORED: IGNORE, ONE_VALID: IGNORE, ALL_BACKGROUND: BACKGROUND}.get(kind, one), dtype=np.int64)
     if kind in (NEARLY, ONE_VALID):
-        found.flat[rng.integers(found.size)] = (one + 1) % BACKGROUND
+        found.flat[rng.integers(found.size)] = one + 1 if one + 1 < BACKGROUND else one - 1
     return found
 
 

@@ -57,6 +57,16 @@ def _each(average: Callable[[Pairs], Averages], weigh=lambda labels: 1.0) -> Cal
     return mean
 
 
+def _of_one_batch(choose: Callable) -> Callable[[Pairs], Averages]:
+    """Of what each batch gives the largest, or the smallest."""
+
+    def chosen(pairs: Pairs) -> Averages:
+        values = [averaged([pair]) for pair in pairs]
+        return {name: choose(value[name] for value in values) for name in METRICS}
+
+    return chosen
+
+
 def micro(pairs: Pairs) -> Averages:
     """One number for all classes together."""
     matrix = confusion(pairs)
@@ -123,6 +133,12 @@ FORMULAS: tuple[tuple[Callable[[Pairs], Averages], str], ...] = (
      "batches together, and compute the averages once from the counts."),
     (lambda pairs: {name: len(pairs) * value for name, value in _each(averaged)(pairs).items()},
      "That is the sum of the batches' values. Count the batches together, and compute the averages once from the counts."),
+    (_of_one_batch(max),
+     "Those are the largest of the batches' values. Count the batches together, and compute the averages once from the "
+     "counts."),
+    (_of_one_batch(min),
+     "Those are the smallest of the batches' values. Count the batches together, and compute the averages once from the "
+     "counts."),
     (_each(micro),
      "That is the mean of the batches' micro averages. Count the batches together, and take macro averages."),
     (lambda pairs: averaged(pairs[-1:]),

@@ -8,6 +8,7 @@ from ....course.mistakes import MistakesFile
 from ..advice import COPY
 from ..stage import names
 from . import cases, slow, stage
+from .explain import explain_batch
 
 EXERCISE = Exercise(
     name="to_device",
@@ -42,5 +43,6 @@ EXERCISE = Exercise(
             "is already on the device cannot be pinned.",
         ),
         mistakes=MistakesFile(__package__, names),
+        explain=explain_batch,
     ),
 )

@@ -8,5 +8,7 @@ def gain(case, found, wanted) -> str | None:
     if not isinstance(found, (int, float)):
         return None
     before = sum(sum(part.values()) for kernel in case.options["kernels"] for part in kernel)
+    if not before:
+        return "These kernels move no bytes, and fused they move none either. That is no gain: a factor of 1."
     return (f"These kernels move {before:,} bytes one after the other. Fused they would move {before / wanted:,.0f}, "
             f"and by yours {before / found:,.0f}." if before and found else None)

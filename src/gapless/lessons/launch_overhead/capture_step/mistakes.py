@@ -14,14 +14,17 @@ from .stage import LOSSES
 
 @dataclass(frozen=True)
 class Captured:
-    """A step captured after ``warm`` real ones. ``copied``: whether batches are copied into the static inputs; ``cloned``:
-    whether the loss is; ``small``: what becomes of a batch of another size ("eager", "skipped", "in part"); ``rate``:
-    whether the learning rate is a tensor; ``on_copies``: steps more, on the batch that is captured; ``zeroed``: whether
-    gradients are set to None before what is captured; ``replayed``: whether the batch of the capture is trained with;
-    ``whole``: whether the optimizer's step is captured too."""
+    """A step captured after ``warm`` real ones. ``copied``, ``late``: which of a batch is copied into the static inputs
+    before a replay, and which after it; ``cloned``: whether the loss is; ``left_out``: of every step; ``small``: what
+    becomes of a batch of another size ("eager", "skipped", "in part"); ``rate``: whether the learning rate is a tensor;
+    ``on_copies``: steps more, on the batch that is captured; ``zeroed``: whether gradients are set to None before what is
+    captured; ``replayed``: whether the batch of the capture is trained with; ``whole``: whether the optimizer's step is
+    captured too."""
 
     warm: int = 3
-    copied: bool = True
+    copied: str = "xy"
+    late: str = ""
+    left_out: str = ""
     cloned: bool = True
     small: str = "eager"
     rate: bool = True
@@ -40,13 +43,18 @@ class Captured:
         graph, static, calls = backend.CUDAGraph(), [], 0
 
         def step(x, y, zeroed=True, stepped=True):
-            if zeroed:
+            if zeroed and self.left_out != "zero_grad":
                 optimizer.zero_grad()
             loss = loss_function(model(x), y)
             loss.backward()
-            if stepped:
+            if stepped and self.left_out != "step":
                 optimizer.step()
             return loss.detach()
+
+        def copy(names, x, y):
+            for place, (name, part) in enumerate((("x", x), ("y", y))):
+                if name in names:
+                    static[place][:len(part)].copy_(part)
 
         def run(x, y):
             nonlocal calls
@@ -67,10 +75,9 @@ class Captured:
                     static.append(step(*static, self.zeroed, self.whole))
                 if not self.replayed:
                     return static[2].clone()
-            if self.copied:
-                static[0][:count].copy_(x)
-                static[1][:count].copy_(y)
+            copy(self.copied, x, y)
             graph.replay()
+            copy(self.late, x, y)
             if not self.whole:
                 optimizer.step()
             return static[2].clone() if self.cloned else static[2]
@@ -87,9 +94,23 @@ CAPTURE_MISTAKES = (
     Mistake(Captured(cloned=False), (
         "From the capture on, all losses are the last one's. A graph writes its outputs into the same memory in each "
         "replay. Return a copy, `loss.clone()`.")),
-    Mistake(Captured(copied=False), (
+    Mistake(Captured(copied=""), (
         "Every replay trains with the captured batch, because a graph reads the memory that it was captured with. Copy "
         "each batch into it first: `static_x.copy_(x)`. `static_x = x` only gives the name to another tensor.")),
+    *(Mistake(Captured(copied=one), (
+        f"Every replay reads the captured `{other}`. Copy both parts of a batch into what the graph reads: "
+        f"`static_{other}.copy_({other})` too.")) for one, other in ("xy", "yx")),
+    *(Mistake(Captured(copied="xy".replace(one, ""), late=one), (
+        f"You copy `{one}` after the replay, so the replay reads that of the batch before. Copy the whole batch first, then "
+        "replay.")) for one in "xy"),
+    Mistake(Captured(copied="", late="xy"), (
+        "You copy the batch after the replay, so the replay reads the batch before. Copy first, then replay.")),
+    Mistake(Captured(left_out="step"), (
+        "The weights never change, in the steps before the capture either. `loss.backward()` or `optimizer.step()` is "
+        "missing, or the step comes before the backward pass.")),
+    Mistake(Captured(left_out="zero_grad"), (
+        "The gradients add up from step to step, in the steps before the capture too. Call `optimizer.zero_grad()` before "
+        "each backward pass.")),
     Mistake(Captured(rate=False), (
         "The learning rate does not change after the capture: a Python number is a constant of the captured kernels. "
         "Make it a tensor on the device, `group[\"lr\"] = torch.tensor(group[\"lr\"], device=device)`. Then the "
@@ -141,6 +162,6 @@ def explain_capture(case: Case, found: dict, wanted: dict) -> str | None:
     if not first:
         return ("That is the first batch's loss, before anything could be captured. Each call takes one forward pass, "
                 "one backward pass and one step of the optimizer. The loss is the one before the step.")
-    before = f"The losses of the {first} batches before it are right. "
-    return (f"{before}All that changes from step to step has to be in memory that the graph reads: the batch, the "
+    before = "The loss of the batch before is" if first == 1 else f"The losses of the {first} batches before are"
+    return (f"{before} right. All that changes from step to step has to be in memory that the graph reads: the batch, the "
             "learning rate, the optimizer's count of steps.")

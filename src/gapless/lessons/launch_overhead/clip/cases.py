@@ -7,6 +7,7 @@ import numpy as np
 from ....course.evidence import Case
 from ....course.exercise import Trial
 from ..cases import BOTH, HALF, SHAPES, draw, network_shapes
+from .stage import GRADIENTS, NORM
 
 
 def _clipped(rng: np.random.Generator, name: str, shapes=SHAPES, dtypes=("float32",), size: float = 1.0, **options) -> Case:
@@ -32,6 +33,7 @@ def clip_cases(seed: int) -> list[Case]:
         _clipped(rng, "gradients in float16", dtypes=HALF),
         _clipped(rng, "an iterator of parameters", iterator=True, without_gradient=[0]),
         _with(_clipped(rng, "gradients that are nearly 0", size=0.0, max_norm=0.04), 0.05),
+        _clipped(rng, "gradients of a millionth, in millionths", size=3e-7, max_norm=4e-7, unit=1e-6),
         _clipped(rng, "an infinite limit", max_norm="inf"),
         _clipped(rng, "a limit of 0", max_norm=0.0),
         _clipped(rng, "gradients that are all 0, a limit of 0", size=0.0, max_norm=0.0),
@@ -40,6 +42,13 @@ def clip_cases(seed: int) -> list[Case]:
         _with(_clipped(rng, "a gradient that is inf, an infinite limit", max_norm="inf"), np.inf),
         _clipped(rng, "one gradient, far above the limit", ((33,),), size=5e4),
     ]
+
+
+def seen(case: Case, answer: dict, notes: list) -> dict:
+    """In the case's unit: what is added to the norm shows in small gradients alone."""
+    unit, norm = case.options.get("unit", 1.0), answer[NORM]
+    return answer | {NORM: norm / unit if isinstance(norm, float) else norm,
+                     GRADIENTS: [(np.array(grad) / unit).tolist() for grad in answer[GRADIENTS]]}
 
 
 def _clip_trial(rng: np.random.Generator, count: int) -> list[Case]:

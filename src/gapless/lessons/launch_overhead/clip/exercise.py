@@ -7,13 +7,14 @@ from ....course.exercise import Asked, Exercise, Measurement, Right, Teaching
 from .. import cases as shared_cases
 from ..advice import LISTS
 from . import cases, mistakes, slow
+from .explain import explain_clip
 from .stage import ask_clip
 
 EXERCISE = Exercise(
     name="clip",
     slow=slow.clip,
     cases=cases.clip_cases,
-    asked=Asked(ask=ask_clip),
+    asked=Asked(ask=ask_clip, see=cases.seen),
     right=Right(
         # float16's: a norm in it has three digits
         relative_tolerance=3e-3,
@@ -39,5 +40,6 @@ EXERCISE = Exercise(
             "Without any gradient the norm is `torch.zeros(())`.",
         ),
         mistakes=mistakes.CLIP_MISTAKES,
+        explain=explain_clip,
     ),
 )

@@ -97,7 +97,8 @@ CLIP_MISTAKES = (
     Mistake(clipping(norm_of=lambda grads: torch.stack([torch.linalg.vector_norm(grad.float()) for grad in grads]).mean()), (
         "That is the mean of the norms. The norm of all is the root of the sum of their squares: the norm of the norms.")),
     Mistake(lambda parameters, max_norm: torch.zeros(()), (
-        "Nothing was clipped. Take the norm of the gradients, `parameter.grad`. The parameters themselves are 0 here.")),
+        "Nothing was clipped, and no gradient is in the norm. Take the norm of the gradients, `parameter.grad`. The "
+        "parameters themselves are 0 here.")),
     Mistake(clipping(which=lambda parameters: [each.grad for each in parameters if each.grad is not None][:1]), (
         "You used only the first gradient.")),
     Mistake(clipping(factor_of=lambda norm, limit: torch.where(norm.isfinite(), (limit / (norm + 1e-6)).clamp(max=1.0),

@@ -46,7 +46,7 @@ def ask_make_optimizer(function, given, device):
     states = [optimizer.state.get(parameter, {}) for parameter in parameters]
     groups = [settings[id(parameter)] for parameter in parameters]
     return {KIND: type(optimizer).__name__, DECAYS: [float(group["weight_decay"]) for group in groups],
-            RATES: [float(group["lr"]) for group in groups],
+            RATES: [f"{float(group['lr']):g}" for group in groups],
             AMSGRAD: sum(group["amsgrad"] for group in groups),
             BETAS: [[float(beta) for beta in group["betas"]] for group in groups],
             EPS: [f"{group['eps']:g}" for group in groups],

@@ -9,8 +9,20 @@ import torch
 
 from ....course.evidence import Case
 from ....course.stage import Given
-from ....course.variants import DTYPES, covering, varied
-from ..cases import IGNORED, LABEL_KINDS, LAYOUTS, MIXED_KINDS, ONE_CLASS, RANDOM, SHAPES, full_labels, make_labels, name_of
+from ....course.variants import CONTIGUOUS, DTYPES, covering, varied
+from ..cases import (
+    IGNORED,
+    LABEL_KINDS,
+    LAYOUTS,
+    MIXED_KINDS,
+    NEARLY,
+    ONE_CLASS,
+    RANDOM,
+    SHAPES,
+    full_labels,
+    make_labels,
+    name_of,
+)
 
 LOSSES = {"an ordinary loss": None, "a loss that is nan": np.nan, "an infinite loss": np.inf, "a loss of 0": 0.0,
           "a negative loss": -1.5}
@@ -23,6 +35,8 @@ def uniform_cases(seed: int) -> list[Case]:
     picks += [{**pick, "shape": (2, 16, 16)} for pick in covering(rng, labels=MIXED_KINDS, layout=LAYOUTS, dtype=DTYPES)]
     picks += [{**pick, "labels": kind} for kind, pick in zip((ONE_CLASS, IGNORED, RANDOM, ONE_CLASS), covering(
         rng, loss=list(LOSSES)[1:], shape=SHAPES[:4], layout=LAYOUTS, dtype=DTYPES))]
+    # So many pixels that one of another class hardly shows in a mean or a deviation.
+    picks.append({"labels": NEARLY, "shape": (2, 256, 256), "layout": CONTIGUOUS, "dtype": "float32"})
     cases = []
     for pick in picks:
         kind = pick.get("loss", "an ordinary loss")

@@ -15,10 +15,12 @@ from ..cases import IGNORED
 @dataclass(frozen=True)
 class _InParts:
     """A step in parts. ``share``: by what the sum of a part's losses is divided; ``cut``: what makes
-    them of a tensor and their number; ``zeroed``, ``stepped``: when, ``returned``: what."""
+    them of a tensor and their number; ``backward``: whether a part goes backward; ``zeroed``, ``stepped``: when,
+    ``returned``: what."""
 
     share: str = "all that count"
     cut: Callable = torch.chunk
+    backward: bool = True
     zeroed: str = "first"
     stepped: str = "last"
     returned: str = "mean"
@@ -55,7 +57,8 @@ class _InParts:
                     "batch": lambda: sum_of_part / len(tokens),
                     "nothing": lambda: sum_of_part,
                     "count and parts": lambda: sum_of_part / counted / len(pieces)}[self.share]()
-            loss.backward()
+            if self.backward:
+                loss.backward()
             last = loss.detach()
             total += last
             if self.stepped == "each":
@@ -104,6 +107,8 @@ ACCUMULATE_MISTAKES = (
              zeroed="last"),
     _mistake("You never clear the gradients, so this step includes an earlier step's.", zeroed="never"),
     _mistake("The optimizer took no step.", stepped="never"),
+    _mistake("The weights do not change, because the optimizer finds no gradients. Call `loss.backward()` for each part, "
+             "before the step.", backward=False),
     _mistake("Rows are missing: with `len(tokens) // parts` rows in each part, the last few belong to none. `chunk` "
              "includes all rows.", dropped=True),
     _mistake("You cut the sequences apart: each part has some tokens of all of them. Nothing looks at other tokens here, "

@@ -8,8 +8,9 @@ from ....course.evidence import Case
 
 
 def fitting_cases(seed: int) -> list[Case]:
-    """Steps of each kind; many fit, all, one or none. Where all fit, the most is even and no power of 2:
-    neither doubling nor halving from a power of 2 ends there by chance."""
+    """Steps of each kind; many fit, all, one or none. Where all fit, the most is even and no power of 2,
+    so that neither doubling nor halving from a power of 2 ends there by chance; or it is one, and doubling must not end
+    before it."""
     rng = np.random.default_rng(seed)
 
     def between(low: int, high: int) -> int:
@@ -27,6 +28,7 @@ def fitting_cases(seed: int) -> list[Case]:
         case("inference", "inference", between(8, 14), 4096),
         case("none fits", "training", 0.0, 256),
         case("all fit", "training", 200, 2 * between(17, 30)),
+        case("all fit, and the most is a power of 2", "training", 200, 2 ** between(4, 6)),
         case("many small rows fit", "training", between(250, 350), 2048, row_mib=20),
         case("only one row fits", "training", 0.75, 64),
         case("the most is one", "training", 20, 1),

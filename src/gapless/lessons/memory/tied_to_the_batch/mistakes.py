@@ -86,6 +86,8 @@ BATCH_MISTAKES = (
     Mistake(lambda model, rows: [], (
         "You found nothing. A mean stays the same if you only reorder the rows, or change them too little. Give some "
         "rows other values.")),
+    Mistake(lambda model, rows: [name for name in _called(model) if name not in tied_to_the_batch(model, rows)], (
+        "These are the other modules, which look at no other row. Is the comparison the wrong way round?")),
     Mistake(_classes, (
         "Those are the names of classes. Return the modules' own names, as in `named_modules()`.")),
 )

@@ -39,6 +39,9 @@ def epoch(case: Case, found, wanted) -> str | None:
     for kind, why in _WHY.items():
         if found.get(kind, FLAT) != FLAT:
             return why
+    if not found.get(MODES):
+        return ("No backward pass was made in training mode: is the loop over `batches` there, `loss.backward()` in it, and "
+                "the model in training mode?")
     if found.get(MODES, 0) < wanted.get(MODES, 0):
         return ("Some steps train in evaluation mode, so a network with dropout would train without it. After a look in "
                 "`model.eval()` call `model.train()` again.")

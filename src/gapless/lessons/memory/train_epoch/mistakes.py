@@ -94,5 +94,5 @@ EPOCHS = (
     Mistake(_epoch(predictions="rows"), "Report the class of each row: `argmax(1)`, along the classes."),
     Mistake(_epoch(looks="sum"), "Report the mean over the batches of validation data: divide by their number."),
     Mistake(_epoch(skips=False), "The epoch ends at the first batch that fails. `continue` skips only that one."),
-    Mistake(_epoch(trains=False), "The weights do not change: is `optimizer.step()` still there?"),
+    Mistake(_epoch(trains=False), "The weights do not change: is `optimizer.step()` there, and after the backward pass?"),
 )

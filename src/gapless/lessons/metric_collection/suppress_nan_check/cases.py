@@ -43,8 +43,10 @@ def aggregator_cases(seed: int) -> list[Case]:
         case("SumMetric", "SumMetric"),
         case("SumMetric of Python numbers", "SumMetric", values[:, 0], as_numbers=True),
         case("MaxMetric", "MaxMetric"),
+        case("MaxMetric of Python numbers", "MaxMetric", values[:, 0], as_numbers=True),
         case("MinMetric", "MinMetric"),
         case("CatMetric", "CatMetric"),
+        case("CatMetric of Python numbers", "CatMetric", values[:, 0], as_numbers=True),
         *(case(f"all five, {name}", AGGREGATORS, given, kind=kind, **options) for name, given, kind, options in (
             ("of one value", values[:, :1], np.float32, {}),
             ("of nothing, an empty vector", values[:2, :0], np.float32, {}),

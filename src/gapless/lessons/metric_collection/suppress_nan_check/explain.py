@@ -10,7 +10,8 @@ def suppress(case, found, wanted) -> str | None:
         return None
     first = next((name for name in wanted if repr(found.get(name)) != repr(wanted[name])), None)
     if first == "device":
-        return "The metric does not stay on the device it was moved to: make tensors with `device=self.device`."
+        return ("The metric, or what it computes, is not on the device that it was moved to: make tensors of Python numbers "
+                "too with `device=self.device`.")
     if first == "dtype":
         return "What is computed has another dtype: the values have to be returned in the metric's own, `self.dtype`."
     if first is not None and first != "value" and found.get("value") == wanted["value"]:

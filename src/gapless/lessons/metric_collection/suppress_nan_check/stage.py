@@ -49,7 +49,7 @@ def ask_suppress(function, given, device):
         metric.reset()
     found["values of calling it"] = update(metrics, by=lambda metric: metric)
     return {**found, "value after a reset": [metric.compute() for metric in metrics],
-            "device": all(metric.device.type == device.type for metric in metrics)}
+            "device": all(where.device.type == device.type for where in (*metrics, *values) if hasattr(where, "device"))}
 
 
 def _no_update(error: Exception) -> str:

@@ -48,7 +48,21 @@ def idle_cases(seed: int) -> list[Case]:
     # another thread's, and how kernels at the same time fill the card, the text leaves open.
     trapped = [*trapped_cases(rng, lambda: make(SLOW_LOADER), without=left_open),
                *trapped_cases(rng, lambda: make(SMALL_BATCH, SMALL_KERNELS), without=left_open)]
-    return cases + [trace_case(name, events) for name, events in trapped]
+    # Where a single step, or most of them, say something else than all together.
+    found = []
+    for name, cause, options in (
+            ("one step waits for its batch, and the others do not", SMALL_KERNELS,
+             {"steps": 10, "fetching": _drawn(rng, 1, *[0] * 9)}),
+            ("most steps have their batch soon, and the others wait long", SLOW_LOADER,
+             {"steps": 5, "small": True, "fetching": _drawn(rng, 0.2, 5, 0.2, 5, 0.2)}),
+            ("the first step fills a small part of the card", SMALL_KERNELS, {"steps": 4, "partly": 1}),
+            ("the last step fills a small part of the card", SMALL_KERNELS, {"steps": 4, "partly": 4})):
+        found.append((name, idle_program(rng, cause, str(rng.choice(CARDS)), **options)))
+    return cases + [trace_case(name, events) for name, events in [*trapped, *found]]
+
+
+def _drawn(rng: np.random.Generator, *numbers: float) -> list[float]:
+    return [float(number) for number in rng.permutation(numbers)]
 
 
 def _with_crumbs(events: list[dict], filling: bool) -> list[dict]:

@@ -54,6 +54,15 @@ def _fills(trace: Trace, most: float = 1) -> float:
     return sum(us * blocks for us, blocks in told) / sum(us for us, _ in told)
 
 
+def _fills_of_step(trace: Trace, step: int) -> float:
+    """Of as many kernels, from the first or to the last, as a step has on average."""
+    kernels = kernels_of(trace)
+    each = len(kernels) // len(steps_of(trace))
+    some = kernels[:each] if step == 0 else kernels[-each:]
+    told = [(s.end_us - s.start_us, min(s.args.get(BLOCKS, 0), 1)) for s in some]
+    return sum(us * blocks for us, blocks in told) / sum(us for us, _ in told)
+
+
 def _plain_fill(trace: Trace) -> float:
     return mean(min(s.args.get(BLOCKS, 0), 1) for s in kernels_of(trace))
 
@@ -139,6 +148,12 @@ IDLE = (
     Mistake(_by_duration(20), f"Your function chooses by the kernels' mean duration alone. {_LOADER}"),
     *(Mistake(_cause(lambda trace, step=step: _launching(trace, step=step) < 0.5), _ONE_STEP) for step in (0, -1)),
     Mistake(_cause(lambda trace: all(_launching(trace, step=i) < 0.5 for i in range(len(steps_of(trace))))), _ONE_STEP),
+    Mistake(_cause(lambda trace: any(_launching(trace, step=i) < 0.5 for i in range(len(steps_of(trace))))), _ONE_STEP),
+    Mistake(_cause(lambda trace: sum(_launching(trace, step=i) < 0.5 for i in range(len(steps_of(trace))))
+                   > len(steps_of(trace)) / 2), _ONE_STEP),
+    *(Mistake(_cause(_is_loader, lambda trace, step=step: _fills_of_step(trace, step) < 0.5), (
+        "How much of the card is filled was taken from one step. Take the kernels of all steps, by their duration."))
+      for step in (0, -1)),
     Mistake(_cause(lambda trace: _launching(trace, since=0.0) < 0.5),
             "A trace's clock does not begin with the first step: the steps' time is its end minus the first step's start."),
     Mistake(_cause(_by_label), _LABEL),
