@@ -25,12 +25,12 @@ _WRITES = os.O_WRONLY | os.O_RDWR | os.O_APPEND | os.O_TRUNC
 
 
 def watch(began_s: float) -> list[str]:
-    """From now on, the files as the script changes them, each once; the first is told at once. For the rest of this process:
+    """From now on, the files as the script changes them, each once; the first is printed at once. For the rest of this process:
     Python takes no audit hook back.
 
     ``began_s``: when the audit began, in seconds as :func:`time.time` counts. A file changed since is the script's own.
     Caches (in folders whose names begin with a dot, and in the system's temporary folder) are left out. Not seen: what
-    functions in C open themselves, but for :func:`torch.save`, and what other processes do."""
+    functions in C open themselves, except :func:`torch.save`, and what other processes do."""
     found: list[str] = []
     here, temporary, process = os.getcwd(), tempfile.gettempdir(), os.getpid()  # not in the hook: it holds a lock and opens
 

@@ -1,4 +1,4 @@
-"""A typical millisecond of a timeline, where single kernels can be told apart: a row for each kind of work."""
+"""A typical millisecond of a timeline, in which each kernel is a bar of its own: a row for each kind of work."""
 
 from __future__ import annotations
 

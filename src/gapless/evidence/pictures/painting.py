@@ -1,6 +1,6 @@
 """A scene painted into matplotlib axes: the host above, the GPU's streams below.
 
-The height of a bar is the share of time (:mod:`.columns`). Nothing is told by colour alone: waits and copies are hatched,
+The height of a bar is the share of time (:mod:`.columns`). Nothing depends on colour alone: waits and copies are hatched,
 so that a picture survives a grey printer. The colours stand out from a light page and from a dark one; text and axes are
 in the page's ink (:mod:`.themed`).
 """
@@ -36,7 +36,7 @@ _LEGEND = {"ncols": 5, "frameon": False, "fontsize": 8.5, "handlelength": 2.4, "
            "title_fontsize": 8.5}
 _HOST, _STREAM, _BETWEEN = 1.0, 0.75, 0.25  # heights, in units of the vertical axis
 _LEVEL = 0.42
-_APART = 4  # columns: waits that wide are told from their neighbours by a stroke
+_APART = 4  # columns: a stroke separates waits that wide from their neighbours
 
 
 class Panel:

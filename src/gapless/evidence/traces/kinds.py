@@ -32,7 +32,7 @@ OPTIMIZER_MARK = "gapless: optimizer.step"  # what a recording of ours puts ther
 
 def kinds_of(work: Sequence[Span], spans: Iterable[Span]) -> list[str]:
     """What each span of the device's ``work`` is for: ``copies``, ``communication``, ``optimizer`` (launched in an
-    optimizer's ``step()``), ``convolutions`` and the like, or ``other``. ``spans``: those of the trace."""
+    optimizer's ``step()``), ``convolutions`` and so on, or ``other``. ``spans``: those of the trace."""
     spans = list(spans)
     launches = launches_by_correlation(spans)
     in_optimizer = _within_optimizers(spans)

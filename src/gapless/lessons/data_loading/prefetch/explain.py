@@ -44,7 +44,7 @@ def _why_batches(own: list, right: list, raises: bool) -> str | None:
         return (f"Only the first {len(own)} of {len(right)} batches come: does the loop end as soon as the loader has "
                 "nothing more?")
     if len(own) < len(right) and all(batch in right for batch in own):
-        return f"Of the {len(right)} batches of the loader only {len(own)} come: each is to be yielded, in their order."
+        return f"Of the {len(right)} batches of the loader only {len(own)} come. Yield every one, in the loader's order."
     if len(own) == len(right) and sorted(map(str, own)) == sorted(map(str, right)):
         return "All batches come, but in another order: keep the loader's order."
     if len(own) == len(right) and all(a == b for a, b in zip(own, [right[-1]] * len(right))):
