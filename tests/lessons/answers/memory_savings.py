@@ -647,7 +647,7 @@ SAVINGS_WRONG = [
     ("optimizer_in_backward", in_backward(_own_norm), "by its own norm"),
     ("optimizer_in_backward", in_backward(_no_limit), "`max_norm` was ignored"),
     ("optimizer_in_backward", in_backward(_new_each_time), "made anew"),
-    ("optimizer_in_backward", in_backward(_cleared_first), "thrown away"),
+    ("optimizer_in_backward", in_backward(_cleared_first), "No parameter moves"),
     ("optimizer_in_backward", all_parameters, "doesn't require gradient"),
     ("optimizer_in_backward", by_blocks(4, patient=True), "No step was taken for `norm.bias`"),
     ("optimizer_in_backward", by_blocks(4, patient=False), "not in a later call"),
