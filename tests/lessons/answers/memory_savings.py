@@ -647,7 +647,7 @@ SAVINGS_WRONG = [
     ("optimizer_in_backward", in_backward(_own_norm), "by its own norm"),
     ("optimizer_in_backward", in_backward(_no_limit), "You ignore `max_norm`"),
     ("optimizer_in_backward", in_backward(_new_each_time), "create an optimizer for each step"),
-    ("optimizer_in_backward", in_backward(_cleared_first), "drop the gradients before"),
+    ("optimizer_in_backward", in_backward(_cleared_first), "No parameter changes"),
     ("optimizer_in_backward", all_parameters, "doesn't require gradient"),
     ("optimizer_in_backward", by_blocks(4, patient=True), "No step was taken for `norm.bias`"),
     ("optimizer_in_backward", by_blocks(4, patient=False), "not in a later call"),

@@ -87,7 +87,7 @@ RECKONED_WRONG = [
     ("predicted_gain", lambda kernels, outputs: 1 / reckoned(kernels, outputs), "the inverse"),
     ("predicted_gain", lambda kernels, outputs: reckoned(kernels, outputs, lasting=lambda name, outputs: True), "stays in a register"),
     ("predicted_gain", lambda kernels, outputs: reckoned(kernels, outputs, inside=lambda name, made: False), "In one kernel"),
-    ("predicted_gain", lambda kernels, outputs: reckoned(kernels, outputs) if kernels else 0.0, "nothing to gain: return 1.0"),
+    ("predicted_gain", lambda kernels, outputs: reckoned(kernels, outputs) if kernels else 0.0, "no gain: a factor of 1"),
     ("predicted_gain", lambda kernels, outputs: reckoned([[dict.fromkeys(part, 1) for part in kernel] for kernel in kernels], outputs),
      "You count tensors"),
     ("predicted_gain", lambda kernels, outputs: reckoned([({}, writes) for _, writes in kernels], outputs), "kernels also read"),

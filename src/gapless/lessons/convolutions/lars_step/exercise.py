@@ -5,6 +5,7 @@ from __future__ import annotations
 from ....course.checks import StepTime, Values, Waits
 from ....course.exercise import Asked, Exercise, Measurement, Right, Teaching
 from . import cases, mistakes, slow, stage
+from .explain import explain_lars
 
 EXERCISE = Exercise(
     name="lars_step",
@@ -36,5 +37,6 @@ EXERCISE = Exercise(
             "momentum)`, `_foreach_add_(momenta, updates)`, `_foreach_sub_(params, momenta)`.",
         ),
         mistakes=mistakes.LARS_MISTAKES,
+        explain=explain_lars,
     ),
 )

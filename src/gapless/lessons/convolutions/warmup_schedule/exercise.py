@@ -7,6 +7,7 @@ from ....course.exercise import Asked, Exercise, Right, Teaching
 from ....course.mistakes import MistakesFile
 from ..stage import names
 from . import cases, right, slow, stage
+from .explain import explain_schedule
 
 EXERCISE = Exercise(
     name="warmup_schedule",
@@ -24,5 +25,6 @@ EXERCISE = Exercise(
             "1)`, and `factor * (1 + math.cos(math.pi * share)) / 2`.",
         ),
         mistakes=MistakesFile(__package__, names),
+        explain=explain_schedule,
     ),
 )
