@@ -25,8 +25,8 @@ _WRITES = os.O_WRONLY | os.O_RDWR | os.O_APPEND | os.O_TRUNC
 
 
 def watch(began_s: float) -> list[str]:
-    """From now on, the files as the script changes them, each once; the first is printed at once. For the rest of this process:
-    Python takes no audit hook back.
+    """From now on, the files as the script changes them, each once; the first is printed at once. For the rest of this
+    process: Python takes no audit hook back.
 
     ``began_s``: when the audit began, in seconds as :func:`time.time` counts. A file changed since is the script's own.
     Caches (in folders whose names begin with a dot, and in the system's temporary folder) are left out. Not seen: what

@@ -24,7 +24,7 @@ def explain_lars(case: Case, found: dict, wanted: dict) -> str | None:
     if _close(found[MOMENTA][place], kept + own * update):
         return (f"Parameter {place} takes its step at a rate of {own:.4g}, and {right:.4g} is wanted: lr · trust · |weight| "
                 "/ (|grad| + weight_decay · |weight|), or lr where one of the two norms is 0.")
-    return (f"The momentum of parameter {place} is to be momentum · moment + rate · (grad + weight_decay · weight), here "
+    return (f"The momentum of parameter {place} should be momentum · moment + rate · (grad + weight_decay · weight), here "
             f"with a rate of {right:.4g}.")
 
 
