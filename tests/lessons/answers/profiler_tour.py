@@ -421,7 +421,7 @@ WRONG = [
     ("gpu_utilization", from_the_first_kernel, "divide by the steps' time, to which the idle time before the first kernel"),
     ("gpu_utilization", from_before_the_steps, "only what lies within the steps' time counts"),
     ("gpu_utilization", lambda trace: None, "It returned nothing: is there a `return`?"),
-    ("gpu_utilization", zero_without_kernels, "No kernel in this trace has such a value"),
+    ("gpu_utilization", zero_without_kernels, "no kernel: return None"),
     ("gpu_utilization", lambda trace: 100 * (counted_by_changes(trace) or 0), "A share is between 0 and 1"),
     ("sm_efficiency", mean_over_busy_time, "Idle time counts here, as 0"),
     ("sm_efficiency", not_at_most_one, "No SM is more than busy"),
