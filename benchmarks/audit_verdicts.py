@@ -124,6 +124,17 @@ Image.fromarray(pixels).save(packed, "JPEG")
 """
 DECODE = """image = Image.open(io.BytesIO(packed.getvalue())).resize((64, 64))
 return torch.from_numpy(np.asarray(image, dtype=np.float32))"""
+CHECKPOINT = """
+import os
+import tempfile
+state = {name: torch.ones(500, 500) for name in "abcdefgh"}
+
+def cause():
+    with tempfile.TemporaryFile() as file:
+        torch.save(state, file)
+        file.flush()
+        os.fsync(file.fileno())
+"""
 SGD, ADAM = "torch.optim.SGD(model.parameters(), lr=0.01)", "torch.optim.Adam(model.parameters(), foreach=False)"
 
 PROGRAMS = {
@@ -144,17 +155,7 @@ import time
 def cause():
     time.sleep(0.02)
 """),
-    "checkpoint": in_the_loop("""
-import os
-import tempfile
-state = {name: torch.ones(500, 500) for name in "abcdefgh"}
-
-def cause():
-    with tempfile.TemporaryFile() as file:
-        torch.save(state, file)
-        file.flush()
-        os.fsync(file.fileno())
-"""),
+    "checkpoint": in_the_loop(CHECKPOINT),
     "lock": in_the_loop("""
 import threading
 import time
@@ -238,17 +239,7 @@ def cause():
     thread.start()
     thread.join()
 """),
-    "checkpoint_now_and_then": in_the_loop("""
-import os
-import tempfile
-state = {name: torch.ones(500, 500) for name in "abcdefgh"}
-
-def cause():
-    with tempfile.TemporaryFile() as file:
-        torch.save(state, file)
-        file.flush()
-        os.fsync(file.fileno())
-""", every=10),
+    "checkpoint_now_and_then": in_the_loop(CHECKPOINT, every=10),
     "metrics_now_and_then": in_the_loop("""
 import numpy as np
 scores, labels = np.random.default_rng(0).random(300_000), np.arange(300_000) % 2

@@ -40,8 +40,8 @@ def write_bytes(path: str | os.PathLike, content: bytes) -> None:
 
 
 def write_private(path: str | os.PathLike, content: bytes) -> None:
-    """Write ``content`` so that only this user can read it, even if others could read an earlier file
-    there. Raises OSError."""
+    """Write ``content`` so that only this user can read it, even if others could read an earlier file there.
+    Raises OSError."""
     out = Path(path)
     descriptor, temporary = tempfile.mkstemp(prefix=f".{out.name[:50]}.", suffix=".tmp", dir=out.parent)  # of mode 0600
     try:

@@ -84,4 +84,4 @@ def test_two_causes_are_named_where_one_is_not_certain(host, device, host_ms, bo
     from gapless.audit.result import _bounds, _spread
 
     parts = {"input": 0.0, "waits": 0.0, "communication": 0.0, "host": host, "device": device}
-    assert _bounds(parts, 10.0, _spread(host_ms)) == bounds
+    assert _bounds(parts, 10.0, _spread({"host_ms": host_ms})) == bounds

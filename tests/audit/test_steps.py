@@ -161,3 +161,12 @@ def test_forward_passes_where_they_are_asked_for():
     assert ends.kind == FORWARD and ends.ended == ends.counts[FORWARD] == 6
     evaluate()
     assert ends.ended == 6
+
+
+def test_a_compiled_model_stays_one_graph_while_its_passes_are_watched():
+    torch.compiler.reset()
+    graphs = []
+    model = torch.compile(nn.Sequential(nn.Linear(4, 4), nn.ReLU()), backend=lambda graph, inputs: graphs.append(graph) or graph)
+    with Watched(forward=True).watching() as ends:
+        model(torch.ones(2, 4))
+    assert len(graphs) == 1 and ends.ended == 1

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from ..evidence.traces.waits import IN_BACKWARD
+
 # Number of a lesson → its folder among the notebooks.
 LESSONS = {
     "00": "00_two_clocks", "01": "01_profiler_tour", "02": "02_masked_loss", "03": "03_metric_collection",
@@ -181,7 +183,7 @@ def launch_advice(line: str, location: str, launches: float) -> str | None:
     many = f"{launches:.0f} launches a step."
     if re.search(r"optim\w*\.step\(|\bopt\.step\(|scaler\.step\(", line):
         return f"{many} `fused=True`, or `foreach=True`, updates many parameters by one kernel."
-    if "(in its backward pass)" in location or ".backward(" in line:
+    if location.endswith(IN_BACKWARD) or ".backward(" in line:
         return f"{many} Fewer operators in the forward pass make fewer here; `torch.compile` merges both."
     return (f"{many} If a loop comes here, put its inputs into one tensor and compute all at once; else `torch.compile` the "
             "function, or replay the step as a CUDA graph.")

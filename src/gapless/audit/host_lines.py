@@ -77,11 +77,9 @@ def host_lines(trace: Trace, played: WhatIf, places: Places, long_gaps_ns: Mappi
         if location is not None:
             line, a_step = places.text(location), launches[location] / played.steps
             own_ms, operators_ms = (max(0.0, us[location]) / 1e3 / played.steps for us in (own, operators))
-            what = [host_advice(line or "", places.path(location) or location), launch_advice(line or "", location, a_step)]
-            if operators_ms > own_ms:
-                what.reverse()
+            what = host_advice(line or "", places.path(location) or location), launch_advice(line or "", location, a_step)
             found.append(HostLine(location, line, places.called_at(location), own_ms, operators_ms, a_step,
-                                  next(filter(None, what), None)))
+                                  next(filter(None, what[::-1] if operators_ms > own_ms else what), None)))
     all_ms = sum(each.total_ms for each in found)
     found.sort(key=lambda each: (-each.total_ms, each.location))
     return [each for each in found[:_MOST_LINES] if each.total_ms >= _WORTH * all_ms]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 
+from ..evidence.traces.waits import IN_BACKWARD
 from ..installed import repository
 from ..words import counted
 from .advice import LESSONS
@@ -41,7 +42,7 @@ def bound(audit: Audit) -> str:
     if audit.bound == "host":
         lines: dict[str, float] = defaultdict(float)  # with their backward passes
         for each in audit.host:
-            lines[each.location.partition(" (")[0]] += each.total_ms
+            lines[each.location.removesuffix(IN_BACKWARD)] += each.total_ms
         most = max(lines, key=lines.__getitem__, default=None)
         if most is not None and lines[most] >= audit.parts_ms["host"] / 2:
             return f"{PARTS['host']}, most of it for {most} ({ms(lines[most])} ms)"

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import re
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ..evidence.report import StepReport
-from ..evidence.traces.kinds import kinds_of
-from ..evidence.traces.steps import DEVICE_WORK
 from ..evidence.traces.trace import Trace
 from ..words import counted
 from .loaders import Loader
@@ -30,9 +28,10 @@ class Remark:
 
 
 def remarks(trace: Trace, report: StepReport, step_ms: float, parts_ms: dict[str, float], saved_ms: Callable[..., float],
-            loaders: Sequence[Loader] = (), own_ms: float = 0.0) -> list[Remark]:
+            kinds: Mapping[int, str], loaders: Sequence[Loader] = (), own_ms: float = 0.0) -> list[Remark]:
     """The remarks, what costs most first. ``saved_ms``: what a step is shorter without something
-    (:meth:`gapless.evidence.what_if.WhatIf.ms`). ``own_ms``: of the host's time, what is none of PyTorch's."""
+    (:meth:`gapless.evidence.what_if.WhatIf.ms`). ``kinds``: of each span of the device's work, by its id. ``own_ms``: of the
+    host's time, what is none of PyTorch's."""
     found = []
     if not report.kernels:
         found.append(Remark(
@@ -65,20 +64,18 @@ def remarks(trace: Trace, report: StepReport, step_ms: float, parts_ms: dict[str
             f"{statistics.median(kernel_us):.1f} µs",
             "Larger batches; fewer and larger kernels (`torch.compile`, fused operators); a step as one launch (CUDA "
             "graphs, `mode=\"reduce-overhead\"`).", parts_ms["host"] - own_ms, "06"))
-    found += _device(trace, step_ms, saved_ms)
+    found += _device(kinds, step_ms, saved_ms)
     return sorted(found, key=lambda each: -(each.costs_ms or 0.0))
 
 
 # Kinds of kernels whose limit is the memory's bandwidth, as each element is read or written for a few operations.
 BANDWIDTH = frozenset({"elementwise", "normalisation", "reductions and losses"})
 _PRODUCTS = frozenset({"matrix products", "convolutions"})
-_FLOAT32 = re.compile(r"sgemm|gemm_float32|scudnn|conv\w*_float32|float32")  # cuBLAS's and cuDNN's, and the virtual GPU's
+_FLOAT32 = re.compile("sgemm|scudnn|float32")  # cuBLAS's, cuDNN's, the virtual GPU's
 
 
-def _device(trace: Trace, step_ms: float, saved_ms: Callable[..., float]) -> list[Remark]:
+def _device(kinds: Mapping[int, str], step_ms: float, saved_ms: Callable[..., float]) -> list[Remark]:
     """What the GPU spends a tenth of the step on, where something can be done about it."""
-    work = [span for span in trace.spans if span.category in DEVICE_WORK]
-    kinds = dict(zip(map(id, work), kinds_of(work, trace.spans)))
     found = []
     bandwidth_ms = saved_ms(without_work=lambda span: kinds[id(span)] in BANDWIDTH)
     if bandwidth_ms >= _MUCH * step_ms:

@@ -9,7 +9,7 @@ from ..evidence.report import StepReport
 from ..evidence.traces.kinds import kinds_of
 from ..evidence.traces.memory import MemoryByCategory, memory_by_category
 from ..evidence.traces.steps import DEVICE_WORK
-from ..evidence.traces.trace import Trace
+from ..evidence.traces.trace import Span, Trace
 from ..evidence.traces.waits import copy_memory, locate, operator_name
 from ..evidence.what_if import WhatIf
 from .advice import Advice, advice
@@ -96,24 +96,26 @@ class Audit:
                     "host": saved_ms(without={"host", "optimizer", "allocator"}), "device": saved_ms(without_device=True)}
         long_gaps_ns = facts.get("long_gaps_ns", {})
         places = Places([*(span.name for span in trace.spans if span.category == "python"), *long_gaps_ns])
-        host = host_lines(trace, played, places, long_gaps_ns)
+        all_lines = host_lines(trace, played, places, long_gaps_ns)
         watched = facts.get("afterwards", {})
         rare = seldom(watched, step_ms)
         if watched.get("steps"):
             parts_ms["seldom"] = min(watched["longer_ms"], sum(each.costs_ms for each in rare))
         # What only some steps do may be in a recorded one: the typical step is without it.
-        own_rare = [line for line in host if line.location in {each.location for each in rare if each.is_own}]
-        for line in own_rare:
-            host.remove(line)
-            step_ms -= line.own_ms
-            parts_ms["host"] = max(0.0, parts_ms["host"] - line.own_ms)
+        at_rare_lines = {each.location for each in rare if each.is_own}
+        host = [line for line in all_lines if line.location not in at_rare_lines]
+        rare_ms = sum(line.own_ms for line in all_lines if line.location in at_rare_lines)
+        step_ms -= rare_ms
+        parts_ms["host"] = max(0.0, parts_ms["host"] - rare_ms)
         found_loaders = loaders(trace, played, facts, saved_ms, step_ms)
-        spread, own_ms = _spread(facts.get("host_ms", [])), sum(each.own_ms for each in host)
+        spread, own_ms = _spread(facts), sum(line.own_ms for line in host)
+        work = [span for span in trace.spans if span.category in DEVICE_WORK]
+        kinds = dict(zip(map(id, work), kinds_of(work, trace.spans)))
         return cls(script, report, step_ms, parts_ms, _bounds(parts_ms, step_ms, spread), spread,
                    tuple(_lines(trace, played, places, saved_ms if fits else None)), tuple(host),
-                   tuple(remarks(trace, report, step_ms, parts_ms, saved_ms, found_loaders, own_ms)),
+                   tuple(remarks(trace, report, step_ms, parts_ms, saved_ms, kinds, found_loaders, own_ms)),
                    facts, tuple(rare), None if memory is None else _memory_view(memory), loaders=tuple(found_loaders),
-                   kinds_ms=_kinds_ms(trace, played))
+                   kinds_ms=_kinds_ms(work, kinds, played))
 
     @property
     def bound(self) -> str:
@@ -121,11 +123,11 @@ class Audit:
         return self.bounds[0]
 
 
-def _kinds_ms(trace: Trace, played: WhatIf) -> dict[str, float]:
-    work = [span for span in trace.spans if span.category in DEVICE_WORK and span.start_us >= played.start_us]
+def _kinds_ms(work: list[Span], kinds: dict[int, str], played: WhatIf) -> dict[str, float]:
     found: dict[str, float] = defaultdict(float)
-    for span, kind in zip(work, kinds_of(work, trace.spans)):
-        found[kind] += (span.end_us - span.start_us) / 1e3 / played.steps
+    for span in work:
+        if span.start_us >= played.start_us:
+            found[kinds[id(span)]] += (span.end_us - span.start_us) / 1e3 / played.steps
     return dict(sorted(found.items(), key=lambda item: -item[1]))
 
 
@@ -151,11 +153,10 @@ def noise_ms(facts: dict) -> float:
     return (max(host_ms) - min(host_ms)) / 2
 
 
-def _spread(host_ms: list[float]) -> float:
+def _spread(facts: dict) -> float:
     """By what share the times are uncertain: what the model misses, or more where the host's of equal steps differ."""
-    if len(host_ms) < 2:
-        return MODEL_MISSES
-    return max(MODEL_MISSES, (max(host_ms) - min(host_ms)) / (max(host_ms) + min(host_ms)))
+    host_ms = facts.get("host_ms") or [1.0]
+    return max(MODEL_MISSES, 2 * noise_ms(facts) / (max(host_ms) + min(host_ms)))
 
 
 def _bound(parts_ms: dict[str, float], step_ms: float) -> str:

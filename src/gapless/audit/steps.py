@@ -43,7 +43,7 @@ class StepEnds:
         self.counts = dict.fromkeys((OPTIMIZER, BACKWARD, REPLAY, FORWARD), 0)
         self.optimizers = 0  # made
         self._ended, self._began_anew, self._trains = ended, began_anew, trains
-        self._forward, self._within = forward, False
+        self._forward = forward
         self._leader: int | None = None
         self._since: dict[object, int] = {}  # of others, since the last end of a step
 
@@ -71,9 +71,7 @@ class StepEnds:
 
         torch.autograd.graph._engine_run_backward = torch.autograd._engine_run_backward = run_backward
         torch.optim.Optimizer.__init__ = make  # type: ignore[assignment]
-        call = torch.nn.Module.__call__
-        if self._forward:
-            torch.nn.Module.__call__ = self._outermost(call)
+        unwatch = around_outermost(self._call) if self._forward else None
         kinds: set[Any] = {torch.cuda.CUDAGraph, graphs.CUDAGraph}
         replays = {kind: kind.replay for kind in kinds}
         for kind, replay in replays.items():
@@ -86,30 +84,19 @@ class StepEnds:
             for kind, replay in replays.items():
                 kind.replay = replay
             torch.optim.Optimizer.__init__ = init
-            torch.nn.Module.__call__ = call
+            if unwatch is not None:
+                unwatch()
             torch.autograd.graph._engine_run_backward = torch.autograd._engine_run_backward = engine
 
     def _train(self) -> None:
         trains, self._trains = self._trains, lambda: None
         trains()
 
-    def _outermost(self, call):
-        this = self
-
-        @functools.wraps(call)
-        def forward(module, *args, **kwargs):
-            if this._within or torch.compiler.is_compiling() or next(module.parameters(), None) is None:
-                return call(module, *args, **kwargs)
-            this._train()
-            this._within = True
-            try:
-                out = call(module, *args, **kwargs)
-            finally:
-                this._within = False
-            this._event(FORWARD, id(module))
-            return out
-
-        return forward
+    def _call(self, call, module, *args, **kwargs):
+        self._train()
+        out = call(module, *args, **kwargs)
+        self._event(FORWARD, id(module))
+        return out
 
     def _steps(self, optimizer, args, kwargs):
         # PyTorch's own block is still open where a step ends, so the last one is in no trace; and a closure is in it.
@@ -162,6 +149,28 @@ class StepEnds:
         self._since.clear()
         self._began_anew()
         self._ended()
+
+
+def around_outermost(around: Callable[..., Any]) -> Callable[[], None]:
+    """From now on a module that has parameters and is called by none runs by ``around(call, module, *args, **kwargs)``,
+    where ``call(module, …)`` is as ever. Returns what ends that."""
+    call = torch.nn.Module.__call__
+
+    @functools.wraps(call)
+    def outermost(module, *args, **kwargs):
+        if torch.compiler.is_compiling() or next(module.parameters(), None) is None:
+            return call(module, *args, **kwargs)
+        torch.nn.Module.__call__ = call  # Dynamo goes through no other, and splits its graph
+        try:
+            return around(call, module, *args, **kwargs)
+        finally:
+            torch.nn.Module.__call__ = outermost
+
+    def undo() -> None:
+        torch.nn.Module.__call__ = call
+
+    torch.nn.Module.__call__ = outermost
+    return undo
 
 
 def _then(function, after: Callable[[], None]):

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 import torch
 from torch.utils.data import DataLoader
 
+from .steps import around_outermost
+
 _WORKERS = 4
 
 
@@ -101,25 +103,15 @@ def _fused():
 
 
 def _compile():
-    call, compiled = torch.nn.Module.__call__, weakref.WeakSet()
+    compiled = weakref.WeakSet()
 
-    @functools.wraps(call)
-    def outermost(module, *args, **kwargs):
-        if module not in compiled and next(module.parameters(), None) is not None:
+    def compile_first(call, module, *args, **kwargs):
+        if module not in compiled:
             compiled.add(module)
             module.compile()
-        torch.nn.Module.__call__ = call  # inside: Dynamo takes no other
-        try:
-            return call(module, *args, **kwargs)
-        finally:
-            torch.nn.Module.__call__ = outermost
+        return call(module, *args, **kwargs)
 
-    torch.nn.Module.__call__ = outermost
-
-    def undo() -> None:
-        torch.nn.Module.__call__ = call
-
-    return undo
+    return around_outermost(compile_first)
 
 
 def _loaders(change):

@@ -266,10 +266,9 @@ class Notes(list[Note]):
 class Program:
     """One program of a lesson's headline table. ``make_step(device)`` returns its step; ``assumptions`` hold inside it.
     ``article``: what the article reports of it, in words. ``samples``: how many samples a step works on, where programs
-    differ in
-    that; the table's speed-up is then for each sample. ``largest_batch(device)``: the most samples that fit into the
-    device's memory, for a table that tells of memory. ``steps``: of one timed run; a step of many kernels takes real time to
-    simulate. ``whole_run``: a step is a whole run of a program, made once to be timed and once to be profiled."""
+    differ in that; the table's speed-up is then for each sample. ``largest_batch(device)``: the most samples that fit into
+    the device's memory, for a table that tells of memory. ``steps``: of one timed run; a step of many kernels takes real
+    time to simulate. ``whole_run``: a step is a whole run of a program, made once to be timed and once to be profiled."""
 
     name: str
     make_step: Callable[[torch.device], Callable[[], object]]

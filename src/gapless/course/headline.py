@@ -25,9 +25,8 @@ class Figures:
     """One program's figures; times in ms a step. ``host_step_ms``, ``device_step_ms`` and ``device_busy_ms`` are from a
     trace of three steps, ``true_step_ms`` from a long run without a profiler. ``sync_ops``: what the first step waits
     in, of a whole run each once. ``article``: what the article reports of it, in words. ``samples``: how many samples a
-    step works on, where programs differ in
-    that. ``bus_bytes``: what a step copies between host and device. ``largest_batch``: the
-    most samples that fit, where somebody has looked."""
+    step works on, where programs differ in that. ``bus_bytes``: what a step copies between host and device.
+    ``largest_batch``: the most samples that fit, where somebody has looked."""
 
     name: str
     size: str

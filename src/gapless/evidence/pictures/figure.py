@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import os
 from functools import cache
-from pathlib import Path
 
+from ...files import write_bytes
 from .themed import mime_bundle
 
 
@@ -42,10 +43,6 @@ def save(figure, path: str | os.PathLike) -> None:
 
     Raises OSError where the folder cannot be written.
     """
-    path = Path(path)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        figure.savefig(temporary, format="png", dpi=150, metadata={"Description": figure.alt})
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    content = io.BytesIO()
+    figure.savefig(content, format="png", dpi=150, metadata={"Description": figure.alt})
+    write_bytes(path, content.getvalue())

@@ -32,6 +32,7 @@ _LESSONS = _PACKAGE + "lessons/"
 _FRAME = re.compile(r"(.+)\((\d+)\): ")
 # How a frame's function is called when the operator runs in the backward pass of that line.
 BACKWARD = "backward of "
+IN_BACKWARD = " (in its backward pass)"  # behind a location
 _LIBRARY_FRAME = re.compile(
     # The lessons' slow functions are in the package, and are what a learner wants to see named.
     r"(torch|gapless(?!/lessons))/|.*/(site|dist)-packages/(torch|gapless(?!/lessons))/|.*/src/gapless/(?!lessons/)|"
@@ -277,7 +278,7 @@ def source_line(frame: str) -> str | None:
         return None
     if file.startswith("<ipython-input") or "/ipykernel_" in file:
         file = "notebook cell"
-    backward = " (in its backward pass)" if frame.strip()[found.end() :].startswith(BACKWARD) else ""
+    backward = IN_BACKWARD if frame.strip()[found.end() :].startswith(BACKWARD) else ""
     if file == "notebook cell" or re.fullmatch(r'cell ".*"', file):
         return f"{file}, line {line}{backward}"
     shown = file.removeprefix(_LESSONS) if file.startswith(_LESSONS) else "/".join(file.strip("/").split("/")[-2:])
