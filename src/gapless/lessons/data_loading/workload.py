@@ -110,7 +110,7 @@ def endless(batches: Iterable) -> Iterator:
         yield from one_by_one(batches)
 
 
-def as_first_written(device: torch.device) -> Callable[[], None]:
+def unoptimised(device: torch.device) -> Callable[[], None]:
     """A step of the program with the defaults of ``DataLoader``. On the virtual GPU call it inside ``full_size``."""
     loader = DataLoader(Photos(device), batch_size=BATCH, shuffle=True)
     train, batches = make_train(device), endless(loader)
