@@ -135,7 +135,7 @@ def test_what_cannot_be(tmp_path, command, arguments, said):
 @pytest.mark.slow
 def test_what_is_tried(audit):
     source = WAITING.replace("optim.SGD(", "optim.AdamW(")
-    done = audit(source, "--out", "-", "--format", "json", "--try", "tf32,fused")
+    done = audit(source, "--host", "counted", "--out", "-", "--format", "json", "--try", "tf32,fused")
     found = json.loads(done.stdout)
     tf32, fused = found["trials"]
     assert fused["step_ms"] < 0.9 * tf32["step_ms"] <= found["step_ms"] and not tf32["error"], done.stderr

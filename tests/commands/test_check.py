@@ -97,5 +97,4 @@ def test_ctrl_c_says_what_was_checked(notebook, put, tmp_path):
         _, err = process.communicate(timeout=60)
     finally:
         process.kill()
-    assert process.returncode == 130 and err == ("stopped while it checked zero_if_uniform: does every loop in its cell come "
-                                                 "to an end?\n")
+    assert process.returncode == 130 and err == "stopped while it checked zero_if_uniform: does every loop in its cell end?\n"

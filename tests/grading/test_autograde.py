@@ -48,7 +48,7 @@ HANDED_IN = {  # student → the state, and words of the reason
     "fay": ("failed", "it is a link"), "gus": ("failed", "hand in 77_toy.ipynb"), "hal": ("failed", "it is a link"),
     "ida": ("failed", "none of the exercises"), "jo": ("failed", "2 notebooks"), "oz": ("failed", "format 3"),
     "quin": ("failed", "not JSON"), "rob": ("failed", "cannot be read"), "sue": ("failed", "no time"),
-    "tom": ("failed", "no folder"), "uma": ("failed", "none of the exercises"),
+    "tom": ("failed", "not a readable folder"), "uma": ("failed", "none of the exercises"),
     "pia": ("missing", ""),
 }
 

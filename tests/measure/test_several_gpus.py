@@ -275,7 +275,7 @@ def in_two_groups(rank, world):
 
 @pytest.mark.slow
 def test_ranks_that_wait_for_one_another():
-    with pytest.raises(RankError, match="all ranks wait for one another: rank 0 waits in allreduce .*; rank 1 waits in allreduce"):
+    with pytest.raises(RankError, match="all ranks wait for each other: rank 0 waits in allreduce .*; rank 1 waits in allreduce"):
         gapless.on_gpus(2, in_two_groups)
 
 
