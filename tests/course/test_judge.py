@@ -114,7 +114,7 @@ def test_being_right_only_on_the_first_calls_is_found_out():
 
     def counts(target):
         calls.append(None)
-        return torch.where(target == BACKGROUND, IGNORE, target) if len(calls) < 22 else target.clone()
+        return torch.where(target == BACKGROUND, IGNORE, target) if len(calls) < 18 else target.clone()
 
     assert "counts its calls" in grade("ignore_background", counts)["values"].message
 
@@ -217,7 +217,7 @@ def test_bytes_sent_beside_the_calls_count(sends_images):
 
     exercise = changed(sends_images, asked__ask=ask)
     verdicts = {v.id: v for v in judge(*gathered(exercise, lambda images, mean: None))}
-    assert "before them the host waits 9 times, with the slow function 0" in verdicts["send.bus_bytes"].message  # for the copies
+    assert "before them the host waits 5 times, with the slow function 0" in verdicts["send.bus_bytes"].message  # for the copies
 
 
 def test_a_wait_left_is_named_with_operator_and_line(tmp_path):
@@ -308,7 +308,7 @@ def test_missing_answers_and_measurements_fail(solutions):
     assert [v.outcome for v in judge(exercise, plan, Evidence(exercise.name, "vgpu"))] == ["fail"] * 3
     _, plan, evidence = gathered(exercise, solutions[exercise.name])
     evidence.trial_answers.pop()
-    assert "Only 8 of 9 calls" in judge(exercise, plan, evidence)[0].message
+    assert "Only 4 of 5 calls" in judge(exercise, plan, evidence)[0].message
     _, plan, evidence = gathered(exercise, solutions[exercise.name])
     evidence.full.learner = None
     assert [v.outcome for v in judge(exercise, plan, evidence)] == ["fail"] * 3

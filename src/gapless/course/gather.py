@@ -26,10 +26,11 @@ from .ranks import answer_on_ranks
 from .stage import GRADIENTS, RESULT, RETURNED, Given, LocalStage
 
 # Steps of one measurement: enough for the launch queue to show, few enough to answer at once.
-SIMULATED = {"warmup": 1, "steps": 4, "blocks": 1}
+SIMULATED = {"warmup": 1, "steps": 4}
 MEASURED = {"warmup": 5, "steps": 10, "blocks": 7}
 PROFILED = {"steps": 2, "warmup": 1}
 # Of a whole run.
+SIMULATED_WHOLE = {"steps": 1}
 MEASURED_WHOLE = {"warmup": 1, "steps": 1, "blocks": 5, "at_once": True}
 PROFILED_WHOLE = {"steps": 1, "warmup": 0}
 
@@ -389,8 +390,8 @@ def _timed(exercise: Exercise, step: Callable[[], object], device: torch.device,
 
     # Each call counts, whether it is profiled or not: which they are is no secret to who counts his calls.
     with _hooked(device, lambda wait: waits.append(waits.pop() + 1)):
-        if simulated and exercise.measurement.whole_run:
-            time, trace = timed_profile(counted, device=device, prepare=prepare)
+        if simulated:
+            time, trace = timed_profile(counted, device=device, prepare=prepare, **_how_often(exercise, simulated))
         else:
             time = time_step(counted, device=device, prepare=prepare, **_how_often(exercise, simulated))
             trace = profile(counted, device=device, prepare=prepare,
@@ -400,7 +401,9 @@ def _timed(exercise: Exercise, step: Callable[[], object], device: torch.device,
 
 
 def _how_often(exercise: Exercise, simulated: bool) -> dict:
-    return SIMULATED if simulated else MEASURED_WHOLE if exercise.measurement.whole_run else MEASURED
+    if simulated:
+        return SIMULATED_WHOLE if exercise.measurement.whole_run else SIMULATED
+    return MEASURED_WHOLE if exercise.measurement.whole_run else MEASURED
 
 
 @contextmanager

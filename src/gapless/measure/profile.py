@@ -54,21 +54,20 @@ def profile(step: Callable[[], object], *, steps: int = 3, warmup: int = 2, devi
     return Trace(_lines_as_stacks(trace.events), {"distributedInfo": distributed_info(), **trace.metadata})
 
 
-def timed_profile(step: Callable[[], object], *, device: torch.device, prepare: Callable[[int], object] = _nothing
-                  ) -> tuple[StepTime, Trace]:
-    """The time of one call of ``step`` and its trace, off the same call: on the virtual GPU, where recording takes no
-    time. ``prepare(1)`` makes it ready before."""
-    times_ns = []
+def timed_profile(step: Callable[[], object], *, steps: int = 1, warmup: int = 0, device: torch.device,
+                  prepare: Callable[[int], object] = _nothing) -> tuple[StepTime, Trace]:
+    """The times of ``step`` and its trace, off the same calls: on the virtual GPU, where recording takes no time. ``steps``,
+    ``warmup`` and ``prepare`` as for :func:`profile`."""
+    times_ns: list[tuple[int, int, int]] = []
 
     def timed():
-        times_ns.append(_virtual_now_ns())
+        begun = _virtual_now_ns()
         step()
-        times_ns.extend((_virtual_now_ns(), vgpu.timeline().device_ready_ns))
+        times_ns.append((begun, _virtual_now_ns(), vgpu.timeline().device_ready_ns))
 
-    synchronize(device)
-    trace = profile(timed, steps=1, warmup=0, device=device, prepare=prepare)
-    begun, returned, done = times_ns
-    true_ms = (max(returned, done) - begun) / 1e6
+    trace = profile(timed, steps=steps, warmup=warmup, device=device, prepare=prepare)
+    (begun, returned, _), (_, ended, done) = times_ns[-steps], times_ns[-1]
+    true_ms = (max(ended, done) - begun) / 1e6 / steps
     return StepTime((returned - begun) / 1e6, true_ms, (true_ms,), True, device_name(device)), trace
 
 
@@ -77,10 +76,11 @@ def _resolve(device) -> torch.device:
 
 
 def _profile(step, steps: int, device: torch.device, around, **options) -> Trace:
-    # One cycle. acc_events: without it PyTorch warns on stderr that other cycles' events would be dropped.
-    with profiler.profile(device=device, profile_memory=True, **options) as recorded:
+    # One cycle. acc_events: without it PyTorch warns on stderr that other cycles' events would be dropped. On the virtual
+    # GPU only the step itself takes time.
+    with profiler.profile(device=device, profile_memory=True, **options) as recorded, vgpu.host_clock.uncounted() as mark:
         for number in range(steps):
-            with record_function(f"ProfilerStep#{number}"), around():
+            with record_function(f"ProfilerStep#{number}"), around(), mark.but_for():
                 step()
         if device.type != "vgpu":
             synchronize(device)

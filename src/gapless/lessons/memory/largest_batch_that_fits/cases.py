@@ -29,7 +29,7 @@ def fitting_cases(seed: int) -> list[Case]:
         case("none fits", "training", 0.0, 256),
         case("all fit", "training", 200, 2 * between(17, 30)),
         case("all fit, and the most is a power of 2", "training", 200, 2 ** between(4, 6)),
-        case("many small rows fit", "training", between(250, 350), 2048, row_mib=20),
+        case("many small rows fit", "training", between(90, 130), 2048, row_mib=20),
         case("only one row fits", "training", 0.75, 64),
         case("the most is one", "training", 20, 1),
         case("a workspace that some batches want and larger ones do not", "workspace", between(25, 45), 700),
