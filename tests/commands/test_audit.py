@@ -143,6 +143,17 @@ def test_what_is_tried(audit):
     assert done.returncode == 2 and "known are tf32, amp" in done.stderr
 
 
+@pytest.mark.slow
+def test_without_values_it_waits_and_takes_as_long(audit):
+    source = WAITING.replace("for step", "picked = x[y > 1]\nfor step").replace("loss.item() > 100", "loss.item() > 0")
+    documents = [json.loads(audit(source, "--host", "counted", "--out", "-", "--format", "json", *more).stdout)
+                 for more in ((), ("--fast",))]
+    exact, fast = ({name: found[name] for name in ("step_ms", "waits", "kernels_by_kind_ms")} for found in documents)
+    assert [found["values"] for found in documents] == [True, False] and exact == fast
+    done = audit(source.replace("print(\"large\")", "pass\n    else:\n        raise ValueError(loss.item())"), "--fast")
+    assert done.returncode == 2 and "ValueError: 0.0" in done.stderr and "With --fast every value on the device reads" in done.stderr
+
+
 WAITS = "import os, time\nopen('pid', 'w').write(str(os.getpid()))\ntime.sleep(600)"
 
 

@@ -30,17 +30,18 @@ _OTHERS = ("It has started processes of its own, which have no virtual GPU and a
 def audit(script: str, arguments: Sequence[str], folder: str, *, is_module: bool = False, device: str | None = None,
           steps: int | None = None, warm_up: int | None = None, memory: bool = True, forward: bool = False,
           time_limit_s: float | None = None, tries: Sequence[str] = (), counted: bool = False,
-          watch_s: float = 0.0, scratch: bool = False) -> Audit:
+          watch_s: float = 0.0, scratch: bool = False, fast: bool = False) -> Audit:
     """Run ``script`` with its ``arguments`` and read what it left in ``folder``; then once more for each of the switches in
     ``tries`` (:data:`gapless.audit.switches.SWITCHES`). ``forward``: a step is a forward pass. ``counted``: the virtual
     GPU's host is counted, not measured. ``watch_s``: how long the script runs on afterwards (:mod:`.afterwards`).
-    ``scratch``: it runs in a copy of the current folder, made in ``folder``. Raises AuditError, with the reason, where there
+    ``scratch``: it runs in a copy of the current folder, made in ``folder``. ``fast``: no values are computed on the virtual
+    GPU (:func:`gapless.vgpu.shape_only`). Raises AuditError, with the reason, where there
     is nothing to audit.
 
     Without being asked it is run again where it wants a launcher's environment, where it has fewer steps than are needed,
     and, by its forward passes, where it trains nothing."""
     options = Options(script, tuple(arguments), folder, is_module, device, steps, warm_up, memory, forward=forward,
-                      counted=counted, watch_s=watch_s, began_s=time.time())
+                      counted=counted, fast=fast, watch_s=watch_s, began_s=time.time())
     if scratch:
         options = _in_a_copy(options)
     facts = _run(options, time_limit_s)
@@ -152,6 +153,8 @@ def _failed(options: Options, facts: dict, time_limit_s: float | None) -> str:
         return text + port
     if facts["started"] and facts["simulated"]:
         return f"{text}\n{_OTHERS}"
+    if not facts["values"]:
+        return f"{text}\nWith --fast every value on the device reads as zero. Without it this may not happen"
     if not facts["simulated"] or error["type"] in _PLAIN:
         return f"{text}\nThat is the script's own: it would fail so on any device"
     print("gapless audit: it failed; once more on CPU tensors, to see whether it does there", file=sys.stderr, flush=True)

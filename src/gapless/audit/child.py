@@ -20,7 +20,7 @@ from pathlib import Path
 import torch
 
 from ..measure.device import device as choose_device
-from ..vgpu import as_cuda, host_clock
+from ..vgpu import as_cuda, host_clock, shape_only
 from ..vgpu.process.location import is_user_file
 from .loaders import watched_loaders
 from .options import Options
@@ -36,11 +36,13 @@ def main(text: str) -> None:
     session = Session(options, device)
     simulated = as_cuda.install(on_cpu=options.on_cpu) if device.type == "vgpu" else nullcontext()
     session.facts["overwritten"] = watch(options.began_s)
+    session.facts["values"] = not (options.fast and device.type == "vgpu")
+    values = nullcontext() if session.facts["values"] else shape_only()
     loaders = session.facts.setdefault("loaders", [])
     gc.collect()
     gc.freeze()  # what is here so far takes no time of the program's, when the collector looks through its own
     host_clock.measure(not options.counted)
-    with simulated, session.ends.watching(), watched_loaders(loaders):
+    with simulated, values, session.ends.watching(), watched_loaders(loaders):
         with switched(options.switch), _watched_processes(session.facts):
             ended = _run(options)
     session.leave(ended)

@@ -19,8 +19,8 @@ def document(audit: Audit) -> dict:
     clock = "profiler" if not report.simulated else facts.get("host", "counted")
     found = {
         "schema": VERSION, "script": audit.script, "device": report.device_name, "simulated": report.simulated,
-        "host_clock": clock, "processor": facts.get("processor"), "busy": bool(facts.get("busy")),
-        "torch": facts.get("torch"), "steps": report.steps, "warm_up": facts.get("warm_up"),
+        "host_clock": clock, "values": facts.get("values", True), "processor": facts.get("processor"),
+        "busy": bool(facts.get("busy")), "torch": facts.get("torch"), "steps": report.steps, "warm_up": facts.get("warm_up"),
         "a_step_ends_with": facts.get("kind"), "step_ms": audit.step_ms, "bound": audit.bound, "bounds": audit.bounds,
         "spread": audit.spread, "saved_without_ms": audit.parts_ms, "device_busy_ms": report.device_busy_ms,
         "kernels_by_kind_ms": audit.kinds_ms,

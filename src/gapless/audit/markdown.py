@@ -65,6 +65,10 @@ def clock(audit: Audit) -> str:
     """Where the times come from."""
     if not audit.report.simulated:
         return "Times are the profiler's."
+    return _host_clock(audit) + ("" if audit.facts.get("values", True) else FAST)
+
+
+def _host_clock(audit: Audit) -> str:
     if audit.facts.get("host") == "measured":
         return ("Measured: what the program itself takes between two calls of the device, Python, functions in C, files and "
                 f"sleeping, and a loader's workers (on this machine, {audit.facts.get('processor')}). Modelled: PyTorch's "
@@ -227,6 +231,10 @@ def trials_in_words(audit: Audit) -> list[tuple[str, str, str]]:
 
 TRIED = ("Each is the script run once more with that alone switched on. Results change in their last digits or, in lower "
          "precision, more: look whether the training still converges.")
+
+
+FAST = (" Values were not computed (--fast): every value reads as zero, half of each mask is true, and `unique` finds ten "
+        "values. Without --fast they are computed.")
 
 
 FROM_BEFORE = ("Parameters are those that get gradients. From before: what lay there when the step began, such as frozen "

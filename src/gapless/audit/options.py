@@ -31,6 +31,7 @@ class Options:
     forward: bool = False
     launched: bool = False
     counted: bool = False  # the virtual GPU's host is counted, not measured
+    fast: bool = False  # tensors on the virtual GPU have shapes and no values
     watch_s: float = 0.0  # how long the program runs on afterwards (gapless.audit.afterwards)
     began_s: float = 0.0  # when the audit began, as time.time() counts
     copy: str | None = None  # of the current folder, to run in (gapless.audit.side_effects)

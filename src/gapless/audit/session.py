@@ -31,6 +31,8 @@ WARM_UP = 3  # steps, where there are no workers
 _MOST_AHEAD = 16  # more steps than these are not waited for
 _MOST_SWALLOWED = 3
 _MEMORY_STEPS = 2  # of MemoryRecording
+_LONG_S = 60.0
+_SLOW = "; much less with --fast, if the program's course does not depend on values"
 
 
 class AuditDone(BaseException):
@@ -136,7 +138,8 @@ class Session:
         steps = self._warm_up + self._steps + (_MEMORY_STEPS if self.options.memory else 0) - self._seen
         watch_s = self.options.watch_s if self.device.type == "vgpu" else 0.0
         return (f"about {max(1.0, steps * step_s + watch_s):.0f} s for {steps} more steps"
-                + (f" and {watch_s:g} s of watching" if watch_s else ""))
+                + (f" and {watch_s:g} s of watching" if watch_s else "")
+                + (_SLOW if self.facts["values"] and self.device.type == "vgpu" and steps * step_s > _LONG_S else ""))
 
     @property
     def _steps(self) -> int:

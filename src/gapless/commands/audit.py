@@ -40,6 +40,8 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
     group("--host", choices=("measured", "counted"), default="measured",
           help="on the virtual GPU: measured is the program's own time on this machine; counted is an estimate from its "
                "Python calls, the same on every machine (default: %(default)s)")
+    group("--fast", action="store_true",
+          help="on the virtual GPU: compute shapes and no values, for a script whose course does not depend on them")
     group("--scratch", action="store_true",
           help="run it in a copy of the current folder, so that its checkpoints and logs overwrite nothing")
     group("-m", dest="is_module", action="store_true", help="SCRIPT is a module's name, as for python -m")
@@ -114,7 +116,7 @@ def run(arguments: argparse.Namespace) -> int:
                           steps=arguments.steps, warm_up=arguments.warm_up, memory=not arguments.no_memory,
                           forward=arguments.forward, time_limit_s=arguments.time_limit, tries=arguments.tries,
                           counted=arguments.host == "counted", watch_s=max(0.0, arguments.watch),
-                          scratch=arguments.scratch)
+                          scratch=arguments.scratch, fast=arguments.fast)
             after = document(found)
         if before is not None:
             compared = against.compare(before, after)
