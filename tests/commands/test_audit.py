@@ -81,7 +81,7 @@ def test_one_that_does_not(tmp_path, audit):
 ], ids=str)
 def test_options_behind_the_script(behind, own, given):
     before = dict(out=None, format=None, device="vgpu", host="measured", steps=2, watch=5.0, warm_up=None, no_memory=False,
-                  forward=False, tries=(), time_limit=None, fail_on_waits=False, is_module=False, against=None, scratch=False)
+                  forward=False, tries=(), time_limit=None, fail_on_waits=False, is_module=False, against=None, scratch=False, fast=False)
     arguments = SimpleNamespace(**before, script=["train.py", *behind.split()])
     assert own_options(arguments) == given.split()
     assert vars(arguments) == {**before, **own, "script": arguments.script}
