@@ -18,7 +18,7 @@ for _ability in ("SM53OrLater", "SM60OrLater", "SM70OrLater", "SM75OrLater", "SM
     setattr(common_cuda, _ability, True)
 from torch.testing._internal.common_methods_invocations import op_db
 
-DTYPES = {"float32": torch.float32, "int64": torch.int64, "bool": torch.bool}
+DTYPES = {"float32": torch.float32, "int64": torch.int64, "bool": torch.bool, "complex64": torch.complex64}
 
 # Uninitialised memory has no value to compare; only shapes, dtypes and devices are.
 NO_VALUES = {"empty", "empty_like", "empty_permuted", "empty_strided", "new_empty", "new_empty_strided"}
@@ -62,14 +62,16 @@ def check(name: str, dtype: torch.dtype, most_samples: int | None = None) -> tup
     """
     op = find(name)
     device = gapless.device("vgpu")
-    grads = dtype.is_floating_point and op.supports_autograd
+    grads = (dtype.is_floating_point or dtype.is_complex) and op.supports_autograd
     forward = backward = 0
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for number, sample in enumerate(op.sample_inputs("cpu", dtype, requires_grad=grads)):
             if most_samples is not None and number >= most_samples:
                 break
-            moved = sample.transform(lambda t: move(t, device) if isinstance(t, torch.Tensor) else t)
+            # Also on the CPU: some samples say that they want a gradient and have nowhere to put it.
+            sample, moved = (sample.transform(lambda t: move(t, to) if isinstance(t, torch.Tensor) else t)
+                             for to in (torch.device("cpu"), device))
             if sample.kwargs.get("driver") not in CUDA_DRIVERS:
                 continue
             try:
@@ -131,12 +133,13 @@ def compare(found, wanted, values: bool, what: str, rtol: float = 1e-5, atol: fl
 
 def _compare_gradients(op, sample, wanted, moved, found, number: int) -> bool:
     """Gradients of the results' weighted sum with respect to every input that has one."""
-    pairs = [(a, b) for a, b in zip(_tensors(found), _tensors(wanted)) if b.requires_grad and b.dtype.is_floating_point]
+    pairs = [(a, b) for a, b in zip(_tensors(found), _tensors(wanted)) if b.requires_grad]
     leaves = [(a, b) for a, b in zip(_tensors((moved.input, moved.args, moved.kwargs)),
                                      _tensors((sample.input, sample.args, sample.kwargs))) if b.requires_grad]
     if not pairs or not leaves:
         return False
-    weights = [torch.linspace(0.5, 1.5, b.numel()).reshape(b.shape) for _, b in pairs]
+    weights = [torch.linspace(0.5, 1.5, b.numel()).reshape(b.shape).to(b.dtype) for _, b in pairs]
+    weights = [w * (1 + 0.3j) if w.is_complex() else w for w in weights]
     try:
         reference = torch.autograd.grad([b for _, b in pairs], [b for _, b in leaves], weights, allow_unused=True)
     except RuntimeError:

@@ -24,6 +24,7 @@ from . import (
     custom_operators,
     data_dependence,
     inputs,
+    lazy_bits,
     operands,
     out_arguments,
     random_numbers,
@@ -148,21 +149,26 @@ def dispatch(func, args, kwargs):
         operator = Operator.known[id(func)]
     except KeyError:
         operator = Operator.of(func)
-    if operator.composite is not None:
-        out = operator.composite(*args, **kwargs)
-        if out is not NotImplemented:
-            return out
-    if operator.is_custom:
-        return custom_operators.run(func, args, kwargs)
-    counting = state.counting
-    if counting is None or not counting.pause():
-        return _dispatch(operator, args, kwargs)
-    state.counting = None  # `aside`, written out: each call more is one more for Python's profile function
+    unseen = lazy_bits.see()
     try:
-        return _dispatch(operator, args, kwargs)
+        if operator.composite is not None:
+            out = operator.composite(*args, **kwargs)
+            if out is not NotImplemented:
+                return out
+        if operator.is_custom:
+            return custom_operators.run(func, args, kwargs)
+        counting = state.counting
+        if counting is None or not counting.pause():
+            return _dispatch(operator, args, kwargs)
+        state.counting = None  # `aside`, written out: each call more is one more for Python's profile function
+        try:
+            return _dispatch(operator, args, kwargs)
+        finally:
+            state.counting = counting
+            counting.resume()
     finally:
-        state.counting = counting
-        counting.resume()
+        if unseen:
+            lazy_bits.unsee()
 
 
 @eager

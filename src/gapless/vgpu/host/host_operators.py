@@ -14,6 +14,7 @@ import torch
 from torch._ops import HigherOrderOperator
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from ..core import lazy_bits
 from ..core.data_dependence import OF_FORM
 from ..core.dispatch import Operator, aside, cost_ns, dispatch
 from ..core.tensor import VirtualTensor
@@ -85,10 +86,12 @@ class HostOperators(TorchDispatchMode):
             return dispatch(func, args, kwargs)
         if any(issubclass(kind, VirtualTensor) for kind in types) or not _is_one(func):
             return func(*args, **kwargs)  # perhaps another class takes it
-        if func is torch.ops.aten.mul.Scalar and args[0]._is_zerotensor():
-            # In any dispatch mode PyTorch reads the memory that such a tensor has not, and the process ends.
-            args = (torch.zeros(args[0].shape, dtype=args[0].dtype), *args[1:])
-        out = func(*args, **kwargs)
+        unseen = lazy_bits.see()
+        try:
+            out = func(*args, **kwargs)
+        finally:
+            if unseen:
+                lazy_bits.unsee()
         if not state.timeline.in_operator:
             aside(self._add, func, args, kwargs, out)
         return out
