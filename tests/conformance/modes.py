@@ -17,7 +17,7 @@ from torch.utils._pytree import tree_leaves, tree_map
 
 import gapless
 
-from .entries import EXCEPTIONS, NO_VALUES, compare, entries, find, move, placed
+from .entries import CUDA_DRIVERS, EXCEPTIONS, NO_VALUES, compare, entries, find, move, placed
 
 MODES: dict[str, Callable] = {}
 
@@ -34,6 +34,11 @@ MODE_EXCEPTIONS: dict[tuple[str, str], str] = {
     ("hessian", "addcmul"): _DTYPE,
     ("hessian", "ldexp"): _DTYPE,
 }
+
+
+# Without rows the CPU's kernel ends the process, or gives memory that nobody wrote.
+_NEVER_EMPTY = {"native_batch_norm", "_native_batch_norm_legit", "nn.functional.pdist", "_segment_reduce",
+                "nn.functional.multi_margin_loss", "nn.functional.multilabel_margin_loss", "resize_"}
 
 
 def mode(function: Callable) -> Callable:
@@ -227,9 +232,23 @@ def out_argument(op, sample, device):
 @mode
 def noncontiguous(op, sample, device):
     """Arguments with gaps between their elements, and their gradients."""
-    spread = sample.noncontiguous()
-    out = _call(op, spread, device)
-    leaves = [each for each in _tensors((spread.input, spread.args, spread.kwargs)) if each.requires_grad]
+    return _with_gradients(op, sample.noncontiguous(), device)
+
+
+@mode
+def empty(op, sample, device):
+    """No rows, in each argument that has as many as the first, and the gradients."""
+    rows = sample.input.shape[:1] if isinstance(sample.input, torch.Tensor) else ()
+    if not rows or op.name in _NEVER_EMPTY:
+        raise Unfit
+    return _with_gradients(op, sample.transform(
+        lambda t: t.detach()[:0].requires_grad_(t.requires_grad) if isinstance(t, torch.Tensor) and t.shape[:1] == rows else t),
+        device)
+
+
+def _with_gradients(op, sample: SampleInput, device: torch.device):
+    out = _call(op, sample, device)
+    leaves = [each for each in _tensors((sample.input, sample.args, sample.kwargs)) if each.requires_grad]
     through = [each for each in _differentiable(out) if each.requires_grad]
     if not leaves or not through:
         return out
@@ -253,6 +272,8 @@ def check(name: str, how: str, most_samples: int | None = None) -> tuple[int, in
         for number, sample in enumerate(op.sample_inputs("cpu", torch.float32, requires_grad=op.supports_autograd)):
             if most_samples is not None and number >= most_samples:
                 break
+            if sample.kwargs.get("driver") not in CUDA_DRIVERS:
+                continue
             moved = sample.transform(lambda t: move(t, device) if isinstance(t, torch.Tensor) else t)
             try:
                 torch.manual_seed(1)

@@ -8,7 +8,7 @@ import torch
 
 from ..times import convolutions, geometry, layout, products, streaming, tensor_cores
 from ..times.precision import math_dtype
-from .costs import Kernel, kernels_of, nbytes, traffic
+from .costs import Kernel, kernels_of, nbytes, tensors, traffic
 from .feature_maps import converted
 
 
@@ -118,6 +118,8 @@ def _convolution(args, kwargs, out):
 @kernels_of("convolution_backward")
 def _convolution_backward(args, kwargs, out):
     grad, x, weight = args[:3]
+    if not grad.numel():  # zeros (ATen, native/Convolution.cpp, ConvBackend::Empty)
+        return [Kernel("fill_kernel", "pointwise", nbytes(each)) for each in tensors(out) if each.numel()]
     settings, transposed, dtype = args[4:10], args[7], math_dtype(x, "conv")
     size = nbytes(grad) + nbytes(x) + nbytes(weight)
     # The weight is read for the input's gradient only (ATen, cudnn/ConvShared.cpp).
