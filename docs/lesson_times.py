@@ -100,11 +100,11 @@ def minutes(text: str) -> float:
 
 
 if __name__ == "__main__":
-    print(f"{'':60} estimated         stated\n{'lesson':60} core, whole       core, whole")
+    print(f"{'':58}    estimated         stated\n{'lesson':58}  core, whole    core, whole")
     for path in notebooks():
         estimated, stated = estimated_times(path), stated_times(path)
         far = any(abs(said - rule) > 0.25 * rule for said, rule in zip(stated, estimated))
-        sys.stdout.write(f"{path.stem:60} {estimated.core:4.0f}, {estimated.whole:4.0f} min   {stated.core:4.0f}, {stated.whole:4.0f} min"
-                         f"{'   more than a quarter away' * far}\n")
+        columns = "   ".join(f"{each.core:4.0f}, {each.whole:4.0f} min" for each in (estimated, stated))
+        sys.stdout.write(f"{path.stem:58} {columns}{'   more than a quarter away' * far}\n")
         for heading, estimate in section_minutes(path) if "--sections" in sys.argv[1:] else ():
-            sys.stdout.write(f"    {heading:56} {estimate:4.0f} min\n")
+            sys.stdout.write(f"    {heading:60} {estimate:4.0f} min\n")
