@@ -3,6 +3,8 @@ with ``--sections`` also each section, from one heading of the second level to t
 
 The rule: prose at 130 words a minute, half a minute for each code cell, 3.5 minutes for each point of the exercises. The
 last is most of it: a point stands for thinking, writing, checking and fixing.
+
+A lesson has two times: its core's, and with its section "Going further". A lesson without that section is all core.
 """
 
 from __future__ import annotations
@@ -10,11 +12,20 @@ from __future__ import annotations
 import re
 import sys
 from pathlib import Path
+from typing import NamedTuple
 
 import nbformat
 
 ROOT = Path(__file__).parents[1]
 WORDS_A_MINUTE, MINUTES_A_CELL, MINUTES_A_POINT = 130, 0.5, 3.5
+GOING_FURTHER = "Going further"
+
+
+class Times(NamedTuple):
+    """Minutes: of the core, and of all of the lesson."""
+
+    core: float
+    whole: float
 
 
 def notebooks() -> list[Path]:
@@ -22,9 +33,11 @@ def notebooks() -> list[Path]:
     return sorted(path for path in (ROOT / "notebooks").glob("*/*.ipynb") if ".ipynb_checkpoints" not in path.parts)
 
 
-def estimated_minutes(notebook: Path) -> float:
+def estimated_times(notebook: Path) -> Times:
     """By the rule."""
-    return _minutes_of(nbformat.read(notebook, as_version=4).cells)
+    sections = section_minutes(notebook)
+    whole = sum(minutes for _, minutes in sections)
+    return Times(whole - sum(minutes for heading, minutes in sections if heading.endswith(GOING_FURTHER)), whole)
 
 
 def section_minutes(notebook: Path) -> list[tuple[str, float]]:
@@ -53,13 +66,20 @@ def prose(markdown: str) -> str:
     return re.sub(r"[|`*#$\\]|-{2,}", " ", text)
 
 
-def stated_minutes(notebook: Path) -> float:
+def stated_times(notebook: Path) -> Times:
     """What the notebook's row "time" says. Raises ValueError where there is none."""
     text = "\n".join(cell.source for cell in nbformat.read(notebook, as_version=4).cells if cell.cell_type == "markdown")
     row = re.search(r"^\| *time *\|([^|]*)\|", text, re.M)
     if row is None:
         raise ValueError(f"{notebook.name} has no row | time | …")
-    return minutes(row[1])
+    return times(row[1])
+
+
+def times(text: str) -> Times:
+    """The core's time and the whole lesson's, in words: "2 h (3 h 20 with *Going further*)", or one time for both. Raises
+    ValueError for what is none."""
+    core, _, whole = text.partition("(")
+    return Times(minutes(core), minutes(whole or core))
 
 
 _COUNT = {"a": 1, "an": 1, "one": 1, "two": 2, "three": 3, "four": 4}
@@ -69,12 +89,8 @@ _PARTS = {"half": 30, "quarter": 15, "three quarters": 45, None: 0}
 
 
 def minutes(text: str) -> float:
-    """A time in words: "45 min", "about an hour and a half", "1 h 40", "2 hours", "two sittings of 1 h 30 each". Raises
-    ValueError for what is none."""
-    text = text.lower().partition("(")[0]
-    sittings = re.search(r"(\w+) (?:sittings|parts) of (.*)", text)
-    if sittings:
-        return float(_COUNT.get(sittings[1]) or sittings[1]) * minutes(sittings[2])
+    """A time in words: "45 min", "about an hour and a half", "1 h 40", "2 hours". Raises ValueError for what is none."""
+    text = text.lower()
     if hours := _HOURS.search(text):
         whole = 60 * float(_COUNT.get(hours["count"]) or hours["count"])
         return whole + _PARTS[hours["inside"]] + _PARTS[hours["behind"]] + float(hours["minutes"] or 0)
@@ -84,10 +100,11 @@ def minutes(text: str) -> float:
 
 
 if __name__ == "__main__":
-    print(f"{'lesson':60} estimated   stated")
+    print(f"{'':58}    estimated         stated\n{'lesson':58}  core, whole    core, whole")
     for path in notebooks():
-        estimated, stated = estimated_minutes(path), stated_minutes(path)
-        mark = "" if 0.75 <= stated / estimated <= 1.25 else "   more than a quarter away"
-        sys.stdout.write(f"{path.stem:60} {estimated:4.0f} min {stated:4.0f} min{mark}\n")
-        for heading, estimated in section_minutes(path) if "--sections" in sys.argv[1:] else ():
-            sys.stdout.write(f"    {heading:56} {estimated:4.0f} min\n")
+        estimated, stated = estimated_times(path), stated_times(path)
+        far = any(abs(said - rule) > 0.25 * rule for said, rule in zip(stated, estimated))
+        columns = "   ".join(f"{each.core:4.0f}, {each.whole:4.0f} min" for each in (estimated, stated))
+        sys.stdout.write(f"{path.stem:58} {columns}{'   more than a quarter away' * far}\n")
+        for heading, estimate in section_minutes(path) if "--sections" in sys.argv[1:] else ():
+            sys.stdout.write(f"    {heading:60} {estimate:4.0f} min\n")

@@ -1,5 +1,7 @@
 """The lessons' notebooks: their parts, and that they forgive mistakes. tests/test_any_order.py runs them whole."""
 
+import re
+
 import nbformat
 import pytest
 from nbclient import NotebookClient
@@ -45,6 +47,32 @@ def test_notebook_has_the_parts_of_a_lesson(lesson_id):
         assert graded["grade"] and graded["locked"] and graded["points"] == exercise.max_points
     text = "\n".join(cell.source for cell in notebook.cells if cell.cell_type == "markdown")
     assert f"| points | {lesson.max_points:g}, in" in text and "| time |" in text and "<summary>Answer</summary>" in text
+
+
+@pytest.mark.parametrize("lesson_id", LESSONS)
+def test_going_further_is_folded_and_its_points_are_stated(lesson_id):
+    notebook = read("notebooks", lesson_id)
+    further, points = False, {False: 0, True: 0}
+    for each in notebook.cells:
+        heading = re.search(r"^## (.*)", each.source, re.M) if each.cell_type == "markdown" else None
+        if heading:
+            further = heading[1].endswith("Going further")
+            assert not further or each.metadata["jp-MarkdownHeadingCollapsed"]
+        points[further] += each.metadata.get("nbgrader", {}).get("points", 0)
+    row, = re.findall(r"^\| points \| (.*) \|$", cell(notebook, "title").source, re.M)
+    assert ("Going further" in row) == bool(points[True])
+    if points[True]:
+        assert row.endswith(f": {points[False]:g} before *Going further*, {points[True]:g} in it")
+
+
+@pytest.mark.parametrize("lesson_id", [each for each in LESSONS if each != "10_capstone"])  # there they have no numbers
+def test_the_exercises_have_one_order(lesson_id):
+    """In lesson.py, in the notebook and in the numbers of its headings."""
+    notebook, exercises = read("solutions", lesson_id), list(LESSONS[lesson_id].exercises)
+    assert [each.id for each in notebook.cells if each.id in exercises] == exercises
+    numbers = [int(number) for each in notebook.cells if each.cell_type == "markdown"
+               for number in re.findall(r"^#+ (?:\d+\. )?Exercise (\d+):", each.source, re.M)]
+    assert numbers == list(range(1, len(exercises) + 1))
 
 
 def cell(notebook, name):

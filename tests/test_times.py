@@ -15,6 +15,7 @@ lesson_times = importlib.util.module_from_spec(_SPEC)
 _SPEC.loader.exec_module(lesson_times)
 
 A_QUARTER = 0.25
+TWO_HOURS = 120
 
 
 def notebook(lesson_id):
@@ -23,26 +24,37 @@ def notebook(lesson_id):
 
 @pytest.mark.parametrize("lesson_id", LESSONS)
 def test_stated_times_are_within_a_quarter_of_the_estimated(lesson_id):
-    estimated = lesson_times.estimated_minutes(notebook(lesson_id))
-    stated = lesson_times.stated_minutes(notebook(lesson_id))
+    estimated = lesson_times.estimated_times(notebook(lesson_id))
+    stated = lesson_times.stated_times(notebook(lesson_id))
     listed = {"README.md": (ROOT / "README.md").read_text(encoding="utf-8"),
               "index.ipynb": nbformat.read(ROOT / "notebooks" / "index.ipynb", as_version=4).cells[0].source}
     times = {"the notebook": stated}
     for name, text in listed.items():
         row, = re.findall(rf"^\|[^|]*{lesson_id}\.ipynb\)[^|]*\|[^|]*\|([^|]*)\|", text, re.M)
-        times[name] = lesson_times.minutes(row)
-    assert abs(stated - estimated) <= A_QUARTER * estimated, f"stated are {stated:g} min, estimated {estimated:.0f}"
+        times[name] = lesson_times.times(row)
+    for said, rule in zip(stated, estimated):
+        assert abs(said - rule) <= A_QUARTER * rule, f"stated are {said:g} min, estimated {rule:.0f}"
     assert set(times.values()) == {stated}, times
+
+
+@pytest.mark.parametrize("lesson_id", LESSONS)
+def test_a_core_fits_into_two_hours(lesson_id):
+    core = lesson_times.estimated_times(notebook(lesson_id)).core
+    assert core <= TWO_HOURS, f"{core:.0f} min: move an exercise below the heading Going further (docs/authors.md)"
 
 
 @pytest.mark.parametrize("text, minutes", [
     ("45 min", 45), ("about 45 minutes", 45), ("an hour and a half", 90), ("about an hour", 60), ("1 h 30", 90), ("2 h", 120),
     ("about two hours", 120), ("two and a half hours", 150), ("1 h 15 min", 75), ("1.5 hours", 90),
-    ("two hours and 20 minutes", 140), ("two sittings of 1 h 30 each", 180), ("about 2 hours (estimated: 110 min)", 120),
-    ("two hours and three quarters", 165),
+    ("two hours and 20 minutes", 140), ("two hours and three quarters", 165),
 ])
 def test_times_in_words(text, minutes):
     assert lesson_times.minutes(text) == minutes
+
+
+def test_the_whole_lessons_time_is_in_brackets():
+    assert lesson_times.times("about two hours") == (120, 120)
+    assert lesson_times.times("1 h 40 (3 h 10 with *Going further*)") == (100, 190)
 
 
 def test_what_is_no_time_is_refused():
@@ -60,9 +72,18 @@ def test_the_estimate_counts_words_cells_and_points(tmp_path):
     graded = v4.new_code_cell("1", metadata={"nbgrader": {"points": 4}})
     path = tmp_path / "one.ipynb"
     nbformat.write(v4.new_notebook(cells=[v4.new_markdown_cell("word " * 260), v4.new_code_cell("1"), graded]), path)
-    assert lesson_times.estimated_minutes(path) == 2 + 2 * 0.5 + 4 * 3.5
+    minutes = 2 + 2 * 0.5 + 4 * 3.5
+    assert lesson_times.estimated_times(path) == (minutes, minutes)
     with pytest.raises(ValueError, match="no row"):
-        lesson_times.stated_minutes(path)
+        lesson_times.stated_times(path)
+
+
+def test_going_further_counts_to_the_whole_lesson_only(tmp_path):
+    v4 = nbformat.v4
+    texts = ["# Lesson\n" + "word " * 129, "## 7. Going further\n" + "word " * 127, "### Exercise 3\n" + "word " * 128, "## 8. Recap\n" + "word " * 128]
+    path = tmp_path / "one.ipynb"
+    nbformat.write(v4.new_notebook(cells=[v4.new_markdown_cell(text) for text in texts]), path)
+    assert lesson_times.estimated_times(path) == (2, 4)
 
 
 SYLLABI = (ROOT / "docs" / "syllabi.md").read_text(encoding="utf-8")

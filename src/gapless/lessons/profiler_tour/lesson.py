@@ -21,8 +21,8 @@ from .top_operators.exercise import EXERCISE as TOP_OPERATORS
 from .why_idle.exercise import EXERCISE as WHY_IDLE
 from .workload import training_step
 
-EXERCISES = (GPU_UTILIZATION, SM_EFFICIENCY, ACHIEVED_OCCUPANCY, CHOOSE_BATCH_SIZE, TOP_OPERATORS, MEMORY_BY_OPERATOR,
-             SOURCE_OF, WHY_IDLE)
+EXERCISES = (GPU_UTILIZATION, SM_EFFICIENCY, ACHIEVED_OCCUPANCY, CHOOSE_BATCH_SIZE, WHY_IDLE, TOP_OPERATORS,
+             MEMORY_BY_OPERATOR, SOURCE_OF)
 
 
 def programs(fixed: dict[str, Callable]) -> list[Program]:
