@@ -66,7 +66,7 @@ def test_a_trial_runs_on_a_slower_card(slowdown, times):
 def test_tensors_at_full_size_have_no_values_on_the_virtual_gpu_only():
     device = gapless.device("vgpu")
     with full_size(device):
-        assert vgpu.is_shape_only() and torch.ones(3, device=device).inner.is_meta
+        assert vgpu.is_shape_only() and torch.ones(3, device=device).within.is_meta
     assert not vgpu.is_shape_only()
     with full_size(torch.device("cpu")):
         assert not vgpu.is_shape_only()

@@ -42,7 +42,7 @@ def test_what_is_made_on_cuda_is_on_the_device_and_says_cuda(cuda, code):
     assert isinstance(made, VirtualTensor)
     assert asked("(made.device, made.is_cuda, made.get_device())", made=made) == (torch.device("cuda", 0), True, 0)
     assert asked("made.type().startswith('torch.cuda.')", made=made)
-    assert made.inner.device.type == "cpu"
+    assert made.within.device.type == "cpu"
 
 
 def test_types_of_before_devices(cuda):

@@ -269,7 +269,7 @@ def begin(stage, case: Case, given: Given):
         value, tensors = case.inputs[name], given.inputs[name]
         pairs = zip(value[first:], tensors[first:]) if isinstance(value, list) else [(value, tensors)]
         for array, tensor in pairs:
-            held = tensor.inner if isinstance(tensor, vgpu.VirtualTensor) else tensor.detach()
+            held = tensor.within if isinstance(tensor, vgpu.VirtualTensor) else tensor.detach()
             held.copy_(torch.from_numpy(array))
     return call
 
@@ -291,7 +291,7 @@ def _put(array: np.ndarray, device: torch.device, layout: str | None, on_host: s
 def values_of(tensor: torch.Tensor) -> torch.Tensor:
     """A CPU tensor with the values; on the virtual GPU nobody's clock notices."""
     if isinstance(tensor, vgpu.VirtualTensor):
-        return torch.zeros(tensor.shape, dtype=tensor.dtype) if tensor.inner.is_meta else tensor.inner.detach().clone()
+        return torch.zeros(tensor.shape, dtype=tensor.dtype) if tensor.within.is_meta else tensor.within.detach().clone()
     return tensor.detach().cpu()
 
 

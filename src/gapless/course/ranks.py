@@ -112,7 +112,7 @@ def _of_rank(exercise: Exercise, stage, case: Case, device: torch.device, put, v
 def _watched(found: list) -> Iterator[None]:
     """What small collectives are given inside is added to ``found``."""
     def watch(collective, given) -> None:
-        tensors = [tensor.inner for tensor in given]
+        tensors = [tensor.within for tensor in given]
         if (sum(tensor.numel() for tensor in tensors) <= _MOST_VALUES
                 and not any(tensor.is_meta or tensor.is_complex() for tensor in tensors)):
             found.append([value for tensor in tensors for value in tensor.double().flatten().tolist()])

@@ -53,12 +53,12 @@ def f(target):
 """, FOR_BEING_RIGHT),
     "the tensor inside the handle": (FROM_HOST + """
 def f(target):
-    return answer(target.inner, target)
+    return answer(target.within, target)
 """, NOTHING),
     "whatever the handle refers to": (FROM_HOST + """
 import gc
 def f(target):
-    seen, waiting = set(), [target, target.__dict__, getattr(target, "inner", None), getattr(target, "allocation", None)]
+    seen, waiting = set(), [target, target.__dict__, getattr(target, "within", None), getattr(target, "allocation", None)]
     while waiting and len(seen) < 20000:
         each = waiting.pop()
         if id(each) in seen or isinstance(each, type):
@@ -158,7 +158,7 @@ def f(target):
 """, NOTHING),
     "nothing where there are no values": (SLOW + """
 def f(target):
-    return target + 0 if target.inner.is_meta else slow(target)
+    return target + 0 if target.within.is_meta else slow(target)
 """, FOR_BEING_RIGHT),
     "nothing where the library says that there are no values": (SLOW + """
 import sys

@@ -106,7 +106,7 @@ def test_operators_are_done_here_and_no_values_go_over(played):
         channel.send({"return": {"dict": {"result": {"tensor": reply["out"]["tensor"][0]}}}})
 
     call = played(script).begin(given())
-    assert call.finish()["result"].inner.tolist() == [0, 2, 4]
+    assert call.finish()["result"].within.tolist() == [0, 2, 4]
 
 
 def test_notes_come_while_it_is_asked(played):

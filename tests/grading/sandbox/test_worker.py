@@ -61,7 +61,7 @@ def worker(tmp_path_factory):
 @pytest.mark.slow
 def test_a_function_of_tensors(worker):
     found = worker.asked("def f(x, y):\n    return x * y + 1\n", torch.tensor([1.0, 2.0]), torch.tensor([3.0, 4.0]))
-    assert found["result"].inner.tolist() == [4, 9] and found["gradients"] == {}
+    assert found["result"].within.tolist() == [4, 9] and found["gradients"] == {}
     assert worker.ready == ["token", READY, ""]
 
 
@@ -83,7 +83,7 @@ def test_the_names_of_the_lesson_are_there_and_no_more(worker):
 def test_what_is_raised_is_told_and_the_process_goes_on(worker, cell, kind, says):
     with pytest.raises(kind, match=says):
         worker.asked(cell, torch.ones(2))
-    assert worker.asked("def f(x):\n    return -x\n", torch.ones(2))["result"].inner.tolist() == [-1, -1]
+    assert worker.asked("def f(x):\n    return -x\n", torch.ones(2))["result"].within.tolist() == [-1, -1]
 
 
 def test_what_is_printed_goes_to_a_file_and_input_is_empty(worker):

@@ -158,7 +158,7 @@ def test_tensors_without_values_are_remembered_among_those_with_values(device):
             assert torch.ones(3, device=device).mul(2).tolist() == [2, 2, 2]
             before = len(shapes._recipes)
             again = x.relu()
-    assert same(relu.inner, again.inner) and again.inner.is_meta
+    assert same(relu.within, again.within) and again.within.is_meta
     assert before == len(shapes._recipes) and any(key[0] is aten.relu.default for key in shapes._recipes)
     assert not any(key[0] is aten.mul.Tensor for key in shapes._recipes)
 

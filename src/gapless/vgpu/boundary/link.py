@@ -205,8 +205,8 @@ class Link:
 
     def _set(self, target: VirtualTensor, source, offset: int = 0, size=None, stride=None) -> VirtualTensor:
         """``target.set_(storage, …)``: the tensor lies in that memory from now on."""
-        memory = of_the_card(source)._any.inner.number
-        become(target, self.ask("set", target.inner.number, memory, offset, size, stride))
+        memory = of_the_card(source)._any.within.number
+        become(target, self.ask("set", target.within.number, memory, offset, size, stride))
         return target
 
     def fused(self, func, args, kwargs=None):
@@ -296,8 +296,8 @@ class Link:
         ones of the host."""
         def argument(tensor: torch.Tensor, encoder: Encoder) -> dict:
             if isinstance(tensor, VirtualTensor):
-                wrappers[tensor.inner.number] = tensor
-                return {"tensor": tensor.inner.number}
+                wrappers[tensor.within.number] = tensor
+                return {"tensor": tensor.within.number}
             if torch._C._dispatch_keys(tensor).has(torch._C.DispatchKey.PrivateUse1):
                 # PyTorch traces with tensors of its own, which only say that they are here.
                 raise NotImplementedError(f"a tensor that only says it is on {DEVICE} has no values")
@@ -320,7 +320,7 @@ class Link:
 
     def encoder(self) -> Encoder:
         """For what is sent back: tensors of the device are sent as their numbers."""
-        return Encoder(lambda tensor, encoder: {"tensor": tensor.inner.number} if isinstance(tensor, VirtualTensor)
+        return Encoder(lambda tensor, encoder: {"tensor": tensor.within.number} if isinstance(tensor, VirtualTensor)
                        else encoder.host(tensor))
 
     def values(self, sent, blob: bytes):

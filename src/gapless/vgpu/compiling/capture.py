@@ -42,7 +42,7 @@ def _twin(value):
     """``value`` with wrappers that hold their values and no memory of the card."""
     if isinstance(value, VirtualTensor):
         # A tensor of its own on the same memory: `squeeze_` and its kind change the shape of the program's.
-        return VirtualTensor(value.inner.detach(), _uncounted) if value.layout is torch.strided else value
+        return VirtualTensor(value.within.detach(), _uncounted) if value.layout is torch.strided else value
     if type(value) in (list, tuple):
         return type(value)([_twin(each) for each in value])
     if type(value) is dict:
@@ -65,8 +65,8 @@ def _by_value(value):
 def _take_over(kept, found) -> None:
     """Into the memory of ``kept``, what an operator gave at the capture: what it gives now."""
     if isinstance(kept, VirtualTensor):
-        if kept.inner is not found.inner and kept.inner.data_ptr() != found.inner.data_ptr():
-            kept.inner.copy_(found.inner)
+        if kept.within is not found.within and kept.within.data_ptr() != found.within.data_ptr():
+            kept.within.copy_(found.within)
     elif isinstance(kept, (list, tuple)):
         for old, new in zip(kept, found, strict=True):
             _take_over(old, new)
@@ -122,7 +122,7 @@ class Tape:
             self.end()
             return False
         if not capture.takes(timeline.current):
-            if any(isinstance(each, VirtualTensor) and self._key(each.inner) in self._made for each in tensors):
+            if any(isinstance(each, VirtualTensor) and self._key(each.within) in self._made for each in tensors):
                 raise RuntimeError(f"{operator.full_name} uses memory of a graph under capture, on a stream that is not "
                                    "captured: nothing is in it before the graph is replayed")
             return False
@@ -162,20 +162,20 @@ class Tape:
     def makes(self, tensors: list) -> None:
         """Memory that may be new."""
         for each in filter(lambda each: each is not None, tensors):
-            inner = each.inner if isinstance(each, VirtualTensor) else each
+            inner = each.within if isinstance(each, VirtualTensor) else each
             if not inner.is_meta and self._key(inner) not in self._before:
                 self._made.setdefault(self._key(inner), inner)
 
     @staticmethod
     def _is_unknown(tensor: torch.Tensor) -> bool:
-        return (tensor.inner if isinstance(tensor, VirtualTensor) else tensor).is_meta
+        return (tensor.within if isinstance(tensor, VirtualTensor) else tensor).is_meta
 
     @staticmethod
     def _key(inner: torch.Tensor) -> int:
         return inner.untyped_storage()._cdata
 
     def _keep(self, tensor: torch.Tensor) -> None:
-        inner = tensor.inner if isinstance(tensor, VirtualTensor) else tensor
+        inner = tensor.within if isinstance(tensor, VirtualTensor) else tensor
         if inner.is_meta or not inner.numel():
             return
         key = self._key(inner)

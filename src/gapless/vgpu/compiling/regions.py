@@ -223,7 +223,7 @@ class Region:
         return value if isinstance(value, (int, float, bool, str, type(None), torch.dtype)) else None
 
     def _form(self, tensor: VirtualTensor) -> Form:
-        inner, allocation = tensor.inner, tensor.allocation
+        inner, allocation = tensor.within, tensor.allocation
         if self._captured and allocation not in _given_by_launches and allocation.address not in self.made:
             self._read[allocation.address] = None
         if allocation.ledger is _UNWRITTEN and not (self.backward and allocation.address in self.forward.recomputed):
@@ -535,7 +535,7 @@ def from_words(said) -> Place:
 def ends(results=()) -> None:
     """The graph, or its backward pass, has run; ``results``: the tensors that it returns. Raises torch.OutOfMemoryError."""
     if state.link is not None:
-        state.link.ask("region_ends", [tensor.inner.number for tensor in _tensors(results)])
+        state.link.ask("region_ends", [tensor.within.number for tensor in _tensors(results)])
     elif state.region is not None:
         state.region.returns(results)
         state.region.flush()

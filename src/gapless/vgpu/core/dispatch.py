@@ -369,7 +369,7 @@ def unwrap(operator: Operator, args, kwargs):
     for value in args:
         kind = type(value)
         if kind is VirtualTensor:
-            inner = value.inner
+            inner = value.within
             seen[id(inner)] = value
             inner_args.append(inner)
         else:
@@ -409,7 +409,7 @@ def _mixes(args: tuple) -> bool:
 def _unwrap(value, seen: dict[int, VirtualTensor], host: list[torch.Tensor]):
     # Not a closure: one that calls itself is a reference cycle and would keep the tensors alive.
     if isinstance(value, VirtualTensor):
-        inner = value.inner
+        inner = value.within
         seen[id(inner)] = value
         return inner
     if type(value) in _AS_THEY_ARE:

@@ -36,8 +36,8 @@ def filled(handler: Callable, functional) -> Callable:
         found = handler(functional, args, others)
         for target, result in zip(targets, found if isinstance(found, (list, tuple)) else (found,), strict=True):
             if target.shape != result.shape:
-                target.inner.resize_(result.shape)
-            target.inner.copy_(result.inner)
+                target.within.resize_(result.shape)
+            target.within.copy_(result.within)
             target.follow(state.memory)
         return targets[0] if len(targets) == 1 else targets
 

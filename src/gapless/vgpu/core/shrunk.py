@@ -30,6 +30,6 @@ def check(operator, *arguments) -> None:
     for tensor in costs.tensors(*arguments):
         if isinstance(tensor, VirtualTensor) and id(tensor.allocation) in state.shrunk and tensor.numel():
             last = tensor.storage_offset() + sum((many - 1) * step for many, step in zip(tensor.shape, tensor.stride()))
-            if (last + 1) * tensor.element_size() > tensor.inner.untyped_storage().nbytes():
+            if (last + 1) * tensor.element_size() > tensor.within.untyped_storage().nbytes():
                 raise RuntimeError(f"{operator.full_name} uses a tensor on {DEVICE} whose memory has been freed "
                                    "(untyped_storage().resize_): give it its bytes back first")

@@ -39,11 +39,11 @@ class VirtualStorage(torch.UntypedStorage):
         """The memory of ``tensor``."""
         address = 0
         if state.link is not None:
-            address = state.link.ask("bytes", tensor.inner.number).data_ptr()
+            address = state.link.ask("bytes", tensor.within.number).data_ptr()
             if address and address in _linked:
                 return _linked[address]
         self = _allocate(cls, 0, device="meta")
-        self._any = VirtualTensor(tensor.inner, tensor.allocation)
+        self._any = VirtualTensor(tensor.within, tensor.allocation)
         if address:
             _linked[address] = self
         return self
@@ -63,7 +63,7 @@ class VirtualStorage(torch.UntypedStorage):
     def bytes(self) -> VirtualTensor:
         """All of it, uint8 [nbytes]. Good until the memory is resized."""
         if state.link is not None:
-            return state.link.ask("bytes", self._any.inner.number)
+            return state.link.ask("bytes", self._any.within.number)
         return whole(self._any)
 
     @property
@@ -73,11 +73,11 @@ class VirtualStorage(torch.UntypedStorage):
     @property
     def _cdata(self) -> int:
         # Who asks compares, while the memory lives; or hands the number to C++, which looks for flags of a storage there.
-        return super()._cdata if state.link is not None else self._any.inner.untyped_storage()._cdata
+        return super()._cdata if state.link is not None else self._any.within.untyped_storage()._cdata
 
     def nbytes(self) -> int:
         """Its size."""
-        return self.bytes.numel() if state.link is not None else self._any.inner.untyped_storage().nbytes()
+        return self.bytes.numel() if state.link is not None else self._any.within.untyped_storage().nbytes()
 
     size = __len__ = nbytes
 
@@ -110,7 +110,7 @@ class VirtualStorage(torch.UntypedStorage):
         if nbytes < 0:
             raise RuntimeError(f"a storage cannot have {nbytes} bytes")
         if state.link is not None:
-            state.link.ask("resize_storage", self._any.inner.number, int(nbytes))
+            state.link.ask("resize_storage", self._any.within.number, int(nbytes))
             if nbytes:
                 _linked[self.data_ptr()] = self
         else:
@@ -194,7 +194,7 @@ class VirtualStorage(torch.UntypedStorage):
     # Of the memory, not of this object: it lives as long as a tensor that lies in it.
 
     def _weak_ref(self, *args):
-        return super()._weak_ref(*args) if state.link is not None else self._any.inner.untyped_storage()._weak_ref(*args)
+        return super()._weak_ref(*args) if state.link is not None else self._any.within.untyped_storage()._weak_ref(*args)
 
     def _fix_weakref(self) -> None:
         """Nothing: the memory outlives this object."""
@@ -228,14 +228,14 @@ VirtualStorage.__name__ = VirtualStorage.__qualname__ = "UntypedStorage"
 
 def whole(tensor: VirtualTensor) -> VirtualTensor:
     """All bytes of the memory that ``tensor`` lies in, uint8."""
-    inner = tensor.inner
+    inner = tensor.within
     everything = torch.empty(0, dtype=torch.uint8, device=inner.device).set_(inner.untyped_storage())
     return VirtualTensor(everything, tensor.allocation)
 
 
 def resize(tensor: VirtualTensor, nbytes: int) -> None:
     """Give the memory of ``tensor`` a size of ``nbytes``. Raises torch.OutOfMemoryError."""
-    inner, allocation = tensor.inner.untyped_storage(), tensor.allocation
+    inner, allocation = tensor.within.untyped_storage(), tensor.allocation
     before, stream = inner.nbytes(), state.timeline.current
     if nbytes == before:
         return
@@ -266,8 +266,8 @@ def take(target: VirtualTensor, storage: VirtualStorage, offset: int = 0, size=N
     if last * itemsize > storage.nbytes():
         storage.resize_(last * itemsize)
     there = storage._any
-    inner = torch.empty(0, dtype=target.dtype, device=there.inner.device)
-    become(target, VirtualTensor(inner.set_(there.inner.untyped_storage(), offset, size, stride), there.allocation))
+    inner = torch.empty(0, dtype=target.dtype, device=there.within.device)
+    become(target, VirtualTensor(inner.set_(there.within.untyped_storage(), offset, size, stride), there.allocation))
     return target
 
 

@@ -27,11 +27,11 @@ _make_wrapper = torch.Tensor._make_wrapper_subclass
 class VirtualTensor(torch.Tensor):
     """A tensor on ``vgpu:0``.
 
-    ``inner``: the values, a CPU or a meta tensor of the same shape, strides and dtype. ``density``: for a
+    ``within``: the values, a CPU or a meta tensor of the same shape, strides and dtype. ``density``: for a
     mask whose values are unknown, the assumed share of ones, else None. ``keys``: for ``_make_wrapper_subclass``.
     """
 
-    inner: Any  # a torch.Tensor, or the link's handle of one
+    within: Any  # a torch.Tensor, or the link's handle of one
     allocation: Any
     density: float | None = None
 
@@ -41,7 +41,7 @@ class VirtualTensor(torch.Tensor):
             return torch.nn.Parameter(inner, keys.get("requires_grad", allocation))
         self = _make_wrapper(cls, inner.shape, inner.stride(), inner.storage_offset(), None, inner.dtype, inner.layout,
                              DEVICE, **keys)  # by place: names would take as long again
-        self.inner = inner
+        self.within = inner
         self.allocation = allocation
         if density is not None:
             self.density = density
@@ -64,7 +64,7 @@ class VirtualTensor(torch.Tensor):
             notes.append(f"grad_fn=<{type(self.grad_fn).__name__}>")
         elif self.requires_grad:
             notes.append("requires_grad=True")
-        if self.inner.is_meta:
+        if self.within.is_meta:
             notes.append("values unknown")
         text = _tensor_str._add_suffixes("tensor(" + contents, notes, len("tensor("), force_newline=False)
         return f"Parameter containing:\n{text}" if isinstance(self, torch.nn.Parameter) else text
@@ -92,21 +92,21 @@ class VirtualTensor(torch.Tensor):
         if not isinstance(other, VirtualTensor) and isinstance(other, torch.Tensor):
             return self._data_from_host(other)
         _set_data(self, other)
-        self.inner, self.allocation, self.density = other.inner, other.allocation, other.density
+        self.within, self.allocation, self.density = other.within, other.allocation, other.density
 
     def follow(self, memory) -> None:
         """Take over the shape, strides and dtype that ``inner`` has got from an operator like ``squeeze_``."""
-        same = (self.shape == self.inner.shape and self.stride() == self.inner.stride() and self.dtype == self.inner.dtype
-                and self.storage_offset() == self.inner.storage_offset())
-        if same and self.inner.untyped_storage().nbytes() <= self.allocation.nbytes:
+        same = (self.shape == self.within.shape and self.stride() == self.within.stride() and self.dtype == self.within.dtype
+                and self.storage_offset() == self.within.storage_offset())
+        if same and self.within.untyped_storage().nbytes() <= self.allocation.nbytes:
             return
         with torch._C._DisableTorchDispatch():
-            self.data = wrap(self.inner, memory, self.density)
+            self.data = wrap(self.within, memory, self.density)
 
     def data_ptr(self) -> int:
         """Where the card would have it: a number that tells blocks of memory apart, and no address on any device."""
         if state.link is not None:
-            return self.inner.data_ptr()
+            return self.within.data_ptr()
         address = self.allocation.address
         return address + self.storage_offset() * self.element_size() if address and self.numel() else 0
 
@@ -120,7 +120,7 @@ class VirtualTensor(torch.Tensor):
     def record_stream(self, stream) -> None:
         """The memory goes to no other tensor before ``stream`` has done what it holds when this tensor goes."""
         if state.link is not None:
-            state.link.ask("record_stream", self.inner.number, stream.stream_id)
+            state.link.ask("record_stream", self.within.number, stream.stream_id)
         else:
             self.allocation.kept_for += (stream.stream_id,)
 
@@ -192,7 +192,7 @@ class VirtualTensor(torch.Tensor):
 
 
 # What is in a wrapper's __dict__ by itself.
-OWN_ATTRIBUTES = frozenset({"inner", "allocation", "density", "parts", "buffer", "_is_param"})
+OWN_ATTRIBUTES = frozenset({"within", "allocation", "density", "parts", "buffer", "_is_param"})
 
 
 @functools.cache
@@ -248,12 +248,12 @@ def lying_in(allocation, inner: torch.Tensor) -> VirtualTensor:
     """``VirtualTensor(inner, allocation)`` of a dense ``inner``, in a third less time."""
     self = _make_wrapper(VirtualTensor, inner.shape, inner.stride(), inner.storage_offset(), None, inner.dtype,
                          torch.strided, DEVICE)
-    self.inner = inner
+    self.within = inner
     self.allocation = allocation
     return self
 
 
 def as_zero(tensor: VirtualTensor) -> VirtualTensor:
     """``tensor``, all zeros, as one with which PyTorch does not compute: zero times infinity is zero."""
-    return VirtualTensor(tensor.inner, tensor.allocation,
+    return VirtualTensor(tensor.within, tensor.allocation,
                          _extra_dispatch_keys=torch._C.DispatchKeySet(torch._C.DispatchKey.ZeroTensor))

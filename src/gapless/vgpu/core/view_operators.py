@@ -33,7 +33,7 @@ def run(operator, args: tuple, kwargs: dict):
                     return NotImplemented
         elif type(value) not in _NUMBERS:
             return NotImplemented
-    inner = base.inner
+    inner = base.within
     if state.shape_only is not None and (inner.dtype is torch.bool or torch.bool in args):
         return NotImplemented  # a mask has a density
     recording = timeline.recording
@@ -54,4 +54,4 @@ def run(operator, args: tuple, kwargs: dict):
 
 
 def _of(base: VirtualTensor, inner: torch.Tensor) -> VirtualTensor:
-    return base if inner is base.inner else lying_in(base.allocation, inner)
+    return base if inner is base.within else lying_in(base.allocation, inner)

@@ -346,7 +346,7 @@ if dist.is_available():
         inner_args, inner_kwargs, _ = unwrap(operator, args, kwargs)
         inner_args = list(inner_args)
         inner_args[place] = _with_values(group).boxed()
-        if any(tensor.inner.is_meta for tensor in (*results, *given)):
+        if any(tensor.within.is_meta for tensor in (*results, *given)):
             work = _done(value, end)
         else:
             work = _run(operator, inner_args, inner_kwargs, place)

@@ -57,7 +57,7 @@ class UsedMap(torch.Tensor):
             return target
         used = source.on_device.cpu()
         # Without values: what this process has used all have used.
-        return target if source.on_device.inner.is_meta else target.copy_(used)
+        return target if source.on_device.within.is_meta else target.copy_(used)
 
 
 class _Maps(TorchDispatchMode):
@@ -140,7 +140,7 @@ def _without_stopwatch(original):
 def _with_values(original):
     def _verify_params_across_processes(group, parameters, logger=None):
         """Compare shapes by values, on the device; parameters have values or not."""
-        if not any(isinstance(each, VirtualTensor) and each.inner.is_meta for each in parameters):
+        if not any(isinstance(each, VirtualTensor) and each.within.is_meta for each in parameters):
             return original(group, parameters, logger)
         with exact(), torch.no_grad():
             stand_ins = [torch.empty(1, device=DEVICE).expand(each.shape) for each in parameters]

@@ -110,7 +110,7 @@ def _premultiplied(original):
         if not any(isinstance(tensor, VirtualTensor) for tensor in costs.tensors(args)):
             return original(group, *args, **kwargs)  # another backend's
         whole, factor = options.reduceOp, options.reduceOp.__getstate__()[1]
-        premultiplied.append(factor.inner if isinstance(factor, VirtualTensor) else factor)
+        premultiplied.append(factor.within if isinstance(factor, VirtualTensor) else factor)
         options.reduceOp = dist.ReduceOp.SUM
         try:
             return original(group, *args, **kwargs)

@@ -42,10 +42,10 @@ class _Attention(torch.autograd.Function):
     def forward(ctx, query, key, value, mask, dropout, causal, scale, grouped):
         ctx.set_materialize_grads(False)
         wanted = ctx.needs_input_grad[:3]
-        inner_mask = None if mask is None else mask.inner
+        inner_mask = None if mask is None else mask.within
         begin("aten::_scaled_dot_product_attention")
         try:
-            leaves = [t.inner.detach().requires_grad_(want) for t, want in zip((query, key, value), wanted)]
+            leaves = [t.within.detach().requires_grad_(want) for t, want in zip((query, key, value), wanted)]
             graph = Graph(_values, (*leaves, inner_mask, dropout, causal, scale, grouped), leaves)
             inner = graph.out
             forward, ctx.backward_kernels = kernels(*leaves, inner_mask, causal)
@@ -53,7 +53,7 @@ class _Attention(torch.autograd.Function):
             out = wrap(inner.detach(), state.memory)
             used((query, key, value, mask), out)
             if state.tape is not None:
-                state.tape.repeats(graph.repeated([out.inner]), [out])
+                state.tape.repeats(graph.repeated([out.within]), [out])
             if any(wanted):
                 ctx.graph = graph
                 ctx.sums = state.memory.allocate(4 * inner.numel() // max(inner.shape[-1], 1))
@@ -73,13 +73,13 @@ class _Attention(torch.autograd.Function):
         begin("aten::_scaled_dot_product_attention_backward")
         try:
             keep = torch._C._autograd._get_current_graph_task_keep_graph()
-            found = ctx.graph.gradients((grad.inner,), keep)
+            found = ctx.graph.gradients((grad.within,), keep)
             launch_all(ctx.backward_kernels)
             results = [None if each is None else wrap(each, state.memory) for each in found]
             used((saved, grad), results)
             if state.tape is not None:
-                inner = [None if each is None else each.inner for each in results]
-                state.tape.repeats(ctx.graph.repeated_gradients((grad.inner,), inner), results)
+                inner = [None if each is None else each.within for each in results]
+                state.tape.repeats(ctx.graph.repeated_gradients((grad.within,), inner), results)
             if not keep:
                 ctx.graph = ctx.sums = None
             return (*results, None, None, None, None, None)

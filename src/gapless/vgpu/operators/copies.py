@@ -81,17 +81,17 @@ def _to_copy(operator, args, kwargs):
     if device is None or device.type == DEVICE.type:
         return run(operator, (source,), options)
     if device.type == "meta":
-        return aten._to_copy(source.inner, **options, device=device)
+        return aten._to_copy(source.within, **options, device=device)
     if device.type != "cpu":
         raise RuntimeError(f"a tensor on {DEVICE} can be copied to the CPU and to itself, not to {device}")
     # Asked not to block, PyTorch puts the result into pinned memory.
     pinned = pinned or non_blocking
-    values, end_ns = _copy_out(source.inner, non_blocking, pinned and options.get("dtype") in (None, source.dtype))
+    values, end_ns = _copy_out(source.within, non_blocking, pinned and options.get("dtype") in (None, source.dtype))
     values = aten._to_copy(values, **options) if options else values
     if not pinned:
         return values
     host = without_values(values)
-    if not source.inner.is_meta:
+    if not source.within.is_meta:
         arrivals.copy_out(values, host, end_ns)
     return host
 
@@ -103,15 +103,15 @@ def _copy_(operator, args, kwargs):
     if isinstance(target, VirtualTensor) and isinstance(source, VirtualTensor):
         return run(operator, args, kwargs)
     if isinstance(target, VirtualTensor):
-        if not target.inner.is_meta:
-            target.inner.copy_(_as_read(source, target.inner))
-        _copy_in(source, target.inner, non_blocking)
+        if not target.within.is_meta:
+            target.within.copy_(_as_read(source, target.within))
+        _copy_in(source, target.within, non_blocking)
         return target
     pinned = is_pinned(target)
-    if (pinned and target.is_contiguous() and not source.inner.is_contiguous() and source.dtype == target.dtype
+    if (pinned and target.is_contiguous() and not source.within.is_contiguous() and source.dtype == target.dtype
             and source.shape == target.shape):
         source = source.contiguous()  # on the device (ATen, cuda/Copy.cu, copy_kernel_cuda: src_contig)
-    inner = source.inner
+    inner = source.within
     as_it_lies = pinned and _as_it_lies(inner, target)
     values, end_ns = _copy_out(inner, non_blocking, as_it_lies)
     if as_it_lies and not inner.is_meta:
@@ -123,7 +123,7 @@ def _copy_(operator, args, kwargs):
 
 @handles("_local_scalar_dense")
 def _local_scalar_dense(operator, args, kwargs):
-    inner = args[0].inner
+    inner = args[0].within
     read_back(inner.element_size())
     if inner.is_meta:
         return torch.zeros((), dtype=inner.dtype).item()
@@ -165,13 +165,13 @@ def _share(mask: VirtualTensor) -> int:
     if density is None:
         density = (state.shape_only.density if state.shape_only is not None else 0.5)
     # An expanded mask repeats its elements: so must its count, or rows would not come out whole.
-    distinct = costs.nbytes(mask.inner) // mask.inner.element_size()
+    distinct = costs.nbytes(mask.within) // mask.within.element_size()
     return round(distinct * density) * (mask.numel() // distinct) if distinct else 0
 
 
 def nonzero(mask: VirtualTensor) -> torch.Tensor:
     """Inner result of ``nonzero``: count, wait for the count, select."""
-    inner = mask.inner
+    inner = mask.within
     launch_all(indexing.nonzero_count(inner), (inner,))
     read_back()
     if inner.is_meta:
@@ -276,7 +276,7 @@ def _expand_masks(source: torch.Tensor, indices) -> list:
             timeline.end_op()
         positions = found.unbind(1)
         for each in positions:
-            indexing.mark_as_in_order(each.inner)
+            indexing.mark_as_in_order(each.within)
         expanded.extend(positions)
     return expanded
 
@@ -299,11 +299,11 @@ def _only_mask(target, indices, values) -> torch.Tensor | None:
     if not isinstance(index, VirtualTensor) or index.dtype not in _MASK:
         return None
     _check_mask(target, index, place)
-    return index.inner.reshape(index.shape + (1,) * (target.dim() - place - index.dim()))
+    return index.within.reshape(index.shape + (1,) * (target.dim() - place - index.dim()))
 
 
 def _fill_through(operator, target, mask, value):
-    written = target.inner if operator.mutates else target.inner.clone()
+    written = target.within if operator.mutates else target.within.clone()
     if not written.is_meta:
         written.masked_fill_(mask.bool(), value.to(written.dtype).reshape(()))
     moved = costs.nbytes(written) + costs.nbytes(mask)
@@ -322,10 +322,10 @@ def _index_put(operator, args, kwargs):
         values = values.to(DEVICE)  # a pageable copy, and its wait, even of one number
     expanded = _expand_masks(target, indices)
     launch = _as_gradient if accumulate and operator.name == "index_put" else None
-    if target.inner.is_meta:
+    if target.within.is_meta:
         # Assumed counts of positions and of values may differ by rounding: only the time matters here.
         inner_args, _, _ = unwrap(operator, (target, expanded, values, *rest), {})
-        written = inner_args[0] if operator.mutates else torch.empty_like(target.inner)
+        written = inner_args[0] if operator.mutates else torch.empty_like(target.within)
         if launch is not None:
             launch(inner_args, kwargs, written)
         else:

@@ -51,7 +51,7 @@ def _cudnn_ctc_loss(operator, args, kwargs):
 @of_the_device
 @eager
 def _with_lists(log_probs, targets, input_lengths, target_lengths, blank=0, reduction=_MEAN, zero_infinity=False):
-    if not (isinstance(log_probs, VirtualTensor) and not log_probs.inner.is_meta
+    if not (isinstance(log_probs, VirtualTensor) and not log_probs.within.is_meta
             and _by_cudnn(log_probs, targets, input_lengths, target_lengths, blank)):
         return _lists.decompose(log_probs, targets, input_lengths, target_lengths, blank, reduction, zero_infinity)
     loss, _ = aten._cudnn_ctc_loss.default(log_probs, targets, input_lengths, target_lengths, blank,

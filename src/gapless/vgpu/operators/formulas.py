@@ -30,7 +30,7 @@ _PYTORCHS = torch._C.DispatchKeySet(torch._C.DispatchKey.AutogradMeta)
 
 
 def _unknown(x: torch.Tensor) -> bool:
-    return isinstance(x, VirtualTensor) and x.inner.is_meta
+    return isinstance(x, VirtualTensor) and x.within.is_meta
 
 
 def _prod_with_zeros(grad, x, dim: int):

@@ -41,7 +41,7 @@ class NestedTensor(VirtualTensor):
         keys = torch._C.DispatchKeySet(torch._C.DispatchKey.NestedTensor)
         self = torch.Tensor._make_wrapper_subclass(cls, (inner.size(0),), dtype=inner.dtype, device=DEVICE,
                                                    _extra_dispatch_keys=keys, dispatch_sizes_strides_policy="sizes")
-        self.inner, self.density = inner, None
+        self.within, self.density = inner, None
         self.buffer = wrap(inner.values(), state.memory)
         self.allocation = None
         return self
@@ -63,7 +63,7 @@ _known: dict = {}
 def dispatch(func, args, kwargs):
     """Run ``func`` on arguments of which one is nested. Raises NotImplementedError for what the fast path does not need."""
     if func in (aten.dim.default, aten.sym_size.default, aten.size.default, aten.sym_numel.default, aten.numel.default):
-        inner = args[0].inner
+        inner = args[0].within
         return inner.dim() if func is aten.dim.default else inner.numel() if "numel" in func.name() else inner.size()
     operator = _known.get(func)
     if operator is None:
@@ -125,7 +125,7 @@ def _send(blocking: bool = False) -> None:
 
 
 def _to_padded(operator, args, kwargs):
-    inner = args[0].inner
+    inner = args[0].within
     out = operator.func(inner, *args[1:], **kwargs)
     _send()
     launch_all([costs.Kernel("add_padding", "pointwise", costs.nbytes(inner.values()) + costs.nbytes(out))])
@@ -136,11 +136,11 @@ def _to_padded(operator, args, kwargs):
 
 
 def _detach(operator, args, kwargs):
-    return NestedTensor(args[0].inner)
+    return NestedTensor(args[0].within)
 
 
 def _to_copy(operator, args, kwargs):
-    source = args[0].inner
+    source = args[0].within
     if (kwargs.get("device") or DEVICE).type == DEVICE.type:
         out = operator.func(source, **{name: value for name, value in kwargs.items() if name == "dtype"})
         launch_all(costs.kernels("copy_", (out.values(), source.values()), {}, out.values()))
@@ -150,7 +150,7 @@ def _to_copy(operator, args, kwargs):
 
 
 def _unbind(operator, args, kwargs):
-    return [wrap(each, state.memory) for each in operator.func(args[0].inner, *args[1:])]
+    return [wrap(each, state.memory) for each in operator.func(args[0].within, *args[1:])]
 
 
 # -- layers -------------------------------------------------------------------------------------------

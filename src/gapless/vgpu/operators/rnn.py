@@ -119,7 +119,7 @@ def _kept_bytes(func, args) -> int:
 def _inner(value, leaves: list, wanted):
     """The arguments with inner tensors in place of the wrappers; ``leaves``: those, in order."""
     if isinstance(value, VirtualTensor):
-        leaf = value.inner.detach()
+        leaf = value.within.detach()
         leaf.requires_grad_(wanted[len(leaves)] and leaf.is_floating_point())
         leaves.append(leaf)
         return leaf
@@ -156,7 +156,7 @@ class _Rnn(torch.autograd.Function):
             results = tuple(wrap(out.detach(), state.memory) for out in graph.out)
             used(tensors, results)
             if state.tape is not None:
-                state.tape.repeats(graph.repeated([out.inner for out in results]), results)
+                state.tape.repeats(graph.repeated([out.within for out in results]), results)
             return results
         finally:
             end()
@@ -171,13 +171,13 @@ class _Rnn(torch.autograd.Function):
         begin("aten::_cudnn_rnn_backward")
         try:
             saved = ctx.saved_tensors  # raises PyTorch's own error where the graph is gone
-            inner_grads = tuple(None if grad is None else grad.inner for grad in grads)
+            inner_grads = tuple(None if grad is None else grad.within for grad in grads)
             found = ctx.graph.gradients(inner_grads, torch._C._autograd._get_current_graph_task_keep_graph())
             launch_all(backward_kernels(func, args))
             results = [None if grad is None else wrap(grad, state.memory) for grad in found]
             used((grads, saved), results)
             if state.tape is not None:
-                inner = [None if each is None else each.inner for each in results]
+                inner = [None if each is None else each.within for each in results]
                 state.tape.repeats(ctx.graph.repeated_gradients(inner_grads, inner), results)
         finally:
             end()

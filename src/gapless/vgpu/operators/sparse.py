@@ -48,7 +48,7 @@ class SparseTensor(VirtualTensor):
 
     def holds(self, inner: torch.Tensor) -> None:
         """Have the values of ``inner`` from now on."""
-        self.inner = inner
+        self.within = inner
         self.parts = wrap(inner._indices(), state.memory), wrap(inner._values(), state.memory)
 
     @property
@@ -59,7 +59,7 @@ class SparseTensor(VirtualTensor):
     @data.setter
     def data(self, other: torch.Tensor) -> None:
         torch._C.TensorBase.data.__set__(self, other)
-        self.holds(other.inner)
+        self.holds(other.within)
 
     def __repr__(self, *, tensor_contents=None):
         text = repr(self.detach().cpu())  # two read-backs
@@ -209,12 +209,12 @@ def _form(operator, args, kwargs):
 
 @rule("_indices", "_values", "indices", "values", "detach", "alias")
 def _view(operator, args, kwargs):
-    return wrapped(operator.func(args[0].inner))
+    return wrapped(operator.func(args[0].within))
 
 
 @rule("_coalesced_")
 def _say_coalesced(operator, args, kwargs):
-    args[0].inner._coalesced_(*args[1:])
+    args[0].within._coalesced_(*args[1:])
     return args[0]
 
 
@@ -285,7 +285,7 @@ def _like(operator, args, kwargs):
 
 @rule("_to_copy")
 def _to_copy(operator, args, kwargs):
-    source = args[0].inner
+    source = args[0].within
     options = {name: value for name, value in kwargs.items() if value is not None and name not in ("device", "non_blocking")}
     device = kwargs.get("device")
     if device is None or device.type == DEVICE.type:
@@ -305,22 +305,22 @@ def _copy_(operator, args, kwargs):
     target, source, *rest = args
     non_blocking = bool(rest[0]) if rest else kwargs.get("non_blocking", False)
     if not isinstance(target, VirtualTensor):
-        return target.copy_(_on_the_host(source.inner, non_blocking))
+        return target.copy_(_on_the_host(source.within, non_blocking))
     if isinstance(source, VirtualTensor):
-        target.inner.copy_(source.inner)
+        target.within.copy_(source.within)
         if isinstance(target, SparseTensor):
-            play([*plans.copied(target.inner._indices()), *plans.copied(target.inner._values())])
+            play([*plans.copied(target.within._indices()), *plans.copied(target.within._values())])
     else:
-        target.inner.copy_(source)
-        for part in (target.inner._indices(), target.inner._values()):
+        target.within.copy_(source)
+        for part in (target.within._indices(), target.within._values()):
             _copy_in(part, part, non_blocking)
-    target.holds(target.inner)
+    target.holds(target.within)
     return target
 
 
 @rule("clone")
 def _clone(operator, args, kwargs):
-    out = operator.func(args[0].inner, **kwargs)
+    out = operator.func(args[0].within, **kwargs)
     play([*plans.copied(out._indices()), *plans.copied(out._values())])
     return wrapped(out)
 
@@ -371,7 +371,7 @@ def _of_each(operator, args, kwargs):
 
 @rule("norm", "linalg_vector_norm", "native_norm")
 def _norm(operator, args, kwargs):
-    inner = _coalesced(args[0].inner)
+    inner = _coalesced(args[0].within)
     out = operator.func(inner, *args[1:], **kwargs)
     _on_values("norm", (inner,), {}, out)
     return wrapped(out)
@@ -379,13 +379,13 @@ def _norm(operator, args, kwargs):
 
 @rule("zero_")
 def _zero(operator, args, kwargs):
-    return _finish(operator, args, kwargs, args[0].inner.zero_())
+    return _finish(operator, args, kwargs, args[0].within.zero_())
 
 
 @rule("sparse_resize_", "sparse_resize_and_clear_")
 def _resize(operator, args, kwargs):
     target, *given = args
-    resized = SparseTensor(operator.func(target.inner.clone(), *given, **kwargs))
+    resized = SparseTensor(operator.func(target.within.clone(), *given, **kwargs))
     with torch._C._DisableTorchDispatch():
         target.data = resized
     return target
@@ -404,12 +404,12 @@ def _over_all(operator, args, kwargs):
 
 @rule("_coalesce")
 def _coalesce(operator, args, kwargs):
-    return wrapped(_coalesced(args[0].inner))
+    return wrapped(_coalesced(args[0].within))
 
 
 @rule("_to_dense")
 def _to_dense(operator, args, kwargs):
-    inner = args[0].inner
+    inner = args[0].within
     out = operator.func(inner, *args[1:], **kwargs)
     launch_all(costs.kernels("zeros", (), {}, out))
     play(plans.added_to_dense(out, inner, in_place=True))
@@ -464,7 +464,7 @@ def _sum(left: torch.Tensor, right: torch.Tensor, alpha) -> torch.Tensor:
 
 @rule("_sparse_sum")
 def _sparse_sum(operator, args, kwargs):
-    inner = args[0].inner
+    inner = args[0].within
     out = operator.func(inner, *args[1:], **kwargs)
     _on_values("sum", (inner,), {}, out)
     if out.layout is torch.sparse_coo:

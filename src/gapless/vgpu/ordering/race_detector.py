@@ -158,7 +158,7 @@ def uses(op: str, reads: list, writes: list) -> None:
         for tensor in tensors:
             allocation = getattr(tensor, "allocation", None)
             if allocation is not None and tensor.numel():
-                _use(allocation, tensor.inner, use, writes_them, stream)
+                _use(allocation, tensor.within, use, writes_them, stream)
 
 
 def _use(allocation, inner: torch.Tensor, use: Use, writes: bool, stream) -> None:
