@@ -94,6 +94,14 @@ def prepare(app, docname: str, source: list[str]) -> None:
     source[0] = nbformat.writes(notebook)
 
 
+def accessible(app, name, template, context, doctree) -> None:
+    """Code that is scrolled sideways can be reached by keys, and the captions of the contents say what headings they are."""
+    for part, (old, new) in {"body": ("<pre>", '<pre tabindex="0">'),
+                             "furo_navigation_tree": ('role="heading"', 'role="heading" aria-level="2"')}.items():
+        context[part] = context.get(part, "").replace(old, new)
+
+
 def setup(app):
+    app.connect("html-page-context", accessible, priority=900)  # after the theme, which makes the contents
     app.connect("source-read", prepare)
     app.connect("include-read", lambda app, path, docname, source: prepare(app, path.with_suffix("").as_posix(), source))

@@ -1,12 +1,7 @@
 """The course's first page: it lists every lesson, its links lead somewhere, and it runs."""
 
-import contextlib
 import json
 import re
-import socket
-import subprocess
-import sys
-import time
 import urllib.request
 
 import nbformat
@@ -16,6 +11,7 @@ from nbclient import NotebookClient
 from gapless.lessons import LESSONS
 
 from . import ROOT
+from .browser.server import MAKE_LAB, served
 
 NOTEBOOKS = ROOT / "notebooks"
 INDEX = nbformat.read(NOTEBOOKS / "index.ipynb", as_version=4)
@@ -48,27 +44,10 @@ def test_progress_comes_before_anything_technical():
 def test_make_lab_opens_it(tmp_path):
     """The command of the Makefile, in a real server: where its first page leads."""
     pytest.importorskip("jupyterlab")
-    command, = re.findall(r"^\t(jupyter lab .*)$", (ROOT / "Makefile").read_text(encoding="utf-8"), flags=re.MULTILINE)
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    server = subprocess.Popen(
-        [sys.executable, "-m", *command.split(), "--no-browser", "--allow-root", f"--port={port}", "--IdentityProvider.token="],
-        cwd=ROOT, stderr=subprocess.PIPE, text=True)
-    try:
-        for line in server.stderr:
-            if found := re.search(r"http://(?:localhost|127\.0\.0\.1):\d+\S*", line):
-                break
-        assert found[0].endswith("/lab/tree/index.ipynb")  # what the browser is given
-        root = re.match(r"http://[^/]+/", found[0])[0]
-        for _ in range(100):  # it says where it is before it listens
-            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port)):
-                break
-            time.sleep(0.1)
+    with served(*MAKE_LAB.split(), cwd=ROOT, home=tmp_path) as address:
+        assert address.endswith("/lab/tree/index.ipynb")  # what the browser is given
+        root = re.match(r"http://[^/]+/", address)[0]
         with urllib.request.urlopen(root) as page:
-            assert page.url == found[0] and page.status == 200
+            assert page.url == address and page.status == 200
         with urllib.request.urlopen(f"{root}api/contents/index.ipynb?content=0") as page:
             assert json.load(page)["type"] == "notebook"
-    finally:
-        server.terminate()
-        server.communicate(timeout=30)

@@ -77,16 +77,20 @@ def test_broken_links_are_found(tmp_path):
     assert sorted(broken_links(tmp_path)) == ["a.html: #gone", "a.html: b/c.html#x", "a.html: no.png", "b/c.html: a.html"]
 
 
-@pytest.fixture(scope="module")
-def site(tmp_path_factory):
+def build(folder: Path, *options: str) -> Path:
+    """The site in ``folder``, without running the demonstrations."""
     pytest.importorskip("sphinx", reason="needs the extra docs")
-    folder = tmp_path_factory.mktemp("site")
     done = subprocess.run(
-        [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-D", "nb_execution_mode=off", "-c", "docs",
-         "-d", str(folder / "doctrees"), ".", str(folder / "html")],
+        [sys.executable, "-m", "sphinx", "-q", "-D", "nb_execution_mode=off", "-c", "docs", *options, "-d", str(folder / "doctrees"), ".",
+         str(folder / "html")],
         cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT / "src")}, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     assert done.returncode == 0, done.stdout[-5000:]
     return folder / "html"
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    return build(tmp_path_factory.mktemp("site"), "-W", "--keep-going")
 
 
 @pytest.mark.slow

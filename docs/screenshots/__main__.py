@@ -24,6 +24,8 @@ import time
 from pathlib import Path
 from typing import ClassVar
 
+from browser import chromium
+
 from gapless import Trace
 from gapless.lessons.profiler_tour.workload import write_traces
 
@@ -43,22 +45,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("only", nargs="*", choices=[[], *PICTURES], help="which pictures (default: all)")
     wanted = parser.parse_args().only or list(PICTURES)
-    program = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-    if program is None:
-        sys.exit("no Chromium here: install it (Debian and Ubuntu: apt install chromium)")
-    try:
-        from playwright.sync_api import sync_playwright
-    except ImportError:
-        sys.exit("this needs playwright: pip install 'gapless[screenshots]'")
-    with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
+    with contextlib.ExitStack() as stack:
+        try:
+            browser = stack.enter_context(chromium())
+        except LookupError as missing:
+            sys.exit(str(missing))
+        folder = stack.enter_context(tempfile.TemporaryDirectory())
         traces = write_traces(Path(folder) / "traces")
-        browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
         for name in wanted:
             work = Path(folder) / name
             work.mkdir()
             PICTURES[name](browser, traces, work)
             print(f"docs/screenshots/{name}*.png", flush=True)
-        browser.close()
 
 
 def perfetto(browser, traces: dict[str, Path], work: Path) -> None:

@@ -36,7 +36,7 @@ from .markdown import (
 from .result import Audit, LineOfWaits
 
 _STYLE = """
-:root{color-scheme:light dark;--line:#8885;--soft:#8881}
+:root{color-scheme:light dark;background:Canvas;color:CanvasText;--line:#8885;--soft:#8881}
 body{font:16px/1.5 system-ui,sans-serif;max-width:64rem;margin:2rem auto;padding:0 1rem}
 h1{font-size:1.5rem}h2{font-size:1.2rem;margin-top:2.2rem}
 table{border-collapse:collapse;width:100%}
@@ -56,6 +56,7 @@ td.n::before{content:attr(data-of) " ";font-size:.85em;opacity:.75}td:empty{disp
 }
 """
 
+_FIGURE = '<figure tabindex="0">'  # as for the kernels: what a narrow page scrolls sideways, it scrolls by keys too
 _MILLISECOND = ("One millisecond of the above, in which each kernel is a bar: the one whose busy share of the GPU, and then "
                 "whose kinds of work, are nearest to those of all the time shown.")
 
@@ -85,8 +86,8 @@ def comparison_page(script: str, found: Comparison) -> str:
 
 def _whole(title: str, parts: list[str]) -> str:
     return (f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
-            f'<meta name="viewport" content="width=device-width,initial-scale=1"><style>{_STYLE}</style></head><body>\n'
-            + "\n".join(filter(None, parts)) + "\n</body></html>\n")
+            f'<meta name="viewport" content="width=device-width,initial-scale=1"><style>{_STYLE}</style></head>\n'
+            "<body><main>\n" + "\n".join(filter(None, parts)) + "\n</main></body></html>\n")
 
 
 def _against(found: Comparison | None) -> str:
@@ -101,7 +102,7 @@ def _against(found: Comparison | None) -> str:
 def _table(names: Sequence[str], numbers: Sequence[int], rows: Iterable[Sequence[str]]) -> str:
     """A table of cells in HTML under these ``names``; nothing without rows. Columns ``numbers`` are aligned as such, and say
     what they are where a narrow page has no room for columns."""
-    head = "".join(f'<th class="n">{name}</th>' if place in numbers else f"<th>{name}</th>"
+    head = "".join(f'<th class="n">{name}</th>' if place in numbers else f"<th>{name}</th>" if name else "<td></td>"
                    for place, name in enumerate(names))
     body = "".join("<tr>" + "".join(
         f'<td class="n" data-of="{names[place]}">{cell}</td>' if place in numbers else f"<td>{cell}</td>"
@@ -128,10 +129,10 @@ def _pictures(audit: Audit):
         figure = picture.draw(report)
     except ImportError:
         return ["<p>No pictures: matplotlib is not installed (<code>pip install 'gapless[plots]'</code>).</p>"]
-    parts = ["<h2>The steps, one after the other</h2>", f"<figure>{svg(figure, figure.alt)}</figure>"]
+    parts = ["<h2>The steps, one after the other</h2>", f"{_FIGURE}{svg(figure, figure.alt)}</figure>"]
     near = draw_millisecond(report)
     if near is not None:
-        parts.append(f"<figure>{svg(near, near.alt)}<figcaption>{_MILLISECOND}</figcaption></figure>")
+        parts.append(f"{_FIGURE}{svg(near, near.alt)}<figcaption>{_MILLISECOND}</figcaption></figure>")
     return [*parts, perfetto.button(report.trace.to_bytes(compressed=True), heading(audit))]
 
 
@@ -211,10 +212,10 @@ def _memory(audit: Audit) -> str:
         figure = memory_picture(view)
     except ImportError:
         figure = None
-    drawn = f"<figure>{svg(figure, memory_alt(view))}</figure>" if figure is not None else ""
+    drawn = f"{_FIGURE}{svg(figure, memory_alt(view))}</figure>" if figure is not None else ""
     return f"<h2>Memory</h2><p>The peak of a step is {view.peak_bytes / 2**20:.1f} MiB. {_lesson('08')}</p>{drawn}{table}" \
            f"<p>{FROM_BEFORE}</p>"
 
 
 def _kernels(audit: Audit) -> str:
-    return f"<h2>The longest kernels</h2><pre>{html.escape(audit.report.kernel_table())}</pre>"
+    return f'<h2>The longest kernels</h2><pre tabindex="0">{html.escape(audit.report.kernel_table())}</pre>'

@@ -18,7 +18,7 @@ LONGEST_ANSWER = 8000
 MOST_CAUSES, MOST_GROUPS, MOST_BESIDE = 15, 40, 6
 
 _STYLE = """
-:root{color-scheme:light dark;--line:#8886;--soft:#8882;--bar:#3b7dc4}
+:root{color-scheme:light dark;background:Canvas;color:CanvasText;--line:#8886;--soft:#8882;--bar:#3b7dc4}
 body{font:16px/1.5 system-ui,sans-serif;max-width:76rem;margin:2rem auto;padding:0 1rem}
 h1{font-size:1.6rem}h2{font-size:1.3rem;margin-top:2.8rem;border-top:2px solid var(--line);padding-top:.6rem}
 h3{font-size:1.1rem;margin-top:1.8rem}h4{margin:1rem 0 .3rem}
@@ -31,7 +31,7 @@ td.n{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}
 tbody th{font-weight:normal}td,th{overflow-wrap:anywhere}td.n,thead th{overflow-wrap:normal}
 tbody th small,td small{display:block}
 tfoot td,tfoot th{border-bottom:0;font-weight:bold}
-.text{white-space:pre-wrap;max-width:60rem}
+.text{white-space:pre-wrap;min-width:16rem;max-width:60rem}
 .who{min-width:9rem}.name{overflow-wrap:normal;white-space:nowrap}
 .mine,.warn{border-left:.3rem solid #b7791f;padding:.4rem 1rem;background:var(--soft)}
 .beside{display:grid;grid-template-columns:repeat(auto-fit,minmax(20rem,1fr));gap:1rem}
@@ -41,6 +41,7 @@ pre{font:.82rem/1.4 ui-monospace,monospace;background:var(--soft);padding:.6rem;
 summary{cursor:pointer;padding:.3rem 0}
 svg{max-width:100%;height:auto}svg text{fill:currentColor;font:14px system-ui,sans-serif}
 :focus-visible{outline:.2rem solid var(--bar);outline-offset:.15rem}
+@media (max-width:40rem){figure{overflow-x:auto}figure svg{min-width:40rem}}
 @media print{body{max-width:none;margin:0;font-size:10pt}pre{white-space:pre-wrap}.wide{overflow:visible}nav{display:none}
 h2{break-before:page}tr,figure{break-inside:avoid}thead{display:table-header-group}}
 """
@@ -331,7 +332,7 @@ def _picture(facts: LessonFacts) -> str:
     )
     size = f"{left + width + 110} {height * len(found)}"
     return (
-        f'<figure><figcaption>Students who lack points, by exercise</figcaption><svg viewBox="0 0 {size}" '
+        f'<figure tabindex="0"><figcaption>Students who lack points, by exercise</figcaption><svg viewBox="0 0 {size}" '
         f'width="{left + width + 110}" role="img" aria-label="Students who lack points, by exercise. {told}.">'
         f"{bars}</svg></figure>"
     )
