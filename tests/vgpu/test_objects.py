@@ -146,6 +146,11 @@ def test_tensors_are_told_apart(device):
 # -- copying ----------------------------------------------------------------------------------------
 
 
+def test_no_attribute_of_ours_hides_one_of_pytorchs(device):
+    x = torch.ones(2, device=device)
+    assert vars(x) and not {name for name in vars(x) if hasattr(torch.Tensor, name)} and x.inner(x).item() == 2
+
+
 def test_deep_copies(device):
     module = tied().to(device)
     module(X.to(device)).sum().backward()
