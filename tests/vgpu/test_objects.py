@@ -418,6 +418,12 @@ def test_lazy_modules_learn_their_sizes_on_the_device(place, device):
     assert network[1].running_mean.device == device
 
 
+def test_lazy_modules_keep_their_device_when_they_change_their_dtype(device):
+    network = nn.Sequential(nn.LazyLinear(3), nn.LazyBatchNorm1d()).to(device).double()
+    network(torch.ones(2, 4, device=device, dtype=torch.float64)).sum().backward()
+    assert {(each.device, each.dtype) for each in (*network.parameters(), network[1].running_mean)} == {(device, torch.float64)}
+
+
 def test_a_parameters_class_makes_parameters(device):
     """As libraries that offload do: ``type(parameter)(values, requires_grad=…)``."""
     kind = type(nn.Parameter(torch.ones(2, device=device)))

@@ -82,10 +82,11 @@ def check(operator, args: tuple, kwargs: dict, host: list[torch.Tensor], on_devi
     else:
         refused = False
     if refused or ((on_device or operator.mutates) and any(each.dim() for each in others)):
-        raise RuntimeError(
-            f"Expected all tensors to be on the same device, but found at least two devices, {DEVICE} and cpu! "
-            f"(in {operator.full_name}: move the CPU tensor with .to({str(DEVICE)!r}))"
-        )
+        other = next((each for each in others if each.is_meta), others[0])
+        what = ("a meta tensor has no values: module.to_empty(device=…), then load them" if other.is_meta
+                else f"move the CPU tensor with .to({str(DEVICE)!r})")
+        raise RuntimeError(f"Expected all tensors to be on the same device, but found at least two devices, {DEVICE} and "
+                           f"{other.device}! (in {operator.full_name}: {what})")
     if on_device and len(others) > 1 and not (operator.multi_tensor or operator.name.rstrip("_") in _ANY_COUNT):
         raise RuntimeError(f"Trying to pass too many CPU scalars to non-CPU kernel! (in {operator.full_name})")
 

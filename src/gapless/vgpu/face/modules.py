@@ -34,11 +34,15 @@ def _watching(function):
 
     @functools.wraps(function, updated=())
     def move(tensor):
-        moved = function(tensor)
-        if is_lazy(tensor):
+        if is_lazy(tensor):  # it is on the CPU, wherever it is for
             _moving.crosses = False
-            tensor._is_for_the_device = isinstance(moved, VirtualTensor)
-            return tensor if isinstance(moved, VirtualTensor) else moved
+            here = DEVICE if getattr(tensor, "_is_for_the_device", False) else tensor.data.device
+            stand_in = function(torch.empty(0, dtype=tensor.data.dtype, device=here))
+            for_the_device = isinstance(stand_in, VirtualTensor)
+            moved = tensor.to(stand_in.dtype) if for_the_device else function(tensor)
+            tensor._is_for_the_device = moved._is_for_the_device = for_the_device
+            return moved
+        moved = function(tensor)
         crosses = isinstance(tensor, VirtualTensor) != isinstance(moved, VirtualTensor) and _can_be_swapped(tensor)
         if crosses and isinstance(tensor, torch.nn.Parameter):
             hung_on = {name: value for name, value in vars(tensor).items() if name not in OWN_ATTRIBUTES}
