@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable
 from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -87,6 +88,7 @@ def gather(exercise: Exercise, stage, plan: Plan, device: torch.device, *, name:
             evidence.trial = _compared(exercise, stage, device, again, run_of)
             if evidence.trial.learner is not None:
                 evidence.trial.learner.beside_bytes += kept_bytes
+                evidence.again = _again(exercise, stage, plan, device) if len(plan.trial) > 1 else None
 
     parts = [ask(place) for place in range(len(plan.cases))]
     parts += [full] if exercise.measurement is not None and exercise.measurement.full is not None else []
@@ -249,6 +251,11 @@ def put(case: Case, device: torch.device) -> tuple[Given, Notes]:
             tensors = [_put(array if place < late else np.zeros_like(array), device, *where)
                        for place, array in enumerate(arrays)]
             inputs[name] = tensors if isinstance(value, list) else tensors[0]
+    return Given(inputs, case.copy_of_options(), tuple(case.needs_grad), _notes_of(case, inputs, notes, device)), notes
+
+
+def _notes_of(case: Case, inputs: dict, notes: Notes, device: torch.device) -> Callable[[str], None]:
+    """What writes into ``notes``: none of ``inputs`` has been used yet."""
     lists = {name: [id(tensor.allocation) for tensor in value] for name, value in inputs.items()  # type: ignore[attr-defined]
              if isinstance(value, list) and device.type == "vgpu" and name not in case.on_host}
     state.unused |= {each for allocations in lists.values() for each in allocations}
@@ -257,7 +264,7 @@ def put(case: Case, device: torch.device) -> tuple[Given, Notes]:
         used = {name: sum(each not in state.unused for each in allocations) for name, allocations in lists.items()}
         notes.append(_note(text, used, device))
 
-    return Given(inputs, case.copy_of_options(), tuple(case.needs_grad), note), notes
+    return note
 
 
 def begin(stage, case: Case, given: Given):
@@ -512,3 +519,23 @@ def _try(exercise: Exercise, stage, plan: Plan, device: torch.device, answers: l
         if device.type == "vgpu":
             state.unused.clear()
     return run, device.type == "vgpu" and afterwards == Aside()
+
+
+def _again(exercise: Exercise, stage, plan: Plan, device: torch.device) -> Answer:
+    """What the function answers to the trial's second case, in the tensors of the first, for which it was called before: as
+    in a program that fills the same memory with each batch. Raises nothing of the function's."""
+    first, second = (replace(case, late={}) for case in plan.trial[:2])
+    try:
+        given, _ = put(first, device)
+        before = stage.begin(given)
+        before.run()
+        synchronize(device)  # what is still being copied must not be overwritten
+        then, notes = put(second, device)
+        call = stage.begin(replace(then, note=_notes_of(second, given.inputs, notes, device)), before)
+        call.run()
+        return _read(exercise, second, then, call.finish(), notes, None, device)
+    except Exception as error:
+        return _raised(exercise, second, error)
+    finally:
+        if device.type == "vgpu":
+            state.unused.clear()
