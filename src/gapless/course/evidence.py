@@ -163,9 +163,9 @@ class Evidence:
     """Everything seen of one exercise.
 
     ``error``: why the cell could not be run at all (with its line), else None. ``answers``: one for each case;
-    ``trial_answers``: for each of the trial; ``again``: to its second case, in the tensors of the first, for which the function
-    was called before, if that was asked. ``full``: measured at the article's size; ``trial``: on the trial's inputs,
-    whose answers were compared.
+    ``trial_answers``: for each of the trial; ``again``: to its second case, in the tensors of the first after a call on
+    them, where that was asked. ``full``: measured at the article's size; ``trial``: on the trial's inputs, whose answers
+    were compared.
     """
 
     exercise: str

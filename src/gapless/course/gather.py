@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 
@@ -254,7 +254,7 @@ def put(case: Case, device: torch.device) -> tuple[Given, Notes]:
     return Given(inputs, case.copy_of_options(), tuple(case.needs_grad), _notes_of(case, inputs, notes, device)), notes
 
 
-def _notes_of(case: Case, inputs: dict, notes: Notes, device: torch.device) -> Callable[[str], None]:
+def _notes_of(case: Case, inputs: Mapping, notes: Notes, device: torch.device) -> Callable[[str], None]:
     """What writes into ``notes``: none of ``inputs`` has been used yet."""
     lists = {name: [id(tensor.allocation) for tensor in value] for name, value in inputs.items()  # type: ignore[attr-defined]
              if isinstance(value, list) and device.type == "vgpu" and name not in case.on_host}

@@ -92,11 +92,11 @@ class Call:
 
     @torch.no_grad()
     def overwritten(self, given: Given) -> Given:
-        """``given`` in the tensors that this call had."""
+        """``given`` in the tensors that this call had, as far as they are of the same form."""
         def over(old, new):
             if isinstance(new, list):
-                return [over(*pair) for pair in zip(old, new, strict=True)]
-            return old.copy_(new) if old.shape == new.shape and old.device == new.device else new
+                return [*map(over, old, new), *new[len(old):]]
+            return old.copy_(new) if (old.shape, old.dtype, old.device) == (new.shape, new.dtype, new.device) else new
 
         return replace(given, inputs={name: over(self._inputs[name], value) for name, value in given.inputs.items()})
 

@@ -113,8 +113,8 @@ def _again_fault(look: Look) -> str | None:
         return None
     known = _fault(look, first, found) is None
     said = "it gave the answer of the first call again." if known else str(fault)
-    return (f"Called again on the same tensors {_shapes(second)}with other values in them: {said} A tensor's `id` or address "
-            "says nothing about what is in it. Compute everything from the values of the arguments, in every call.")
+    return (f"Called again on the same tensors {_shapes(second)}with other values in them: {said} A tensor's `id` or "
+            "address says nothing about what is in it. Compute everything from the values of the arguments, in every call.")
 
 
 def _shapes(case: Case) -> str:
