@@ -251,15 +251,19 @@ def put(case: Case, device: torch.device) -> tuple[Given, Notes]:
             tensors = [_put(array if place < late else np.zeros_like(array), device, *where)
                        for place, array in enumerate(arrays)]
             inputs[name] = tensors if isinstance(value, list) else tensors[0]
-    return Given(inputs, case.copy_of_options(), tuple(case.needs_grad), _notes_of(case, inputs, notes, device)), notes
+    lists = _lists(case, inputs, device)
+    state.unused.update(*lists.values())
+    return Given(inputs, case.copy_of_options(), tuple(case.needs_grad), _writes(notes, lists, device)), notes
 
 
-def _notes_of(case: Case, inputs: Mapping, notes: Notes, device: torch.device) -> Callable[[str], None]:
-    """What writes into ``notes``: none of ``inputs`` has been used yet."""
-    lists = {name: [id(tensor.allocation) for tensor in value] for name, value in inputs.items()  # type: ignore[attr-defined]
-             if isinstance(value, list) and device.type == "vgpu" and name not in case.on_host}
-    state.unused |= {each for allocations in lists.values() for each in allocations}
+def _lists(case: Case, inputs: Mapping, device: torch.device) -> dict[str, list[int]]:
+    """Name of a list of inputs on the virtual GPU → by what ``state.unused`` knows its tensors."""
+    return {name: [id(tensor.allocation) for tensor in value] for name, value in inputs.items()  # type: ignore[attr-defined]
+            if isinstance(value, list) and device.type == "vgpu" and name not in case.on_host}
 
+
+def _writes(notes: Notes, lists: dict[str, list[int]], device: torch.device) -> Callable[[str], None]:
+    """What writes a line into ``notes``, and how many tensors of ``lists`` have been used by then."""
     def note(text) -> None:
         used = {name: sum(each not in state.unused for each in allocations) for name, allocations in lists.items()}
         notes.append(_note(text, used, device))
@@ -271,13 +275,19 @@ def begin(stage, case: Case, given: Given):
     """A call on ``given``, made ready; then those values of the case arrive that come late, which takes no time on the
     virtual GPU's clock."""
     call = stage.begin(given)
+    _arrive(case, given.inputs)
+    return call
+
+
+def _arrive(case: Case, inputs: Mapping) -> None:
+    """The values of the case that come late are in ``inputs``, where tensors are of the same shape."""
     for name, first in case.late.items():
-        value, tensors = case.inputs[name], given.inputs[name]
+        value, tensors = case.inputs[name], inputs[name]
         pairs = zip(value[first:], tensors[first:]) if isinstance(value, list) else [(value, tensors)]
         for array, tensor in pairs:
             held = tensor.inner if isinstance(tensor, vgpu.VirtualTensor) else tensor.detach()
-            held.copy_(torch.from_numpy(array))
-    return call
+            if held.shape == array.shape:
+                held.copy_(torch.from_numpy(array))
 
 
 def _note(text: str, used: dict[str, int], device: torch.device) -> Note:
@@ -524,14 +534,18 @@ def _try(exercise: Exercise, stage, plan: Plan, device: torch.device, answers: l
 def _again(exercise: Exercise, stage, plan: Plan, device: torch.device) -> Answer:
     """What the function answers to the trial's second case, in the tensors of the first, for which it was called before: as
     in a program that fills the same memory with each batch. Raises nothing of the function's."""
-    first, second = (replace(case, late={}) for case in plan.trial[:2])
+    first, second = plan.trial[:2]
     try:
         given, _ = put(first, device)
-        before = stage.begin(given)
+        before = begin(stage, first, given)
         before.run()
         synchronize(device)  # what is still being copied must not be overwritten
         then, notes = put(second, device)
-        call = stage.begin(replace(then, note=_notes_of(second, given.inputs, notes, device)), before)
+        lists = _lists(second, given.inputs, device)
+        call = stage.begin(replace(then, note=_writes(notes, lists, device)), before)
+        for inputs in (given.inputs, then.inputs):  # those that it has, and those of another form that it got
+            _arrive(second, inputs)
+        state.unused.update(*lists.values())  # the values before these came by an operator
         call.run()
         return _read(exercise, second, then, call.finish(), notes, None, device)
     except Exception as error:
