@@ -545,7 +545,7 @@ def _again(exercise: Exercise, stage, plan: Plan, device: torch.device) -> Answe
         call = stage.begin(replace(then, note=_writes(notes, lists, device)), before)
         for inputs in (given.inputs, then.inputs):  # those that it has, and those of another form that it got
             _arrive(second, inputs)
-        state.unused.update(*lists.values())  # the values before these came by an operator
+        state.unused.update(*lists.values())  # an operator wrote the values before these
         call.run()
         return _read(exercise, second, then, call.finish(), notes, None, device)
     except Exception as error:
