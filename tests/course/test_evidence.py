@@ -21,8 +21,14 @@ def sample():
         Answer("c", value=np.array(3), shape=()),
     ]
     trial = [Answer("t", plain={"mean": 0.5, "lines": ["x"]}), Answer("u", unusable="it returned a set.")]
-    return Evidence("e", "vgpu", "NVIDIA A10G", answers=answers, trial_answers=trial, full=Measured(run(), run()),
+    return Evidence("e", "vgpu", "NVIDIA A10G", answers=answers, trial_answers=trial, again=answers[0], full=Measured(run(), run()),
                     trial=Measured(run(), error="it raised"))
+
+
+def saved(evidence, folder):
+    folder.mkdir()
+    evidence.save(folder)
+    return folder
 
 
 def test_round_trip(tmp_path):
@@ -38,6 +44,8 @@ def test_round_trip(tmp_path):
     assert c.shape == () and c.value.shape == ()
     assert [answer.plain for answer in found.trial_answers] == [{"mean": 0.5, "lines": ["x"]}, None]
     assert found.trial_answers[1].unusable == "it returned a set."
+    np.testing.assert_array_equal(found.again.grads["x"], np.ones((2, 3)))
+    assert Evidence.load(saved(Evidence("e", "vgpu"), tmp_path / "other")).again is None
 
 
 def test_what_was_measured_makes_the_round_trip(tmp_path):

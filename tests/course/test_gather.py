@@ -87,6 +87,14 @@ def test_everything_there_is_to_see():
         assert measured.learner.report.kernels == measured.before.report.kernels == 1
 
 
+@pytest.mark.parametrize("key", [id, lambda x: x.data_ptr()])
+def test_the_last_call_is_in_the_tensors_of_another(key):
+    kept, (first, second) = {}, EXERCISE.plan(1).trial[:2]
+    found = gathered(lambda x: kept.setdefault(key(x), (x, 2 * x))[1]).again
+    np.testing.assert_array_equal(found.value, 2 * first.inputs["x"])
+    np.testing.assert_array_equal(gathered(lambda x: x + x).again.value, 2 * second.inputs["x"])
+
+
 def test_the_slow_function_is_measured_again_where_that_is_asked_for():
     found = gathered(lambda x: x + x, again=True)
     assert set(found.full.runs) == set(found.trial.runs) == {"before", "learner", "after"}

@@ -41,6 +41,23 @@ def test_calls_may_be_made_ready_before_others_are_run():
     assert [call.finish()["result"].item() for call in (first, second)] == [3, 3]  # the function looks n up when it runs
 
 
+def test_a_call_over_another_gets_its_tensors_with_the_new_values():
+    def ask(function, given, device):
+        yield
+        function(**given.inputs)
+        yield
+
+    seen = []
+    stage = LocalStage(lambda x, many: seen.append((x, *many)), CPU, ask)
+    first = stage.begin(Given({"x": torch.zeros(2), "many": [torch.zeros(1), torch.zeros(3)]}))
+    first.run()
+    seen[0][0].requires_grad_()
+    stage.begin(Given({"x": torch.ones(2), "many": [torch.ones(1), torch.ones(4), torch.ones(2)]}), first).run()
+    (x, one, three), (again, same, *others) = seen
+    assert again is x and same is one and x.tolist() == [1, 1] and one.tolist() == [1]
+    assert [len(other) for other in others] == [4, 2] and three.tolist() == [0, 0, 0]  # of another shape, and one more
+
+
 def test_a_tensor_and_its_gradients():
     x, y = torch.tensor([1.0, 2.0]), torch.tensor([3.0, 4.0])
     found = asked(lambda x, y, power: (x * y).sum() ** power, Given({"x": x, "y": y}, {"power": 2}, ("x",)))

@@ -163,8 +163,9 @@ class Evidence:
     """Everything seen of one exercise.
 
     ``error``: why the cell could not be run at all (with its line), else None. ``answers``: one for each case;
-    ``trial_answers``: for each of the trial. ``full``: measured at the article's size; ``trial``: on the trial's inputs,
-    whose answers were compared.
+    ``trial_answers``: for each of the trial; ``again``: to its second case, in the tensors of the first after a call on
+    them, where that was asked. ``full``: measured at the article's size; ``trial``: on the trial's inputs, whose answers
+    were compared.
     """
 
     exercise: str
@@ -174,6 +175,7 @@ class Evidence:
     error: str | None = None
     answers: list[Answer] = field(default_factory=list)
     trial_answers: list[Answer] = field(default_factory=list)
+    again: Answer | None = None
     full: Measured | None = None
     trial: Measured | None = None
 
@@ -194,6 +196,7 @@ class Evidence:
         plain = {name: getattr(self, name) for name in _TEXTS}
         for which in ("answers", "trial_answers"):
             plain[which] = [_pack(answer, f"{which}.{i}", arrays) for i, answer in enumerate(getattr(self, which))]
+        plain["again"] = None if self.again is None else _pack(self.again, "again", arrays)
         for size in _SIZES:
             measured: Measured | None = getattr(self, size)
             plain[size] = None
@@ -221,6 +224,7 @@ class Evidence:
             found = cls(**{name: plain[name] for name in _TEXTS})
             for which in ("answers", "trial_answers"):
                 setattr(found, which, [_unpack(row, f"{which}.{i}", arrays) for i, row in enumerate(plain[which])])
+            found.again = None if plain["again"] is None else _unpack(plain["again"], "again", arrays)
             for size in _SIZES:
                 if plain[size] is not None:
                     runs = {name: _run(plain[size][name], folder / f"{size}.{name}.trace.json")
@@ -233,7 +237,7 @@ class Evidence:
             raise EvidenceError(f"cannot be read: {error!r}") from None
 
 
-_TEXTS = tuple(field.name for field in fields(Evidence) if field.name not in ("answers", "trial_answers", *_SIZES))
+_TEXTS = tuple(field.name for field in fields(Evidence) if field.name not in ("answers", "trial_answers", "again", *_SIZES))
 _ARRAYS = ("value", "grads", "overwritten")
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -88,6 +89,7 @@ def gather(exercise: Exercise, stage, plan: Plan, device: torch.device, *, name:
             evidence.trial = _compared(exercise, stage, device, again, run_of)
             if evidence.trial.learner is not None:
                 evidence.trial.learner.beside_bytes += kept_bytes
+                evidence.again = _again(exercise, stage, plan, device) if len(plan.trial) > 1 else None
 
     parts = [ask(place) for place in range(len(plan.cases))]
     parts += [full] if exercise.measurement is not None and exercise.measurement.full is not None else []
@@ -250,28 +252,43 @@ def put(case: Case, device: torch.device) -> tuple[Given, Notes]:
             tensors = [_put(array if place < late else np.zeros_like(array), device, *where)
                        for place, array in enumerate(arrays)]
             inputs[name] = tensors if isinstance(value, list) else tensors[0]
-    lists = {name: [id(tensor.allocation) for tensor in value] for name, value in inputs.items()  # type: ignore[attr-defined]
-             if isinstance(value, list) and device.type == "vgpu" and name not in case.on_host}
-    state.unused |= {each for allocations in lists.values() for each in allocations}
+    lists = _lists(case, inputs, device)
+    state.unused.update(*lists.values())
+    return Given(inputs, case.copy_of_options(), tuple(case.needs_grad), _writes(notes, lists, device)), notes
 
+
+def _lists(case: Case, inputs: Mapping, device: torch.device) -> dict[str, list[int]]:
+    """Name of a list of inputs on the virtual GPU → by what ``state.unused`` knows its tensors."""
+    return {name: [id(tensor.allocation) for tensor in value] for name, value in inputs.items()  # type: ignore[attr-defined]
+            if isinstance(value, list) and device.type == "vgpu" and name not in case.on_host}
+
+
+def _writes(notes: Notes, lists: dict[str, list[int]], device: torch.device) -> Callable[[str], None]:
+    """What writes a line into ``notes``, and how many tensors of ``lists`` have been used by then."""
     def note(text) -> None:
         used = {name: sum(each not in state.unused for each in allocations) for name, allocations in lists.items()}
         notes.append(_note(text, used, device))
 
-    return Given(inputs, case.copy_of_options(), tuple(case.needs_grad), note), notes
+    return note
 
 
 def begin(stage, case: Case, given: Given):
     """A call on ``given``, made ready; then those values of the case arrive that come late, which takes no time on the
     virtual GPU's clock."""
     call = stage.begin(given)
+    _arrive(case, given.inputs)
+    return call
+
+
+def _arrive(case: Case, inputs: Mapping) -> None:
+    """The values of the case that come late are in ``inputs``, where tensors are of the same shape."""
     for name, first in case.late.items():
-        value, tensors = case.inputs[name], given.inputs[name]
+        value, tensors = case.inputs[name], inputs[name]
         pairs = zip(value[first:], tensors[first:]) if isinstance(value, list) else [(value, tensors)]
         for array, tensor in pairs:
             held = tensor.within if isinstance(tensor, vgpu.VirtualTensor) else tensor.detach()
-            held.copy_(torch.from_numpy(array))
-    return call
+            if held.shape == array.shape:
+                held.copy_(torch.from_numpy(array))
 
 
 def _note(text: str, used: dict[str, int], device: torch.device) -> Note:
@@ -515,3 +532,27 @@ def _try(exercise: Exercise, stage, plan: Plan, device: torch.device, answers: l
         if device.type == "vgpu":
             state.unused.clear()
     return run, device.type == "vgpu" and afterwards == Aside()
+
+
+def _again(exercise: Exercise, stage, plan: Plan, device: torch.device) -> Answer:
+    """What the function answers to the trial's second case, in the tensors of the first, for which it was called before: as
+    in a program that fills the same memory with each batch. Raises nothing of the function's."""
+    first, second = plan.trial[:2]
+    try:
+        given, _ = put(first, device)
+        before = begin(stage, first, given)
+        before.run()
+        synchronize(device)  # what is still being copied must not be overwritten
+        then, notes = put(second, device)
+        lists = _lists(second, given.inputs, device)
+        call = stage.begin(replace(then, note=_writes(notes, lists, device)), before)
+        for inputs in (given.inputs, then.inputs):  # those that it has, and those of another form that it got
+            _arrive(second, inputs)
+        state.unused.update(*lists.values())  # an operator wrote the values before these
+        call.run()
+        return _read(exercise, second, then, call.finish(), notes, None, device)
+    except Exception as error:
+        return _raised(exercise, second, error)
+    finally:
+        if device.type == "vgpu":
+            state.unused.clear()

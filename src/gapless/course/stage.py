@@ -10,7 +10,7 @@ import gc
 import sys
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -42,7 +42,8 @@ RESULT, RETURNED, GRADIENTS = "result", "returned", "gradients"
 def ask_for_tensor(function: Callable, given: Given, device: torch.device) -> Generator[None, None, dict]:
     """Call a function from tensors to one tensor, and go backward from it: ``{"result": …, "gradients": {name: …}}``; where
     it returns anything else ``{"returned": in words}``."""
-    leaves = {name: tensor.detach().requires_grad_(name in given.needs_grad) for name, tensor in given.inputs.items()}
+    leaves = {name: tensor.detach().requires_grad_() if name in given.needs_grad else tensor
+              for name, tensor in given.inputs.items()}
     yield
     result = function(*leaves.values(), **given.options)
     if given.needs_grad and isinstance(result, torch.Tensor) and result.requires_grad and result.numel() == 1:
@@ -64,8 +65,9 @@ class Call:
     what was there before, and the memory that a call takes must not.
     """
 
-    def __init__(self, parts: Generator[None, None, object]):
+    def __init__(self, parts: Generator[None, None, object], given: Given):
         self._parts = parts
+        self._inputs = {name: list(value) if isinstance(value, list) else value for name, value in given.inputs.items()}
         next(parts)
         self._switches = switches()
 
@@ -87,6 +89,16 @@ class Call:
         except StopIteration as end:
             return end.value
         raise RuntimeError("an exercise's ask has two yields")
+
+    @torch.no_grad()
+    def overwritten(self, given: Given) -> Given:
+        """``given`` in the tensors that this call had, as far as they are of the same form."""
+        def over(old, new):
+            if isinstance(new, list):
+                return [*map(over, old, new), *new[len(old):]]
+            return old.copy_(new) if (old.shape, old.dtype, old.device) == (new.shape, new.dtype, new.device) else new
+
+        return replace(given, inputs={name: over(self._inputs[name], value) for name, value in given.inputs.items()})
 
     def _next(self) -> None:
         try:
@@ -130,6 +142,8 @@ class LocalStage:
         """Let go of the calls so far. Whether all that the memory holds then is the learner's: here nobody knows."""
         return False
 
-    def begin(self, given: Given) -> Call:
-        """A call of the function, made ready."""
-        return Call(self._ask(self.function, given, self._device))
+    def begin(self, given: Given, over: Call | None = None) -> Call:
+        """A call of the function, made ready. ``over``: an earlier call, whose tensors it gets, with the values of ``given``
+        in them."""
+        given = given if over is None else over.overwritten(given)
+        return Call(self._ask(self.function, given, self._device), given)

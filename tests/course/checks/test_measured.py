@@ -6,7 +6,7 @@ import pytest
 
 from gapless.course.check import Look
 from gapless.course.checks import SpeedUp
-from gapless.course.checks.measured import _missing, operators, read_back, sync_count
+from gapless.course.checks.measured import _missing, operators, read_back, sync_count, takes_less
 from gapless.course.exercise import Measurement
 from gapless.course.verdicts import FAIL, PASS
 
@@ -17,8 +17,8 @@ LOOK = Look(EXERCISE, None, EVIDENCE, None)
 
 
 def run(ms=10.0, kernels=100, busy_ms=5.0, nbytes=1000.0, copies=(), syncs=(), most_waits=0):
-    report = SimpleNamespace(copies=copies, steps=1, bus_bytes=nbytes, device_busy_ms=busy_ms, syncs_in_steps=syncs,
-                             syncs_per_step=len(syncs))
+    report = SimpleNamespace(copies=copies, steps=1, kernels=kernels, bus_bytes=nbytes, device_busy_ms=busy_ms,
+                             syncs_in_steps=syncs, syncs_per_step=len(syncs))
     return SimpleNamespace(true_ms=ms, host_ms=ms, fewest_kernels=kernels, report=report, most_waits=most_waits)
 
 
@@ -46,3 +46,10 @@ def test_waits_are_the_most_of_any_call_and_what_is_read_back_is_a_number_or_two
     copies = [SimpleNamespace(bytes=101, direction="DtoH", step=0), SimpleNamespace(bytes=10**6, direction="HtoD", step=0)]
     assert "0.000101 MB a step" in read_back(EXERCISE, measured(run(copies=copies)))
     assert read_back(EXERCISE, measured(run(copies=copies[1:]))) is None
+
+
+@pytest.mark.parametrize("change, less", [({}, False), ({"kernels": 96}, False), ({"kernels": 94}, True), ({"busy_ms": 4.7}, True),
+                                          ({"nbytes": 900.0}, True), ({"kernels": 120, "busy_ms": 5.5}, False)])
+def test_a_time_is_less_where_the_device_has_less_to_do(change, less):
+    assert takes_less(run(5.0, **change), run(10.0), 0.95, "host_ms") == less
+    assert not takes_less(run(9.6, **change), run(10.0), 0.95, "host_ms")

@@ -71,7 +71,7 @@ def test_a_call_in_three_parts(played):
     assert (begin["do"], begin["options"], begin["needs_grad"]) == ("begin", {"k": 3}, ["x"])
     inputs = begin["inputs"]["dict"]
     assert list(inputs) == ["x", "many"] and inputs["x"]["tensor"][1] == [3]
-    assert [(m["do"], m["call"]) for m in (run, finish)] == [("run", 0), ("finish", 0)]
+    assert [(m["do"], m["call"]) for m in (run, finish)] == [("run", 0), ("finish", 0)] and begin["over"] is None
     assert not begin["valueless"]
 
 

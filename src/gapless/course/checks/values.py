@@ -40,7 +40,7 @@ def _judge(look: Look) -> Found:
             by_layout = fault.of_value and not fault.text.endswith(("'.", '".'))  # words do not lie in memory
             text = _explained(look, fault, case, found) + (_by_layout(look, case) if by_layout else "")
             return FAIL, f"On the input \"{case.name}\" {_shapes(case)}{text}"
-    fault = _trial_fault(look) if plan.trial else None
+    fault = (_trial_fault(look) or _again_fault(look)) if plan.trial else None
     if fault is not None:
         return FAIL, fault
     count = f"{len(plan.cases)} inputs, the edge cases included" if len(plan.cases) > 1 else "the one input there is"
@@ -100,6 +100,21 @@ def _trial_fault(look: Look) -> str | None:
         return (f"On the {len(plan.cases)} small inputs the answers are right, and on {where} {_shapes(case)}they are not, "
                 f"from call {number}: {why}{cause}")
     return None
+
+
+def _again_fault(look: Look) -> str | None:
+    """What is wrong with the answer in the tensors of an earlier call."""
+    found = look.evidence.again
+    if found is None:
+        return None
+    first, second = look.plan.trial[:2]
+    fault = _fault(look, second, found)
+    if fault is None:
+        return None
+    known = _fault(look, first, found) is None
+    said = "it gave the answer of the first call again." if known else str(fault)
+    return (f"Called again on the same tensors {_shapes(second)}with other values in them: {said} A tensor's `id` or "
+            "address says nothing about what is in it. Compute everything from the values of the arguments, in every call.")
 
 
 def _shapes(case: Case) -> str:

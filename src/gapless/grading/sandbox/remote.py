@@ -54,10 +54,11 @@ class RemoteStage:
         self._request({"do": "settle"})
         return True
 
-    def begin(self, given: Given) -> RemoteCall:
-        """A call of the function, made ready. Raises CellRaised and Unusable, as all of it does."""
-        said, _ = self._request({"do": "begin", "options": given.options, "needs_grad": list(given.needs_grad)}, given,
-                                {"inputs": given.inputs})
+    def begin(self, given: Given, over: RemoteCall | None = None) -> RemoteCall:
+        """A call of the function, made ready; ``over``: one whose answer nobody has asked for. Raises CellRaised and
+        Unusable, as all of it does."""
+        said, _ = self._request({"do": "begin", "options": given.options, "needs_grad": list(given.needs_grad),
+                                 "over": None if over is None else over.number}, given, {"inputs": given.inputs})
         return RemoteCall(self, said["return"], given)
 
     def _request(self, message: dict, given: Given | None = None, values: dict | None = None) -> tuple[dict, bytes]:
@@ -88,15 +89,15 @@ class RemoteCall:
     """One call, in the three parts of :class:`gapless.course.stage.Call`."""
 
     def __init__(self, stage: RemoteStage, number, given: Given):
-        self._stage, self._number, self._given = stage, number, given
+        self._stage, self.number, self._given = stage, number, given
 
     def run(self) -> None:
         """What is measured."""
-        self._stage._request({"do": "run", "call": self._number}, self._given)
+        self._stage._request({"do": "run", "call": self.number}, self._given)
 
     def finish(self):
         """The answer: plain data, and tensors that nobody has read yet."""
-        return self._stage._decode(*self._stage._request({"do": "finish", "call": self._number}, self._given))
+        return self._stage._decode(*self._stage._request({"do": "finish", "call": self.number}, self._given))
 
 
 def _text(value) -> str:

@@ -216,7 +216,8 @@ class _Stage:
         inputs = self._link.values(message["inputs"], blob)
         given = Given(inputs, message["options"], tuple(message["needs_grad"]), lambda text: self._link.send({"note": text}))
         number = len(self._calls)
-        self._calls[number] = self._stage.begin(given)
+        over = message["over"]
+        self._calls[number] = self._stage.begin(given, None if over is None else self._calls[over])
         return number, b""
 
     def _run(self, message: dict, blob: bytes):

@@ -276,7 +276,7 @@ def _expand_masks(source: torch.Tensor, indices) -> list:
             timeline.end_op()
         positions = found.unbind(1)
         for each in positions:
-            indexing.mark_as_in_order(each.within)
+            indexing.mark_as_in_order(each.within)  # type: ignore[attr-defined]
         expanded.extend(positions)
     return expanded
 
