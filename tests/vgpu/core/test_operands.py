@@ -47,6 +47,17 @@ def test_what_cuda_refuses(device, refused):
     assert number == 0, "nothing was written"
 
 
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int64])
+def test_a_mask_of_numbers_is_refused(device, dtype):
+    with pytest.raises(RuntimeError, match="expected BoolTensor for mask"):
+        numbers(device).masked_select(torch.ones(3, dtype=dtype, device=device))
+
+
+def test_a_meta_tensor_is_called_one(device):
+    with pytest.raises(RuntimeError, match="found at least two devices, vgpu:0 and meta!.*has no values"):
+        numbers(device) + torch.ones(3, device="meta")
+
+
 def test_a_kernel_takes_one_number_of_the_host(device):
     x, low, high = numbers(device), torch.tensor(1.5), torch.tensor(2.5)
     assert torch.addcmul(x, x, low).tolist() == [2.5, 5.0, 7.5]

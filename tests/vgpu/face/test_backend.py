@@ -233,8 +233,10 @@ def test_there_is_one_device(device):
         torch.vgpu.set_device(1)
 
 
-def test_seeds(device):
-    torch.vgpu.manual_seed(5)
+@pytest.mark.parametrize("seed", ["manual_seed", "manual_seed_all"])
+def test_seeds(device, seed):
+    getattr(torch.vgpu, seed)(5)
+    assert torch.vgpu.initial_seed() == 5
     state = torch.vgpu.get_rng_state()
     first = torch.rand(3, device=device)
     torch.vgpu.set_rng_state(state)

@@ -160,15 +160,13 @@ class DeviceModule(cuda_face.CudaFace, backend_registration._DummyBackendModule)
         return (torch.default_generator,)
 
     def manual_seed(self, seed: int) -> None:
-        """Seed the CPU's generator, which makes the values here."""
+        """Seed the CPU's generator, which makes the values here; where the device is in another process its numbers are
+        made there. ``torch.manual_seed`` calls this, too."""
         torch.default_generator.manual_seed(seed)
-        self.manual_seed_all(seed)
-
-    def manual_seed_all(self, seed: int) -> None:
-        """Called by ``torch.manual_seed``, which has seeded the CPU's generator; where the device is in another process its
-        numbers are made there."""
         if state.link is not None:
             state.link.ask("seed", seed)
+
+    manual_seed_all = manual_seed
 
     def seed(self) -> int:
         """Seed the CPU's generator by chance."""

@@ -226,6 +226,8 @@ def _repeat_interleave_shape(args, kwargs):
 def _masked_select(operator, args, kwargs):
     unwrap(operator, args, kwargs)  # refuses a mask on the host, which an index may be
     x, mask = args
+    if mask.dtype != torch.bool:
+        raise RuntimeError("masked_select: expected BoolTensor for mask")
     expanded_x, expanded_mask = torch.broadcast_tensors(x, mask)
     if expanded_x.dim() == 0:  # the result has one dimension all the same
         expanded_x, expanded_mask = expanded_x.unsqueeze(0), expanded_mask.unsqueeze(0)

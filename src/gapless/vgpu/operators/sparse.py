@@ -501,7 +501,9 @@ def _product(operator, args, kwargs):
     left = _coalesced(left)
     out = operator.func(*inner_args, **inner_kwargs)
     matrix = right if right.dim() == 2 else right.unsqueeze(1)
-    play(plans.product(left, matrix, (out if out.layout is torch.strided else out._values()).reshape(-1, matrix.shape[1])))
+    if matrix.shape[1]:
+        values = out if out.layout is torch.strided else out._values()
+        play(plans.product(left, matrix, values.reshape(-1, matrix.shape[1])))
     return _finish(operator, args, kwargs, out)
 
 

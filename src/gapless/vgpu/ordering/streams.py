@@ -20,6 +20,9 @@ class Event:
         self.enable_timing = enable_timing
         self._mark: Mark | None = None
 
+    def __repr__(self) -> str:
+        return f"<torch.{DEVICE.type}.Event {'not recorded' if self._mark is None else 'recorded'}>"
+
     def record(self, stream=None) -> None:
         """Mark the work queued in ``stream`` (default: the current one) so far."""
         self._mark = state.timeline.record_event(_theirs(stream))
@@ -78,6 +81,9 @@ class Stream:
         self._stream = _stream if _stream is not None else state.timeline.new_stream()
         self.priority = min(int(priority), 0)  # CUDA takes a lower one than 0 for 0
         self._before: list = []
+
+    def __repr__(self) -> str:
+        return f"<torch.{DEVICE.type}.Stream device={DEVICE} stream={self.stream_id}>"
 
     @property
     def stream_id(self) -> int:
