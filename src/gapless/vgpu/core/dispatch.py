@@ -25,6 +25,7 @@ from . import (
     data_dependence,
     inputs,
     lazy_bits,
+    nondeterministic,
     operands,
     out_arguments,
     random_numbers,
@@ -85,8 +86,8 @@ class Operator:
 
     __slots__ = ("func", "name", "full_name", "is_view", "mutates", "reshapes", "handler", "multi_tensor", "composite",
                  "is_custom", "is_empty", "is_doubtful", "numbers", "makes_new", "written", "is_library",
-                 "wants_host", "reads", "wider", "draws", "spoils", "proven", "refused", "call", "unknown_size",
-                 "may_read_back", "draws_by_value", "is_plain_view")
+                 "wants_host", "reads", "wider", "draws", "spoils", "proven", "refused", "nondeterministic", "call",
+                 "unknown_size", "may_read_back", "draws_by_value", "is_plain_view")
     known: ClassVar[dict[int, Operator]] = {}  # by the ``id`` of its ``func``, whose hash PyTorch works out in Python
 
     @classmethod
@@ -106,6 +107,7 @@ class Operator:
         self.written = [(place, argument.name) for place, argument in enumerate(schema.arguments)
                         if argument.alias_info is not None and argument.alias_info.is_write]
         self.refused = refused_dtypes.rule(self.name)
+        self.nondeterministic = nondeterministic.rule(func)
         # Where the CPU has no kernel for a dtype (:mod:`.wider`).
         self.wider: dict = wider.known(self.name)
         self.proven: frozenset = frozenset()
@@ -218,6 +220,8 @@ def _dispatch(operator: Operator, args, kwargs):
         shrunk.check(operator, args, kwargs)
     if operator.refused is not None:
         refused_dtypes.check(operator.refused, args)
+    if operator.nondeterministic is not None:
+        operator.nondeterministic.check(args, kwargs)
     if state.link is not None:
         with _as_its_base(operator, args):
             return state.link.run(func, args, kwargs)
