@@ -27,7 +27,8 @@ def called(change):
         change()
         return x.sum()
 
-    call = Call(ask_for_tensor(function, Given({"x": torch.ones(3)}), DEVICE))
+    given = Given({"x": torch.ones(3)})
+    call = Call(ask_for_tensor(function, given, DEVICE), given)
     call.run()
     return call
 

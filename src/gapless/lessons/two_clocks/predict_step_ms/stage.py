@@ -59,7 +59,7 @@ class Operator:
         """Of the inputs."""
         if self.name != "matmul":
             return ((self.size,),) * (1 if self.name == "copy" else 2)
-        inner = self.within or self.size
+        inner = self.inner or self.size
         return (self.size, inner), (inner, self.size)
 
     @property
@@ -67,7 +67,7 @@ class Operator:
         """Of one call. A product of matrices takes ``inner`` multiply-adds for each number of its result."""
         if self.name == "copy":
             return 0.0
-        return 2.0 * self.size**2 * (self.within or self.size) if self.name == "matmul" else float(self.size)
+        return 2.0 * self.size**2 * (self.inner or self.size) if self.name == "matmul" else float(self.size)
 
     @property
     def bytes(self) -> float:
