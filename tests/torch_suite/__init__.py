@@ -1,0 +1,107 @@
+"""PyTorch's own test files on the virtual GPU: one test in a child process, and which of them an entry of ``expected.toml``
+covers."""
+
+from __future__ import annotations
+
+import contextlib
+import fnmatch
+import functools
+import importlib.util
+import io
+import os
+import re
+import sys
+import tomllib
+import unittest
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+
+CPU, DEVICE = "cpu", "privateuse1"  # as PyTorch's tests name them
+
+
+class Skipped(Exception):
+    """The test itself says that it does not fit."""
+
+
+@functools.cache
+def _module(path: str, device: str) -> ModuleType:
+    """The file, whose tests for any device are made for this one. For a child: what it changes stays changed."""
+    from gapless import vgpu
+
+    os.environ["PYTORCH_TESTING_DEVICE_ONLY_FOR"] = device
+    vgpu.enable("a100")
+    sys.path.insert(0, str(Path(path).parent))
+    sys.argv = [path]
+    spec = importlib.util.spec_from_file_location(Path(path).stem, path)
+    module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
+    with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
+        warnings.simplefilter("ignore")
+        spec.loader.exec_module(module)
+    return module
+
+
+def names(path: str) -> list[str]:
+    """``CLASS.METHOD`` of each test of the file that is made for a device, as it is called on the CPU."""
+    classes = [each for each in vars(_module(path, CPU)).values() if isinstance(each, type) and issubclass(each, unittest.TestCase)
+               and each.__name__.endswith("CPU")]
+    return [f"{each.__name__}.{name}" for each in classes for name in unittest.defaultTestLoader.getTestCaseNames(each)]
+
+
+def on_the_device(name: str) -> str:
+    """What a test of :func:`names` is called there."""
+    of, method = name.split(".")
+    before, _, after = method.rpartition("_cpu")
+    return f"{of.removesuffix('CPU')}{DEVICE.upper()}.{before}_vgpu{after}"
+
+
+def run(task: tuple[str, str, str]) -> None:
+    """Run the test ``(file, device, CLASS.METHOD)``. Raises Skipped, or AssertionError with its last words."""
+    path, device, name = task
+    of, method = name.split(".")
+    result = unittest.TestResult()
+    with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
+        warnings.simplefilter("ignore")
+        getattr(_module(path, device), of)(method).run(result)
+    for _, text in (*result.errors, *result.failures):
+        raise AssertionError(_last_words(text))
+    for _, reason in result.skipped:
+        raise Skipped(reason)
+
+
+def _last_words(traceback: str) -> str:
+    """The error's own line, without what PyTorch's tests add."""
+    lines = [line for line in traceback.strip().splitlines() if re.match(r"[\w.]+(Error|Exception|Warning)?\b: ", line)]
+    return (lines or [traceback.strip().splitlines()[-1]])[-1][:300]
+
+
+def sampled(tests: list[str], every: int) -> list[str]:
+    """One in ``every`` of them, each function before a second variant of one."""
+    seen: dict[str, int] = {}
+    ranked = []
+    for place, name in enumerate(tests):
+        function = name.rpartition("_cpu")[0]
+        seen[function] = seen.get(function, -1) + 1
+        ranked.append((seen[function], place, name))
+    return [name for *_, name in sorted(ranked)[:-(-len(tests) // every)]]
+
+
+@dataclass(frozen=True)
+class Expected:
+    """Failures that are CUDA's behaviour, a refusal that the docs name, or the tests' own. ``tests``: a pattern of
+    ``FILE::CLASS.METHOD``, with the CPU's names; ``says``: a pattern in what was said; ``reason``: why it is right."""
+
+    tests: str
+    reason: str
+    says: str = "*"
+
+    def covers(self, test: str, said: str) -> bool:
+        """Whether this failure is one of them."""
+        return fnmatch.fnmatchcase(test, self.tests) and fnmatch.fnmatchcase(said, f"*{self.says}*")
+
+
+def expected() -> list[Expected]:
+    """The entries of ``expected.toml``."""
+    rows = tomllib.loads(Path(__file__).with_name("expected.toml").read_text(encoding="utf-8"))
+    return [Expected(**row) for row in rows["expected"]]
