@@ -53,8 +53,8 @@ def train_exercise(program: Program) -> Exercise:
                 "Do not search the code for lines that look slow. Profile it, and begin with the largest cost. Does the "
                 "device wait for the host, or the host for the device, and at which line? What does the device do while "
                 "nothing waits?",
-                "Look for these in this order. Debug aids left on. Batches that come too late. Lines that wait: one in a "
-                "loop counts often. Many short kernels where a list, or one operator, would do. Kernels whose results "
+                "Look for these in this order. Debug aids left on. Batches that come too late. Lines that wait, above all "
+                "in loops. Many short kernels where a list, or one operator, would do. Kernels whose results "
                 "nobody needs. For the memory: tensors that are kept although no backward pass follows.",
                 f"Each cause belongs to a lesson: {_by_lesson(program)}. After each change run the check again: it says "
                 "how long a run takes now.",

@@ -21,7 +21,7 @@ EXERCISE = Exercise(
             "Do not assign whole batches. Make *steps* first, of samples of similar length for all ranks together, and "
             "divide each of them. What is the least number of steps, and how large is each if they are as equal as "
             "possible?",
-            "`draw = random.Random(epoch)`. Sort the places by `length * draw.uniform(0.9, 1.1)`. Cut them into `ceil(n "
+            "`draw = random.Random(epoch)`. Sort the indices by `length * draw.uniform(0.9, 1.1)`. Cut them into `ceil(n "
             "/ (world * batch_size))` steps at `n * step // steps`. `draw.shuffle` the steps. Rank r gets "
             "`step[r::world]` of each.",
         ),

@@ -18,7 +18,7 @@ EXERCISE = Exercise(
     checks=(Values(2), Waits(2), StepTime(2, at_most=0.6)),
     teaching=Teaching(
         hints=(
-            "`x[mask]` is a `nonzero` in disguise: count, wait, select, gather; and the backward pass does it again. The "
+            "`x[mask]` is a hidden `nonzero`: count, wait, select, gather. The backward pass does it again. The "
             "selected rows have only one use. Can the loss itself leave pixels out?",
             "Look at the arguments of `torch.nn.functional.cross_entropy`, and at the shapes it takes: B×C×H×W logits with "
             "B×H×W labels need no permuting.",

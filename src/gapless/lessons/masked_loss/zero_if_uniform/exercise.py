@@ -18,7 +18,7 @@ EXERCISE = Exercise(
     checks=(Values(2), Waits(2), HostTime(1, at_most=0.25)),
     teaching=Teaching(
         hints=(
-            "`unique` sizes its result by what it finds, so the host waits for the count; the Python `if` needs that "
+            "The size of `unique`'s result depends on what it finds, so the host waits for the count. The `if` needs that "
             "count on the host too. What do you need to know about the labels: their distinct values, or only whether "
             "there is more than one? And who needs to know it, the host or the device?",
             "Labels are all the same exactly when the smallest equals the largest: both are numbers that can stay on the "

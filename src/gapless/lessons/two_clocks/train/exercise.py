@@ -32,9 +32,9 @@ EXERCISE = Exercise(
     teaching=Teaching(
         hints=(
             "Three lines of the loop need a value from the device: the `if`, the `.item()`, the text of the log. Which of "
-            "them needs it at once, and which could get it a few steps later?",
-            "None needs it at once: all three only serve the log, and the log can come a little later. Keep each step's "
-            "`loss.detach()` in a list, which does not wait. After `every` steps bring them all to the host at once. Then "
+            "them needs it immediately, and which could get it a few steps later?",
+            "None of them does: all three only serve the log, and the log can come a little later. Keep each step's "
+            "`loss.detach()` in a list, which does not wait. After `every` steps copy them all to the host together. Then "
             "compare, add up and log, line by line.",
             "Every `every` steps, and once more after the loop if something is left, call `values = "
             "torch.stack(kept).tolist()`: one wait for all of them. Then for each value: compare it, `total += value`, and "
