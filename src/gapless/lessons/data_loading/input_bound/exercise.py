@@ -20,7 +20,7 @@ EXERCISE = Exercise(
             "or a memset runs. Measure those in the first set but not in the second. Lesson 01 has the union of "
             "intervals.",
             "Write `covered(spans)`: the time that at least one span covers, cut off at the steps' start and end. Then "
-            "`covered(work + blocks) - covered(work)` is what the blocks cover beyond the work; divide by the steps' time.",
+            "`covered(work + blocks) - covered(work)` is the time of the blocks without work. Divide by the steps' time.",
         ),
         mistakes=mistakes.BOUNDS,
         explain=explain.explain_bound,

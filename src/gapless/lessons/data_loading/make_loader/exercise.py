@@ -19,8 +19,8 @@ EXERCISE = Exercise(
         hints=(
             "Three things are wrong with the loader's settings, and one with its samples. Print the noise of the first "
             "pixel of all images of an epoch, sorted: what do you see with two workers, and what with none?",
-            "`pin_memory`, `persistent_workers` (not without workers). And each worker has a copy of `dataset.rng` in the "
-            "same state: `worker_init_fn` is called in each worker when it starts, and there `get_worker_info()` gives "
+            "Set `pin_memory` and `persistent_workers` (only with workers). Each worker also has a copy of `dataset.rng` in "
+            "the same state. PyTorch calls `worker_init_fn` in each worker when it starts. There `get_worker_info()` gives "
             "the worker's `dataset` and its own `seed`.",
             "In `worker_init_fn`: `info = get_worker_info()`, then `info.dataset.rng = np.random.default_rng(info.seed)`. "
             "The rest: `pin_memory=True, persistent_workers=workers > 0`.",

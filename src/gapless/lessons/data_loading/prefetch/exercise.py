@@ -42,8 +42,8 @@ EXERCISE = Exercise(
             "While the device computes with a batch, its copy engine has nothing to do. Which copy could it make "
             "meanwhile, and when must you queue it: before you yield this batch, or after?",
             "Queue the copy of batch i + 1 on your own stream (`with side:`), from pinned memory and with "
-            "`non_blocking=True`. Only then yield batch i. Before that, make the loop's stream wait for *its* copy, by "
-            "an event recorded after the copy. After the loop you still hold one batch.",
+            "`non_blocking=True`. Only then yield batch i. Before the yield, make the loop's stream wait for batch i's "
+            "copy, by an event recorded after that copy. After the loop you still hold one batch.",
             "Keep `held = (batch, side.record_event())`. For each batch of the loader: copy it inside `with side:`; then, "
             "outside, if something is held, `torch.accelerator.current_stream().wait_event(event)`, "
             "`tensor.record_stream(…)` for each of its tensors, `yield`; then hold the new one. Keep an error of the "

@@ -36,7 +36,7 @@ EXERCISE = Exercise(
             "Two conditions must hold so that the host does not wait for a copy: one for the call, one for the memory. "
             "Which of them does the given function meet?",
             "The memory has to be pinned (page-locked), or `non_blocking=True` changes nothing. A batch of a loader with "
-            "`pin_memory=True` is pinned already; another can be pinned here. Give each batch its own pinned memory: "
+            "`pin_memory=True` is pinned already; pin any other here. Give each batch its own pinned memory: "
             "when the function returns, the copy has not even begun.",
             "`batch.pin_memory().to(device, non_blocking=True)` for each tensor on the host. `pin_memory()` returns a "
             "pinned tensor unchanged, and PyTorch keeps the memory of a new one until its copy is done. A tensor that "

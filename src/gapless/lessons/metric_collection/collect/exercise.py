@@ -40,7 +40,7 @@ EXERCISE = Exercise(
             "Inside `with outputs[0].device:` make the metrics as before; then "
             "`collection = MetricCollection(metrics, compute_groups=[list(METRICS)])`, `collection.update(output, target)` "
             "for each batch and `collection.compute()` once. Without `compute_groups` it compares the metrics' states after "
-            "the first update to find out which belong together, and waits for it.",
+            "the first update to find out which belong together, and each comparison is a wait.",
         ),
         mistakes=mistakes.COLLECT,
         explain=explain.averages,

@@ -30,15 +30,15 @@ EXERCISE = Exercise(
     ),
     teaching=Teaching(
         hints=(
-            "Three causes, each four times a batch. Share the state first. Then take one cause after the other: what is "
-            "`unique` for, what is indexing with a mask for, what is `bincount` for?",
-            "`unique` only validates: `validate_args=False`, or give the logits instead of integers. The mask is "
-            "`ignore_index`: put what is ignored into a class of its own, and drop that class from the counts. "
-            "`bincount` reads back its largest value to know its length; `scatter_add_` into a tensor of zeros whose "
-            "length you know does not. For these two TorchMetrics has no switch.",
+            "There are three causes, and each occurs four times a batch. Share the state first. Then ask of each cause "
+            "what it is for: `unique`, indexing with a mask, `bincount`.",
+            "`unique` only validates: use `validate_args=False`, or give the logits instead of integers. The mask is for "
+            "`ignore_index`: put ignored images into their own class, and drop that class from the counts. "
+            "`bincount` reads back its largest value to know its length. `scatter_add_` into zeros of known length "
+            "does not. TorchMetrics has no switch for the last two causes.",
             "Count pairs: `torch.where(targets == IGNORE, CLASSES, targets) * (CLASSES + 1) + predictions`, "
-            "`scatter_add_` of ones into (CLASSES + 1)² zeros, reshape, and cut the last row and the last column off "
-            "(`[:CLASSES, :CLASSES]`; the column is empty): the confusion matrix. From it true positives "
+            "`scatter_add_` of ones into (CLASSES + 1)² zeros, reshape, and cut off the last row and the last column "
+            "(`[:CLASSES, :CLASSES]`; the column is empty). This confusion matrix gives true positives "
             "(diagonal), false positives (column sums less the diagonal), false negatives (row sums less the diagonal). "
             "Either compute the averages from them, or let TorchMetrics: a subclass whose `update` ends in "
             "`self._update_state(tp, fp, tn, fn)`.",

@@ -28,14 +28,13 @@ EXERCISE = Exercise(
     ),
     teaching=Teaching(
         hints=(
-            "The step time is measured on the host, and its mean is read on the host. What does the device have to do with "
-            "it?",
-            "A metric on the CPU never waits. Under DDP its `compute` gathers the state of all processes; over a group "
-            "that serves GPUs alone that is an error. Look at the arguments that every metric takes: which of "
-            "them leaves the gathering out?",
-            "`MeanMetric(sync_on_compute=False)`, and no `.to(device)`. The other way keeps the state on the device, "
-            "and with it the mean over all processes: a subclass whose `update` makes a zero-dimensional CPU tensor of "
-            "the float. Such a tensor is passed to a kernel by value, and its NaN check asks the CPU.",
+            "The step time is measured on the host, and its mean is read on the host. Why should the "
+            "metric be on the device?",
+            "A metric on the CPU never waits. Under DDP its `compute` gathers the state of all processes, which is an "
+            "error in a group for GPUs only. Which argument of every metric switches the gathering off?",
+            "`MeanMetric(sync_on_compute=False)`, and no `.to(device)`. For the mean over all processes, keep the state on "
+            "the device instead, in a subclass whose `update` makes a zero-dimensional CPU tensor of "
+            "the float. A kernel gets such a tensor by value, and its NaN check runs on the CPU.",
         ),
         mistakes=mistakes.STEP_TIME,
         explain=explain.step_time,

@@ -28,9 +28,9 @@ EXERCISE = Exercise(
             "The method is `_cast_and_nan_check_input(self, x, weight=None)` of `BaseAggregator`: it returns the "
             "values and the weights, both as tensors of `self.dtype`. `MaxMetric` and its siblings call it without a "
             "weight. `nan_strategy=\"disable\"` is not the way: try it on values 1, 2, 3 with weights 1, 0, 0.",
-            "Return a class that inherits from `MetricClass` and overrides the method: make a tensor of `x` if it is "
-            "none (`torch.as_tensor(x, dtype=self.dtype, device=self.device)`), the same for the weight, ones like `x` "
-            "where there is no weight; return both, and do not check anything.",
+            "Return a class that inherits from `MetricClass` and overrides the method. Make `x` a tensor "
+            "(`torch.as_tensor(x, dtype=self.dtype, device=self.device)`), and the weight too. If there is no weight, "
+            "use ones like `x`. Return both, and do not check anything.",
         ),
         mistakes=mistakes.SUPPRESS,
         explain=explain.suppress,

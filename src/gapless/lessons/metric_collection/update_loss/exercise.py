@@ -27,11 +27,11 @@ EXERCISE = Exercise(
     ),
     teaching=Teaching(
         hints=(
-            "Three waits: one copies something *to* the device, two bring something back. Which number does the host "
-            "have in its hand here that the device needs?",
-            "`batch` is a Python number, and TorchMetrics makes a tensor of it on the host, to copy it: "
-            "`torch.as_tensor(batch, device=…)`. A tensor can also be made where it is needed: which function of "
-            "PyTorch fills one on the device with a number that is passed to the kernel?",
+            "Three waits: one copies something *to* the device, two bring something back. Which number "
+            "is on the host here, although the device needs it?",
+            "`batch` is a Python number. TorchMetrics makes a tensor of it on the host and copies the tensor: "
+            "`torch.as_tensor(batch, device=…)`. Which PyTorch function makes the tensor on the device instead, and "
+            "passes the number to the kernel that fills it?",
             "`torch.full_like(loss, batch)` has the loss's shape, dtype and device. (`torch.tensor(batch, device=…)` "
             "copies, as before.) The two waits of the NaN check stay: they are the next exercise.",
         ),

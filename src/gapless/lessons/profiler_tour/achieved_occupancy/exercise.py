@@ -21,8 +21,8 @@ EXERCISE = Exercise(
             "Take a kernel of 2 µs and one of 2 ms. Which of them says more about where the time goes?",
             "Use a weighted mean: the sum of value times weight, divided by the sum of the weights. A kernel without "
             "that value has no weight.",
-            "Weight by `span.end_us - span.start_us`, divide by the sum of those durations (not by the steps' time), and by "
-            "100, since the trace has per cent.",
+            "Weight by `span.end_us - span.start_us`, and divide by the sum of those durations (not by the steps' time). "
+            "Then divide by 100, since the trace has per cent.",
         ),
         mistakes=OCCUPIED,
         explain=explain.occupancy,

@@ -16,9 +16,9 @@ EXERCISE = Exercise(
     checks=(Values(3),),
     teaching=Teaching(
         hints=(
-            "What do you pay for, a busy GPU or samples trained on? Compute the second for each candidate.",
+            "Which do you want, a busy GPU or more samples a second? Compute the second for each candidate.",
             "Throughput is batch size divided by step time. It rises with the batch and then flattens: beyond that point a "
-            "larger batch costs memory and buys nothing.",
+            "larger batch costs memory and gains nothing.",
             "Collect `batch / measure(batch).step_ms` for those that fit; return the smallest batch whose value is at least "
             "0.95 of the largest. The candidates may come in any order.",
         ),

@@ -20,12 +20,13 @@ EXERCISE = Exercise(
         hints=(
             "Two things are wrong in the function you were given: the sum, and the divisor. Which of them shows on a "
             "trace with one stream?",
-            "Go through the kernels by their start (`trace.spans` is in that order) and remember how far the time is "
-            "covered already. A kernel adds only what lies beyond. For the divisor look for the spans called "
+            "Go through the kernels by their start (`trace.spans` is in that order) and remember the time up to which "
+            "kernels are already counted. A kernel adds only the part after it. For the divisor, look for the spans called "
             "`ProfilerStep#…`.",
-            "Let `reached` be the first step's start. `reached = max(reached, span.end_us)` after adding "
-            "`max(0, span.end_us - max(span.start_us, reached))`. Divide by the later of the "
-            "last step's end and the end of the last kernel, memcpy or memset, minus the first step's start.",
+            "Let `reached` be the first step's start. For each kernel, add "
+            "`max(0, span.end_us - max(span.start_us, reached))`. Then set `reached = max(reached, span.end_us)`. Divide "
+            "by the later of the last step's end and the end of the last kernel, memcpy or memset, minus the first "
+            "step's start.",
         ),
         mistakes=UTILIZATION,
         explain=explain.utilization,

@@ -21,8 +21,8 @@ EXERCISE = Exercise(
             "For each change of the GPU's memory (`Device Type` 1): which operators are around that moment on the same "
             "thread? All of them count it, but only the innermost counts it as its own. An event's thread is "
             "`(str(event[\"pid\"]), str(event[\"tid\"]))`.",
-            "`around = [op for op in operators if op.thread == thread and op.start_us <= event[\"ts\"] < op.end_us]`; add "
-            "the bytes to `size_increase_bytes` of all, and where they are positive to `allocation_bytes`; the same for the "
+            "`around = [op for op in operators if op.thread == thread and op.start_us <= event[\"ts\"] < op.end_us]`. Add "
+            "the bytes to `size_increase_bytes` of all, and to `allocation_bytes` if they are positive. Do the same for the "
             "`self_…` numbers of `max(around, key=lambda op: op.start_us)`.",
         ),
         mistakes=MEMORY,

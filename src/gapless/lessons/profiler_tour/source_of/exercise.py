@@ -19,9 +19,9 @@ EXERCISE = Exercise(
         hints=(
             "When the kernel runs, the host is already somewhere else. At which moment did the host launch it?",
             "Find the runtime call with the kernel's correlation. The Python frames around it on the same thread are "
-            "nested: the innermost for which `line_of` gives a line is the one.",
-            "The backward pass launches from a thread of its own, without Python: where there is no line on the launching "
-            "thread, take the innermost around that moment on the thread of the `ProfilerStep#` blocks.",
+            "nested. Take the innermost for which `line_of` gives a line.",
+            "The backward pass launches from its own thread, without Python. If the launching thread has no line, "
+            "take the innermost frame around that moment on the thread of the `ProfilerStep#` blocks.",
         ),
         mistakes=SOURCES,
         explain=explain.source,

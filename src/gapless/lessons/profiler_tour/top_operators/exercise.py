@@ -17,10 +17,10 @@ EXERCISE = Exercise(
     checks=(Values(4),),
     teaching=Teaching(
         hints=(
-            "The function you were given adds up the time that the *host* spent in an operator. Which time was asked "
-            "for, and when does that work run?",
-            "Three hops: a kernel's `args[\"correlation\"]` is also that of the runtime call that launched it; the "
-            "operators around that call, on the same `span.thread`, are those in whose total the kernel counts.",
+            "The function you were given adds up the time that the *host* spent in an operator. Which time does "
+            "the exercise ask for, and when does that work run?",
+            "A kernel and the runtime call that launched it have the same `args[\"correlation\"]`. The kernel counts in the "
+            "total of all operators around that call, on the same `span.thread`.",
             "First a dict: correlation → µs of work. Then, for each runtime call with an entry, the operators with "
             "`op.thread == call.thread and op.start_us <= call.start_us < op.end_us`: total for all of them, self for the "
             "one that starts last. Operators that launched nothing count their calls too.",

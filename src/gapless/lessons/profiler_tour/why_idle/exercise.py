@@ -19,10 +19,12 @@ EXERCISE = Exercise(
         hints=(
             "While the GPU is idle, what does the host do? Look at one step of each of the three programs above: is the "
             "host's row full or empty?",
-            "Host row empty for most of the step: it prepares data, and the profiler does not see it. Host row full: it "
-            "launches as fast as it can; then ask how much of the card each kernel fills, `blocks per SM`.",
-            "Share of the steps' time inside operators that contain a launch: below one half it is the loader. Else the "
-            "mean of `min(1, blocks per SM)`, weighted by duration: below one half the batch is small.",
+            "If the host's row is empty for most of the step, the host prepares data, which the profiler does not see. If "
+            "the row is full, the host launches as fast as it can. Then ask how much of the card each kernel fills: "
+            "`blocks per SM`.",
+            "Compute the share of the steps' time inside operators that contain a launch. Below one half, it is the loader. "
+            "Otherwise, compute the mean of `min(1, blocks per SM)`, weighted by duration. Below one half, the batch is "
+            "small.",
         ),
         mistakes=IDLE,
         explain=explain.idle,
