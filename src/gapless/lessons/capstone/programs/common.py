@@ -7,9 +7,9 @@ BIAS_QUESTION = """\
 
 <details><summary>Answer</summary>
 
-No: the norm after it cancels the bias. Here each weight is drawn by its own name, so removing a bias leaves the others as \
-they are. In most programs it does not: with one number fewer, every later weight is drawn differently. Then copy the same \
-weights into both before you compare.
+No: the norm after it cancels the bias. Here each weight's random values depend on its name, so the other weights stay as they \
+are. In most programs they change: with fewer random numbers drawn, every later weight is different. Then copy the same weights \
+into both versions before you compare.
 
 </details>"""
 OPTIMIZER = Cause(

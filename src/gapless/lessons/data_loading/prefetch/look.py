@@ -21,6 +21,7 @@ def epoch(function, device: torch.device, batches: int = BATCHES) -> Callable[[]
     ``full_size``."""
 
     def step():
-        Call(ask_prefetch(function, Given({}, {**AT_FULL_SIZE, "batches": batches}), device)).run()
+        given = Given({}, {**AT_FULL_SIZE, "batches": batches})
+        Call(ask_prefetch(function, given, device), given).run()
 
     return step

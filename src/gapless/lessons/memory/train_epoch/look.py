@@ -25,7 +25,7 @@ def held_after_steps(train_epoch: Callable, device: torch.device) -> list[tuple[
     gc.collect()  # what another epoch has left in cycles would go meanwhile
     case = example_epoch()
     given, notes = put(case, device)
-    call = Call(ask_epoch(train_epoch, given, device))
+    call = Call(ask_epoch(train_epoch, given, device), given)
     call.run()
     call.finish()
     held = [note.held_bytes - notes[0].held_bytes for note in notes]

@@ -20,8 +20,8 @@ PHOTOS = Program(
         ("no read in a step", 21)),
     about=(
         "A small U-Net finds a class for each pixel of aerial photos. A photo has three bytes a pixel and its mask has "
-        "one; 255 stands for pixels that nobody has labelled. `train(photos, masks, device, **settings)` trains for some "
-        "epochs. It returns the loss of each step, scores on the training data and on other data, and weights."),
+        "one. In a mask, 255 marks unlabelled pixels. `train(photos, masks, device, **settings)` trains for some epochs. "
+        "It returns the loss of each step, scores on the training data and on other data, and weights."),
     size_in_words=f"{sizes.COUNT} photos of 3×{sizes.SIDE}×{sizes.SIDE}, batch {sizes.SETTINGS['batch_size']}, "
                   f"{sizes.SETTINGS['epochs']} epochs",
     slowdown=120.0,
