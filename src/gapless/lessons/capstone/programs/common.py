@@ -8,8 +8,8 @@ BIAS_QUESTION = """\
 <details><summary>Answer</summary>
 
 No: the norm after it cancels the bias. Here each weight's random values depend on its name, so the other weights stay as \
-they are. In most programs they change: with fewer random numbers drawn, every later weight is different. Then copy the same \
-weights into both versions before you compare.
+they are. In most programs they change: with fewer random numbers drawn, every later weight is different. Then copy the \
+same weights into both versions before you compare.
 
 </details>"""
 OPTIMIZER = Cause(
