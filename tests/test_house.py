@@ -162,7 +162,7 @@ ACROSS = {
     "test_colab_runtime", "test_house", "test_project", "test_style", "test_times",
     "test_any_order", "test_authors", "test_dockerfile", "test_figures", "test_index_notebook", "test_instructors", "test_site",  # what is not in src
     "test_lesson_notebooks", "test_wheel", "mutants/test_mutants",
-    "conformance/test_dtypes", "conformance/test_entries", "conformance/test_modes",  # PyTorch's operator database
+    "conformance/test_dtypes", "conformance/test_entries", "conformance/test_modes", "torch_suite/test_torch_suite",  # PyTorch's operators and tests
     "evidence/ranks/test_distributed_tools", "evidence/ranks/test_rank_runs", "evidence/ranks/test_rank_trace_tools",
     "evidence/traces/test_trace_tools", "evidence/test_views_tools",  # the field's tools, on our traces
     "grading/test_lesson02", "grading/test_lessons", "grading/test_nbgrader", "grading/test_rank_processes", "grading/test_round_trips",  # to a grade

@@ -17,14 +17,13 @@ from ..hardware.kernels import costs, multi_tensor, syncs
 from ..hardware.memory.memory import OutOfMemory
 from ..hardware.times import geometry
 from ..ordering import arrivals, backward_streams, race_detector
-from ..process import forks
+from ..process import forks, lazy_bits
 from ..process.eager import eager
 from ..process.state import DEVICE, state
 from . import (
     custom_operators,
     data_dependence,
     inputs,
-    lazy_bits,
     nondeterministic,
     operands,
     out_arguments,

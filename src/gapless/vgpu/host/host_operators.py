@@ -14,12 +14,12 @@ import torch
 from torch._ops import HigherOrderOperator
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from ..core import lazy_bits
 from ..core.data_dependence import OF_FORM
 from ..core.dispatch import Operator, aside, cost_ns, dispatch
 from ..core.tensor import VirtualTensor
 from ..hardware.cards.specs import Host
 from ..hardware.kernels import costs
+from ..process import lazy_bits
 from ..process.eager import eager
 from ..process.state import state
 
