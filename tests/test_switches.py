@@ -27,8 +27,7 @@ def called(change):
         change()
         return x.sum()
 
-    given = Given({"x": torch.ones(3)})
-    call = Call(ask_for_tensor(function, given, DEVICE), given)
+    call = Call(ask_for_tensor, function, Given({"x": torch.ones(3)}), DEVICE)
     call.run()
     return call
 

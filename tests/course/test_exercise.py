@@ -1,8 +1,10 @@
 """What an exercise is made of: plans, trials on slower cards, the article's size."""
 
 import gc
+import re
 import weakref
 
+import nbformat
 import numpy as np
 import pytest
 import torch
@@ -12,6 +14,9 @@ from gapless import vgpu
 from gapless.course.checks import StepTime, Values
 from gapless.course.evidence import Case
 from gapless.course.exercise import TRIAL_CALLS, Exercise, Lesson, Measurement, Teaching, Trial, full_size
+from gapless.lessons import LESSONS
+
+from .. import ROOT
 
 
 def cases(seed):
@@ -94,3 +99,14 @@ def test_a_missing_package_is_named_with_what_to_do():
     with pytest.raises(ModuleNotFoundError, match="00_x needs no_such_package, missing here: pip install no_such_package"):
         lesson.require_packages()
     Lesson("00_x", "X", {}, dict, packages=("torch",)).require_packages()
+
+
+@pytest.mark.parametrize("lesson_id, name", [(lesson.id, name) for lesson in LESSONS.values() for name in lesson.exercises])
+def test_the_code_of_an_annotated_solution_is_that_of_the_source_notebook_and_remarks_follow(lesson_id, name):
+    notebook = nbformat.read(ROOT / "solutions" / lesson_id / f"{lesson_id}.ipynb", as_version=4)
+    cell = next(cell for cell in notebook.cells if cell.id == name)
+    solved, = re.findall(r"### BEGIN SOLUTION\n(.*?)### END SOLUTION", cell.source, re.S)
+    text = LESSONS[lesson_id].exercises[name].annotated_solution()
+    shown, = re.findall(r"```python\n(.*?)```", text, re.S)
+    assert shown.strip() == solved.strip()
+    assert 3 <= len(re.findall(r"^[-*] ", text.rpartition("```")[2], re.M)) <= 8

@@ -8,10 +8,10 @@ import torch
 import torch.distributed as dist
 
 import gapless
+from gapless.course.answers import answer
 from gapless.course.checks import Values
 from gapless.course.evidence import Case
 from gapless.course.exercise import Asked, Exercise, Setting, Teaching
-from gapless.course.gather import answer
 from gapless.course.ranks import ANSWER, COLLECTIVES, COMPUTING, DEVICE, HOST, RANKS
 from gapless.course.stage import LocalStage
 

@@ -15,7 +15,6 @@ from gapless.course.exercise import full_size
 from gapless.course.gather import gather
 from gapless.course.judge import judge
 from gapless.course.notebooks.cells import load_function
-from gapless.course.solution import annotated_solution
 from gapless.course.stage import LocalStage
 from gapless.lessons.capstone.cause import KINDS, without
 from gapless.lessons.capstone.findings.judged import (
@@ -170,7 +169,7 @@ def test_what_only_one_program_says_stands_in_the_notebook_once_and_in_a_copy_is
 
 @pytest.mark.parametrize("each", PROGRAMS.values(), ids=PROGRAMS)
 def test_the_annotated_findings_are_the_programs_own_and_all_right(each):
-    text = annotated_solution(LESSON.of([each.handed_out]), "findings")
+    text = LESSON.of([each.handed_out]).exercises["findings"].annotated_solution()
     shown, = re.findall(r"```python\n(.*?)```", text, re.S)
     listed = load_function(f"# exercise: findings\n{shown}", "findings", {})()
     assert judge_findings(each, listed, traced(each, choose_device("vgpu:a10g"), epochs=1)).balance == len(each.causes)
@@ -190,7 +189,7 @@ def test_many_kernels_at_a_line_that_only_others_make_many_count_neither_way():
 
 @pytest.mark.parametrize("each", PROGRAMS.values(), ids=PROGRAMS)
 def test_the_annotated_solution_is_the_model_solution(each):
-    text = annotated_solution(LESSON.of([each.handed_out]), "train")
+    text = LESSON.of([each.handed_out]).exercises["train"].annotated_solution()
     shown, = re.findall(r"```python\n(.*?)```", text, re.S)
     assert shown.strip() == each.solved_files["train.py"].partition("# program")[2].partition("\n")[2].strip()
 

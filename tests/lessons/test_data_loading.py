@@ -15,7 +15,7 @@ from torch.utils.data import DataLoader, Dataset
 
 import gapless
 from gapless import vgpu
-from gapless.course.gather import answer
+from gapless.course.answers import answer
 from gapless.course.stage import LocalStage
 from gapless.evidence.traces.trace import Trace
 from gapless.lessons import find_lesson, full_size

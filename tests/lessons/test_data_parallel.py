@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
+from gapless.course.answers import answer
 from gapless.course.evidence import Case
-from gapless.course.gather import answer
 from gapless.course.stage import LocalStage
 from gapless.evidence.traces.trace import Trace
 from gapless.lessons import find_lesson

@@ -11,7 +11,8 @@ import pytest
 import torch
 
 import gapless
-from gapless.course.gather import answer, gather
+from gapless.course.answers import answer
+from gapless.course.gather import gather
 from gapless.course.judge import judge
 from gapless.course.plain import difference
 from gapless.course.quick import how_often

@@ -26,15 +26,15 @@ class Skipped(Exception):
 
 
 @functools.cache
-def _module(path: str, device: str) -> ModuleType:
+def _module(path: Path, device: str) -> ModuleType:
     """The file, whose tests for any device are made for this one. For a child: what it changes stays changed."""
     from gapless import vgpu
 
     os.environ["PYTORCH_TESTING_DEVICE_ONLY_FOR"] = device
     vgpu.enable("a100")
-    sys.path.insert(0, str(Path(path).parent))
-    sys.argv = [path]
-    spec = importlib.util.spec_from_file_location(Path(path).stem, path)
+    sys.path.insert(0, str(path.parent))
+    sys.argv = [str(path)]
+    spec = importlib.util.spec_from_file_location(path.stem, path)
     module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
     with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
         warnings.simplefilter("ignore")
@@ -42,10 +42,10 @@ def _module(path: str, device: str) -> ModuleType:
     return module
 
 
-def names(path: str) -> list[str]:
+def names(folder: Path, file: str) -> list[str]:
     """``CLASS.METHOD`` of each test of the file that is made for a device, as it is called on the CPU."""
-    classes = [each for each in vars(_module(path, CPU)).values() if isinstance(each, type) and issubclass(each, unittest.TestCase)
-               and each.__name__.endswith("CPU")]
+    classes = [each for each in vars(_module(folder / file, CPU)).values()
+               if isinstance(each, type) and issubclass(each, unittest.TestCase) and each.__name__.endswith("CPU")]
     return [f"{each.__name__}.{name}" for each in classes for name in unittest.defaultTestLoader.getTestCaseNames(each)]
 
 
@@ -56,14 +56,15 @@ def on_the_device(name: str) -> str:
     return f"{of.removesuffix('CPU')}{DEVICE.upper()}.{before}_vgpu{after}"
 
 
-def run(task: tuple[str, str, str]) -> None:
-    """Run the test ``(file, device, CLASS.METHOD)``. Raises Skipped, or AssertionError with its last words."""
-    path, device, name = task
-    of, method = name.split(".")
+def run(folder: Path, device: str, task: tuple[str, str]) -> None:
+    """Run the test ``(file, CLASS.METHOD)``, by the CPU's names, on ``device``. Raises Skipped, or AssertionError with its last
+    words."""
+    file, name = task
+    of, method = (name if device == CPU else on_the_device(name)).split(".")
     result = unittest.TestResult()
     with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
         warnings.simplefilter("ignore")
-        getattr(_module(path, device), of)(method).run(result)
+        getattr(_module(folder / file, device), of)(method).run(result)
     for _, text in (*result.errors, *result.failures):
         raise AssertionError(_last_words(text))
     for _, reason in result.skipped:

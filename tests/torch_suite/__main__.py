@@ -12,14 +12,15 @@ from __future__ import annotations
 import argparse
 import fnmatch
 import sys
+from functools import partial
 from pathlib import Path
 
 import torch
 
 from gapless.files import write_json
 
-from ..children import run_all
-from . import CPU, DEVICE, expected, names, on_the_device, run, sampled
+from ..children import Outcome, run_all
+from . import CPU, DEVICE, expected, names, run, sampled
 
 SECONDS, SECONDS_TO_LOAD = 60, 300
 
@@ -35,37 +36,26 @@ def main() -> int:
     arguments = parser.parse_args()
     if missing := [name for name in arguments.files if not (arguments.path / name).is_file()]:
         parser.error(f"{arguments.path} has no {', '.join(missing)}: give the folder test of a PyTorch checkout")
-    out = Path(arguments.out).resolve()
-
-    paths = {name: str((arguments.path / name).resolve()) for name in arguments.files}
-    found: dict[str, dict] = {}
-    chosen: dict[str, list[str]] = {}
-    for path, (ended, said) in run_all(names, [[path] for path in paths.values()], SECONDS_TO_LOAD, "file", arguments.jobs):
-        name = next(each for each in paths if paths[each] == path)
-        if ended != "ok":
+    arguments.path, out = arguments.path.resolve(), Path(arguments.out).resolve()
+    chosen = {}
+    for name, (ended, said) in run_all(partial(names, arguments.path), [[name] for name in arguments.files], SECONDS_TO_LOAD, "file",
+                                       arguments.jobs):
+        if ended == "ok":
+            chosen[name] = sampled(said, arguments.every)
+        else:
             print(f"{name} cannot be loaded: {ended}: {said}")
-            continue
-        chosen[name] = sampled(said, arguments.every)
-    passing = _passing(paths, chosen, CPU, arguments.jobs, {})
-    found = {}
-    _passing(paths, passing, DEVICE, arguments.jobs, found)
+    on_the_cpu = _outcomes(arguments.path, CPU, chosen, arguments.jobs)
+    passing = {name: [test for test in tests if on_the_cpu[name, test][0] == "ok"] for name, tests in chosen.items()}
+    found = {f"{name}::{test}": [ended, said or ""]
+             for (name, test), (ended, said) in _outcomes(arguments.path, DEVICE, passing, arguments.jobs).items() if ended != "Skipped"}
     write_json(out, {"torch": torch.__version__, "tests": found})
     return _told(found, every=arguments.every)
 
 
-def _passing(paths: dict, chosen: dict[str, list[str]], device: str, jobs: int, found: dict) -> dict[str, list[str]]:
-    """Of each file's tests those that pass on ``device``; ``found`` gets what became of each."""
-    given = [[(paths[name], device, test if device == CPU else on_the_device(test)) for test in tests] for name, tests in chosen.items()]
-    original = {(paths[name], test if device == CPU else on_the_device(test)): f"{name}::{test}"
-                for name, tests in chosen.items() for test in tests}
-    passing: dict[str, list[str]] = {name: [] for name in chosen}
-    for (path, _, test), (ended, said) in run_all(run, given, SECONDS, "test", jobs):
-        name, _, known = original[path, test].partition("::")
-        if ended != "Skipped":
-            found[original[path, test]] = [ended, said or ""]
-        if ended == "ok":
-            passing[name].append(known)
-    return passing
+def _outcomes(folder: Path, device: str, chosen: dict[str, list[str]], jobs: int) -> dict[tuple[str, str], Outcome]:
+    """(file, test) → what became of it on ``device``."""
+    return dict(run_all(partial(run, folder, device), [[(name, test) for test in tests] for name, tests in chosen.items()], SECONDS,
+                        "test", jobs))
 
 
 def _told(found: dict[str, list[str]], every: int) -> int:

@@ -35,8 +35,7 @@ def audit(script: str, arguments: Sequence[str], folder: str, *, is_module: bool
     ``tries`` (:data:`gapless.audit.switches.SWITCHES`). ``forward``: a step is a forward pass. ``counted``: the virtual
     GPU's host is counted, not measured. ``watch_s``: how long the script runs on afterwards (:mod:`.afterwards`).
     ``scratch``: it runs in a copy of the current folder, made in ``folder``. ``fast``: no values are computed on the virtual
-    GPU (:func:`gapless.vgpu.shape_only`). Raises AuditError, with the reason, where there
-    is nothing to audit.
+    GPU (:func:`gapless.vgpu.shape_only`). Raises AuditError, with the reason, where there is nothing to audit.
 
     Without being asked it is run again where it wants a launcher's environment, where it has fewer steps than are needed,
     and, by its forward passes, where it trains nothing."""
@@ -153,10 +152,10 @@ def _failed(options: Options, facts: dict, time_limit_s: float | None) -> str:
         return text + port
     if facts["started"] and facts["simulated"]:
         return f"{text}\n{_OTHERS}"
-    if not facts["values"]:
-        return f"{text}\nWith --fast every value on the device reads as zero. Without it this may not happen"
     if not facts["simulated"] or error["type"] in _PLAIN:
         return f"{text}\nThat is the script's own: it would fail so on any device"
+    if not facts["values"]:
+        return f"{text}\nWith --fast every value on the device reads as zero. Without it this may not happen"
     print("gapless audit: it failed; once more on CPU tensors, to see whether it does there", file=sys.stderr, flush=True)
     with tempfile.TemporaryDirectory(prefix="gapless-audit-") as folder:
         try:

@@ -6,6 +6,7 @@ from collections import defaultdict
 
 from ..evidence.traces.waits import IN_BACKWARD
 from ..installed import repository
+from ..vgpu import Assumptions
 from ..words import counted
 from .advice import LESSONS
 from .afterwards import Seldom
@@ -15,6 +16,9 @@ from .switches import SWITCHES
 
 _WORST, _WORTH = 3, 0.03
 _FILES = 5  # are named
+_ASSUMED = Assumptions()
+_FAST = (f" Values were not computed (--fast): every value reads as zero, {100 * _ASSUMED.density:.0f} % of each mask is "
+         f"true, and `unique` finds {_ASSUMED.distinct} values. Without --fast they are computed.")
 
 PARTS = {
     "input": "the input: a batch that is not there yet",
@@ -65,7 +69,7 @@ def clock(audit: Audit) -> str:
     """Where the times come from."""
     if not audit.report.simulated:
         return "Times are the profiler's."
-    return _host_clock(audit) + ("" if audit.facts.get("values", True) else FAST)
+    return _host_clock(audit) + ("" if audit.facts.get("values", True) else _FAST)
 
 
 def _host_clock(audit: Audit) -> str:
@@ -231,10 +235,6 @@ def trials_in_words(audit: Audit) -> list[tuple[str, str, str]]:
 
 TRIED = ("Each is the script run once more with that alone switched on. Results change in their last digits or, in lower "
          "precision, more: look whether the training still converges.")
-
-
-FAST = (" Values were not computed (--fast): every value reads as zero, half of each mask is true, and `unique` finds ten "
-        "values. Without --fast they are computed.")
 
 
 FROM_BEFORE = ("Parameters are those that get gradients. From before: what lay there when the step began, such as frozen "

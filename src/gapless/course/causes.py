@@ -11,9 +11,9 @@ import torch
 from torch.utils._pytree import tree_leaves
 
 from .. import vgpu
+from .answers import answer
 from .evidence import Answer, Case
 from .exercise import Exercise
-from .gather import answer
 from .mistakes import Changed, Mistake
 from .plain import difference
 from .stage import LocalStage

@@ -7,6 +7,7 @@ import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
+from importlib import resources
 from types import SimpleNamespace
 from typing import TypeVar
 
@@ -209,6 +210,13 @@ class Exercise:
     def handed_out_is_right(self) -> bool:
         """Whether the slow function is what is right."""
         return self.right.function is None
+
+    def annotated_solution(self) -> str:
+        """Markdown: ``solution.md`` in its folder, or what its teaching makes. Raises FileNotFoundError without either."""
+        if self.teaching.solution is not None:
+            return self.teaching.solution()
+        package = self.slow.__module__.rpartition(".")[0]
+        return (resources.files(package) / "solution.md").read_text(encoding="utf-8")
 
     @property
     def watches_memory(self) -> bool:

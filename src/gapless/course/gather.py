@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 
@@ -12,31 +12,24 @@ import torch
 
 from .. import vgpu
 from ..garbage import set_aside
-from ..measure.compilations import compilations, uncompiled
 from ..measure.device import device_name, stay_busy, synchronize
 from ..measure.one_thread import one_thread
-from ..measure.peak import PeakMeter, held, held_and_peak, least_held
+from ..measure.peak import PeakMeter, held
 from ..measure.profile import profile, time_step, timed_profile
 from ..vgpu.process.state import state
+from .answers import answer, arrive, begin, lists_of, precision_of, put, races_in, raised, read, without_limit, writer
 from .evidence import Answer, Aside, Case, Evidence, Measured, Plan, Run
-from .exercise import Exercise, Note, Notes, full_size
-from .layout import laid_out
+from .exercise import Exercise, Notes, full_size
 from .notebooks.cells import describe_error
-from .plain import Unusable, as_plain
-from .ranks import answer_on_ranks
-from .stage import GRADIENTS, RESULT, RETURNED, Given, LocalStage
+from .plain import Unusable
+from .stage import Given, LocalStage
 
-# Steps of one measurement: enough for the launch queue to show, few enough to answer at once.
-SIMULATED = {"warmup": 1, "steps": 4}
-MEASURED = {"warmup": 5, "steps": 10, "blocks": 7}
+# Calls of one measurement on a real device: enough for the launch queue to show, few enough to answer at once.
+MEASURED: dict = {"warmup": 5, "steps": 10, "blocks": 7}
 PROFILED = {"steps": 2, "warmup": 1}
 # Of a whole run.
-SIMULATED_WHOLE = {"steps": 1}
-MEASURED_WHOLE = {"warmup": 1, "steps": 1, "blocks": 5, "at_once": True}
+MEASURED_WHOLE: dict = {"warmup": 1, "steps": 1, "blocks": 5, "at_once": True}
 PROFILED_WHOLE = {"steps": 1, "warmup": 0}
-
-# How much slower than the chosen one a card is on which the device is always behind the host.
-_BEHIND, _BEHIND_FLOOR = 100.0, 25.0
 
 
 def gather(exercise: Exercise, stage, plan: Plan, device: torch.device, *, name: str = "", again: bool = False,
@@ -159,229 +152,6 @@ def _compared(exercise: Exercise, stage, device: torch.device, again: bool, meas
     return found
 
 
-class without_limit:
-    """Inside, the virtual GPU's memory is not limited by what a program has set: for what is not the learner's."""
-
-    def __init__(self, device: torch.device):
-        self._memory = vgpu.memory() if device.type == "vgpu" else None
-
-    def __enter__(self) -> None:
-        if self._memory is not None:
-            self._limit, self._memory.allowed_bytes = self._memory.allowed_bytes, None
-
-    def __exit__(self, *error) -> None:
-        if self._memory is not None:
-            self._memory.allowed_bytes = self._limit
-
-
-# -- what the function answers ---------------------------------------------------------------------
-
-
-def answer(exercise: Exercise, stage, case: Case, device: torch.device) -> Answer:
-    """What the function on ``stage`` makes of one case. Raises nothing of the function's."""
-    if exercise.setting.ranks:
-        return _of_all_ranks(exercise, stage, case, device)
-    with _where_asked(exercise, device), precision_of(exercise), one_thread():
-        given, notes = put(case, device)
-        before = vgpu.timeline().kernel_count if device.type == "vgpu" else 0
-        try:
-            state.errors.clear()
-            with _races(device) as races, PeakMeter(device).call(), least_held(device) as least_bytes:
-                notes.begun = _note("", {}, device)
-                call = begin(stage, case, given)
-                call.run()
-                result = call.finish()
-                notes.ended, notes.least_bytes = _note("", {}, device), least_bytes()
-                synchronize(device)  # what is still under way is seen to its end
-            kernels = vgpu.timeline().kernel_count - before if device.type == "vgpu" else None
-            found = _read(exercise, case, given, result, notes, kernels, device)
-            if exercise.asked.verify is not None:
-                del result
-                found.plain = exercise.asked.verify(case, found.plain, notes, device)
-            found.races, found.swallowed = [str(race) for race in races], list(state.errors)
-            return found
-        except Exception as error:
-            return _raised(exercise, case, error)
-        finally:
-            if device.type == "vgpu":
-                state.unused.clear()
-
-
-def _of_all_ranks(exercise: Exercise, stage, case: Case, device: torch.device) -> Answer:
-    with precision_of(exercise):
-        found = answer_on_ranks(exercise, stage, case, device, put, _with_values)
-    if found.plain is not None and exercise.asked.see is not None:
-        found.plain = exercise.asked.see(case, found.plain, Notes())
-    return found
-
-
-def _races(device: torch.device):
-    """The races found inside, in a list."""
-    return vgpu.races([], lines=False) if device.type == "vgpu" else nullcontext([])
-
-
-def _raised(exercise: Exercise, case: Case, error: Exception) -> Answer:
-    if isinstance(error, Unusable):
-        return Answer(case.name, unusable=str(error))
-    return Answer(case.name, error=describe_error(error, exercise.name))
-
-
-def precision_of(exercise: Exercise):
-    """The precision that ``exercise`` is asked and judged in: a context, whatever the program has switched before."""
-    return nullcontext() if exercise.setting.precision else vgpu.default_precision(exercise.setting.autotuned)
-
-
-def _where_asked(exercise: Exercise, device: torch.device):
-    if exercise.setting.valueless:
-        return full_size(device)
-    if exercise.setting.behind and device.type == "vgpu":
-        return vgpu.on_card(vgpu.card().slowed(_BEHIND, _BEHIND_FLOOR))
-    return nullcontext()
-
-
-def put(case: Case, device: torch.device) -> tuple[Given, Notes]:
-    """The case's inputs where the function gets them, which takes no time on the virtual GPU's clock; and the notes that
-    will be made."""
-    notes = Notes()
-    inputs = {}
-    with without_limit(device):
-        for name, value in case.inputs.items():
-            where = case.layouts.get(name), case.on_host.get(name)
-            arrays = value if isinstance(value, list) else [value]
-            late = case.late.get(name, len(arrays))
-            tensors = [_put(array if place < late else np.zeros_like(array), device, *where)
-                       for place, array in enumerate(arrays)]
-            inputs[name] = tensors if isinstance(value, list) else tensors[0]
-    lists = _lists(case, inputs, device)
-    state.unused.update(*lists.values())
-    return Given(inputs, case.copy_of_options(), tuple(case.needs_grad), _writes(notes, lists, device)), notes
-
-
-def _lists(case: Case, inputs: Mapping, device: torch.device) -> dict[str, list[int]]:
-    """Name of a list of inputs on the virtual GPU → by what ``state.unused`` knows its tensors."""
-    return {name: [id(tensor.allocation) for tensor in value] for name, value in inputs.items()  # type: ignore[attr-defined]
-            if isinstance(value, list) and device.type == "vgpu" and name not in case.on_host}
-
-
-def _writes(notes: Notes, lists: dict[str, list[int]], device: torch.device) -> Callable[[str], None]:
-    """What writes a line into ``notes``, and how many tensors of ``lists`` have been used by then."""
-    def note(text) -> None:
-        used = {name: sum(each not in state.unused for each in allocations) for name, allocations in lists.items()}
-        notes.append(_note(text, used, device))
-
-    return note
-
-
-def begin(stage, case: Case, given: Given):
-    """A call on ``given``, made ready; then those values of the case arrive that come late, which takes no time on the
-    virtual GPU's clock."""
-    call = stage.begin(given)
-    _arrive(case, given.inputs)
-    return call
-
-
-def _arrive(case: Case, inputs: Mapping) -> None:
-    """The values of the case that come late are in ``inputs``, where tensors are of the same shape."""
-    for name, first in case.late.items():
-        value, tensors = case.inputs[name], inputs[name]
-        pairs = zip(value[first:], tensors[first:]) if isinstance(value, list) else [(value, tensors)]
-        for array, tensor in pairs:
-            held = tensor.within if isinstance(tensor, vgpu.VirtualTensor) else tensor.detach()
-            if held.shape == array.shape:
-                held.copy_(torch.from_numpy(array))
-
-
-def _note(text: str, used: dict[str, int], device: torch.device) -> Note:
-    return Note(text, used, *held_and_peak(device), compilations(device), uncompiled(device))
-
-
-def _put(array: np.ndarray, device: torch.device, layout: str | None, on_host: str | None) -> torch.Tensor:
-    values = torch.from_numpy(np.array(array))
-    if on_host is not None:
-        laid = laid_out(values, layout)
-        return laid.pin_memory() if on_host == "pinned" and device.type != "cpu" else laid
-    if device.type == "vgpu":
-        return vgpu.tensor_of(laid_out(values, layout))
-    return laid_out(values.to(device), layout)  # a copy would not keep the gaps
-
-
-def values_of(tensor: torch.Tensor) -> torch.Tensor:
-    """A CPU tensor with the values; on the virtual GPU nobody's clock notices."""
-    if isinstance(tensor, vgpu.VirtualTensor):
-        return torch.zeros(tensor.shape, dtype=tensor.dtype) if tensor.within.is_meta else tensor.within.detach().clone()
-    return tensor.detach().cpu()
-
-
-def _read(exercise: Exercise, case: Case, given: Given, result, notes: Notes, kernels: int | None, device: torch.device
-          ) -> Answer:
-    """Raises Unusable."""
-    found = Answer(case.name, kernels=kernels, overwritten=_overwritten(case, given))
-    if exercise.asked.ask is None:
-        _read_tensor(found, case, result)
-    else:
-        if exercise.asked.on_device:
-            _check_where(result, device)
-        plain = as_plain(_with_values(result))
-        found.plain = plain if exercise.asked.see is None else exercise.asked.see(case, plain, notes)
-        found.returned = f"a {type(result).__name__}"
-    return found
-
-
-def _read_tensor(found: Answer, case: Case, result: dict) -> None:
-    tensor = result.get(RESULT) if isinstance(result, dict) else None
-    if not isinstance(tensor, torch.Tensor):
-        found.returned = str(result.get(RETURNED)) if isinstance(result, dict) else "no answer"
-        return
-    found.returned = f"a tensor of shape {tuple(tensor.shape)}, {tensor.dtype} on {tensor.device}"
-    found.device, found.dtype, found.shape = tensor.device.type, str(tensor.dtype), tuple(tensor.shape)
-    found.value = _array(tensor)
-    grads = result.get(GRADIENTS, {})
-    # Where nothing came back the gradient is zero.
-    found.grads = {name: _array(grads[name]) if isinstance(grads.get(name), torch.Tensor)
-                   else np.zeros_like(case.inputs[name]) for name in case.needs_grad}
-
-
-def _array(tensor: torch.Tensor) -> np.ndarray:
-    values = values_of(tensor).resolve_conj().resolve_neg()
-    return (values.float() if values.dtype == torch.bfloat16 else values).numpy()
-
-
-def _with_values(tree):
-    if isinstance(tree, torch.Tensor):
-        return values_of(tree)
-    if isinstance(tree, (list, tuple)):
-        return [_with_values(item) for item in tree]
-    if isinstance(tree, dict):
-        return {key: _with_values(item) for key, item in tree.items()}
-    return tree
-
-
-def _check_where(result, device: torch.device) -> None:
-    """Raises Unusable where the answer is a dict and one of its values, or of those in a list there, is not on the device:
-    what the host counts is on no device's clock. Text may be anywhere."""
-    pairs = result.items() if isinstance(result, dict) else ()
-    for name, value in [(name, one) for name, each in pairs for one in (each if isinstance(each, list) else [each])]:
-        if isinstance(value, str):
-            continue
-        if not isinstance(value, torch.Tensor):
-            raise Unusable(f"{name!r} is a {type(value).__name__}; return a scalar tensor on the device: the caller "
-                           "can read the number later.")
-        if value.device.type != device.type:
-            raise Unusable(f"{name!r} is a tensor on the device {value.device}; return it on the batches' device: "
-                           "count there.")
-
-
-def _overwritten(case: Case, given: Given) -> dict[str, np.ndarray]:
-    """What the inputs hold now, of those that hold something else than before."""
-    found = {}
-    for name, value in case.inputs.items():
-        arrays, tensors = (value, given.inputs[name]) if isinstance(value, list) else ([value], [given.inputs[name]])
-        for array, tensor in zip(arrays, tensors):
-            now = _array(tensor)
-            if now.shape != array.shape or not np.array_equal(now, array, equal_nan=now.dtype.kind in "fc"):
-                found[name] = now
-    return found
-
 
 # -- time and waits -------------------------------------------------------------------------------
 
@@ -390,7 +160,7 @@ def _timed(exercise: Exercise, step: Callable[[], object], device: torch.device,
            prepare: Callable[[int], object] = lambda count: None) -> Run:
     """Time and trace a step, which lets ``meter`` watch what it takes of the memory. ``prepare(count)`` makes the next calls
     ready."""
-    simulated = device.type == "vgpu"
+    whole, simulated = exercise.measurement.whole_run, device.type == "vgpu"
     if simulated:
         vgpu.timeline().reset()
         vgpu.forget_plans()  # what another function has tuned, or has run untuned
@@ -408,19 +178,14 @@ def _timed(exercise: Exercise, step: Callable[[], object], device: torch.device,
     # Each call counts, whether it is profiled or not: which they are is no secret to who counts his calls.
     with _hooked(device, lambda wait: waits.append(waits.pop() + 1)):
         if simulated:
-            time, trace = timed_profile(counted, device=device, prepare=prepare, **_how_often(exercise, simulated))
+            warmup = 0 if whole else 1
+            time, trace = timed_profile(counted, warmup=warmup, steps=exercise.measurement.calls - warmup, device=device,
+                                        prepare=prepare)
         else:
-            time = time_step(counted, device=device, prepare=prepare, **_how_often(exercise, simulated))
-            trace = profile(counted, device=device, prepare=prepare,
-                            **(PROFILED_WHOLE if exercise.measurement.whole_run else PROFILED))
+            time = time_step(counted, device=device, prepare=prepare, **(MEASURED_WHOLE if whole else MEASURED))
+            trace = profile(counted, device=device, prepare=prepare, **(PROFILED_WHOLE if whole else PROFILED))
     return Run(time.host_ms, time.true_ms, list(time.samples_ms), trace, max(waits[1::2]), min(kernels), meter.peak_bytes,
                meter.aside_bytes)
-
-
-def _how_often(exercise: Exercise, simulated: bool) -> dict:
-    if simulated:
-        return SIMULATED_WHOLE if exercise.measurement.whole_run else SIMULATED
-    return MEASURED_WHOLE if exercise.measurement.whole_run else MEASURED
 
 
 @contextmanager
@@ -478,9 +243,10 @@ def _calls(exercise: Exercise, device: torch.device) -> int:
     """Of the step, in one measurement."""
     if device.type == "vgpu":
         return exercise.measurement.calls
-    often = _how_often(exercise, simulated=False)
-    return (often["warmup"] + often["blocks"] * (often["steps"] + (not exercise.measurement.whole_run))
-            + sum((PROFILED_WHOLE if exercise.measurement.whole_run else PROFILED).values()))
+    whole = exercise.measurement.whole_run
+    timed = MEASURED_WHOLE if whole else MEASURED
+    return (timed["warmup"] + timed["blocks"] * (timed["steps"] + (not whole))
+            + sum((PROFILED_WHOLE if whole else PROFILED).values()))
 
 
 def _try(exercise: Exercise, stage, plan: Plan, device: torch.device, answers: list[Answer], *, at_once: bool
@@ -497,7 +263,7 @@ def _try(exercise: Exercise, stage, plan: Plan, device: torch.device, answers: l
     ended = 0
     state.errors.clear()
     try:
-        with _races(device) as races:
+        with races_in(device) as races:
             def prepare(count: int) -> None:
                 """No call sees the inputs of those that are measured after it, and can do their work."""
                 with _noted(device, aside), meter.aside():
@@ -507,9 +273,9 @@ def _try(exercise: Exercise, stage, plan: Plan, device: torch.device, answers: l
                 try:
                     result = call.finish()
                     with vgpu.host_clock.uncounted():
-                        answers.append(_read(exercise, case, given, result, notes, None, device))
+                        answers.append(read(exercise, case, given, result, notes, None, device))
                 except Unusable as error:
-                    answers.append(_raised(exercise, case, error))
+                    answers.append(raised(exercise, case, error))
 
             def step():
                 nonlocal ended
@@ -544,15 +310,15 @@ def _again(exercise: Exercise, stage, plan: Plan, device: torch.device) -> Answe
         before.run()
         synchronize(device)  # what is still being copied must not be overwritten
         then, notes = put(second, device)
-        lists = _lists(second, given.inputs, device)
-        call = stage.begin(replace(then, note=_writes(notes, lists, device)), before)
+        lists = lists_of(second, given.inputs, device)
+        call = stage.begin(replace(then, note=writer(notes, lists, device)), before)
         for inputs in (given.inputs, then.inputs):  # those that it has, and those of another form that it got
-            _arrive(second, inputs)
+            arrive(second, inputs)
         state.unused.update(*lists.values())  # an operator wrote the values before these
         call.run()
-        return _read(exercise, second, then, call.finish(), notes, None, device)
+        return read(exercise, second, then, call.finish(), notes, None, device)
     except Exception as error:
-        return _raised(exercise, second, error)
+        return raised(exercise, second, error)
     finally:
         if device.type == "vgpu":
             state.unused.clear()

@@ -65,10 +65,11 @@ class Call:
     what was there before, and the memory that a call takes must not.
     """
 
-    def __init__(self, parts: Generator[None, None, object], given: Given):
-        self._parts = parts
+    def __init__(self, ask: Callable[..., Generator[None, None, object]], function: Callable, given: Given,
+                 device: torch.device):
+        self._parts = ask(function, given, device)
         self._inputs = {name: list(value) if isinstance(value, list) else value for name, value in given.inputs.items()}
-        next(parts)
+        next(self._parts)
         self._switches = switches()
 
     def run(self) -> None:
@@ -146,4 +147,4 @@ class LocalStage:
         """A call of the function, made ready. ``over``: an earlier call, whose tensors it gets, with the values of ``given``
         in them."""
         given = given if over is None else over.overwritten(given)
-        return Call(self._ask(self.function, given, self._device), given)
+        return Call(self._ask, self.function, given, self._device)

@@ -8,10 +8,10 @@ import torch
 
 from .. import vgpu
 from ..measure.device import device as choose_device
+from .answers import answer, without_limit
 from .causes import MadeAgain
 from .evidence import Answer, Case, Evidence, Plan
 from .exercise import Exercise
-from .gather import answer, without_limit
 from .stage import LocalStage
 from .tolerance import slack
 

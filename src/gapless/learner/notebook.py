@@ -15,16 +15,16 @@ from typing import TypeVar
 import torch
 
 from .. import vgpu
+from ..course.answers import put
 from ..course.evidence import Evidence, Plan
 from ..course.exercise import Exercise, Lesson, full_size
-from ..course.gather import gather, put
+from ..course.gather import gather
 from ..course.headline import MarkdownText, measure_programs, table
 from ..course.judge import judge
 from ..course.notebooks.cells import CellError, load_function
 from ..course.notebooks.stub import handed_out
 from ..course.notebooks.submission import SubmissionError
 from ..course.quick import answered, listed
-from ..course.solution import annotated_solution
 from ..course.stage import LocalStage
 from ..course.truth import Truth
 from ..course.verdicts import PASS, SIGNS, Verdict, as_html
@@ -335,7 +335,7 @@ class Notebook:
             return MarkdownText(f"You have {best:g} of {exercise.max_points:g} points for `{name}`. The solution is "
                                 f"shown once you have all of them. For a hint, run `{hint}`. To give up and read it "
                                 f"now: `{give_up}`.")
-        return MarkdownText(annotated_solution(self.lesson, name))
+        return MarkdownText(exercise.annotated_solution())
 
     def progress(self) -> Progress:
         """The best points of this lesson's exercises so far, from all sessions on this computer: a panel."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ..answers import precision_of
 from ..check import Check, Found, Look
 from ..evidence import Answer, Case
 from ..faults import Fault, error_advice, fault_of
-from ..gather import precision_of
 from ..truth import ONE_AT_A_TIME
 from ..verdicts import FAIL, PASS
 

@@ -1,8 +1,9 @@
-"""What CUDA has no deterministic kernel for: an error under ``torch.use_deterministic_algorithms(True)``, or a warning, in
-CUDA's words.
+"""What CUDA has no deterministic kernel for: an error under ``torch.use_deterministic_algorithms(True)``, or a warning, with
+the name that CUDA gives to the kernel.
 
-The operators are those of that function's documentation and the names those in ``libtorch_cuda.so``, both of torch 2.14.
-``torch.nn.functional.interpolate`` goes round some of them by itself.
+The operators are those of that function's documentation, torch 2.14. The names were found as texts in its libraries, but for
+those of ``put_`` and ``reflection_pad2d``, which ATen's sources had in earlier versions.
+``torch.nn.functional.interpolate`` avoids some of them by itself.
 """
 
 from __future__ import annotations
@@ -19,10 +20,6 @@ _SAID = ("{} does not have a deterministic implementation, but you set 'torch.us
 
 def _always(args: tuple, kwargs: dict) -> bool:
     return True
-
-
-def _of(dtypes: str) -> Callable[[tuple, dict], bool]:
-    return lambda args, kwargs: getattr(args[0].dtype, dtypes)
 
 
 def _given(place: int, name: str, *values) -> Callable[[tuple, dict], bool]:
@@ -72,14 +69,12 @@ _RULES = {
     "_ctc_loss_backward": Rule("ctc_loss_backward_gpu"),
     "_embedding_bag_backward": Rule("embedding_bag_backward_cuda_max", _given(8, "mode", 2)),
     "put_": Rule("put_"),
-    "histc": Rule("_histc_cuda with floating point input", _of("is_floating_point")),
+    "histc": Rule("_histc_cuda with floating point input", lambda args, kwargs: args[0].is_floating_point()),
     "bincount": Rule("_bincount_cuda", _given(1, "weights")),
-    "median.dim": Rule("median CUDA with indices output"),
-    "nanmedian.dim": Rule("median CUDA with indices output"),
+    **dict.fromkeys(("median.dim", "nanmedian.dim"), Rule("median CUDA with indices output")),
     "grid_sampler_2d_backward": Rule("grid_sampler_2d_backward_cuda"),
     "grid_sampler_3d_backward": Rule("grid_sampler_3d_backward_cuda"),
-    "scatter_reduce.two": Rule("scatter_reduce_cuda_prod_", _given(4, "reduce", "prod")),
-    "scatter_reduce_.two": Rule("scatter_reduce_cuda_prod_", _given(4, "reduce", "prod")),
+    **dict.fromkeys(("scatter_reduce", "scatter_reduce_"), Rule("scatter_reduce_cuda_prod_", _given(4, "reduce", "prod"))),
 }
 
 

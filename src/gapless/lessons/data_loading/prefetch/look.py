@@ -21,7 +21,6 @@ def epoch(function, device: torch.device, batches: int = BATCHES) -> Callable[[]
     ``full_size``."""
 
     def step():
-        given = Given({}, {**AT_FULL_SIZE, "batches": batches})
-        Call(ask_prefetch(function, given, device), given).run()
+        Call(ask_prefetch, function, Given({}, {**AT_FULL_SIZE, "batches": batches}), device).run()
 
     return step

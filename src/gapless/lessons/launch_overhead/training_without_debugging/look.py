@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from .... import vgpu
-from ....course.gather import put
+from ....course.answers import put
 from ....course.headline import MarkdownText
 from ....evidence.pictures.figure import new_figure
 from ....measure.profile import time_step

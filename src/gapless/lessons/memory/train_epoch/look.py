@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import torch
 
-from ....course.gather import put
+from ....course.answers import put
 from ....course.stage import Call
 from ....evidence.pictures.figure import new_figure
 from ....measure.device import device_name
@@ -25,7 +25,7 @@ def held_after_steps(train_epoch: Callable, device: torch.device) -> list[tuple[
     gc.collect()  # what another epoch has left in cycles would go meanwhile
     case = example_epoch()
     given, notes = put(case, device)
-    call = Call(ask_epoch(train_epoch, given, device), given)
+    call = Call(ask_epoch, train_epoch, given, device)
     call.run()
     call.finish()
     held = [note.held_bytes - notes[0].held_bytes for note in notes]
