@@ -1,9 +1,9 @@
 """What CUDA has no deterministic kernel for: an error under ``torch.use_deterministic_algorithms(True)``, or a warning, with
 the name that CUDA gives to the kernel.
 
-The operators are those of that function's documentation, torch 2.14. The names were found as texts in its libraries, but for
-those of ``put_`` and ``reflection_pad2d``, which ATen's sources had in earlier versions.
-``torch.nn.functional.interpolate`` avoids some of them by itself.
+The operators are those of that function's documentation, torch 2.14. The names are texts in its libraries; those of ``put_``
+and ``reflection_pad2d`` are from ATen's sources of earlier versions. ``torch.nn.functional.interpolate`` avoids some of them
+by itself.
 """
 
 from __future__ import annotations
