@@ -88,8 +88,8 @@ class Assignment:
             try:
                 notebooks = gradebook.find_assignment(lesson).notebooks
             except MissingEntry:
-                raise NoSuchLesson(f"the gradebook has no assignment {lesson!r}: run nbgrader generate_assignment {lesson}"
-                                   ) from None
+                raise NoSuchLesson(f"the gradebook has no assignment {lesson!r}: run nbgrader generate_assignment {lesson}, "
+                                   "with --force where notebooks/ has it already") from None
             if [notebook.name for notebook in notebooks] != [lesson]:
                 there = ", ".join(notebook.name for notebook in notebooks) or "none"
                 raise NoSuchLesson(f"the assignment {lesson!r} should hold one notebook of its own name; it holds: {there}")
