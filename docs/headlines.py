@@ -11,6 +11,7 @@ from pathlib import Path
 from gapless.course.headline import Figures, table
 from gapless.files import between, write_bytes
 from gapless.lessons import LESSONS
+from gapless.vgpu.hardware.cards.specs import find_model
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "headlines.md"
@@ -22,21 +23,28 @@ CARDS = {"00_two_clocks": "a10g", "01_profiler_tour": "h100", "02_masked_loss": 
 
 
 def simulate() -> None:
-    """Write ``records/simulated_CARD.json`` for each card."""
-    for card in sorted(set(CARDS.values())):
-        lessons = [word for lesson, its_card in CARDS.items() if its_card == card for word in ("--lesson", lesson)]
+    """Write ``records/simulated_CARD.json`` for each card: of its lessons, and of those that were measured on such a GPU."""
+    chosen = {(card, lesson) for lesson, card in CARDS.items()}
+    chosen |= {(find_model(record["gpu"]), lesson) for record in records() if not record["simulated"]
+               for lesson in LESSONS if lesson in record["lessons"]}
+    for card in sorted({card for card, _ in chosen if card is not None}):
+        lessons = [word for lesson in LESSONS if (card, lesson) in chosen for word in ("--lesson", lesson)]
         subprocess.run([sys.executable, "-m", "gapless.commands.cli", "record", "--device", f"vgpu:{card}", *lessons,
                         "--out", f"records/simulated_{card}.json"], cwd=ROOT, check=True)
 
 
+def records() -> list[dict]:
+    """All records of headlines, the measured before the simulated."""
+    found = [json.loads(path.read_text(encoding="utf-8")) for path in sorted((ROOT / "records").glob("*.json"))]
+    return sorted((record for record in found if "lessons" in record), key=lambda record: record["simulated"])
+
+
 def tables() -> str:
-    """The tables of all records, by lesson, the measured ones before the simulated."""
-    records = [json.loads(path.read_text(encoding="utf-8")) for path in sorted((ROOT / "records").glob("*.json"))]
-    records = sorted((record for record in records if "lessons" in record), key=lambda record: record["simulated"])
+    """The tables of all records, by lesson."""
     parts = []
     for lesson in LESSONS.values():
         parts.append(f"## {lesson.id[:2]} {lesson.title}")
-        for record in records:
+        for record in records():
             found = [str(table(each, [Figures(**row) for row in record["lessons"][name]]))
                      for name, each in lesson.named.items() if name in record["lessons"]]
             if found:

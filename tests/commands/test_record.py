@@ -26,7 +26,6 @@ def make(path, *lessons):
 def test_says_what_was_done_on_what(record):
     assert record["simulated"] is True and record["gpu"] == "NVIDIA A10G"
     assert record["versions"]["torch"] and record["date"] and "gapless record" in record["command"]
-    assert "predicted" not in record
 
 
 def test_syncs_fall_as_in_the_article_and_only_the_last_fix_saves_much_time(record):

@@ -1,5 +1,4 @@
-"""``gapless record``: the lessons' headline programs measured on a device, with what the virtual GPU predicts for the same
-card.
+"""``gapless record``: the lessons' headline programs measured on a device.
 
 A record is the JSON that docs/headlines.md's figures rest on: device, versions, date, command, figures.
 """
@@ -10,8 +9,8 @@ import datetime
 import json
 import os
 import shlex
-import subprocess
 import sys
+import traceback
 from pathlib import Path
 
 import torch
@@ -23,7 +22,6 @@ from ..lessons import LESSONS, Lesson, find_lesson
 from ..measure.device import device as choose_device
 from ..measure.device import device_name
 from ..measure.versions import versions
-from ..vgpu.hardware.cards.specs import find_model
 
 SOLUTIONS = Path("solutions")
 
@@ -46,17 +44,14 @@ def add_parser(commands) -> None:
 
 
 def run(arguments) -> int:
-    """Measure, print the tables, write the record."""
+    """Measure, write the record after each lesson, print the tables. Raises RecordError where a lesson failed."""
     device = choose_device(arguments.device)
     lessons = [lesson for lesson in (map(find_lesson, arguments.lesson) if arguments.lesson else LESSONS.values())
                if lesson.programs is not None]
-    found = {}
-    for lesson in lessons:
-        for name, each in lesson.named.items():
-            found[name] = measure(each, device, load_fixes(each, arguments.solutions) if each is lesson else best_of(each))
     command = ["gapless", "record", "--out", arguments.out]
     command += ["--device", arguments.device] if arguments.device else []
     command += [word for each in arguments.lesson or () for word in ("--lesson", each)]
+    found: dict[str, list[Figures]] = {}
     record = {
         "what": "the lessons' headline programs",
         "simulated": device.type == "vgpu",
@@ -64,19 +59,33 @@ def run(arguments) -> int:
         "versions": versions(),
         "date": datetime.date.today().isoformat(),
         "command": shlex.join(command),
-        "lessons": {each: [figures.to_json() for figures in rows] for each, rows in found.items()},
+        "lessons": {},
     }
     if device.type == "cuda":
         record["driver_memory_bytes"] = torch.cuda.get_device_properties(device).total_memory
-        record["predicted"] = predict(device_name(device), arguments.solutions, [lesson.id for lesson in lessons])
+    failed = []
+    for lesson in lessons:
+        for name, each in lesson.named.items():
+            fixes = load_fixes(each, arguments.solutions) if each is lesson else best_of(each)
+            try:
+                found[name] = measure(each, device, fixes)
+            except Exception:  # it costs the other lessons nothing
+                traceback.print_exc()
+                failed.append(name)
+                continue
+            record["lessons"][name] = [figures.to_json() for figures in found[name]]
+            if arguments.out != "-":
+                write_json(arguments.out, record)
     for lesson in lessons:
         for each, named in lesson.named.items():
-            print(f"\n{table(named, found[each])}", file=sys.stderr)
+            if each in found:
+                print(f"\n{table(named, found[each])}", file=sys.stderr)
     if arguments.out == "-":
         print(json.dumps(record, indent=1, ensure_ascii=False))
-        return 0
-    write_json(arguments.out, record)
-    print(f"record: {arguments.out}", file=sys.stderr)
+    elif found:
+        print(f"record: {arguments.out}", file=sys.stderr)
+    if failed:
+        raise RecordError(f"not recorded, for the errors above: {', '.join(failed)}")
     return 0
 
 
@@ -112,17 +121,3 @@ def measure(lesson: Lesson, device: torch.device, fixed: dict) -> list[Figures]:
         print(f"{lesson.id} {figures.name}: {figures.true_step_ms:.1f} ms a step, {figures.syncs:g} syncs", file=sys.stderr,
               flush=True)
     return rows
-
-
-def predict(gpu: str, solutions: str, lessons: list[str]) -> dict | str:
-    """The lessons' figures on the virtual card of that name, simulated in a process of its own: with both devices in one
-    process PyTorch would take ``vgpu`` for the accelerator."""
-    key = find_model(gpu)
-    if key is None:
-        return f"the virtual GPU does not model {gpu}"
-    command = [sys.executable, "-m", "gapless.commands.cli", "record", "--device", f"vgpu:{key}", "--out", "-",
-               "--solutions", solutions, *(word for each in lessons for word in ("--lesson", each))]
-    done = subprocess.run(command, capture_output=True, text=True)
-    if done.returncode:
-        raise RecordError(f"the prediction failed: {done.stderr.strip()}")
-    return json.loads(done.stdout)["lessons"]

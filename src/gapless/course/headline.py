@@ -16,8 +16,10 @@ from ..evidence.traces.trace import Trace
 from ..marker import exercise_name, file_name, joined
 from ..measure.device import device_name
 from ..measure.profile import profile, time_step
-from .exercise import Lesson, full_size
+from .exercise import Lesson, Program, full_size
 from .notebooks.cells import load_function
+
+BLOCK_MS = 400  # of a block of steps on a real GPU
 
 
 @dataclass(frozen=True)
@@ -88,8 +90,8 @@ def measure_programs(lesson: Lesson, device: torch.device, fixed: dict[str, Call
         try:
             with full_size(device, program.assumptions):
                 step = program.make_step(device)
-                once: dict = {"warmup": 0, "at_once": True} if program.whole_run else {}
-                time = time_step(step, steps=program.steps, blocks=5, device=device, **once)
+                once: dict = {"warmup": 0, "at_once": True} if program.whole_run else {"steps": _steps(program, step, device)}
+                time = time_step(step, blocks=3 if program.whole_run else 5, device=device, **once)
                 steps, warmup = (1, 0) if program.whole_run else (3, 1)
                 trace = profile(step, steps=steps, warmup=warmup, device=device)
                 step = None  # and all that it holds
@@ -104,6 +106,14 @@ def measure_programs(lesson: Lesson, device: torch.device, fixed: dict[str, Call
                       report.host_step_ms, report.device_step_ms, report.device_busy_ms, time.true_ms,
                       report.peak_memory_bytes, simulated, device_name(device), program.article, program.samples,
                       report.bus_bytes, largest), trace
+
+
+def _steps(program: Program, step: Callable[[], object], device: torch.device) -> int:
+    """How many steps a block has. On a real GPU a block takes some ``BLOCK_MS``, so that slow programs do not take minutes."""
+    if device.type == "vgpu":
+        return program.steps
+    once_ms = time_step(step, steps=1, blocks=1, device=device).true_ms
+    return max(2, min(program.steps, int(BLOCK_MS / once_ms)))
 
 
 class MarkdownText(str):
