@@ -1,10 +1,10 @@
 """What each operator of PyTorch's database does on a device: kernels, copies, waits, memory, layouts and errors.
 
-    python benchmarks/operators_on_a_gpu.py --device cuda --out operators.json     # on a GPU
-    python benchmarks/operators_on_a_gpu.py --device vgpu:h100 --against operators.json
+    python -m benchmarks.operators_on_a_gpu --device cuda --out operators.json     # on a GPU
+    python -m benchmarks.operators_on_a_gpu --device vgpu:h100 --against operators.json
 
-The first samples of each entry (``op_db``) run forward and backward, each as a step of a profile. ``--against`` compares with
-a file made on another device, with the same version of PyTorch, and lists by entry what differs.
+The first samples of each entry (``op_db``) run forward and backward, each as a step of a profile. ``--against`` compares
+with a file made on another device, with the same version of PyTorch, and lists by entry what differs.
 """
 
 from __future__ import annotations
@@ -18,17 +18,14 @@ from collections import Counter, defaultdict
 from itertools import islice
 from pathlib import Path
 
-ROOT = Path(__file__).parents[1]
-sys.path[:0] = [str(ROOT), str(ROOT / "src")]
-
 import torch
+from tests.conformance.entries import CUDA_DRIVERS, _tensors, find, full_name, move, op_db, placed
 
 import gapless
 from gapless.evidence.traces.steps import DEVICE_WORK, Steps, launches_by_correlation
 from gapless.files import write_json
 from gapless.measure.device import device_name
 from gapless.measure.versions import versions
-from tests.conformance.entries import CUDA_DRIVERS, _tensors, find, full_name, move, op_db, placed
 
 CALLS = 200  # of a profile
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "int64": torch.int64}
@@ -55,8 +52,8 @@ def main() -> int:
         calls.clear()
         if arguments.out:
             write_json(arguments.out, {"what": "operators' kernels, copies, waits, memory and layouts",
-                                       "gpu": device_name(device), "simulated": device.type == "vgpu", "versions": versions(),
-                                       "seconds": round(time.monotonic() - began), "calls": found})
+                                       "gpu": device_name(device), "simulated": device.type == "vgpu",
+                                       "versions": versions(), "seconds": round(time.monotonic() - began), "calls": found})
 
     for dtype in arguments.dtype:
         for op in op_db:
@@ -134,7 +131,7 @@ def observe(calls: list, device: torch.device) -> dict[str, dict]:
     ready, last = iter(steps), []
 
     def step() -> None:
-        row, direction, op, sample, kwargs = next(ready)
+        _, direction, op, sample, kwargs = next(ready)
         last[:] = [forward(op, sample, kwargs) if direction == "forward" else backward(last[0], sample, kwargs)]
 
     read(gapless.profile(step, steps=len(steps), warmup=0, device=device), [row for row, *_ in steps])

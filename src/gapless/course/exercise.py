@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
@@ -16,6 +17,7 @@ import torch
 
 from .. import vgpu
 from ..marker import program_name
+from ..measure.device import VARIABLE
 from ..vgpu import Assumptions
 from .check import Check
 from .evidence import Case, Plan
@@ -333,6 +335,17 @@ class Lesson:
     def handed_out(self) -> SimpleNamespace:
         """The slow functions, by the names of their exercises."""
         return SimpleNamespace(**{name: exercise.slow for name, exercise in self.exercises.items()})
+
+    @property
+    def several_gpus(self) -> bool:
+        """Whether it has exercises for several GPUs at once."""
+        return any(exercise.setting.ranks for exercise in self.exercises.values())
+
+    def device_text(self, asked: str | None) -> str | None:
+        """The device to run on where ``asked`` for, or the variable's (names as for :func:`gapless.device`); None: the best
+        there is. A lesson about several GPUs is simulated: its ranks are forked, which CUDA does not allow."""
+        asked = asked or os.environ.get(VARIABLE)
+        return f"vgpu:{self.card}" if self.several_gpus and not (asked or "").startswith("vgpu") else asked
 
     @property
     def max_points(self) -> float:

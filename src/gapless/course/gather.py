@@ -24,11 +24,11 @@ from .notebooks.cells import describe_error
 from .plain import Unusable
 from .stage import Given, LocalStage
 
-# Calls of one measurement on a real device: enough for the launch queue to show, few enough to answer at once.
-MEASURED: dict = {"warmup": 5, "steps": 10, "blocks": 7}
+# Calls of one measurement on a real device: some thirty, since each has inputs of its own, and a step may take 0.3 s.
+MEASURED: dict = {"warmup": 3, "steps": 5, "blocks": 4}
 PROFILED = {"steps": 2, "warmup": 1}
 # Of a whole run.
-MEASURED_WHOLE: dict = {"warmup": 1, "steps": 1, "blocks": 5, "at_once": True}
+MEASURED_WHOLE: dict = {"warmup": 1, "steps": 1, "blocks": 3, "at_once": True}
 PROFILED_WHOLE = {"steps": 1, "warmup": 0}
 
 

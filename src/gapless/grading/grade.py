@@ -99,7 +99,7 @@ class Grader:
             self.lesson.require_packages()
         except ModuleNotFoundError as error:
             raise GradingError(str(error)) from None
-        self.device = device or default_device()
+        self.device = self.lesson.device_text(device) or default_device()
         find_device(self.device)
         self.seed = secrets.randbits(64) if seed is None else seed
         self._limits = limits

@@ -31,8 +31,8 @@ from ..course.verdicts import PASS, SIGNS, Verdict, as_html
 from ..evidence.quote import line_at
 from ..evidence.report import StepReport
 from ..garbage import set_aside
-from ..measure.device import VARIABLE, device_name
 from ..measure.device import device as choose_device
+from ..measure.device import device_name
 from ..measure.profile import profile, time_step
 from ..measure.several_gpus import RankResult, hide_real_gpus, import_for_all, on_gpus
 from ..vgpu import Assumptions
@@ -136,7 +136,7 @@ class _Known:
 class Notebook:
     """One lesson in a notebook: ``Notebook("02_masked_loss")``, then ``check`` and ``hint``.
 
-    ``device``: a name as for :func:`gapless.device`. A lesson about several GPUs is simulated unless one is named. Raises
+    ``device``: a name as for :func:`gapless.device`. A lesson about several GPUs is simulated on any machine. Raises
     UnknownLesson, UnknownDevice, and ModuleNotFoundError where a package is missing that the lesson needs.
     """
 
@@ -145,10 +145,9 @@ class Notebook:
 
         self._lesson = find_lesson(lesson_id)
         self.lesson.require_packages()
-        if self._several and not device and not os.environ.get(VARIABLE):
+        if self._lesson.several_gpus:
             hide_real_gpus()
-            device = f"vgpu:{self._lesson.card}"
-        self._device_text = device
+        self._device_text = device = self._lesson.device_text(device)
         self.device = choose_device(device, self.lesson.card)
         self.results: dict[str, CheckResult] = {}  # of the last check of each exercise
         self._best: dict[str, float] = {}
@@ -158,7 +157,7 @@ class Notebook:
         self._checked: dict[tuple[str, str], CheckResult] = {}  # by exercise and text, as far as it is a cell's
         for module in self.lesson.imported_late:  # here, where everybody waits for imports
             importlib.import_module(module)
-        if self._several:
+        if self._lesson.several_gpus:
             import_for_all()
         set_aside()
         remember()
@@ -180,20 +179,14 @@ class Notebook:
         """The exercises' functions as they are handed out, by name: ``lesson.handed_out.train``."""
         return self.lesson.handed_out
 
-    @property
-    def _several(self) -> bool:
-        """Whether it has exercises for several GPUs, which are virtual whatever the lesson's device is."""
-        return any(exercise.setting.ranks for exercise in self._lesson.exercises.values())
-
     def __repr__(self) -> str:
         simulated = self.device.type == "vgpu"
         kind = "simulated" if simulated else "real"
-        text = f"Lesson {self.lesson.id} on {self.device} ({kind} {device_name(self.device)})"
-        return text if simulated or not self._several else f"{text}; several GPUs at once are simulated ({vgpu.card().name})"
+        return f"Lesson {self.lesson.id} on {self.device} ({kind} {device_name(self.device)})"
 
     def _ran_on(self, exercise: Exercise) -> str:
         """The GPU that the exercise is checked on, in words."""
-        if exercise.setting.ranks or self.device.type == "vgpu":
+        if self.device.type == "vgpu":
             return f"{vgpu.card().name} (simulated)"
         return device_name(self.device)
 

@@ -51,6 +51,8 @@ def _unknown(name: str) -> str:
 
 def device_name(device: torch.device) -> str:
     """The GPU's name: the modelled card's on the virtual GPU."""
+    if device.type == "cpu":
+        return "CPU"
     return vgpu.card().name if device.type == "vgpu" else torch.cuda.get_device_name(device)
 
 

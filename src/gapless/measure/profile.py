@@ -19,10 +19,10 @@ from torch.profiler import record_function
 
 from .. import vgpu
 from ..evidence.traces.trace import Trace
-from ..vgpu.process.location import location
 from . import profiler
 from .device import device as choose_device
 from .device import device_name, synchronize
+from .lines import LineRecorder
 from .recorder import distributed_info
 
 
@@ -49,9 +49,10 @@ def profile(step: Callable[[], object], *, steps: int = 3, warmup: int = 2, devi
     prepare(steps)
     synchronize(device)
     if device.type == "vgpu":
-        return _profile(step, steps, device, nullcontext, with_stack=True)
-    trace = _profile(step, steps, device, _MarkLines, acc_events=True)
-    return Trace(_lines_as_stacks(trace.events), {"distributedInfo": distributed_info(), **trace.metadata})
+        return _profile(step, steps, device, with_stack=True)
+    lines = LineRecorder()
+    trace = _profile(step, steps, device, lines, acc_events=True)
+    return _with_lines(trace, lines)
 
 
 def timed_profile(step: Callable[[], object], *, steps: int = 1, warmup: int = 0, device: torch.device,
@@ -75,13 +76,23 @@ def _resolve(device) -> torch.device:
     return device if isinstance(device, torch.device) else choose_device(device)
 
 
-def _profile(step, steps: int, device: torch.device, around, **options) -> Trace:
+def _with_lines(trace: Trace, lines: LineRecorder) -> Trace:
+    return Trace(lines.added_to(trace.events), {"distributedInfo": distributed_info(), **trace.metadata})
+
+
+def _profile(step, steps: int, device: torch.device, lines: LineRecorder | None = None, **options) -> Trace:
     # One cycle. acc_events: without it PyTorch warns on stderr that other cycles' events would be dropped. On the virtual
     # GPU only the step itself takes time.
     with profiler.profile(device=device, profile_memory=True, **options) as recorded, vgpu.host_clock.uncounted() as mark:
-        for number in range(steps):
-            with record_function(f"ProfilerStep#{number}"), around(), mark.but_for():
-                step()
+        if lines is not None:
+            lines.start()
+        try:
+            for number in range(steps):
+                with record_function(f"ProfilerStep#{number}"), mark.but_for():
+                    step()
+        finally:
+            if lines is not None:
+                lines.stop()
         if device.type != "vgpu":
             synchronize(device)
     return recorded.trace
@@ -94,7 +105,7 @@ class LinedProfile:
         simulated = device.type == "vgpu"
         self._recorded = profiler.profile(device=device, profile_memory=True,
                                           **({"with_stack": True} if simulated else {"acc_events": True}))
-        self._lines = None if simulated else _MarkLines()
+        self._lines = None if simulated else LineRecorder()
         self._running = False
 
     def start(self) -> None:
@@ -102,49 +113,21 @@ class LinedProfile:
         self._recorded.start()
         self._running = True
         if self._lines is not None:
-            self._lines.__enter__()
+            self._lines.start()
 
     def stop(self) -> Trace:
         """Record no more; the trace."""
         self.abandon()
         trace = self._recorded.trace
-        if self._lines is None:
-            return trace
-        return Trace(_lines_as_stacks(trace.events), {"distributedInfo": distributed_info(), **trace.metadata})
+        return trace if self._lines is None else _with_lines(trace, self._lines)
 
     def abandon(self) -> None:
         """Record no more, if it does."""
         if self._running:
             self._running = False
             if self._lines is not None:
-                self._lines.__exit__(None, None, None)
+                self._lines.stop()
             self._recorded.stop()
-
-
-# -- lines on a real device -----------------------------------------------------------------------
-
-_LINE = "gapless line: "
-
-
-class _MarkLines(torch.overrides.TorchFunctionMode):
-    """Mark each call into PyTorch with the user's line: the profiler's own stacks give functions, not lines."""
-
-    def __torch_function__(self, func, types, args=(), kwargs=None):
-        with record_function(f"{_LINE}{location()}"):
-            return func(*args, **(kwargs or {}))
-
-
-def _lines_as_stacks(events: list[dict]) -> list[dict]:
-    """Our line marks become ``python_function`` events; their mirrors on the device's rows go."""
-    kept = []
-    for event in events:
-        name = str(event.get("name", ""))
-        if name.startswith(_LINE):
-            if event.get("cat") != "user_annotation":
-                continue
-            event = {**event, "cat": "python_function", "name": name.removeprefix(_LINE)}
-        kept.append(event)
-    return kept
 
 
 # -- the stopwatch --------------------------------------------------------------------------------
@@ -191,7 +174,7 @@ def time_step(step: Callable[[], object], *, warmup: int = 3, steps: int = 20, b
         synchronize(device)
         samples.append(_clock_ms(device, step, steps, wait=True) / steps)
     return StepTime(statistics.median(host), statistics.median(samples), tuple(samples), simulated,
-                    device_name(device) if device.type != "cpu" else "CPU")
+                    device_name(device))
 
 
 def _both_ms(device: torch.device, step) -> tuple[float, float]:

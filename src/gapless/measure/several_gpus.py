@@ -97,6 +97,7 @@ def on_gpus(count: int, function: Callable, *args, device: str | vgpu.Card = "a1
     # One process would say what another has in its buffers.
     sys.stdout.flush()
     sys.stderr.flush()
+    hide_real_gpus()
     vgpu.enable()
     import_for_all()
     with temporary_folder() as scratch:

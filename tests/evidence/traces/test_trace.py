@@ -169,3 +169,19 @@ def test_spans_tolerate_strings_and_missing_keys_and_come_in_order():
 @pytest.mark.parametrize("value", [None, True, "x", [], float("nan"), "inf", 10**400])
 def test_what_is_no_number(value):
     assert as_number(value) is None
+
+
+def test_names_with_quotation_marks_are_read_as_pytorch_2_11_writes_them():
+    raw = b"""{
+  "traceEvents": [
+  {
+    "ph": "X", "cat": "user_annotation", "name": "cell "train"(4): say \\"hi\\"", "pid": 1, "tid": 1,
+    "ts": 1.000, "dur": 2.000,
+    "args": {
+      "External id": 1
+    }
+  }
+  ]
+}"""
+    event, = Trace.from_bytes(raw).events
+    assert event["name"] == 'cell "train"(4): say "hi"'

@@ -188,6 +188,24 @@ def test_it_writes_nowhere_else(ask, inmate):
 
 
 @sandboxed
+def test_beside_a_gpu_of_proc_only_what_is_its_own_is_writable(ask):
+    """CUDA writes to /proc/self when it begins."""
+    code = """
+        import os
+        found = []
+        for folder, folders, files in os.walk("/proc"):
+            if folder == "/proc":
+                folders[:] = [name for name in folders if not name.isdigit()]
+            for name in files:
+                try: os.close(os.open(f"{folder}/{name}", os.O_WRONLY))
+                except OSError: continue
+                found.append(f"{folder}/{name}")
+        with open("/proc/self/comm", "w") as file: file.write("own")
+        answer(found)"""
+    assert ask(code, gpu=True) == []
+
+
+@sandboxed
 def test_it_has_no_network_and_sees_no_other_process(ask):
     with socket.create_server(("127.0.0.1", 0)) as server:
         code = f"""

@@ -10,6 +10,7 @@ import gzip
 import json
 import math
 import os
+import re
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -39,6 +40,15 @@ _CATEGORIES = {
     "user_annotation": "annotation",
     "python_function": "python",
 }
+
+
+# A line as Kineto writes it.
+_NAME = re.compile(r'^(\s*"ph": "\w", "cat": "\w+", "name": ")(.*)(", "pid": )', re.MULTILINE)
+
+
+def _with_quotes_escaped(text: str) -> str:
+    """A trace in which names of ``record_function`` blocks hold quotation marks, which PyTorch 2.11 writes as they are."""
+    return _NAME.sub(lambda found: found[1] + re.sub(r'(?<!\\)"', r'\\"', found[2]) + found[3], text)
 
 
 class TraceError(ValueError):
@@ -118,7 +128,11 @@ class Trace:
                 ) from error
         try:
             # Kernel names now and then hold stray bytes; they must not hide the rest.
-            value = json.loads(raw.decode("utf-8-sig", errors="replace"))
+            text = raw.decode("utf-8-sig", errors="replace")
+            try:
+                value = json.loads(text)
+            except ValueError:
+                value = json.loads(_with_quotes_escaped(text))
         except (ValueError, RecursionError) as error:
             raise TraceError(f"{name} is not JSON, or only part of it; {_EXPORT_HINT}") from error
         try:

@@ -557,8 +557,15 @@ def _bubblewrap(confinement: Confinement, scratch: Path, shown: Sequence[Path], 
         command += ["--unshare-user", "--uid", _SOMEBODY, "--gid", _SOMEBODY]
     elif confinement.sealed:
         command += ["--unshare-user", "--disable-userns"]
-    # Root's own /proc/sys would be writable, capabilities or not. Making a fence writes to /proc/self.
-    command += ["--proc", "/proc", *(() if fenced else ("--remount-ro", "/proc"))]
+    # Root's own /proc/sys would be writable, capabilities or not. Making a fence writes to /proc/self, and so does CUDA when
+    # it begins: cuInit fails with error 304 where it cannot (driver 580, H100).
+    command += ["--proc", "/proc"]
+    if gpu:
+        for path in sorted(glob.glob("/proc/[!0-9]*")):
+            if not os.path.islink(path):
+                command += ["--ro-bind-try", path, path]
+    elif not fenced:
+        command += ["--remount-ro", "/proc"]
     command += ["--dev", "/dev", "--ro-bind", "/usr", "/usr"]
     for name in ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"):
         if os.path.islink(name):

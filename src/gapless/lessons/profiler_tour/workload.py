@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
+from multiprocessing import get_context
 from pathlib import Path
 
 import torch
@@ -19,6 +21,7 @@ from ...measure.device import device as choose_device
 from ...measure.device import host_work
 from ...measure.profile import time_step
 from ...measure.profiler import record_function
+from ...measure.several_gpus import hide_real_gpus
 from .stage import Measured
 
 BATCHES = (4, 32)
@@ -72,7 +75,11 @@ def simulated(card: str) -> Iterator[torch.device]:
 
 
 def trace_at(batch_size: int, card: str = TRACE_CARD) -> Trace:
-    """The trace of three training steps with this batch on a simulated card."""
+    """The trace of three training steps with this batch on a simulated card. Where there is a real GPU, another process
+    simulates: PyTorch takes one device of a process for the accelerator."""
+    if torch.cuda.is_available():
+        with ProcessPoolExecutor(1, get_context("spawn"), hide_real_gpus) as pool:
+            return pool.submit(trace_at, batch_size, card).result()
     with simulated(card) as device:
         return record(training_step(batch_size, device), device)
 
