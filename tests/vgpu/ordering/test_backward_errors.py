@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch.utils.checkpoint import checkpoint
 
+from gapless import vgpu
 from gapless.vgpu.ordering import backward_errors
 
 TEXT = "shapes cannot be multiplied"
@@ -155,3 +156,26 @@ def test_an_error_that_is_let_go_holds_no_tensors(x, way):
         assert torch.vgpu.memory_allocated() == before
     finally:
         gc.enable()
+
+
+def test_an_error_survives_whenever_garbage_is_collected(device):
+    """Python 3.12 collects where a function begins, also the device guard's, and IPython's kernel has a callback in C's way."""
+    def locks(phase, info):
+        threading.enumerate()
+
+    def runs_out_of_memory():
+        x = torch.randn(2**30, device=device, requires_grad=True)
+        loss = x.sin().sin().sin().sum()  # 16 of 22 GiB
+        with pytest.raises(torch.OutOfMemoryError):
+            loss.backward()
+
+    before = gc.get_threshold()
+    gc.callbacks.append(locks)
+    try:
+        with vgpu.shape_only():
+            for threshold in range(1, 25):
+                gc.set_threshold(threshold)
+                runs_out_of_memory()
+    finally:
+        gc.set_threshold(*before)
+        gc.callbacks.remove(locks)

@@ -4,6 +4,9 @@ PyTorch's Python device guard is asked for its device type while C++ unwinds fro
 from a destructor that may not throw, with Python's error still pending: any call into Python then ends in
 ``std::terminate``. So the guard takes the pending error away first, and ``backward`` raises it.
 Found on torch 2.11 (``PythonDeviceGuard::exchangeStream``).
+
+Python 3.12 collects garbage where the next function begins, which would be the guard's; and what others have in
+``gc.callbacks``, as IPython's kernel has, loses the error that is pending. So there is no collection in a backward pass.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ import functools
 import torch
 from torch.utils import backend_registration
 
+from ...garbage import no_collection
 from ..process.eager import eager
 from . import backward_streams
 
@@ -47,7 +51,7 @@ def install() -> None:
         try:
             # In the caller's thread: the engine makes its device threads at the first backward pass of the process
             # and would have none for a device that was registered after it.
-            with torch.autograd.set_multithreading_enabled(False), backward_streams.backward_pass():
+            with no_collection(), torch.autograd.set_multithreading_enabled(False), backward_streams.backward_pass():
                 return run_backward(*args, **kwargs)
         except SystemError:
             if not _taken:
