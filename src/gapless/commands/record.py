@@ -52,14 +52,15 @@ def run(arguments) -> int:
     command += ["--device", arguments.device] if arguments.device else []
     command += [word for each in arguments.lesson or () for word in ("--lesson", each)]
     found: dict[str, list[Figures]] = {}
-    record = {
+    written: dict[str, list[dict]] = {}
+    record: dict[str, object] = {
         "what": "the lessons' headline programs",
         "simulated": device.type == "vgpu",
         "gpu": device_name(device),
         "versions": versions(),
         "date": datetime.date.today().isoformat(),
         "command": shlex.join(command),
-        "lessons": {},
+        "lessons": written,
     }
     if device.type == "cuda":
         record["driver_memory_bytes"] = torch.cuda.get_device_properties(device).total_memory
@@ -73,7 +74,7 @@ def run(arguments) -> int:
                 traceback.print_exc()
                 failed.append(name)
                 continue
-            record["lessons"][name] = [figures.to_json() for figures in found[name]]
+            written[name] = [figures.to_json() for figures in found[name]]
             if arguments.out != "-":
                 write_json(arguments.out, record)
     for lesson in lessons:

@@ -90,8 +90,9 @@ def measure_programs(lesson: Lesson, device: torch.device, fixed: dict[str, Call
         try:
             with full_size(device, program.assumptions):
                 step = program.make_step(device)
-                once: dict = {"warmup": 0, "at_once": True} if program.whole_run else {"steps": _steps(program, step, device)}
-                time = time_step(step, blocks=3 if program.whole_run else 5, device=device, **once)
+                how: dict = ({"warmup": 0, "blocks": 3, "at_once": True} if program.whole_run
+                             else {"blocks": 5, "steps": _steps(program, step, device)})
+                time = time_step(step, device=device, **how)
                 steps, warmup = (1, 0) if program.whole_run else (3, 1)
                 trace = profile(step, steps=steps, warmup=warmup, device=device)
                 step = None  # and all that it holds
@@ -109,7 +110,7 @@ def measure_programs(lesson: Lesson, device: torch.device, fixed: dict[str, Call
 
 
 def _steps(program: Program, step: Callable[[], object], device: torch.device) -> int:
-    """How many steps a block has. On a real GPU a block takes some ``BLOCK_MS``, so that slow programs do not take minutes."""
+    """How many steps a block has: on a real GPU as many as take some ``BLOCK_MS``, so that slow programs take no minutes."""
     if device.type == "vgpu":
         return program.steps
     once_ms = time_step(step, steps=1, blocks=1, device=device).true_ms

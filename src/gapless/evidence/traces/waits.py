@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from .trace import Span
+from .trace import Span, as_number
 
 _STREAM_SYNC = "StreamSynchronize"
 # Runtime calls without their prefix (cuda, hip, cu) and what each of them waits for.
@@ -42,6 +42,8 @@ _LIBRARY_FRAME = re.compile(
 # Launches that outlast their kernels: at least so many, and of all launches this share, where launches wait.
 _FEW_LAUNCHES, _NEARLY_ALL = 10, 0.9
 _ROUNDING_US = 1.0  # older traces hold whole microseconds
+# CUDA C++ programming guide, asynchronous concurrent execution; seen on an H100, too.
+PUT_ASIDE_BYTES = 64 * 1024
 
 
 def enclosing(spans: Iterable[Span], moments: Iterable[Span]) -> dict[Span, tuple[Span, ...]]:
@@ -195,16 +197,17 @@ def _thread_waits(calls: list[Span], operators: dict, copies: dict) -> list[Wait
 def _own_wait_us(call: Span, copies: dict, operators: tuple[Span, ...]) -> float | None:
     """How long an asynchronous copy held the host by itself; None where it did not.
 
-    A pageable copy waits. The exception shows in the times: a small one towards the
-    device is put aside by the driver, and where its operator was over before the copy
-    began, the host did not wait. Where the operator lasts until the copy was over, the
-    host was held that long, even if an older trace leaves the synchronisation out.
+    A pageable copy waits, except for a small one towards the device, which the driver puts
+    aside. Where its operator was over before the copy began, the host did not wait either.
+    Where the operator lasts until the copy was over, the host was held that long, even if
+    an older trace leaves the synchronisation out.
     """
     copy = copies.get(call.args.get("correlation"))
     if copy is None or copy_memory(copy.name) != "pageable":
         return None
     released_us = operators[-1].end_us if operators else call.end_us
-    if copy_direction(copy.name) == "HtoD" and released_us + _ROUNDING_US < copy.start_us:
+    if copy_direction(copy.name) == "HtoD" and (released_us + _ROUNDING_US < copy.start_us
+                                                or 0 < (as_number(copy.args.get("bytes")) or 0) <= PUT_ASIDE_BYTES):
         return None
     held_us = call.end_us
     if released_us >= copy.end_us:

@@ -9,7 +9,7 @@ from torch.optim.swa_utils import get_ema_multi_avg_fn
 from .bag import Bag, Idiom, group
 
 KERNELS = "only kernels"
-ENTER = "the context waits for the device before it captures"
+ENTER = "the context waits for the device before it captures, and for memory that empty_cache gives back"
 GRAPH = "torch/cuda/graphs.py, graph.__enter__"
 
 
@@ -97,16 +97,17 @@ LAUNCHES: tuple[Idiom, ...] = (
     ),
     *group(
         "graphs",
-        ("a graph, captured and replayed", 1, _replays, ENTER, GRAPH),
-        ("a graph, replayed many times", 1, lambda t: _replays(t, 20), ENTER, GRAPH),
-        ("item() of a graph's result", 2, lambda t: _replays(t).sum().item(), ENTER + "; then a read-back", GRAPH),
-        ("a graph's static input, copied from pinned memory", 1, _copies_in_and_replays, ENTER, GRAPH),
+        ("a graph, captured and replayed", 1, _replays, ENTER, GRAPH, True),
+        ("a graph, replayed many times", 1, lambda t: _replays(t, 20), ENTER, GRAPH, True),
+        ("item() of a graph's result", 2, lambda t: _replays(t).sum().item(), ENTER + "; then a read-back", GRAPH, True),
+        ("a graph's static input, copied from pinned memory", 1, _copies_in_and_replays, ENTER, GRAPH, True),
         ("a copy from pinned memory in a graph", 1, _pinned_copy_in_a_graph, ENTER,
-         "ATen, cuda/Copy.cu: a CPU tensor in a capture must be pinned"),
-        ("a captured optimizer step", 1, _captured_step, ENTER, "torch/optim/optimizer.py: capturable=True"),
-        ("two graphs that share memory", 2, _pool_shared, ENTER, GRAPH),
+         "ATen, cuda/Copy.cu: a CPU tensor in a capture must be pinned", True),
+        ("a captured optimizer step", 1, _captured_step, ENTER, "torch/optim/optimizer.py: capturable=True", True),
+        ("two graphs that share memory", 2, _pool_shared, ENTER, GRAPH, True),
         ("make_graphed_callables", 4, lambda t: t.module.make_graphed_callables(t.layer, (t.x,)),
-         "before and after the warm-up, and before each of two captures", "torch/cuda/graphs.py, make_graphed_callables"),
+         "before and after the warm-up, and before each of two captures", "torch/cuda/graphs.py, make_graphed_callables",
+         True),
         ("is_current_stream_capturing", 0, lambda t: t.module.is_current_stream_capturing(), "the host knows",
          "torch/cuda/graphs.py"),
     ),

@@ -119,8 +119,8 @@ WAITING: tuple[Idiom, ...] = (
         ("unique of rows", 2, lambda t: torch.unique(t.x, dim=0), "Thrust's sort and unique each wait",
          "ATen, cuda/Unique.cu, unique_dim_cuda_template", True),
         ("unique_consecutive", 1, lambda t: torch.unique_consecutive(t.x), SIZE, "ATen, cuda/UniqueCub.cu"),
-        ("isin, many values", 2, lambda t: torch.isin(t.big_x[:20], t.big_x[:1000]), "a unique of either side",
-         "ATen, TensorCompare.cpp, isin_sorting"),
+        ("isin, many values", 3, lambda t: torch.isin(t.big_x[:20], t.big_x[:1000]), "a unique of either side, and a copy",
+         "counted on an H100, torch 2.11; ATen, TensorCompare.cpp, isin_sorting"),
         ("bincount", 2, lambda t: torch.bincount(t.labels), "smallest value, then largest", "ATen, cuda/SummaryOps.cu"),
         ("bincount with minlength", 2, lambda t: torch.bincount(t.labels, minlength=10), "smallest value, then largest",
          "ATen, cuda/SummaryOps.cu, _bincount_cuda_template"),
@@ -186,10 +186,8 @@ WAITING: tuple[Idiom, ...] = (
         ("copy_ out", 1, lambda t: t.pinned.copy_(t.big_x), "a blocking copy", COPY),
         ("copy_ out to pageable, asked not to block", 1, lambda t: t.big.copy_(t.big_x, non_blocking=True),
          "pageable memory", STAGED),
-        ("pinned and converted, asked not to block", 1,
-         lambda t: t.pinned.to(t.device, torch.float64, non_blocking=True),
-         "converted on the host into pageable memory",
-         "ATen, cuda/Copy.cu, copy_requires_temporaries"),
+        ("pinned and converted", 1, lambda t: t.pinned.to(t.device, torch.float64), "converted on the host; it blocks",
+         "ATen, cuda/Copy.cu, copy_kernel_cuda, conversion_device"),
         ("a module to the device", 2, lambda t: torch.nn.Linear(3, 2).to(t.device), "a copy for each parameter", COPY),
         ("load_state_dict from the host", 2, lambda t: t.layer.load_state_dict(t.host_state),
          "a copy for each parameter",
@@ -239,22 +237,22 @@ WAITING: tuple[Idiom, ...] = (
         ("cov", 1, lambda t: torch.cov(t.x), "asks whether the divisor is positive", "ATen, Correlation.cpp, cov"),
         ("istft", 1, lambda t: torch.istft(_stft(t), 64, window=t.window), "asks whether the windows overlap",
          "ATen, SpectralOps.cpp, istft"),
-        ("ctc_loss with lengths on the host", 4, lambda t: F.ctc_loss(
+        ("ctc_loss with lengths on the host", 5, lambda t: F.ctc_loss(
             t.signal[:40].view(5, 2, 4), t.labels.expand(2, 2) + 1, (4, 5), (1, 2)),
-         "both lengths and the targets' places are copied over, and lengths again for the mean",
+         "a read-back; both lengths and the targets' places are copied over, and lengths again for the mean",
          "ATen, cuda/LossCTC.cu, ctc_loss_gpu_template; LossCTC.cpp, ctc_loss_impl"),
-        ("ctc_loss, forward and backward", 6, lambda t: F.ctc_loss(
+        ("ctc_loss, forward and backward", 7, lambda t: F.ctc_loss(
             t.signal[:40].view(5, 2, 4).clone().requires_grad_(), t.labels.expand(2, 2) + 1, (4, 5), (1, 2), reduction="sum")
-         .backward(), "both lengths and the targets' places are copied over, twice",
+         .backward(), "a read-back; both lengths and the targets' places are copied over, twice",
          "ATen, cuda/LossCTC.cu, ctc_loss_backward_gpu_template"),
-        ("ctc_loss with lengths on the device", 6, lambda t: F.ctc_loss(
+        ("ctc_loss with lengths on the device", 8, lambda t: F.ctc_loss(
             t.signal[:40].view(5, 2, 4), t.labels.expand(2, 2) + 1, t.labels + 4, t.labels + 1),
          "lengths go to the host, and back",
          "ATen, LossCTC.cpp, ctc_loss_tensor; cuda/LossCTC.cu, ctc_loss_gpu_template"),
         ("_foreach_copy_ from the host", 2, lambda t: torch._foreach_copy_([t.x, t.number], [t.host, torch.tensor(1.0)]),
          "one copy each", "ATen, cuda/ForeachBinaryOpList.cu, foreach_tensor_copy_list_kernel_cuda_"),
-        ("ctc_loss of cuDNN", 1, lambda t: F.ctc_loss(t.signal[:40].view(5, 2, 4), torch.ones(4, dtype=torch.int32), (5, 5),
-         (2, 2)), "targets are on the host; lengths go over for the mean", "ATen, cudnn/LossCTC.cpp, _use_cudnn_ctc_loss"),
+        ("ctc_loss of cuDNN", 6, lambda t: F.ctc_loss(t.signal[:40].view(5, 2, 4), torch.ones(4, dtype=torch.int32), (5, 5),
+         (2, 2)), "five inside of cuDNN; lengths go over for the mean", "counted on an H100, torch 2.11"),
         ("mode of a long row", 5, lambda t: t.big_x[:5000].mode(), "Thrust tells the host where and how many",
          "ATen, cuda/TensorModeKernel.cu, calculate_mode", True),
         ("pack_padded_sequence, to be sorted", 1, lambda t: _pack(t), "the order is found on the host and copied over",
@@ -314,8 +312,6 @@ WAITING: tuple[Idiom, ...] = (
          "Thrust", "ATen, sparse/cuda/SparseCUDATensor.cu, _coalesce_sparse_cuda; "
          "SparseTensorUtils.cpp, flatten_indices", True),
         ("to_sparse", 1, lambda t: t.x.to_sparse(), "a nonzero", "ATen, TensorConversions.cpp, dense_to_sparse"),
-        ("to_dense of an uncoalesced tensor", 1, lambda t: t.sparse.to_dense(), "strides are copied over",
-         "ATen, SparseTensorUtils.cpp, flatten_indices"),
         ("sparse tensor without a size", 2, lambda t: torch.sparse_coo_tensor(t.sparse._indices(), t.sparse._values()),
          "the least and the largest index", "ATen, sparse/SparseTensor.cpp, sparse_coo_tensor"),
         ("backward of a sparse product", 5, lambda t: (t.adjacency @ t.matrix.requires_grad_()).sum().backward(),

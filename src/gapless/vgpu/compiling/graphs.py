@@ -234,6 +234,7 @@ class graph:
 
     def __enter__(self) -> None:
         torch.accelerator.synchronize()
+        torch.accelerator.empty_cache()
         self.capture_stream.__enter__()
         self.cuda_graph.capture_begin(self.pool, self.capture_error_mode)
 

@@ -23,8 +23,8 @@ OF_FORM = frozenset({"_dimI", "_dimV", "_fused_sdp_choice", "_has_same_storage_n
 # The others of an inner kind have no shape-only kernels; their results are shaped as their arguments.
 _KNOWN = frozenset("""
     _embedding_bag _embedding_bag_forward_only _fake_quantize_per_tensor_affine_cachemask_tensor_qparams _aminmax
-    _compute_linear_combination _dirichlet_grad _sample_dirichlet _standard_gamma_grad _logcumsumexp _masked_softmax
-    _masked_softmax_backward _transform_bias_rescale_qkv _slow_conv2d_forward
+    _compute_linear_combination _dirichlet_grad _sample_dirichlet _standard_gamma _standard_gamma_grad _logcumsumexp
+    _masked_softmax _masked_softmax_backward _transform_bias_rescale_qkv _slow_conv2d_forward
 """.split())
 _TAGS = (torch.Tag.dynamic_output_shape, torch.Tag.data_dependent_output)
 # Not on CUDA: for the CPU alone, by their names, or by their entries in native_functions.yaml.

@@ -38,7 +38,7 @@ def _as_read(source: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
 
 
 def _copy_in(source: torch.Tensor, target: torch.Tensor, non_blocking: bool) -> None:
-    """The time of a copy from the CPU tensor ``source`` to one like ``target``. A dtype is converted on the host."""
+    """The time of a copy from the CPU tensor ``source`` to one like ``target``. Another dtype is converted on the host."""
     pinned = is_pinned(source)
     as_it_lies = pinned and _as_it_lies(source, target)
     if pinned and not as_it_lies:
@@ -70,6 +70,14 @@ def _to_copy(operator, args, kwargs):
     options = {name: value for name, value in options.items() if value is not None}
     if device is not None:
         check_device(device)
+    if (non_blocking and options.get("dtype") not in (None, source.dtype) and device is not None
+            and (source.device.type, device.type) in (("cpu", DEVICE.type), (DEVICE.type, "cpu")) and source.is_contiguous()
+            and options.get("memory_format") in (None, torch.preserve_format, torch.contiguous_format)):
+        # Of a copy that is not waited for the device converts, in memory of its own; else the host does (ATen, cuda/Copy.cu,
+        # copy_kernel_cuda, conversion_device). Where the order changes too, there is a pageable tensor in between.
+        moved = {"device": device, "non_blocking": True, **({"pin_memory": True} if pinned else {})}
+        steps = (moved, options) if device.type == DEVICE.type else (options, moved)
+        return aten._to_copy(aten._to_copy(source, **steps[0]), **steps[1])
     if not isinstance(source, VirtualTensor):
         values = "cpu" if state.shape_only is None else "meta"
         inner = aten._to_copy(source, **options, device=torch.device(values))
@@ -102,6 +110,9 @@ def _copy_(operator, args, kwargs):
     non_blocking = bool(rest[0]) if rest else kwargs.get("non_blocking", False)
     if isinstance(target, VirtualTensor) and isinstance(source, VirtualTensor):
         return run(operator, args, kwargs)
+    if non_blocking and target.dtype != source.dtype and source.is_contiguous() and target.is_contiguous():  # as in _to_copy
+        away = source.to(target.device, non_blocking=True) if isinstance(target, VirtualTensor) else source.to(target.dtype)
+        return target.copy_(away, non_blocking=True)
     if isinstance(target, VirtualTensor):
         if not target.within.is_meta:
             target.within.copy_(_as_read(source, target.within))

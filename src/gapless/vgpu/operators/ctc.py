@@ -2,14 +2,16 @@
 
 Those in tensors of the device are read first. ATen's own kernels get theirs by three copies, forward and backward: the
 lengths of inputs and of targets, and where each target begins (ATen, ``LossCTC.cpp``, ``ctc_loss``, and
-``cuda/LossCTC.cu``, ``ctc_loss_gpu_template``). cuDNN's kernel, which takes targets on the CPU, needs none.
+``cuda/LossCTC.cu``, ``ctc_loss_gpu_template``). Before them the forward pass reads something back: one wait with lengths of
+the host, two with the device's, as counted on an H100 (torch 2.11). cuDNN's kernel, which takes targets on the CPU, waits
+five times there.
 """
 
 from __future__ import annotations
 
 import torch
 
-from ..core.dispatch import COMPOSITES, handles, launch_all, of_the_device, run, unwrap
+from ..core.dispatch import COMPOSITES, handles, launch_all, of_the_device, read_back, run, unwrap
 from ..core.tensor import VirtualTensor, wrap
 from ..hardware.kernels import costs
 from ..process.eager import eager
@@ -44,6 +46,8 @@ def _cudnn_ctc_loss(operator, args, kwargs):
     gradient = aten._ctc_loss_backward(torch.ones_like(loss), *given, loss, alpha, blank, zero_infinity)
     if zero_infinity:
         loss.masked_fill_(loss.isinf(), 0.0)
+    for _ in range(5):
+        state.timeline.copy("HtoD", 8 * len(input_lengths), pinned=False, blocking=True)
     launch_all([costs.Kernel("ctc_loss_kernel(cudnn)", "pointwise", costs.nbytes(inner) + costs.nbytes(gradient))], (inner,))
     return wrap(loss, state.memory), wrap(gradient, state.memory)
 
@@ -66,6 +70,8 @@ def _with_lists(log_probs, targets, input_lengths, target_lengths, blank=0, redu
 def _ctc_loss(log_probs, targets, input_lengths, target_lengths, *rest, **options):
     if not isinstance(log_probs, VirtualTensor):  # a tensor of torch.compile
         return _tensors.decompose(log_probs, targets, input_lengths, target_lengths, *rest, **options)
+    if not log_probs.within.is_meta:
+        read_back()
     return _lists(log_probs, targets, _on_host(input_lengths), _on_host(target_lengths), *rest, **options)
 
 
@@ -79,6 +85,8 @@ def _native(places: slice, with_lists):
         if operator.func is not with_lists:
             args = (*args[:places.start], *map(_on_host, args[places]), *args[places.stop:])
             return with_lists(*args, **kwargs)
+        if with_lists is aten._ctc_loss.default:
+            read_back()
         for _ in range(3):
             state.timeline.copy("HtoD", 8 * len(args[places.start]), pinned=False, blocking=True)
         return run(operator, args, kwargs)

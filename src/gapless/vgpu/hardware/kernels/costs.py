@@ -248,7 +248,8 @@ def _nothing(args, kwargs, out):
             "fill_", "arange", "eye", "linspace", "randn", "rand", "randint", "randperm", "randn_like", "rand_like",
             "normal_", "uniform_", "random_", "bernoulli_", "exponential_", "scalar_tensor")
 def _fill(args, kwargs, out):
-    return [Kernel("fill_kernel", "pointwise", sum(nbytes(t) for t in tensors(out)))]
+    size = sum(nbytes(t) for t in tensors(out))
+    return [Kernel("fill_kernel", "pointwise", size)] if size else []
 
 
 # -- copies, lookups, powers, softmax ----------------------------------------------------------------
