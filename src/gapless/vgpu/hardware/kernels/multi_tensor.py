@@ -1,13 +1,14 @@
 """The kernels of operators on lists of tensors, ``_foreach_*`` and ``_fused_*``: how many, and what each moves.
 
 From ATen, ``cuda/MultiTensorApply.cuh``: a launch has a block for each chunk of a tensor, and ends when it has as many
-tensors or as many blocks as its arguments have room for. That is 32 KiB where PyTorch was built for CUDA 13, before it was
-4 KiB.
+tensors or as many blocks as its arguments have room for. That is 32 KiB where PyTorch was built for CUDA 13 and is new enough, else 4 KiB:
+torch 2.11 for CUDA 13 launched on an H100 as many kernels as 4 KiB give (200 tensors: SGD by lists 4, fused Adam 8).
 """
 
 from __future__ import annotations
 
 import functools
+from pathlib import Path
 
 import torch
 
@@ -30,9 +31,11 @@ _REDUCTIONS = ("_foreach_norm", "_foreach_max", "_foreach_powsum")
 
 @functools.cache
 def limits() -> tuple[dict[int, int], dict[int, int], int]:
-    """Those of this PyTorch: :data:`SMALL` where it was built for CUDA 12 or before, else :data:`LARGE`."""
+    """Those of this PyTorch: :data:`LARGE` where its header has them and it was not built for CUDA 12 or before."""
+    header = Path(torch.__file__).parent / "include" / "ATen" / "native" / "cuda" / "MultiTensorApply.cuh"
+    large = not header.is_file() or f"{{{LARGE[0][1]}, {LARGE[0][2]}," in header.read_text(encoding="utf-8")
     cuda = torch.version.cuda
-    return SMALL if cuda is not None and int(cuda.split(".")[0]) < 13 else LARGE
+    return SMALL if not large or (cuda is not None and int(cuda.split(".")[0]) < 13) else LARGE
 
 
 def launches(sizes: list[int], most_tensors: int, most_blocks: int) -> list[int]:
