@@ -2,7 +2,7 @@
 # All that is to be learnt from a quarter of an hour with a real GPU, in order of worth, each with its own time limit: a later
 # one is cut short before an earlier one is lost. What measures times runs alone, the rest side by side at the end.
 # Results in $OUT (default: gpu-visit/), at most eight files; commit them under records/.
-# Needs torch with CUDA, and this repository as the folder to run in; installs nothing.
+# Needs torch with CUDA, papermill and ipykernel for the notebooks, and this repository as the folder to run in; installs nothing.
 #   benchmarks/gpu_visit.sh [SECONDS [PATTERN]]    how long the whole visit may take (default 600); only what is named so
 set -uo pipefail
 cd "$(dirname "$0")/.."
@@ -42,7 +42,7 @@ gapless() { python -m gapless.commands.cli "$@"; }
 audit() { gapless audit --device cuda --out - --format md --no-memory "benchmarks/audited/$1.py"; }
 # A solved notebook's cells in a Jupyter kernel, then what they print.
 notebook() {
-    python -m papermill --no-progress-bar --cwd "solutions/$1" "solutions/$1/$1.ipynb" "$SCRATCH/$1.ipynb" || echo "STOPPED"
+    timeout "${NOTEBOOK_SECONDS:-170}" python -m papermill --no-progress-bar --cwd "solutions/$1" "solutions/$1/$1.ipynb" "$SCRATCH/$1.ipynb" || echo "STOPPED"
     python - "$SCRATCH/$1.ipynb" <<'CELLS'
 import json, sys
 for cell in json.load(open(sys.argv[1], encoding="utf-8"))["cells"]:
@@ -55,6 +55,13 @@ export SCRATCH
 export -f gapless audit notebook
 
 run machine 30 bash -c 'nvidia-smi; lscpu | head -20; gapless doctor --short'
+for lesson in solutions/[0-9]*; do
+    beside "notebook-${lesson#solutions/}" 200 bash -c 'GAPLESS_DEVICE=cuda GAPLESS_HOME="$SCRATCH/home" notebook "$1"' _ "${lesson#solutions/}"
+done
+for lesson in solutions/[0-9]*; do
+    beside "grade-${lesson#solutions/}" 150 bash -c 'gapless grade "$1"/*.ipynb --device cuda --unconfined' _ "$lesson"
+done
+wait
 run census 60 bash -c 'gapless census --device cuda --out "$OUT/census.json"'
 run operators 120 python -m benchmarks.operators_on_a_gpu --device cuda --seconds "${OPERATORS_SECONDS:-75}" --out "$OUT/operators.json"
 run validate 120 bash -c 'gapless validate --device cuda --out "$OUT/validation.json"'
@@ -75,12 +82,6 @@ for tuned in False True; do
 import gapless
 from gapless.lessons.convolutions.workload import Fixes, layer_times
 print('forward, forward and backward ms:', layer_times(gapless.device(), Fixes(tuned=$tuned)))"
-done
-for lesson in solutions/[0-9]*; do
-    beside "notebook-${lesson#solutions/}" 150 bash -c 'GAPLESS_DEVICE=cuda GAPLESS_HOME="$SCRATCH/home" notebook "$1"' _ "${lesson#solutions/}"
-done
-for lesson in solutions/[0-9]*; do
-    beside "grade-${lesson#solutions/}" 150 bash -c 'gapless grade "$1"/*.ipynb --device cuda --unconfined' _ "$lesson"
 done
 for script in transformer adversaries coder digits words; do
     beside "audit-$script" 60 bash -c 'audit "$1"' _ "$script"

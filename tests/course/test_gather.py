@@ -11,8 +11,9 @@ from gapless import vgpu
 from gapless.course.checks import StepTime, Values
 from gapless.course.evidence import Case
 from gapless.course.exercise import TRIAL_CALLS, Asked, Exercise, Measurement, Teaching, Trial
-from gapless.course.gather import gather
+from gapless.course.gather import MEASURED, gather
 from gapless.course.stage import Given, LocalStage
+from gapless.lessons import find_lesson
 
 from ..parts import changed
 
@@ -221,3 +222,19 @@ def test_what_is_copied_before_the_calls_is_no_work():
         return gather(exercise, LocalStage(exercise.slow, VGPU, ask), plan, VGPU).trial.learner.aside.kernels
 
     assert prepares(lambda x: x.clone()) == 0 < prepares(lambda x: x + 1)
+
+
+@pytest.mark.parametrize("lesson, name", [
+    ("04_data_loading", "to_device"),
+    ("05_convolutions", "without_bias"), ("06_launch_overhead", "update_average"), ("07_kernel_fusion", "gelu"),
+    ("08_memory", "train_epoch")])
+def test_a_real_device_is_measured_with_a_stopwatch_and_pytorchs_profiler(lesson, name):
+    """Here the CPU, which has the same way as CUDA. At full size it would take minutes."""
+    cpu, exercise = torch.device("cpu"), find_lesson(lesson).exercises[name]
+    exercise = dataclasses.replace(exercise, measurement=dataclasses.replace(exercise.measurement, full=None))
+    stage = LocalStage(exercise.measurement.best or exercise.slow, cpu, exercise.asked.ask)
+    evidence = gather(exercise, stage, exercise.plan(3), cpu, name="cpu")
+    assert evidence.error is None and not any(answer.error for answer in [*evidence.answers, *evidence.trial_answers])
+    found = evidence.trial.learner
+    assert len(found.samples_ms) == MEASURED["blocks"] and found.true_ms > 0
+    assert any(span.category == "python" for span in found.trace.spans)

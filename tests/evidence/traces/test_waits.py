@@ -35,9 +35,18 @@ def test_where_the_synchronisation_is_left_out_the_copys_end_counts():
     (sync,) = syncs(
         op("aten::copy_", 0, 60),
         call("cudaMemcpyAsync", 5, 7, 1),
-        memcpy("HtoD (Pageable -> Device)", 15, 25, 1),
+        memcpy("HtoD (Pageable -> Device)", 15, 25, 1, bytes=100_000),
     )
     assert (sync.kind, sync.wait_ms) == ("copy", pytest.approx(0.035))
+
+
+def test_a_small_pageable_copy_to_the_device_is_put_aside():
+    """Even where it begins at once, as on an idle H100."""
+    assert not syncs(
+        op("aten::copy_", 0, 60),
+        call("cudaMemcpyAsync", 5, 7, 1),
+        memcpy("HtoD (Pageable -> Device)", 8, 2, 1, bytes=64 * 1024),
+    )
 
 
 def test_a_pageable_copy_that_starts_after_its_operator_held_nobody():

@@ -117,7 +117,7 @@ WAITS = {
     "coalesce again": (lambda s, w: s.coalesce().coalesce(), 5),
     "product": (lambda s, w: s.coalesce() @ w, 5), "product of uncoalesced": (lambda s, w: s @ w, 5),
     "sum": (lambda s, w: s + s, 0), "in place": (lambda s, w: s.add_(s), 0), "scaled": (lambda s, w: s * 2, 0),
-    "to_dense": (lambda s, w: s.to_dense(), 1),  # the strides
+    "to_dense": (lambda s, w: s.to_dense(), 0),
     "to_sparse": (lambda s, w: w.to_sparse(), 1), "size from the indices": (lambda s, w: torch.sparse_coo_tensor(s._indices(), s._values()), 2),
     "with a size": (lambda s, w: torch.sparse_coo_tensor(s._indices(), s._values(), (3, 3)), 0),
 }

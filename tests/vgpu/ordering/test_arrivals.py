@@ -123,12 +123,35 @@ def test_parts_and_layouts(view, device):
     lambda x: pinned().copy_(x),
     lambda x: x.cpu(),
     lambda x: torch.zeros(SIZE).copy_(x, non_blocking=True),  # pageable: it blocks all the same
-    lambda x: pinned().double().pin_memory().copy_(x, non_blocking=True),
-    lambda x: x.to("cpu", torch.float64, non_blocking=True),
-], ids=["blocking", "cpu", "pageable", "copy_ to another dtype", "to another dtype"])
+    lambda x: pinned().double().pin_memory().copy_(x),
+    lambda x: x.to("cpu", torch.float64),
+    lambda x: x.view(10, -1).t().to("cpu", torch.float64, non_blocking=True),
+], ids=["blocking", "cpu", "pageable", "copy_ to another dtype", "to another dtype", "in another order"])
 def test_a_copy_that_waits_is_there_at_once(copy, device):
     busy(device)
     assert (copy(torch.ones(SIZE, device=device)) == 1).all()
+
+
+@pytest.mark.parametrize("copy", [
+    lambda x: pinned().double().pin_memory().copy_(x, non_blocking=True),
+    lambda x: x.to("cpu", torch.float64, non_blocking=True),
+], ids=["copy_", "to"])
+def test_the_device_converts_a_copy_that_is_not_waited_for(copy, device, waits):
+    busy(device)
+    with waits() as waited:
+        host = copy(torch.ones(SIZE, device=device))
+    assert not waited and host.is_pinned() and host.isnan().all()
+    torch.vgpu.synchronize()
+    assert (host == 1).all()
+
+
+def test_the_device_converts_what_comes_from_pinned_memory(device, waits):
+    target = torch.zeros(SIZE, dtype=torch.float64, device=device)
+    with waits() as waited:
+        found = pinned().fill_(2).to(device, torch.float64, non_blocking=True)
+        target.copy_(pinned().fill_(3), non_blocking=True)
+    assert not waited
+    assert (found.dtype, found[0].item(), target[0].item()) == (torch.float64, 2, 3)
 
 
 def test_with_autograd_and_in_inference_mode(device):
@@ -268,8 +291,11 @@ def test_a_number_that_an_operator_takes_before_it_is_there(device, found):
 
 
 def test_a_dtype_is_converted_on_the_host_which_reads_too_early(device, found):
+    busy(device)
     host = torch.ones(SIZE, device=device).to("cpu", non_blocking=True)
     host.to(device, torch.float64, non_blocking=True)
+    assert not found  # that is the device's
+    host.to(device, torch.float64)
     assert "reads pinned memory on the host before" in str(found[0])
 
 

@@ -70,7 +70,7 @@ def _with_lists(log_probs, targets, input_lengths, target_lengths, blank=0, redu
 def _ctc_loss(log_probs, targets, input_lengths, target_lengths, *rest, **options):
     if not isinstance(log_probs, VirtualTensor):  # a tensor of torch.compile
         return _tensors.decompose(log_probs, targets, input_lengths, target_lengths, *rest, **options)
-    if not log_probs.within.is_meta:
+    if isinstance(input_lengths, VirtualTensor):
         read_back()
     return _lists(log_probs, targets, _on_host(input_lengths), _on_host(target_lengths), *rest, **options)
 
