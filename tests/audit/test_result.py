@@ -85,3 +85,17 @@ def test_two_causes_are_named_where_one_is_not_certain(host, device, host_ms, bo
 
     parts = {"input": 0.0, "waits": 0.0, "communication": 0.0, "host": host, "device": device}
     assert _bounds(parts, 10.0, _spread({"host_ms": host_ms})) == bounds
+
+
+@pytest.mark.parametrize("plain_ms, says", [
+    (None, "Times are the profiler's."),
+    (8.0, "Times are the profiler's. Without it a step took 8.00 ms, and the GPU's work takes 4.00 ms."),
+    (4.2, "Times are the profiler's. Without it a step took 4.20 ms, and the GPU's work takes 4.00 ms: it is the GPU that bounds "
+          "the step, and what the host does above is the profiler's cost.")])
+def test_on_a_real_gpu_a_step_without_the_profiler_is_told(plain_ms, says):
+    from types import SimpleNamespace
+
+    from gapless.audit.markdown import clock
+
+    report = SimpleNamespace(simulated=False, device_busy_ms=4.0)
+    assert clock(SimpleNamespace(report=report, facts={"unrecorded_ms": plain_ms})) == says

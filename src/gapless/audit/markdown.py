@@ -17,6 +17,7 @@ from .switches import SWITCHES
 _WORST, _WORTH = 3, 0.03
 _FILES = 5  # are named
 _ASSUMED = Assumptions()
+_NEARLY_ALL = 0.9  # of a step, that the GPU is busy for
 _FAST = (f" Values were not computed (--fast): every value reads as zero, {100 * _ASSUMED.density:.0f} % of each mask is "
          f"true, and `unique` finds {_ASSUMED.distinct} values. Without --fast they are computed.")
 
@@ -68,8 +69,19 @@ def others(audit: Audit) -> str:
 def clock(audit: Audit) -> str:
     """Where the times come from."""
     if not audit.report.simulated:
-        return "Times are the profiler's."
+        return "Times are the profiler's." + _without_the_profiler(audit)
     return _host_clock(audit) + ("" if audit.facts.get("values", True) else _FAST)
+
+
+def _without_the_profiler(audit: Audit) -> str:
+    """What a step of a real GPU took before it was recorded, and whether the GPU is busy nearly all of that."""
+    plain_ms, busy_ms = audit.facts.get("unrecorded_ms"), audit.report.device_busy_ms
+    if not plain_ms:
+        return ""
+    text = f" Without it a step took {ms(plain_ms)} ms, and the GPU's work takes {ms(busy_ms)} ms"
+    if busy_ms < _NEARLY_ALL * plain_ms:
+        return text + "."
+    return text + ": it is the GPU that bounds the step, and what the host does above is the profiler's cost."
 
 
 def _host_clock(audit: Audit) -> str:

@@ -28,6 +28,7 @@ from .options import Options
 from .steps import StepEnds
 
 WARM_UP = 3  # steps, where there are no workers
+_PLAIN_STEPS = 2  # the last of the warm-up, which a real GPU's step without the profiler is timed by
 _MOST_AHEAD = 16  # more steps than these are not waited for
 _MOST_SWALLOWED = 3
 _MEMORY_STEPS = 2  # of MemoryRecording
@@ -55,6 +56,7 @@ class Session:
         self._counting: vgpu.host_clock.counting | None = None
         location.names_libraries = True
         self._seen = self._recorded = self._raised = 0
+        self._plain_from_ms: float | None = None
         self._began = self._first_ended_s = time.monotonic()
         self._pid = os.getpid()
 
@@ -116,6 +118,9 @@ class Session:
             self._first_ended_s = now_s
         if self._profile is None and self._memory is None:
             self._say(f"warm-up step {self._seen} of {self._warm_up}")
+            if self._seen == self._warm_up - _PLAIN_STEPS and self.device.type != "vgpu":
+                synchronize(self.device)
+                self._plain_from_ms = clock_ms(self.device)
             if self._seen >= self._warm_up:
                 self._begin_recording()
         elif self._memory is None and self._afterwards is None:
@@ -160,6 +165,8 @@ class Session:
 
     def _begin_recording(self) -> None:
         synchronize(self.device)
+        if self._plain_from_ms is not None:
+            self.facts["unrecorded_ms"] = (clock_ms(self.device) - self._plain_from_ms) / _PLAIN_STEPS
         self._profile = LinedProfile(self.device)
         self._profile.start()
         self._ended_ms = [clock_ms(self.device)]

@@ -1,8 +1,9 @@
 """The kernels of operators on lists of tensors, ``_foreach_*`` and ``_fused_*``: how many, and what each moves.
 
 From ATen, ``cuda/MultiTensorApply.cuh``: a launch has a block for each chunk of a tensor, and ends when it has as many
-tensors or as many blocks as its arguments have room for. That is 32 KiB where PyTorch was built for CUDA 13 and is new enough, else 4 KiB:
-torch 2.11 for CUDA 13 launched on an H100 as many kernels as 4 KiB give (200 tensors: SGD by lists 4, fused Adam 8).
+tensors or as many blocks as its arguments have room for. That is 32 KiB where PyTorch was built for CUDA 13 and is new
+enough, else 4 KiB: torch 2.11 for CUDA 13 launched on an H100 what 4 KiB give (200 tensors: SGD by lists 4 kernels, fused
+Adam 8).
 """
 
 from __future__ import annotations
