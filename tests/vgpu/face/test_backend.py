@@ -1,6 +1,8 @@
 import copy
 import io
 import pickle
+import subprocess
+import sys
 
 import pytest
 import torch
@@ -331,3 +333,9 @@ def test_a_checkpoint_of_the_cpu_loads(device):
     torch.save(nn.Linear(2, 2).state_dict(), file)
     file.seek(0)
     nn.Linear(2, 2).to(device).load_state_dict(torch.load(file, map_location=device))
+
+
+def test_a_process_that_has_used_cuda_is_warned():
+    code = "import torch; torch.cuda.is_initialized = lambda: True; import gapless; gapless.device('vgpu')"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "backward passes on CUDA will fail" in done.stderr
