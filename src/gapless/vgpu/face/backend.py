@@ -251,8 +251,8 @@ def _register() -> None:
         raise RuntimeError(f"PyTorch allows one extra backend a process and {name!r} is it: start a new process")
     if torch.cuda.is_initialized():
         # Seen on an H100, torch 2.11: an assertion about streams fails in the autograd engine.
-        warnings.warn("this process has used CUDA, and from now on PyTorch takes the virtual GPU for its accelerator: backward "
-                      "passes on CUDA will fail. Simulate in a process of its own", RuntimeWarning, stacklevel=3)
+        warnings.warn("this process has used CUDA, and from now on PyTorch takes the virtual GPU for its accelerator: "
+                      "backward passes on CUDA will fail. Simulate in a process of its own", RuntimeWarning, stacklevel=3)
     # The engine starts a thread for each device that it knows at its first pass, after which no forked process can run
     # one (torch/csrc/autograd/engine.cpp, ``start_device_threads``). Here none is ever used.
     torch.ones(1, requires_grad=True).sum().backward()

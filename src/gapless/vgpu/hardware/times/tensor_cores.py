@@ -169,7 +169,11 @@ class Attention:
         split = dtype in ("float32", "tf32") and has(card, "tf32")
         flops = 3 * self.flops if split else self.flops
         if card.compute_capability >= (9, 0):
-            flops /= HOPPER_SPLIT_ATTENTION if split else HOPPER_ATTENTION
+            share = HOPPER_SPLIT_ATTENTION if split else HOPPER_ATTENTION
+            if self.masked:  # measured without a mask, which makes no kernel faster
+                fitted = constants("tensor_cores")
+                share = min(1.0, share * fitted["attention"] / fitted["attention_masked"])
+            flops /= share
         return _found(replace(self, flops=flops).work(card, split or has(card, dtype)), card, "tf32" if split else dtype)
 
     def work(self, card: Card, on_tensor_cores: bool = True) -> Work:
