@@ -63,3 +63,11 @@ def test_a_library_s_lines_are_the_program_s_but_for_a_trainer_s():
         "train.py:3": (0.2, 0.04, 2), "train.py:4": (0.1, 0.04, 1)}
     trainer = [*operator(LIBRARY.format(80, 9), 100, 20, 1), *operator(LIBRARY.format(81, 9), 220, 20, 2)]
     assert list(lines(trainer, 500)) == ["library/part.py:80", "library/part.py:81"]
+
+
+def test_a_file_of_that_name_elsewhere_is_not_shown(tmp_path, monkeypatch):
+    (tmp_path / "train.py").write_text("import os\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert Places(["train.py(1): main"]).text("train.py:1") is None
+    monkeypatch.chdir(tmp_path)
+    assert Places(["train.py(1): main"]).text("train.py:1") == "import os"

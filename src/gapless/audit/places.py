@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import linecache
+import os
 import re
 from collections.abc import Iterable
 
@@ -48,6 +49,6 @@ class Places:
     def text(self, location: str | None) -> str | None:
         """What stands there."""
         path, number = self.path(location), re.search(r":(\d+)", location or "")
-        if path is None or number is None:
+        if path is None or number is None or not os.path.isfile(path):  # else another file of that name, on sys.path, is shown
             return None
         return linecache.getline(path, int(number[1])).strip() or None
