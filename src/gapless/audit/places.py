@@ -49,6 +49,7 @@ class Places:
     def text(self, location: str | None) -> str | None:
         """What stands there."""
         path, number = self.path(location), re.search(r":(\d+)", location or "")
-        if path is None or number is None or not os.path.isfile(path):  # else another file of that name, on sys.path, is shown
+        # Of a path that is none linecache looks for a file of that name on sys.path.
+        if path is None or number is None or not os.path.isfile(path):
             return None
         return linecache.getline(path, int(number[1])).strip() or None
