@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # All that is to be learnt from a quarter of an hour with a real GPU, in order of worth, each with its own time limit: a later
-# one is cut short before an earlier one is lost. What measures times runs alone, the rest side by side at the end.
+# one is cut short before an earlier one is lost. Notebooks, grading, audits and tests run side by side, the rest alone.
 # Results in $OUT (default: gpu-visit/), at most eight files; commit them under records/.
 # Needs torch with CUDA, papermill and ipykernel for the notebooks, and this repository as the folder to run in; installs nothing.
 #   benchmarks/gpu_visit.sh [SECONDS [PATTERN]]    how long the whole visit may take (default 600); only what is named so

@@ -296,6 +296,12 @@ def test_larger_batch_fills_the_fast_card(traces):
     assert views.gpu_utilization(trace_at(4, "t4")) > 0.9  # and a slow card needs none
 
 
+def test_beside_a_real_gpu_another_process_simulates(traces, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)  # here, and not in the other process
+    monkeypatch.setattr("gapless.lessons.profiler_tour.workload.simulated", None)
+    assert trace_at(4).events == traces[2]["batch 4"].events
+
+
 def test_simulated_restores_the_card_after_an_error():
     gapless.device("vgpu:a100")
     with pytest.raises(ZeroDivisionError), simulated("t4"):

@@ -96,7 +96,7 @@ class Session:
             return
         with self._aside():
             self._abandon()
-        self._profile = self._memory = None
+        self._profile = self._memory = self._plain_from_ms = None
         self._seen = self._recorded = 0
 
     def _ended(self) -> None:

@@ -51,36 +51,34 @@ def run(arguments) -> int:
     command = ["gapless", "record", "--out", arguments.out]
     command += ["--device", arguments.device] if arguments.device else []
     command += [word for each in arguments.lesson or () for word in ("--lesson", each)]
-    found: dict[str, list[Figures]] = {}
-    written: dict[str, list[dict]] = {}
-    record: dict[str, object] = {
+    found: dict[str, list[dict]] = {}
+    record = {
         "what": "the lessons' headline programs",
         "simulated": device.type == "vgpu",
         "gpu": device_name(device),
         "versions": versions(),
         "date": datetime.date.today().isoformat(),
         "command": shlex.join(command),
-        "lessons": written,
+        "lessons": found,
     }
     if device.type == "cuda":
         record["driver_memory_bytes"] = torch.cuda.get_device_properties(device).total_memory
-    failed = []
+    tables, failed = [], []
     for lesson in lessons:
         for name, each in lesson.named.items():
             fixes = load_fixes(each, arguments.solutions) if each is lesson else best_of(each)
             try:
-                found[name] = measure(each, device, fixes)
+                rows = measure(each, device, fixes)
             except Exception:  # it costs the other lessons nothing
                 traceback.print_exc()
                 failed.append(name)
                 continue
-            written[name] = [figures.to_json() for figures in found[name]]
+            found[name] = [figures.to_json() for figures in rows]
+            tables.append(table(each, rows))
             if arguments.out != "-":
                 write_json(arguments.out, record)
-    for lesson in lessons:
-        for each, named in lesson.named.items():
-            if each in found:
-                print(f"\n{table(named, found[each])}", file=sys.stderr)
+    for each in tables:
+        print(f"\n{each}", file=sys.stderr)
     if arguments.out == "-":
         print(json.dumps(record, indent=1, ensure_ascii=False))
     elif found:

@@ -17,6 +17,7 @@ from collections import defaultdict
 
 from torch.profiler import record_function
 
+from ..vgpu.host.python_work import free_tool
 from ..vgpu.process.location import is_user_file, line_of
 
 _MARK = "gapless clock"
@@ -26,7 +27,8 @@ _CALLS = ("cpu_op", "cuda_runtime", "cuda_driver")
 
 
 class LineRecorder:
-    """Notes lines from :meth:`start` to :meth:`stop`, inside a running profile; then :meth:`added_to` its events."""
+    """Notes lines from :meth:`start` to :meth:`stop`, or as a context, inside a running profile; then they are
+    :meth:`added_to` its events."""
 
     def __init__(self):
         self._notes: list[tuple[int, int, str | None]] = []  # nanoseconds, thread, the line from then on
@@ -45,6 +47,11 @@ class LineRecorder:
         self._watch.stop()
         self._note(None)
         self._mark()
+
+    __enter__ = start
+
+    def __exit__(self, *raised) -> None:
+        self.stop()
 
     def _note(self, frame) -> None:
         self._notes.append((time.perf_counter_ns(), threading.get_native_id(), line_of(frame)))
@@ -100,9 +107,9 @@ class _Monitoring:
 
     def start(self, frame) -> None:
         monitoring = sys.monitoring
-        self._tool = next((tool for tool in (4, 3, 5, 1, 0, 2) if monitoring.get_tool(tool) is None), None)
+        self._tool = free_tool()
         if self._tool is None:
-            return  # six others are at work: there are no lines then
+            return  # others have them all: there are no lines then
         events = monitoring.events
         monitoring.use_tool_id(self._tool, "gapless lines")
         for event, callback in ((events.PY_START, self._begun), (events.PY_RESUME, self._begun), (events.LINE, self._line),

@@ -49,7 +49,7 @@ def profile(step: Callable[[], object], *, steps: int = 3, warmup: int = 2, devi
     prepare(steps)
     synchronize(device)
     if device.type == "vgpu":
-        return _profile(step, steps, device, with_stack=True)
+        return _profile(step, steps, device, nullcontext(), with_stack=True)
     lines = LineRecorder()
     trace = _profile(step, steps, device, lines, acc_events=True)
     return _with_lines(trace, lines)
@@ -80,19 +80,14 @@ def _with_lines(trace: Trace, lines: LineRecorder) -> Trace:
     return Trace(lines.added_to(trace.events), {"distributedInfo": distributed_info(), **trace.metadata})
 
 
-def _profile(step, steps: int, device: torch.device, lines: LineRecorder | None = None, **options) -> Trace:
+def _profile(step, steps: int, device: torch.device, lines: LineRecorder | nullcontext, **options) -> Trace:
     # One cycle. acc_events: without it PyTorch warns on stderr that other cycles' events would be dropped. On the virtual
     # GPU only the step itself takes time.
     with profiler.profile(device=device, profile_memory=True, **options) as recorded, vgpu.host_clock.uncounted() as mark:
-        if lines is not None:
-            lines.start()
-        try:
+        with lines:
             for number in range(steps):
                 with record_function(f"ProfilerStep#{number}"), mark.but_for():
                     step()
-        finally:
-            if lines is not None:
-                lines.stop()
         if device.type != "vgpu":
             synchronize(device)
     return recorded.trace

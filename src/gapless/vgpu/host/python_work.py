@@ -137,6 +137,11 @@ class _Profiled(_Counter):
             sys.setprofile(self._count)
 
 
+def free_tool() -> int | None:
+    """A number of a tool of ``sys.monitoring`` that nobody uses, but for a profiler's own (Python 3.12 and later)."""
+    return next((tool for tool in (4, 3, 5, 1, 0) if sys.monitoring.get_tool(tool) is None), None)
+
+
 class _Monitored(_Counter):
     """By ``sys.monitoring``, for Python 3.12 and later, where changing the profile function makes all code be prepared
     again. It takes one of the tools' numbers that nobody uses."""
@@ -196,10 +201,9 @@ class _Monitored(_Counter):
 
     def start(self) -> None:
         monitoring = sys.monitoring
-        free = [number for number in (4, 3, 5, 1, 0) if monitoring.get_tool(number) is None]
-        if not free:
+        self._tool = free_tool()
+        if self._tool is None:
             raise RuntimeError("five tools use sys.monitoring: stop one, since this measurement counts Python's calls")
-        self._tool = free[0]
         monitoring.use_tool_id(self._tool, "gapless")
         for event, callback in self._callbacks.items():
             monitoring.register_callback(self._tool, event, callback)
