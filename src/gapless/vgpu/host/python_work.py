@@ -138,7 +138,7 @@ class _Profiled(_Counter):
 
 
 def free_tool() -> int | None:
-    """A number of a tool of ``sys.monitoring`` that nobody uses, except the number kept for profilers (Python 3.12 and later)."""
+    """A tool's number that nobody uses, except the one kept for profilers; None: all are used (Python 3.12 and later)."""
     return next((tool for tool in (4, 3, 5, 1, 0) if sys.monitoring.get_tool(tool) is None), None)
 
 
