@@ -51,20 +51,23 @@ class _Counter:
         return self.take() * call_ns
 
     def _watch_collector(self) -> None:
-        gc.callbacks.append(self._collects)
+        gc.callbacks.insert(0, self._before_collection)  # around the callbacks of others (IPython's, Hypothesis'): those are
+        gc.callbacks.append(self._after_collection)  # Python too, and run whenever the collector does
 
     def _leave_collector(self) -> None:
-        if self._collects in gc.callbacks:
-            gc.callbacks.remove(self._collects)
+        for callback in (self._before_collection, self._after_collection):
+            if callback in gc.callbacks:
+                gc.callbacks.remove(callback)
 
-    def _collects(self, phase: str, info: dict) -> None:
-        if get_ident() != self.thread:
-            return
-        if phase == "start":
+    def _before_collection(self, phase: str, info: dict) -> None:
+        if phase == "start" and get_ident() == self.thread:
             self._counted = self.counts()
             if self._counted:
                 self.pause()
-        elif self._counted:
+
+    def _after_collection(self, phase: str, info: dict) -> None:
+        if phase == "stop" and self._counted and get_ident() == self.thread:
+            self._counted = False
             self.resume()
 
 
