@@ -63,3 +63,12 @@ def test_different(found, wanted, says):
 
 def test_a_whole_number_beyond_floats_is_wrong_and_no_error():
     assert "too large" in difference(10**400, 1.0, 1e-4, 1e-6)
+
+
+def test_lists_of_floats_are_compared_as_single_floats_are():
+    some = [0.0, -0.0, 1.0, 1.00009, 1.0002, -1.0, 1e-7, 3e-6, 1e300, math.inf, -math.inf, math.nan]
+    for wanted in some:
+        alone = [difference(found, wanted, 1e-4, 1e-6) for found in some]
+        for found, fault in zip(some, alone):
+            assert difference([0.0, found], [0.0, wanted], 1e-4, 1e-6) == (None if fault is None else f"[1]: {fault}")
+    assert difference({"a": [1.0, 2.0]}, {"a": [1.0, 2.1]}, 0.0, 0.0, slack={"a": 0.2}) is None

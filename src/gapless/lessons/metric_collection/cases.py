@@ -79,7 +79,7 @@ def evaluation(name: str, batches: Batches, options: dict | None = None) -> Case
                 options or {})
 
 
-BATCHES, EVALUATED = 6, 3  # of a call of `collect`, of `evaluate`
+BATCHES, EVALUATED = 4, 3  # of a call of `collect`, of `evaluate`
 
 
 def _loss_trial(rng: np.random.Generator, count: int) -> list[Case]:

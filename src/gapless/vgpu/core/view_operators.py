@@ -34,7 +34,7 @@ def run(operator, args: tuple, kwargs: dict):
         elif type(value) not in _NUMBERS:
             return NotImplemented
     inner = base.within
-    if state.shape_only is not None and (inner.dtype is torch.bool or torch.bool in args):
+    if state.shape_only is not None and (inner.dtype is torch.bool or torch.bool in args[1:]):
         return NotImplemented  # a mask has a density
     recording = timeline.recording
     if recording is not None and recording.shapes:

@@ -14,6 +14,7 @@ import traceback
 import typing
 import warnings
 import weakref
+from functools import cache
 from pathlib import Path
 
 import torch
@@ -49,22 +50,14 @@ _GENERATED = ("<frozen", "<string", "<__array_function__")  # code without a fil
 
 CALLED_AT = "called at "  # between a library's line and the program's, where both are shown
 
-_user_file: dict[str, bool] = {}
-_cell_names: dict[str, str | None] = {}
-
-
+@cache
 def is_user_file(filename: str) -> bool:
     """Whether a line of this file may be shown: not PyTorch's, Python's own or this package's machinery."""
-    known = _user_file.get(filename)
-    if known is None:
-        if filename.startswith(_OWN):
-            known = not filename.startswith(MACHINERY)
-        elif filename.startswith((_TORCH, *_GENERATED)):
-            known = False
-        else:  # packages are often installed inside the standard library's folder
-            known = _is_package(filename) or not filename.startswith(_STDLIB)
-        _user_file[filename] = known
-    return known
+    if filename.startswith(_OWN):
+        return not filename.startswith(MACHINERY)
+    if filename.startswith((_TORCH, *_GENERATED)):
+        return False
+    return _is_library(filename) or not filename.startswith(_STDLIB)  # packages are often installed inside its folder
 
 
 def is_program(filename: str) -> bool:
@@ -74,8 +67,9 @@ def is_program(filename: str) -> bool:
     return not filename.startswith((*MACHINERY, *_UNCOUNTED, *_PROCESSES, "<frozen"))
 
 
-def _is_package(filename: str) -> bool:
-    return any(folder in filename for folder in _PACKAGES)
+@cache
+def _is_library(filename: str) -> bool:
+    return not filename.startswith(_OWN) and any(folder in filename for folder in _PACKAGES)
 
 
 def location() -> str | None:
@@ -133,7 +127,7 @@ def line_of(frame) -> str | None:
         filename = code.co_filename
         if is_user_file(filename):
             text = f"{display_name(filename)}({frame.f_lineno}): {code.co_name}"
-            if filename.startswith(_OWN) or not _is_package(filename):
+            if not _is_library(filename):
                 if names_libraries and fallback is not None:
                     return f"{fallback}, {CALLED_AT}{display_name(filename)}:{frame.f_lineno}"
                 return text
@@ -155,14 +149,13 @@ def readable(text: str) -> str:
     return f"{file.removeprefix(_OWN)}, line {line}, in {text.partition('): ')[2]}"
 
 
+@cache
 def display_name(filename: str) -> str:
     """How a file is shown: an exercise's cell by its name, another cell as ``notebook cell``."""
     if not _NOTEBOOK_CELL.search(filename):
         return filename
-    if filename not in _cell_names:
-        text = "".join(linecache.getlines(filename))
-        _cell_names[filename] = file_name(text) or exercise_name(text)
-    name = _cell_names[filename]
+    text = "".join(linecache.getlines(filename))
+    name = file_name(text) or exercise_name(text)
     return f'cell "{name}"' if name else "notebook cell"
 
 

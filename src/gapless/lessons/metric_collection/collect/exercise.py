@@ -18,7 +18,7 @@ EXERCISE = Exercise(
     measurement=Measurement(trial=shared_cases.BATCH_TRIAL, assumptions=LABELS),
     checks=(
         Values(2),
-        Waits(2, at_most=30, advice={
+        Waits(2, at_most=26, advice={
             "bincount": (
                 "each time a metric counts, `bincount` reads back twice. Let the metrics of a `MetricCollection` "
                 "count once for all: its `update` shares; calling it (its `forward`) does not"),
