@@ -532,7 +532,7 @@ BASICS_WRONG = [
     ("largest_batch_that_fits", keeps_the_error, "the answer is wrong"),
     ("largest_batch_that_fits", leaks_by_what_is_reserved, "read `torch.accelerator.memory_allocated()`"),
     ("largest_batch_that_fits", swallows_all, "the others have to pass"),
-    ("largest_batch_that_fits", in_steps_of_ten, "then halve the gap: some twenty trials"),
+    ("largest_batch_that_fits", in_steps_of_ten, "then halve the gap: about twenty trials"),
     ("largest_batch_that_fits", doubled_beyond_the_most, "the most"),
     ("largest_batch_that_fits", silent, "A 0 without a message is hard to understand"),
     ("largest_batch_that_fits", never_twice, "two calls in a row"),

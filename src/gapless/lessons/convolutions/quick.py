@@ -23,7 +23,7 @@ QUICK = QuickQuestions(
         Quick("p = y.permute(0, 2, 3, 1)", "A view: other strides, the same memory."),
         Quick("p = x.permute(0, 2, 3, 1).contiguous()", "Permuted like this it *is* contiguous: that is what "
                                                         "channels-last means."),
-        Quick("c = x.contiguous()", "Without an argument it means the contiguous format, so everything is copied."),
+        Quick("c = x.contiguous()", "Without an argument it asks for contiguous order, so everything is copied."),
         Quick("c = x.contiguous(memory_format=torch.channels_last)", "It is in that order already."),
         Quick("c = y.contiguous(memory_format=torch.channels_last)", "A copy into the other order."),
         Quick("f = x.flatten(2)", "Rows and columns can be merged into one dimension with a fixed step, so a view is "

@@ -18,8 +18,8 @@ def _setup(device: torch.device) -> dict:
 
 
 QUICK = QuickQuestions(
-    question=("Does the device have to launch a kernel for this line? How many? (`parameters` are the 20 of ten linear "
-              "layers, `grads` their gradients, `weights` the parameters detached, `optimizer` an SGD without momentum.)"),
+    question=("Does this line launch a kernel? (`parameters` are the 20 parameters of ten linear layers, `grads` their "
+              "gradients, `weights` the detached parameters, `optimizer` an SGD without momentum.)"),
     counts=KERNELS,
     setup=_setup,
     questions=(
@@ -29,13 +29,13 @@ QUICK = QuickQuestions(
         Quick("optimizer.zero_grad()", "Since PyTorch 2.0 it sets None, unless you ask for zeros."),
         Quick("optimizer.zero_grad(set_to_none=False)", "It writes zeros, with a kernel for each gradient."),
         Quick("torch._foreach_zero_(grads)", "One kernel for the whole list."),
-        Quick("optimizer.step()", "On a GPU, PyTorch uses the list version by default: one kernel for all 20 of one "
-                                  "dtype."),
+        Quick("optimizer.step()", "On a GPU, PyTorch uses the list version by default: one kernel for all 20, which "
+                                  "have one dtype."),
         Quick("nn.utils.clip_grad_norm_(parameters, 1.0)", "All norms, their norm, the factor, the product: a handful of "
                                                            "kernels, and no wait."),
-        Quick("views = [p.detach() for p in parameters]", "Other tensors on the same memory."),
+        Quick("views = [p.detach() for p in parameters]", "New tensors on the same memory."),
         Quick("torch._foreach_mul_(weights[:1], 0.9)", "A list of one is still a list, but it gains nothing."),
         Quick("heads = [weights[0][i:i + 2] for i in range(0, 8, 2)]",
-                "Slices are views. What you then do to each is another matter."),
+                "Slices are views: a kernel runs only when you compute with them."),
     ),
 )

@@ -16,7 +16,7 @@ def setup(device: torch.device) -> dict:
 
 QUICK = QuickQuestions(
     question=("Does the host wait at this line? (All tensors are on the device. `x` and `y` are 64×64, `mask` "
-              "is `x > 0.5`; `index`, `labels` and `counts` hold whole numbers.)"),
+              "is `x > 0.5`; `index`, `labels` and `counts` hold integers.)"),
     counts="waits",
     setup=setup,
     questions=(
@@ -31,10 +31,11 @@ QUICK = QuickQuestions(
         Quick("z = torch.where(mask, x, 0.0)",
               "With three arguments it chooses element by element. The result is as large as its inputs."),
         Quick("i = torch.nonzero_static(mask, size=10)",
-              "You give the size, so the host needs no count. Positions beyond it are dropped, missing ones are filled."),
+              "You give the size, so the host needs no count. Positions beyond that size are dropped, missing ones are "
+              "filled."),
         Quick("kinds = torch.unique(labels)", "Only the device knows how many distinct values there are."),
         Quick("rows = x[index]",
-              "An index of whole numbers picks as many rows as it has entries, and its shape is known."),
+              "An index of integers picks as many rows as it has entries, so the result's shape is known."),
         Quick("r = x.repeat_interleave(counts, dim=0)",
               "The result has `counts.sum()` rows. If you know that number, give it as `output_size`."),
         Quick("n = torch.bincount(labels, minlength=10)",

@@ -18,9 +18,9 @@ def _setup(device: torch.device) -> dict:
 
 
 QUICK = QuickQuestions(
-    question=("Does the device's memory hold more, or less, after this line than before it? (`x` and `w` are 256×256, "
-              "float32, 256 KiB each. `w` and `v`, 1×256, are trained, and `w` has a gradient. Before each line, `y = x "
-              "@ w` and `loss = (y * v).square().sum()` ran; `losses` is an empty list.)"),
+    question=("Does this line change how much of the device's memory is in use? (`x` and `w` are 256×256, float32, 256 "
+              "KiB each; `v` is 1×256. `w` and `v` are trained, and `w` has a gradient. Before each line, `y = x @ w` "
+              "and `loss = (y * v).square().sum()` ran; `losses` is an empty list.)"),
     counts=KIB,
     setup=_setup,
     questions=(
@@ -32,7 +32,7 @@ QUICK = QuickQuestions(
         Quick("losses.append(loss)", "Nothing new, yet. But now `loss` and its graph stay when the name gets another "
                                      "value."),
         Quick("del y", "The name goes, but the graph of `loss` still has the tensor: the gradient of `v` needs it."),
-        Quick("loss.backward()", "The graph frees what it had saved and nothing else refers to (`y * v`). And `v` gets a "
+        Quick("loss.backward()", "The graph frees the tensor to which only it refers (`y * v`), and `v` gets a "
                                  "gradient."),
         Quick("w.grad = None", "Nothing refers to the gradient any more."),
         Quick("w.grad.zero_()", "Zeros take as much memory as any other numbers."),

@@ -94,7 +94,7 @@ class Block(nn.Module):
 
 
 class BlockNetwork(nn.Module):
-    """Images of 3×H×W, H and W multiples of 4 → a class for each pixel: two blocks that halve the sides, two that double
+    """Classifies each pixel of images of 3×H×W (H and W multiples of 4): two blocks that halve the sides, two that double
     them, and a head. ``momentum`` and ``tracking`` are the norms'."""
 
     def __init__(self, width: int, *, dropout: float = 0.1, momentum: float | None = 0.1, tracking: bool = True):

@@ -1,4 +1,4 @@
-"""Lesson 08: the slow program, which finds a class for each pixel of large images, and what may be done about its memory.
+"""Lesson 08: the slow program, which classifies each pixel of large images, and what may be done about its memory.
 
 The network is small, 300,000 weights, and its images are large, 512×512: what takes the memory is what the layers keep
 for the backward pass, most of all those at full size. Szymon Migacz, "PyTorch Performance Tuning Guide" (NVIDIA, tutorial
@@ -50,7 +50,7 @@ class Fixes:
 
 
 def training(device: torch.device, fixes: Fixes = Fixes()) -> Callable[[int], None]:
-    """``step(batch)`` of the program with these ``fixes``: AdamW, the images new in each. On the virtual GPU call it inside
+    """``step(batch)`` of the program with these ``fixes``: AdamW, new images in each step. On the virtual GPU call it inside
     ``full_size``."""
     with torch.device(device):
         network = BlockNetwork(WIDTH)

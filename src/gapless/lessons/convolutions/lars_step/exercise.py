@@ -27,7 +27,7 @@ EXERCISE = Exercise(
     ),
     teaching=Teaching(
         hints=(
-            "For each parameter two lines wait for a yes or no, which only selects a factor. And each parameter launches "
+            "For each parameter the `if` waits for a bool, which only selects a factor. And each parameter launches "
             "a dozen short kernels. Which of them do the same for all parameters?",
             "`torch._foreach_norm(tensors, 2, torch.float32)` gives all norms, and `torch.stack` makes one tensor of "
             "them. Then compute all rates at once, and select with `torch.where`. `torch._foreach_add`, `_foreach_mul_` "

@@ -7,8 +7,8 @@ import torch
 
 def all_heads(x, weights):
     """Multiplies ``x`` (… × features) head by head. Each head takes the next columns, as many as its weight has rows,
-    times that weight. Returns the results side by side, … × all widths. All heads are as large as the first; the
-    last may be smaller."""
+    times that weight. Returns the results side by side, … × all widths. All heads have the same size, except that
+    the last may be smaller."""
     parts, start = [x.new_zeros(*x.shape[:-1], 0)], 0
     for weight in weights:
         parts.append(x[..., start:start + len(weight)] @ weight)

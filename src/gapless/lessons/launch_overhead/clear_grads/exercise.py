@@ -24,7 +24,7 @@ EXERCISE = Exercise(
     teaching=Teaching(
         hints=(
             "What does an optimizer do with a parameter whose gradient is zero? And with one that has none?",
-            "`parameter.grad` may be anything that the backward pass can begin with. What says \"there is none\"?",
+            "`parameter.grad` does not have to be a tensor. Which value says \"there is no gradient\"?",
             "Set `parameter.grad = None` for each of them, whatever it was.",
         ),
         mistakes=mistakes.CLEARING_MISTAKES,

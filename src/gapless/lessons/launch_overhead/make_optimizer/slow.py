@@ -6,8 +6,8 @@ import torch
 
 
 def make_optimizer(parameters):
-    """AdamW with a learning rate of 0.001. Matrices decay by 0.1; parameters with at most one dimension (biases,
-    norms) do not."""
+    """AdamW with a learning rate of 0.001. Weight decay is 0.1 for parameters with two or more dimensions, and 0 for
+    the others (biases, norms)."""
     groups = []
     for parameter in parameters:
         groups.append({"params": [parameter], "weight_decay": 0.1 if parameter.dim() > 1 else 0.0})

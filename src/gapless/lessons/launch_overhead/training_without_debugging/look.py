@@ -71,8 +71,8 @@ def draw_aids(training: Training, off: Collection[str]):
                                                      f"alone and as the only one that is turned off: {words}.")
     axes = figure.subplots()
     places = np.arange(len(rows))
-    axes.barh(places - 0.2, [row[1] for row in rows], 0.38, color="#3b7dc4", label="alone, beside none")
-    axes.barh(places + 0.2, [row[2] for row in rows], 0.38, color="#d9a441", hatch="////", label="left out, beside all")
+    axes.barh(places - 0.2, [row[1] for row in rows], 0.38, color="#3b7dc4", label="added: only this aid on")
+    axes.barh(places + 0.2, [row[2] for row in rows], 0.38, color="#d9a441", hatch="////", label="saved: only this aid off")
     axes.axvline(0.1 * _mean_ms(bare), color="#444444", linestyle=":", label="10 % of a step")
     axes.set_yticks(places, [f"{aid}{' (needed)' if needed else ''}{': off' if aid in off else ''}"
                              for aid, _, _, needed in rows])

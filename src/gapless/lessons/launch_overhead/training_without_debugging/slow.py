@@ -4,9 +4,9 @@ from __future__ import annotations
 
 
 def training_without_debugging(training):
-    """The names of the aids in ``training.aids`` to turn off: those that make the mean step at least 10 % longer and
-    are not needed for the log. ``training.run(on)`` trains with the aids ``on``, and returns its ``step_ms``, the
-    time of each step, and its ``log``."""
+    """The names of the aids in ``training.aids`` to turn off: those that make a step at least 10 % longer (in
+    the mean of all but the first) and are not needed for the log. ``training.run(on)`` trains with the aids ``on``,
+    and returns its ``step_ms``, the time of each step, and its ``log``."""
     before = training.run(training.aids)
     off = []
     for aid in training.aids:

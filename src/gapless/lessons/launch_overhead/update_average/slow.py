@@ -7,7 +7,7 @@ import torch
 
 @torch.no_grad()
 def update_average(averages, parameters, decay):
-    """Updates each average in place: ``decay`` of the old value, and the rest of its parameter. Both may have any
+    """Changes each average in place to ``decay`` · average + (1 − ``decay``) · parameter. Both may have any
     floating-point dtype; ``parameters`` may be an iterator."""
     for average, parameter in zip(averages, parameters):
         average.mul_(decay).add_(parameter, alpha=1 - decay)

@@ -23,8 +23,8 @@ EXERCISE = Exercise(
             "cost of a wait or two. Measure whether the saved arithmetic is worth it. To avoid the wait, use a size "
             "that the host knows: `max_valid`.",
             "`torch.nonzero_static(mask, size=max_valid, fill_value=0)` returns positions and pads with 0. That is row "
-            "0, which must not count twice. Replace the labels of the padding by `IGNORE` (its places are those from "
-            "`mask.sum()` on: compare with `torch.arange`), and let `ignore_index` leave them out.",
+            "0, which must not count twice. Replace the labels of the padding by `IGNORE` (padding starts at "
+            "position `mask.sum()`: compare with `torch.arange`), and let `ignore_index` leave them out.",
         ),
         mistakes=MistakesFile(__package__, names),
         explain=explain.head,

@@ -16,7 +16,7 @@ EXERCISE = Exercise(
     checks=(Values(5),),
     teaching=Teaching(
         hints=(
-            "Which error means memory, and which do not? What still refers to the failed step's tensors when the next "
+            "Which errors are about memory, and which are not? What still refers to the failed step's tensors when the next "
             "trial begins? And what does a second call find that the first did not?",
             "Write a separate function `fits(batch)` that empties the cache, calls the step twice in a `try`, and "
             "returns True or False. When it has returned, its error is gone, and the frames with it. Then double from 1 "

@@ -40,7 +40,7 @@ def largest_batch(case: Case, found, wanted) -> str | None:
     if found[FOUND] == wanted[FOUND] and found[ASKED] != AS_WANTED:
         return "Try only batches from 1 up to `most`."
     if found[FOUND] == wanted[FOUND] and found[CALLS] != FEW:
-        return "Double until one does not fit, then halve the gap: some twenty trials, whatever `most` is."
+        return "Double until one does not fit, then halve the gap: about twenty trials, whatever `most` is."
     if found[FOUND] == wanted[FOUND] and found[SAID] != wanted[SAID]:
         return "A 0 without a message is hard to understand. Print a line, or warn, that not even a batch of 1 fits."
     if found.get(HELD, AS_BEFORE) != AS_BEFORE:

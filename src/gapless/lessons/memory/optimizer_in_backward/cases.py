@@ -35,7 +35,7 @@ def backward_cases(seed: int) -> list[Case]:
         _stepwise(rng, "a layer that only the second and the last step use", steps=4, extra=(1, 3), optimizer="adam"),
         _stepwise(rng, "only a norm learns", frozen=("embedding", "layers", "extra")),
         _stepwise(rng, "the learning rate is lowered after two steps", steps=4, lowered=2),
-        _stepwise(rng, "the gradients' common norm is limited", max_norm=0.05),
+        _stepwise(rng, "the gradients' total norm is limited", max_norm=0.05),
         _stepwise(rng, "the norm is below the limit", max_norm=1000.0, optimizer="adam"),
         _stepwise(rng, "a limit of 0", max_norm=0.0, optimizer="sgd"),
         _stepwise(rng, "another size", rows=int(rng.integers(5, 8)), words=13, width=9, layers=1),

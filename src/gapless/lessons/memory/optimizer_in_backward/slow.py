@@ -7,7 +7,7 @@ from torch import nn
 
 def optimizer_in_backward(model, make_optimizer, max_norm=None):
     """Returns ``train(loss)``, which takes a training step, and the list of the optimizers.
-    ``make_optimizer(parameters)`` makes one; ``max_norm`` limits the norm of all gradients together."""
+    ``make_optimizer(parameters)`` makes one; ``max_norm`` limits the total norm of all gradients."""
     params = [param for param in model.parameters() if param.requires_grad]
     if not params:
         raise ValueError("no parameter of the model requires a gradient: there is nothing to train")

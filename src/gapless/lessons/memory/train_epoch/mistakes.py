@@ -79,7 +79,7 @@ EPOCHS = (
         "`remove()` it.")),
     Mistake(_epoch(predictions="all", hook="all", errors="error", looks="with graph", removed=False), (
         "`total += loss` is not what leaks here. The backward pass has freed what the loss's graph had saved, so only a "
-        "scalar with empty nodes is left, some hundred bytes. Measure the memory after each step to see when it grows.")),
+        "scalar with empty nodes is left, a few hundred bytes. Measure the memory after each step to see when it grows.")),
     Mistake(_epoch(errors="nothing"), "Report the failures' texts: `str(error)` keeps only them."),
     Mistake(_epoch(errors="repr"), (
         "Report the failures' texts, `str(error)`. `repr` puts the class's name around them.")),

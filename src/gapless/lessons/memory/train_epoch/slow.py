@@ -6,8 +6,8 @@ import torch.nn.functional as F
 
 
 def train_epoch(model, optimizer, batches, validation, every):
-    """Train on ``batches`` (pairs of rows and labels). After every ``every`` batches look at ``validation``, a list
-    of such pairs. Returns a report. A batch with too few labels is skipped."""
+    """Train on ``batches`` (pairs of rows and labels). After every ``every`` batches take a look: the mean loss on
+    ``validation``, a list of such pairs. Returns a report. A batch with too few labels is skipped."""
     total, looks, predictions, failures, activity = 0.0, [], [], [], []
     model.body.register_forward_hook(lambda module, args, output: activity.append(output))
     for step, (x, y) in enumerate(batches, start=1):
