@@ -52,7 +52,7 @@ def test_a_script_and_what_is_said_of_its_clocks(script, tmp_path, capfd):
     assert main(["run", "--gpus", "4", "--machines", "2", "--device", "h100", str(script), str(tmp_path / "out")]) == 0
     assert (tmp_path / "out").read_text() == "sum [6.0, 6.0] NVIDIA H100 80GB HBM3 __main__"
     said = capfd.readouterr().err
-    assert "Simulated: 4 × NVIDIA H100 80GB HBM3 in 2 machines" in said and "rank 3: host " in said
+    assert "Simulated: 4 × NVIDIA H100 80GB HBM3, machine dgx_h100, 2 of them" in said and "rank 3: host " in said
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there cuda is a real GPU")

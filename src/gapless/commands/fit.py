@@ -12,7 +12,7 @@ from ..vgpu.hardware.cards import fitted
 from ..vgpu.hardware.cards.specs import CARDS
 
 # In the order in which they build on each other.
-MODELS = ("streaming", "products", "convolutions", "networks")
+MODELS = ("streaming", "products", "half_products", "convolutions", "collectives", "networks")
 
 
 def add_parser(commands) -> None:

@@ -24,6 +24,9 @@ def add_parser(commands) -> None:
     parser.add_argument("--gpus", metavar="N", type=int, default=2, help="how many (default: %(default)s)")
     parser.add_argument("--machines", metavar="M", type=int, default=1,
                         help="over how many machines they are spread (default: 1)")
+    parser.add_argument("--machine", metavar="NAME[@GB/S]",
+                        help="what each machine is: dgx_a100, pairs_a100, pcie, …, and its network's speed, as in "
+                             "dgx_a100@6.5 (default: what such cards usually stand in)")
     parser.add_argument("--device", metavar="CARD", default=None,
                         help="the card: a10g, a100, h100, … (default: GAPLESS_DEVICE, else a10g)")
     parser.add_argument("--host", choices=("measured", "counted"), default="measured",
@@ -49,6 +52,7 @@ def run(arguments: argparse.Namespace) -> int:
     from .. import vgpu
     from ..measure.device import VARIABLE
     from ..measure.several_gpus import RankError, on_gpus
+    from ..vgpu.hardware.times import interconnect
 
     script = Path(arguments.script)
     if not script.is_file():
@@ -66,15 +70,17 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         with vgpu.host_clock.measured(arguments.host == "measured"):
             results = on_gpus(arguments.gpus, _script, str(script), arguments.arguments, f"vgpu:{name}", device=name,
-                              machines=arguments.machines, traces=arguments.traces, trace_steps=arguments.trace_steps)
+                              machines=arguments.machines, machine=arguments.machine, traces=arguments.traces,
+                              trace_steps=arguments.trace_steps)
     except RankError as error:
         print(f"gapless run: {error}", file=sys.stderr)
         return EXIT_FAILED
     except (ValueError, OSError, RuntimeError) as error:
         print(f"gapless run: {error}", file=sys.stderr)
         return 2
-    print(f"Simulated: {arguments.gpus} × {vgpu.find_card(name).name}"
-          + (f" in {arguments.machines} machines" if arguments.machines > 1 else ""), file=sys.stderr)
+    card = vgpu.find_card(name)
+    print(f"Simulated: {arguments.gpus} × {card.name}, machine {arguments.machine or interconnect.machine_name(card)}"
+          + (f", {arguments.machines} of them" if arguments.machines > 1 else ""), file=sys.stderr)
     for result in results:
         print(f"rank {result.rank}: host {result.host_ns / 1e6:.3f} ms, GPU done at {result.device_ns / 1e6:.3f} ms"
               + (f", {result.trace}" if result.trace else ""), file=sys.stderr)

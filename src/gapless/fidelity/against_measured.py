@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from . import predict, transformer_steps
-from .measured import Network, Operator, Step
+from .measured import AllReduce, Network, Operator, Step
 
 LONG_MS = 0.1  # what takes longer is hardly the measuring host's gap any more
 _NORMS = ("softmax", "ln")
@@ -33,20 +33,22 @@ class Point:
         return self.predicted_ms / self.measured_ms - 1
 
 
-def kind_of(row: Operator | Step | Network) -> str:
+def kind_of(row: Operator | AllReduce | Step | Network) -> str:
     """What a row is counted with."""
     if isinstance(row, Step):
         return "transformer steps" + (", compiled" if row.compiled else "")
+    if isinstance(row, AllReduce):
+        return f"AllReduce, {row.machine}, {row.gpus}" + (f" on {row.gpus // row.on_each} machines" if row.gpus > row.on_each else "")
     if isinstance(row, Network):
         return f"networks, {row.mode}, {row.format}" + (", compiled" if row.compiled else "")
     if row.op in ("bmm", "linear"):
-        return "matrix products"
+        return "matrix products" + ("" if row.dtype == "float32" else f", {row.dtype}")
     if row.op == "conv":
         return "convolutions"
     return "softmax, layer norm" if row.op in _NORMS else "elementwise"
 
 
-def points(rows: Iterable[Operator | Step | Network]) -> Iterator[Point]:
+def points(rows: Iterable[Operator | AllReduce | Step | Network]) -> Iterator[Point]:
     """A point for each row, in their order, with progress on standard error. Raises ImportError without what the whole
     steps need."""
     rows = list(rows)
@@ -68,7 +70,7 @@ def _networks(rows: list[Network]) -> Iterator[float | None]:
 
 
 _PREDICTED: dict[type, Callable[[list], Iterable[float]]] = {
-    Operator: predict.operator_ms, Step: transformer_steps.step_ms, Network: _networks}
+    Operator: predict.operator_ms, AllReduce: predict.all_reduce_ms, Step: transformer_steps.step_ms, Network: _networks}
 
 
 # -- the comparison -------------------------------------------------------------------------------------

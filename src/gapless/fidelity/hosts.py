@@ -40,7 +40,8 @@ def fit(rows: list[Operator]) -> dict:
     sizes takes its floors from its gaps, in the proportions of the others."""
     by = defaultdict(lambda: defaultdict(list))
     for row in rows:
-        by[row.device][row.op].append(row)
+        if row.host:
+            by[row.device][row.op].append(row)
     floors = {device: {op: found for op, own in ops.items() if (found := _floor_us(op, own))} for device, ops in by.items()}
     gaps = {device: {op: found for op, own in ops.items() if (found := _gap_us(op, own))} for device, ops in by.items()}
     shares = {}

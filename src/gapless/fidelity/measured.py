@@ -1,6 +1,7 @@
-"""Times that others measured on real GPUs, as tables (CSV, also gzipped): operators, whole training steps, whole networks.
+"""Times that others measured on real GPUs, as tables (CSV, also gzipped): operators, collectives, whole training steps, whole
+networks.
 
-Its columns show which of the three a file holds. Those shipped lie in ``records/measured/``, with their licences.
+Its columns show which of them a file holds. Those shipped lie in ``records/measured/``, with their licences.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from pathlib import Path
 from ..vgpu.hardware.cards.specs import CARDS, find_model
 
 FOLDER = Path(__file__).parents[3] / "records" / "measured"
-SHIPPED = ("operators.csv.gz", "steps.csv", "timm.csv")
+SHIPPED = ("operators.csv.gz", "vidur_linear.csv.gz", "vidur_allreduce.csv.gz", "steps.csv", "timm.csv")
 
 
 class MeasuredError(ValueError):
@@ -28,7 +29,8 @@ class MeasuredError(ValueError):
 @dataclass(frozen=True, slots=True)
 class Operator:
     """One call of an operator. ``sizes``: the names that ``OPERATORS`` gives, in that order; ``device``: CUDA's name of
-    the GPU; ``kernels``: the CUDA kernels that ran, where the file names them."""
+    the GPU; ``kernels``: the CUDA kernels that ran, where the file names them. ``host``: whether the time holds what the
+    host left between two events, else it is the kernels' alone."""
 
     card: str
     device: str
@@ -37,6 +39,8 @@ class Operator:
     ms: float
     part: str = ""
     kernels: str = ""
+    dtype: str = "float32"
+    host: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +71,19 @@ class Network:
     compiled: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class AllReduce:
+    """NCCL's kernel of one AllReduce of ``nbytes`` over ``gpus`` cards, ``on_each`` in a machine; ``machine``: of
+    :data:`gapless.vgpu.hardware.times.interconnect.MACHINES`."""
+
+    card: str
+    machine: str
+    gpus: int
+    on_each: int
+    nbytes: int
+    ms: float
+
+
 # Operator → the names of its sizes, in the order that the files write them.
 _VECTOR = ("b", "h")
 OPERATORS: dict[str, tuple[str, ...]] = {
@@ -79,7 +96,7 @@ OPERATORS: dict[str, tuple[str, ...]] = {
 
 
 def read(path: str | Path) -> list:
-    """The rows of a file: of one kind, :class:`Operator`, :class:`Step` or :class:`Network`. Raises MeasuredError,
+    """The rows of a file: of one kind, :class:`Operator`, :class:`AllReduce`, :class:`Step` or :class:`Network`. Raises MeasuredError,
     which names the row (the first below the header is row 1)."""
     path = Path(path)
     try:
@@ -148,6 +165,31 @@ def _operator(row: dict, cards: dict) -> Operator:
                     row.get("part", ""), row.get("kernels", ""))
 
 
+_VIDUR_CARDS = {"a100": "a100_80gb_pcie"}  # an 80 GB card, PCIe: records/measured/README.md
+
+
+def _half_linear(row: dict, cards: dict) -> Operator:
+    sizes = tuple(_count(row, name) for name in ("tokens", "inputs", "outputs"))
+    device = row["device"]
+    return Operator(_card(_VIDUR_CARDS.get(device, device), cards), device, "linear", (1, *sizes), _ms(row, "median_ms"),
+                    row.get("operator", ""), dtype="float16", host=False)
+
+
+# Machine in the file → what it is here, and its cards.
+_VIDUR_MACHINES = {"a100_dgx": ("dgx_a100", "a100_80gb"), "h100_dgx": ("dgx_h100", "h100"),
+                   "a100_pairwise_nvlink": ("pairs_a100", "a100_80gb_pcie"), "h100_pairwise_nvlink": ("pairs_h100", "h100")}
+
+
+def _all_reduce(row: dict, cards: dict) -> AllReduce:
+    if row["machine"] not in _VIDUR_MACHINES:
+        raise MeasuredError(f"the machine {row['machine']!r} is not known; known are {', '.join(_VIDUR_MACHINES)}")
+    machine, card = _VIDUR_MACHINES[row["machine"]]
+    gpus, on_each = _count(row, "gpus"), _count(row, "gpus_per_node")
+    if gpus < 2 or gpus % on_each:
+        raise MeasuredError(f"{gpus} GPUs, {on_each} in each machine: there are two or more, and as many in each")
+    return AllReduce(card, machine, gpus, on_each, _count(row, "bytes"), _ms(row, "median_ms"))
+
+
 def _step(row: dict, cards: dict) -> Step:
     mode = _one_of(row, "mode", ("inf", "train"))
     return Step(_card(row["device"], cards), row["model"], mode, _count(row, "sequence"), _count(row, "batch"),
@@ -195,6 +237,9 @@ def _one_of(row: dict, name: str, known: tuple[str, ...]) -> str:
 _SIZE = re.compile(r"(\w+)=(\d+)")
 _FORMS = (
     _Form(("device", "op", "dims", "latency_ms"), ("part", "kernels"), _operator),
+    _Form(("device", "tokens", "inputs", "outputs", "median_ms"), ("model", "operator", "tensor_parallel", "min_ms"),
+          _half_linear),
+    _Form(("machine", "gpus", "gpus_per_node", "bytes", "median_ms"), ("min_ms",), _all_reduce),
     _Form(("device", "model", "mode", "sequence", "batch", "step_ms"), ("variant", "forward_ms", "backward_ms"), _step),
     _Form(("card", "mode", "format", "model", "batch", "image", "step_ms"), ("compiled", "torch", "samples_per_s"),
           _network),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 
 import torch
 import torch.nn.functional as F
@@ -13,8 +14,9 @@ from .. import vgpu
 from ..vgpu.core.tuning import autotuned
 from ..vgpu.hardware.cards import fitted
 from ..vgpu.hardware.cards.specs import Card, Host
+from ..vgpu.hardware.times import interconnect
 from . import hosts
-from .measured import Operator
+from .measured import AllReduce, Operator
 
 # A host that costs nothing: what is left on the stream are the kernels.
 NO_HOST = Host(**{field.name: 0 for field in dataclasses.fields(Host) if field.name.endswith("_ns")})
@@ -85,8 +87,18 @@ def operator_ms(rows: Iterable[Operator]) -> Iterator[float]:
             seen[row.device] += 1
             host = drifting.get(row.card)
             yield kernels_ms + (hosts.drift_ms(host, place) if host else 0.0)
+        elif not row.host:
+            yield kernels_ms
         else:
             yield hosts.measured_s(found, row.device, row.op, kernels_ms / 1e3) * 1e3
+
+
+def all_reduce_ms(rows: Iterable[AllReduce]) -> Iterator[float | None]:
+    """Of each row, in their order; None over a network, whose speed the tables do not tell."""
+    for row in rows:
+        yield None if row.gpus > row.on_each else interconnect.course(
+            interconnect.ALL_REDUCE, row.nbytes, [0] * row.gpus, vgpu.find_card(row.card),
+            interconnect.MACHINES[row.machine]).ns / 1e6
 
 
 def card_of(key: str, **changes) -> Card:
@@ -96,13 +108,24 @@ def card_of(key: str, **changes) -> Card:
 
 
 def kernel_ms(rows: Iterable[Operator]) -> Iterator[float]:
-    """Of each row, in their order: the time of its kernels (ms), in float32 without TF32, as they were measured."""
+    """Of each row, in their order: the time of its kernels (ms), without TF32, as they were measured."""
     before, torch.backends.cudnn.conv.fp32_precision = torch.backends.cudnn.conv.fp32_precision, "ieee"
     try:
         with torch.no_grad(), autotuned():
             yield from _kernel_ms(rows)
     finally:
         torch.backends.cudnn.conv.fp32_precision = before
+
+
+@contextmanager
+def default_dtype(dtype: torch.dtype):
+    """Inside, tensors are made with ``dtype``."""
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(dtype)
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(before)
 
 
 def _kernel_ms(rows: Iterable[Operator]) -> Iterator[float]:
@@ -112,7 +135,8 @@ def _kernel_ms(rows: Iterable[Operator]) -> Iterator[float]:
             used = row.card
             device = vgpu.enable(card_of(used, host=NO_HOST))
         with vgpu.shape_only():
-            call = PROGRAMS[row.op](device, *row.sizes)
+            with default_dtype(getattr(torch, row.dtype)):
+                call = PROGRAMS[row.op](device, *row.sizes)
             if row.op == "conv":
                 call()  # tunes
             vgpu.timeline().reset()

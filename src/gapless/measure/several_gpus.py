@@ -40,6 +40,7 @@ from .. import vgpu
 from ..evidence.traces.trace import Trace
 from ..files import temporary_folder
 from ..vgpu.distributed import communication, rank_process, standstill
+from ..vgpu.hardware.times import interconnect
 from ..vgpu.host import host_clock
 from .rank_trace import recorded
 
@@ -75,11 +76,14 @@ class RankResult:
 
 
 def on_gpus(count: int, function: Callable, *args, device: str | vgpu.Card = "a10g", machines: int = 1,
-            traces: str | os.PathLike | None = None, trace_steps: tuple[int, int] | None = None) -> list[RankResult]:
+            machine: str | None = None, traces: str | os.PathLike | None = None, trace_steps: tuple[int, int] | None = None
+            ) -> list[RankResult]:
     """Call ``function(rank, count, *args)`` in ``count`` processes, each with a virtual GPU ``device`` (a card, or its name
     as in ``vgpu:NAME``); returns what each has left, by rank.
 
-    ``machines``: over how many machines the GPUs are spread, in the order of ranks. ``traces``: a folder for a trace of each
+    ``machines``: over how many machines the GPUs are spread, in the order of ranks. ``machine``: what each is, "dgx_a100",
+    "pairs_a100", "pcie" and others, "dgx_a100@6.5" with a network of 6.5 GB/s
+    (:func:`gapless.vgpu.hardware.times.interconnect.find_machine`; by default what such cards usually stand in). ``traces``: a folder for a trace of each
     rank, ``rank0.json.gz`` and so on (:mod:`gapless.measure.rank_trace`), of the steps ``trace_steps`` (first, last) or of
     all. What the ranks print comes out here. Clocks begin at zero, count the Python of the
     function too, and are the same in every run.
@@ -88,7 +92,7 @@ def on_gpus(count: int, function: Callable, *args, device: str | vgpu.Card = "a1
     asked for, UnknownCard, and RuntimeError where this platform cannot fork.
     """
     card = device if isinstance(device, vgpu.Card) else vgpu.find_card(device.removeprefix("vgpu:"))
-    check(count, machines)
+    check(count, machines, machine)
     if trace_steps is not None:
         first, last = trace_steps
         if traces is None or not 0 <= first <= last:
@@ -102,7 +106,7 @@ def on_gpus(count: int, function: Callable, *args, device: str | vgpu.Card = "a1
     import_for_all()
     with temporary_folder() as scratch:
         told = run_ranks(count, machines, scratch,
-                         lambda rank: _call(card, function, (rank, count, *args), folder, trace_steps, rank))
+                         lambda rank: _call(card, function, (rank, count, *args), folder, trace_steps, rank), machine)
     return [RankResult(rank, *pickle.loads(each)) for rank, each in enumerate(told)]
 
 
@@ -121,12 +125,15 @@ def import_for_all() -> None:
     import torch.distributed.tensor  # noqa: F401
 
 
-def check(count: int, machines: int) -> None:
-    """Raises ValueError for a number of GPUs or machines that cannot be, RuntimeError where processes cannot be forked."""
+def check(count: int, machines: int, machine: str | None = None) -> None:
+    """Raises ValueError for a number of GPUs or machines that cannot be and for an unknown machine, RuntimeError where
+    processes cannot be forked."""
     if not isinstance(count, int) or not 1 <= count <= MOST_GPUS:
         raise ValueError(f"{count!r} GPUs: give a whole number from 1 to {MOST_GPUS}")
     if not isinstance(machines, int) or machines < 1 or count % machines:
         raise ValueError(f"{count} GPUs on {machines!r} machines: every machine has as many")
+    if machine is not None:
+        interconnect.find_machine(machine)
     if not hasattr(os, "fork"):
         raise RuntimeError("several virtual GPUs need a system that forks processes: Linux or macOS; on Windows, WSL")
 
@@ -197,7 +204,8 @@ def rank_environment(rank: int, count: int, machines: int, port: int) -> dict[st
             "TORCHELASTIC_MAX_RESTARTS": 0}
 
 
-def run_ranks(count: int, machines: int, scratch: Path, work: Callable[[int], bytes]) -> list[bytes]:
+def run_ranks(count: int, machines: int, scratch: Path, work: Callable[[int], bytes], machine: str | None = None
+              ) -> list[bytes]:
     """What ``work(rank)`` returns in a forked process of each rank, with the environment that launchers give. ``scratch``: a
     folder for what they tell each other. Raises RankError."""
     context = multiprocessing.get_context("fork")
@@ -209,7 +217,7 @@ def run_ranks(count: int, machines: int, scratch: Path, work: Callable[[int], by
         for rank in range(count):
             end, theirs = context.Pipe(duplex=False)
             environment = {**rank_environment(rank, count, machines, port), communication.MACHINES: machines,
-                           standstill.BOARD: board}
+                           communication.MACHINE: machine or "", standstill.BOARD: board}
             process = context.Process(target=_child, args=(work, rank, environment, theirs, life), name=f"rank {rank}")
             process.start()
             theirs.close()

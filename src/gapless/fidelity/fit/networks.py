@@ -19,13 +19,15 @@ from scipy.sparse import csr_matrix
 
 from ... import vgpu
 from ...vgpu.core import tuning
-from ...vgpu.hardware.cards.specs import CARDS
+from ...vgpu.hardware.cards import fitted
+from ...vgpu.hardware.cards.specs import CARDS, Card
 from ...vgpu.hardware.kernels import costs, feature_maps
 from ...vgpu.hardware.times import tensor_cores
 from ...vgpu.hardware.times.plans import Part
 from .. import networks
 from ..measured import Network
 from ..predict import NO_HOST, card_of
+from .products import Rows
 
 MODEL = "tensor_cores"
 SOURCE = "timm's published benchmarks (Apache-2.0), records/measured/timm.csv: uncompiled, float16 under autocast"
@@ -36,9 +38,9 @@ STEEPNESS = 0.08  # of the loss: a relative error above it counts about in propo
 PRIOR = 0.1  # weight of the logarithm of each constant over its start
 MOST_MEMORY, WIDEST = 0.95, 20.0  # the largest share of the bandwidth; how far from its start a constant may go
 MOST_CLOCK = 1.05  # a card's own factor on shares of bandwidth or peak
-FIXED = {"bandwidth": 1.0, "unaligned": 0.5}
+FIXED = {"bandwidth": 1.0}
 _MEMORY = {
-    "product_memory": 0.9, "convolution_memory": 0.9, "grouped_memory": 0.7,
+    "attention_memory": 0.9, "convolution_memory": 0.9, "grouped_memory": 0.7,
     "batch_norm_nchw": 0.9, "batch_norm_nhwc": 0.85, "batch_norm_evaluation_nchw": 0.8, "batch_norm_evaluation_nhwc": 0.9,
     "batch_norm_backward_nchw": 0.65, "batch_norm_backward_nhwc": 0.85, "group_norm": 0.7, "group_norm_backward": 0.7,
     "pooling_nchw": 0.6, "pooling_nhwc": 0.6, "pooling_backward_nchw": 0.4, "pooling_backward_nhwc": 0.4,
@@ -47,7 +49,7 @@ _MEMORY = {
        for where in ("nhwc", "nchw", "aten")},
 }
 START = {
-    **_MEMORY, "start_s": 2e-6, "product": 1.1, "product_edge": 5.0, "product_fill": 100.0, "attention": 0.8,
+    **_MEMORY, "start_s": 2e-6, "product": 1.1, "attention": 0.8,
     "attention_masked": 0.5, "pointwise": 1.1, "window": 1.1, "nchw": 0.9, "strided_gradient": 0.5, "weight_gradient": 0.9,
     "edge": 30.0, "fill": 5.0,
     "grouped_forward_nhwc": 0.9, "grouped_forward_nhwc_edge": 8.0, "grouped_forward_nchw": 0.9,
@@ -107,7 +109,9 @@ class Steps:
         rows_of, columns, counts = zip(*places)
         self.counts = csr_matrix((counts, (rows_of, columns)), (len(self.rows), len(kernels)))
         self.rest_s, self.measured_s = np.array(rest), np.array([row.ms / 1e3 for row in self.rows])
-        self._groups = _grouped(kernels)
+        of_products = {key: place for key, place in kernels.items() if isinstance(key[1], tensor_cores.Product)}
+        self._products = _products(of_products)
+        self._groups = _grouped({key: place for key, place in kernels.items() if key not in of_products})
 
     @staticmethod
     def _kernels(maker, row: Network) -> tuple[Counter, int]:
@@ -132,11 +136,33 @@ class Steps:
         for (card, dtype, *_), (places, work) in self._groups.items():
             constants = {**known, **own.get(card, {})}
             found[places] = constants["start_s"] + tensor_cores.busy_s(work, CARDS[card], dtype, constants)
+        for places, products, full_rate in self._products:
+            share = tensor_cores.product_share(products.card, {**known, **own.get(products.card.key, {})})
+            share = share if full_rate else share * tensor_cores.UNALIGNED
+            found[places] = products.predicted_s({**half_constants(products.card), "rate_share": share})
         return found
 
     def predicted_s(self, known: dict, own: dict, chosen=slice(None)) -> np.ndarray:
         """Seconds of the steps ``chosen``."""
         return self.rest_s[chosen] + self.counts[chosen] @ self.kernel_s(known, own)
+
+
+def half_constants(card: Card) -> dict:
+    """Of products on tensor cores, as they are: the networks tell only at what rate."""
+    return fitted.constants("half_products", card.fit_key)
+
+
+def _products(kernels: dict) -> list[tuple[np.ndarray, Rows, bool]]:
+    """Products of one card, dtype, layout and rate: their places, themselves as arrays, and whether at the full rate."""
+    groups = defaultdict(list)
+    for (card, problem, dtype), place in kernels.items():
+        groups[card, dtype, problem.of.matrices > 1, problem.of.element_bytes, problem.full_rate].append((place, problem.padded))
+    found = []
+    for (card, dtype, batched, element_bytes, full_rate), members in groups.items():
+        places, products = zip(*members)
+        sizes = np.array([(each.matrices, each.rows, each.columns, each.depth) for each in products], float).T
+        found.append((np.array(places), Rows(CARDS[card], batched, *sizes, np.zeros(len(places)), element_bytes, dtype), full_rate))
+    return found
 
 
 def _grouped(kernels: dict) -> dict:

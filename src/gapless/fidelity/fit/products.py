@@ -15,6 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import torch
 from scipy.optimize import least_squares
 
 from ...vgpu.hardware.cards.specs import CARDS, Card
@@ -52,6 +53,7 @@ class Rows:
     depth: np.ndarray
     measured_s: np.ndarray
     element_bytes: int = 4
+    dtype: str = "float32"
 
     @property
     def layout(self) -> str:
@@ -65,22 +67,24 @@ class Rows:
 
     def predicted_s(self, known: dict) -> np.ndarray:
         """Seconds of the kernels alone."""
-        start, busy = products.start_and_busy_s(self, self.card, known, self.batched, np.minimum, np.maximum)
+        start, busy = products.start_and_busy_s(self, self.card, known, self.batched, np.minimum, np.maximum, self.dtype)
         return start + busy
 
 
-def table(rows) -> list[Rows]:
-    """The measured products among ``rows`` (:class:`gapless.fidelity.measured.Operator`), by card, operator and part."""
+def table(rows, dtype: str = "float32") -> list[Rows]:
+    """The measured products of ``dtype`` among ``rows`` (:class:`gapless.fidelity.measured.Operator`), by card, operator and
+    part."""
     groups: dict = {}
     for row in rows:
-        if row.op in ("bmm", "linear"):
+        if row.op in ("bmm", "linear") and row.dtype == dtype:
             groups.setdefault((row.card, row.op, row.part), []).append((*row.sizes, row.ms / 1e3))
     found = []
     for (card, op, _), values in sorted(groups.items()):
         matrices, height, depth, columns, measured = np.array(values, dtype=float).T
         if op == "linear":
             matrices, height = np.ones_like(matrices), matrices * height
-        found.append(Rows(CARDS[card], op == "bmm", matrices, height, columns, depth, measured))
+        found.append(Rows(CARDS[card], op == "bmm", matrices, height, columns, depth, measured,
+                          getattr(torch, dtype).itemsize, dtype))
     return found
 
 
@@ -90,7 +94,7 @@ def sampled(group: Rows, count: int = SAMPLE) -> Rows:
     long = group.measured_s[order] > LONG_S
     chosen = np.concatenate([order[long][:count], order[~long][: count // 4]])
     parts = (getattr(group, name)[chosen] for name in ("matrices", "rows", "columns", "depth", "measured_s"))
-    return Rows(group.card, group.batched, *parts)
+    return Rows(group.card, group.batched, *parts, group.element_bytes, group.dtype)
 
 
 def fit(rows, leave_out: str | None = None) -> dict:
@@ -118,8 +122,8 @@ def fit(rows, leave_out: str | None = None) -> dict:
     shared, own, gaps = named(found.x)
     shared.update(law({key: values["rate_share"] for key, values in own.items()}))
     shared["tile_loss"] = float(np.median([values["tile_loss"] for values in own.values()]))  # for cards not measured
-    return {"shared": _rounded(shared), "cards": {key: _rounded(values) for key, values in own.items()},
-            "hosts": _rounded({f"{key} {'bmm' if batched else 'linear'}": gap for (key, batched), gap in gaps.items()})}
+    return {"shared": rounded(shared), "cards": {key: rounded(values) for key, values in own.items()},
+            "hosts": rounded({f"{key} {'bmm' if batched else 'linear'}": gap for (key, batched), gap in gaps.items()})}
 
 
 def law(shares: dict) -> dict:
@@ -135,5 +139,6 @@ def law(shares: dict) -> dict:
     return dict(zip(names, np.exp(least_squares(deviations, start, loss="soft_l1", f_scale=0.05).x).tolist()))
 
 
-def _rounded(values: dict) -> dict:
+def rounded(values: dict) -> dict:
+    """The constants as they are written."""
     return {name: float(f"{value:.4g}") for name, value in values.items()}

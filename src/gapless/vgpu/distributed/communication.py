@@ -33,6 +33,7 @@ from .standstill import Standstill
 
 _OURS = str(Path(__file__).parents[1]) + os.sep
 MACHINES = "GAPLESS_MACHINES"  # over how many machines the ranks are spread, in their order
+MACHINE = "GAPLESS_MACHINE"  # what each is (interconnect.find_machine); empty: what the card usually stands in
 
 # Kind of a collective → NCCL's function.
 FUNCTIONS = {"barrier": "AllReduce", "allreduce": "AllReduce", "allreduce_coalesced": "AllReduce",
@@ -63,6 +64,8 @@ class _Place:
         machines = int(os.environ.get(MACHINES, 1))
         on_each = max(1, int(os.environ.get("WORLD_SIZE", len(self.ranks))) // machines)
         self.machines = [rank // on_each for rank in self.ranks]
+        machine = os.environ.get(MACHINE)
+        self.machine = interconnect.find_machine(machine) if machine else None
 
     @property
     def stream(self) -> Stream:
@@ -168,7 +171,7 @@ def run(collective, group: dist.ProcessGroup, async_op: bool, reduction: str, ro
                             "where": where, "card": state.card.key}, what, where)
         _compare(every, place.ranks)
         function = FUNCTIONS[collective.kind]
-        course = interconnect.course(function, _nbytes(collective.kind, every), place.machines, state.card)
+        course = interconnect.course(function, _nbytes(collective.kind, every), place.machines, state.card, place.machine)
         return (max(each["ready"] for each in every) + course.ns, course.share(state.card),
                 _kernel(function, course, reduction, collective.dtype))
 

@@ -7,17 +7,22 @@ search.cc), the number of links that of the data sheets (:data:`MACHINES`). What
 all-to-all, gather, scatter) has no model in NCCL: one step of a Simple ring, and the bytes of the busiest rank over its link
 (assumed).
 
-Not modelled: NVLS, CollNet and PAT (what a switch or a network card reduces); cards that do not see each other over one
-switch or one root; several collectives that share a link; what a collective's traffic takes from kernels but their
-multiprocessors. Needs no PyTorch. Latencies of the model are in µs, bandwidths in GB/s, as in NCCL.
+NCCL's model chooses between algorithms; it is no promise. Measured AllReduces take a constant more (the ranks' kernels do
+not begin together), and a multiple of its time that hangs on the links: ``fitted/collectives.json``
+(:mod:`gapless.fidelity.fit.collectives`).
+
+Not modelled: CollNet and PAT (what a network card reduces); cards that do not see each other over one switch or one root;
+several collectives that share a link; what a collective's traffic takes from kernels but their multiprocessors. Needs no
+PyTorch. Latencies of the model are in µs, bandwidths in GB/s, as in NCCL.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from ..cards.fitted import constants
 from ..cards.specs import Card, find_model
 from ..clock.engine import WHOLE
 
@@ -52,9 +57,10 @@ _PCIE_CHANNEL_GB_S = 12.0
 
 @dataclass(frozen=True)
 class Machine:
-    """What stands around the cards of one machine. ``nvlinks``: of each card, to a switch that joins all; 0: they meet over
-    PCIe. ``nics``: network cards, ``nic_bytes_per_s`` each, one direction; ``nic_beside``: whether they hang beside the
-    cards and not behind the processor, whose maker is AMD where ``amd``. ``gpus``: the most that one machine has."""
+    """What stands around the cards of one machine. ``nvlinks``: of each card, to a switch that joins all, or to its
+    neighbour alone where ``pairs``; 0: they meet over PCIe, as more than two do where ``pairs``. ``nics``: network cards,
+    ``nic_bytes_per_s`` each, one direction; ``nic_beside``: whether they hang beside the cards and not behind the
+    processor, whose maker is AMD where ``amd``. ``gpus``: the most that one machine has."""
 
     nvlinks: int
     nics: int
@@ -62,23 +68,29 @@ class Machine:
     nic_beside: bool
     amd: bool
     source: str
+    pairs: bool = False
     gpus: int = 8
 
 
 _GBIT = 1e9 / 8
-_A100 = Machine(12, 8, 200 * _GBIT, True, True,
-                "NVIDIA DGX A100 data sheet (2020): 12 NVLinks a GPU, 8 ConnectX-6 of 200 Gb/s, AMD")
-_H100 = Machine(18, 8, 400 * _GBIT, True, False,
-                "NVIDIA DGX H100 data sheet (2023): 18 NVLinks a GPU, 8 ConnectX-7 of 400 Gb/s, Intel")
-_OTHER = Machine(0, 1, 100 * _GBIT, False, True, "assumed: a server with PCIe slots and one network card of 100 Gb/s")
 MACHINES: dict[str, Machine] = {
-    "t4": Machine(0, 1, 100 * _GBIT, False, False, "Amazon EC2 g4dn.metal: 8 GPUs, 100 Gb/s, Intel"),
-    "v100": Machine(6, 4, 100 * _GBIT, True, False,
-                    "NVIDIA DGX-1 data sheet (2017): 6 NVLinks a GPU, 4 cards of 100 Gb/s, Intel"),
-    "a10g": Machine(0, 1, 100 * _GBIT, False, True, "Amazon EC2 g5.48xlarge: 8 GPUs, 100 Gb/s, AMD"),
-    "l4": Machine(0, 1, 100 * _GBIT, False, True, "Amazon EC2 g6.48xlarge: 8 GPUs, 100 Gb/s, AMD"),
-    "a100": _A100, "a100_80gb": _A100, "h100": _H100, "h200": _H100,
+    "dgx_v100": Machine(6, 4, 100 * _GBIT, True, False,
+                        "NVIDIA DGX-1 data sheet (2017): 6 NVLinks a GPU, 4 cards of 100 Gb/s, Intel"),
+    "dgx_a100": Machine(12, 8, 200 * _GBIT, True, True,
+                        "NVIDIA DGX A100 data sheet (2020): 12 NVLinks a GPU, 8 ConnectX-6 of 200 Gb/s, AMD"),
+    "dgx_h100": Machine(18, 8, 400 * _GBIT, True, False,
+                        "NVIDIA DGX H100 data sheet (2023): 18 NVLinks a GPU, 8 ConnectX-7 of 400 Gb/s, Intel"),
+    "pairs_a100": Machine(12, 1, 100 * _GBIT, False, True,
+                          "NVIDIA A100 PCIe product brief (2022): three bridges of 4 NVLinks join two cards", pairs=True),
+    "pairs_h100": Machine(12, 1, 100 * _GBIT, False, False,
+                          "NVIDIA H100 NVL product brief (2024): three bridges, 600 GB/s both ways, join two cards", pairs=True),
+    "g4dn": Machine(0, 1, 100 * _GBIT, False, False, "Amazon EC2 g4dn.metal: 8 GPUs, 100 Gb/s, Intel"),
+    "g5": Machine(0, 1, 100 * _GBIT, False, True, "Amazon EC2 g5.48xlarge: 8 GPUs, 100 Gb/s, AMD"),
+    "g6": Machine(0, 1, 100 * _GBIT, False, True, "Amazon EC2 g6.48xlarge: 8 GPUs, 100 Gb/s, AMD"),
+    "pcie": Machine(0, 1, 100 * _GBIT, False, True, "assumed: a server with PCIe slots and one network card of 100 Gb/s"),
 }
+_OF_CARD = {"t4": "g4dn", "v100": "dgx_v100", "a10g": "g5", "l4": "g6", "a100": "dgx_a100", "a100_80gb": "dgx_a100",
+            "h100": "dgx_h100", "h200": "dgx_h100"}
 
 
 @dataclass(frozen=True)
@@ -95,9 +107,27 @@ class Course:
         return min(WHOLE, WHOLE * self.blocks // card.sm_count)
 
 
-def machine_of(card: Card) -> Machine:
-    """The machine that ``card`` is taken to stand in: by its key, else by its name."""
-    return MACHINES.get(card.key) or MACHINES.get(find_model(card.name) or "") or _OTHER
+def machine_name(card: Card) -> str:
+    """The machine that ``card`` is taken to stand in, by its key, else by its name: a key of :data:`MACHINES`."""
+    return _OF_CARD.get(card.key) or _OF_CARD.get(find_model(card.name) or "") or "pcie"
+
+
+def find_machine(text: str) -> Machine:
+    """The machine called ``text``; "NAME@6.5": with a network of 6.5 GB/s, both network cards and what lies behind them
+    taken together. Raises ValueError."""
+    name, _, network = text.partition("@")
+    if name not in MACHINES:
+        raise ValueError(f"no machine is called {name!r}: choose from {', '.join(MACHINES)}; its network's GB/s may follow, as "
+                         "in dgx_a100@6.5")
+    if not network:
+        return MACHINES[name]
+    try:
+        speed = float(network)
+    except ValueError:
+        speed = math.nan
+    if not 0 < speed < 1e4:
+        raise ValueError(f"{text!r}: {network!r} is no speed of a network; give its GB/s, as in {name}@6.5")
+    return replace(MACHINES[name], nics=1, nic_bytes_per_s=speed * 1e9, nic_beside=False)
 
 
 # Kinds, as :class:`...distributed.collectives.Collective` names them, by what NCCL runs for them.
@@ -105,35 +135,34 @@ ALL_REDUCE, ALL_GATHER, REDUCE_SCATTER = "AllReduce", "AllGather", "ReduceScatte
 BROADCAST, REDUCE, SEND_RECV = "Broadcast", "Reduce", "SendRecv"
 
 
-def course(function: str, nbytes: int, ranks: Sequence[int], card: Card) -> Course:
+def course(function: str, nbytes: int, ranks: Sequence[int], card: Card, machine: Machine | None = None) -> Course:
     """How the NCCL function ``function`` runs among ``ranks``, of which each is given as the number of its machine.
+    ``machine``: what they are (default: that of :func:`machine_name`).
 
     ``nbytes``: of AllReduce, Broadcast and Reduce what each rank has; of AllGather and ReduceScatter what all ranks have
     together; of SendRecv what goes through the busiest rank's link in one direction. Raises ValueError for another function.
     """
-    links = _Links(ranks, card)
+    links = _Links(ranks, card, machine or MACHINES[machine_name(card)])
     if function == SEND_RECV:
         return _between_two(links, nbytes)
     if function not in (ALL_REDUCE, ALL_GATHER, REDUCE_SCATTER, BROADCAST, REDUCE):
         raise ValueError(f"{function!r} is no function of NCCL's that is modelled")
-    algorithms = ALGORITHMS if function == ALL_REDUCE else ("RING",)
-    us, algorithm, protocol = min(
-        (_us(function, algorithm, place, nbytes, links), algorithm, protocol)
-        for algorithm in algorithms for place, protocol in enumerate(PROTOCOLS) if protocol != "LL128" or links.has_ll128)
-    return Course(round(us * 1e3), algorithm, protocol, _blocks(nbytes, protocol, links, algorithm))
+    us, algorithm, protocol = _fastest(function, nbytes, links)
+    return Course(round(links.really_us(us) * 1e3), algorithm, protocol, _blocks(nbytes, protocol, links, algorithm))
 
 
 class _Links:
     """What NCCL's search finds: ``channels`` rings over links of ``kind``, of ``bandwidth`` together (GB/s)."""
 
-    def __init__(self, ranks: Sequence[int], card: Card):
-        machine, major = machine_of(card), min(max(card.compute_capability[0], 7), 9)
+    def __init__(self, ranks: Sequence[int], card: Card, machine: Machine):
+        major = min(max(card.compute_capability[0], 7), 9)
         self.generation = major - 7
         self.count, self.machines = len(ranks), len(set(ranks))
         self.on_each = max(1, self.count // self.machines)
         self.column = min(self.machines, 3) - 1
         self.amd = machine.amd
-        if machine.nvlinks:
+        self.bridged = machine.pairs and self.on_each <= 2
+        if machine.nvlinks and (self.bridged or not machine.pairs):
             self.kind, most = "nvlink", machine.nvlinks * _NVLINK_GB_S[major]
             # Rings as fast as can be, then each twice at half the speed (search.cc, ``ncclTopoDupChannels``).
             speed = max(_FASTEST_CHANNELS[major], key=lambda each: (most // each * each, each))
@@ -150,6 +179,43 @@ class _Links:
     @property
     def outermost(self) -> str:
         return "network" if self.machines > 1 else self.kind
+
+    def really_us(self, us: float) -> float:
+        """What takes ``us`` by NCCL's model."""
+        known = constants("collectives")
+        apart, factor = self.measured_by
+        return known[apart] + us * (1.0 if self.machines > 1 else known[factor])
+
+    @property
+    def measured_by(self) -> tuple[str, str]:
+        """The fitted constants: what is added, and the factor of the links inside one machine."""
+        return f"apart_{7 + self.generation}_us", self._factor
+
+    @property
+    def _factor(self) -> str:
+        """A switch for Hopper adds up what passes through it (NVLS, of which NCCL's tree and ring know nothing), from three
+        cards on."""
+        if self.kind == "pcie":
+            return "pcie"
+        if self.bridged:
+            return "bridges"
+        return "switch_9_nvls" if self.generation == 2 and self.count > 2 else f"switch_{7 + self.generation}"
+
+
+def of_nccl_us(nbytes: int, ranks: Sequence[int], card: Card, machine: Machine) -> float:
+    """What an AllReduce takes by NCCL's model alone."""
+    return _fastest(ALL_REDUCE, nbytes, _Links(ranks, card, machine))[0]
+
+
+def measured_by(ranks: Sequence[int], card: Card, machine: Machine) -> tuple[str, str]:
+    """The fitted constants of what it really takes: one that is added to that, one that multiplies it."""
+    return _Links(ranks, card, machine).measured_by
+
+
+def _fastest(function: str, nbytes: int, links: _Links) -> tuple[float, str, str]:
+    algorithms = ALGORITHMS if function == ALL_REDUCE else ("RING",)
+    return min((_us(function, algorithm, place, nbytes, links), algorithm, protocol) for algorithm in algorithms
+               for place, protocol in enumerate(PROTOCOLS) if protocol != "LL128" or links.has_ll128)
 
 
 def _us(function: str, algorithm: str, protocol: int, nbytes: int, links: _Links) -> float:
@@ -204,4 +270,4 @@ def _blocks(nbytes: int, protocol: str, links: _Links, algorithm: str) -> int:
 
 def _between_two(links: _Links, nbytes: int) -> Course:
     us = _BASE_US["RING"][2] + _HOP_US[links.outermost]["RING"][2] + nbytes / (1000 * links.bandwidth)
-    return Course(round(us * 1e3), "RING", "SIMPLE", _blocks(nbytes, "SIMPLE", links, "RING"))
+    return Course(round(links.really_us(us) * 1e3), "RING", "SIMPLE", _blocks(nbytes, "SIMPLE", links, "RING"))

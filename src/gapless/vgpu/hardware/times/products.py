@@ -1,4 +1,4 @@
-"""How long a matrix product in float32 takes, without tensor cores: tiles of the result, in waves over the multiprocessors.
+"""How long a matrix product takes: tiles of the result, in waves over the multiprocessors.
 
 cuBLAS cuts each result into tiles; a multiprocessor (SM) sums a tile over the whole depth, then writes it. So a
 product costs, with tiles of one shape:
@@ -10,8 +10,9 @@ with few tiles is split among SMs and added up by a second kernel. Of the shapes
 taken, as cuBLAS's heuristics mean to. The rate that the SMs sustain is the card's own where it was measured, else
 :func:`sustained_share` tells it from the data sheet.
 
-The functions take arrays as well as numbers: :mod:`gapless.fidelity.fit.products` fits their constants
-(``fitted/products.json``) with them.
+In float32 without tensor cores the constants are ``fitted/products.json``, on tensor cores (:mod:`.tensor_cores`)
+``fitted/half_products.json``, with larger tiles. The functions take arrays as well as numbers:
+:mod:`gapless.fidelity.fit.products` and :mod:`~gapless.fidelity.fit.half_products` fit with them.
 """
 
 from __future__ import annotations
@@ -29,6 +30,8 @@ SINGLE = {7: ((128, 128), (128, 64), (64, 64), *_SLIM), 8: ((128, 128), (128, 64
           9: ((128, 128), (256, 64), (64, 256), (128, 64), (64, 128), (64, 64), *_SLIM)}
 BATCHED = {7: ((128, 64), (64, 64), (128, 32), (32, 128)), 8: ((128, 128),), 9: SINGLE[9]}
 V100_BATCHED = BATCHED[7][1:]
+# Of kernels for tensor cores ("ampere_fp16_s16816gemm_fp16_256x128_…"), of every generation.
+TENSOR = ((256, 128), (128, 256), (128, 128), (256, 64), (64, 256), (128, 64), (64, 128), (64, 64), (64, 32), (32, 64))
 
 SPLIT_DEPTH = 128  # no part of a split sum is shorter
 SPLIT_BYTES = 2**20  # of partial sums at most: PyTorch gives cuBLASLt so much workspace (ATen, cuda/CUDABlas.cpp)
@@ -70,17 +73,20 @@ def vector_s(product: Product, card: Card) -> float:
     return size / (card.bandwidth_bytes_per_s * card.memory_share("matmul"))
 
 
-def start_and_busy_s(product, card: Card, known: dict, batched: bool, least=min, most=max):
+def start_and_busy_s(product, card: Card, known: dict, batched: bool, least=min, most=max, dtype: str = "float32"):
     """As ``Product.start_and_busy_s``, with the constants ``known`` and the tiles of a batch or of a single product.
+    ``dtype`` other than float32: on tensor cores, at the ``rate_share`` in ``known``.
 
     ``least`` and ``most``: of two numbers, or of two arrays where ``product`` has arrays.
     """
     share = rate_share(card, known)
-    sm_rate = card.peak_flops["float32"] * share / card.sm_count
+    sm_rate = card.peak_flops[dtype] * share / card.sm_count
     busy = None
-    for columns, rows in tiles_of(card, batched):
+    for columns, rows in tiles_of(card, batched) if dtype == "float32" else TENSOR:
         found = _tiled_s(product, card, sm_rate, columns, rows, batched, known, least, most)
         busy = found if busy is None else least(busy, found)
+    if dtype != "float32":
+        return known["start_s"], busy
     # The board's power is averaged over a while: a shorter product is held back less, as far as power holds it.
     held = max(0.0, 1 - share / known[f"fed_share_{lanes(card)}"])
     average = known["power_average_s"] * nominal_flops(card) / card.peak_flops["float32"]

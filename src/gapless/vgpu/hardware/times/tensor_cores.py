@@ -1,6 +1,9 @@
 """How long products, convolutions and fused attention take in half precision and TF32.
 
-A kernel computes or waits for memory, and the two overlap in part: its time is the root of the sum of their squares.
+Products: tiles in waves (:mod:`.products`), with constants of their own (``fitted/half_products.json``): linear layers in
+float16 on A100, A40 and H100 tell them. A card that was not measured takes the shared ones, at the rate of
+:func:`product_share`. Convolutions and attention: a kernel computes or waits for memory, and the two overlap in part: its
+time is the root of the sum of their squares.
 
 - Arithmetic: FLOPs at the tensor cores' dense peak, with channels padded to the 8 that they take, times a share of the
   peak for each kind of kernel. A share may exceed 1: GeForce cards clock above the data sheet's boost. Tiles that stand
@@ -14,7 +17,7 @@ A kernel computes or waits for memory, and the two overlap in part: its time is 
   own (since 7.6.3; before, such layers missed the tensor cores: NVIDIA, *Convolutional layers user's guide*). Bytes read and
   written, times a share that was fitted, alone, to ReXNet, HRNet and GhostNet. In the training rows (cuDNN 8.3) it
   costs ten times what it costs in inference (a newer cuDNN); which of this is padding, the data do not tell.
-- Products whose rows in memory do not begin at multiples of 8 bytes: half the rate. cuBLAS takes tensor cores for them
+- Products whose rows in memory do not begin at multiples of 8 bytes: half the rate (``UNALIGNED``). cuBLAS takes tensor cores for them
   since version 11, and is the faster the larger the power of two (NVIDIA, *Matrix multiplication background user's
   guide*, which advises 16 bytes). How much is assumed, after one figure: GPT-2 124M trains about 1.25 times as fast with
   50,304 words as with 50,257 (Andrej Karpathy, nanoGPT), and the layer of that size is a third of its FLOPs. Rows of 392
@@ -53,6 +56,7 @@ TENSOR_JOULES = 1 / 6  # energy of a FLOP on tensor cores, of a float32 one's: a
 # What these kernels, written for Ampere's instructions, reach on Hopper of what they would by Ampere's share: medians of
 # lengths from 512 to 4096 (batch 4, 12 heads of 64) on an H100 (torch 2.11; records/measured/h100_kernels.json).
 HOPPER_ATTENTION, HOPPER_SPLIT_ATTENTION = 0.54, 0.22
+UNALIGNED = 0.5
 GEFORCE_CLOCK = 1.12  # GeForce cards clock so far above the data sheet's boost, others do not: an assumption
 
 
@@ -103,6 +107,13 @@ def sustained_share(card: Card, known: dict) -> float:
     return (fed**-8 + (power / joules / nominal) ** -8) ** (-1 / 8)
 
 
+def product_share(card: Card, known: dict) -> float:
+    """Share of the tensor cores' peak that large products sustain: the card's own where they were measured by themselves,
+    else with the constants ``known`` of whole networks."""
+    own = constants("half_products", card.fit_key).get("rate_share")
+    return own or (known.get("math") or sustained_share(card, known)) * known["product"]
+
+
 def _found(work: Work, card: Card, dtype: str) -> tuple[float, float]:
     known = constants("tensor_cores", card.fit_key)
     return known["start_s"], busy_s(work.sized(), card, dtype, known)
@@ -113,7 +124,10 @@ def _faster(work: Work, in_float32, card: Card, dtype: str) -> tuple[float, floa
     TF32: a program that allows it allows the library its float32 kernels still."""
     if not has(card, dtype):
         return in_float32.start_and_busy_s(card, "float32")
-    found = _found(work, card, dtype)
+    return _or_in_float32(_found(work, card, dtype), in_float32, card, dtype)
+
+
+def _or_in_float32(found: tuple[float, float], in_float32, card: Card, dtype: str) -> tuple[float, float]:
     return min(found, in_float32.start_and_busy_s(card, "float32"), key=sum) if dtype == "tf32" else found
 
 
@@ -142,16 +156,22 @@ class Product:
     aligned: bool = True
 
     def start_and_busy_s(self, card: Card, dtype: str) -> tuple[float, float]:
-        return _faster(self.work(card), self.of, card, dtype)
+        if not has(card, dtype):
+            return self.of.start_and_busy_s(card, "float32")
+        share = product_share(card, constants("tensor_cores", card.fit_key))
+        known = constants("half_products", card.fit_key) | {"rate_share": share if self.full_rate else share * UNALIGNED}
+        found = products.start_and_busy_s(self.padded, card, known, self.of.matrices > 1, dtype=dtype)
+        return _or_in_float32(found, self.of, card, dtype)
 
-    def work(self, card: Card) -> Work:
-        """Its work on ``card``."""
-        matrices, m, n, k = self.of.matrices, self.of.rows, self.of.columns, self.of.depth
-        flops = 2.0 * matrices * m * _padded(n) * _padded(k)
-        size = matrices * (m * k + k * n + m * n) * self.of.element_bytes
-        rates = ("product",) if self.aligned or min(m, n, k) < PADDING else ("product", "unaligned")
-        return Work(rates, flops, (("product_edge", m), ("product_edge", n), ("product_fill", k)), "product_memory",
-                    size, least_flops=_least_flops(card, matrices, m, n, k))
+    @property
+    def full_rate(self) -> bool:
+        """Whether its layout lets tensor cores work at their full rate."""
+        return self.aligned or min(self.of.rows, self.of.columns, self.of.depth) < PADDING
+
+    @property
+    def padded(self) -> products.Product:
+        """What tensor cores compute of it."""
+        return replace(self.of, columns=_padded(self.of.columns), depth=_padded(self.of.depth))
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +199,7 @@ class Attention:
     def work(self, card: Card, on_tensor_cores: bool = True) -> Work:
         """Its work on ``card``."""
         flops = self.flops * max(1.0, card.sm_count / self.blocks)
-        return Work(("attention_masked" if self.masked else "attention",), flops, (), "product_memory", self.size,
+        return Work(("attention_masked" if self.masked else "attention",), flops, (), "attention_memory", self.size,
                     on_tensor_cores=on_tensor_cores)
 
 
