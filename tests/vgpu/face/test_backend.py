@@ -339,3 +339,11 @@ def test_a_process_that_has_used_cuda_is_warned():
     code = "import torch; torch.cuda.is_initialized = lambda: True; import gapless; gapless.device('vgpu')"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert "backward passes on CUDA will fail" in done.stderr
+
+
+@pytest.mark.parametrize("mode", ["no_grad", "inference_mode"])
+def test_it_may_be_enabled_where_nothing_is_differentiated(mode):
+    code = (f"import torch, gapless\nwith torch.{mode}():\n    device = gapless.device('vgpu')\n"
+            "x = torch.ones(3, device=device, requires_grad=True)\nx.sum().backward()\nprint(x.grad.tolist())")
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[1.0, 1.0, 1.0]\n"

@@ -255,7 +255,8 @@ def _register() -> None:
                       "backward passes on CUDA will fail. Simulate in a process of its own", RuntimeWarning, stacklevel=3)
     # The engine starts a thread for each device that it knows at its first pass, after which no forked process can run
     # one (torch/csrc/autograd/engine.cpp, ``start_device_threads``). Here none is ever used.
-    torch.ones(1, requires_grad=True).sum().backward()
+    with torch.inference_mode(False), torch.enable_grad():
+        torch.ones(1, requires_grad=True).sum().backward()
     backend_registration._setup_privateuseone_for_python_backend(
         NAME, backend_module=DeviceModule(), device_guard=backward_errors.DeviceGuard())
     backward_errors.install()
