@@ -38,7 +38,8 @@ def kind_of(row: Operator | AllReduce | Step | Network) -> str:
     if isinstance(row, Step):
         return "transformer steps" + (", compiled" if row.compiled else "")
     if isinstance(row, AllReduce):
-        return f"AllReduce, {row.machine}, {row.gpus}" + (f" on {row.gpus // row.on_each} machines" if row.gpus > row.on_each else "")
+        machines = f" on {row.gpus // row.on_each} machines" if row.gpus > row.on_each else ""
+        return f"AllReduce, {row.machine}, {row.gpus}{machines}"
     if isinstance(row, Network):
         return f"networks, {row.mode}, {row.format}" + (", compiled" if row.compiled else "")
     if row.op in ("bmm", "linear"):

@@ -1,4 +1,4 @@
-"""Times that others measured on real GPUs, as tables (CSV, also gzipped): operators, collectives, whole training steps, whole
+"""Times that others measured on real GPUs, as tables (CSV, also gzipped): operators, collectives, training steps, whole
 networks.
 
 Its columns show which of them a file holds. Those shipped lie in ``records/measured/``, with their licences.
@@ -96,8 +96,8 @@ OPERATORS: dict[str, tuple[str, ...]] = {
 
 
 def read(path: str | Path) -> list:
-    """The rows of a file: of one kind, :class:`Operator`, :class:`AllReduce`, :class:`Step` or :class:`Network`. Raises MeasuredError,
-    which names the row (the first below the header is row 1)."""
+    """The rows of a file: of one kind, :class:`Operator`, :class:`AllReduce`, :class:`Step` or :class:`Network`. Raises
+    MeasuredError, which names the row (the first below the header is row 1)."""
     path = Path(path)
     try:
         content = path.read_bytes()

@@ -1,7 +1,7 @@
 """What measured AllReduces take over NCCL's own model (:mod:`gapless.vgpu.hardware.times.interconnect`), inside one machine.
 
-A constant, since the ranks' kernels do not begin together (less on the newer hosts beside Hopper), and a factor for each kind
-of links. Least squares of log(predicted ÷ measured), large deviations counted linearly. No Volta was measured: it gets
+A constant, since the ranks' kernels do not begin together (less on the newer hosts beside Hopper), and a factor for each
+kind of links. Least squares of log(predicted ÷ measured), large deviations counted linearly. No Volta was measured: it gets
 Ampere's constants.
 """
 
@@ -18,17 +18,17 @@ from .products import rounded
 ROWS, MODEL = AllReduce, "collectives"
 SOURCE = "AllReduces as Vidur measured them (records/measured/vidur_allreduce.csv.gz, MIT licence)"
 
-START = {"apart_8_us": 15.0, "apart_9_us": 10.0, "switch_8": 1.3, "switch_9": 1.1, "switch_9_nvls": 0.9, "bridges": 1.2, "pcie": 1.0}
+START = {"apart_8_us": 15.0, "apart_9_us": 10.0, "switch_8": 1.3, "switch_9": 1.1, "switch_9_nvls": 0.9, "bridges": 1.2,
+         "pcie": 1.0}
 
 
 def fit(rows, leave_out: str | None = None) -> dict:
     """The shared constants, without the rows of the card ``leave_out``; no card has its own."""
     rows = [row for row in rows if row.gpus == row.on_each and row.card != leave_out]
-    plain = np.array([interconnect.of_nccl_us(row.nbytes, [0] * row.gpus, CARDS[row.card], interconnect.MACHINES[row.machine])
-                      for row in rows])
+    among = [([0] * row.gpus, CARDS[row.card], interconnect.MACHINES[row.machine]) for row in rows]
+    plain = np.array([interconnect.of_nccl_us(row.nbytes, *where) for row, where in zip(rows, among)])
     names = list(START)
-    apart, factor = np.array([[names.index(name) for name in interconnect.measured_by(
-        [0] * row.gpus, CARDS[row.card], interconnect.MACHINES[row.machine])] for row in rows]).T
+    apart, factor = np.array([[names.index(name) for name in interconnect.measured_by(*where)] for where in among]).T
     measured_us = np.array([row.ms * 1e3 for row in rows])
     _, place, count = np.unique([f"{row.machine} {row.gpus}" for row in rows], return_inverse=True, return_counts=True)
     weight = count[place] ** -0.5 * np.sqrt(count.mean())  # each machine and number of cards counts the same

@@ -156,12 +156,14 @@ def _products(kernels: dict) -> list[tuple[np.ndarray, Rows, bool]]:
     """Products of one card, dtype, layout and rate: their places, themselves as arrays, and whether at the full rate."""
     groups = defaultdict(list)
     for (card, problem, dtype), place in kernels.items():
-        groups[card, dtype, problem.of.matrices > 1, problem.of.element_bytes, problem.full_rate].append((place, problem.padded))
+        key = card, dtype, problem.of.matrices > 1, problem.of.element_bytes, problem.full_rate
+        groups[key].append((place, problem.padded))
     found = []
     for (card, dtype, batched, element_bytes, full_rate), members in groups.items():
         places, products = zip(*members)
         sizes = np.array([(each.matrices, each.rows, each.columns, each.depth) for each in products], float).T
-        found.append((np.array(places), Rows(CARDS[card], batched, *sizes, np.zeros(len(places)), element_bytes, dtype), full_rate))
+        rows = Rows(CARDS[card], batched, *sizes, np.zeros(len(places)), element_bytes, dtype)
+        found.append((np.array(places), rows, full_rate))
     return found
 
 

@@ -4,8 +4,8 @@ import itertools
 
 import pytest
 
-from gapless.vgpu.hardware.cards.specs import CARDS
 from gapless.vgpu.hardware.cards.fitted import constants
+from gapless.vgpu.hardware.cards.specs import CARDS
 from gapless.vgpu.hardware.times.interconnect import MACHINES, course, find_machine, machine_name
 
 KNOWN = constants("collectives")

@@ -83,7 +83,8 @@ MACHINES: dict[str, Machine] = {
     "pairs_a100": Machine(12, 1, 100 * _GBIT, False, True,
                           "NVIDIA A100 PCIe product brief (2022): three bridges of 4 NVLinks join two cards", pairs=True),
     "pairs_h100": Machine(12, 1, 100 * _GBIT, False, False,
-                          "NVIDIA H100 NVL product brief (2024): three bridges, 600 GB/s both ways, join two cards", pairs=True),
+                          "NVIDIA H100 NVL product brief (2024): three bridges, 600 GB/s both ways, join two cards",
+                          pairs=True),
     "g4dn": Machine(0, 1, 100 * _GBIT, False, False, "Amazon EC2 g4dn.metal: 8 GPUs, 100 Gb/s, Intel"),
     "g5": Machine(0, 1, 100 * _GBIT, False, True, "Amazon EC2 g5.48xlarge: 8 GPUs, 100 Gb/s, AMD"),
     "g6": Machine(0, 1, 100 * _GBIT, False, True, "Amazon EC2 g6.48xlarge: 8 GPUs, 100 Gb/s, AMD"),
@@ -117,8 +118,8 @@ def find_machine(text: str) -> Machine:
     taken together. Raises ValueError."""
     name, _, network = text.partition("@")
     if name not in MACHINES:
-        raise ValueError(f"no machine is called {name!r}: choose from {', '.join(MACHINES)}; its network's GB/s may follow, as "
-                         "in dgx_a100@6.5")
+        raise ValueError(f"no machine is called {name!r}: choose from {', '.join(MACHINES)}; its network's GB/s may follow, "
+                         "as in dgx_a100@6.5")
     if not network:
         return MACHINES[name]
     try:
