@@ -84,9 +84,9 @@ def on_gpus(count: int, function: Callable, *args, device: str | vgpu.Card = "a1
     ``machines``: over how many machines the GPUs are spread, in the order of ranks. ``machine``: what each is, "dgx_a100",
     "pairs_a100", "pcie" and others, "dgx_a100@6.5" with a network of 6.5 GB/s
     (:func:`gapless.vgpu.hardware.times.interconnect.find_machine`; by default what such cards usually stand in).
-    ``traces``: a folder for a trace of each rank, ``rank0.json.gz`` and so on (:mod:`gapless.measure.rank_trace`), of the steps ``trace_steps`` (first, last) or of
-    all. What the ranks print comes out here. Clocks begin at zero, count the Python of the
-    function too, and are the same in every run.
+    ``traces``: a folder for a trace of each rank, ``rank0.json.gz`` and so on (:mod:`gapless.measure.rank_trace`), of the
+    steps ``trace_steps`` (first, last) or of all. What the ranks print comes out here. Clocks begin at zero, count the
+    Python of the function too, and are the same in every run.
 
     Raises RankError where a rank fails, with its traceback, after all processes have ended; ValueError for what cannot be
     asked for, UnknownCard, and RuntimeError where this platform cannot fork.
