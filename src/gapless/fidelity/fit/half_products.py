@@ -8,6 +8,8 @@ cuBLAS takes, which no row says.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from scipy.optimize import least_squares
 
@@ -30,8 +32,8 @@ ALIKE = {"h200": "h100"}  # the same chip, clock and power
 def sampled(group: Rows) -> Rows:
     """``SAMPLE`` rows, the same at every call."""
     chosen = np.random.default_rng(0).permutation(len(group.measured_s))[:SAMPLE]
-    parts = (getattr(group, name)[chosen] for name in ("matrices", "rows", "columns", "depth", "measured_s"))
-    return Rows(group.card, group.batched, *parts, group.element_bytes, group.dtype)
+    parts = {name: getattr(group, name)[chosen] for name in ("matrices", "rows", "columns", "depth", "measured_s")}
+    return replace(group, **parts)
 
 
 def fit(rows, leave_out: str | None = None) -> dict:

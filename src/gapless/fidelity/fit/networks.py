@@ -161,8 +161,10 @@ def _products(kernels: dict) -> list[tuple[np.ndarray, Rows, bool]]:
     found = []
     for (card, dtype, batched, element_bytes, full_rate), members in groups.items():
         places, products = zip(*members)
-        sizes = np.array([(each.matrices, each.rows, each.columns, each.depth) for each in products], float).T
-        rows = Rows(CARDS[card], batched, *sizes, np.zeros(len(places)), element_bytes, dtype)
+        sizes = {name: np.array([getattr(each, name) for each in products], float)
+                 for name in ("matrices", "rows", "columns", "depth")}
+        rows = Rows(CARDS[card], batched, **sizes, measured_s=np.zeros(len(places)), element_bytes=element_bytes,
+                    dtype=dtype)
         found.append((np.array(places), rows, full_rate))
     return found
 

@@ -12,7 +12,7 @@ takes up to twice as long, depending on what ran before.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -93,8 +93,8 @@ def sampled(group: Rows, count: int = SAMPLE) -> Rows:
     order = np.random.default_rng(0).permutation(len(group.measured_s))
     long = group.measured_s[order] > LONG_S
     chosen = np.concatenate([order[long][:count], order[~long][: count // 4]])
-    parts = (getattr(group, name)[chosen] for name in ("matrices", "rows", "columns", "depth", "measured_s"))
-    return Rows(group.card, group.batched, *parts, group.element_bytes, group.dtype)
+    parts = {name: getattr(group, name)[chosen] for name in ("matrices", "rows", "columns", "depth", "measured_s")}
+    return replace(group, **parts)
 
 
 def fit(rows, leave_out: str | None = None) -> dict:

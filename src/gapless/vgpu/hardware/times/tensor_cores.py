@@ -18,10 +18,11 @@ time is the root of the sum of their squares.
   written, times a share that was fitted, alone, to ReXNet, HRNet and GhostNet. In the training rows (cuDNN 8.3) it
   costs ten times what it costs in inference (a newer cuDNN); which of this is padding, the data do not tell.
 - Products whose rows in memory do not begin at multiples of 8 bytes: half the rate (``UNALIGNED``). cuBLAS takes tensor
-  cores for them since version 11, and is the faster the larger the power of two (NVIDIA, *Matrix multiplication background user's
-  guide*, which advises 16 bytes). How much is assumed, after one figure: GPT-2 124M trains about 1.25 times as fast with
-  50,304 words as with 50,257 (Andrej Karpathy, nanoGPT), and the layer of that size is a third of its FLOPs. Rows of 392
-  bytes seem to cost little: at half the rate timm's ResMLP, gMixer and gMLP are predicted 9 % off, at the full rate 7 %.
+  cores for them since version 11, and is the faster the larger the power of two (NVIDIA, *Matrix multiplication
+  background user's guide*, which advises 16 bytes). How much is assumed, after one figure: GPT-2 124M trains about 1.25
+  times as fast with 50,304 words as with 50,257 (Andrej Karpathy, nanoGPT), and the layer of that size is a third of its
+  FLOPs. Rows of 392 bytes seem to cost little: at half the rate timm's ResMLP, gMixer and gMLP are predicted 9 % off, at
+  the full rate 7 %.
 - Grouped convolutions: narrow groups fill the tensor cores badly (an edge again). In NHWC, cuDNN 8.3 computes gradients
   fast where there are at least 32 groups, and else with kernels some ten times as slow: seen in the data, not documented.
 - Depthwise: no tensor cores. In NHWC cuDNN's kernels; in NCHW cuDNN's or ATen's (cuda/DepthwiseConv2d.cu), by the rule
