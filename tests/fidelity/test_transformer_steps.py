@@ -2,6 +2,7 @@
 
 import pytest
 
+from gapless.fidelity import measured
 from gapless.fidelity.measured import MeasuredError, Step
 from gapless.fidelity.transformer_steps import step_ms
 
@@ -17,6 +18,14 @@ def test_training_takes_about_three_times_as_long_and_batches_add_up():
 def test_a_compiled_step_is_shorter():
     plain, compiled = step_ms([Step("a100", "opt_13", "inf", 64, 1, 1.0, compiled) for compiled in (False, True)])
     assert 0 < compiled < plain
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("compiled", [False, True])
+def test_measured_steps_are_predicted(compiled):
+    rows = [row for row in measured.read(measured.FOLDER / "steps.csv") if row.compiled == compiled]
+    errors = [abs(ms / row.ms - 1) for row, ms in zip(rows, step_ms(rows)) if ms is not None]
+    assert len(errors) >= 0.8 * len(rows) and sum(errors) / len(errors) < 0.08
 
 
 def test_an_unknown_model_is_named():

@@ -16,8 +16,8 @@ def gelu(x):
     return 0.5 * x * (1 + torch.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
 
 
-def compiled(function, *args):
-    with regions.running("test") as region:
+def compiled(function, *args, whole=False):
+    with regions.running("test", whole) as region:
         return region.returns(function(*args))
 
 

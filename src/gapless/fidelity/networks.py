@@ -139,7 +139,7 @@ def _inference(network, images, compiled):
             if not compiled:
                 network(images)
                 return
-            with regions.running("forward") as region:
+            with regions.running("forward", whole=True) as region:
                 region.returns(network(images))
 
     return step

@@ -58,7 +58,7 @@ def _measure(step: Step, model: torch.nn.Module, device: torch.device) -> float:
         logits = None
         with torch.set_grad_enabled(training):
             begun = _now_ns()
-            with regions.running("forward") if step.compiled else nullcontext() as region:
+            with regions.running("forward", whole=True) if step.compiled else nullcontext() as region:
                 logits = model(input_ids=tokens).logits
                 if region is not None:
                     region.returns(logits)

@@ -91,6 +91,7 @@ def test_what_comes_behind_a_wait_runs_as_if_nobody_had_compiled_it():
         return gelu(x)
 
     assert kernels(lambda: compiled(waits_first)) == kernels(waits_first) > kernels(lambda: compiled(gelu, x))
+    assert kernels(lambda: compiled(waits_first, whole=True)) == kernels(lambda: compiled(gelu, x))  # as Dynamo leaves it out
 
 
 @pytest.mark.parametrize("moves", [False, True])

@@ -67,12 +67,13 @@ class Forward:
     """What a run's backward pass must know. ``recomputed``: address of a block that was not written → (elements, bytes, what
     it is computed from: (address, bytes, how) each). ``laid_out``: feature maps are in channels-last order.
     ``has_run``: some of it has been launched, before a copy inside; ``waits``: backward → how often the host had waited when
-    that pass began."""
+    that pass began; ``whole``: no wait ends it."""
 
     recomputed: dict[int, tuple] = field(default_factory=dict)
     laid_out: bool = False
     has_run: bool = False
     waits: dict[bool, int] = field(default_factory=dict)
+    whole: bool = False
 
 
 class _Unwritten:
@@ -552,7 +553,8 @@ def enter() -> Region | None:
         return None
     if region is None:
         known = _forwards.get(where.run)
-        if known is not None and known.waits.get(where.backward, state.timeline.wait_count) != state.timeline.wait_count:
+        waits = state.timeline.wait_count
+        if known is not None and not known.whole and known.waits.get(where.backward, waits) != waits:
             return None  # it has waited inside
         region = Region(*where[:3])
     region.accumulates = where.accumulates
@@ -578,8 +580,9 @@ class Running:
 
 
 @contextmanager
-def running(graph: Hashable) -> Iterator[Running]:
-    """Inside runs the compiled ``graph``. Raises torch.OutOfMemoryError where it ends."""
+def running(graph: Hashable, whole: bool = False) -> Iterator[Running]:
+    """Inside runs the compiled ``graph``. ``whole``: what waits inside is taken for what Dynamo leaves out, such as a look at
+    values before it traces, or makes a constant; else a wait ends the graph. Raises torch.OutOfMemoryError where it ends."""
     global _forward
     flush()
     counting = state.counting
@@ -588,6 +591,8 @@ def running(graph: Hashable) -> Iterator[Running]:
         state.counting = None
     state.regions, before = _OPERATORS, _forward
     _forward = Place(next(_serial), graph)
+    if whole:
+        _forwards[_forward.run] = Forward(whole=True)
     first, found = _number(), Running()
     try:
         yield found
