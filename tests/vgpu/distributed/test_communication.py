@@ -1,6 +1,7 @@
 """The time of collectives: streams, waits, and how backward passes and their gradients' reductions overlap."""
 
 import functools
+from contextlib import nullcontext
 
 import pytest
 import torch
@@ -175,6 +176,46 @@ def not_awaited(rank):
         work.wait()
         x * 2
     return True
+
+
+LONG_NS = 50_000_000
+
+
+@in_group
+def sends(rank, shapes_only, *forms):
+    """What each of ``forms`` takes until both have what they receive, by the stream; the sender's host is late."""
+    found = []
+    with vgpu.shape_only() if shapes_only else nullcontext():
+        given, taken = torch.ones(SIZE, device="vgpu:0"), torch.zeros(SIZE, device="vgpu:0")
+        for form in forms:
+            dist.barrier(device_ids=[0])
+            timeline = vgpu.timeline()
+            begun_ns = timeline.host_ns
+            if rank == 0:
+                timeline.host_work(LONG_NS)
+            if form == "one":
+                dist.send(given, 1) if rank == 0 else dist.recv(taken, 0)
+            elif form == "two":
+                for _ in range(2):
+                    dist.send(given, 1) if rank == 0 else dist.recv(taken, 0)
+            else:
+                both = [dist.P2POp(dist.isend, given, 1 - rank), dist.P2POp(dist.irecv, taken, 1 - rank)]
+                for work in dist.batch_isend_irecv(both):
+                    work.wait()
+            found.append((finished() - begun_ns, timeline.host_ns - begun_ns, None if shapes_only else taken.sum().item()))
+    return found
+
+
+@pytest.mark.parametrize("shapes_only", [False, True])
+def test_what_goes_between_two_takes_its_time_after_both_have_come(shapes_only):
+    took = took_ns("SendRecv", 4 * SIZE)
+    sender, receiver = sends(2, shapes_only, "one", "two", "exchange")
+    assert shapes_only or receiver[0][2] == SIZE
+    for (own, host, _), (end, its_host, _), times in zip(sender[:2], receiver, (1, 2)):
+        assert LONG_NS + times * took < own < LONG_NS + times * took + 1e6
+        assert abs(end - own) < 1e6 and its_host < 1e6  # the receiver's stream waits, its host does not
+    (own, *_), (end, *_) = sender[2], receiver[2]
+    assert LONG_NS + took < own < LONG_NS + took + 1e6 and abs(end - own) < 1e6  # both ways at once
 
 
 def test_a_result_that_nobody_has_waited_for_is_a_race():

@@ -49,28 +49,36 @@ class Collective:
 
 def takes_time(collective: Collective, group: dist.ProcessGroup, async_op: bool, reduction: str, root: int | None,
                given: list[torch.Tensor], taken: list[torch.Tensor]) -> Mark | None:
-    """A collective is called: it takes its time (:mod:`.communication`), and a trace gets what PyTorch writes of it. Returns
-    its end, where that is later than what the current stream holds."""
+    """A collective is called: it takes its time (:mod:`.communication`). Returns its end, where that is later than what the
+    current stream holds."""
+    end = _recorded(collective, _TITLES.get(collective.kind, collective.kind), given,
+                    lambda: communication.run(collective, group, async_op, reduction, root))
+    if end is None:
+        return None
+    mark, stream = end
+    if state.watched:
+        timeline = state.timeline
+        current, timeline.current = timeline.current, stream
+        try:
+            race_detector.uses(f"c10d::{collective.kind}", given, taken)
+        finally:
+            timeline.current = current
+    return mark if async_op else None
+
+
+def _recorded(collective: Collective, title: str, given: list[torch.Tensor], run):
+    """``run()``, and a trace gets what PyTorch writes of it."""
     timeline = state.timeline
     timeline.begin_op("record_param_comms", timeline.host.library_op_ns if len(collective.ranks) > 1 else 0)
     try:
         if timeline.recording is not None:
             timeline.note_inputs(communication.arguments(collective))
         start_ns = timeline.host_ns
-        end = communication.run(collective, group, async_op, reduction, root)
+        end = run()
         if timeline.recording is not None:
-            timeline.annotate(f"nccl:{_TITLES.get(collective.kind, collective.kind)}", start_ns,
+            timeline.annotate(f"nccl:{title}", start_ns,
                               inputs.describe_tensors(given) if timeline.recording.shapes else None)
-        if end is None:
-            return None
-        mark, stream = end
-        if state.watched:
-            current, timeline.current = timeline.current, stream
-            try:
-                race_detector.uses(f"c10d::{collective.kind}", given, taken)
-            finally:
-                timeline.current = current
-        return mark if async_op else None
+        return end
     finally:
         timeline.end_op()
 
@@ -218,6 +226,25 @@ def _barrier(work: dist.Work, end: Mark | None) -> dist.Work:
     return torch._C._distributed_c10d.PythonCallbackWork(wait)
 
 
+def _transfer(collective: Collective, group: dist.ProcessGroup, other: int, tag: int, given: list[torch.Tensor]):
+    """As :func:`communication.transfer`, of what this process sends to ``other`` or receives from it."""
+    ends = (group.rank(), other) if collective.kind == "send" else (other, group.rank())
+    return _recorded(collective, f"{collective.kind} {ends[0]}->{ends[1]}", given,
+                     lambda: communication.transfer(collective, group, ends, tag))
+
+
+def _arriving(work: dist.Work | None, arrives) -> dist.Work:
+    """The current stream waits until what is sent or received is there. ``work``: Gloo's, of the values."""
+
+    def wait(timeout) -> bool:
+        if work is not None:
+            work.wait(timeout)
+        state.timeline.stream_wait_event(arrives())
+        return True
+
+    return torch._C._distributed_c10d.PythonCallbackWork(wait)
+
+
 # ReduceOp::RedOpType, in its order (c10d, Types.hpp).
 _OPERATIONS = ("SUM", "AVG", "PRODUCT", "MIN", "MAX", "BAND", "BOR", "BXOR", "PREMUL_SUM")
 
@@ -339,21 +366,24 @@ if dist.is_available():
         for watch in watchers:
             watch(called, given)
         end = None
-        if operator.name not in _BETWEEN_TWO:
+        arrives = None
+        if operator.name in ("send", "recv_"):
+            arrives = _transfer(called, group, *args[place + 1:], given)
+        elif operator.name not in _BETWEEN_TWO:
             reduction = options["reduce_op"]
             end = takes_time(called, group, options["async_op"], _reduction(reduction), options["root_rank"], given, results)
         value = [args[0]] if isinstance(args[0], torch.Tensor) else args[0]
         inner_args, inner_kwargs, _ = unwrap(operator, args, kwargs)
         inner_args = list(inner_args)
         inner_args[place] = _with_values(group).boxed()
-        if any(tensor.within.is_meta for tensor in (*results, *given)):
+        moves = not any(tensor.within.is_meta for tensor in (*results, *given))
+        work = _run(operator, inner_args, inner_kwargs, place) if moves else None
+        if arrives is not None:
+            work = _arriving(work, arrives)
+        elif work is None or operator.name not in _NOT_AT_ONCE:
             work = _done(value, end)
-        else:
-            work = _run(operator, inner_args, inner_kwargs, place)
-            if operator.name not in _NOT_AT_ONCE:
-                work = _done(value, end)
-            elif operator.name == "barrier":
-                work = _barrier(work, end)
+        if operator.name == "barrier":
+            work = _barrier(work, end)
         if group in coalescing:
             coalescing[group].append(work)
         return work.boxed() if len(operator.func._schema.returns) == 1 else (args[0], work.boxed())

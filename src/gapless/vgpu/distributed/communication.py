@@ -17,6 +17,8 @@ import json
 import os
 import sys
 import weakref
+from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import torch
@@ -66,6 +68,8 @@ class _Place:
         self.machines = [rank // on_each for rank in self.ranks]
         machine = os.environ.get(MACHINE)
         self.machine = interconnect.find_machine(machine) if machine else None
+        self._links: dict[tuple, Stream] = {}  # (from, to) → what is sent there, one after the other
+        self._messages: Counter = Counter()  # by from, to and tag
 
     @property
     def stream(self) -> Stream:
@@ -73,6 +77,20 @@ class _Place:
         if self._stream is None or self._timeline is not state.timeline:
             self._stream, self._timeline = state.timeline.new_stream(), state.timeline
         return self._stream
+
+    def link(self, ends: tuple[int, int]) -> Stream:
+        """The stream of what goes from one process to another, behind what the current stream holds."""
+        timeline = state.timeline
+        if self._timeline is not timeline:
+            self._timeline, self._stream, self._links = timeline, None, {}
+        stream = self._links.get(ends) or self._links.setdefault(ends, timeline.new_stream())
+        timeline.stream_wait_event(timeline.record_event(), stream)
+        return stream
+
+    def next_message(self, ends: tuple[int, int], tag: int) -> tuple[dist.Store, str]:
+        """Where its sender tells when it begins: a store, and the key there."""
+        self._messages[*ends, tag] += 1
+        return self._store, f"gapless {ends[0]} to {ends[1]}, {tag}: {self._messages[*ends, tag]}"
 
     def meet(self, message: dict, what: str, where: str | None) -> list[dict]:
         """The messages of all. Raises Standstill."""
@@ -179,11 +197,45 @@ def run(collective, group: dist.ProcessGroup, async_op: bool, reduction: str, ro
     if async_op:
         stream = place.stream
         timeline.stream_wait_event(timeline.record_event(), stream)
-    end = timeline.launch_together(meet, stream=stream, args=arguments(collective))
+    end = timeline.launch_together(stream, arguments(collective))(meet)
     last = timeline, timeline.launches, end
     if _hook is not None and async_op:
         _hook.has_called(end)
     return end, stream
+
+
+def transfer(collective, group: dist.ProcessGroup, ends: tuple[int, int], tag: int) -> Callable[[], Mark]:
+    """Bytes go between two processes of ``group``, from and to these of its numbers. Returns what gives the end on the device;
+    of what is received it may be called when it is there. A receiving kernel waits for its sender's; a sending one is taken
+    to find room for its bytes."""
+    place, timeline = place_of(group), state.timeline
+    sends, what, where = place.rank == ends[0], described(collective), timeline.locate()
+    store, key = place.next_message(ends, tag)
+    course = interconnect.course("SendRecv", max(collective.given, collective.taken), [place.machines[end] for end in ends],
+                                 state.card, place.machine)
+    launched = timeline.launch_together(place.link(ends), arguments(collective))
+
+    def meet(begin_ns: int) -> tuple[int, int, str]:
+        if sends:
+            store.set(key, str(begin_ns))
+        else:
+            sender = place.ranks[ends[0]]
+            try:
+                with standstill.waiting(what, where, key, [sender]):
+                    until_set(store, {key: sender}, lambda waited_s, missing: _look(waited_s, what, where, missing))
+            except Gone as gone:
+                raise _without(gone, place.rank, place.ranks, what, where) from None
+            begin_ns = max(begin_ns, int(store.get(key)))
+        return begin_ns + course.ns, course.share(state.card), _kernel("SendRecv", course, "", collective.dtype)
+
+    found: list[Mark] = [launched(meet)] if sends else []
+
+    def end() -> Mark:
+        if not found:
+            found.append(launched(meet))
+        return found[0]
+
+    return end
 
 
 def asked_by_cpp() -> bool:

@@ -293,30 +293,37 @@ class Timeline:
             self._record_work(category, name, begin, duration_ns, stream.number, args, work)
         return stream.ready_ns
 
-    def launch_together(self, meet: Callable[[int], tuple[int, int, str]], *, stream: Stream | None = None,
-                        args: dict | None = None) -> Mark:
-        """Queue work whose end other processes decide on ``stream`` (default: the current one); returns that end.
+    def launch_together(self, stream: Stream | None = None, args: dict | None = None
+                        ) -> Callable[[Callable[[int], tuple[int, int, str]]], Mark]:
+        """Queue work whose end other processes decide on ``stream`` (default: the current one). Returns what gives that end,
+        and may be called later, when the host learns of it.
 
-        ``meet`` gets the time when it could begin
-        (ns) and gives when it ends (ns), its share of the card (of :data:`WHOLE`),
-        which it takes from its beginning on, since it spins until the others have come, and its name."""
+        It takes ``meet``, which gets the time when the work could begin (ns) and gives when it ends (ns), its share of the
+        card (of :data:`WHOLE`), which it takes from its beginning on, since it spins until the others have come, and its
+        name."""
         self.release()
         stream, start_ns = stream or self.current, self.host_ns
         self._place_in_queue(stream)
         self.host_work(self.host.launch_ns)
         begin = max(self.host_ns, stream.ready_ns)
-        end, share, name = meet(begin)
-        if self.concurrent:
-            self._engines["kernels"].forget(self.host_ns)
-            self._engines["kernels"].hold(begin, end, share)
-        stream.ready_ns = end
-        stream.pending.append((end, begin, "kernels", share))
         self.launches = stream.count = self.launches + 1
         self.kernel_count += 1
         self._call("cudaLaunchKernelExC", start_ns)
-        if self.recording is not None:
-            self._record_work("kernel", name, begin, end - begin, stream.number, args, None)
-        return Mark(end, self.known(stream))
+        correlation = self.correlation
+
+        def ends(meet: Callable[[int], tuple[int, int, str]]) -> Mark:
+            end, share, name = meet(begin)
+            if self.concurrent:
+                self._engines["kernels"].forget(self.host_ns)
+                self._engines["kernels"].hold(begin, end, share)
+            stream.ready_ns = max(stream.ready_ns, end)
+            stream.pending.append((end, begin, "kernels", share))
+            if self.recording is not None:
+                self._record_work("kernel", name, begin, end - begin, stream.number, {"correlation": correlation, **(args or {})},
+                                  None)
+            return Mark(end, self.known(stream))
+
+        return ends
 
     def _block(self, call: str) -> None:
         """The call that has launched work on the current stream returns when the work is done."""
