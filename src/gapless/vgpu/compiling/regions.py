@@ -581,8 +581,8 @@ class Running:
 
 @contextmanager
 def running(graph: Hashable, whole: bool = False) -> Iterator[Running]:
-    """Inside runs the compiled ``graph``. ``whole``: what waits inside is taken for what Dynamo leaves out, such as a look at
-    values before it traces, or makes a constant; else a wait ends the graph. Raises torch.OutOfMemoryError where it ends."""
+    """Inside runs the compiled ``graph``. ``whole``: what waits inside is taken for what Dynamo leaves out, such as a look
+    at values, or makes a constant; else a wait ends the graph. Raises torch.OutOfMemoryError where it ends."""
     global _forward
     flush()
     counting = state.counting

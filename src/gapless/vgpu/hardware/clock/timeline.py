@@ -319,8 +319,8 @@ class Timeline:
             stream.ready_ns = max(stream.ready_ns, end)
             stream.pending.append((end, begin, "kernels", share))
             if self.recording is not None:
-                self._record_work("kernel", name, begin, end - begin, stream.number, {"correlation": correlation, **(args or {})},
-                                  None)
+                about = {"correlation": correlation, **(args or {})}
+                self._record_work("kernel", name, begin, end - begin, stream.number, about, None)
             return Mark(end, self.known(stream))
 
         return ends
