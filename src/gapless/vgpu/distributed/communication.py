@@ -206,8 +206,8 @@ def run(collective, group: dist.ProcessGroup, async_op: bool, reduction: str, ro
 
 def transfer(collective, group: dist.ProcessGroup, ends: tuple[int, int], tag: int) -> Callable[[], Mark]:
     """Bytes go between two processes of ``group``, from and to these of its numbers. Returns what gives the end on the
-    device; of what is received it may be called when it is there. A receiving kernel waits for its sender's; a sending one is
-    taken to find room for its bytes."""
+    device; of what is received it may be called when it is there. A receiving kernel waits for its sender's; a sending one
+    is taken to find room for its bytes."""
     place, timeline = place_of(group), state.timeline
     sends, what, where = place.rank == ends[0], described(collective), timeline.locate()
     store, key = place.next_message(ends, tag)
