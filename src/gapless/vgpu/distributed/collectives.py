@@ -368,7 +368,8 @@ if dist.is_available():
         end = None
         arrives = None
         if operator.name in ("send", "recv_"):
-            arrives = _transfer(called, group, *args[place + 1:], given)
+            other, tag = args[place + 1:]
+            arrives = _transfer(called, group, other, tag, given)
         elif operator.name not in _BETWEEN_TWO:
             reduction = options["reduce_op"]
             end = takes_time(called, group, options["async_op"], _reduction(reduction), options["root_rank"], given, results)
