@@ -33,12 +33,15 @@ def validate() -> None:
 
 
 def tables() -> str:
-    """The record's tables, operators and steps apart from networks, and the picture."""
+    """The record's tables, of operators and steps, collectives, networks, and the picture."""
     record = json.loads(RECORD.read_text(encoding="utf-8"))
-    networks = [line for line in record["errors"] if line["kind"].startswith("networks")]
-    others = [line for line in record["errors"] if line not in networks]
+    groups: dict[str, list[dict]] = {"": [], "AllReduce": [], "networks": []}
+    for line in record["errors"]:
+        if line["mean_abs_error"] is not None:
+            kind = line["kind"].partition(",")[0]
+            groups[kind if kind in groups else ""].append(line)
     return "\n\n".join([
-        against_measured.table(others), against_measured.table(networks),
+        *map(against_measured.table, groups.values()),
         f"`{record['command']}`, {record['date']}, torch {record['versions']['torch'].partition('+')[0]}. A cell: mean "
         "|predicted ÷ measured − 1|, in brackets the mean with its sign, and how many times were predicted.",
         f"![{against_measured.alt(record['errors'])}]({PICTURE.name})"])
