@@ -36,6 +36,19 @@ def device():
     return choose_device("vgpu:t4")
 
 
+@pytest.mark.parametrize("card", ["t4", "a10g", "v100"])
+def test_a_budget_without_workspaces_is_right_in_the_worst_shape(card):
+    """Of all that the cases draw, on these cards: a convolution's workspace is at most 9 % of the peak."""
+    device = choose_device(f"vgpu:{card}")
+    options = {"network": "images", "width": 32, "depth": 4, "side": 104, "batch": 64, "optimizer": "sgd",
+               "settings": {"momentum": 0.9}}
+    with full_size(device):
+        model, batch = make_network(options, device)
+        asked = model, batch, make_optimizer(options, model), None
+        right, found = right_budget(*asked), memory_basics.by_saved_tensors(*asked)
+    assert 0.91 < found["peak"] / right["peak"] < 1
+
+
 def test_parts_of_a_budget_by_hand(device):
     options = {"network": "table", "width": 1024, "depth": 2, "batch": 8, "optimizer": "adamw", "autocast": None}
     with full_size(device):

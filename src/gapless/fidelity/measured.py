@@ -29,8 +29,8 @@ class MeasuredError(ValueError):
 @dataclass(frozen=True, slots=True)
 class Operator:
     """One call of an operator. ``sizes``: the names that ``OPERATORS`` gives, in that order; ``device``: CUDA's name of
-    the GPU; ``kernels``: the CUDA kernels that ran, where the file names them. ``host``: whether the time holds what the
-    host left between two events, else it is the kernels' alone."""
+    the GPU; ``kernels``: the CUDA kernels that ran, where the file names them; ``dtype``: of all tensors. ``host``:
+    whether the time holds what the host left between two events, else it is the kernels' alone."""
 
     card: str
     device: str

@@ -118,7 +118,7 @@ def kernel_ms(rows: Iterable[Operator]) -> Iterator[float]:
 
 
 @contextmanager
-def default_dtype(dtype: torch.dtype):
+def _default_dtype(dtype: torch.dtype):
     """Inside, tensors are made with ``dtype``."""
     before = torch.get_default_dtype()
     torch.set_default_dtype(dtype)
@@ -135,7 +135,7 @@ def _kernel_ms(rows: Iterable[Operator]) -> Iterator[float]:
             used = row.card
             device = vgpu.enable(card_of(used, host=NO_HOST))
         with vgpu.shape_only():
-            with default_dtype(getattr(torch, row.dtype)):
+            with _default_dtype(getattr(torch, row.dtype)):
                 call = PROGRAMS[row.op](device, *row.sizes)
             if row.op == "conv":
                 call()  # tunes

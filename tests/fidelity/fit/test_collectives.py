@@ -26,7 +26,7 @@ def test_errors_by_machine_and_number_of_cards(rows):
     assert len(errors) == 10
     for found in errors.values():
         assert statistics.fmean(error for nbytes, error in found if nbytes >= 2**20) < 0.1
-        assert statistics.fmean(error for nbytes, error in found if nbytes <= 2**26) < 0.15
+        assert statistics.fmean(error for nbytes, error in found if 2**11 <= nbytes <= 2**26) < 0.15
 
 
 def test_the_shipped_constants_are_the_fit(rows):

@@ -150,11 +150,12 @@ def test_what_is_remembered_from_before_takes_no_other_time(device):
 
 
 @pytest.mark.parametrize("others", [0, 2])
-def test_what_the_garbage_collector_does_is_not_the_programs(others, device):
+def test_what_the_garbage_collector_does_is_not_the_programs(others, device, request):
     """Nor are the callbacks that others have with it: IPython's and Hypothesis' among them."""
     ran = []
     theirs = [lambda phase, info: ran.append(phase) for _ in range(others)]
     gc.callbacks.extend(theirs)
+    request.addfinalizer(lambda: [gc.callbacks.remove(each) for each in theirs])
 
     class Garbage:
         def __init__(self):
@@ -176,7 +177,6 @@ def test_what_the_garbage_collector_does_is_not_the_programs(others, device):
         assert elapsed(collected) == nothing == 2 * call_ns()
         assert elapsed(function) == call_ns()
     assert bool(ran) == bool(others) and not any("python_work" in str(getattr(each, "__module__", "")) for each in gc.callbacks)
-    gc.callbacks[:] = [each for each in gc.callbacks if each not in theirs]
 
 
 def test_an_error_in_a_step_ends_the_counting(device):

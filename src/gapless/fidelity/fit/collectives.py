@@ -25,16 +25,17 @@ START = {"apart_8_us": 15.0, "apart_9_us": 10.0, "switch_8": 1.3, "switch_9": 1.
 def fit(rows, leave_out: str | None = None) -> dict:
     """The shared constants, without the rows of the card ``leave_out``; no card has its own."""
     rows = [row for row in rows if row.gpus == row.on_each and row.card != leave_out]
-    among = [([0] * row.gpus, CARDS[row.card], interconnect.MACHINES[row.machine]) for row in rows]
-    plain = np.array([interconnect.of_nccl_us(row.nbytes, *where) for row, where in zip(rows, among)])
+    unfitted = [interconnect.unfitted(row.nbytes, [0] * row.gpus, CARDS[row.card], interconnect.MACHINES[row.machine])
+                for row in rows]
+    plain, *named = zip(*unfitted)
     names = list(START)
-    apart, factor = np.array([[names.index(name) for name in interconnect.measured_by(*where)] for where in among]).T
+    apart, factor = ([names.index(name) for name in each] for each in named)
     measured_us = np.array([row.ms * 1e3 for row in rows])
     _, place, count = np.unique([f"{row.machine} {row.gpus}" for row in rows], return_inverse=True, return_counts=True)
     weight = count[place] ** -0.5 * np.sqrt(count.mean())  # each machine and number of cards counts the same
 
     def deviations(values):
-        return weight * np.log((np.exp(values[apart]) + plain * np.exp(values[factor])) / measured_us)
+        return weight * np.log((np.exp(values[apart]) + np.array(plain) * np.exp(values[factor])) / measured_us)
 
     start = np.log([*START.values()])
     found = least_squares(lambda values: np.concatenate([deviations(values), 0.1 * (values - start)]), start,

@@ -2,19 +2,16 @@
 layers in float16.
 
 The times are the kernels' alone, from traces: no host's gap is in them. Least squares of log(predicted ÷ measured), large
-deviations counted linearly. Few products tell how a card pays for splitting sums: the rest of it is which of its kernels
-cuBLAS takes, which no row says.
+deviations counted linearly. What is left is mostly which of its kernels cuBLAS takes, which no row says.
 """
 
 from __future__ import annotations
-
-from dataclasses import replace
 
 import numpy as np
 from scipy.optimize import least_squares
 
 from ..measured import Operator
-from .products import HELD, Rows, rounded, table
+from .products import HELD, rounded, table
 
 ROWS, MODEL = Operator, "half_products"
 SOURCE = "linear layers in float16 as Vidur measured them (records/measured/vidur_linear.csv.gz, MIT licence)"
@@ -29,17 +26,12 @@ FIXED = {"tn_loss": 0.0, "odd_bytes": 0.0}
 ALIKE = {"h200": "h100"}  # the same chip, clock and power
 
 
-def sampled(group: Rows) -> Rows:
-    """``SAMPLE`` rows, the same at every call."""
-    chosen = np.random.default_rng(0).permutation(len(group.measured_s))[:SAMPLE]
-    parts = {name: getattr(group, name)[chosen] for name in ("matrices", "rows", "columns", "depth", "measured_s")}
-    return replace(group, **parts)
-
-
 def fit(rows, leave_out: str | None = None) -> dict:
     """Shared constants and each card's own, without the rows of the card ``leave_out``. A card that was not measured gets
-    the median of those measured, and no ``rate_share`` (:func:`~gapless.vgpu.hardware.times.tensor_cores.product_share`)."""
-    groups = [sampled(group) for group in table(rows, "float16") if group.card.key != leave_out]
+    the median of those measured, and no ``rate_share``
+    (:func:`~gapless.vgpu.hardware.times.tensor_cores.product_constants`)."""
+    groups = [group.only(np.random.default_rng(0).permutation(len(group.rows))[:SAMPLE])  # the same at every call
+              for group in table(rows, "float16") if group.card.key != leave_out]
     cards = sorted({group.card.key for group in groups})
     start = np.log([*SHARED.values(), *(OWN[name] for name in OWN for _ in cards)])
 

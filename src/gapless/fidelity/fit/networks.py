@@ -19,8 +19,7 @@ from scipy.sparse import csr_matrix
 
 from ... import vgpu
 from ...vgpu.core import tuning
-from ...vgpu.hardware.cards import fitted
-from ...vgpu.hardware.cards.specs import CARDS, Card
+from ...vgpu.hardware.cards.specs import CARDS
 from ...vgpu.hardware.kernels import costs, feature_maps
 from ...vgpu.hardware.times import tensor_cores
 from ...vgpu.hardware.times.plans import Part
@@ -137,19 +136,13 @@ class Steps:
             constants = {**known, **own.get(card, {})}
             found[places] = constants["start_s"] + tensor_cores.busy_s(work, CARDS[card], dtype, constants)
         for places, products, full_rate in self._products:
-            share = tensor_cores.product_share(products.card, {**known, **own.get(products.card.key, {})})
-            share = share if full_rate else share * tensor_cores.UNALIGNED
-            found[places] = products.predicted_s({**half_constants(products.card), "rate_share": share})
+            constants = {**known, **own.get(products.card.key, {})}  # they tell only at what rate
+            found[places] = products.predicted_s(tensor_cores.product_constants(products.card, constants, full_rate))
         return found
 
     def predicted_s(self, known: dict, own: dict, chosen=slice(None)) -> np.ndarray:
         """Seconds of the steps ``chosen``."""
         return self.rest_s[chosen] + self.counts[chosen] @ self.kernel_s(known, own)
-
-
-def half_constants(card: Card) -> dict:
-    """Of products on tensor cores, as they are: the networks tell only at what rate."""
-    return fitted.constants("half_products", card.fit_key)
 
 
 def _products(kernels: dict) -> list[tuple[np.ndarray, Rows, bool]]:

@@ -65,6 +65,11 @@ class Rows:
         """What the gap depends on: a linear layer's call takes the host longer."""
         return self.card.key, self.batched
 
+    def only(self, places: np.ndarray) -> Rows:
+        """Those at ``places``."""
+        names = ("matrices", "rows", "columns", "depth", "measured_s")
+        return replace(self, **{name: getattr(self, name)[places] for name in names})
+
     def predicted_s(self, known: dict) -> np.ndarray:
         """Seconds of the kernels alone."""
         start, busy = products.start_and_busy_s(self, self.card, known, self.batched, np.minimum, np.maximum, self.dtype)
@@ -93,8 +98,7 @@ def sampled(group: Rows, count: int = SAMPLE) -> Rows:
     order = np.random.default_rng(0).permutation(len(group.measured_s))
     long = group.measured_s[order] > LONG_S
     chosen = np.concatenate([order[long][:count], order[~long][: count // 4]])
-    parts = {name: getattr(group, name)[chosen] for name in ("matrices", "rows", "columns", "depth", "measured_s")}
-    return replace(group, **parts)
+    return group.only(chosen)
 
 
 def fit(rows, leave_out: str | None = None) -> dict:

@@ -130,6 +130,15 @@ class Block(NamedTuple):
         self.memory.give(self.nbytes, self.address)
 
 
+def _forward_of(run: int) -> Forward:
+    """That of ``run``, made if it is new."""
+    if run not in _forwards:
+        if len(_forwards) >= MOST_RUNS:
+            del _forwards[next(iter(_forwards))]
+        _forwards[run] = Forward()
+    return _forwards[run]
+
+
 class Region:
     """What the run ``serial`` of ``graph``, forward or backward, holds back. ``kernels``: of the operator under way."""
 
@@ -138,11 +147,7 @@ class Region:
         self.accumulates = False
         self._captured = getattr(graph, "captured", False)
         self._read: dict[int, None] = {}  # addresses from outside, of a graph that is one launch
-        self.forward = _forwards.get(serial)
-        if self.forward is None:
-            if len(_forwards) >= MOST_RUNS:
-                del _forwards[next(iter(_forwards))]
-            self.forward = _forwards[serial] = Forward()
+        self.forward = _forward_of(serial)
         self.forward.waits.setdefault(backward, state.timeline.wait_count)
         self.kernels: list[tuple] = []
         self.returned: set[int] | None = None
@@ -592,7 +597,7 @@ def running(graph: Hashable, whole: bool = False) -> Iterator[Running]:
     state.regions, before = _OPERATORS, _forward
     _forward = Place(next(_serial), graph)
     if whole:
-        _forwards[_forward.run] = Forward(whole=True)
+        _forward_of(_forward.run).whole = True
     first, found = _number(), Running()
     try:
         yield found

@@ -111,7 +111,6 @@ _CONTIGUOUS = {"allreduce_": ("tensors",), "broadcast_": ("tensors",), "reduce_"
 # What a process does not stay in: the work of these is Gloo's.
 _NOT_AT_ONCE = ("barrier", "send", "recv_", "recv_any_source_")
 
-_BETWEEN_TWO = ("send", "recv_", "recv_any_source_")
 _DEFAULTS = {"async_op": True, "reduce_op": None, "root_rank": None}
 
 # Group → the same members, with the virtual GPU's backend in the CPU's place.
@@ -370,7 +369,7 @@ if dist.is_available():
         if operator.name in ("send", "recv_"):
             other, tag = args[place + 1:]
             arrives = _transfer(called, group, other, tag, given)
-        elif operator.name not in _BETWEEN_TWO:
+        elif operator.name != "recv_any_source_":  # its sender is known when the values are there
             reduction = options["reduce_op"]
             end = takes_time(called, group, options["async_op"], _reduction(reduction), options["root_rank"], given, results)
         value = [args[0]] if isinstance(args[0], torch.Tensor) else args[0]

@@ -54,7 +54,7 @@ class _Place:
         self.ranks = dist.get_process_group_ranks(group)
         self.rank = self.ranks.index(dist.get_rank()) if dist.is_initialized() else group.rank()
         self.name, self.number = group.group_name, 0
-        self._stream: Stream | None = None
+        self._streams: dict[tuple[int, int] | None, Stream] = {}  # of what goes from one to another; None: of the group
         self._timeline: Timeline | None = None
         self._what = ""
         self._where: str | None = None
@@ -68,24 +68,18 @@ class _Place:
         self.machines = [rank // on_each for rank in self.ranks]
         machine = os.environ.get(MACHINE)
         self.machine = interconnect.find_machine(machine) if machine else None
-        self._links: dict[tuple, Stream] = {}  # (from, to) → what is sent there, one after the other
         self._messages: Counter = Counter()  # by from, to and tag
 
-    @property
-    def stream(self) -> Stream:
-        """The group's own, made when it is first needed; again on another card."""
-        if self._stream is None or self._timeline is not state.timeline:
-            self._stream, self._timeline = state.timeline.new_stream(), state.timeline
-        return self._stream
-
-    def link(self, ends: tuple[int, int]) -> Stream:
-        """The stream of what goes from one process to another, behind what the current stream holds."""
+    def stream(self, ends: tuple[int, int] | None = None) -> Stream:
+        """The group's own, or that of what goes from one process to another, behind what the current stream holds. Made when
+        it is first needed; again on another card."""
         timeline = state.timeline
         if self._timeline is not timeline:
-            self._timeline, self._stream, self._links = timeline, None, {}
-        stream = self._links.get(ends) or self._links.setdefault(ends, timeline.new_stream())
-        timeline.stream_wait_event(timeline.record_event(), stream)
-        return stream
+            self._timeline, self._streams = timeline, {}
+        if ends not in self._streams:
+            self._streams[ends] = timeline.new_stream()
+        timeline.stream_wait_event(timeline.record_event(), self._streams[ends])
+        return self._streams[ends]
 
     def next_message(self, ends: tuple[int, int], tag: int) -> tuple[dist.Store, str]:
         """Where its sender tells when it begins: a store, and the key there."""
@@ -195,8 +189,7 @@ def run(collective, group: dist.ProcessGroup, async_op: bool, reduction: str, ro
 
     stream = timeline.current
     if async_op:
-        stream = place.stream
-        timeline.stream_wait_event(timeline.record_event(), stream)
+        stream = place.stream()
     end = timeline.launch_together(stream, arguments(collective))(meet)
     last = timeline, timeline.launches, end
     if _hook is not None and async_op:
@@ -213,7 +206,7 @@ def transfer(collective, group: dist.ProcessGroup, ends: tuple[int, int], tag: i
     store, key = place.next_message(ends, tag)
     course = interconnect.course("SendRecv", max(collective.given, collective.taken), [place.machines[end] for end in ends],
                                  state.card, place.machine)
-    launched = timeline.launch_together(place.link(ends), arguments(collective))
+    launched = timeline.launch_together(place.stream(ends), arguments(collective))
 
     def meet(begin_ns: int) -> tuple[int, int, str]:
         if sends:
@@ -226,6 +219,7 @@ def transfer(collective, group: dist.ProcessGroup, ends: tuple[int, int], tag: i
             except Gone as gone:
                 raise _without(gone, place.rank, place.ranks, what, where) from None
             begin_ns = max(begin_ns, int(store.get(key)))
+            store.delete_key(key)
         return begin_ns + course.ns, course.share(state.card), _kernel("SendRecv", course, "", collective.dtype)
 
     found: list[Mark] = [launched(meet)] if sends else []

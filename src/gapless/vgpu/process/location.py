@@ -50,6 +50,7 @@ _GENERATED = ("<frozen", "<string", "<__array_function__")  # code without a fil
 
 CALLED_AT = "called at "  # between a library's line and the program's, where both are shown
 
+
 @cache
 def is_user_file(filename: str) -> bool:
     """Whether a line of this file may be shown: not PyTorch's, Python's own or this package's machinery."""

@@ -60,7 +60,7 @@ class Machine:
     """What stands around the cards of one machine. ``nvlinks``: of each card, to a switch that joins all, or to its
     neighbour alone where ``pairs``; 0: they meet over PCIe, as more than two do where ``pairs``. ``nics``: network cards,
     ``nic_bytes_per_s`` each, one direction; ``nic_beside``: whether they hang beside the cards and not behind the
-    processor, whose maker is AMD where ``amd``. ``gpus``: the most that one machine has."""
+    processor, whose maker is AMD where ``amd``."""
 
     nvlinks: int
     nics: int
@@ -69,7 +69,6 @@ class Machine:
     amd: bool
     source: str
     pairs: bool = False
-    gpus: int = 8
 
 
 _GBIT = 1e9 / 8
@@ -203,14 +202,10 @@ class _Links:
         return "switch_9_nvls" if self.generation == 2 and self.count > 2 else f"switch_{7 + self.generation}"
 
 
-def of_nccl_us(nbytes: int, ranks: Sequence[int], card: Card, machine: Machine) -> float:
-    """What an AllReduce takes by NCCL's model alone."""
-    return _fastest(ALL_REDUCE, nbytes, _Links(ranks, card, machine))[0]
-
-
-def measured_by(ranks: Sequence[int], card: Card, machine: Machine) -> tuple[str, str]:
-    """The fitted constants of what it really takes: one that is added to that, one that multiplies it."""
-    return _Links(ranks, card, machine).measured_by
+def unfitted(nbytes: int, ranks: Sequence[int], card: Card, machine: Machine) -> tuple[float, str, str]:
+    """What an AllReduce takes by NCCL's model alone (µs); the fitted constant that is added, and the one that multiplies."""
+    links = _Links(ranks, card, machine)
+    return _fastest(ALL_REDUCE, nbytes, links)[0], *links.measured_by
 
 
 def _fastest(function: str, nbytes: int, links: _Links) -> tuple[float, str, str]:

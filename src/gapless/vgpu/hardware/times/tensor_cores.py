@@ -2,8 +2,8 @@
 
 Products: tiles in waves (:mod:`.products`), with constants of their own (``fitted/half_products.json``): linear layers in
 float16 on A100, A40 and H100 tell them. A card that was not measured takes the shared ones, at the rate of
-:func:`product_share`. Convolutions and attention: a kernel computes or waits for memory, and the two overlap in part: its
-time is the root of the sum of their squares.
+:func:`product_constants`. Convolutions and attention: a kernel computes or waits for memory, and the two overlap in part:
+its time is the root of the sum of their squares.
 
 - Arithmetic: FLOPs at the tensor cores' dense peak, with channels padded to the 8 that they take, times a share of the
   peak for each kind of kernel. A share may exceed 1: GeForce cards clock above the data sheet's boost. Tiles that stand
@@ -108,11 +108,12 @@ def sustained_share(card: Card, known: dict) -> float:
     return (fed**-8 + (power / joules / nominal) ** -8) ** (-1 / 8)
 
 
-def product_share(card: Card, known: dict) -> float:
-    """Share of the tensor cores' peak that large products sustain: the card's own where they were measured by themselves,
-    else with the constants ``known`` of whole networks."""
-    own = constants("half_products", card.fit_key).get("rate_share")
-    return own or (known.get("math") or sustained_share(card, known)) * known["product"]
+def product_constants(card: Card, known: dict, full_rate: bool) -> dict:
+    """What :func:`products.start_and_busy_s` takes. Large products sustain the card's own share of the peak where they were
+    measured by themselves, else one by the constants ``known`` of whole networks."""
+    own = constants("half_products", card.fit_key)
+    share = own.get("rate_share") or (known.get("math") or sustained_share(card, known)) * known["product"]
+    return {**own, "rate_share": share if full_rate else share * UNALIGNED}
 
 
 def _found(work: Work, card: Card, dtype: str) -> tuple[float, float]:
@@ -141,9 +142,9 @@ def _padded(size: int) -> int:
     return -(-size // PADDING) * PADDING
 
 
-def _least_flops(card: Card, matrices: int, rows: int, columns: int, depth: int) -> float:
+def _least_flops(card: Card, rows: int, columns: int, depth: int) -> float:
     """FLOPs of a smallest tile on every SM, with its part of the sum where few tiles share out their sums."""
-    tiles = matrices * -(-rows // SMALL_TILE) * -(-columns // SMALL_TILE)
+    tiles = -(-rows // SMALL_TILE) * -(-columns // SMALL_TILE)
     part = max(min(depth, SPLIT_DEPTH), depth * min(1.0, tiles / card.sm_count))
     return 2.0 * SMALL_TILE * SMALL_TILE * part * card.sm_count
 
@@ -159,8 +160,7 @@ class Product:
     def start_and_busy_s(self, card: Card, dtype: str) -> tuple[float, float]:
         if not has(card, dtype):
             return self.of.start_and_busy_s(card, "float32")
-        share = product_share(card, constants("tensor_cores", card.fit_key))
-        known = constants("half_products", card.fit_key) | {"rate_share": share if self.full_rate else share * UNALIGNED}
+        known = product_constants(card, constants("tensor_cores", card.fit_key), self.full_rate)
         found = products.start_and_busy_s(self.padded, card, known, self.of.matrices > 1, dtype=dtype)
         return _or_in_float32(found, self.of, card, dtype)
 
@@ -247,7 +247,7 @@ class Pass:
         flops = 2.0 * positions * _padded(channels_in) * _padded(channels_out) * taps
         edges = (("edge", rows), ("edge", columns), ("fill", depth))
         return Work(tuple(rates), flops, edges, "convolution_memory", float(x + w + y), layout,
-                    least_flops=_least_flops(card, 1, rows, columns, depth))
+                    least_flops=_least_flops(card, rows, columns, depth))
 
     def rewritten(self) -> list[tuple[str, int, Turned]]:
         """What cuDNN rewrites for its kernels: the constant that says for how long, times these bytes, and which tensor. In
