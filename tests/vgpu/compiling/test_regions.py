@@ -1,6 +1,9 @@
 """Compiled graphs: values as uncompiled, kernels and bytes as counted by hand, memory, waits, errors."""
 
 
+import time
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 import torch
 
@@ -118,6 +121,21 @@ def test_an_error_leaves_nothing_behind():
     vgpu.timeline().reset()
     torch.sin(x)
     assert vgpu.timeline().host_ns > 0
+
+
+def test_one_thread_at_a_time_runs_graphs():
+    inside, most = [], []
+
+    def work(graph):
+        with regions.running(graph):
+            inside.append(graph)
+            time.sleep(0.05)  # long enough for the others to come in, if they can
+            most.append(len(inside))
+            inside.remove(graph)
+
+    with ThreadPoolExecutor(3) as pool:
+        list(pool.map(work, "abc"))
+    assert most == [1, 1, 1]
 
 
 def test_out_of_memory():

@@ -28,6 +28,7 @@ import weakref
 from collections.abc import Hashable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from threading import RLock
 from types import SimpleNamespace
 from typing import Any, NamedTuple, NoReturn
 
@@ -584,37 +585,41 @@ class Running:
         return tree
 
 
+_one_thread = RLock()  # at a time runs compiled graphs: what is held back is the process's
+
+
 @contextmanager
 def running(graph: Hashable, whole: bool = False) -> Iterator[Running]:
     """Inside runs the compiled ``graph``. ``whole``: what waits inside is taken for what Dynamo leaves out, such as a look
     at values, or makes a constant; else a wait ends the graph. Raises torch.OutOfMemoryError where it ends."""
     global _forward
-    flush()
-    counting = state.counting
-    paused = counting is not None and counting.pause()
-    if paused:
-        state.counting = None
-    state.regions, before = _OPERATORS, _forward
-    _forward = Place(next(_serial), graph)
-    if whole:
-        _forward_of(_forward.run).whole = True
-    first, found = _number(), Running()
-    try:
-        yield found
-        ends(found.results)
-    except BaseException:
-        with suppress(torch.OutOfMemoryError):  # what was held back runs, as far as there is memory for it
-            ends()
-        raise
-    finally:
-        run = Run(_forward.run, graph, first, _number())
-        _forward = before
-        if run.end > first:
-            del _runs[:-MOST_RUNS]
-            _runs.append(run)
+    with _one_thread:
+        flush()
+        counting = state.counting
+        paused = counting is not None and counting.pause()
         if paused:
-            state.counting = counting
-            counting.resume()
+            state.counting = None
+        state.regions, before = _OPERATORS, _forward
+        _forward = Place(next(_serial), graph)
+        if whole:
+            _forward_of(_forward.run).whole = True
+        first, found = _number(), Running()
+        try:
+            yield found
+            ends(found.results)
+        except BaseException:
+            with suppress(torch.OutOfMemoryError):  # what was held back runs, as far as there is memory for it
+                ends()
+            raise
+        finally:
+            run = Run(_forward.run, graph, first, _number())
+            _forward = before
+            if run.end > first:
+                del _runs[:-MOST_RUNS]
+                _runs.append(run)
+            if paused:
+                state.counting = counting
+                counting.resume()
 
 
 # What operators tell of themselves while compiled graphs run (``state.regions``).
