@@ -52,7 +52,7 @@ def _let_go(error: BaseException | None) -> None:
         error = error.__cause__ or error.__context__
 
 
-TRIAL_CALLS = 5  # of a function in one trial: the first, and four timed and recorded
+TRIAL_CALLS = 4  # of a function in one trial: the first, and three timed and recorded
 WHOLE_CALLS = 1  # where a call is a whole run, timed and profiled at once
 
 
