@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from gapless import vgpu
 from gapless.course.checks import BusBytes, StepTime, Values, Waits
 from gapless.course.evidence import Case, Evidence
-from gapless.course.exercise import Asked, Exercise, Measurement, Teaching, Trial
+from gapless.course.exercise import TRIAL_CALLS, Asked, Exercise, Measurement, Teaching, Trial
 from gapless.course.gather import gather
 from gapless.course.judge import is_handed_out, judge
 from gapless.course.stage import Given, LocalStage
@@ -217,7 +217,7 @@ def test_bytes_sent_beside_the_calls_count(sends_images):
 
     exercise = changed(sends_images, asked__ask=ask)
     verdicts = {v.id: v for v in judge(*gathered(exercise, lambda images, mean: None))}
-    assert "before them the host waits 5 times, with the slow function 0" in verdicts["send.bus_bytes"].message  # for the copies
+    assert f"before them the host waits {TRIAL_CALLS} times, with the slow function 0" in verdicts["send.bus_bytes"].message  # for the copies
 
 
 def test_a_wait_left_is_named_with_operator_and_line(tmp_path):
@@ -308,7 +308,7 @@ def test_missing_answers_and_measurements_fail(solutions):
     assert [v.outcome for v in judge(exercise, plan, Evidence(exercise.name, "vgpu"))] == ["fail"] * 3
     _, plan, evidence = gathered(exercise, solutions[exercise.name])
     evidence.trial_answers.pop()
-    assert "Only 4 of 5 calls" in judge(exercise, plan, evidence)[0].message
+    assert f"Only {TRIAL_CALLS - 1} of {TRIAL_CALLS} calls" in judge(exercise, plan, evidence)[0].message
     _, plan, evidence = gathered(exercise, solutions[exercise.name])
     evidence.full.learner = None
     assert [v.outcome for v in judge(exercise, plan, evidence)] == ["fail"] * 3

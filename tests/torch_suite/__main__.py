@@ -47,7 +47,7 @@ def main() -> int:
     on_the_cpu = _outcomes(arguments.path, CPU, chosen, arguments.jobs)
     passing = {name: [test for test in tests if on_the_cpu[name, test][0] == "ok"] for name, tests in chosen.items()}
     found = {f"{name}::{test}": [ended, said or ""]
-             for (name, test), (ended, said) in _outcomes(arguments.path, DEVICE, passing, arguments.jobs).items() if ended != "Skipped"}
+             for (name, test), (ended, said) in _outcomes(arguments.path, DEVICE, passing, arguments.jobs).items()}
     write_json(out, {"torch": torch.__version__, "tests": found})
     return _told(found, every=arguments.every)
 
@@ -63,8 +63,11 @@ def _told(found: dict[str, list[str]], every: int) -> int:
     entries, used, unexpected = expected(), set(), []
     rows: dict[str, list[int]] = {}
     for test, (ended, said) in sorted(found.items()):
-        row = rows.setdefault(test.partition("::")[0], [0, 0, 0, 0])
+        row = rows.setdefault(test.partition("::")[0], [0, 0, 0, 0, 0])
         row[0] += 1
+        if ended == "Skipped":
+            row[4] += 1
+            continue
         if ended == "ok":
             row[1] += 1
             continue
@@ -74,7 +77,7 @@ def _told(found: dict[str, list[str]], every: int) -> int:
         if entry is None:
             unexpected.append(f"{test}: {ended}: {said}")
     print("\n".join(unexpected))
-    print("| file | pass on the CPU | pass here | expected failures | others |\n|---|--:|--:|--:|--:|")
+    print("| file | pass on the CPU | pass here | expected failures | others | skip themselves |\n|---|--:|--:|--:|--:|--:|")
     for name, row in rows.items():
         print(f"| {name} | {' | '.join(map(str, row))} |")
     spare = [each for each in entries if every == 1 and each not in used

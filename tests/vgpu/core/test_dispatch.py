@@ -294,6 +294,12 @@ def test_a_module_on_the_device_changes_its_dtype(dtype, device):
     assert layer(torch.ones(1, 3, device=device, dtype=dtype)).dtype == dtype
 
 
+def test_a_mask_of_bytes_is_deprecated(device):
+    x = torch.ones(3, device=device)
+    with pytest.warns(UserWarning, match="indexing with dtype torch.uint8 is now deprecated"):
+        assert x[torch.tensor([1, 0, 1], dtype=torch.uint8, device=device)].shape == (2,)
+
+
 def test_conjugation(device):
     z = torch.complex(draw(3), draw(3, seed=1))
     torch.testing.assert_close(torch.view_as_real(z.to(device).conj()).cpu(), torch.view_as_real(z.conj().resolve_conj()))

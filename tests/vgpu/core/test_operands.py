@@ -3,6 +3,7 @@
 import pytest
 import torch
 import torch.nn.functional as F
+from torch.autograd import forward_ad
 
 from gapless.vgpu.core import operands
 
@@ -91,3 +92,10 @@ def test_each_wanted_operand_is_a_tensor_of_the_schema():
 def test_only_the_shape_of_a_template_is_asked_for(device):
     x = numbers(device).resize_as_(torch.empty(1, 2))
     assert x.tolist() == [[1.0, 2.0]] and x.resize_as_(torch.empty(3, device=device)).shape == (3,)
+
+
+def test_shapes_are_compared_across_devices(device):
+    primal, host = torch.ones(2, 1, device=device), torch.zeros(2, 1)
+    with forward_ad.dual_level():
+        host.copy_(forward_ad.make_dual(primal, torch.full_like(primal, 5.0)))
+        assert forward_ad.unpack_dual(host).tangent.tolist() == [[5.0], [5.0]]

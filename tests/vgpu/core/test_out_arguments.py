@@ -12,6 +12,35 @@ def x():
     return torch.arange(6.0, device=gapless.device("vgpu"))
 
 
+_WRITES = {
+    "nonzero": lambda x, out: torch.nonzero(x > 2, out=out),
+    "masked_select": lambda x, out: torch.masked_select(x, x > 2, out=out),
+    "index_put": lambda x, out: torch.ops.aten.index_put.out(x, [x > 2], torch.ones((), device=x.device), out=out),
+    "roll": lambda x, out: torch.ops.aten.roll.out(x, [1], [0], out=out),
+    "matmul": lambda x, out: torch.matmul(x.view(2, 3), x.view(1, 3, 2), out=out),
+    "matrix_rank": lambda x, out: torch.linalg.matrix_rank(torch.eye(3, device=x.device), out=out),
+}
+
+
+@pytest.mark.parametrize("write", _WRITES.values(), ids=_WRITES)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.int64, torch.bool], ids=str)
+def test_the_dtypes_that_the_cpu_refuses_are_refused(x, write, dtype):
+    try:
+        write(x.cpu(), torch.empty(0, dtype=dtype))
+    except RuntimeError:
+        with pytest.raises(RuntimeError, match="Expected .*(scalar type|dtype)"):
+            write(x, torch.empty(0, dtype=dtype, device=x.device))
+    else:
+        write(x, torch.empty(0, dtype=dtype, device=x.device))
+
+
+@pytest.mark.parametrize("write", _WRITES.values(), ids=_WRITES)
+def test_the_hosts_memory_is_refused(x, write):
+    for size in (0, ()):
+        with pytest.raises(RuntimeError, match="on the same device"):
+            write(x, torch.empty(size, dtype=torch.int64))
+
+
 @pytest.mark.parametrize("size", [3, 0])
 def test_a_selection_lies_where_it_is_told(x, size):
     out = torch.zeros(size, device=x.device)

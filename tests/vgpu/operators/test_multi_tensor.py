@@ -1,5 +1,6 @@
 """Multi-tensor operators that leave their fast path."""
 
+import pytest
 import torch
 
 from gapless import vgpu
@@ -68,3 +69,14 @@ def test_clipping_takes_the_multi_tensor_path_of_itself(device, waits):
         norm = torch.nn.utils.clip_grad_norm_(parameters, 1.0)
     assert vgpu.timeline().kernel_count - before < 10 and not found
     assert round(norm.item(), 4) == 10.0 and round(parameters[0].grad[0].item(), 4) == 0.1
+
+
+@pytest.mark.parametrize("name", ["_foreach_maximum", "_foreach_minimum"])
+def test_the_larger_of_a_number_and_tensors_of_two_dtypes(name, device):
+    def found(device):
+        tensors = [torch.tensor([1.0, 5.0], device=device), torch.tensor([2.0, 4.0], dtype=torch.float64, device=device)]
+        made = [getattr(torch, name)(tensors, 3.0), getattr(torch, name)(tensors, tensors[::-1])]
+        getattr(torch, f"{name}_")(tensors, 4.5)
+        return [[(each.dtype, each.tolist()) for each in some] for some in (*made, tensors)]
+
+    assert found(device) == found("cpu")

@@ -2,6 +2,7 @@
 
 import copy
 import io
+import itertools
 
 import pytest
 import torch
@@ -205,3 +206,29 @@ def test_another_stream_is_told_of(device):
 def test_the_host_is_not_mixed_with_the_device(device):
     with pytest.raises(RuntimeError, match="two devices"):
         sparse(device) @ dense("cpu")
+
+
+@pytest.mark.parametrize("dtypes", itertools.product([torch.uint8, torch.int16, torch.float32, torch.bool], repeat=2), ids=str)
+@pytest.mark.parametrize("name", ["add", "add_", "sub", "sub_"])
+def test_sums_have_the_cpus_dtypes(name, dtypes, device):
+    def found(device):
+        left, right = (torch.tensor([0, 3, 1]).to(device, dtype).to_sparse() for dtype in dtypes)
+        try:
+            return getattr(left, name)(right).dtype
+        except RuntimeError:
+            return "refused"
+
+    if dtypes != (torch.bool, torch.bool):  # which CUDA adds
+        assert found(device) == found("cpu")
+
+
+@pytest.mark.parametrize("where", ["cpu", "vgpu"])
+def test_zeros_like_one_are_where_they_are_asked_for(where, device):
+    sparse = torch.tensor([0, 1 + 2j]).to(device).to_sparse()
+    for zeros in (sparse.new_zeros((2, 3), device=where), torch.zeros_like(sparse, device=where)):
+        assert zeros.device.type == where and zeros.layout is torch.sparse_coo and zeros._nnz() == 0
+
+
+def test_a_conjugate(device):
+    sparse = torch.tensor([0, 1 + 2j]).to(device).to_sparse()
+    assert torch.conj_physical(sparse).to_dense().tolist() == [0, 1 - 2j]

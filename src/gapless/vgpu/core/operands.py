@@ -22,9 +22,10 @@ aten = torch.ops.aten
 _TAKE_NUMBERS = frozenset("""
     copy fill index _unsafe_index index_put _index_put_impl_ _unsafe_index_put index_fill masked_fill bernoulli mse_loss
     smooth_l1_loss huber_loss binary_cross_entropy_with_logits dist floor_divide rsub select_scatter slice_scatter
-    diagonal_scatter as_strided_scatter linspace logspace where allclose is_same_size _has_same_storage_numel
+    diagonal_scatter as_strided_scatter linspace logspace where allclose
     _local_scalar_dense _to_copy
 """.split())
+_OF_SHAPES = frozenset(("is_same_size", "_has_same_storage_numel"))  # they look at no device
 # They take one at this place alone, or (None) none at all, though they are elementwise (ATen, cuda/Indexing.cu,
 # ``masked_fill__cuda``; TensorCompare.cpp, ``CLAMP_CONFIG``).
 _PLACES = {"masked_fill": 2, "index_fill": 3, "fill": 1, "copy": 1, "bernoulli": 1, "select_scatter": 1, "slice_scatter": 1,
@@ -38,7 +39,7 @@ def _lengths(tensor: torch.Tensor) -> str | None:
     if tensor.dim() == 1 and tensor.device.type == "cpu" and tensor.dtype == torch.int64:
         return None
     return (f"'lengths' argument should be a 1D CPU int64 tensor, but got {tensor.dim()}D {tensor.device} "
-            f"{_scalar_type(tensor)} tensor")
+            f"{scalar_type(tensor.dtype)} tensor")
 
 
 def _scalars(tensor: torch.Tensor) -> str | None:
@@ -46,9 +47,9 @@ def _scalars(tensor: torch.Tensor) -> str | None:
     return None if tensor.device.type == "cpu" else f"Expected scalars to be on CPU, got {tensor.device} instead."
 
 
-def _scalar_type(tensor: torch.Tensor) -> str:
-    names = {torch.int64: "Long", torch.int32: "Int", torch.float32: "Float", torch.float64: "Double"}
-    return names.get(tensor.dtype, str(tensor.dtype).removeprefix("torch."))
+def scalar_type(dtype: torch.dtype) -> str:
+    """As PyTorch's messages name it."""
+    return torch.empty(0, dtype=dtype, device="cpu").type().removeprefix("torch.").removesuffix("Tensor")
 
 
 # Overload → the place of the operand that CUDA wants on the CPU, and what it says of another, None if it is right.
@@ -74,6 +75,8 @@ def takes_numbers(func) -> bool:
 def check(operator, args: tuple, kwargs: dict, host: list[torch.Tensor], on_device: bool) -> None:
     """Raise RuntimeError where CUDA refuses one of ``host``, the operands on the CPU. ``on_device``: whether others are on
     the device."""
+    if operator.name in _OF_SHAPES:
+        return
     place, _ = WANTED.get(operator.func, (len(args), None))
     others = [each for each in host if place >= len(args) or each is not args[place]]
     if on_device and not operator.multi_tensor and others:

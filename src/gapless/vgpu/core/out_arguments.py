@@ -7,11 +7,13 @@ from collections.abc import Callable
 
 import torch
 
-from ..process.state import state
+from ..process.state import DEVICE, state
+from .operands import scalar_type
 
 # PyTorch's C++ gives these a result of its own instead, where it sees a tensor subclass (ATen, LinearAlgebra.cpp,
 # ``matrix_rank_impl``).
 _PASSED_OVER = ("linalg_matrix_rank", "matrix_rank")
+_MATMUL = torch.ops.aten.matmul.default
 
 
 def names(func) -> list[str]:
@@ -27,6 +29,16 @@ def without(func):
                 and wanted <= {(each.name, str(each.type)) for each in found._schema.arguments})
 
 
+def _refuse(func, target: torch.Tensor, dtype: torch.dtype, cast: bool = False) -> None:
+    """Raise RuntimeError where PyTorch writes no result of ``dtype`` to ``target``. ``cast``: whether it may be cast."""
+    if target.device.type != DEVICE.type:
+        raise RuntimeError(f"Expected all tensors to be on the same device, but found at least two devices, {DEVICE} and "
+                           f"{target.device}! (out= of {func._schema.name}: make it on {str(DEVICE)!r})")
+    if target.dtype != dtype and not (cast and torch.can_cast(dtype, target.dtype)):
+        raise RuntimeError(f"{func._schema.name}: Expected out tensor to have scalar type {scalar_type(dtype)} but got "
+                           f"scalar type {scalar_type(target.dtype)}")
+
+
 def filled(handler: Callable, functional) -> Callable:
     """``handler``, which knows nothing of ``out``, for an overload with it. ``functional``: the operator without."""
 
@@ -35,6 +47,7 @@ def filled(handler: Callable, functional) -> Callable:
         others = {name: value for name, value in kwargs.items() if name not in names(operator.func)}
         found = handler(functional, args, others)
         for target, result in zip(targets, found if isinstance(found, (list, tuple)) else (found,), strict=True):
+            _refuse(operator.func, target, result.dtype)
             if target.shape != result.shape:
                 target.within.resize_(result.shape)
             target.within.copy_(result.within)
@@ -48,6 +61,7 @@ def _into(functional, *args, **kwargs):
     """For operators that PyTorch makes of others: a copy."""
     *others, out = kwargs
     target, found = kwargs[out], functional(*args, **{name: kwargs[name] for name in others})
+    _refuse(functional, target, found.dtype, cast=functional is not _MATMUL)
     return (target if target.shape == found.shape else target.resize_(found.shape)).copy_(found)
 
 
@@ -56,7 +70,7 @@ def _matmul(func, x, y, *, out):
     LinearAlgebra.cpp, ``_matmul_impl``, ``is_alias_of``): its storage is the wrapper's own."""
     folds = max(x.dim(), y.dim()) > 2 >= min(x.dim(), y.dim())
     if folds:
-        return _into(without(func), x, y, out=out)
+        return _into(_MATMUL, x, y, out=out)
     return func._op_dk(torch._C.DispatchKey.CompositeImplicitAutograd, x, y, out=out)  # `decompose` would copy
 
 

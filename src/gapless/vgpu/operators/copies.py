@@ -4,6 +4,8 @@
 # PyTorch's stubs lack what is used here.
 from __future__ import annotations
 
+import warnings
+
 import torch
 
 from ..core.dispatch import COMPOSITES, UNKNOWN_SIZES, Operator, check_device, handles, launch_all, read_back, run, unwrap
@@ -278,6 +280,9 @@ def _expand_masks(source: torch.Tensor, indices) -> list:
         if index is None or index.dtype not in _MASK:
             expanded.append(index if index is None or isinstance(index, VirtualTensor) else index.to(DEVICE))
             continue
+        if index.dtype == torch.uint8:  # in PyTorch's words
+            warnings.warn("indexing with dtype torch.uint8 is now deprecated, please use a dtype torch.bool instead.",
+                          stacklevel=2)
         _check_mask(source, index, len(expanded))
         if not isinstance(index, VirtualTensor):
             expanded.extend(pin(index.nonzero()).to(DEVICE, non_blocking=True).unbind(1))

@@ -31,10 +31,13 @@ def _with_value(call: Callable):
     return lambda tensor, first, second, value=1: call(tensor, first, second, value=value)
 
 
-# Operators whose arguments are others where they take one tensor.
-_SINGLE: dict[str, Callable] = {"norm": _norm, **{name: _with_value(getattr(torch.ops.aten, name)) for name in
-                                                  ("addcmul", "addcmul_", "addcdiv", "addcdiv_")}}
-_WITHOUT_SINGLE = ("copy_", "powsum", "maximum_", "minimum_")
+# Operators whose arguments are others where they take one tensor, or that have another name there (ATen,
+# native/ForeachOpsKernels.cpp).
+_SINGLE: dict[str, Callable] = {"norm": _norm, "maximum": torch.ops.aten.clamp_min, "maximum_": torch.ops.aten.clamp_min_,
+                                "minimum": torch.ops.aten.clamp_max, "minimum_": torch.ops.aten.clamp_max_,
+                                **{name: _with_value(getattr(torch.ops.aten, name)) for name in
+                                   ("addcmul", "addcmul_", "addcdiv", "addcdiv_")}}
+_WITHOUT_SINGLE = ("copy_", "powsum")
 
 
 def _one_by_one(call: Callable, in_place: bool, is_norm: bool):

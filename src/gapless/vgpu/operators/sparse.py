@@ -274,10 +274,12 @@ def _again(operator, args, kwargs):
     return wrapped(operator.func(*inner_args, **inner_kwargs))
 
 
-@rule("zeros_like", "empty_like")
+@rule("zeros_like", "empty_like", "new_zeros", "new_empty")
 def _like(operator, args, kwargs):
-    (inner, *_), options, _ = unwrap(operator, args, {name: value for name, value in kwargs.items() if value is not None})
-    return wrapped(operator.func(inner, **options))
+    given = {name: value for name, value in kwargs.items() if value is not None and name != "device"}
+    (inner, *size), options, _ = unwrap(operator, args, given)
+    out, device = operator.func(inner, *size, **options), kwargs.get("device") or DEVICE
+    return wrapped(out) if device.type == DEVICE.type else out
 
 
 # -- copies -------------------------------------------------------------------------------------------
@@ -328,7 +330,8 @@ def _clone(operator, args, kwargs):
 # -- elements: what is done is done to the values -----------------------------------------------------
 
 
-@rule("mul", "div", "neg", "mul_", "div_", "neg_", "isnan", "_conj", "resolve_conj", "resolve_neg", "true_divide")
+@rule("mul", "div", "neg", "mul_", "div_", "neg_", "isnan", "_conj", "_conj_physical", "resolve_conj", "resolve_neg",
+      "true_divide")
 def _elementwise(operator, args, kwargs):
     inner_args, inner_kwargs, _ = unwrap(operator, args, kwargs)
     sparse = [a for a in inner_args if isinstance(a, torch.Tensor) and a.dim()]
@@ -442,7 +445,8 @@ def _add(operator, args, kwargs):
         out = operator.func(left, right, **options)
         play(plans.added_to_dense(dense, sparse, operator.mutates))
         return _finish(operator, args, kwargs, out)
-    return _finish(operator, args, kwargs, _sum(left, right, alpha))
+    dtype = operator.func(left._values().flatten()[:0].clone(), right._values().flatten()[:0], **options).dtype  # or refused
+    return _finish(operator, args, kwargs, _sum(left, right, alpha).to(dtype))
 
 
 def _sum(left: torch.Tensor, right: torch.Tensor, alpha) -> torch.Tensor:
