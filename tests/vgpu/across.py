@@ -289,6 +289,16 @@ class Numbers(torch.utils.data.Dataset):
         return torch.full((2, 3), float(number)) + 1
 
 
+def conjugates(device):
+    """Lazy ones are read, written through and given to operators that know of them and that do not."""
+    x = torch.tensor([[1 + 2j, 3j], [0.5, 1 - 1j]], device=device)
+    lazy = x.conj()
+    lazy[0].mul_(1j)
+    lazy.imag.add_(1.0)
+    return [lazy.is_conj(), lazy.imag.is_neg(), x.tolist(), (x.mH @ lazy).tolist(), (1 - lazy).tolist(), lazy[1].cpu().tolist(),
+            torch.cat([lazy, x]).sum().item()]
+
+
 def loads(device):
     """Worker processes of the program's own, forked where the link to the device is."""
     seen = []
@@ -342,7 +352,7 @@ def graphs(device):
 PROGRAMS = {each.__name__: each for each in (
     trains, attends, infers, recurs, views_and_masks, parameters_change, reads_early, storages, streams, random_numbers, errors,
     compiles, lower_precision, tunes, keeps_random_states, checkpoints, memory_savers, overwrites, on_the_host,
-    other_dtypes_and_tangents, loads, graphs)}
+    other_dtypes_and_tangents, conjugates, loads, graphs)}
 
 
 def group_of_one(device):

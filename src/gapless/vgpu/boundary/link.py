@@ -23,7 +23,7 @@ from ..compiling import regions
 from ..core import random_numbers
 from ..core.dispatch import of_the_device
 from ..core.storage import become, of_the_card
-from ..core.tensor import VirtualTensor, as_zero
+from ..core.tensor import VirtualTensor, as_zero, lazily
 from ..distributed.collectives import with_handles
 from ..host import host_clock
 from ..ordering import pinned
@@ -328,9 +328,9 @@ class Link:
         return self._decoder({}, blob)(sent)
 
     def _tensor(self, spec) -> VirtualTensor:
-        number, shape, strides, offset, dtype, is_meta = spec
+        number, shape, strides, offset, dtype, is_meta, *lazy = spec
         handle = Handle(self, number, shape, strides, offset, getattr(torch, dtype), is_meta)
-        return VirtualTensor(handle, handle)
+        return lazily(VirtualTensor(handle, handle), *lazy)
 
 
 def _same(one: torch.Tensor, other: torch.Tensor) -> bool:

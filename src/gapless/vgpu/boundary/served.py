@@ -20,7 +20,7 @@ from ..compiling import regions
 from ..compiling.graphs import Captured, abandon
 from ..core.dispatch import dispatch
 from ..core.storage import VirtualStorage, resize, whole
-from ..core.tensor import VirtualTensor
+from ..core.tensor import VirtualTensor, lying_in
 from ..hardware.clock.streams import Mark, Stream
 from ..hardware.clock.timeline import Timeline
 from ..host import host_clock
@@ -192,14 +192,14 @@ class Served:
         def leaf(number) -> VirtualTensor:
             # One for each place, as a tensor that is there twice has a gradient for each.
             tensor = self._tensor(number)
-            leaves.append(VirtualTensor(tensor.within, tensor.allocation).requires_grad_(len(leaves) in wanted))
+            leaves.append(lying_in(tensor.allocation, tensor.within).requires_grad_(len(leaves) in wanted))
             return leaves[-1]
 
         decode = Decoder(leaf, _device, blob, self._held)
         with torch.enable_grad():
             out = func(*_list(decode(said.get("args"))), **self._keywords(said, decode))
         outs = list(out) if isinstance(out, (list, tuple)) else [out]
-        plain = [VirtualTensor(each.within, each.allocation) for each in outs]
+        plain = [lying_in(each.allocation, each.within) for each in outs]
         graph = self._keep(_Graph(outs, [each for each in leaves if each.requires_grad]))
         return {"graph": graph, "out": encoder(plain if isinstance(out, (list, tuple)) else plain[0])}
 
@@ -300,7 +300,7 @@ class Served:
     def _spec(self, tensor: VirtualTensor) -> list:
         number = self._keep(tensor)
         form = self._forms[number] = _form(tensor)
-        return [number, *form, tensor.within.is_meta]
+        return [number, *form, tensor.within.is_meta, tensor.is_conj(), tensor.is_neg()]
 
     def _take_news(self, said) -> None:
         if not isinstance(said, dict):
@@ -364,7 +364,7 @@ def _resize_storage(served: Served, number: int, nbytes: int) -> None:
 
 def _set(served: Served, number: int, memory: int, offset: int, size: list | None, stride: list | None) -> VirtualTensor:
     target, memory = served._tensor(number), VirtualStorage.of(served._tensor(memory))
-    placed = VirtualTensor(target.within, target.allocation)
+    placed = lying_in(target.allocation, target.within)
     return placed.set_(memory) if size is None else placed.set_(memory, offset, size, stride or ())
 
 

@@ -21,6 +21,7 @@ _get_data, _set_data = torch._C.TensorBase.data.__get__, torch._C.TensorBase.dat
 # Layout that is not dense → the class of its tensors, called with the inner one.
 KINDS: dict[torch.layout, type] = {}
 
+is_conj, is_neg = torch.is_conj, torch.is_neg
 _make_wrapper = torch.Tensor._make_wrapper_subclass
 
 
@@ -161,6 +162,8 @@ class VirtualTensor(torch.Tensor):
             if attributes:
                 return torch._utils._rebuild_parameter_with_state, (*parts, attributes)
             return torch._utils._rebuild_parameter, parts
+        if self.is_conj() or self.is_neg():
+            return self.resolve_conj().resolve_neg().__reduce_ex__(protocol)
         memory, shape = self.untyped_storage(), (self.storage_offset(), tuple(self.shape), self.stride())
         if self.dtype in torch.storage._new_dtypes():
             return torch._utils._rebuild_tensor_v3, (memory, *shape, self.requires_grad, hooks, self.dtype)
@@ -179,6 +182,8 @@ class VirtualTensor(torch.Tensor):
         with torch.no_grad():
             if isinstance(self, torch.nn.Parameter):
                 copied = torch.nn.Parameter(self.detach().clone(), requires_grad=self.requires_grad)
+            elif self.is_conj() or self.is_neg():
+                copied = self.detach().clone().requires_grad_(self.requires_grad)
             else:
                 memory = self.untyped_storage().__deepcopy__(memo)
                 copied = torch.empty(0, dtype=self.dtype, device=DEVICE)
@@ -250,7 +255,16 @@ def lying_in(allocation, inner: torch.Tensor) -> VirtualTensor:
                          torch.strided, DEVICE)
     self.within = inner
     self.allocation = allocation
-    return self
+    return lazily(self, is_conj(inner), is_neg(inner))
+
+
+def lazily(tensor: VirtualTensor, conjugate: bool, negative: bool) -> VirtualTensor:
+    """``tensor``, of which PyTorch knows that its elements are to be conjugated or negated when they are read."""
+    if conjugate:
+        torch._C._set_conj(tensor, True)
+    if negative:
+        torch._C._set_neg(tensor, True)
+    return tensor
 
 
 def as_zero(tensor: VirtualTensor) -> VirtualTensor:

@@ -25,8 +25,6 @@ UNSUPPORTED: dict[str, str] = {
         "their sizes are a matter of values: nn.TransformerEncoder(…, enable_nested_tensor=False)",
     "tensor classes with a __torch_dispatch__, made by as_subclass":
         "two dispatches in one tensor: let the class hold tensors of the device (torch.Tensor._make_wrapper_subclass)",
-    "a conjugate as a view":
-        "no error: .conj() gives a tensor of its own, which later writes to either do not reach: take it after them",
     "DLPack":
         "there is no memory that another library could read: .cpu() first",
     "NumPy without a copy":

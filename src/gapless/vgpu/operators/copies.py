@@ -402,13 +402,6 @@ def _of_contiguous_images(operator, args, kwargs):
     return run(operator, args, kwargs)
 
 
-@handles("_conj", "_neg_view")
-def _lazy_sign(operator, args, kwargs):
-    # The wrapper cannot carry the bit that says "conjugate when read": the values are conjugated now.
-    inner_args, _, _ = unwrap(operator, args, kwargs)
-    return wrap(operator.func(*inner_args).resolve_conj().resolve_neg(), state.memory)
-
-
 @handles("_efficientzerotensor")
 def _zeros_without_memory(operator, args, kwargs):
     # What forward-mode derivatives take for "no tangent".
