@@ -98,8 +98,8 @@ def test_a_line_that_is_no_line_is_not_shown(ends):
 def test_tensors_are_told_with_their_form(ends):
     served, _ = ends
     tensor = vgpu.tensor_of(torch.arange(6.0).reshape(2, 3).t())
-    number, shape, strides, offset, dtype, is_meta = served.tell(tensor)["tensor"]
-    assert (shape, strides, offset, dtype, is_meta) == ([3, 2], [1, 3], 0, "float32", False)
+    number, *told = served.tell(tensor)["tensor"]
+    assert told == [[3, 2], [1, 3], 0, "float32", False, False, False]
     assert served.decoder()({"tensor": number}) is tensor
 
 
