@@ -300,11 +300,6 @@ def test_a_mask_of_bytes_is_deprecated(device):
         assert x[torch.tensor([1, 0, 1], dtype=torch.uint8, device=device)].shape == (2,)
 
 
-def test_conjugation(device):
-    z = torch.complex(draw(3), draw(3, seed=1))
-    torch.testing.assert_close(torch.view_as_real(z.to(device).conj()).cpu(), torch.view_as_real(z.conj().resolve_conj()))
-
-
 # -- random numbers ---------------------------------------------------------------------------------
 
 

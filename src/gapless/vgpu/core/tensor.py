@@ -255,11 +255,11 @@ def lying_in(allocation, inner: torch.Tensor) -> VirtualTensor:
                          torch.strided, DEVICE)
     self.within = inner
     self.allocation = allocation
-    return lazily(self, is_conj(inner), is_neg(inner))
+    return lazily(self, is_conj(inner), is_neg(inner)) if is_conj(inner) or is_neg(inner) else self
 
 
 def lazily(tensor: VirtualTensor, conjugate: bool, negative: bool) -> VirtualTensor:
-    """``tensor``, of which PyTorch knows that its elements are to be conjugated or negated when they are read."""
+    """``tensor``, of which PyTorch knows that it holds the conjugates or negatives of its elements."""
     if conjugate:
         torch._C._set_conj(tensor, True)
     if negative:
