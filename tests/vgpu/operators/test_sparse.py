@@ -210,11 +210,12 @@ def test_the_host_is_not_mixed_with_the_device(device):
 
 @pytest.mark.parametrize("dtypes", itertools.product([torch.uint8, torch.int16, torch.float32, torch.bool], repeat=2), ids=str)
 @pytest.mark.parametrize("name", ["add", "add_", "sub", "sub_"])
-def test_sums_have_the_cpus_dtypes(name, dtypes, device):
+def test_sums_have_the_cpus_dtypes_and_values(name, dtypes, device):
     def found(device):
-        left, right = (torch.tensor([0, 3, 1]).to(device, dtype).to_sparse() for dtype in dtypes)
+        left, right = (torch.tensor(values).to(device, dtype).to_sparse() for values, dtype in zip(([0, 3, 1], [0, 2, 0]), dtypes))
         try:
-            return getattr(left, name)(right).dtype
+            found = getattr(left, name)(right)
+            return found.dtype, found.to_dense().tolist()
         except RuntimeError:
             return "refused"
 

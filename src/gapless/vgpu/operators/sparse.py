@@ -330,8 +330,8 @@ def _clone(operator, args, kwargs):
 # -- elements: what is done is done to the values -----------------------------------------------------
 
 
-@rule("mul", "div", "neg", "mul_", "div_", "neg_", "isnan", "_conj", "_conj_physical", "resolve_conj", "resolve_neg",
-      "true_divide")
+@rule("mul", "div", "neg", "mul_", "div_", "neg_", "isnan", "_conj", "_conj_physical", "conj_physical", "resolve_conj",
+      "resolve_neg", "true_divide")
 def _elementwise(operator, args, kwargs):
     inner_args, inner_kwargs, _ = unwrap(operator, args, kwargs)
     sparse = [a for a in inner_args if isinstance(a, torch.Tensor) and a.dim()]
@@ -454,13 +454,14 @@ def _sum(left: torch.Tensor, right: torch.Tensor, alpha) -> torch.Tensor:
         raise RuntimeError(f"add: sparse tensors of one shape and as many sparse dimensions expected, got "
                            f"{tuple(left.shape)} and {tuple(right.shape)}")
     if not right._nnz() or not left._nnz():
-        kept = left if not right._nnz() else right * alpha
-        out = kept.to(torch.result_type(left, right), copy=True)
+        kept = (left if not right._nnz() else right).to(torch.result_type(left, right), copy=True)
+        out = kept if not right._nnz() else kept * alpha
         play([*plans.copied(out._indices()), *plans.copied(out._values())])
         return out
     scaled = alpha != 1
     indices = torch.cat((left._indices(), right._indices()), 1)
-    values = torch.cat((left._values(), right._values() * alpha if scaled else right._values()))
+    added = right._values().to(torch.result_type(left, right))  # before it is scaled: uint8 has no -1
+    values = torch.cat((left._values(), added * alpha if scaled else added))
     play(plans.added(left, right, scaled))
     out = torch.sparse_coo_tensor(indices, values, left.shape, check_invariants=False)
     return _coalesced(out) if out._nnz() > out.numel() else out
