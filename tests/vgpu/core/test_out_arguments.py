@@ -66,6 +66,18 @@ def test_a_batch_times_a_matrix(x):
     assert torch.matmul(batch, x, out=out) is out and out.tolist() == [[15.0] * 4] * 3
 
 
+@pytest.mark.parametrize("left", [(4,), (3, 4), (2, 3, 4), (2, 1, 3, 4), (1, 3, 4)], ids=str)
+@pytest.mark.parametrize("right", [(4,), (4, 5), (2, 4, 5), (1, 4, 5)], ids=str)
+@pytest.mark.parametrize("form", ["as it is", "empty", "transposed"])
+def test_products_of_all_forms(x, left, right, form):
+    a, b = torch.randn(left), torch.randn(right)
+    wanted = torch.matmul(a, b)
+    out = {"as it is": torch.zeros_like(wanted), "empty": torch.zeros(0),
+           "transposed": torch.zeros(wanted.shape[::-1]).permute(tuple(reversed(range(wanted.dim()))))}[form].to(x.device)
+    assert torch.matmul(a.to(x.device), b.to(x.device), out=out) is out
+    torch.testing.assert_close(out.cpu(), wanted)
+
+
 def test_a_plain_product_is_one_kernel(x):
     matrix = torch.ones(64, 64, device=x.device)
     out = torch.zeros_like(matrix)

@@ -208,14 +208,15 @@ def test_the_host_is_not_mixed_with_the_device(device):
         sparse(device) @ dense("cpu")
 
 
-@pytest.mark.parametrize("dtypes", itertools.product([torch.uint8, torch.int16, torch.float32, torch.bool], repeat=2), ids=str)
+@pytest.mark.parametrize("dtypes", list(itertools.product(
+    [torch.uint8, torch.int16, torch.float32, torch.bool], repeat=2)), ids=str)
 @pytest.mark.parametrize("name", ["add", "add_", "sub", "sub_"])
 def test_sums_have_the_cpus_dtypes_and_values(name, dtypes, device):
     def found(device):
         left, right = (torch.tensor(values).to(device, dtype).to_sparse() for values, dtype in zip(([0, 3, 1], [0, 2, 0]), dtypes))
         try:
-            found = getattr(left, name)(right)
-            return found.dtype, found.to_dense().tolist()
+            made = getattr(left, name)(right)
+            return made.dtype, made.to_dense().tolist()
         except RuntimeError:
             return "refused"
 
@@ -233,3 +234,21 @@ def test_zeros_like_one_are_where_they_are_asked_for(where, device):
 def test_a_conjugate(device):
     sparse = torch.tensor([0, 1 + 2j]).to(device).to_sparse()
     assert torch.conj_physical(sparse).to_dense().tolist() == [0, 1 - 2j]
+
+
+@pytest.mark.parametrize("product", [
+    lambda x, y, z: x @ y.conj(),
+    lambda x, y, z: z.mH @ x,
+    lambda x, y, z: torch.mv(x, y[0].conj()),
+    lambda x, y, z: torch.addmm((z @ y).conj(), x, y.mH),
+    lambda x, y, z: torch.zeros_like(y).addmm_(x, y.conj()),
+    lambda x, y, z: (z @ y).conj().addmm_(x, y),
+    lambda x, y, z: torch.bmm(torch.stack([x.to_dense()] * 2).to_sparse() if x.is_sparse else torch.stack([x] * 2),
+                              torch.stack([y, z]).conj()),
+])
+def test_products_see_lazy_conjugates(product, device):
+    numbers = torch.Generator().manual_seed(0)
+    x, y, z = (torch.randn(3, 3, dtype=torch.complex128, generator=numbers) for _ in "xyz")
+    x[1] = 0
+    found = product(x.to(device).to_sparse(), y.to(device), z.to(device))
+    torch.testing.assert_close(found.cpu().resolve_conj(), product(x, y, z).resolve_conj())

@@ -585,7 +585,7 @@ class Running:
         return tree
 
 
-_one_thread = RLock()  # at a time runs compiled graphs: what is held back is the process's
+_one_at_a_time = RLock()  # threads take turns in running compiled graphs: what is held back belongs to the process
 
 
 @contextmanager
@@ -593,7 +593,7 @@ def running(graph: Hashable, whole: bool = False) -> Iterator[Running]:
     """Inside runs the compiled ``graph``. ``whole``: what waits inside is taken for what Dynamo leaves out, such as a look
     at values, or makes a constant; else a wait ends the graph. Raises torch.OutOfMemoryError where it ends."""
     global _forward
-    with _one_thread:
+    with _one_at_a_time:
         flush()
         counting = state.counting
         paused = counting is not None and counting.pause()

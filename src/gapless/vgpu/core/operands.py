@@ -52,6 +52,12 @@ def scalar_type(dtype: torch.dtype) -> str:
     return torch.empty(0, dtype=dtype, device="cpu").type().removeprefix("torch.").removesuffix("Tensor")
 
 
+def elsewhere(tensor: torch.Tensor, what: str) -> RuntimeError:
+    """PyTorch's error for a ``tensor`` that should be on the device. ``what``: where that is, and what to do."""
+    return RuntimeError(f"Expected all tensors to be on the same device, but found at least two devices, {DEVICE} and "
+                        f"{tensor.device}! ({what})")
+
+
 # Overload → the place of the operand that CUDA wants on the CPU, and what it says of another, None if it is right.
 WANTED = {
     aten._pack_padded_sequence.default: (1, _lengths),
@@ -88,8 +94,7 @@ def check(operator, args: tuple, kwargs: dict, host: list[torch.Tensor], on_devi
         other = next((each for each in others if each.is_meta), others[0])
         what = ("a meta tensor has no values: module.to_empty(device=…), then load them" if other.is_meta
                 else f"move the CPU tensor with .to({str(DEVICE)!r})")
-        raise RuntimeError(f"Expected all tensors to be on the same device, but found at least two devices, {DEVICE} and "
-                           f"{other.device}! (in {operator.full_name}: {what})")
+        raise elsewhere(other, f"in {operator.full_name}: {what}")
     if on_device and len(others) > 1 and not (operator.multi_tensor or operator.name.rstrip("_") in _ANY_COUNT):
         raise RuntimeError(f"Trying to pass too many CPU scalars to non-CPU kernel! (in {operator.full_name})")
 

@@ -8,12 +8,11 @@ from collections.abc import Callable
 import torch
 
 from ..process.state import DEVICE, state
-from .operands import scalar_type
+from .operands import elsewhere, scalar_type
 
 # PyTorch's C++ gives these a result of its own instead, where it sees a tensor subclass (ATen, LinearAlgebra.cpp,
 # ``matrix_rank_impl``).
 _PASSED_OVER = ("linalg_matrix_rank", "matrix_rank")
-_MATMUL = torch.ops.aten.matmul.default
 
 
 def names(func) -> list[str]:
@@ -32,8 +31,7 @@ def without(func):
 def _refuse(func, target: torch.Tensor, dtype: torch.dtype, cast: bool = False) -> None:
     """Raise RuntimeError where PyTorch writes no result of ``dtype`` to ``target``. ``cast``: whether it may be cast."""
     if target.device.type != DEVICE.type:
-        raise RuntimeError(f"Expected all tensors to be on the same device, but found at least two devices, {DEVICE} and "
-                           f"{target.device}! (out= of {func._schema.name}: make it on {str(DEVICE)!r})")
+        raise elsewhere(target, f"out= of {func._schema.name}: make it on {str(DEVICE)!r}")
     if target.dtype != dtype and not (cast and torch.can_cast(dtype, target.dtype)):
         raise RuntimeError(f"{func._schema.name}: Expected out tensor to have scalar type {scalar_type(dtype)} but got "
                            f"scalar type {scalar_type(target.dtype)}")
@@ -57,21 +55,27 @@ def filled(handler: Callable, functional) -> Callable:
     return handle
 
 
-def _into(functional, *args, **kwargs):
-    """For operators that PyTorch makes of others: a copy."""
+def _rank(functional, *args, **kwargs):
+    """``matrix_rank``, whose result may be cast."""
     *others, out = kwargs
-    target, found = kwargs[out], functional(*args, **{name: kwargs[name] for name in others})
-    _refuse(functional, target, found.dtype, cast=functional is not _MATMUL)
+    found = functional(*args, **{name: kwargs[name] for name in others})
+    _refuse(functional, kwargs[out], found.dtype, cast=True)
+    return _written(kwargs[out], found)
+
+
+def _written(target: torch.Tensor, found: torch.Tensor) -> torch.Tensor:
     return (target if target.shape == found.shape else target.resize_(found.shape)).copy_(found)
 
 
 def _matmul(func, x, y, *, out):
-    """A batch times one matrix goes through a view of ``out``, which PyTorch does not know for one here (ATen,
-    LinearAlgebra.cpp, ``_matmul_impl``, ``is_alias_of``): its storage is the wrapper's own."""
-    folds = max(x.dim(), y.dim()) > 2 >= min(x.dim(), y.dim())
-    if folds:
-        return _into(_MATMUL, x, y, out=out)
-    return func._op_dk(torch._C.DispatchKey.CompositeImplicitAutograd, x, y, out=out)  # `decompose` would copy
+    """PyTorch makes a batch times one matrix of a view of ``out``, and others of copies, which it does not know for one here
+    (ATen, LinearAlgebra.cpp, ``_matmul_impl``, ``is_alias_of``): a tensor's storage is the wrapper's own."""
+    plain = max(x.dim(), y.dim()) <= 2 or (x.shape[:-2] == y.shape[:-2] and (out.is_contiguous() or not out.numel()))
+    if plain:
+        return func._op_dk(torch._C.DispatchKey.CompositeImplicitAutograd, x, y, out=out)  # `decompose` would copy
+    found = torch.matmul(x, y)
+    _refuse(func, out, found.dtype)
+    return _written(out, found)
 
 
 def install(aten: torch.library.Library, composites: dict) -> None:
@@ -81,7 +85,7 @@ def install(aten: torch.library.Library, composites: dict) -> None:
         packet = getattr(torch.ops.aten, name, None)
         for func in (getattr(packet, overload) for overload in (packet.overloads() if packet is not None else ())):
             if names(func):
-                _register(aten, composites, func, _into, without(func))
+                _register(aten, composites, func, _rank, without(func))
 
 
 def _register(aten: torch.library.Library, composites: dict, func, function: Callable, first) -> None:

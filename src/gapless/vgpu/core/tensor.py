@@ -250,7 +250,7 @@ def wrap(inner: torch.Tensor, memory, density: float | None = None) -> VirtualTe
 
 
 def lying_in(allocation, inner: torch.Tensor) -> VirtualTensor:
-    """``VirtualTensor(inner, allocation)`` of a dense ``inner``, in a third less time."""
+    """A VirtualTensor of a dense ``inner``, in a third less time than by its class. Lazy as ``inner`` is."""
     self = _make_wrapper(VirtualTensor, inner.shape, inner.stride(), inner.storage_offset(), None, inner.dtype,
                          torch.strided, DEVICE)
     self.within = inner

@@ -17,7 +17,7 @@ from ..core.dispatch import dispatch as dense_dispatch
 from ..core.tensor import KINDS, VirtualTensor, wrap
 from ..hardware.kernels import costs
 from ..hardware.kernels import sparse as plans
-from ..process import forks
+from ..process import forks, lazy_bits
 from ..process.eager import eager
 from ..process.state import DEVICE, state
 from .copies import _copy_in, _copy_out, aten, nonzero
@@ -129,7 +129,12 @@ def _handle(operator, args, kwargs):
                                   "or compute it on the .cpu()")
     if state.forked:
         forks.refuse()
-    result = does(operator, args, kwargs)
+    unseen = lazy_bits.see()
+    try:
+        result = does(operator, args, kwargs)
+    finally:
+        if unseen:
+            lazy_bits.unsee()
     if state.watched and not operator.is_view:
         used(_parts((args, kwargs)), _parts(result))
     return result
@@ -445,7 +450,7 @@ def _add(operator, args, kwargs):
         out = operator.func(left, right, **options)
         play(plans.added_to_dense(dense, sparse, operator.mutates))
         return _finish(operator, args, kwargs, out)
-    dtype = operator.func(left._values().flatten()[:0].clone(), right._values().flatten()[:0], **options).dtype  # or refused
+    dtype = operator.func(left._values().flatten()[:0], right._values().flatten()[:0], **options).dtype  # or refused
     return _finish(operator, args, kwargs, _sum(left, right, alpha).to(dtype))
 
 
@@ -453,15 +458,15 @@ def _sum(left: torch.Tensor, right: torch.Tensor, alpha) -> torch.Tensor:
     if left.shape != right.shape or left.sparse_dim() != right.sparse_dim():
         raise RuntimeError(f"add: sparse tensors of one shape and as many sparse dimensions expected, got "
                            f"{tuple(left.shape)} and {tuple(right.shape)}")
+    scaled, dtype = alpha != 1, torch.result_type(left, right)
+    added = right.to(dtype)  # before it is scaled: uint8 has no -1
+    added = added * alpha if scaled else added
     if not right._nnz() or not left._nnz():
-        kept = (left if not right._nnz() else right).to(torch.result_type(left, right), copy=True)
-        out = kept if not right._nnz() else kept * alpha
+        out = left.to(dtype, copy=True) if not right._nnz() else added.clone()
         play([*plans.copied(out._indices()), *plans.copied(out._values())])
         return out
-    scaled = alpha != 1
     indices = torch.cat((left._indices(), right._indices()), 1)
-    added = right._values().to(torch.result_type(left, right))  # before it is scaled: uint8 has no -1
-    values = torch.cat((left._values(), added * alpha if scaled else added))
+    values = torch.cat((left._values(), added._values()))
     play(plans.added(left, right, scaled))
     out = torch.sparse_coo_tensor(indices, values, left.shape, check_invariants=False)
     return _coalesced(out) if out._nnz() > out.numel() else out
@@ -494,8 +499,15 @@ def _sparse_sum_backward(operator, args, kwargs):
 # -- products -----------------------------------------------------------------------------------------
 
 
+def _resolved(args: tuple) -> list:
+    """``args`` without lazy conjugates and negatives, which PyTorch's kernels for these take for what they are made of."""
+    return [each.resolve_conj().resolve_neg() if isinstance(each, VirtualTensor) and each.layout is torch.strided else each
+            for each in args]
+
+
 @rule("mm", "addmm", "_sparse_addmm", "mv", "_sparse_mm", "addmm_", "sspaddmm", "hspmm")
 def _product(operator, args, kwargs):
+    target, args = args[0], _resolved(args)
     inner_args, inner_kwargs, _ = unwrap(operator, args, kwargs)
     *_, left, right = [a for a in inner_args if isinstance(a, torch.Tensor)]
     if left.layout is torch.strided:  # dense @ sparse: transposed, as on CUDA
@@ -509,12 +521,13 @@ def _product(operator, args, kwargs):
     if matrix.shape[1]:
         values = out if out.layout is torch.strided else out._values()
         play(plans.product(left, matrix, values.reshape(-1, matrix.shape[1])))
-    return _finish(operator, args, kwargs, out)
+    found = _finish(operator, args, kwargs, out)
+    return target.copy_(found) if operator.mutates and found is not target else found
 
 
 @rule("bmm")
 def _products(operator, args, kwargs):
-    inner_args, _, _ = unwrap(operator, args, kwargs)
+    inner_args, _, _ = unwrap(operator, _resolved(args), kwargs)
     left, right = inner_args
     left = _coalesced(left)
     out = operator.func(left, right)
