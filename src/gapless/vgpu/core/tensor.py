@@ -21,7 +21,6 @@ _get_data, _set_data = torch._C.TensorBase.data.__get__, torch._C.TensorBase.dat
 # Layout that is not dense → the class of its tensors, called with the inner one.
 KINDS: dict[torch.layout, type] = {}
 
-is_conj, is_neg = torch.is_conj, torch.is_neg
 _make_wrapper = torch.Tensor._make_wrapper_subclass
 
 
@@ -255,7 +254,9 @@ def lying_in(allocation, inner: torch.Tensor) -> VirtualTensor:
                          torch.strided, DEVICE)
     self.within = inner
     self.allocation = allocation
-    return lazily(self, is_conj(inner), is_neg(inner)) if is_conj(inner) or is_neg(inner) else self
+    if inner.is_conj() or inner.is_neg():  # methods: they take half of what functions take, in every view
+        lazily(self, inner.is_conj(), inner.is_neg())
+    return self
 
 
 def lazily(tensor: VirtualTensor, conjugate: bool, negative: bool) -> VirtualTensor:
