@@ -79,7 +79,7 @@ def test_feedback(open_page, course, width):
     assert not sticking_out(page) and not barriers(page, advice=False)
     page.get_by_role("link", name="square", exact=True).click()
     expect(page.locator(".panel-heading", has_text="Check of square")).to_be_in_viewport()
-    assert page.get_by_role("img", name="Timeline of 4 steps").count() == 2
+    assert page.get_by_role("img", name="Timeline of 3 steps").count() == 2
 
 
 @pytest.fixture(scope="module")
