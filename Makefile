@@ -36,7 +36,7 @@ records: $(VENV)/.installed-dev  ## simulate the lessons' headlines anew, predic
 	python docs/headlines.py
 	python docs/validation.py
 
-cards: $(VENV)/.installed-dev  ## fit the kernel models to the measured times again (some fifteen minutes)
+cards: $(VENV)/.installed-dev  ## fit the kernel models to the measured times again (some twenty minutes)
 	gapless fit
 
 conformance: $(VENV)/.installed-dev  ## PyTorch's whole operator database against the virtual GPU, in every mode (some six minutes)

@@ -43,7 +43,8 @@ def tables() -> str:
     return "\n\n".join([
         *map(against_measured.table, groups.values()),
         f"`{record['command']}`, {record['date']}, torch {record['versions']['torch'].partition('+')[0]}. A cell: mean "
-        "|predicted ÷ measured − 1|, in brackets the mean with its sign, and how many times were predicted.",
+        "|predicted ÷ measured − 1|, in brackets the mean with its sign, how many times were predicted, and the share of "
+        "them within which mean uncertainty.",
         f"![{against_measured.alt(record['errors'])}]({PICTURE.name})"])
 
 

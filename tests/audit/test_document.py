@@ -50,7 +50,8 @@ def test_each_number_has_an_origin_and_each_time_a_unit(found):
     assert names <= set(found["origin"])
     assert found["origin"] | {"own_ms": "measured", "operators_ms": "modelled", "step_ms": "mixed", "times": "counted"} == found["origin"]
     counts = {name for name in names if not re.search(r"(^|_)(ms|bytes)$", name)}
-    assert counts == {"steps", "warm_up", "spread", "waits_per_step", "kernels_per_step", "bus_bytes_per_step", "times", "launches", "every"}
+    assert counts == {"steps", "warm_up", "spread", "waits_per_step", "kernels_per_step", "bus_bytes_per_step", "times", "launches", "every",
+                      "device_busy_uncertainty"}
 
 
 def test_nothing_modelled_is_called_measured():

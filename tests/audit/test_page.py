@@ -128,6 +128,13 @@ def test_where_the_times_come_from():
         assert "Nothing is measured" in write(counted)
 
 
+def test_how_uncertain_the_gpus_time_is():
+    found = made(training())
+    share = f"{100 * found.report.uncertainty:.0f}"
+    for write in (markdown, page):
+        assert re.search(rf"The GPU is busy for [\d.]+ ms ± {share} % of ", write(found))
+
+
 def test_the_worst_findings_come_first():
     found = made(training(size=1800, host_ms=8.0, reads=1))
     for write in (markdown, page):

@@ -56,6 +56,13 @@ def test_busy_is_the_union_over_streams_of_work_that_the_steps_launched():
     assert report.kernels == 1
 
 
+@pytest.mark.parametrize("said, uncertainty", [(0.085, 0.085), ("much", None), (None, None)])
+def test_how_uncertain_modelled_times_are_is_what_the_trace_says(said, uncertainty):
+    report = report_of(step(0, 0, 100), kernel(10, 20), gapless={"simulated": True, "uncertainty": said})
+    assert report.uncertainty == uncertainty == report.to_json()["uncertainty"]
+    assert ("0.020 ms ± 8 %\n" in str(report)) == (uncertainty is not None)
+
+
 def test_without_runtime_calls_the_devices_own_times_decide():
     report = report_of(step(0, 0, 100), kernel(10, 20), kernel(150, 30))
     assert report.device_busy_ms == pytest.approx(0.020)
@@ -149,7 +156,7 @@ def test_json_holds_everything_in_plain_types():
     assert plain == report.to_json()
     assert {
         "device_name", "simulated", "steps", "syncs", "syncs_per_step", "host_step_ms", "wait_ms",
-        "device_busy_ms", "device_step_ms", "kernels", "launches", "copies", "peak_memory_bytes", "gpu_utilization", "sm_efficiency",
+        "device_busy_ms", "device_step_ms", "kernels", "launches", "copies", "peak_memory_bytes", "uncertainty", "gpu_utilization", "sm_efficiency",
         "achieved_occupancy",
     } == set(plain)  # fmt: skip
     assert plain["syncs"][0]["op"] == "aten::item"

@@ -5,7 +5,7 @@ import pytest
 from gapless.fidelity.against_measured import Point, alt, kind_of, picture, points, summary, table
 from gapless.fidelity.measured import Network, Operator, Step
 
-POINTS = [Point("t4", "elementwise", 1.0, 1.1), Point("t4", "elementwise", 0.05, 0.04), Point("t4", "elementwise", 2.0, None),
+POINTS = [Point("t4", "elementwise", 1.0, 1.1, 0.1), Point("t4", "elementwise", 0.05, 0.04, 0.2), Point("t4", "elementwise", 2.0, None),
           Point("l4", "convolutions", 2.0, None), Point("l4", "elementwise", 0.01, 0.02)]
 
 
@@ -28,7 +28,8 @@ def test_errors_by_kind_and_card():
     assert line["mean_abs_error_long"] == pytest.approx(0.1)
     assert found["elementwise", "l4"]["mean_abs_error_long"] is None
     text = table(summary(POINTS))
-    assert "15.0% (-5%), 2" in text and "none of 1" in text and "–" in text
+    assert line["uncertainty"] == pytest.approx(0.15) and line["within"] == 0.5, "1 is within 1.1 ± 10 %, 0.05 not in 0.04 ± 20 %"
+    assert "15.0% (-5%), 2, 50% in ± 15%" in text and "none of 1" in text and "–" in text
     assert len({len(line) for line in text.splitlines()}) == 1
 
 
@@ -46,5 +47,6 @@ def test_rows_of_all_sorts_are_predicted_in_their_order(capsys):
     found = list(points(rows))
     assert [point.card for point in found] == ["t4", "t4", "t4", "l4"]
     assert found[2].predicted_ms is None, "1.3 billion parameters with gradients and activations in 16 GiB"
+    assert all(0 < point.uncertainty < 0.5 for point in found if point.predicted_ms)
     assert found[1].predicted_ms > 2 * 1.3e9 * 128 / 8.1e12 * 1e3
     assert list(points([])) == []

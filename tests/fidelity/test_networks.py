@@ -25,22 +25,23 @@ def test_shipped_rows_are_predicted_within_the_bar_on_average(shipped):
     for group in sorted(groups):
         rows = [row for key, row in shipped.items() if key[:3] == group and row.model in MODELS and row.image == 224]
         assert len(rows) >= 4
-        errors = [abs(predicted / row.ms - 1) for predicted, row in zip(networks.step_ms(rows), rows)]
+        errors = [abs(found.ms / row.ms - 1) for found, row in zip(networks.predicted(rows), rows)]
         assert statistics.fmean(errors) < 0.15, (group, errors)
 
 
 def test_one_row_and_many_agree(shipped):
     row = shipped["rtx3090", "train", "channels_last", "resnet50", 224]
     alone = networks.predict_ms(row.card, row.model, row.batch, row.image, row.mode, row.format)
-    assert list(networks.step_ms([row])) == [alone]
+    assert [found.ms for found in networks.predicted([row])] == [alone]
 
 
 def test_rows_come_in_their_order_and_what_is_unknown_has_none():
     rows = [Network("rtx3090", name, "infer", "contiguous", 8, 224, 1.0, compiled)
             for name, compiled in (("resnet18", False), ("no_such_network", False), ("resnet18", True), ("resnet10t", False))]
-    found = list(networks.step_ms(rows))
+    found = list(networks.predicted(rows))
     assert found[1] is None
-    assert found[0] > found[2] > 0 and found[0] > found[3] > 0
+    assert found[0].ms > found[2].ms > 0 and found[0].ms > found[3].ms > 0
+    assert all(0.05 < each.uncertainty < 0.4 for each in found if each)
 
 
 def test_a_larger_batch_takes_longer_and_training_longer_than_inference():

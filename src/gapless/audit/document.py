@@ -23,6 +23,7 @@ def document(audit: Audit) -> dict:
         "busy": bool(facts.get("busy")), "torch": facts.get("torch"), "steps": report.steps, "warm_up": facts.get("warm_up"),
         "a_step_ends_with": facts.get("kind"), "step_ms": audit.step_ms, "bound": audit.bound, "bounds": audit.bounds,
         "spread": audit.spread, "saved_without_ms": audit.parts_ms, "device_busy_ms": report.device_busy_ms,
+        "device_busy_uncertainty": report.uncertainty,
         "kernels_by_kind_ms": audit.kinds_ms,
         "waits_per_step": report.syncs_per_step, "wait_ms": report.wait_ms, "kernels_per_step": report.kernels,
         "bus_bytes_per_step": report.bus_bytes, "overwritten": facts.get("overwritten", []),

@@ -160,6 +160,17 @@ def heading(audit: Audit) -> str:
     return f"simulated {report.device_name}: modelled times, {rest}"
 
 
+def busy(audit: Audit) -> str:
+    """How long the GPU works in a step, and by how much that is uncertain where it is modelled."""
+    share = audit.report.uncertainty
+    return f"{ms(audit.report.device_busy_ms)} ms" + ("" if share is None else f" ± {100 * share:.0f} %")
+
+
+def size(nbytes: float) -> str:
+    """How many bytes, in words."""
+    return f"{nbytes / 1e6:.3g} MB" if nbytes >= 1e4 else f"{nbytes:.0f} bytes"
+
+
 def markdown(audit: Audit) -> str:
     """The whole audit."""
     report, step, sure = audit.report, audit.step_ms, "**" if len(audit.bounds) == 1 else ""
@@ -167,7 +178,7 @@ def markdown(audit: Audit) -> str:
              f"{heading(audit)}; torch {audit.facts.get('torch')}. A step ends with `{audit.facts.get('kind')}`.", "",
              f"{sure}A step takes {ms(step)} ms. What bounds it: {bound(audit)}.{sure}{others(audit)}", "",
              *(f"{number}. {cell(text)}" for number, text in enumerate(worst(audit), start=1)), "",
-             f"The GPU is busy for {ms(report.device_busy_ms)} ms of it ({_share(report.device_busy_ms, step)}), with "
+             f"The GPU is busy for {busy(audit)} of it ({_share(report.device_busy_ms, step)}), with "
              f"{report.kernels:.0f} kernels; the host waits {times(report.syncs_per_step)}.", "",
              "| without | a step is shorter by | |", "|---|--:|--:|"]
     lines += [f"| {PARTS[name]} | {ms(saved)} ms | {share(audit, name)} |" for name, saved in audit.parts_ms.items()]

@@ -18,6 +18,7 @@ from .markdown import (
     PARTS,
     TRIED,
     bound,
+    busy,
     clock,
     costs,
     heading,
@@ -28,6 +29,7 @@ from .markdown import (
     others,
     overwritten,
     share,
+    size,
     times,
     trials_in_words,
     watched,
@@ -115,8 +117,8 @@ def _parts(audit: Audit) -> str:
              f'<span class="bar" style="width:{100 * min(saved / audit.step_ms, 1):.1f}%"></span>')
             for name, saved in audit.parts_ms.items()]
     report = audit.report
-    return (f"<p>The GPU is busy for {ms(report.device_busy_ms)} ms of a step, with {report.kernels:.0f} kernels; the host "
-            f"waits {times(report.syncs_per_step)}; {report.bus_bytes / 1e6:.3g} MB go over the bus.</p>"
+    return (f"<p>The GPU is busy for {busy(audit)} of a step, with {report.kernels:.0f} kernels; the host waits "
+            f"{times(report.syncs_per_step)}; {size(report.bus_bytes)} go over the bus.</p>"
             f"{_table(('without', 'a step is shorter by', 'of it', ''), (1, 2), rows)}"
             "<p>Each row is the recorded steps played again without that one thing. What two rows have in common is in "
             "both. What can be left out (input, waits, communication) is said to bound a step from half of what the host or "

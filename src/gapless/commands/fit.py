@@ -12,7 +12,7 @@ from ..vgpu.hardware.cards import fitted
 from ..vgpu.hardware.cards.specs import CARDS
 
 # In the order in which they build on each other.
-MODELS = ("streaming", "products", "half_products", "convolutions", "collectives", "networks")
+MODELS = ("streaming", "products", "half_products", "convolutions", "collectives", "networks", "uncertainty")
 
 
 def add_parser(commands) -> None:

@@ -64,6 +64,7 @@ class StepReport:
     no profiled steps (``steps == 0``) it counts as one. ``kernels`` is how many
     kernels a step runs, ``launches`` by how many calls of the host: fewer where a call
     launches a graph of them; ``peak_memory_bytes`` is None where memory was not recorded.
+    ``uncertainty``: of ``device_busy_ms``, where it is modelled: the share of it that 80 % of measured times are within.
     """
 
     device_name: str
@@ -77,6 +78,7 @@ class StepReport:
     copies: tuple[Copy, ...] = ()
     peak_memory_bytes: int | None = None
     launches: float = 0.0
+    uncertainty: float | None = None
     trace: Trace | None = field(default=None, repr=False, compare=False)
 
     @classmethod
@@ -112,6 +114,7 @@ class StepReport:
                 if span.category == "memcpy"
             ),
             peak_memory_bytes=_peak_memory_bytes(trace),
+            uncertainty=trace.uncertainty,
             trace=trace,
         )
 
@@ -280,7 +283,7 @@ def _summary_rows(report: StepReport) -> list[tuple[str, str]]:
             f"{report.wait_ms:.3f} ms in {report.syncs_per_step:g} {'wait' if report.syncs_per_step == 1 else 'waits'}",
         ),
         (f"a {whole} on the GPU", f"{report.device_step_ms:.3f} ms"),
-        ("  of which busy", f"{report.device_busy_ms:.3f} ms"),
+        ("  of which busy", f"{report.device_busy_ms:.3f} ms" + _give_or_take(report)),
         (f"kernels a {whole}", f"{report.kernels:g}{_by_launches(report)}"),
         (f"copies a {whole}", f"{count / each:g}, {moved / each / 1e6:.3f} MB"),
     ]
@@ -291,6 +294,10 @@ def _summary_rows(report: StepReport) -> list[tuple[str, str]]:
     if report.peak_memory_bytes is not None:
         rows.append(("peak GPU memory", f"{report.peak_memory_bytes / 2**30:.3f} GiB"))
     return rows
+
+
+def _give_or_take(report: StepReport) -> str:
+    return "" if report.uncertainty is None else f" ± {100 * report.uncertainty:.0f} %"
 
 
 def _by_launches(report: StepReport) -> str:

@@ -11,8 +11,11 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
+from ..vgpu.hardware.cards.cardfile import find_card
+from ..vgpu.hardware.times import uncertainty
 from . import predict, transformer_steps
 from .measured import AllReduce, Network, Operator, Step
+from .predict import Predicted
 
 LONG_MS = 0.1  # what takes longer is hardly the measuring host's gap any more
 _NORMS = ("softmax", "ln")
@@ -20,17 +23,24 @@ _NORMS = ("softmax", "ln")
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One measured time and its prediction, both in ms. ``predicted_ms`` is None where there is no prediction."""
+    """One measured time and its prediction, both in ms. ``predicted_ms`` is None where there is no prediction.
+    ``uncertainty``: the share of it that 80 % of the measured times are within."""
 
     card: str
     kind: str
     measured_ms: float
     predicted_ms: float | None
+    uncertainty: float = 0.0
 
     @property
     def error(self) -> float:
         """Predicted over measured, less 1."""
         return self.predicted_ms / self.measured_ms - 1
+
+    @property
+    def is_within(self) -> bool:
+        """Whether the measured time is as near to the predicted one as its uncertainty says."""
+        return abs(self.measured_ms / self.predicted_ms - 1) <= self.uncertainty
 
 
 def kind_of(row: Operator | AllReduce | Step | Network) -> str:
@@ -57,21 +67,31 @@ def points(rows: Iterable[Operator | AllReduce | Step | Network]) -> Iterator[Po
     for kind, group in itertools.groupby(rows, type):
         group = list(group)
         for row, predicted in zip(group, _PREDICTED[kind](group)):
-            yield Point(row.card, kind_of(row), row.ms, predicted)
+            yield Point(row.card, kind_of(row), row.ms, *(predicted or (None,)))
             done += 1
             if time.monotonic() > next_note:
                 print(f"{done} of {len(rows)} rows", file=sys.stderr, flush=True)
                 next_note = time.monotonic() + 5
 
 
-def _networks(rows: list[Network]) -> Iterator[float | None]:
+def _operators(rows: list[Operator]) -> Iterator[Predicted]:
+    for row, ms in zip(rows, predict.operator_ms(rows)):
+        yield Predicted(ms, uncertainty.of_kernel(find_card(row.card), row.kind, row.dtype) or 0.0)
+
+
+def _all_reduces(rows: list[AllReduce]) -> Iterator[Predicted | None]:
+    for row, ms in zip(rows, predict.all_reduce_ms(rows)):
+        yield None if ms is None else Predicted(ms, uncertainty.of_kernel(find_card(row.card), "collective") or 0.0)
+
+
+def _networks(rows: list[Network]) -> Iterator[Predicted | None]:
     from . import networks
 
-    return networks.step_ms(rows)
+    return networks.predicted(rows)
 
 
-_PREDICTED: dict[type, Callable[[list], Iterable[float]]] = {
-    Operator: predict.operator_ms, AllReduce: predict.all_reduce_ms, Step: transformer_steps.step_ms, Network: _networks}
+_PREDICTED: dict[type, Callable[[list], Iterable[Predicted | None]]] = {
+    Operator: _operators, AllReduce: _all_reduces, Step: transformer_steps.predicted, Network: _networks}
 
 
 # -- the comparison -------------------------------------------------------------------------------------
@@ -79,7 +99,7 @@ _PREDICTED: dict[type, Callable[[list], Iterable[float]]] = {
 
 def summary(found: Iterable[Point]) -> list[dict]:
     """By card and kind, in plain JSON types: how many rows, how many without a prediction, mean |error|, mean error,
-    and mean |error| of those longer than ``LONG_MS``."""
+    mean |error| of those longer than ``LONG_MS``, the mean uncertainty, and the share of rows within it."""
     groups: dict[tuple[str, str], list[Point]] = defaultdict(list)
     for point in found:
         groups[point.kind, point.card].append(point)
@@ -91,12 +111,15 @@ def summary(found: Iterable[Point]) -> list[dict]:
             "kind": kind, "card": card, "rows": len(all_points), "left_out": len(all_points) - len(predicted),
             "mean_abs_error": statistics.fmean(abs(point.error) for point in predicted) if predicted else None,
             "mean_error": statistics.fmean(point.error for point in predicted) if predicted else None,
-            "mean_abs_error_long": statistics.fmean(long) if long else None})
+            "mean_abs_error_long": statistics.fmean(long) if long else None,
+            "uncertainty": statistics.fmean(point.uncertainty for point in predicted) if predicted else None,
+            "within": statistics.fmean(point.is_within for point in predicted) if predicted else None})
     return lines
 
 
 def table(lines: list[dict]) -> str:
-    """What :func:`summary` gives, as a table in Markdown: kinds by cards, mean |error|."""
+    """What :func:`summary` gives, as a table in Markdown: kinds by cards; in a cell mean |error|, mean error,
+    how many rows, and the share of them within which uncertainty."""
     cards = list(dict.fromkeys(line["card"] for line in lines))
     found = {(line["kind"], line["card"]): line for line in lines}
     rows = [["mean error, rows", *cards], ["---"] * (len(cards) + 1)]
@@ -111,7 +134,8 @@ def _cell(line: dict | None) -> str:
         return "–"
     if line["mean_abs_error"] is None:
         return f"none of {line['rows']}"
-    return f"{line['mean_abs_error']:.1%} ({line['mean_error']:+.0%}), {line['rows'] - line['left_out']}"
+    return (f"{line['mean_abs_error']:.1%} ({line['mean_error']:+.0%}), {line['rows'] - line['left_out']}, "
+            f"{line['within']:.0%} in ± {line['uncertainty']:.0%}")
 
 
 MARKERS = {"elementwise": ".", "softmax, layer norm": "x", "matrix products": "s", "convolutions": "^",

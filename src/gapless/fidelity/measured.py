@@ -42,6 +42,11 @@ class Operator:
     dtype: str = "float32"
     host: bool = True
 
+    @property
+    def kind(self) -> str:
+        """What :class:`gapless.vgpu.hardware.kernels.costs.Kernel` calls its kernel's kind."""
+        return _KINDS.get(self.op, "pointwise")
+
 
 @dataclass(frozen=True, slots=True)
 class Step:
@@ -83,6 +88,8 @@ class AllReduce:
     nbytes: int
     ms: float
 
+
+_KINDS = {"bmm": "matmul", "linear": "matmul", "conv": "convolution", "softmax": "reduction", "ln": "normalization"}
 
 # Operator → the names of its sizes, in the order that the files write them.
 _VECTOR = ("b", "h")

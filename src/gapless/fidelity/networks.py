@@ -23,16 +23,16 @@ from .. import vgpu
 from ..vgpu.compiling import regions
 from ..vgpu.core.tuning import autotuned
 from .measured import MeasuredError, Network
-from .predict import card_of
+from .predict import Predicted, card_of, recorded
 
 _FORMATS = {"contiguous": torch.contiguous_format, "channels_last": torch.channels_last}
 
 
-def step_ms(rows: Iterable[Network]) -> Iterator[float | None]:
-    """Of each row, in their order: the predicted time of its step (ms); None for a network that the installed timm does not
+def predicted(rows: Iterable[Network]) -> Iterator[Predicted | None]:
+    """Of each row, in their order: the predicted time of its step; None for a network that the installed timm does not
     have. Raises ImportError without ``timm``."""
     rows = list(rows)
-    found: list[float | None] = [None] * len(rows)
+    found: list[Predicted | None] = [None] * len(rows)
     # Rows of a network follow each other, so that it is made once.
     maker = Maker()
     for place in sorted(range(len(rows)), key=lambda place: order(rows[place])):
@@ -50,7 +50,7 @@ def order(row: Network) -> tuple:
 def predict_ms(card: str, model: str, batch: int, image: int, mode: str, format: str) -> float:
     """The predicted time (ms) of one step. ``mode``: ``train`` or ``infer``; ``format``: ``contiguous`` or
     ``channels_last``. Raises ImportError without ``timm``, MeasuredError for a network that it does not have."""
-    return _simulate(Maker(), Network(card, model, mode, format, batch, image, ms=1.0))
+    return _simulate(Maker(), Network(card, model, mode, format, batch, image, ms=1.0)).ms
 
 
 @contextmanager
@@ -66,15 +66,16 @@ def as_measured():
         torch.backends.cuda.allow_fp16_bf16_reduction_math_sdp(before)
 
 
-def _simulate(maker: Maker, row: Network) -> float:
+def _simulate(maker: Maker, row: Network) -> Predicted:
     device = vgpu.enable(card_of(row.card))
     with as_measured():
         step = maker.step(row, device)
         step()  # makes the gradients and the momentum, and tunes
         vgpu.timeline().reset()
-        step()
-        vgpu.timeline().synchronize_device()
-        return vgpu.timeline().host_ns / 1e6
+        with recorded() as uncertain:
+            step()
+            vgpu.timeline().synchronize_device()
+        return Predicted(vgpu.timeline().host_ns / 1e6, uncertain())
 
 
 class Maker:

@@ -6,6 +6,7 @@ import dataclasses
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -14,9 +15,17 @@ from .. import vgpu
 from ..vgpu.core.tuning import autotuned
 from ..vgpu.hardware.cards import fitted
 from ..vgpu.hardware.cards.specs import Card, Host
-from ..vgpu.hardware.times import interconnect
+from ..vgpu.hardware.times import interconnect, uncertainty
 from . import hosts
 from .measured import AllReduce, Operator
+
+
+class Predicted(NamedTuple):
+    """A time, and the share of it by which it is uncertain (:mod:`gapless.vgpu.hardware.times.uncertainty`)."""
+
+    ms: float
+    uncertainty: float
+
 
 # A host that costs nothing: what is left on the stream are the kernels.
 NO_HOST = Host(**{field.name: 0 for field in dataclasses.fields(Host) if field.name.endswith("_ns")})
@@ -99,6 +108,17 @@ def all_reduce_ms(rows: Iterable[AllReduce]) -> Iterator[float | None]:
         yield None if row.gpus > row.on_each else interconnect.course(
             interconnect.ALL_REDUCE, row.nbytes, [0] * row.gpus, vgpu.find_card(row.card),
             interconnect.MACHINES[row.machine]).ns / 1e6
+
+
+@contextmanager
+def recorded() -> Iterator[Callable[[], float]]:
+    """What runs inside is recorded; gives a function that says by which share its time is uncertain."""
+    timeline = vgpu.timeline()
+    recording = timeline.recording = vgpu.Recording(lines=False)
+    try:
+        yield lambda: uncertainty.of_step(vgpu.card(), recording.kernels())
+    finally:
+        timeline.recording = None
 
 
 def card_of(key: str, **changes) -> Card:

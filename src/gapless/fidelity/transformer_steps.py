@@ -18,10 +18,11 @@ import torch
 from .. import vgpu
 from ..vgpu.compiling import attention_patterns, regions
 from .measured import FOLDER, MeasuredError, Step
+from .predict import Predicted, recorded
 
 
-def step_ms(steps: Iterable[Step]) -> Iterator[float | None]:
-    """Of each step, in their order: its predicted time (ms); None for one that does not fit into the card's memory.
+def predicted(steps: Iterable[Step]) -> Iterator[Predicted | None]:
+    """Of each step, in their order: its predicted time; None for one that does not fit into the card's memory.
     Raises ImportError without ``transformers``, and MeasuredError."""
     try:
         import transformers
@@ -36,7 +37,10 @@ def step_ms(steps: Iterable[Step]) -> Iterator[float | None]:
         device = vgpu.enable(step.card)
         try:
             with vgpu.shape_only(), attention_patterns.as_in_torch_2_1():
-                yield _measure(step, _model(transformers, configurations[step.model], device), device)
+                model = _model(transformers, configurations[step.model], device)
+                with recorded() as uncertain:
+                    ms = _measure(step, model, device)
+                yield Predicted(ms, uncertain())
         except torch.OutOfMemoryError:
             yield None
 

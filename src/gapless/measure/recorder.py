@@ -12,6 +12,7 @@ from .. import vgpu
 from ..evidence.traces.trace import Trace
 from ..garbage import no_collection
 from ..vgpu.face import kineto
+from ..vgpu.hardware.times import uncertainty
 from ..vgpu.host import host_clock
 
 HOST_EVENTS = frozenset({"cpu_op", "user_annotation", "python_function"})
@@ -116,7 +117,8 @@ def as_trace(recording: vgpu.Recording, card: vgpu.Card, metadata: dict[str, obj
         "schemaVersion": 1,
         "deviceProperties": kineto.device_properties(card),
         **metadata,
-        "gapless": {"simulated": True, "card": card.key},
+        "gapless": {"simulated": True, "card": card.key,
+                    "uncertainty": round(uncertainty.of_step(card, recording.kernels()), 3)},
     })
 
 

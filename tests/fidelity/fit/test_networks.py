@@ -33,7 +33,7 @@ def test_kernels_times_are_those_of_the_virtual_gpu(steps):
     from gapless.fidelity import networks
 
     whole = steps.predicted_s(shared, {})
-    simulated = [ms / 1e3 for ms in networks.step_ms(steps.rows)]
+    simulated = [found.ms / 1e3 for found in networks.predicted(steps.rows)]
     # The simulated step has a host, and rounds each kernel to ns and up to the floor.
     assert np.all(np.array(simulated) >= 0.97 * whole)
     long = [i for i, row in enumerate(steps.rows) if row.mode == "infer" and row.model == "resnet18"]

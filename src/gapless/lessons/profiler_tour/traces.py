@@ -257,7 +257,7 @@ class Program:
         self.timeline.host_work(self.python_ns)
         self.timeline.begin_op(name)
         for kernel in kernels:
-            self.timeline.launch(kernel.name, kernel.duration_ns(self.card), work=(kernel.kind, kernel.work))
+            self.timeline.launch(kernel.name, kernel.duration_ns(self.card), work=(kernel.kind, kernel.work, kernel.dtype))
         self.timeline.end_op()
 
     def matmul(self, rows: int, columns: int, depth: int, name: str = "aten::addmm") -> None:

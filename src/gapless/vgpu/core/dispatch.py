@@ -347,7 +347,7 @@ def launch_all(kernels: list[costs.Kernel], args: tuple = (), out=None) -> None:
         elif timeline.recording is None and timeline.capture is None:
             timeline.launch(kernel.name, duration_ns, share=share)
         else:
-            work = kernel.kind, geometry.work_of(kernel.kind, kernel.work, kernel.bytes, args, out)
+            work = kernel.kind, geometry.work_of(kernel.kind, kernel.work, kernel.bytes, args, out), kernel.dtype
             timeline.launch(kernel.name, duration_ns, work=work, share=share)
 
 

@@ -56,7 +56,8 @@ def trace_events(recording: Recording, card: Card) -> list[dict]:
             if on_host:
                 args.pop("stream", None)  # only the device's work has one: readers tell it by that
             elif "work" in args:
-                args |= geometry.event_args(*works[args.pop("work")], card)
+                kind, work, _ = works[args.pop("work")]
+                args |= geometry.event_args(kind, work, card)
             elif "bytes" in args and dur_ns:
                 args["memory bandwidth (GB/s)"] = args["bytes"] / dur_ns
         elif category != "python_function":

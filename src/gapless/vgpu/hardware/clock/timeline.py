@@ -60,8 +60,8 @@ class CapturedMark(Mark):
 @dataclass
 class Recording:
     """What a profile collects while it is attached to a timeline. ``lines``: also the user's line of each operator;
-    ``shapes``: also what each operator was given (:meth:`Timeline.note_inputs`). ``works``: what kernels work on, numbered;
-    an event has the number.
+    ``shapes``: also what each operator was given (:meth:`Timeline.note_inputs`). ``works``: what kernels are and work on
+    (kind, work, dtype), numbered; an event has the number.
 
     The fields of all records are one list, and dictionaries in it hold numbers and texts: Python's garbage collector would
     look through any other objects, and, since they are many, then through all of PyTorch's."""
@@ -81,6 +81,15 @@ class Recording:
     def records(self) -> list[Record]:
         """What was recorded so far."""
         return [Record(*row) for row in self.rows()]
+
+    def kernels(self) -> Iterator[tuple[str, str, int]]:
+        """(kind, dtype, ns) of all kernels alike, of those of which it is known what they work on."""
+        took_ns = [0] * len(self.works)
+        for _, _, _, duration_ns, _, args in self.rows():
+            if "work" in args:
+                took_ns[args["work"]] += duration_ns
+        for (kind, _, dtype), ns in zip(self.works, took_ns):
+            yield kind, dtype, ns
 
     def keep(self, wanted: Callable[[Record], bool]) -> None:
         """Forget the records that are not ``wanted``."""
