@@ -211,6 +211,18 @@ def test_a_module_moves_in_inference_mode(device):
         assert nn.Linear(2, 2).to(device).weight.device == device
 
 
+@pytest.mark.parametrize("view", [lambda x: x[0], lambda x: x.view(2, 3), lambda x: x.unbind()[1], lambda x: x.t()])
+def test_a_view_is_an_inference_tensor_where_its_base_is_one(view, device):
+    with torch.inference_mode():
+        inside = torch.ones(3, 2, device=device)
+    outside = torch.ones(3, 2, device=device)
+    assert view(inside).is_inference() and not view(outside).is_inference()
+    with torch.inference_mode():
+        assert view(inside).is_inference() and not view(outside).is_inference()
+    with pytest.raises(RuntimeError, match="Inplace update to inference tensor"):
+        view(inside).add_(1)
+
+
 def test_a_zero_tangent_times_infinity_is_zero():
     """PyTorch stands for "no tangent" by a tensor that it does not compute with."""
     x = torch.tensor([float("inf"), 1.0, float("nan")])

@@ -243,6 +243,17 @@ PROFILES = {"default": {}, "CPU": {"activities": [ProfilerActivity.CPU]},
 
 
 @pytest.mark.parametrize("name", PROFILES)
+def test_a_module_moves_inside_pytorchs_profiler(name, device):
+    layer = nn.Linear(3, 3)
+    weight = layer.weight
+    with profile(**PROFILES[name]) as profiler:
+        made_inside = nn.Sequential(nn.Linear(3, 3), nn.ReLU()).to(device)
+        made_inside(layer.to(device)(torch.ones(2, 3, device=device))).sum().backward()
+    assert layer.weight is weight and weight.device == weight.grad.device == made_inside[0].weight.grad.device == device
+    assert name == "schedule" or "aten::addmm" in {event.key for event in profiler.key_averages()}, "seen again afterwards"
+
+
+@pytest.mark.parametrize("name", PROFILES)
 def test_pytorchs_profiler_around_a_step(name, device, tmp_path, capfd):
     layer = nn.Linear(3, 3).to(device)
     optimizer = torch.optim.SGD(layer.parameters(), lr=0.1)

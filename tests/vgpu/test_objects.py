@@ -413,6 +413,7 @@ def test_lazy_modules_learn_their_sizes_on_the_device(place, device):
     network = (nn.Sequential(nn.LazyLinear(3, device=device), nn.LazyBatchNorm1d(device=device)) if place == "made there" else
                nn.Sequential(nn.LazyLinear(3), nn.LazyBatchNorm1d()).to(device))
     weight = network[0].weight
+    assert weight.device == network[1].running_mean.device == device, "before they have values, too"
     network(torch.ones(2, 4, device=device)).sum().backward()
     assert network[0].weight is weight and weight.shape == (3, 4) and weight.device == weight.grad.device == device
     assert network[1].running_mean.device == device

@@ -506,22 +506,23 @@ def wrap_results(operator: Operator, out, seen: dict[int, VirtualTensor], args=(
             return known
         assumed = state.shape_only is not None and out.dtype == torch.bool
         density = density_of(operator, args, out) if assumed else None
-        if operator.is_view and torch.is_inference_mode_enabled():
-            with _as_its_base(operator, args):
-                return wrap(out, state.memory, density)
-        return wrap(out, state.memory, density)
+        with _as_its_base(operator, args):
+            return wrap(out, state.memory, density)
     if isinstance(out, (list, tuple)):
         return type(out)(wrap_results(operator, o, seen, args) for o in out)
     return out
 
 
+_NOTHING = nullcontext()
+
+
 def _as_its_base(operator: Operator, args):
-    """A view of an ordinary tensor is no inference tensor, in inference mode either: autograd counts its versions with its
-    base's."""
-    ordinary = operator.is_view and args and isinstance(args[0], torch.Tensor) and not args[0].is_inference()
-    if ordinary and torch.is_inference_mode_enabled():
-        return torch.inference_mode(False)
-    return nullcontext()
+    """A view is an inference tensor where its base is one, whatever the mode: autograd counts their versions together."""
+    if operator.is_view and args and isinstance(args[0], torch.Tensor):
+        inference = args[0].is_inference()
+        if inference != torch.is_inference_mode_enabled():
+            return torch.inference_mode(inference)
+    return _NOTHING
 
 
 def density_of(operator: Operator, args, out) -> float | None:

@@ -24,7 +24,8 @@ def run(operator, args: tuple, kwargs: dict):
     where a number should, or PyTorch refuses the call."""
     base, timeline = args[0], state.timeline
     if (type(base) is not VirtualTensor or kwargs or state.link is not None or state.forked or state.unused
-            or state.regions is not None or timeline.concurrent or state.keeps_lines or is_inference_mode_enabled()):
+            or state.regions is not None or timeline.concurrent or state.keeps_lines or is_inference_mode_enabled()
+            or base.is_inference()):
         return NotImplemented
     for value in args[1:]:
         if type(value) is list:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import functools
 import threading
+from contextlib import contextmanager
 
 import torch
 from torch.nn.modules import module as nn_module
@@ -25,8 +26,28 @@ _moving = threading.local()  # .crosses: whether the parameter being moved chang
 
 
 def _can_be_swapped(parameter: torch.Tensor) -> bool:
-    # What torch.utils.swap_tensors asks: nothing in C++ holds the tensor (an AccumulateGrad node may).
-    return parameter._use_count() <= 2 and parameter.is_leaf
+    # What torch.utils.swap_tensors asks: nothing in C++ holds the tensor (an AccumulateGrad node may), nor points to it
+    # weakly, as a profile of shapes does to the inputs of each operator: PyTorch then refuses, with itself too.
+    if parameter._use_count() > 2 or not parameter.is_leaf:
+        return False
+    try:
+        torch._C._swap_tensor_impl(parameter, parameter)
+    except RuntimeError:
+        return False
+    return True
+
+
+@contextmanager
+def _unseen_by_profiles():
+    """Inside, a profile of PyTorch's does not see operators, and so points to none of their inputs."""
+    if not torch.autograd._profiler_enabled():
+        yield
+        return
+    torch.autograd._enable_record_function(False)
+    try:
+        yield
+    finally:
+        torch.autograd._enable_record_function(True)
 
 
 def _watching(function):
@@ -36,8 +57,7 @@ def _watching(function):
     def move(tensor):
         if is_lazy(tensor):  # it is on the CPU, wherever it is for
             _moving.crosses = False
-            here = DEVICE if getattr(tensor, "_is_for_the_device", False) else tensor.data.device
-            stand_in = function(torch.empty(0, dtype=tensor.data.dtype, device=here))
+            stand_in = function(torch.empty(0, dtype=tensor.data.dtype, device=tensor.device))
             for_the_device = isinstance(stand_in, VirtualTensor)
             moved = tensor.to(stand_in.dtype) if for_the_device else function(tensor)
             tensor._is_for_the_device = moved._is_for_the_device = for_the_device
@@ -72,8 +92,11 @@ def _apply_keeping(original):
     def apply(self, fn, recurse=True):
         if isinstance(self, torch.jit.ScriptModule):
             return _apply_to_script(self, fn)
-        watching = fn if hasattr(fn, "to_restore") else _watching(fn)
-        result = original(self, watching, recurse)
+        if hasattr(fn, "to_restore"):  # of a module in another
+            return original(self, fn, recurse)
+        watching = _watching(fn)
+        with _unseen_by_profiles():
+            result = original(self, watching, recurse)
         _restore(watching.to_restore)
         return result
 
@@ -145,6 +168,11 @@ def _making(cls):
     cls.__new__ = __new__
 
 
+def _device_of_lazy(self) -> torch.device:
+    """Where its values will be."""
+    return DEVICE if getattr(self, "_is_for_the_device", False) else torch.Tensor.device.__get__(self)
+
+
 def _materializing(original):
     @functools.wraps(original)
     def materialize(self, shape, device=None, dtype=None):
@@ -194,6 +222,7 @@ def install() -> None:
     torch.jit.load = _loading(torch.jit.load)
     _making(UninitializedParameter)
     _making(UninitializedBuffer)
+    UninitializedTensorMixin.device = property(_device_of_lazy)
     UninitializedTensorMixin.materialize = _materializing(UninitializedTensorMixin.materialize)
     torch.Tensor._make_subclass = _subclassed(torch.Tensor._make_subclass)
     torch.nn.Parameter.__new__ = _of_a_class(torch.nn.Parameter.__new__)
