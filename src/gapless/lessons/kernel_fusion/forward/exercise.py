@@ -26,7 +26,7 @@ EXERCISE = Exercise(
     teaching=Teaching(
         hints=(
             "`print(torch._dynamo.explain(forward)(x, weight))` counts the graphs and names the lines between them. What "
-            "does each of these lines need from Python?",
+            "does Python need, or do, in each of these lines?",
             "A number can stay a tensor on the device: `h.abs().max()`. (The result of `.item()` has no gradient, so use "
             "`.detach()`.) The device can make a choice as well: compute both sides, and select with `torch.where`. And "
             "does anybody read a line printed in every step?",

@@ -7,7 +7,7 @@ import torch.nn.functional as F
 
 
 def forward(x, weight):
-    """``x`` (N×D) times ``weight`` (D×K), divided by its largest number, then one of two activations. Returns one
+    """``x`` (N×D) times ``weight`` (D×K), divided by its largest absolute value, then one of two activations. Returns one
     number."""
     h = x @ weight
     print("the hidden layer is", tuple(h.shape))

@@ -6,5 +6,5 @@ import torch
 
 
 def gelu(x):
-    """``x`` times the share of a normal distribution below ``x``, element by element."""
+    """``x`` times the standard normal distribution function of ``x``, element by element."""
     return x * 0.5 * (1.0 + torch.erf(x / 2.0 ** 0.5))
