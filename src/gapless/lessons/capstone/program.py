@@ -51,7 +51,7 @@ class Program:
     @property
     def passages(self) -> tuple[str, ...]:
         """What only this program's notebook says, in an order that all programs have in common."""
-        return self.about, f"| 2 | at most {self.max_peak_ratio:g} of the memory |", self.question
+        return self.about, f"| 2 | a memory peak of at most {self.max_peak_ratio:g} of the slow program's |", self.question
 
     def text(self, file: str) -> str:
         """What is in a file of its folder, or in one that all programs share."""

@@ -506,8 +506,10 @@ def wrap_results(operator: Operator, out, seen: dict[int, VirtualTensor], args=(
             return known
         assumed = state.shape_only is not None and out.dtype == torch.bool
         density = density_of(operator, args, out) if assumed else None
-        with _as_its_base(operator, args):
-            return wrap(out, state.memory, density)
+        if operator.is_view:
+            with _as_its_base(operator, args):
+                return wrap(out, state.memory, density)
+        return wrap(out, state.memory, density)
     if isinstance(out, (list, tuple)):
         return type(out)(wrap_results(operator, o, seen, args) for o in out)
     return out

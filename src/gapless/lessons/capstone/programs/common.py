@@ -3,13 +3,13 @@
 from ..cause import KERNELS, WAIT, WORK, Cause, Change
 
 BIAS_QUESTION = """\
-**Question.** You remove a convolution's bias, and all losses change. Should they?
+**Question.** In another program you remove a convolution's bias before a norm, and all losses change. Should they?
 
 <details><summary>Answer</summary>
 
-No: the norm after it cancels the bias. Here each weight's random values depend on its name, so the other weights stay as \
-they are. In most programs they change: with fewer random numbers drawn, every later weight is different. Then copy the \
-same weights into both versions before you compare.
+No: the norm cancels the bias. But with fewer random numbers drawn, every later weight is different. So copy the same \
+weights into both versions before you compare. In this lesson's program each weight's random values depend on its name, \
+so the others stay as they are.
 
 </details>"""
 OPTIMIZER = Cause(
