@@ -196,7 +196,7 @@ COMPILED_WRONG = [
     ("forward", lambda x, weight: F.softplus((x @ weight) / (x @ weight).abs().max().detach()).square().mean(), "always use `softplus`"),
     ("forward", lambda x, weight: _alike(x @ weight, (x @ weight).abs().max()), "has no gradient, and your tensor has one"),
     ("forward", lambda x, weight: _alike(x @ weight, (x @ weight).max().detach()), "absolute value"),
-    ("forward", lambda x, weight: _alike(x @ weight, 1.0), "largest number"),
+    ("forward", lambda x, weight: _alike(x @ weight, 1.0), "largest absolute value"),
     ("forward", lambda x, weight: _alike(x @ weight, (x @ weight).abs().max().detach(), above=torch.ge), "mean is above zero"),
     ("forward", lambda x, weight: _alike(x @ weight, (x @ weight).abs().max().detach().clamp(min=1e-6)), "must stay nan"),
     ("forward", lambda x, weight: _alike(x @ weight, (x @ weight).abs().max().detach(), turned=True), "two sides are swapped"),
