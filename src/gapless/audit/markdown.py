@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 
+from ..evidence.report import give_or_take
 from ..evidence.traces.waits import IN_BACKWARD
 from ..installed import repository
 from ..vgpu import Assumptions
@@ -161,14 +162,8 @@ def heading(audit: Audit) -> str:
 
 
 def busy(audit: Audit) -> str:
-    """How long the GPU works in a step, and by how much that is uncertain where it is modelled."""
-    share = audit.report.uncertainty
-    return f"{ms(audit.report.device_busy_ms)} ms" + ("" if share is None else f" ± {100 * share:.0f} %")
-
-
-def size(nbytes: float) -> str:
-    """How many bytes, in words."""
-    return f"{nbytes / 1e6:.3g} MB" if nbytes >= 1e4 else f"{nbytes:.0f} bytes"
+    """How long the GPU works in a step, and by how much that is uncertain."""
+    return f"{ms(audit.report.device_busy_ms)} ms{give_or_take(audit.report)}"
 
 
 def markdown(audit: Audit) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from ..evidence.pictures import perfetto, picture
 from ..evidence.pictures.memory import alt_text as memory_alt
-from ..evidence.pictures.memory import memory_picture
+from ..evidence.pictures.memory import memory_picture, short_bytes
 from ..evidence.pictures.millisecond import draw_millisecond
 from ..evidence.pictures.themed import svg
 from .against import LINES, Comparison, rows, sentences
@@ -29,7 +29,6 @@ from .markdown import (
     others,
     overwritten,
     share,
-    size,
     times,
     trials_in_words,
     watched,
@@ -118,7 +117,7 @@ def _parts(audit: Audit) -> str:
             for name, saved in audit.parts_ms.items()]
     report = audit.report
     return (f"<p>The GPU is busy for {busy(audit)} of a step, with {report.kernels:.0f} kernels; the host waits "
-            f"{times(report.syncs_per_step)}; {size(report.bus_bytes)} go over the bus.</p>"
+            f"{times(report.syncs_per_step)}; {short_bytes(report.bus_bytes)} go over the bus.</p>"
             f"{_table(('without', 'a step is shorter by', 'of it', ''), (1, 2), rows)}"
             "<p>Each row is the recorded steps played again without that one thing. What two rows have in common is in "
             "both. What can be left out (input, waits, communication) is said to bound a step from half of what the host or "

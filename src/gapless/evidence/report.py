@@ -283,7 +283,7 @@ def _summary_rows(report: StepReport) -> list[tuple[str, str]]:
             f"{report.wait_ms:.3f} ms in {report.syncs_per_step:g} {'wait' if report.syncs_per_step == 1 else 'waits'}",
         ),
         (f"a {whole} on the GPU", f"{report.device_step_ms:.3f} ms"),
-        ("  of which busy", f"{report.device_busy_ms:.3f} ms" + _give_or_take(report)),
+        ("  of which busy", f"{report.device_busy_ms:.3f} ms" + give_or_take(report)),
         (f"kernels a {whole}", f"{report.kernels:g}{_by_launches(report)}"),
         (f"copies a {whole}", f"{count / each:g}, {moved / each / 1e6:.3f} MB"),
     ]
@@ -296,7 +296,8 @@ def _summary_rows(report: StepReport) -> list[tuple[str, str]]:
     return rows
 
 
-def _give_or_take(report: StepReport) -> str:
+def give_or_take(report: StepReport) -> str:
+    """By how much its time on the GPU is uncertain, with a space before it; empty where that is measured."""
     return "" if report.uncertainty is None else f" ± {100 * report.uncertainty:.0f} %"
 
 

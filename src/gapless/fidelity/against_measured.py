@@ -18,7 +18,8 @@ from .measured import AllReduce, Network, Operator, Step
 from .predict import Predicted
 
 LONG_MS = 0.1  # what takes longer is hardly the measuring host's gap any more
-_NORMS = ("softmax", "ln")
+_NAMES = {"matmul": "matrix products", "convolution": "convolutions", "reduction": "softmax, layer norm",
+          "normalization": "softmax, layer norm", "pointwise": "elementwise"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +53,7 @@ def kind_of(row: Operator | AllReduce | Step | Network) -> str:
         return f"AllReduce, {row.machine}, {row.gpus}{machines}"
     if isinstance(row, Network):
         return f"networks, {row.mode}, {row.format}" + (", compiled" if row.compiled else "")
-    if row.op in ("bmm", "linear"):
-        return "matrix products" + ("" if row.dtype == "float32" else f", {row.dtype}")
-    if row.op == "conv":
-        return "convolutions"
-    return "softmax, layer norm" if row.op in _NORMS else "elementwise"
+    return _NAMES[row.kind] + ("" if row.dtype == "float32" else f", {row.dtype}")
 
 
 def points(rows: Iterable[Operator | AllReduce | Step | Network]) -> Iterator[Point]:
@@ -76,12 +73,12 @@ def points(rows: Iterable[Operator | AllReduce | Step | Network]) -> Iterator[Po
 
 def _operators(rows: list[Operator]) -> Iterator[Predicted]:
     for row, ms in zip(rows, predict.operator_ms(rows)):
-        yield Predicted(ms, uncertainty.of_kernel(find_card(row.card), row.kind, row.dtype) or 0.0)
+        yield Predicted(ms, uncertainty.of_kernel(find_card(row.card), row.kind, row.dtype))
 
 
 def _all_reduces(rows: list[AllReduce]) -> Iterator[Predicted | None]:
     for row, ms in zip(rows, predict.all_reduce_ms(rows)):
-        yield None if ms is None else Predicted(ms, uncertainty.of_kernel(find_card(row.card), "collective") or 0.0)
+        yield None if ms is None else Predicted(ms, uncertainty.of_kernel(find_card(row.card), "collective"))
 
 
 def _networks(rows: list[Network]) -> Iterator[Predicted | None]:

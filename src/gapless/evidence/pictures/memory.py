@@ -59,14 +59,15 @@ def memory_picture(before: Trace | MemoryByCategory, after: Trace | MemoryByCate
 
 def alt_text(view: MemoryByCategory) -> str:
     """The picture in two sentences."""
-    parts = ", ".join(f"{row.category} {_short(row.at_peak_bytes)}"
+    parts = ", ".join(f"{row.category} {short_bytes(row.at_peak_bytes)}"
                       for row in sorted(view.rows, key=lambda row: -row.at_peak_bytes) if row.at_peak_bytes)
     kind = "simulated" if view.simulated else "measured"
-    return (f"Memory over time, {kind} {view.device_name}. The peak is {_short(view.peak_bytes)}, {view.peak_ms:.2f} ms "
-            f"after the step's start: {parts}.")
+    return (f"Memory over time, {kind} {view.device_name}. The peak is {short_bytes(view.peak_bytes)}, "
+            f"{view.peak_ms:.2f} ms after the step's start: {parts}.")
 
 
-def _short(nbytes: int) -> str:
+def short_bytes(nbytes: float) -> str:
+    """Such as "12.5 MiB"."""
     unit, size = next((unit, size) for unit, size in _UNITS if nbytes >= size or size == 1)
     return f"{nbytes / size:.3g} {unit}"
 
@@ -85,8 +86,9 @@ def _paint(ax, view: MemoryByCategory, word: str, unit: str, size: int, top: flo
         below = above
     ax.step(times, below, where="post", color="black", linewidth=0.9)
     peak = view.peak_bytes / size
-    ax.annotate(f"peak {_short(view.peak_bytes)}", (view.peak_ms, peak), (0.5, 0.965), textcoords=ax.transAxes, ha="center",
-                va="top", fontsize=9, fontweight="bold", arrowprops={"arrowstyle": "->", "color": "black", "linewidth": 0.8})
+    ax.annotate(f"peak {short_bytes(view.peak_bytes)}", (view.peak_ms, peak), (0.5, 0.965), textcoords=ax.transAxes,
+                ha="center", va="top", fontsize=9, fontweight="bold",
+                arrowprops={"arrowstyle": "->", "color": "black", "linewidth": 0.8})
     ax.set_xlim(0, end_ms)
     ax.set_ylim(0, top)
     kind = "simulated" if view.simulated else "measured"

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import functools
 import threading
+import warnings
 from contextlib import contextmanager
 
 import torch
@@ -25,6 +26,10 @@ from ..process.state import DEVICE
 _moving = threading.local()  # .crosses: whether the parameter being moved changes its kind, and can be swapped
 
 
+_HELD = ("a profile with record_shapes=True has seen this parameter, so the module gets a new one, which CUDA does not "
+         "need: make the optimizer after the move")
+
+
 def _can_be_swapped(parameter: torch.Tensor) -> bool:
     # What torch.utils.swap_tensors asks: nothing in C++ holds the tensor (an AccumulateGrad node may), nor points to it
     # weakly, as a profile of shapes does to the inputs of each operator: PyTorch then refuses, with itself too.
@@ -33,6 +38,8 @@ def _can_be_swapped(parameter: torch.Tensor) -> bool:
     try:
         torch._C._swap_tensor_impl(parameter, parameter)
     except RuntimeError:
+        if isinstance(parameter, torch.nn.Parameter):
+            warnings.warn(_HELD, stacklevel=2)
         return False
     return True
 

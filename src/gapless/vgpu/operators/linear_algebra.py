@@ -37,8 +37,7 @@ def _lu(operator, args, kwargs):
 
 
 def _lu_factor_without_pivots(a: torch.Tensor, *, check_errors: bool = False, **options):
-    rows, columns = a.shape[-2:]
-    least, factors = min(rows, columns), a.clone()
+    least, factors = min(a.shape[-2:]), a.clone()
     info = torch.zeros(a.shape[:-2], dtype=torch.int32, device=a.device)
     for column in range(0 if a.is_meta else least):  # Gaussian elimination
         pivot = factors[..., column, column]

@@ -11,7 +11,7 @@ NCCL's model chooses between algorithms; it is no promise. Measured AllReduces t
 not begin together), and a multiple of its time that hangs on the links: ``fitted/collectives.json``
 (:mod:`gapless.fidelity.fit.collectives`).
 
-Not modelled: CollNet and PAT (what a network card reduces); cards that do not see each other over one switch or one root;
+Not modelled: NCCL's algorithms CollNet and PAT; cards that do not see each other over one switch or one root;
 several collectives that share a link; what a collective's traffic takes from kernels but their multiprocessors. Needs no
 PyTorch. Latencies of the model are in µs, bandwidths in GB/s, as in NCCL.
 """

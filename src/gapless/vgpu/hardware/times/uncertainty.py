@@ -16,10 +16,10 @@ from ..cards.specs import Card
 SHARE = 0.8  # of the measured times are within it
 
 
-def of_kernel(card: Card, kind: str, dtype: str = "float32") -> float | None:
-    """Of a kernel of ``kind`` that computes in ``dtype``, or of a ``collective``; None where nobody measured any."""
+def of_kernel(card: Card, kind: str, dtype: str = "float32") -> float:
+    """Of a kernel of ``kind`` that computes in ``dtype``, or of a ``collective``; a step's where nobody measured any."""
     known = constants("uncertainty", card.fit_key)
-    return known.get(f"{kind}:{dtype}", known.get(kind))
+    return known.get(f"{kind}:{dtype}", known.get(kind, known["step"]))
 
 
 def of_step(card: Card, kernels: Iterable[tuple[str, str, float]]) -> float:
@@ -27,7 +27,6 @@ def of_step(card: Card, kernels: Iterable[tuple[str, str, float]]) -> float:
     least = constants("uncertainty", card.fit_key)["step"]
     weighted = total = 0.0
     for kind, dtype, time in kernels:
-        share = of_kernel(card, kind, dtype)
-        weighted += (least if share is None else share) * time
+        weighted += of_kernel(card, kind, dtype) * time
         total += time
     return max(least, weighted / total) if total else least
