@@ -156,6 +156,17 @@ def test_each_debug_aid_costs_and_is_needed_as_the_cases_have_it(card):
             assert cost > 0.13 if kind in cases.COSTLY else abs(cost) < 0.07, (kind, cost)
 
 
+def test_the_table_for_a_real_gpu_says_what_the_aids_cost_on_the_virtual_a10g():
+    device = choose_device("vgpu:a10g")
+    case = cases.training_case(np.random.default_rng(0), "all", list(stage.AIDS))
+    training = training_of(put(case, device)[0])
+    for name, kind in [(None, None), *case.options["kinds"].items()]:
+        run, kinds = training.run([name] if name else []), {kind} if kind else set()
+        tabled = [stage._tabled_ms(number, kinds, case.options["every"]) for number in range(stage.STEPS)]
+        assert np.mean(tabled[1:]) == pytest.approx(mean_ms(run), rel=0.03), kind
+        assert tabled[0] == pytest.approx(run.step_ms[0], rel=0.1), kind
+
+
 def test_which_aids_go_is_another_for_each_seed():
     """A fixed answer is right on few of them."""
     found = {tuple(sorted(name for name, kind in case.options["kinds"].items() if kind in cases.COSTLY))

@@ -13,6 +13,7 @@ from ..measure.compilations import compilations, uncompiled
 from ..measure.device import synchronize
 from ..measure.one_thread import one_thread
 from ..measure.peak import PeakMeter, held_and_peak, least_held
+from ..measure.real_gpu import like_the_cpu
 from ..vgpu.process.state import state
 from .evidence import Answer, Case
 from .exercise import Exercise, Note, Notes, full_size
@@ -45,7 +46,7 @@ def answer(exercise: Exercise, stage, case: Case, device: torch.device) -> Answe
     """What the function on ``stage`` makes of one case. Raises nothing of the function's."""
     if exercise.setting.ranks:
         return _of_all_ranks(exercise, stage, case, device)
-    with _where_asked(exercise, device), precision_of(exercise), one_thread():
+    with _where_asked(exercise, device), precision_of(exercise), like_the_cpu(device), one_thread():
         given, notes = put(case, device)
         before = vgpu.timeline().kernel_count if device.type == "vgpu" else 0
         try:

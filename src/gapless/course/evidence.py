@@ -140,12 +140,14 @@ class Run:
 @dataclass
 class Measured:
     """The learner's function (``learner``) and, ``before`` it and on a real GPU ``after`` it too, the slow one, under the
-    same conditions; ``best``: the model solution, where the exercise has one. ``error``: what the learner's raised."""
+    same conditions; ``best``: the model solution, where the exercise has one; ``model``: the published solution, on a real
+    GPU. ``error``: what the learner's raised."""
 
     before: Run
     learner: Run | None = None
     after: Run | None = None
     best: Run | None = None
+    model: Run | None = None
     error: str | None = None
 
     @property
@@ -154,7 +156,7 @@ class Measured:
         return {name: getattr(self, name) for name in _RUNS if getattr(self, name) is not None}
 
 
-_RUNS = ("before", "learner", "after", "best")
+_RUNS = ("before", "learner", "after", "best", "model")
 _SIZES = ("full", "trial")
 
 

@@ -21,7 +21,7 @@ from ..measure.device import VARIABLE
 from ..vgpu import Assumptions
 from .check import Check
 from .evidence import Case, Plan
-from .mistakes import Changed, Mistake
+from .mistakes import Changed, Mistake, right_function
 from .quick import QuickQuestions
 from .stage import Ask, Given
 
@@ -217,8 +217,18 @@ class Exercise:
         """Markdown: ``solution.md`` in its folder, or what its teaching makes. Raises FileNotFoundError without either."""
         if self.teaching.solution is not None:
             return self.teaching.solution()
-        package = self.slow.__module__.rpartition(".")[0]
-        return (resources.files(package) / "solution.md").read_text(encoding="utf-8")
+        return (resources.files(self._package) / "solution.md").read_text(encoding="utf-8")
+
+    def model_solution(self, names: dict) -> Callable | None:
+        """The function that a measurement on a real GPU is compared with; ``names`` as for a learner's cell. None without a
+        measurement."""
+        if self.measurement is None:
+            return None
+        return self.measurement.best or right_function(self._package, names)
+
+    @property
+    def _package(self) -> str:
+        return self.slow.__module__.rpartition(".")[0]
 
     @property
     def watches_memory(self) -> bool:

@@ -15,8 +15,8 @@ from .plain import difference
 from .tolerance import VALUE, close, gradient_of
 from .truth import Truth
 
-# On a real GPU: how far a time that is an answer may be off, and the band around a target inside which a ratio decides
-# nothing.
+# On a real GPU: how much farther an answer may be off that a measurement gives, and the band around a target inside which a
+# ratio decides nothing.
 NOISE = 0.1
 
 _EMPTY_LIST = "A list of tensors is empty: check first whether there is anything in it"
@@ -145,8 +145,8 @@ def error_advice(error: str) -> str:
 def _plain_fault(exercise: Exercise, case: Case, found, wanted, simulated: bool, slack: Mapping[str, float]
                  ) -> Fault | None:
     relative = exercise.right.relative_tolerance
-    if exercise.right.on_device and not simulated:  # a real clock never says the same twice
-        relative = max(relative, NOISE)
+    if exercise.right.on_device and not simulated:  # a clock never says the same twice, and libraries take memory of their own
+        relative += NOISE
     fault = difference(found, wanted, relative, exercise.right.absolute_tolerance, slack=slack)
     if fault is None:
         return None

@@ -16,16 +16,18 @@ from ..measure.device import device_name, stay_busy, synchronize
 from ..measure.one_thread import one_thread
 from ..measure.peak import PeakMeter, held
 from ..measure.profile import profile, time_step, timed_profile
+from ..measure.real_gpu import like_the_cpu
 from ..vgpu.process.state import state
 from .answers import answer, arrive, begin, lists_of, precision_of, put, races_in, raised, read, without_limit, writer
 from .evidence import Answer, Aside, Case, Evidence, Measured, Plan, Run
-from .exercise import Exercise, Notes, full_size
+from .exercise import TRIAL_CALLS, Exercise, Notes, full_size
 from .notebooks.cells import describe_error
 from .plain import Unusable
 from .stage import Given, LocalStage
 
-# Calls of one measurement on a real device: some thirty, since each has inputs of its own, and a step may take 0.3 s.
-MEASURED: dict = {"warmup": 3, "steps": 5, "blocks": 4}
+# Calls of one measurement on a real device: some thirty, since each has inputs of its own, and a step may take 0.3 s. Answers
+# are read in the warm-up.
+MEASURED: dict = {"warmup": TRIAL_CALLS, "steps": 5, "blocks": 4}
 PROFILED = {"steps": 2, "warmup": 1}
 # Of a whole run.
 MEASURED_WHOLE: dict = {"warmup": 1, "steps": 1, "blocks": 3, "at_once": True}
@@ -33,17 +35,20 @@ PROFILED_WHOLE = {"steps": 1, "warmup": 0}
 
 
 def gather(exercise: Exercise, stage, plan: Plan, device: torch.device, *, name: str = "", again: bool = False,
-           order: np.random.Generator | None = None, runs: dict | None = None) -> Evidence:
+           order: np.random.Generator | None = None, runs: dict | None = None, model: Callable | None = None) -> Evidence:
     """What the function on ``stage`` answers, and its times beside the slow function's.
 
     ``stage``: a :class:`LocalStage`, or one in another process. ``name``: what ``device`` was asked for by.
     ``again``: the slow function is measured after the learner's too. ``order`` decides in which order all this happens;
     without it the cases come first. ``runs``: a dict, empty at first, for what the slow function and the model solution took
-    with this exercise and plan on the virtual GPU: it is the same every time, and is measured once. Whatever the function
-    does wrong is written into the evidence; nothing of it is raised.
+    with this exercise and plan on the virtual GPU: it is the same every time, and is measured once. ``model``: the model
+    solution, measured too on a real GPU. Whatever the function does wrong is written into the evidence; nothing of it is
+    raised.
     """
     if device.type != "vgpu" or again:
         runs = None
+    if device.type == "vgpu":
+        model = None
     evidence = Evidence(exercise.name, name or str(device), device_name=device_name(device), simulated=device.type == "vgpu")
     answers: dict[int, Answer] = {}
 
@@ -57,7 +62,7 @@ def gather(exercise: Exercise, stage, plan: Plan, device: torch.device, *, name:
         with full_size(device, exercise.measurement.assumptions):
             with without_limit(device):
                 given = exercise.measurement.full(device)
-            evidence.full = _compared(exercise, stage, device, again, _kept(runs, "full", stage, _remembered(
+            evidence.full = _compared(exercise, stage, device, again, model, _kept(runs, "full", stage, _remembered(
                 exercise, stage, device, lambda where: _at_full_size(exercise, where, given, device))))
 
     def trial() -> None:
@@ -79,7 +84,7 @@ def gather(exercise: Exercise, stage, plan: Plan, device: torch.device, *, name:
 
         with vgpu.on_card(exercise.measurement.trial.card(vgpu.card())) if device.type == "vgpu" else nullcontext():
             kept_bytes = held(device) if exercise.watches_memory and stage.settle() else 0
-            evidence.trial = _compared(exercise, stage, device, again, run_of)
+            evidence.trial = _compared(exercise, stage, device, again, model, run_of)
             if evidence.trial.learner is not None:
                 evidence.trial.learner.beside_bytes += kept_bytes
                 evidence.again = _again(exercise, stage, plan, device) if len(plan.trial) > 1 else None
@@ -131,9 +136,9 @@ def _remembered(exercise: Exercise, stage, device: torch.device, measure: Callab
     return measured
 
 
-def _compared(exercise: Exercise, stage, device: torch.device, again: bool, measure: Callable[[object], Run]
-              ) -> Measured:
-    """``measure(stage)`` of the slow function and of the learner's."""
+def _compared(exercise: Exercise, stage, device: torch.device, again: bool, model: Callable | None,
+              measure: Callable[[object], Run]) -> Measured:
+    """``measure(stage)`` of the slow function and of the learner's, and of the model solutions that there are."""
     slow = LocalStage(exercise.slow, device, exercise.asked.ask)
     if exercise.watches_memory:
         gc.collect()  # what lies about in cycles would go some time
@@ -142,6 +147,8 @@ def _compared(exercise: Exercise, stage, device: torch.device, again: bool, meas
         found = Measured(measure(slow))
         if exercise.measurement.best is not None:
             found.best = measure(LocalStage(exercise.measurement.best, device, exercise.asked.ask))
+        if model is not None:
+            found.model = measure(LocalStage(model, device, exercise.asked.ask))
     try:
         found.learner = measure(stage)
     except Exception as error:
@@ -254,7 +261,9 @@ def _try(exercise: Exercise, stage, plan: Plan, device: torch.device, answers: l
     """Time and trace calls of the function on the trial's inputs; what they answer goes into ``answers``. Also whether
     nothing was launched where an answer is looked at.
 
-    ``at_once``: that part belongs to what is timed, and the answer is read before the next call: work cannot be put off.
+    ``at_once``: that part belongs to what is timed, and the answer is read before the next call: work cannot be put off. On a
+    real GPU, where reading takes time, it is read at once where nothing is timed, and later answers are let go: what they
+    hold would be memory that the next calls take.
     """
     cases = [plan.trial[place % len(plan.trial)] for place in range(_calls(exercise, device))]
     asked = [(case, *put(case, device)) for case in cases]
@@ -263,7 +272,7 @@ def _try(exercise: Exercise, stage, plan: Plan, device: torch.device, answers: l
     ended = 0
     state.errors.clear()
     try:
-        with races_in(device) as races:
+        with races_in(device) as races, like_the_cpu(device):
             def prepare(count: int) -> None:
                 """No call sees the inputs of those that are measured after it, and can do their work."""
                 with _noted(device, aside), meter.aside():
@@ -285,10 +294,14 @@ def _try(exercise: Exercise, stage, plan: Plan, device: torch.device, answers: l
                     call[-1].run()
                     if at_once:
                         finish(*call)
+                if device.type != "vgpu":
+                    if len(answers) < min(ended, len(plan.trial)):
+                        finish(*call)
+                    begun[ended - 1] = ()
 
             run = _timed(exercise, step, device, meter, prepare)
         with _noted(device, afterwards):
-            for call in [] if at_once else begun[:len(plan.trial)]:
+            for call in [] if at_once or device.type != "vgpu" else begun[:len(plan.trial)]:
                 finish(*call)
         run.aside, run.afterwards = aside, afterwards
         del answers[len(plan.trial):]

@@ -135,6 +135,13 @@ def right_code(package: str, file: str = _SOLUTION) -> str:
     return code[1]
 
 
+def right_function(package: str, names: dict) -> Callable:
+    """The function of that code, which finds ``names`` as a learner's cell does."""
+    names = {**names, "__name__": f"{package}.solution", "__package__": package}
+    exec(compile(right_code(package), str(resources.files(package) / _SOLUTION), "exec", dont_inherit=True), names)
+    return names[package.rpartition(".")[2]]
+
+
 # -- as one function that can go wrong in several ways ----------------------------------------------
 
 

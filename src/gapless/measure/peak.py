@@ -41,9 +41,10 @@ class PeakMeter:
             with watch(self._device, seen):
                 yield
         finally:
-            outlived, most = (nbytes - self.aside_bytes for nbytes in seen)
-            self._least = outlived if self._least is None else min(self._least, outlived)
-            self._most = max(self._most, most)
+            if seen:
+                outlived, most = (nbytes - self.aside_bytes for nbytes in seen)
+                self._least = outlived if self._least is None else min(self._least, outlived)
+                self._most = max(self._most, most)
 
     @contextmanager
     def aside(self) -> Iterator[None]:
@@ -145,6 +146,7 @@ def _on_virtual(device: torch.device, seen: list[int]) -> Iterator[None]:
 
 @contextmanager
 def _on_cuda(device: torch.device, seen: list[int]) -> Iterator[None]:
+    torch.cuda.init()  # the statistics alone do not start CUDA, and are refused before
     torch.cuda.reset_peak_memory_stats(device)
     seen.append(torch.cuda.memory_allocated(device))
     try:

@@ -34,6 +34,10 @@ class BusBytes(OfMeasurement):
                       f"make "
                       "itself?")
 
+    def figure(self, run: Run) -> tuple[float, str]:
+        """The bytes."""
+        return run.report.bus_bytes, megabytes(run.report.bus_bytes)
+
     def is_less(self, own: Run, slow: Run, share: float) -> bool:
         """By the bytes."""
         return own.report.bus_bytes < share * slow.report.bus_bytes

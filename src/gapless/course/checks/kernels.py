@@ -54,6 +54,10 @@ class Kernels(OfMeasurement):
         gone = {name: number - own[name] for name, number in slow.items() if number > own[name]}
         return PASS, f"{facts}. Fewer by: {_listed(gone)}."
 
+    def figure(self, run: Run) -> tuple[float, str]:
+        """Their number."""
+        return run.report.kernels, counted(run.report.kernels, "kernel")
+
     def is_less(self, own: Run, slow: Run, share: float) -> bool:
         """By their number."""
         return own.report.kernels < slow.report.kernels

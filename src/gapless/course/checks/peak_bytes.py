@@ -47,6 +47,11 @@ class PeakBytes(OfMeasurement):
         return FAIL, "\n".join([f"{facts} At the peak of a step that was profiled it held what these lines made:", *lines,
                                 self.advice])
 
+    def figure(self, run: Run) -> tuple[float, str]:
+        """Its peak, and what is set aside beside the calls."""
+        nbytes = run.peak_bytes + run.beside_bytes
+        return nbytes, size_in_words(nbytes)
+
     def is_less(self, own: Run, slow: Run, share: float) -> bool:
         """By its peak, which has no noise."""
         return _own_bytes(own, slow) < _LESS * slow.peak_bytes

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from ...evidence.quote import quoted
+from ...words import counted
 from ..check import Found, Look
 from ..evidence import Measured, Run
 from ..exercise import Exercise
@@ -90,6 +91,10 @@ class Waits(OfMeasurement):
         if known is not None and not (kind == "read-back" and operator in _COPIES):  # advice for the other direction
             return known
         return {"read-back": READ_BACK, "copy": FROM_HOST}.get(kind)
+
+    def figure(self, run: Run) -> tuple[float, str]:
+        """Their number."""
+        return sync_count(run), counted(sync_count(run), "wait")
 
     def is_less(self, own: Run, slow: Run, share: float) -> bool:
         """By their number, of which a first call may have more: what a library keeps from then on."""

@@ -66,6 +66,6 @@ def _prepare(folder: Path):
         except CellError as error:
             return Evidence(exercise.name, job["device"], error=str(error))
         return gather(exercise, LocalStage(function, device, exercise.asked.ask), plan, device, name=job["device"],
-                      again=True, order=np.random.default_rng(job["order"]))
+                      again=True, order=np.random.default_rng(job["order"]), model=exercise.model_solution(names))
 
     return run
