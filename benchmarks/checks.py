@@ -1,10 +1,12 @@
 """How long a learner waits for a check: real time of every exercise's, the first of it in a process and the next.
 
-    python benchmarks/checks.py [--only '05_*'] [--busy 3] [--card a10g]
+    python benchmarks/checks.py [--only '05_*'] [--busy 3] [--device vgpu:a10g]
+    python benchmarks/checks.py --device cuda --folders solutions --out checks.json    # on a real GPU
 
 Each lesson has a process of its own, as a notebook has a kernel: in it every exercise is checked with what is handed out (a
 first check, which is wrong), then with the solution. ``--solution-first`` turns that round. ``--busy``: so many other
-processes compute meanwhile. Seconds by the clock; CPU seconds of the process and its children.
+processes compute meanwhile. Seconds by the clock; CPU seconds of the process and its children. ``--out`` writes each check's
+verdicts too, after each lesson.
 """
 
 from __future__ import annotations
@@ -20,17 +22,20 @@ from pathlib import Path
 
 from tqdm import tqdm
 
+from gapless.files import write_json
+from gapless.measure.versions import versions
+
 ROOT = Path(__file__).parent.parent
 _ROW = "check: "  # what begins a line for this script
 BUSY = "while True: sum(range(10**6))"
 
 
-def lesson(lesson_id: str, card: str, folders: list[str]) -> None:
+def lesson(lesson_id: str, device: str, folders: list[str]) -> None:
     """Check all exercises of one lesson; a line of JSON for each check."""
     import gapless
     from gapless.course.notebooks.submission import read_submission
 
-    notebook = gapless.Notebook(lesson_id, device=f"vgpu:{card}")
+    notebook = gapless.Notebook(lesson_id, device=device)
     notebook.lesson.names()  # imports what the notebook's first cell does
     known = {lesson_id: notebook.lesson.exercises}
     sources = {folder: read_submission(ROOT / folder / lesson_id / f"{lesson_id}.ipynb", known, lesson_id).cells
@@ -40,17 +45,21 @@ def lesson(lesson_id: str, card: str, folders: list[str]) -> None:
             begin, cpu = time.perf_counter(), sum(os.times()[:4])
             result = notebook.check_source(name, sources[folder][name])
             row = {"exercise": f"{lesson_id}.{name}", "folder": folder, "passed": result.passed,
-                   "seconds": time.perf_counter() - begin, "cpu": sum(os.times()[:4]) - cpu}
+                   "seconds": time.perf_counter() - begin, "cpu": sum(os.times()[:4]) - cpu,
+                   "verdicts": {verdict.id.rpartition(".")[2]: f"{verdict.outcome}: {verdict.message}"
+                                for verdict in result.verdicts}}
             print(_ROW + json.dumps(row), flush=True)
 
 
-def measured(lesson_ids: list[str], card: str, folders: list[str]) -> list[dict]:
-    """The rows of these lessons. Raises CalledProcessError where a lesson's process fails."""
-    rows = []
+def measured(lesson_ids: list[str], device: str, folders: list[str], out: Path | None) -> list[dict]:
+    """The rows of these lessons, also written to ``out``. Raises CalledProcessError where a lesson's process fails."""
+    rows: list[dict] = []
     for lesson_id in tqdm(lesson_ids, unit="lesson"):
-        command = [sys.executable, __file__, "--lesson", lesson_id, "--card", card, "--folders", *folders]
+        command = [sys.executable, __file__, "--lesson", lesson_id, "--device", device, "--folders", *folders]
         done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
         rows += [json.loads(line.removeprefix(_ROW)) for line in done.stdout.splitlines() if line.startswith(_ROW)]
+        if out is not None:
+            write_json(out, {**versions(), "device": device, "date": time.strftime("%Y-%m-%d"), "checks": rows})
     return rows
 
 
@@ -64,21 +73,23 @@ def main() -> None:
     """Print a line an exercise, and what 50 and 95 of 100 checks take."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", default="*", help="lessons that fit this pattern")
-    parser.add_argument("--card", default="a10g", help="default: %(default)s")
+    parser.add_argument("--device", default="vgpu:a10g", help="default: %(default)s")
+    parser.add_argument("--out", type=Path, help="a JSON file")
     parser.add_argument("--busy", type=int, default=0, help="other processes that compute meanwhile")
     parser.add_argument("--solution-first", action="store_true", help="the solution's check is the first of its exercise")
     parser.add_argument("--lesson", help=argparse.SUPPRESS)
-    parser.add_argument("--folders", nargs="+", default=["notebooks", "solutions"], help=argparse.SUPPRESS)
+    parser.add_argument("--folders", nargs="+", default=["notebooks", "solutions"],
+                        help="whose answers are checked, in this order (default: %(default)s)")
     options = parser.parse_args()
     if options.lesson:
-        lesson(options.lesson, options.card, options.folders)
+        lesson(options.lesson, options.device, options.folders)
         return
-    folders = ["solutions", "notebooks"] if options.solution_first else ["notebooks", "solutions"]
+    folders = options.folders[::-1] if options.solution_first else options.folders
     lesson_ids = sorted(path.name for path in (ROOT / "solutions").iterdir() if fnmatch.fnmatch(path.name, options.only)
                         and (path / f"{path.name}.ipynb").is_file())
     busy = [subprocess.Popen([sys.executable, "-c", BUSY]) for _ in range(options.busy)]
     try:
-        rows = measured(lesson_ids, options.card, folders)
+        rows = measured(lesson_ids, options.device, folders, options.out)
     finally:
         for each in busy:
             each.kill()

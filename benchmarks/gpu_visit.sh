@@ -57,6 +57,8 @@ export SCRATCH
 export -f gapless audit notebook
 
 run machine 30 bash -c 'nvidia-smi; lscpu | head -20; gapless doctor --short'
+# Each solution, checked as in a notebook: what a real card says of times, kernels and memory.
+run checks 330 python benchmarks/checks.py --device cuda --folders solutions --out "$OUT/checks.json"
 for lesson in solutions/{02,03,06,07,08,05,04,00,01,10,09}_*; do
     beside "notebook-${lesson#solutions/}" 200 bash -c 'GAPLESS_DEVICE=cuda GAPLESS_HOME="$SCRATCH/home" notebook "$1"' _ "${lesson#solutions/}"
 done

@@ -1,6 +1,7 @@
 """What is seen of a function, before anybody judges it."""
 
 import dataclasses
+import weakref
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from gapless.course.evidence import Case
 from gapless.course.exercise import TRIAL_CALLS, Asked, Exercise, Measurement, Teaching, Trial
 from gapless.course.gather import MEASURED, gather
 from gapless.course.stage import Given, LocalStage
-from gapless.lessons import find_lesson
+from gapless.lessons import LESSONS, find_lesson
 
 from ..parts import changed
 
@@ -238,3 +239,31 @@ def test_a_real_device_is_measured_with_a_stopwatch_and_pytorchs_profiler(lesson
     found = evidence.trial.learner
     assert len(found.samples_ms) == MEASURED["blocks"] and found.true_ms > 0
     assert any(span.category == "python" for span in found.trace.spans)
+
+
+def test_on_a_real_device_the_model_solution_is_measured_and_only_answers_that_are_read_are_kept():
+    """A result that was kept would be memory that later calls take."""
+    cpu, alive, most = torch.device("cpu"), weakref.WeakSet(), []
+
+    def ask(function, given, device):
+        yield
+        result = function(given.inputs["x"])
+        alive.add(result)
+        most.append(len(alive))
+        yield
+        return {"result": result}
+
+    exercise = dataclasses.replace(EXERCISE, asked=Asked(ask=ask), measurement=Measurement(Trial(trial_cases)))
+    evidence = gather(exercise, LocalStage(exercise.slow, cpu, ask), exercise.plan(1), cpu, name="cpu", model=exercise.slow)
+    assert sorted(evidence.trial.runs) == ["before", "learner", "model"]
+    assert len(evidence.trial_answers) == len(exercise.plan(1).trial)
+    assert most == [1] * (len(most) - 1) + [2]  # at last it is asked again, beside what it has answered before
+    simulated = gather(exercise, LocalStage(exercise.slow, VGPU, ask), exercise.plan(1), VGPU, model=exercise.slow)
+    assert simulated.trial.model is None
+
+
+def test_every_measured_exercise_has_a_model_solution_that_is_its_solution():
+    for lesson in LESSONS.values():
+        for exercise in lesson.exercises.values():
+            if exercise.measurement is not None:
+                assert callable(exercise.model_solution(lesson.names())), exercise.name

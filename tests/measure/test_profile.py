@@ -1,5 +1,7 @@
 import itertools
 import threading
+import time
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -353,6 +355,19 @@ def test_two_stopwatches_agree_to_the_last_digit(device):
 def test_on_the_cpu_it_measures():
     found = time_step(lambda: None, warmup=0, steps=2, blocks=3, device=torch.device("cpu"))
     assert (found.simulated, found.device_name, len(found.samples_ms)) == (False, "CPU", 3)
+
+
+def test_a_block_of_long_steps_is_about_a_second(monkeypatch):
+    clock = SimpleNamespace(now=0)
+    monkeypatch.setattr(time, "perf_counter_ns", lambda: clock.now)
+    calls = []
+
+    def step():
+        calls.append(clock.now)
+        clock.now += 300_000_000
+
+    found = time_step(step, warmup=2, steps=20, blocks=2, device=torch.device("cpu"))
+    assert found.true_ms == 300 and len(calls) == 2 + 2 * (1 + 3)  # 3 of 0.3 s, and one for the host's time
 
 
 @pytest.mark.parametrize("counts", [{"steps": 0}, {"blocks": 0}])

@@ -145,7 +145,7 @@ def error_advice(error: str) -> str:
 def _plain_fault(exercise: Exercise, case: Case, found, wanted, simulated: bool, slack: Mapping[str, float]
                  ) -> Fault | None:
     relative = exercise.right.relative_tolerance
-    if exercise.right.on_device and not simulated:  # a clock never says the same twice, and libraries take memory of their own
+    if exercise.right.on_device and not simulated:  # clocks never agree, and libraries take memory too
         relative += NOISE
     fault = difference(found, wanted, relative, exercise.right.absolute_tolerance, slack=slack)
     if fault is None:

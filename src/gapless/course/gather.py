@@ -25,8 +25,8 @@ from .notebooks.cells import describe_error
 from .plain import Unusable
 from .stage import Given, LocalStage
 
-# Calls of one measurement on a real device: some thirty, since each has inputs of its own, and a step may take 0.3 s. Answers
-# are read in the warm-up.
+# Calls of one measurement on a real device: some thirty, since each has inputs of its own, and a step may take 0.3 s.
+# Answers are read in the warm-up.
 MEASURED: dict = {"warmup": TRIAL_CALLS, "steps": 5, "blocks": 4}
 PROFILED = {"steps": 2, "warmup": 1}
 # Of a whole run.
@@ -261,8 +261,8 @@ def _try(exercise: Exercise, stage, plan: Plan, device: torch.device, answers: l
     """Time and trace calls of the function on the trial's inputs; what they answer goes into ``answers``. Also whether
     nothing was launched where an answer is looked at.
 
-    ``at_once``: that part belongs to what is timed, and the answer is read before the next call: work cannot be put off. On a
-    real GPU, where reading takes time, it is read at once where nothing is timed, and later answers are let go: what they
+    ``at_once``: that part belongs to what is timed, and the answer is read before the next call: work cannot be put off. On
+    a real GPU, where reading takes time, answers are read at once where nothing is timed. Later ones are let go: what they
     hold would be memory that the next calls take.
     """
     cases = [plan.trial[place % len(plan.trial)] for place in range(_calls(exercise, device))]

@@ -1,6 +1,9 @@
 """Fused attention: the CPU's values, CUDA's kernels, no matrix of scores in memory."""
 
 import gc
+import json
+from collections import Counter
+from pathlib import Path
 
 import pytest
 import torch
@@ -10,7 +13,7 @@ from torch.utils.checkpoint import checkpoint
 
 import gapless
 from gapless import vgpu
-from gapless.vgpu.operators import attention
+from gapless.vgpu.hardware.kernels.attention import kernels
 
 
 def operands(device=None, dtype=torch.float32, batch=2, heads=4, length=16, width=8):
@@ -40,7 +43,7 @@ def test_values_and_gradients_are_the_cpus(device, dtype, options):
 
 
 def test_one_kernel_forward_and_two_backward(device):
-    parts = operands(device)
+    parts = operands(device, torch.bfloat16)
 
     def step():
         out = F.scaled_dot_product_attention(*parts)
@@ -50,12 +53,66 @@ def test_one_kernel_forward_and_two_backward(device):
     assert names == ["fmha_forward_kernel", "fmha_backward_sums_kernel", "fmha_backward_kernel"]
 
 
+MEASURED = json.loads((Path(__file__).parents[3] / "records/measured/h100_attention.json").read_text())["rows"]
+
+
+@pytest.mark.parametrize("row", [row for row in MEASURED if row["dtype"] == "float32"],
+                         ids=lambda row: f"{row['shape'][2]} {row['mask']} {row['backward']}")
+def test_the_memory_efficient_kernels_have_beside_them_what_an_h100_ran(device, row):
+    batch, _, length, _ = row["shape"]
+    with vgpu.shape_only():
+        parts = [torch.empty(row["shape"], device=device, requires_grad=row["backward"]) for _ in range(3)]
+        gradient = torch.empty(row["shape"], device=device)
+        mask = None
+        if row["mask"]:
+            dtype = torch.bool if row["mask"] == "bool" else torch.float32
+            mask = torch.empty(batch, 1, length, length, device=device, dtype=dtype)
+
+        def step():
+            out = F.scaled_dot_product_attention(*parts, attn_mask=mask)
+            if row["backward"]:
+                for part in parts:
+                    part.grad = None
+                out.backward(gradient)
+
+        found = Counter(KINDS.get(name, name) for name in kernel_names(step))
+    assert found == {name: count for name, (count, _) in row["kernels"].items()}
+
+
+KINDS = {"pointwise_kernel(clone)": "copy", "pointwise_kernel(copy_)": "copy", "pointwise_kernel(constant_pad_nd)": "copy",
+         "fill_kernel": "fill", "pointwise_kernel(where)": "where", "pointwise_kernel(mul)": "mul", "reduction_kernel(sum)": "sum",
+         "fmha_forward_kernel": "fmha_cutlassF", "fmha_backward_kernel": "fmha_cutlassB"}
+
+
+def test_a_gradient_in_the_outputs_layout_is_not_copied(device):
+    copies = []
+    for gradient in (torch.ones(2, 4, 16, 8), torch.ones(2, 16, 4, 8).transpose(1, 2)):
+        parts, gradient = operands(device), gradient.to(device)
+        out = F.scaled_dot_product_attention(*parts)
+        names = kernel_names(lambda: torch.autograd.grad(out, parts, gradient))
+        copies.append(names.count("pointwise_kernel(clone)"))
+    assert copies == [2, 1]  # of the gradient, and of a sum for each row
+
+
+def test_the_bias_of_a_boolean_mask_is_kept_for_the_backward_pass(device):
+    gc.collect()
+    with vgpu.shape_only():
+        parts = [torch.empty(2, 4, 1024, 64, device=device, requires_grad=True) for _ in range(3)]
+        mask = torch.empty(2, 1, 1024, 1024, device=device, dtype=torch.bool)
+        before = torch.vgpu.memory_allocated()
+        out = F.scaled_dot_product_attention(*parts, attn_mask=mask)
+        assert torch.vgpu.memory_allocated() - before == out.nbytes + 2 * 4 * 1024 * 4 + 4 * mask.nbytes
+        out.sum().backward()
+        del out
+        assert torch.vgpu.memory_allocated() - before == sum(part.nbytes for part in parts)
+
+
 def test_arithmetic_is_halved_by_a_causal_mask():
     part = torch.empty(2, 3, 128, 64, device="meta")
-    (forward,), (_, backward) = attention.kernels(part, part, part, None, causal=False)
+    (forward,), (_, backward) = kernels(part, part, part, None, causal=False)
     assert forward.flops == 4 * 2 * 3 * 128 * 128 * 64
     assert backward.flops == 2.5 * forward.flops
-    (causal,), _ = attention.kernels(part, part, part, None, causal=True)
+    (causal,), _ = kernels(part, part, part, None, causal=True)
     assert causal.flops == forward.flops / 2
 
 

@@ -72,8 +72,8 @@ class OfMeasurement(Check):
         (_, slow_text), (own, own_text), (best, best_text) = map(self.figure, (measured.before, measured.learner, model))
         if own > (1 if self.counts else 1 + NOISE) * best:
             return found
-        return PASS, (f"{own_text}, and {best_text} with the model solution (slow: {slow_text}). More is not to be had on this GPU: "
-                      f"the target was set for another.")
+        return PASS, (f"{own_text}, and {best_text} with the model solution (slow: {slow_text}). This GPU gives no more: "
+                      "the target was set for another.")
 
     def passes_as_handed_out(self, look: Look) -> bool:
         """Whether the slow function passes as well: such as a time that may be a little longer."""
@@ -201,8 +201,8 @@ def judge_time(look: Look, measured: Measured, limit: float, key: str, phrase: s
         return FAIL, copied
     slow = [getattr(run, key) for run in (measured.before, measured.after) if run is not None]
     if not evidence.simulated and max(slow) > (1 + DRIFT) * min(slow):
-        return INCONCLUSIVE, (f"The GPU's speed drifted while it was measured: the slow function took {slow[0]:.2f} ms before "
-                              f"and {slow[-1]:.2f} ms after yours. Run it again.")
+        return INCONCLUSIVE, (f"The GPU's speed drifted while it was measured: the slow function took {slow[0]:.2f} ms "
+                              f"before and {slow[-1]:.2f} ms after yours. Run it again.")
     slow_ms, own_ms = statistics.mean(slow), getattr(measured.learner, key)
     ratio = own_ms / slow_ms
     kind = f"simulated {evidence.device_name}" if evidence.simulated else f"measured on {evidence.device_name}"

@@ -3,8 +3,8 @@ on CUDA; values are the CPU's.
 
 PyTorch takes a device without fused kernels through two products and a softmax whose matrix of scores goes to memory and
 back. So the operator is caught where autograd begins, if CUDA would take FlashAttention or the memory-efficient
-kernel (ATen, ``transformers/cuda/sdp_utils.cpp``). Not modelled: cuDNN's kernels, nested
-tensors.
+kernel (ATen, ``transformers/cuda/sdp_utils.cpp``). Not modelled: how cuDNN's kernels differ from
+FlashAttention's, nested tensors.
 """
 
 # mypy: disable-error-code="call-arg"
@@ -17,13 +17,14 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from ..core.dispatch import COMPOSITE_HANDLED, begin, end, handles, launch_all, of_the_device, used
 from ..core.inner_autograd import Graph
 from ..core.tensor import VirtualTensor, wrap
-from ..hardware.kernels.attention import kernels
+from ..hardware.kernels import attention as hardware
 from ..process.eager import eager
 from ..process.state import state
 from . import autocast
 
 _func = torch.ops.aten.scaled_dot_product_attention.default
 
+_HALF = (torch.float16, torch.bfloat16)
 LARGEST_HEAD = 256  # numbers a head: FlashAttention takes no more
 
 COMPOSITE_HANDLED.add("scaled_dot_product_attention")
@@ -48,14 +49,17 @@ class _Attention(torch.autograd.Function):
             leaves = [t.within.detach().requires_grad_(want) for t, want in zip((query, key, value), wanted)]
             graph = Graph(_values, (*leaves, inner_mask, dropout, causal, scale, grouped), leaves)
             inner = graph.out
-            forward, ctx.backward_kernels = kernels(*leaves, inner_mask, causal)
-            launch_all(forward)
+            ctx.efficient = _is_efficient(query, mask)
+            made, bias_bytes = hardware.bias(inner_mask, query, ctx.efficient)
+            forward, ctx.backward_kernels = hardware.kernels(*leaves, inner_mask, causal, ctx.efficient)
+            bias = state.memory.allocate(bias_bytes) if bias_bytes else None
+            launch_all(made + forward)
             out = wrap(inner.detach(), state.memory)
             used((query, key, value, mask), out)
             if state.tape is not None:
                 state.tape.repeats(graph.repeated([out.within]), [out])
             if any(wanted):
-                ctx.graph = graph
+                ctx.graph, ctx.bias = graph, bias
                 ctx.sums = state.memory.allocate(4 * inner.numel() // max(inner.shape[-1], 1))
                 ctx.save_for_backward(query, key, value, out)  # for their bytes: freed when CUDA's would be
             return out
@@ -74,17 +78,26 @@ class _Attention(torch.autograd.Function):
         try:
             keep = torch._C._autograd._get_current_graph_task_keep_graph()
             found = ctx.graph.gradients((grad.within,), keep)
-            launch_all(ctx.backward_kernels)
-            results = [None if each is None else wrap(each, state.memory) for each in found]
+            launch_all((hardware.laid_out(grad) if ctx.efficient else []) + ctx.backward_kernels)
+            results = [None if each is None else wrap(_laid_out(each, like, ctx.efficient), state.memory)
+                       for each, like in zip(found, saved)]
             used((saved, grad), results)
             if state.tape is not None:
                 inner = [None if each is None else each.within for each in results]
                 state.tape.repeats(ctx.graph.repeated_gradients((grad.within,), inner), results)
             if not keep:
-                ctx.graph = ctx.sums = None
+                ctx.graph = ctx.sums = ctx.bias = None
             return (*results, None, None, None, None, None)
         finally:
             end()
+
+
+def _laid_out(gradient: torch.Tensor, like: VirtualTensor, efficient: bool) -> torch.Tensor:
+    """As the kernels write it: heads within rows by the memory-efficient ones, else as the operand lies."""
+    if efficient:
+        return gradient.transpose(1, 2).contiguous().transpose(1, 2)
+    laid = torch.empty_like(like.within)
+    return gradient if laid.stride() == gradient.stride() else laid.copy_(gradient)
 
 
 def _fused(query, key, value, mask) -> bool:
@@ -95,11 +108,18 @@ def _fused(query, key, value, mask) -> bool:
         return False
     if mask is not None and mask.requires_grad:
         return False
-    half = query.dtype in (torch.float16, torch.bfloat16)
+    half = query.dtype in _HALF
     flash = (half and mask is None and query.shape[-1] == value.shape[-1] <= LARGEST_HEAD
              and state.card.compute_capability >= (8, 0) and cuda.flash_sdp_enabled())
     return flash or ((half or query.dtype == torch.float32) and cuda.mem_efficient_sdp_enabled()
                      and query.shape[1] == key.shape[1])
+
+
+def _is_efficient(query, mask) -> bool:
+    """Whether the fused kernels are the memory-efficient ones. In half precision others come first: FlashAttention without a
+    mask, and cuDNN's with one too on Hopper, which are modelled alike."""
+    card = state.card.compute_capability
+    return query.dtype not in _HALF or card < (8, 0) or (mask is not None and card < (9, 0))
 
 
 def _whole_heads(query, key, value) -> bool:

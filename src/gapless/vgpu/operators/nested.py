@@ -20,12 +20,11 @@ from torch.nested._internal.nested_tensor import nested_view_from_values_offsets
 
 from ..core.dispatch import Operator, _dispatch, aside, handles, launch_all, read_back, run, unwrap, used
 from ..core.tensor import VirtualTensor, wrap
-from ..hardware.kernels import costs
+from ..hardware.kernels import attention, costs
 from ..hardware.times import geometry
 from ..process.eager import eager
 from ..process.imports import after_import
 from ..process.state import DEVICE, state
-from . import attention
 from .copies import _copy_out, aten
 
 SUMS_BYTES = 64

@@ -1,4 +1,6 @@
-"""What CUDA runs for fused attention: one kernel forward, and backward the sums over the output and one more.
+"""What CUDA runs for fused attention: one kernel forward, and backward the sums over the output and one more. Around the
+memory-efficient kernels PyTorch runs some of its own: :func:`bias` and :func:`kernels` list what an H100 ran
+(``records/measured/h100_attention.json``).
 
 FLOPs: two products forward and five backward, half of them where the mask is causal (Dao, FlashAttention-2, 2023, section
 4.1).
@@ -6,15 +8,35 @@ FLOPs: two products forward and five backward, half of them where the mask is ca
 
 from __future__ import annotations
 
+import torch
+
 from ..times import geometry, precision, tensor_cores
 from . import costs
 from .costs import Kernel
 
 BACKWARD_PRODUCTS, FORWARD_PRODUCTS = 5, 2
+_ALIGNED = 8  # of a bias' rows for the memory-efficient kernels; else it is padded (ATen, transformers/attention.cpp)
 
 
-def kernels(query, key, value, mask, causal: bool) -> tuple[list[Kernel], list[Kernel]]:
-    """Forward and backward, of tensors shaped batch × heads × length × numbers a head."""
+def bias(mask, query, efficient: bool) -> tuple[list[Kernel], int]:
+    """What makes the bias of a boolean mask, and pads it for the memory-efficient kernels; and the bytes of the result,
+    which the backward pass needs too. Nothing where a mask is used as it is."""
+    made, nbytes = [], 0
+    if mask is not None and mask.dtype == torch.bool:
+        nbytes = mask.numel() * query.element_size()
+        made += [Kernel("fill_kernel", "pointwise", query.element_size())] * 2  # 0 and minus infinity
+        made.append(Kernel("pointwise_kernel(where)", "pointwise", mask.numel() + nbytes))
+    if mask is not None and efficient and mask.shape[-1] % _ALIGNED:
+        whole = mask.numel() * query.element_size()
+        nbytes = whole // mask.shape[-1] * (mask.shape[-1] + _ALIGNED - mask.shape[-1] % _ALIGNED)
+        made += [Kernel("fill_kernel", "pointwise", nbytes),
+                 Kernel("pointwise_kernel(constant_pad_nd)", "pointwise", 2 * whole)]
+    return made, nbytes
+
+
+def kernels(query, key, value, mask, causal: bool, efficient: bool = False) -> tuple[list[Kernel], list[Kernel]]:
+    """Forward and backward, of tensors shaped batch × heads × length × numbers a head. ``efficient``: by the
+    memory-efficient kernels, for which PyTorch makes the sums in float32."""
     dtype = precision.math_dtype(query, "matmul")
     batch, heads, length, _ = query.shape
     product = 2.0 * batch * heads * length * key.shape[-2] * (0.5 if causal else 1.0)
@@ -30,6 +52,19 @@ def kernels(query, key, value, mask, causal: bool) -> tuple[list[Kernel], list[K
         problem = tensor_cores.Attention(products * flops, moved, mask is not None, max(blocks, 1))
         return Kernel(name, "attention", moved, products * flops, dtype, work=work, problem=problem)
 
+    summed = [Kernel("fmha_backward_sums_kernel", "reduction", 2 * out_bytes + sums, work=rows)]
+    if efficient:
+        single = out_bytes // query.element_size() * 4
+        casts = [Kernel("pointwise_kernel(_to_copy)", "pointwise", out_bytes + single)] * (2 if single > out_bytes else 0)
+        summed = [*casts, Kernel("pointwise_kernel(mul)", "pointwise", 3 * single),
+                  Kernel("reduction_kernel(sum)", "reduction", single + sums, work=rows),
+                  Kernel("pointwise_kernel(clone)", "pointwise", 2 * sums), Kernel("fill_kernel", "pointwise", single)]
     return ([kernel("fmha_forward_kernel", FORWARD_PRODUCTS, read + out_bytes + sums)],
-            [Kernel("fmha_backward_sums_kernel", "reduction", 2 * out_bytes + sums, work=rows),
-             kernel("fmha_backward_kernel", BACKWARD_PRODUCTS, read + 2 * out_bytes + 2 * sums + gradients)])
+            [*summed, kernel("fmha_backward_kernel", BACKWARD_PRODUCTS, read + 2 * out_bytes + 2 * sums + gradients)])
+
+
+def laid_out(grad) -> list[Kernel]:
+    """The memory-efficient backward pass copies a gradient that is not in the output's layout, heads within rows."""
+    if grad.transpose(1, 2).is_contiguous():
+        return []
+    return [Kernel("pointwise_kernel(clone)", "pointwise", 2 * costs.nbytes(grad))]
