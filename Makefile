@@ -14,7 +14,7 @@ demo: $(VENV)/.installed  ## measure lesson 02 and grade it, on the best device 
 	gapless demo
 
 lab: $(VENV)/.installed  ## open the lessons in JupyterLab, at their index
-	jupyter lab --notebook-dir=notebooks --LabApp.default_url=/lab/tree/index.ipynb
+	gapless lab
 
 dev: $(VENV)/.installed-dev  ## install what tests and authors need
 

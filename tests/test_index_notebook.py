@@ -11,7 +11,7 @@ from nbclient import NotebookClient
 from gapless.lessons import LESSONS
 
 from . import ROOT
-from .browser.server import MAKE_LAB, served
+from .browser.server import GAPLESS_LAB, served
 
 NOTEBOOKS = ROOT / "notebooks"
 INDEX = nbformat.read(NOTEBOOKS / "index.ipynb", as_version=4)
@@ -41,10 +41,10 @@ def test_progress_comes_before_anything_technical():
 
 
 @pytest.mark.slow
-def test_make_lab_opens_it(tmp_path):
-    """The command of the Makefile, in a real server: where its first page leads."""
+def test_gapless_lab_opens_it(tmp_path):
+    """Its command, in a real server: where its first page leads."""
     pytest.importorskip("jupyterlab")
-    with served(*MAKE_LAB.split(), cwd=ROOT, home=tmp_path) as address:
+    with served(*GAPLESS_LAB, cwd=ROOT, home=tmp_path) as address:
         assert address.endswith("/lab/tree/index.ipynb")  # what the browser is given
         root = re.match(r"http://[^/]+/", address)[0]
         with urllib.request.urlopen(root) as page:

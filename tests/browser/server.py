@@ -1,4 +1,4 @@
-"""JupyterLab's server, as ``make lab`` and ``jupyter lab`` start it."""
+"""JupyterLab's server, as ``gapless lab`` and ``jupyter lab`` start it."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import sys
 import time
 from pathlib import Path
 
-from .. import ROOT
+from gapless.commands.lab import command
 
-MAKE_LAB, = re.findall(r"^\tjupyter (lab .*)$", (ROOT / "Makefile").read_text(encoding="utf-8"), flags=re.MULTILINE)
+GAPLESS_LAB = ["lab", *command(Path("notebooks"), [])[3:]]  # behind the interpreter, -m and jupyterlab
 # Else it asks whether it should, above what is to be clicked.
 NO_NEWS = "lab/user-settings/@jupyterlab/apputils-extension/notification.jupyterlab-settings", {"fetchNews": "false"}
 PATIENCE_S = 300  # for the server, with other tests on the machine

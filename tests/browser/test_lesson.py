@@ -13,7 +13,7 @@ pytest.importorskip("jupyterlab", reason="needs the extra lab")
 from playwright.sync_api import expect
 
 from .lab import Notebook, choose
-from .server import MAKE_LAB, served
+from .server import GAPLESS_LAB, served
 
 pytestmark = pytest.mark.slow
 LESSON = "02_masked_loss"
@@ -34,7 +34,7 @@ def solutions():
 @pytest.fixture
 def lab(tmp_path):
     shutil.copytree(ROOT / "notebooks", tmp_path / "notebooks")
-    with served(*MAKE_LAB.split(), cwd=tmp_path, home=tmp_path, GAPLESS_DEVICE="vgpu:a10g", GAPLESS_HOME=str(tmp_path / "progress")) as address:
+    with served(*GAPLESS_LAB, cwd=tmp_path, home=tmp_path, GAPLESS_DEVICE="vgpu:a10g", GAPLESS_HOME=str(tmp_path / "progress")) as address:
         yield address
 
 

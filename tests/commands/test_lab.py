@@ -17,12 +17,14 @@ def started(monkeypatch):
     return commands
 
 
-def test_opens_the_index_by_this_interpreter(tmp_path, gapless, started):
+@pytest.mark.parametrize("user, options", [(1000, []), (0, ["--allow-root"])])
+def test_opens_the_index_by_this_interpreter(tmp_path, gapless, started, monkeypatch, user, options):
+    monkeypatch.setattr(lab.os, "geteuid", lambda: user)
     before = signal.getsignal(signal.SIGINT)
     (tmp_path / "index.ipynb").write_text("{}")
     assert gapless("lab", tmp_path, "--", "--no-browser", "--port=9")[0] == 7
     assert started == [[sys.executable, "-m", "jupyterlab", f"--notebook-dir={tmp_path}", "--LabApp.default_url=/lab/tree/index.ipynb",
-                        "--no-browser", "--port=9"]]
+                        *options, "--no-browser", "--port=9"]]
     assert signal.getsignal(signal.SIGINT) is before
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import signal
 import subprocess
 import sys
@@ -44,6 +45,8 @@ def run(arguments) -> int:
 
 
 def command(folder: Path, options: list[str]) -> list[str]:
-    """What starts JupyterLab, by this very interpreter, at the index in ``folder``."""
+    """What starts JupyterLab, by this very interpreter, at the index in ``folder``. Jupyter refuses to run as root, the only
+    user of many containers, unless told otherwise."""
+    as_root = ["--allow-root"] if hasattr(os, "geteuid") and os.geteuid() == 0 else []
     return [sys.executable, "-m", "jupyterlab", f"--notebook-dir={folder}", f"--LabApp.default_url=/lab/tree/{INDEX}",
-            *options]
+            *as_root, *options]

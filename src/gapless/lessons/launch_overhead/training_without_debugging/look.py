@@ -78,6 +78,6 @@ def draw_aids(training: Training, off: Collection[str]):
                              for aid, _, _, needed in rows])
     axes.invert_yaxis()
     axes.spines[["top", "right"]].set_visible(False)
-    axes.set_xlabel(f"ms a step; with no aid it takes {_mean_ms(bare):.2f} ms")
+    axes.set_xlabel(f"ms a step (simulated); with no aid it takes {_mean_ms(bare):.2f} ms")
     axes.legend(frameon=False, fontsize=9)
     return figure
