@@ -24,6 +24,19 @@ def test_float32_is_no_tf32_inside_and_what_it_was_afterwards(monkeypatch):
     assert allowed() == before and taken == [torch.device("cuda:0")]
 
 
+def test_what_a_program_has_chosen_by_the_newer_switches_stays(monkeypatch):
+    monkeypatch.setattr(real_gpu, "_take_workspaces", lambda device: None)
+    before = allowed()
+    try:
+        torch.backends.cudnn.conv.fp32_precision = "ieee"
+        with like_the_cpu(torch.device("cuda")):
+            pass
+        assert torch.backends.cudnn.conv.fp32_precision == "ieee"
+    finally:
+        for place, value in zip(PLACES, before):
+            place.allow_tf32 = value
+
+
 @pytest.mark.parametrize("name", ["cpu", "vgpu"])
 def test_elsewhere_nothing_changes(name):
     before = allowed()

@@ -15,10 +15,9 @@ import torch
 import torch.nn.functional as F
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from ..vgpu.hardware.kernels import costs, feature_maps, multi_tensor
+from ..vgpu.hardware.kernels import attention, costs, feature_maps, multi_tensor
 from ..vgpu.hardware.times import convolutions, products, scattered, streaming, tensor_cores
 from ..vgpu.host import python_work
-from ..vgpu.operators import attention
 
 ELEMENTS = (2**12, 2**16, 2**20, 2**23, 2**26)
 ROW = 1024  # elements of a row that a reduction or a normalisation runs over

@@ -16,16 +16,18 @@ def like_the_cpu(device: torch.device) -> Iterator[None]:
     if device.type != "cuda":
         yield
         return
-    places = torch.backends.cuda.matmul, torch.backends.cudnn
-    before = [place.allow_tf32 for place in places]
-    for place in places:
-        place.allow_tf32 = False
+    products, convolutions = torch.backends.cuda.matmul, torch.backends.cudnn
     _take_workspaces(device)
+    try:
+        before = products.allow_tf32, convolutions.allow_tf32
+    except RuntimeError:  # the program has used ``fp32_precision`` too, and PyTorch refuses to read the older switches
+        yield
+        return
+    products.allow_tf32 = convolutions.allow_tf32 = False
     try:
         yield
     finally:
-        for place, allowed in zip(places, before):
-            place.allow_tf32 = allowed
+        products.allow_tf32, convolutions.allow_tf32 = before
 
 
 def _take_workspaces(device: torch.device) -> None:

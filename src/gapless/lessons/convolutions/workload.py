@@ -131,8 +131,8 @@ def layer_times(device: torch.device, fixes: Fixes = Fixes()) -> tuple[float, fl
         vgpu.forget_plans()
         layer = nn.Conv2d(64, 64, 3, padding=1, bias=False, device=device, dtype=dtype).to(memory_format=order)
         # On CUDA a process keeps the plan of a shape that has run, tuned or not: tuned it has a column more (1.6 %).
-        columns = TALKS_LAYER[3] + (fixes.tuned and device.type == "cuda")
-        x = torch.randn(*TALKS_LAYER[:3], columns, device=device, dtype=dtype).contiguous(memory_format=order).requires_grad_()
+        shape = *TALKS_LAYER[:3], TALKS_LAYER[3] + (fixes.tuned and device.type == "cuda")
+        x = torch.randn(shape, device=device, dtype=dtype).contiguous(memory_format=order).requires_grad_()
         gradient = torch.ones_like(x)
 
         def forward():
