@@ -148,7 +148,7 @@ def _compared(exercise: Exercise, stage, device: torch.device, again: bool, mode
         if exercise.measurement.best is not None:
             found.best = measure(LocalStage(exercise.measurement.best, device, exercise.asked.ask))
         if model is not None:
-            found.model = measure(LocalStage(model, device, exercise.asked.ask))
+            found.model = found.best or measure(LocalStage(model, device, exercise.asked.ask))
     try:
         found.learner = measure(stage)
     except Exception as error:
