@@ -41,17 +41,18 @@ _WITHOUT_SINGLE = ("copy_", "powsum")
 
 
 def _one_by_one(call: Callable, in_place: bool, is_norm: bool):
-    """The operator ``call`` on lists. Where dtypes differ, anywhere in them or from a number's on the device, or the tensors
-    of a pair differ in shape or strides (as those by a number of their own, without dimensions, do), each tensor has a call
-    to itself (ATen, native/ForeachUtils.h, ``check_fast_path_restrictions``; native/ForeachOpsKernels.cpp; for numbers
-    cuda/ForeachBinaryOpScalarTensor.cu; for norms cuda/ForeachReduceOp.cu). Other reasons for the slow path, such as gaps
-    in memory, are not looked for."""
+    """The operator ``call`` on lists. Each tensor has a call to itself where some are on another device, where dtypes
+    differ, anywhere in them or from a number's on the device, or where the tensors of a pair differ in shape or strides (as
+    those by a number of their own, without dimensions, do). Sources: ATen, native/ForeachUtils.h,
+    ``check_fast_path_restrictions``; native/ForeachOpsKernels.cpp; for numbers cuda/ForeachBinaryOpScalarTensor.cu; for
+    norms cuda/ForeachReduceOp.cu. Other reasons for the slow path, such as gaps in memory, are not looked for."""
 
     def run(tensors, *rest, **options):
         others = [each for each in rest if isinstance(each, (list, tuple)) and each and isinstance(each[0], torch.Tensor)]
         dtype = tensors[0].dtype
         numbers = [each for each in rest if isinstance(each, VirtualTensor)]
-        fast = all(tensor.dtype is dtype for each in (tensors, *others, numbers) for tensor in each) and all(
+        fast = all(tensor.dtype is dtype and isinstance(tensor, VirtualTensor)
+                   for each in (tensors, *others, numbers) for tensor in each) and all(
             tensor.shape == other.shape and tensor.stride() == other.stride()
             for each in others for tensor, other in zip(tensors, each))
         if fast and not (is_norm and not dtype.is_floating_point):
