@@ -370,6 +370,19 @@ def test_a_block_of_long_steps_is_about_a_second(monkeypatch):
     assert found.true_ms == 300 and len(calls) == 2 + 2 * (1 + 3)  # 3 of 0.3 s, and one for the host's time
 
 
+def test_a_first_call_that_compiles_says_nothing_of_the_others(monkeypatch):
+    clock = SimpleNamespace(now=0)
+    monkeypatch.setattr(time, "perf_counter_ns", lambda: clock.now)
+    calls = []
+
+    def step():
+        clock.now += 1_000_000 if calls else 3_000_000_000
+        calls.append(clock.now)
+
+    time_step(step, warmup=3, steps=20, blocks=5, device=torch.device("cpu"))
+    assert len(calls) == 3 + 5 * (1 + 20)
+
+
 @pytest.mark.parametrize("counts", [{"steps": 0}, {"blocks": 0}])
 def test_nothing_to_time_is_an_error(counts, device):
     with pytest.raises(ValueError, match="at least 1"):

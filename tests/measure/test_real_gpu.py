@@ -3,42 +3,54 @@
 import pytest
 import torch
 
-from gapless.measure import real_gpu
 from gapless.measure.device import device as choose_device
-from gapless.measure.real_gpu import like_the_cpu
+from gapless.measure.real_gpu import like_the_cpu, take_workspaces
 
-PLACES = torch.backends.cuda.matmul, torch.backends.cudnn
-
-
-def allowed():
-    return [place.allow_tf32 for place in PLACES]
+CUDNN, PRODUCTS = torch.backends.cudnn, torch.backends.cuda.matmul
 
 
-def test_float32_is_no_tf32_inside_and_what_it_was_afterwards(monkeypatch):
-    taken = []
-    monkeypatch.setattr(real_gpu, "_take_workspaces", taken.append)
-    before = allowed()
+def older_products():
+    PRODUCTS.allow_tf32 = True
+
+
+def newer_products():
+    PRODUCTS.fp32_precision = "ieee"
+
+
+def newer_convolutions():
+    CUDNN.conv.fp32_precision = "ieee"
+
+
+def switches():
+    found = [CUDNN.conv.fp32_precision, CUDNN.rnn.fp32_precision, PRODUCTS.fp32_precision]
+    for read in (lambda: CUDNN.allow_tf32, lambda: PRODUCTS.allow_tf32, torch.get_float32_matmul_precision):
+        try:
+            found.append(read())
+        except RuntimeError:  # PyTorch's, where the older switches and the newer ones disagree
+            found.append("disagree")
+    return found
+
+
+@pytest.fixture(autouse=True)
+def defaults():
+    yield
+    CUDNN.allow_tf32, PRODUCTS.allow_tf32 = True, False
+
+
+@pytest.mark.parametrize("setting", [lambda: None, lambda: torch.set_float32_matmul_precision("medium"), older_products,
+                                     newer_products, newer_convolutions])
+def test_float32_is_no_tf32_inside_and_what_it_was_afterwards(setting):
+    setting()
+    before = switches()
     with pytest.raises(KeyError), like_the_cpu(torch.device("cuda:0")):
-        assert allowed() == [False, False]
+        assert CUDNN.conv.fp32_precision == CUDNN.rnn.fp32_precision == "ieee" and PRODUCTS.fp32_precision in ("ieee", "none")
         raise KeyError
-    assert allowed() == before and taken == [torch.device("cuda:0")]
-
-
-def test_what_a_program_has_chosen_by_the_newer_switches_stays(monkeypatch):
-    monkeypatch.setattr(real_gpu, "_take_workspaces", lambda device: None)
-    before = allowed()
-    try:
-        torch.backends.cudnn.conv.fp32_precision = "ieee"
-        with like_the_cpu(torch.device("cuda")):
-            pass
-        assert torch.backends.cudnn.conv.fp32_precision == "ieee"
-    finally:
-        for place, value in zip(PLACES, before):
-            place.allow_tf32 = value
+    assert switches() == before
 
 
 @pytest.mark.parametrize("name", ["cpu", "vgpu"])
 def test_elsewhere_nothing_changes(name):
-    before = allowed()
-    with like_the_cpu(torch.device("cpu") if name == "cpu" else choose_device(name)):
-        assert allowed() == before
+    device, before = torch.device("cpu") if name == "cpu" else choose_device(name), switches()
+    take_workspaces(device)
+    with like_the_cpu(device):
+        assert switches() == before

@@ -6,7 +6,7 @@ import importlib.util
 import os
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from importlib import resources
 from types import SimpleNamespace
@@ -221,10 +221,12 @@ class Exercise:
 
     def model_solution(self, names: dict) -> Callable | None:
         """The function that a measurement on a real GPU is compared with; ``names`` as for a learner's cell. None without a
-        measurement."""
+        measurement, or where there is no ``solution.md`` that gives it."""
         if self.measurement is None:
             return None
-        return self.measurement.best or right_function(self._package, names)
+        with suppress(FileNotFoundError):
+            return self.measurement.best or right_function(self._package, names)
+        return None
 
     @property
     def _package(self) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
 
 import numpy as np
@@ -16,7 +16,7 @@ from ..measure.device import device_name, stay_busy, synchronize
 from ..measure.one_thread import one_thread
 from ..measure.peak import PeakMeter, held
 from ..measure.profile import profile, time_step, timed_profile
-from ..measure.real_gpu import like_the_cpu
+from ..measure.real_gpu import like_the_cpu, take_workspaces
 from ..vgpu.process.state import state
 from .answers import answer, arrive, begin, lists_of, precision_of, put, races_in, raised, read, without_limit, writer
 from .evidence import Answer, Aside, Case, Evidence, Measured, Plan, Run
@@ -49,6 +49,7 @@ def gather(exercise: Exercise, stage, plan: Plan, device: torch.device, *, name:
         runs = None
     if device.type == "vgpu":
         model = None
+    take_workspaces(device)
     evidence = Evidence(exercise.name, name or str(device), device_name=device_name(device), simulated=device.type == "vgpu")
     answers: dict[int, Answer] = {}
 
@@ -148,7 +149,8 @@ def _compared(exercise: Exercise, stage, device: torch.device, again: bool, mode
         if exercise.measurement.best is not None:
             found.best = measure(LocalStage(exercise.measurement.best, device, exercise.asked.ask))
         if model is not None:
-            found.model = found.best or measure(LocalStage(model, device, exercise.asked.ask))
+            with suppress(Exception):  # such as one that needs a compiler: the learner's function is judged all the same
+                found.model = found.best or measure(LocalStage(model, device, exercise.asked.ask))
     try:
         found.learner = measure(stage)
     except Exception as error:
@@ -265,18 +267,23 @@ def _try(exercise: Exercise, stage, plan: Plan, device: torch.device, answers: l
     a real GPU, where reading takes time, answers are read at once where nothing is timed. Later ones are let go: what they
     hold would be memory that the next calls take.
     """
+    simulated = device.type == "vgpu"
     cases = [plan.trial[place % len(plan.trial)] for place in range(_calls(exercise, device))]
     asked = [(case, *put(case, device)) for case in cases]
     aside, afterwards, meter = Aside(), Aside(), PeakMeter(device)
     begun: list[tuple] = []
+    made_bytes: list[int] = []  # to make each call ready, on a real GPU
     ended = 0
     state.errors.clear()
     try:
-        with races_in(device) as races, like_the_cpu(device):
+        with races_in(device) as races:
             def prepare(count: int) -> None:
                 """No call sees the inputs of those that are measured after it, and can do their work."""
                 with _noted(device, aside), meter.aside():
-                    begun.extend((*each, begin(stage, *each[:2])) for each in asked[len(begun):len(begun) + count])
+                    for each in asked[len(begun):len(begun) + count]:
+                        before = 0 if simulated else held(device)
+                        begun.append((*each, begin(stage, *each[:2])))
+                        made_bytes.append(0 if simulated else held(device) - before)
 
             def finish(case: Case, given: Given, notes: Notes, call) -> None:
                 try:
@@ -290,18 +297,21 @@ def _try(exercise: Exercise, stage, plan: Plan, device: torch.device, answers: l
                 nonlocal ended
                 stay_busy(device, exercise.measurement.busy_ms)
                 call, ended = begun[ended], ended + 1
-                with meter.call():
-                    call[-1].run()
-                    if at_once:
+                is_read = at_once or (not simulated and ended <= len(plan.trial))
+                with like_the_cpu(device) if is_read else nullcontext():
+                    with meter.call():
+                        call[-1].run()
+                        if at_once:
+                            finish(*call)
+                    if is_read and not at_once:
                         finish(*call)
-                if device.type != "vgpu":
-                    if len(answers) < min(ended, len(plan.trial)):
-                        finish(*call)
+                if not simulated:
                     begun[ended - 1] = ()
+                    meter.gone_bytes += made_bytes[ended - 1]
 
             run = _timed(exercise, step, device, meter, prepare)
         with _noted(device, afterwards):
-            for call in [] if at_once or device.type != "vgpu" else begun[:len(plan.trial)]:
+            for call in [] if at_once or not simulated else begun[:len(plan.trial)]:
                 finish(*call)
         run.aside, run.afterwards = aside, afterwards
         del answers[len(plan.trial):]
@@ -318,18 +328,19 @@ def _again(exercise: Exercise, stage, plan: Plan, device: torch.device) -> Answe
     in a program that fills the same memory with each batch. Raises nothing of the function's."""
     first, second = plan.trial[:2]
     try:
-        given, _ = put(first, device)
-        before = begin(stage, first, given)
-        before.run()
-        synchronize(device)  # what is still being copied must not be overwritten
-        then, notes = put(second, device)
-        lists = lists_of(second, given.inputs, device)
-        call = stage.begin(replace(then, note=writer(notes, lists, device)), before)
-        for inputs in (given.inputs, then.inputs):  # those that it has, and those of another form that it got
-            arrive(second, inputs)
-        state.unused.update(*lists.values())  # an operator wrote the values before these
-        call.run()
-        return read(exercise, second, then, call.finish(), notes, None, device)
+        with like_the_cpu(device):
+            given, _ = put(first, device)
+            before = begin(stage, first, given)
+            before.run()
+            synchronize(device)  # what is still being copied must not be overwritten
+            then, notes = put(second, device)
+            lists = lists_of(second, given.inputs, device)
+            call = stage.begin(replace(then, note=writer(notes, lists, device)), before)
+            for inputs in (given.inputs, then.inputs):  # those that it has, and those of another form that it got
+                arrive(second, inputs)
+            state.unused.update(*lists.values())  # an operator wrote the values before these
+            call.run()
+            return read(exercise, second, then, call.finish(), notes, None, device)
     except Exception as error:
         return raised(exercise, second, error)
     finally:

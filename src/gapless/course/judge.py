@@ -73,6 +73,8 @@ def _better(look: Look) -> bool:
     others = [check for check in look.exercise.checks if isinstance(check, OfMeasurement)]
     if not others or any(look.found[check.name][0] != FAIL and not check.passes_as_handed_out(look) for check in others):
         return True
+    if not evidence.simulated and all(look.found[check.name][0] == PASS for check in others):
+        return True  # on a GPU on which the model solution is no better either
     sizes = [measured for measured in (evidence.full, evidence.trial) if measured is not None]
     if not sizes or any(void(look, measured) or beside(measured) for measured in sizes):
         return False

@@ -104,12 +104,7 @@ class Changed:
 
     @cached_property
     def function(self) -> Callable:
-        names = self.names() if self.file == _SOLUTION else {}
-        names |= {"__name__": f"{self.package}.{self.file.partition('.')[0]}", "__package__": self.package}
-        # Named as a file of the lesson, so that its calls count as those of the lesson do.
-        path = resources.files(self.package) / self.file
-        exec(compile(self.source, f"{path} ({self.where})", "exec", dont_inherit=True), names)
-        return names[self.package.rpartition(".")[2]]
+        return _made(self.package, self.file, self.source, self.where, self.names() if self.file == _SOLUTION else {})
 
     @property
     def source(self) -> str:
@@ -135,10 +130,21 @@ def right_code(package: str, file: str = _SOLUTION) -> str:
     return code[1]
 
 
+_right: dict[str, Callable] = {}  # one of each package: what is compiled for it is compiled once
+
+
 def right_function(package: str, names: dict) -> Callable:
-    """The function of that code, which finds ``names`` as a learner's cell does."""
-    names = {**names, "__name__": f"{package}.solution", "__package__": package}
-    exec(compile(right_code(package), str(resources.files(package) / _SOLUTION), "exec", dont_inherit=True), names)
+    """The function of that code, which finds ``names`` as a learner's cell does. Raises FileNotFoundError."""
+    if package not in _right:
+        _right[package] = _made(package, _SOLUTION, right_code(package), "its code", names)
+    return _right[package]
+
+
+def _made(package: str, file: str, source: str, where: str, names: dict) -> Callable:
+    """The function of an exercise's ``package`` that ``source`` defines, found in ``file`` at ``where``."""
+    names = {**names, "__name__": f"{package}.{file.partition('.')[0]}", "__package__": package}
+    # Named as a file of the lesson, so that its calls count as those of the lesson do.
+    exec(compile(source, f"{resources.files(package) / file} ({where})", "exec", dont_inherit=True), names)
     return names[package.rpartition(".")[2]]
 
 

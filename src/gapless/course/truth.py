@@ -8,6 +8,7 @@ import torch
 
 from .. import vgpu
 from ..measure.device import device as choose_device
+from ..measure.real_gpu import take_workspaces
 from .answers import answer, without_limit
 from .causes import MadeAgain
 from .evidence import Answer, Case, Evidence, Plan
@@ -79,6 +80,7 @@ def _answer(exercise: Exercise, case: Case, device: str) -> Answer:
     """Of the function that is right."""
     function = exercise.slow if exercise.right.function is None else exercise.right.function
     target = choose_device(device) if exercise.right.on_device else torch.device("cpu")
+    take_workspaces(target)
     try:
         with without_limit(target):
             return answer(exercise, LocalStage(function, target, exercise.asked.ask), case, target)

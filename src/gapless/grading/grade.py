@@ -16,10 +16,10 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from importlib.metadata import version
 
 import torch
 
-from .. import __version__
 from ..course.evidence import Evidence, Plan
 from ..course.exercise import Exercise, Lesson
 from ..course.judge import judge
@@ -60,7 +60,7 @@ class Result:
         return {"lesson": self.lesson, "device": self.device, "simulated": self.simulated, "score": self.score,
                 "max_score": self.max_score, "checks": [verdict.to_json() for verdict in self.verdicts],
                 "confinement": self.confinement, "seed": self.seed, "notes": self.notes,
-                "versions": {"gapless": __version__, "torch": torch.__version__}}
+                "versions": {"gapless": version("gapless"), "torch": torch.__version__}}
 
     def write(self, path: str | os.PathLike) -> None:
         """Write the JSON to ``path``, whole or not at all."""

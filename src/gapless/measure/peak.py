@@ -16,14 +16,15 @@ class PeakMeter:
     before: memory that was set aside to be freed in time saves nothing.
 
     On the virtual GPU nothing that a program asks of ``reset_peak_memory_stats`` changes it; on a real one its last peak
-    counts, above the least with which a call began. ``aside_bytes``: what was taken for calls to come.
+    counts, above the least with which a call began. ``aside_bytes``: what was taken for calls to come; ``gone_bytes``: what
+    of it is there no more, as its calls are over.
     """
 
     def __init__(self, device: torch.device):
         self._device = device
         self._least: int | None = None
         self._most = 0
-        self.aside_bytes = 0
+        self.aside_bytes = self.gone_bytes = 0
 
     @property
     def peak_bytes(self) -> int:
@@ -42,7 +43,7 @@ class PeakMeter:
                 yield
         finally:
             if seen:
-                outlived, most = (nbytes - self.aside_bytes for nbytes in seen)
+                outlived, most = (nbytes - self.aside_bytes + self.gone_bytes for nbytes in seen)
                 self._least = outlived if self._least is None else min(self._least, outlived)
                 self._most = max(self._most, most)
 

@@ -145,22 +145,21 @@ def time_step(step: Callable[[], object], *, warmup: int = 3, steps: int = 20, b
               prepare: Callable[[int], object] = _nothing) -> StepTime:
     """Time ``step`` without a profiler: ``blocks`` blocks of ``steps`` calls, synchronised at both ends.
 
-    On the virtual GPU the clock is exact and one block is enough. Elsewhere a block of long steps has fewer of them: about
-    as many as a second holds. ``at_once``: a block is one call, and both its times are
-    read off that, for a step that takes long. ``prepare(count)`` makes as many calls ready while no time is taken: each
-    time those that follow, up to where it is called again. Raises ValueError if ``steps`` or ``blocks`` < 1.
+    On the virtual GPU the clock is exact and one block is enough. Elsewhere a block of long steps has about as many of them
+    as a second holds, by the fastest call of the warm-up but for the first. ``at_once``: a block is one call, and both its
+    times are read off that, for a step that takes long. ``prepare(count)`` makes as many calls ready while no time is taken:
+    each time those that follow, up to where it is called again. Raises ValueError if ``steps`` or ``blocks`` < 1.
     """
     if steps < 1 or blocks < 1:
         raise ValueError("steps and blocks must be at least 1")
     device = _resolve(device)
     simulated = device.type == "vgpu"
     prepare(warmup)
-    begun_ns = time.perf_counter_ns()
-    for _ in range(warmup):
-        step()
-    if warmup and not simulated:
-        synchronize(device)
-        steps = max(1, min(steps, round(1e9 * warmup / (time.perf_counter_ns() - begun_ns + 1))))
+    if simulated:
+        for _ in range(warmup):
+            step()
+    elif warm_ms := [_clock_ms(device, step, 1, wait=True) for _ in range(warmup)][1:]:  # the first may compile
+        steps = max(1, min(steps, round(1000 / max(min(warm_ms), 1.0))))
     samples, host = [], []
     for _ in range(1 if simulated else blocks):
         prepare(1)

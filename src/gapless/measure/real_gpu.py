@@ -11,28 +11,37 @@ import torch.nn.functional as F
 
 @contextmanager
 def like_the_cpu(device: torch.device) -> Iterator[None]:
-    """Inside, what ``device`` computes can be compared with the CPU's values: float32 is no TF32 (by default convolutions'
-    is), and cuBLAS already has its workspaces. On all but a real GPU this does nothing."""
+    """Inside, float32 on a real GPU is no TF32, which convolutions are by default: values can be compared with the CPU's. A
+    program that has set ``torch.backends.cuda.matmul.fp32_precision`` keeps what it has set for products. On all but a real
+    GPU this does nothing."""
     if device.type != "cuda":
         yield
         return
-    products, convolutions = torch.backends.cuda.matmul, torch.backends.cudnn
-    _take_workspaces(device)
+    places = torch.backends.cudnn.conv, torch.backends.cudnn.rnn
+    before = [place.fp32_precision for place in places]
     try:
-        before = products.allow_tf32, convolutions.allow_tf32
-    except RuntimeError:  # the program has used ``fp32_precision`` too, and PyTorch refuses to read the older switches
-        yield
-        return
-    products.allow_tf32 = convolutions.allow_tf32 = False
+        products = torch.get_float32_matmul_precision() if torch.backends.cuda.matmul.allow_tf32 else None
+    except RuntimeError:  # PyTorch refuses to read the older switches where the newer one says something else
+        products = None
     try:
+        for place in places:
+            place.fp32_precision = "ieee"
+        if products is not None:
+            torch.set_float32_matmul_precision("highest")
         yield
     finally:
-        products.allow_tf32, convolutions.allow_tf32 = before
+        for place, precision in zip(places, before):
+            place.fp32_precision = precision
+        if products is not None:
+            torch.set_float32_matmul_precision(products)
 
 
-def _take_workspaces(device: torch.device) -> None:
+def take_workspaces(device: torch.device) -> None:
     """cuBLAS and cuBLASLt take 8 to 32 MiB each with a thread's first products, in the backward pass's thread too, and keep
-    them (``aten/src/ATen/cuda/CublasHandlePool.cpp``; 48 MiB in all on an H100)."""
+    them (``aten/src/ATen/cuda/CublasHandlePool.cpp``): taken now, they are in nobody's step. On all but a real GPU this
+    does nothing."""
+    if device.type != "cuda":
+        return
     with torch.enable_grad(), torch.autocast("cuda", enabled=False):
         for dtype in (torch.float32, torch.float16):
             x = torch.ones(2, 16, 16, device=device, dtype=dtype, requires_grad=True)

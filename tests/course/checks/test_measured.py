@@ -8,7 +8,7 @@ import pytest
 from gapless.course.check import Look
 from gapless.course.checks import HostTime, Kernels, PeakBytes, SpeedUp, StepTime
 from gapless.course.checks.measured import _missing, operators, read_back, sync_count, takes_less
-from gapless.course.evidence import Aside
+from gapless.course.evidence import Aside, Measured
 from gapless.course.exercise import Measurement
 from gapless.course.verdicts import FAIL, INCONCLUSIVE, PASS
 
@@ -26,7 +26,7 @@ def run(ms=10.0, kernels=100, busy_ms=5.0, nbytes=1000.0, copies=(), syncs=(), m
 
 
 def measured(learner, best=None, before=None, model=None, after=None):
-    return SimpleNamespace(before=before or run(40.0), after=after, best=best or run(10.0), learner=learner, model=model, error=None)
+    return Measured(before or run(40.0), learner, after, best or run(10.0), model)
 
 
 @pytest.mark.parametrize("ms, outcome", [(40.0, FAIL), (17.0, FAIL), (16.0, PASS), (5.0, PASS)])
@@ -46,6 +46,31 @@ def test_on_a_real_gpu_a_time_of_the_model_solutions_is_enough(check, ms, outcom
     found, message = check._judge_one(ON_A_GPU, measured(run(ms), run(5.0), model=run(30.0)))
     assert found == outcome and ("30.00 ms with the model solution" in message) == (outcome == PASS)
     assert check._judge_one(ON_A_GPU, measured(run(ms), run(5.0)))[0] == FAIL
+
+
+@pytest.mark.parametrize("check", [StepTime(1, at_most=0.5), HostTime(1, at_most=0.5)])
+def test_where_the_model_solution_meets_the_target_the_target_holds(check):
+    """19.6 ms of 40 is enough, so 21.5 is not, though it is within a tenth of it."""
+    found = check._judge_one(ON_A_GPU, measured(run(22.5), model=run(17.0)))
+    assert found[0] == FAIL and "was set for another" not in found[1]
+
+
+def test_a_gpu_that_drifts_passes_nobody_by_the_model_solution():
+    found = measured(run(30.5), model=run(36.0), after=run(30.0))
+    assert StepTime(1, at_most=0.5)._judge_one(ON_A_GPU, found)[0] == INCONCLUSIVE
+
+
+@pytest.mark.parametrize("own, outcome", [(61, PASS), (70, FAIL)])
+def test_what_is_made_ready_beside_the_calls_is_no_part_of_the_memory_compared(own, outcome):
+    runs = {name: run(peak=peak) for name, peak in (("before", 100), ("model", 60), ("learner", own))}
+    for each in runs.values():
+        each.beside_bytes = 2000
+        each.report.trace = None
+    look = replace(ON_A_GPU, cells={})
+    check = PeakBytes(1, at_most=0.5)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("gapless.course.checks.peak_bytes.held_at_peak", lambda trace: [])
+        assert check._judge_one(look, measured(runs["learner"], before=runs["before"], model=runs["model"]))[0] == outcome
 
 
 @pytest.mark.parametrize("own, outcome", [(90, PASS), (91, FAIL)])

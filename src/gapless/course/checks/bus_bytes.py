@@ -18,6 +18,7 @@ class BusBytes(OfMeasurement):
     at_most: float = 1.0
 
     name = "bus_bytes"
+    noise = 0.0
 
     def judge_one(self, look: Look, measured: Measured) -> Found:
         """Whether few enough bytes do."""
@@ -34,7 +35,7 @@ class BusBytes(OfMeasurement):
                       f"make "
                       "itself?")
 
-    def figure(self, run: Run) -> tuple[float, str]:
+    def figure(self, run: Run, slow: Run) -> tuple[float, str]:
         """The bytes."""
         return run.report.bus_bytes, megabytes(run.report.bus_bytes)
 

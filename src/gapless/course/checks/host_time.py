@@ -27,7 +27,7 @@ class HostTime(OfMeasurement):
                      f"It waits for the device, in {names_of_waits(measured.learner.report)}." if waits else self.advice)
         return judge_time(look, measured, self.at_most, "host_ms", "The host is free again after", next_step)
 
-    def figure(self, run: Run) -> tuple[float, str]:
+    def figure(self, run: Run, slow: Run) -> tuple[float, str]:
         """The host's time."""
         return run.host_ms, f"{run.host_ms:.2f} ms"
 

@@ -33,6 +33,7 @@ class Kernels(OfMeasurement):
 
     name = "kernels"
     counts = True
+    noise = 0.0
 
     def judge_one(self, look: Look, measured: Measured) -> Found:
         """Whether it launches few enough, with the work still on the device."""
@@ -54,7 +55,7 @@ class Kernels(OfMeasurement):
         gone = {name: number - own[name] for name, number in slow.items() if number > own[name]}
         return PASS, f"{facts}. Fewer by: {_listed(gone)}."
 
-    def figure(self, run: Run) -> tuple[float, str]:
+    def figure(self, run: Run, slow: Run) -> tuple[float, str]:
         """Their number."""
         return run.report.kernels, counted(run.report.kernels, "kernel")
 

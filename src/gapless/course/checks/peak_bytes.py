@@ -24,6 +24,7 @@ class PeakBytes(OfMeasurement):
 
     name = "peak_bytes"
     watches_memory = True
+    noise = 1 - _LESS
 
     def judge_one(self, look: Look, measured: Measured) -> Found:
         """Whether it takes little enough, of the device's own memory."""
@@ -47,9 +48,9 @@ class PeakBytes(OfMeasurement):
         return FAIL, "\n".join([f"{facts} At the peak of a step that was profiled it held what these lines made:", *lines,
                                 self.advice])
 
-    def figure(self, run: Run) -> tuple[float, str]:
-        """Its peak, and what is set aside beside the calls."""
-        nbytes = run.peak_bytes + run.beside_bytes
+    def figure(self, run: Run, slow: Run) -> tuple[float, str]:
+        """Its peak, and what more is set aside."""
+        nbytes = _own_bytes(run, slow)
         return nbytes, size_in_words(nbytes)
 
     def is_less(self, own: Run, slow: Run, share: float) -> bool:

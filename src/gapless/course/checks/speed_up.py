@@ -32,7 +32,7 @@ class SpeedUp(OfMeasurement):
         return outcome, (f"{own:.2f}× as fast as the slow program; {wanted:.2f}× is wanted here, the model solution reaches "
                          f"{most:.2f}×. {facts}")
 
-    def figure(self, run: Run) -> tuple[float, str]:
+    def figure(self, run: Run, slow: Run) -> tuple[float, str]:
         """Its time."""
         return run.true_ms, f"{run.true_ms:.2f} ms"
 

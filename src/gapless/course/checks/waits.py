@@ -51,6 +51,7 @@ class Waits(OfMeasurement):
 
     name = "syncs"
     counts = True
+    noise = 0.0
 
     def judge_one(self, look: Look, measured: Measured) -> Found:
         """Whether every call waits seldom enough; else where it waits, and why."""
@@ -92,7 +93,7 @@ class Waits(OfMeasurement):
             return known
         return {"read-back": READ_BACK, "copy": FROM_HOST}.get(kind)
 
-    def figure(self, run: Run) -> tuple[float, str]:
+    def figure(self, run: Run, slow: Run) -> tuple[float, str]:
         """Their number."""
         return sync_count(run), counted(sync_count(run), "wait")
 
