@@ -13,6 +13,7 @@ from gapless.course.checks import StepTime, Values
 from gapless.course.evidence import Case
 from gapless.course.exercise import TRIAL_CALLS, Asked, Exercise, Measurement, Teaching, Trial
 from gapless.course.gather import MEASURED, gather
+from gapless.course.plain import difference
 from gapless.course.stage import Given, LocalStage
 from gapless.lessons import LESSONS, find_lesson
 
@@ -262,8 +263,21 @@ def test_on_a_real_device_the_model_solution_is_measured_and_only_answers_that_a
     assert simulated.trial.model is None
 
 
-def test_every_measured_exercise_has_a_model_solution_that_is_its_solution():
+def test_every_measured_exercise_has_a_model_solution_and_it_is_measured_where_it_can_be():
     for lesson in LESSONS.values():
         for exercise in lesson.exercises.values():
             if exercise.measurement is not None:
                 assert callable(exercise.model_solution(lesson.names())), exercise.name
+    exercise, cpu = find_lesson("06_launch_overhead").exercises["update_average"], torch.device("cpu")
+    model = exercise.model_solution(find_lesson("06_launch_overhead").names())
+    assert model is exercise.model_solution({})  # made once
+    evidence = gather(exercise, LocalStage(model, cpu, exercise.asked.ask), exercise.plan(1), cpu, name="cpu")
+    expected = gather(exercise, LocalStage(exercise.slow, cpu, exercise.asked.ask), exercise.plan(1), cpu, name="cpu")
+    for found, wanted in zip(evidence.answers, expected.answers):
+        assert difference(found.plain, wanted.plain, 1e-4, 1e-5) is None
+
+    def broken(*args):
+        raise RuntimeError("no compiler")
+
+    evidence = gather(exercise, LocalStage(exercise.slow, cpu, exercise.asked.ask), exercise.plan(1), cpu, name="cpu", model=broken)
+    assert evidence.trial.model is None and evidence.trial.learner is not None

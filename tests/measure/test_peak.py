@@ -134,3 +134,15 @@ def test_the_least_that_is_held_is_that_of_any_moment_but_for_what_was_freed_of_
     assert not vgpu.memory().listeners
     with least_held(torch.device("cpu")) as least_bytes:
         assert least_bytes() == 0
+
+
+def test_what_was_made_ready_and_is_gone_makes_no_later_call_larger(device):
+    meter = PeakMeter(device)
+    with meter.aside():
+        ready = [taken(device, 4) for _ in range(3)]
+    while ready:
+        with meter.call():
+            taken(device, 1)
+        del ready[0]
+        meter.gone_bytes += 4 * MIB
+    assert meter.peak_bytes == MIB and meter.aside_bytes == 12 * MIB

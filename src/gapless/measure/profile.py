@@ -146,7 +146,7 @@ def time_step(step: Callable[[], object], *, warmup: int = 3, steps: int = 20, b
     """Time ``step`` without a profiler: ``blocks`` blocks of ``steps`` calls, synchronised at both ends.
 
     On the virtual GPU the clock is exact and one block is enough. Elsewhere a block of long steps has about as many of them
-    as a second holds, by the fastest call of the warm-up but for the first. ``at_once``: a block is one call, and both its
+    as a second holds, by the fastest call of the warm-up after the first. ``at_once``: a block is one call, and both its
     times are read off that, for a step that takes long. ``prepare(count)`` makes as many calls ready while no time is taken:
     each time those that follow, up to where it is called again. Raises ValueError if ``steps`` or ``blocks`` < 1.
     """

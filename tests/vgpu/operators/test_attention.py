@@ -3,6 +3,7 @@
 import gc
 import json
 from collections import Counter
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from torch.utils.checkpoint import checkpoint
 import gapless
 from gapless import vgpu
 from gapless.vgpu.hardware.kernels.attention import kernels
+from gapless.vgpu.operators import attention
 
 
 def operands(device=None, dtype=torch.float32, batch=2, heads=4, length=16, width=8):
@@ -114,6 +116,41 @@ def test_arithmetic_is_halved_by_a_causal_mask():
     assert backward.flops == 2.5 * forward.flops
     (causal,), _ = kernels(part, part, part, None, causal=True)
     assert causal.flops == forward.flops / 2
+
+
+@pytest.mark.parametrize("dtype, sums", [
+    (torch.float16, []), (torch.float32, ["pointwise_kernel(mul)", "reduction_kernel(sum)", "pointwise_kernel(clone)"])])
+@pytest.mark.parametrize("length, zeros", [(64, []), (128, ["fill_kernel"])])
+def test_in_half_precision_the_memory_efficient_kernel_makes_the_sums_itself(device, dtype, sums, length, zeros):
+    with vgpu.shape_only(), vgpu.on_card(vgpu.find_card("t4")):
+        parts = [torch.empty(1, 2, length, 64, device=device, dtype=dtype, requires_grad=True) for _ in range(3)]
+        out = F.scaled_dot_product_attention(*parts)
+        gradient = torch.empty(out.shape, device=device, dtype=dtype)
+        names = kernel_names(lambda: torch.autograd.grad(out, parts, gradient))
+    assert names == ["pointwise_kernel(clone)", *sums, *zeros, "fmha_backward_kernel"]
+
+
+@pytest.mark.parametrize("card, dtype, options, wanted", [
+    ("t4", torch.float16, {}, "efficient"), ("a100", torch.float16, {}, "flash"), ("a100", torch.float16, {"mask": True}, "efficient"),
+    ("h100", torch.float16, {"mask": True}, "cudnn"), ("h100", torch.float32, {}, "efficient"), ("a100", torch.float64, {}, ""),
+    ("a100", torch.float16, {"width": 320}, "efficient"), ("h100", torch.float16, {"mask": True, "width": 256}, "efficient"),
+    ("a100", torch.float16, {"chosen": SDPBackend.EFFICIENT_ATTENTION}, "efficient")])
+def test_which_kernels(device, card, dtype, options, wanted):
+    with vgpu.on_card(vgpu.find_card(card)):
+        parts = operands(device, dtype, width=options.get("width", 8))
+        mask = torch.ones(16, 16, dtype=torch.bool, device=device) if "mask" in options else None
+        with sdpa_kernel(options["chosen"]) if "chosen" in options else nullcontext():
+            assert attention._kernels_of(*parts, mask) == wanted
+
+
+def test_a_checkpoint_drops_the_bias_too(device):
+    gc.collect()
+    with vgpu.shape_only():
+        parts = [torch.empty(2, 4, 1024, 64, device=device, requires_grad=True) for _ in range(3)]
+        mask = torch.empty(2, 1, 1024, 1024, device=device, dtype=torch.bool)
+        before = torch.vgpu.memory_allocated()
+        out = checkpoint(F.scaled_dot_product_attention, *parts, mask, use_reentrant=False)
+        assert torch.vgpu.memory_allocated() - before == out.nbytes
 
 
 def test_scores_take_no_memory_and_the_sums_are_freed_backwards(device):

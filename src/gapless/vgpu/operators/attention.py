@@ -24,8 +24,8 @@ from . import autocast
 
 _func = torch.ops.aten.scaled_dot_product_attention.default
 
-_HALF = (torch.float16, torch.bfloat16)
-LARGEST_HEAD = 256  # numbers a head: FlashAttention takes no more
+FLASH, CUDNN, EFFICIENT = "flash", "cudnn", "efficient"
+LARGEST_HEAD, LARGEST_CUDNN_HEAD = 256, 128  # numbers a head: FlashAttention and cuDNN take no more
 
 COMPOSITE_HANDLED.add("scaled_dot_product_attention")
 
@@ -49,19 +49,19 @@ class _Attention(torch.autograd.Function):
             leaves = [t.within.detach().requires_grad_(want) for t, want in zip((query, key, value), wanted)]
             graph = Graph(_values, (*leaves, inner_mask, dropout, causal, scale, grouped), leaves)
             inner = graph.out
-            ctx.efficient = _is_efficient(query, mask)
-            made, bias_bytes = hardware.bias(inner_mask, query, ctx.efficient)
-            forward, ctx.backward_kernels = hardware.kernels(*leaves, inner_mask, causal, ctx.efficient)
-            bias = state.memory.allocate(bias_bytes) if bias_bytes else None
+            ctx.efficient = efficient = _kernels_of(query, key, value, mask) == EFFICIENT
+            made, bias_bytes = hardware.bias(inner_mask, query, efficient)
+            forward, ctx.backward_kernels = hardware.kernels(*leaves, inner_mask, causal, efficient)
+            biases = [_bytes(bias_bytes, inner)] if bias_bytes else []
             launch_all(made + forward)
-            out = wrap(inner.detach(), state.memory)
+            out = wrap(_laid_out(inner.detach(), query, efficient), state.memory)
             used((query, key, value, mask), out)
             if state.tape is not None:
                 state.tape.repeats(graph.repeated([out.within]), [out])
             if any(wanted):
-                ctx.graph, ctx.bias = graph, bias
-                ctx.sums = state.memory.allocate(4 * inner.numel() // max(inner.shape[-1], 1))
-                ctx.save_for_backward(query, key, value, out)  # for their bytes: freed when CUDA's would be
+                ctx.graph = graph
+                sums = _bytes(4 * inner.numel() // max(inner.shape[-1], 1), inner)
+                ctx.save_for_backward(query, key, value, out, sums, *biases)  # for their bytes: freed when CUDA's would be
             return out
         finally:
             end()
@@ -78,7 +78,11 @@ class _Attention(torch.autograd.Function):
         try:
             keep = torch._C._autograd._get_current_graph_task_keep_graph()
             found = ctx.graph.gradients((grad.within,), keep)
-            launch_all((hardware.laid_out(grad) if ctx.efficient else []) + ctx.backward_kernels)
+            copied = hardware.laid_out(grad) if ctx.efficient else []
+            temporary_bytes = ctx.efficient * hardware.workspace_bytes(*saved[:2]) + (grad.nbytes if copied else 0)
+            temporary = state.memory.allocate(temporary_bytes) if temporary_bytes else None
+            launch_all(copied + ctx.backward_kernels)
+            del temporary
             results = [None if each is None else wrap(_laid_out(each, like, ctx.efficient), state.memory)
                        for each, like in zip(found, saved)]
             used((saved, grad), results)
@@ -86,40 +90,45 @@ class _Attention(torch.autograd.Function):
                 inner = [None if each is None else each.within for each in results]
                 state.tape.repeats(ctx.graph.repeated_gradients((grad.within,), inner), results)
             if not keep:
-                ctx.graph = ctx.sums = ctx.bias = None
+                ctx.graph = None
             return (*results, None, None, None, None, None)
         finally:
             end()
 
 
-def _laid_out(gradient: torch.Tensor, like: VirtualTensor, efficient: bool) -> torch.Tensor:
-    """As the kernels write it: heads within rows by the memory-efficient ones, else as the operand lies."""
-    if efficient:
-        return gradient.transpose(1, 2).contiguous().transpose(1, 2)
+def _bytes(count: int, like: torch.Tensor) -> VirtualTensor:
+    """So many of the device's memory, whose values nobody asks for."""
+    return wrap(torch.empty(count, dtype=torch.uint8, device=like.device), state.memory)
+
+
+def _laid_out(result: torch.Tensor, like: VirtualTensor, efficient: bool) -> torch.Tensor:
+    """An output or a gradient as the kernels write it: heads within rows by the memory-efficient ones, else as the operand
+    lies."""
+    if efficient or result.shape != like.shape:
+        return result.transpose(1, 2).contiguous().transpose(1, 2)
     laid = torch.empty_like(like.within)
-    return gradient if laid.stride() == gradient.stride() else laid.copy_(gradient)
+    return result if laid.stride() == result.stride() else laid.copy_(result)
 
 
-def _fused(query, key, value, mask) -> bool:
-    """Whether CUDA would take a fused kernel. Anything else PyTorch takes apart."""
+def _kernels_of(query, key, value, mask) -> str:
+    """Which fused kernels CUDA would take, or "" where PyTorch takes attention apart. cuDNN's come first on Hopper, which is
+    modelled as FlashAttention's (seen in bfloat16 on an H100, torch 2.11)."""
     cuda = torch.backends.cuda
     tensors = [t for t in (query, key, value, mask) if t is not None]
     if not all(type(t) is VirtualTensor for t in tensors) or not all(t.dim() == 4 and t.numel() for t in tensors[:3]):
-        return False
+        return ""
     if mask is not None and mask.requires_grad:
-        return False
-    half = query.dtype in _HALF
-    flash = (half and mask is None and query.shape[-1] == value.shape[-1] <= LARGEST_HEAD
-             and state.card.compute_capability >= (8, 0) and cuda.flash_sdp_enabled())
-    return flash or ((half or query.dtype == torch.float32) and cuda.mem_efficient_sdp_enabled()
-                     and query.shape[1] == key.shape[1])
-
-
-def _is_efficient(query, mask) -> bool:
-    """Whether the fused kernels are the memory-efficient ones. In half precision others come first: FlashAttention without a
-    mask, and cuDNN's with one too on Hopper, which are modelled alike."""
-    card = state.card.compute_capability
-    return query.dtype not in _HALF or card < (8, 0) or (mask is not None and card < (9, 0))
+        return ""
+    half = query.dtype in (torch.float16, torch.bfloat16)
+    card, width = state.card.compute_capability, query.shape[-1]
+    if half and width == value.shape[-1]:
+        if mask is None and width <= LARGEST_HEAD and card >= (8, 0) and cuda.flash_sdp_enabled():
+            return FLASH
+        if card == (9, 0) and width <= LARGEST_CUDNN_HEAD and width % 8 == 0 and cuda.cudnn_sdp_enabled():
+            return CUDNN
+    if (half or query.dtype == torch.float32) and cuda.mem_efficient_sdp_enabled() and query.shape[1] == key.shape[1]:
+        return EFFICIENT
+    return ""
 
 
 def _whole_heads(query, key, value) -> bool:
@@ -135,7 +144,7 @@ def attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False,
     """The operator, fused or taken apart."""
     if torch.is_autocast_enabled("vgpu"):
         query, key, value, attn_mask = autocast.cast((query, key, value, attn_mask), autocast.lower_dtype())
-    if _fused(query, key, value, attn_mask):
+    if _kernels_of(query, key, value, attn_mask):
         if state.link is not None:
             return state.link.fused(_func, (query, key, value, attn_mask, dropout_p, is_causal),
                                     {"scale": scale, "enable_gqa": enable_gqa})

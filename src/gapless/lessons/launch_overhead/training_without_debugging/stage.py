@@ -174,8 +174,8 @@ def weights_summed(moment: Moment):
 AIDS = {function.__name__: function for function in (
     anomaly_mode, first_step_checked, launches_wait, ranges_emitted, statistics_read, statistics_kept, forward_repeated,
     gradient_checked, explosions_skipped, norm_logged, repeatable, shapes_checked, weights_summed)}
-# No real clock tells 5 % of half a millisecond from 15. On a real GPU a step takes what it takes on the virtual A10G: so
-# many milliseconds, the first as many more, and this share more with an aid in the steps in which it works.
+# No real clock tells 5 % of half a millisecond from 15. On a real GPU a step is said to take what it takes on the virtual
+# A10G: the bare step, FIRST_MS more for the first one, and an aid's share of it where that works. Shares are added up.
 BARE_MS, FIRST_MS = 0.455, 0.05
 COST = {"anomaly_mode": 1.83, "first_step_checked": 1.63, "launches_wait": 0.155, "ranges_emitted": 0.054,
         "statistics_read": 0.69, "statistics_kept": 0.57, "forward_repeated": 0.41, "gradient_checked": 1.86,
@@ -201,9 +201,9 @@ class Training:
     """``aids``: the names of its debug aids. Each run begins with the same weights and the same batches; what an aid does is
     no attribute of this object.
 
-    ``run(on, steps=STEPS)``: train with the aids ``on``, and no other; on a real GPU too its times are a virtual A10G's.
-    ``steps(on)``: a function that takes the next step of a new training each time it is called: its lines for the log, each
-    with a number on the device or None. Both raise ValueError for a name that no aid has.
+    ``run(on, steps=STEPS)``: train with the aids ``on``, and no other; on a real GPU its times are about a virtual A10G's.
+    ``steps(on)``: a function that takes the next step of a new training. Each call returns the step's lines for the log,
+    each with a number on the device or None. Both raise ValueError for a name that no aid has.
     """
 
     aids: list[str]

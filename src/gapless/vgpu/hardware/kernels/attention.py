@@ -1,6 +1,8 @@
 """What CUDA runs for fused attention: one kernel forward, and backward the sums over the output and one more. Around the
-memory-efficient kernels PyTorch runs some of its own: :func:`bias` and :func:`kernels` list what an H100 ran
-(``records/measured/h100_attention.json``).
+memory-efficient kernels PyTorch runs some of its own: in float32 :func:`bias`, :func:`kernels` and :func:`laid_out` give
+what an H100 ran (``records/measured/h100_attention.json``). In half precision the backward kernel makes the sums itself
+(ATen, transformers/cuda/mem_eff_attention/kernel_backward.h, ``kKernelComputesDelta``). Large heads on a V100 are an
+exception that is not modelled.
 
 FLOPs: two products forward and five backward, half of them where the mask is causal (Dao, FlashAttention-2, 2023, section
 4.1).
@@ -15,6 +17,7 @@ from . import costs
 from .costs import Kernel
 
 BACKWARD_PRODUCTS, FORWARD_PRODUCTS = 5, 2
+_KEYS, _ENOUGH_BLOCKS = 64, 256  # of a block; which fill the card without a second block of keys
 _ALIGNED = 8  # of a bias' rows for the memory-efficient kernels; else it is padded (ATen, transformers/attention.cpp)
 
 
@@ -36,7 +39,7 @@ def bias(mask, query, efficient: bool) -> tuple[list[Kernel], int]:
 
 def kernels(query, key, value, mask, causal: bool, efficient: bool = False) -> tuple[list[Kernel], list[Kernel]]:
     """Forward and backward, of tensors shaped batch × heads × length × numbers a head. ``efficient``: by the
-    memory-efficient kernels, for which PyTorch makes the sums in float32."""
+    memory-efficient kernels."""
     dtype = precision.math_dtype(query, "matmul")
     batch, heads, length, _ = query.shape
     product = 2.0 * batch * heads * length * key.shape[-2] * (0.5 if causal else 1.0)
@@ -54,13 +57,20 @@ def kernels(query, key, value, mask, causal: bool, efficient: bool = False) -> t
 
     summed = [Kernel("fmha_backward_sums_kernel", "reduction", 2 * out_bytes + sums, work=rows)]
     if efficient:
-        single = out_bytes // query.element_size() * 4
-        casts = [Kernel("pointwise_kernel(_to_copy)", "pointwise", out_bytes + single)] * (2 if single > out_bytes else 0)
-        summed = [*casts, Kernel("pointwise_kernel(mul)", "pointwise", 3 * single),
-                  Kernel("reduction_kernel(sum)", "reduction", single + sums, work=rows),
-                  Kernel("pointwise_kernel(clone)", "pointwise", 2 * sums), Kernel("fill_kernel", "pointwise", single)]
+        summed = [] if query.dtype != torch.float32 else [
+            Kernel("pointwise_kernel(mul)", "pointwise", 3 * out_bytes),
+            Kernel("reduction_kernel(sum)", "reduction", out_bytes + sums, work=rows),
+            Kernel("pointwise_kernel(clone)", "pointwise", 2 * sums)]
+        summed += [Kernel("fill_kernel", "pointwise", size) for size in [workspace_bytes(query, key)] if size]
     return ([kernel("fmha_forward_kernel", FORWARD_PRODUCTS, read + out_bytes + sums)],
             [*summed, kernel("fmha_backward_kernel", BACKWARD_PRODUCTS, read + 2 * out_bytes + 2 * sums + gradients)])
+
+
+def workspace_bytes(query, key) -> int:
+    """In which the memory-efficient backward pass adds up the queries' gradients, if several blocks of keys share them."""
+    batch, heads = query.shape[:2]
+    split = key.shape[-2] > (2 if batch * heads >= _ENOUGH_BLOCKS else 1) * _KEYS
+    return 4 * query.numel() if split else 0
 
 
 def laid_out(grad) -> list[Kernel]:
