@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -17,7 +18,8 @@ def like_the_cpu(device: torch.device) -> Iterator[None]:
     if device.type != "cuda":
         yield
         return
-    places = torch.backends.cudnn.conv, torch.backends.cudnn.rnn
+    cudnn: Any = torch.backends.cudnn
+    places = cudnn.conv, cudnn.rnn
     before = [place.fp32_precision for place in places]
     try:
         products = torch.get_float32_matmul_precision() if torch.backends.cuda.matmul.allow_tf32 else None
