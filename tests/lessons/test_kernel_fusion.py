@@ -119,4 +119,4 @@ def test_work_that_is_moved_to_the_host_earns_nothing():
 
     verdicts = grade("07_kernel_fusion", "attention", on_the_host)
     assert {verdict.outcome for verdict in verdicts.values()} == {"fail"}
-    assert all("copied from the device to the host" in verdicts[check].message for check in ("kernels", "peak_bytes", "step_time"))
+    assert all("copied from the device to the host" in verdicts[check].message for check in ("peak_bytes", "step_time"))
