@@ -221,10 +221,10 @@ class Exercise:
 
     def model_solution(self, names: dict) -> Callable | None:
         """The function that a measurement on a real GPU is compared with; ``names`` as for a learner's cell. None without a
-        measurement, or where there is no ``solution.md`` that gives it."""
+        measurement, or where no ``solution.md`` gives it: a lesson may be a single module."""
         if self.measurement is None:
             return None
-        with suppress(FileNotFoundError):
+        with suppress(OSError, TypeError, ValueError):
             return self.measurement.best or right_function(self._package, names)
         return None
 
