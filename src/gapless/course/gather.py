@@ -297,19 +297,22 @@ def _try(exercise: Exercise, stage, plan: Plan, device: torch.device, answers: l
                 nonlocal ended
                 stay_busy(device, exercise.measurement.busy_ms)
                 call, ended = begun[ended], ended + 1
-                is_read = at_once or (not simulated and ended <= len(plan.trial))
-                with like_the_cpu(device) if is_read else nullcontext():
-                    with meter.call():
-                        call[-1].run()
-                        if at_once:
-                            finish(*call)
-                    if is_read and not at_once:
+                with meter.call():
+                    call[-1].run()
+                    if at_once:
                         finish(*call)
-                if not simulated:
-                    begun[ended - 1] = ()
-                    meter.gone_bytes += made_bytes[ended - 1]
 
-            run = _timed(exercise, step, device, meter, prepare)
+            def real_step():
+                place = ended
+                is_read = at_once or place < len(plan.trial)
+                with like_the_cpu(device) if is_read else nullcontext():
+                    step()
+                    if is_read and not at_once:
+                        finish(*begun[place])
+                begun[place] = ()
+                meter.gone_bytes += made_bytes[place]
+
+            run = _timed(exercise, step if simulated else real_step, device, meter, prepare)
         with _noted(device, afterwards):
             for call in [] if at_once or not simulated else begun[:len(plan.trial)]:
                 finish(*call)
