@@ -9,6 +9,7 @@ import torch
 
 import gapless
 from gapless import vgpu
+from gapless.course.plain import difference
 from gapless.measure.compilations import compilations
 from gapless.vgpu.boundary.served import Gone, Served
 from gapless.vgpu.boundary.wire import Channel
@@ -55,7 +56,8 @@ def test_a_program_gives_the_same_in_the_same_time(served, name):
     finally:
         torch.set_num_threads(threads)
     found = served.decoder(blob)(said["return"])
-    assert _plain(found) == _plain(wanted)
+    # A CPU's vectorised kernels may round otherwise where a tensor begins elsewhere in memory.
+    assert difference(_plain(found), _plain(wanted), 1e-6, 1e-9) is None
     assert there_ns == vgpu.timeline().host_ns
     assert len(across) == len(here)
 
