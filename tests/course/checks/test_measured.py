@@ -43,21 +43,21 @@ ON_A_GPU = replace(LOOK, evidence=SimpleNamespace(simulated=False, device_name="
 @pytest.mark.parametrize("ms, outcome", [(31.0, PASS), (36.0, FAIL)])
 def test_on_a_real_gpu_a_time_of_the_model_solutions_is_enough(check, ms, outcome):
     """Its targets were set for another card: 30 ms of 40 is the best here, within a tenth."""
-    found, message = check._judge_one(ON_A_GPU, measured(run(ms), run(5.0), model=run(30.0)))
+    found, message = check._beside_the_model(ON_A_GPU, measured(run(ms), run(5.0), model=run(30.0)))
     assert found == outcome and ("30.00 ms with the model solution" in message) == (outcome == PASS)
-    assert check._judge_one(ON_A_GPU, measured(run(ms), run(5.0)))[0] == FAIL
+    assert check._beside_the_model(ON_A_GPU, measured(run(ms), run(5.0)))[0] == FAIL
 
 
 @pytest.mark.parametrize("check", [StepTime(1, at_most=0.5), HostTime(1, at_most=0.5)])
 def test_where_the_model_solution_meets_the_target_the_target_holds(check):
     """19.6 ms of 40 is enough, so 21.5 is not, though it is within a tenth of it."""
-    found = check._judge_one(ON_A_GPU, measured(run(22.5), model=run(17.0)))
+    found = check._beside_the_model(ON_A_GPU, measured(run(22.5), model=run(17.0)))
     assert found[0] == FAIL and "was set for another" not in found[1]
 
 
 def test_a_gpu_that_drifts_passes_nobody_by_the_model_solution():
     found = measured(run(30.5), model=run(36.0), after=run(30.0))
-    assert StepTime(1, at_most=0.5)._judge_one(ON_A_GPU, found)[0] == INCONCLUSIVE
+    assert StepTime(1, at_most=0.5)._beside_the_model(ON_A_GPU, found)[0] == INCONCLUSIVE
 
 
 @pytest.mark.parametrize("own, outcome", [(61, PASS), (70, FAIL)])
@@ -70,19 +70,19 @@ def test_what_is_made_ready_beside_the_calls_is_no_part_of_the_memory_compared(o
     check = PeakBytes(1, at_most=0.5)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("gapless.course.checks.peak_bytes.held_at_peak", lambda trace: [])
-        assert check._judge_one(look, measured(runs["learner"], before=runs["before"], model=runs["model"]))[0] == outcome
+        assert check._beside_the_model(look, measured(runs["learner"], before=runs["before"], model=runs["model"]))[0] == outcome
 
 
 @pytest.mark.parametrize("own, outcome", [(90, PASS), (91, FAIL)])
 def test_a_count_of_the_model_solutions_is_enough_and_one_more_is_not(own, outcome, monkeypatch):
     monkeypatch.setattr(Kernels, "judge_one", lambda *_: (FAIL, "at most 50 are wanted"))
-    assert Kernels(1, fewer=50)._judge_one(ON_A_GPU, measured(run(kernels=own), model=run(kernels=90)))[0] == outcome
+    assert Kernels(1, fewer=50)._beside_the_model(ON_A_GPU, measured(run(kernels=own), model=run(kernels=90)))[0] == outcome
 
 
 def test_what_is_read_back_is_not_forgiven_for_the_model_solution():
     copies = [SimpleNamespace(bytes=101, direction="DtoH", step=0)]
     found = measured(run(5.0, copies=copies), model=run(30.0))
-    assert StepTime(1, at_most=0.5)._judge_one(ON_A_GPU, found)[0] == FAIL
+    assert StepTime(1, at_most=0.5)._beside_the_model(ON_A_GPU, found)[0] == FAIL
 
 
 @pytest.mark.parametrize("after_ms, outcome", [(47.0, PASS), (49.0, INCONCLUSIVE), (33.0, INCONCLUSIVE)])

@@ -83,7 +83,6 @@ def test_the_larger_of_a_number_and_tensors_of_two_dtypes(name, device):
 
 
 def test_lists_may_hold_tensors_of_the_host_too_but_no_pair_of_two_devices(device):
-    """As ``clip_grad_value_`` gives them for a model of which a part is on the host."""
     there, here = torch.ones(3, device=device), torch.full((2,), 2.0)
     assert [each.tolist() for each in torch._foreach_add([there, here], [there, here])] == [[2.0] * 3, [4.0] * 2]
     torch._foreach_mul_([there, here], 3.0)

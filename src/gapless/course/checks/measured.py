@@ -63,10 +63,10 @@ class OfMeasurement(Check):
         return (FAIL, less) if less is not None else (outcome, message)
 
     def _judge(self, look: Look, measured: Measured) -> Found:
-        found = void(look, measured) or self._judge_one(look, measured)
+        found = void(look, measured) or self._beside_the_model(look, measured)
         return found if found[0] != PASS else beside(measured) or found
 
-    def _judge_one(self, look: Look, measured: Measured) -> Found:
+    def _beside_the_model(self, look: Look, measured: Measured) -> Found:
         """A real GPU is none that the targets were set for: what the model solution reaches on it is enough."""
         found, model, slow = self.judge_one(look, measured), measured.model, measured.before
         if (found[0] == PASS or model is None or read_back(look.exercise, measured) is not None
@@ -83,7 +83,9 @@ class OfMeasurement(Check):
     def passes_as_handed_out(self, look: Look) -> bool:
         """Whether the slow function passes as well: such as a time that may be a little longer."""
         main = look.evidence.main
-        return main is not None and self._judge_one(replace(look, cells={}), replace(main, learner=main.before))[0] == PASS
+        if main is None:
+            return False
+        return self._beside_the_model(replace(look, cells={}), replace(main, learner=main.before))[0] == PASS
 
 
 def void(look: Look, measured: Measured) -> Found | None:

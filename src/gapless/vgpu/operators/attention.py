@@ -40,7 +40,7 @@ class _Attention(torch.autograd.Function):
     """Fused attention. What it keeps besides its operands: the output and a sum for each row."""
 
     @staticmethod
-    def forward(ctx, query, key, value, mask, dropout, causal, scale, grouped):
+    def forward(ctx, query, key, value, mask, dropout, causal, scale, grouped, efficient):
         ctx.set_materialize_grads(False)
         wanted = ctx.needs_input_grad[:3]
         inner_mask = None if mask is None else mask.within
@@ -49,7 +49,7 @@ class _Attention(torch.autograd.Function):
             leaves = [t.within.detach().requires_grad_(want) for t, want in zip((query, key, value), wanted)]
             graph = Graph(_values, (*leaves, inner_mask, dropout, causal, scale, grouped), leaves)
             inner = graph.out
-            ctx.efficient = efficient = _kernels_of(query, key, value, mask) == EFFICIENT
+            ctx.efficient = efficient
             made, bias_bytes = hardware.bias(inner_mask, query, efficient)
             forward, ctx.backward_kernels = hardware.kernels(*leaves, inner_mask, causal, efficient)
             biases = [_bytes(bias_bytes, inner)] if bias_bytes else []
@@ -72,7 +72,7 @@ class _Attention(torch.autograd.Function):
     @of_the_device
     def backward(ctx, grad):
         if grad is None:
-            return (None,) * 8
+            return (None,) * 9
         saved = ctx.saved_tensors  # raises PyTorch's own error where the graph is gone
         begin("aten::_scaled_dot_product_attention_backward")
         try:
@@ -91,7 +91,7 @@ class _Attention(torch.autograd.Function):
                 state.tape.repeats(ctx.graph.repeated_gradients((grad.within,), inner), results)
             if not keep:
                 ctx.graph = None
-            return (*results, None, None, None, None, None)
+            return (*results, None, None, None, None, None, None)
         finally:
             end()
 
@@ -144,11 +144,13 @@ def attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False,
     """The operator, fused or taken apart."""
     if torch.is_autocast_enabled("vgpu"):
         query, key, value, attn_mask = autocast.cast((query, key, value, attn_mask), autocast.lower_dtype())
-    if _kernels_of(query, key, value, attn_mask):
+    kernels = _kernels_of(query, key, value, attn_mask)
+    if kernels:
         if state.link is not None:
             return state.link.fused(_func, (query, key, value, attn_mask, dropout_p, is_causal),
                                     {"scale": scale, "enable_gqa": enable_gqa})
-        return _Attention.apply(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa)
+        return _Attention.apply(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa,
+                                kernels == EFFICIENT)
     if attn_mask is None and _whole_heads(query, key, value):
         # As PyTorch's rules for the fused operators do: each rank its own heads.
         out = attention(query.to_local(), key.to_local(), value.to_local(), None, dropout_p, is_causal, scale=scale,

@@ -71,8 +71,8 @@ def first_step_checked(moment: Moment):
 
 
 def launches_wait(moment: Moment):
-    """The host waits for each kernel. On CUDA the environment decides that for a whole run (CUDA_LAUNCH_BLOCKING=1): there
-    the host waits after each layer here."""
+    """The host waits for each kernel. On CUDA the environment decides that for a whole run (CUDA_LAUNCH_BLOCKING=1), so the
+    host waits after each layer there."""
     if moment.x.device.type == "vgpu":
         return vgpu.launch_blocking()
     return _on_outputs(moment, lambda output: synchronize(output.device))

@@ -55,13 +55,15 @@ def kernels(query, key, value, mask, causal: bool, efficient: bool = False) -> t
         problem = tensor_cores.Attention(products * flops, moved, mask is not None, max(blocks, 1))
         return Kernel(name, "attention", moved, products * flops, dtype, work=work, problem=problem)
 
-    summed = [Kernel("fmha_backward_sums_kernel", "reduction", 2 * out_bytes + sums, work=rows)]
-    if efficient:
-        summed = [] if query.dtype != torch.float32 else [
-            Kernel("pointwise_kernel(mul)", "pointwise", 3 * out_bytes),
-            Kernel("reduction_kernel(sum)", "reduction", out_bytes + sums, work=rows),
-            Kernel("pointwise_kernel(clone)", "pointwise", 2 * sums)]
-        summed += [Kernel("fill_kernel", "pointwise", size) for size in [workspace_bytes(query, key)] if size]
+    summed = []
+    if not efficient:
+        summed.append(Kernel("fmha_backward_sums_kernel", "reduction", 2 * out_bytes + sums, work=rows))
+    elif query.dtype == torch.float32:
+        summed += [Kernel("pointwise_kernel(mul)", "pointwise", 3 * out_bytes),
+                   Kernel("reduction_kernel(sum)", "reduction", out_bytes + sums, work=rows),
+                   Kernel("pointwise_kernel(clone)", "pointwise", 2 * sums)]
+    if efficient and workspace_bytes(query, key):
+        summed.append(Kernel("fill_kernel", "pointwise", workspace_bytes(query, key)))
     return ([kernel("fmha_forward_kernel", FORWARD_PRODUCTS, read + out_bytes + sums)],
             [*summed, kernel("fmha_backward_kernel", BACKWARD_PRODUCTS, read + 2 * out_bytes + 2 * sums + gradients)])
 
