@@ -38,7 +38,9 @@ def _judge(look: Look) -> Found:
         fault = _fault(look, case, found)
         if fault is not None:
             by_layout = fault.of_value and not fault.text.endswith(("'.", '".'))  # words do not lie in memory
-            text = _explained(look, fault, case, found) + (_by_layout(look, case) if by_layout else "")
+            text = _explained(look, fault, case, found)
+            if by_layout and text == str(fault):  # else a mistake made before explains it
+                text += _by_layout(look, case)
             return FAIL, f"On the input \"{case.name}\" {_shapes(case)}{text}"
     fault = (_trial_fault(look) or _again_fault(look)) if plan.trial else None
     if fault is not None:

@@ -46,7 +46,7 @@ def attention_cases(seed: int) -> list[Case]:
 
 
 def _attention_trial(rng: np.random.Generator, count: int) -> list[Case]:
-    shape = 8, 8, int(rng.integers(90, 110)), 16
+    shape = 8, 6, int(rng.integers(130, 150)), 16
     return [_attention(rng, "drawn", shape) for _ in range(count)]
 
 
