@@ -165,3 +165,19 @@ def test_a_replay_is_seen_by_no_mode_of_the_programs(device):
     with FlopCounterMode(display=False) as counter:
         graph.replay()
     assert counter.get_total_flops() == 0
+
+
+@pytest.mark.parametrize("of", [lambda x, at: F.cross_entropy(x, at), lambda x, at: F.embedding(at, x), lambda x, at: x[at],
+                                lambda x, at: x.gather(1, at[:, None]), lambda x, at: torch.zeros_like(x).index_add_(0, at, x)])
+def test_what_labels_hold_at_the_capture_does_not_matter(of, device):
+    x, at = torch.rand(4, 4, device=device), torch.full((4,), 77, device=device)  # as memory that nobody has written yet
+    backend = torch.get_device_module(device)
+    graph = backend.CUDAGraph()
+    with backend.graph(graph):
+        found = of(x, at)
+    at.copy_(torch.tensor([3, 0, 1, 2]))
+    graph.replay()
+    assert torch.equal(found, of(x, at))
+    at.fill_(77)
+    with pytest.raises((IndexError, RuntimeError), match="out of"):
+        graph.replay()

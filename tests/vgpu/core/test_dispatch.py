@@ -472,3 +472,17 @@ def test_views_in_inference_mode(view, device):
             assert not seen.is_inference() and (seen + 1).is_inference()
             assert view(torch.ones(3, 4, device=x.device)).is_inference()
         assert x.sum().item() == 12 + seen.numel()
+
+
+NEW = [torch.empty_like, torch.zeros_like, torch.rand_like, lambda x, **to: torch.full_like(x, 2, **to), lambda x, **to: x.new_ones(3, 4, **to),
+       lambda x, **to: x.new_empty_strided((3, 4), (1, 3), **to)]
+
+
+@pytest.mark.parametrize("new", NEW)
+@pytest.mark.parametrize("kind", ["cpu", "meta", "vgpu"])
+@pytest.mark.parametrize("valueless", [False, True])
+def test_what_is_made_like_a_tensor_is_on_the_device_that_is_named(new, kind, valueless, device):
+    with vgpu.shape_only() if valueless else vgpu.exact():
+        made, on_cpu = (new(torch.ones(4, 3, device=on).t(), device=kind) for on in (device, "cpu"))
+    assert (made.device.type, made.shape, made.stride(), made.dtype) == (kind, on_cpu.shape, on_cpu.stride(), on_cpu.dtype)
+    assert torch.zeros_like(torch.ones(2, device=device), device="cpu").tolist() == [0, 0]

@@ -58,6 +58,13 @@ def test_the_state_of_a_generator(device):
         assert torch.equal(torch.rand(3, device=device, generator=again), first)
 
 
+def test_a_generator_has_no_offset(device):
+    generator = torch.Generator(device="vgpu")
+    for ask in (generator.get_offset, lambda: generator.set_offset(4)):
+        with pytest.raises(RuntimeError, match="has no offset: keep its state"):
+            ask()
+
+
 def test_which_generators_are_generators(device):
     assert isinstance(torch.Generator(device="vgpu"), torch.Generator)
     assert isinstance(torch.Generator(), torch.Generator)

@@ -1,5 +1,7 @@
 """torch.accelerator, torch.Stream and torch.Event on the virtual clocks and the modelled memory."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 import torch
 
@@ -94,6 +96,15 @@ def test_a_stream_entered_twice_leaves_as_it_came(device):
     with first, second, first:
         assert torch.accelerator.current_stream() == first
     assert torch.accelerator.current_stream() == torch.vgpu.default_stream()
+
+
+def test_each_thread_has_its_own_current_stream(device):
+    stream, there = torch.Stream(), []
+    with stream, ThreadPoolExecutor(1) as pool:
+        there.append(pool.submit(torch.accelerator.current_stream).result())
+        pool.submit(torch.Stream().__enter__).result()
+        there.append(torch.accelerator.current_stream())
+    assert there == [torch.vgpu.default_stream(), stream]
 
 
 def test_the_stream_may_be_set(device):

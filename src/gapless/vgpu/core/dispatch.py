@@ -212,6 +212,9 @@ def _dispatch(operator: Operator, args, kwargs):
         if result is not NotImplemented:
             return result
     func = operator.func
+    if operator.makes_new and is_elsewhere(kwargs.get("device")) and args[0].layout is torch.strided:
+        form = torch.empty_strided(args[0].shape, args[0].stride(), dtype=args[0].dtype, device="meta")
+        return func(form, *args[1:], **kwargs)
     args, kwargs = data_dependence.read_numbers(operator.numbers, args, kwargs)
     if state.forked:
         forks.refuse()
@@ -437,6 +440,11 @@ def _unwrap(value, seen: dict[int, VirtualTensor], host: list[torch.Tensor]):
     return value
 
 
+def is_elsewhere(device: torch.device | None) -> bool:
+    """Whether a tensor made for ``device`` is not on the virtual GPU."""
+    return device is not None and device.type != DEVICE.type
+
+
 def check_device(device: torch.device) -> None:
     """Raise RuntimeError for a second virtual GPU: there is one."""
     if device.type == DEVICE.type and device.index not in (None, DEVICE.index):
@@ -464,10 +472,13 @@ def compute(operator: Operator, args, kwargs):
         if operator.spoils and wider.unproven(operator, args):
             return wider.first(operator, args, kwargs, call), None
         return call(operator, args, kwargs), None
-    except IndexError as error:
-        note_error(operator, error)
-        raise
-    except RuntimeError as error:
+    except (IndexError, RuntimeError) as error:
+        if state.tape is not None and _OUT_OF_BOUNDS.search(str(error)):
+            kept = args[:1] if operator.mutates else ()
+            return call(operator, (*kept, *_zeros_for_numbers(args[len(kept):])), kwargs), None
+        if isinstance(error, IndexError):
+            note_error(operator, error)
+            raise
         if wider.can(operator, args, error):
             return compute(operator, args, kwargs)
         wanted = _HOST_ALLOCATOR.search(str(error))
@@ -478,6 +489,15 @@ def compute(operator: Operator, args, kwargs):
         state.memory.reserve_briefly(int(wanted.group(1)))
         raise RuntimeError(f"the host has no memory for the values of a tensor on {DEVICE}, which the card would have held: "
                            f"use smaller sizes, or vgpu.shape_only() ({operator.full_name}: {error})") from None
+
+
+def _zeros_for_numbers(args):
+    """``args`` with zeros for integers. While a graph is captured no kernel runs: what its inputs hold by then, which may be
+    anything, is no label or index out of bounds."""
+    if isinstance(args, (list, tuple)):
+        return type(args)([_zeros_for_numbers(each) for each in args])
+    is_number = isinstance(args, torch.Tensor) and args.dtype in (torch.int32, torch.int64)
+    return torch.zeros_like(args) if is_number else args
 
 
 def call(operator: Operator, args, kwargs):
@@ -495,6 +515,7 @@ def note_error(operator: Operator, error: Exception) -> None:
         state.errors.append(f"{operator.full_name}: {str(error).strip().partition(chr(10))[0][:200]}")
 
 
+_OUT_OF_BOUNDS = re.compile(r"out of (bounds|range)")
 _HOST_ALLOCATOR = re.compile(r"DefaultCPUAllocator.*tried to allocate (\d+) bytes", re.DOTALL)
 
 

@@ -33,6 +33,14 @@ class VirtualGenerator(_CPU):
         """A generator in the same state."""
         return _rebuild(self.get_state())
 
+    def get_offset(self) -> int:
+        """Raises RuntimeError: a CPU generator's state is no seed with a count of numbers drawn, as CUDA's is."""
+        raise RuntimeError(f"a generator on {DEVICE} has no offset: keep its state, with get_state() and set_state()")
+
+    def set_offset(self, offset: int) -> None:
+        """Raises RuntimeError, as :meth:`get_offset`."""
+        self.get_offset()
+
     def __reduce__(self):
         return _rebuild, (self.get_state(),)
 

@@ -28,8 +28,14 @@ def note(allocation, before: int, now: int) -> None:
 def check(operator, *arguments) -> None:
     """Raise RuntimeError where ``operator`` would use memory that is not there."""
     for tensor in costs.tensors(*arguments):
-        if isinstance(tensor, VirtualTensor) and id(tensor.allocation) in state.shrunk and tensor.numel():
-            last = tensor.storage_offset() + sum((many - 1) * step for many, step in zip(tensor.shape, tensor.stride()))
-            if (last + 1) * tensor.element_size() > tensor.within.untyped_storage().nbytes():
-                raise RuntimeError(f"{operator.full_name} uses a tensor on {DEVICE} whose memory has been freed "
-                                   "(untyped_storage().resize_): give it its bytes back first")
+        if isinstance(tensor, VirtualTensor) and is_freed(tensor):
+            raise RuntimeError(f"{operator.full_name} uses a tensor on {DEVICE} whose memory has been freed "
+                               "(untyped_storage().resize_): give it its bytes back first")
+
+
+def is_freed(tensor: VirtualTensor) -> bool:
+    """Whether it has elements whose memory is not there."""
+    if id(tensor.allocation) not in state.shrunk or not tensor.numel():
+        return False
+    last = tensor.storage_offset() + sum((many - 1) * step for many, step in zip(tensor.shape, tensor.stride()))
+    return (last + 1) * tensor.element_size() > tensor.within.untyped_storage().nbytes()

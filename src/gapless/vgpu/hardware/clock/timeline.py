@@ -100,10 +100,17 @@ class Recording:
         return self.works.setdefault(work, len(self.works))
 
 
+class _OfThread(threading.local):
+    """The current stream of each thread."""
+
+    def __init__(self, default: Stream):
+        self.stream = default
+
+
 class Timeline:
     """Host clock and streams of one card.
 
-    The stream that work goes to is ``current``. ``concurrent``: whether there is more than one. ``locate`` (set by the
+    ``concurrent``: whether there is more than one stream. ``locate`` (set by the
     backend) names the line of the user's program that is running: it is called once for each wait and, while recording,
     for each operator. ``counted`` (set while something is measured) tells what the host has done by itself since it was
     asked last, in ns.
@@ -138,6 +145,16 @@ class Timeline:
         self.streams: dict[int, Stream] = {self.DEFAULT_STREAM: Stream(self.DEFAULT_STREAM)}
         self.reset()
 
+    @property
+    def current(self) -> Stream:
+        """The stream that work of this thread goes to. Each thread begins with the default stream, as on CUDA (PyTorch's
+        notes, "CUDA semantics", "CUDA streams")."""
+        return self._of_thread.stream
+
+    @current.setter
+    def current(self, stream: Stream) -> None:
+        self._of_thread.stream = stream
+
     def reset(self) -> None:
         """Both clocks to zero, all streams empty. What is due (:meth:`at`) happens first. A stream that somebody still holds
         stays usable; the others are forgotten, so that the next program's streams get the same numbers."""
@@ -149,7 +166,7 @@ class Timeline:
         self.host_ns = 0
         self.capture = None
         self.capture_stream: Stream | None = None  # that of graphs which are given none, from the first one on
-        self.current = self.streams[self.DEFAULT_STREAM]
+        self._of_thread = _OfThread(self.streams[self.DEFAULT_STREAM])
         held = weakref.WeakValueDictionary(self.streams)
         self.streams.clear()
         self.streams.update(held.items())  # not `held` itself, whose keys may go meanwhile
