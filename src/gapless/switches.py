@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 
 import torch
 from torch.nn.modules import module
@@ -46,6 +47,35 @@ def _set_hooks(was: dict[str, dict]) -> None:
         getattr(module, name).update(hooks)
 
 
+@dataclass(frozen=True)
+class _Seeded:
+    """Two are equal if nobody has seeded in between: numbers may be drawn."""
+
+    seed: int
+    state: torch.Tensor = field(compare=False)
+
+
+def _random() -> _Seeded:
+    return _Seeded(torch.default_generator.initial_seed(), torch.default_generator.get_state())
+
+
+def _set_random(was: _Seeded) -> None:
+    torch.default_generator.set_state(was.state)
+
+
+def _kernels() -> tuple:
+    """Whether convolutions are tuned, and which kernels attention may take."""
+    return (torch._C._get_cudnn_benchmark(), torch._C._get_flash_sdp_enabled(), torch._C._get_mem_efficient_sdp_enabled(),
+            torch._C._get_math_sdp_enabled(), torch._C._get_cudnn_sdp_enabled())
+
+
+def _set_kernels(was: tuple) -> None:
+    setters = (torch._C._set_cudnn_benchmark, torch._C._set_sdp_use_flash, torch._C._set_sdp_use_mem_efficient,
+               torch._C._set_sdp_use_math, torch._C._set_sdp_use_cudnn)
+    for put, value in zip(setters, was, strict=True):
+        put(value)
+
+
 # What changes it → how it is read, and how it is set. Each reader is PyTorch's C++ or this file: what runs in PyTorch's
 # Python would be on the virtual GPU's clock.
 _SWITCHES: dict[str, tuple[Callable, Callable | None]] = {
@@ -61,14 +91,28 @@ _SWITCHES: dict[str, tuple[Callable, Callable | None]] = {
 }
 
 
+# A program may seed, and a function that it calls may not.
+_OF_A_CALL: dict[str, tuple[Callable, Callable | None]] = {"torch.manual_seed": (_random, _set_random)}
+# Lesson 10's `train` is a program, and may set these: they are set back without a word.
+_QUIET: dict[str, tuple[Callable, Callable | None]] = {"the choice of kernels": (_kernels, _set_kernels)}
+_ALL = _SWITCHES | _OF_A_CALL | _QUIET
+
+
 def switches() -> dict[str, object]:
-    """How they are now, by what changes them."""
+    """How those of the process are now, by what changes them."""
     return {name: read() for name, (read, _) in _SWITCHES.items()}
 
 
+def before_a_call() -> dict[str, object]:
+    """How all are that a call has to leave as they are, for :func:`restore`."""
+    return {name: read() for name, (read, _) in _ALL.items()}
+
+
 def restore(before: dict[str, object]) -> list[str]:
-    """Set back what is not as before, and tell what that is."""
-    changed = [name for name, (read, put) in _SWITCHES.items() if put is not None and read() != before[name]]
-    for name in changed:
-        _SWITCHES[name][1](before[name])
-    return changed
+    """Set back what is not as before, and tell what that is, except for what a program may set."""
+    changed = []
+    for name, (read, put) in _ALL.items():
+        if put is not None and read() != before[name]:
+            put(before[name])
+            changed.append(name)
+    return [name for name in changed if name not in _QUIET]

@@ -1,10 +1,15 @@
 """Lines of operators on a real device, here the CPU."""
 
+import json
 import sys
+import tempfile
+from pathlib import Path
 
 import pytest
 import torch
 
+from gapless.evidence.traces.trace import Trace
+from gapless.evidence.traces.waits import Wait, locate
 from gapless.measure.lines import LineRecorder
 from gapless.measure.profile import LinedProfile, profile
 
@@ -135,3 +140,37 @@ def test_a_compiled_function_is_not_compiled_again():
     before = counters["stats"]["unique_graphs"]
     profile(lambda: compiled(x), steps=2, warmup=0, device=CPU)
     assert counters["stats"]["unique_graphs"] == before
+
+
+def test_an_operator_of_a_backward_pass_on_another_thread_has_the_line_of_its_forward_operator():
+    """As on a real GPU; here the events are moved to another thread afterwards."""
+    weight, lines = torch.ones(8, requires_grad=True), LineRecorder()
+
+    def step():
+        y = weight.exp()
+        (y.sin()
+         .sum().backward())
+
+    with torch.profiler.profile() as recorded, lines:
+        step()
+    events = [dict(event) for event in exported(recorded)]
+    nodes = [event for event in events if str(event.get("name")).startswith("autograd::engine")]
+    for event in events:
+        if any(event.get("cat") == "cpu_op" and node["ts"] <= event["ts"] < node["ts"] + node["dur"] for node in nodes):
+            event["tid"] = 7
+    spans = Trace(lines.added_to(events), {}).spans
+    found = {}
+    for node in (span for span in spans if span.name.startswith("autograd::engine")):
+        inner = next(span for span in spans if span.thread == node.thread and span.start_us > node.start_us)
+        found[node.name.rpartition(": ")[2]], = locate([Wait(inner, "stream", 1.0, inner.start_us, (node,))], spans)
+    name = "/".join(__file__.split("/")[-2:])
+    line = step.__code__.co_firstlineno
+    assert found["ExpBackward0"] == f"{name}:{line + 1} (in its backward pass)"
+    assert found["SinBackward0"] == f"{name}:{line + 2} (in its backward pass)"
+    assert found["torch::autograd::AccumulateGrad"] == f"{name}:{line + 3}"  # it has none: the line that asked for it
+
+
+def exported(recorded):
+    with tempfile.TemporaryDirectory() as folder:
+        recorded.export_chrome_trace(f"{folder}/trace.json")
+        return json.loads(Path(folder, "trace.json").read_text())["traceEvents"]

@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, field
 from . import views
 from .pictures import perfetto, picture
 from .pictures.millisecond import draw_millisecond
+from .traces.kinds import readable_name
 from .traces.steps import Steps, extent_ms, launches_by_correlation, union_ms, work_in_steps
 from .traces.trace import Span, Trace, as_number
 from .traces.waits import Wait, copy_direction, copy_memory, find_waits, locate, operator_name
@@ -158,19 +159,19 @@ class StepReport:
         return None if self.trace is None else views.achieved_occupancy(self.trace)
 
     def kernel_table(self, count: int = 8) -> str:
-        """The ``count`` kernels that take the device longest: ms and launches a step, and what they are. Copies
-        and memsets are among them. Needs the trace."""
+        """The ``count`` kernels that take the device longest: ms and launches a step, and what they are. Kernels that
+        differ only in their types are one row. Copies and memsets are among them. Needs the trace."""
         if self.trace is None:
             raise ValueError("this report has no trace to read; make it with StepReport.from_trace(trace)")
         spans, each = self.trace.spans, max(self.steps, 1)
         times: dict[str, list[float]] = defaultdict(list)
         for span in work_in_steps(spans, Steps(spans), launches_by_correlation(spans)):
-            times[span.name].append(span.duration_ms)
+            times[readable_name(span.name)].append(span.duration_ms)
         longest = sorted(times.items(), key=lambda item: -sum(item[1]))
-        rows = [(f"{sum(ms) / each:.1f}", f"{len(ms) / each:g}", name[:70]) for name, ms in longest[:count]]
+        rows = [(_short_ms(sum(ms) / each), f"{len(ms) / each:g}", name[:70]) for name, ms in longest[:count]]
         rest_ms = sum(sum(ms) for _, ms in longest[count:]) / each
         if rest_ms:
-            rows.append((f"{rest_ms:.1f}", f"{sum(len(ms) for _, ms in longest[count:]) / each:g}", "all others"))
+            rows.append((_short_ms(rest_ms), f"{sum(len(ms) for _, ms in longest[count:]) / each:g}", "all others"))
         return "\n".join(_columns([("ms a step", "launches", "kernel"), *rows]))
 
     def to_json(self) -> dict:
@@ -262,6 +263,10 @@ def _peak_memory_bytes(trace: Trace) -> int | None:
         if as_number(args.get("Device Type")) == 1 and total is not None:
             peaks.append(int(total))
     return max(peaks, default=None)
+
+
+def _short_ms(ms: float) -> str:
+    return f"{ms:.1f}" if ms >= 1 else f"{ms:.2g}"
 
 
 def _heading(report: StepReport) -> str:

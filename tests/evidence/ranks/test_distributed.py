@@ -39,7 +39,7 @@ def test_waiting_and_the_table_of_collectives():
 
 def test_the_printed_view_says_what_it_is_of():
     text = str(distributed_view(two()))
-    assert "2 ranks, measured unknown GPU; ms a step" in text and "nccl:all_reduce" in text
+    assert "2 ranks, measured on unknown GPU; ms a step" in text and "nccl:all_reduce" in text
     assert "0.070" in text  # rank 0 waits for 70 µs
     traces = two()
     for trace in traces:

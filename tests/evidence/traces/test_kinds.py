@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from gapless.evidence.traces.kinds import OPTIMIZER_MARK, kind_of_name, kinds_of
+from gapless.evidence.traces.kinds import OPTIMIZER_MARK, kind_of_name, kinds_of, readable_name
 from gapless.evidence.traces.steps import DEVICE_WORK
 from gapless.evidence.traces.trace import Trace
 
@@ -60,3 +60,26 @@ def test_hardly_anything_of_a_real_gpu_is_other(name):
         times[kind] += each.duration_ms
     assert times["other"] < 0.01 * times.total()
     assert times["communication"] > 0.2 * times.total() and times["optimizer"] and times["matrix products"]
+
+
+@pytest.mark.parametrize("kernel, expected", [
+    ("vectorized_elementwise_kernel (add)", "vectorized_elementwise_kernel (add)"),
+    ("ampere_sgemm_32x128_tn", "ampere_sgemm_32x128_tn"),
+    ("sm90_xmma_wgrad_implicit_gemm_tf32f32_tf32f32_f32_nhwckrsc_nhwc_tilesize64x64x32_warpgroupsize1x1x1_execute_kernel",
+     "sm90_xmma_wgrad_implicit_gemm_tf32f32_tf32f32_f32_nhwckrsc_nhwc"),
+    ("void at::native::vectorized_elementwise_kernel<4, at::native::BinaryFunctor<float, float, float, at::native::binary_internal::"
+     "MulFunctor<float> >, std::array<char*, 3ul> >(int, at::native::BinaryFunctor<float, float, float, at::native::binary_internal::"
+     "MulFunctor<float> >, std::array<char*, 3ul>)", "vectorized_elementwise_kernel (MulFunctor)"),
+    ("void at::native::elementwise_kernel<128, 2, at::native::gpu_kernel_impl<at::native::(anonymous namespace)::where_kernel_impl("
+     "at::TensorIterator&)::{lambda()#1}::operator()() const::{lambda(bool, float, float)#1}>(at::TensorIteratorBase&)",
+     "elementwise_kernel (where)"),
+    ("void at::native::reduce_kernel<512, 1, at::native::ReduceOp<float, at::native::NormTwoOps<float, float, float>, unsigned int, "
+     "float, 4> >(at::native::ReduceOp<float>)", "reduce_kernel (NormTwoOps)"),
+    ("void cutlass::Kernel2<cutlass_80_simt_sgemm_64x64_8x5_nn_align1>(cutlass_80_simt_sgemm_64x64_8x5_nn_align1::Params)",
+     "Kernel2 (cutlass_80_simt_sgemm_64x64_8x5_nn_align1)"),
+    ("at::cuda::(anonymous namespace)::spin_kernel(long)", "spin_kernel"),
+    ("std::enable_if<!(false), void>::type internal::gemvx::kernel<int, int, float, float, float, float, false>", "kernel"),
+    ("void at_cuda_detail::cub::DeviceScanKernel<at_cuda_detail::cub::Policy<128, 15>, int*>(int*)", "DeviceScanKernel"),
+])
+def test_a_cuda_kernel_is_called_by_its_function_and_what_it_computes(kernel, expected):
+    assert readable_name(kernel) == expected

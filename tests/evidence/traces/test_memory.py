@@ -59,7 +59,7 @@ def test_the_peak_is_that_of_the_whole_with_the_share_of_each():
     assert view["activations"].at_peak_bytes == 8192 and view["gradients"].at_peak_bytes == 0
     assert view["workspaces"].at_peak_bytes == 3072
     assert sum(row.at_peak_bytes for row in view.rows) == view.peak_bytes
-    assert str(view).splitlines()[0] == "peak 0.02 MiB at 0.04 ms (simulated, a card)"
+    assert str(view).splitlines()[0] == "peak 0.02 MiB at 0.04 ms (simulated a card)"
 
 
 def test_a_category_that_never_was_has_no_bytes_and_a_wrong_name_is_an_error():

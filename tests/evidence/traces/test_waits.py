@@ -1,10 +1,12 @@
 import time
 
 import pytest
+import torch
 
 from gapless.evidence.report import StepReport
 from gapless.evidence.traces.trace import Trace
-from gapless.evidence.traces.waits import enclosing, source_line
+from gapless.evidence.traces.waits import enclosing, forward_operators, source_line
+from gapless.measure.profile import profile
 
 from ..kineto_events import BACKWARD, MAIN, call, frame, memcpy, op, read_back, span
 
@@ -209,6 +211,38 @@ def test_a_backward_threads_line_is_the_one_that_started_it():
         read_back(100, 1, tid=BACKWARD),
     )
     assert sync.location == "train.py:20"
+
+
+def test_a_wait_in_the_backward_pass_belongs_to_the_line_of_the_operator_whose_backward_pass_it_is_in():
+    """On a real GPU, where another thread runs it; of operators with one sequence number the last has made the node."""
+    (sync,) = syncs(
+        frame("train.py(20): step", 0, 900),
+        frame("model.py(7): forward", 10, 200),
+        op("aten::ones", 20, 5, **{"Sequence number": 3}),
+        op("aten::mul", 30, 5, **{"Sequence number": 3}),
+        frame("model.py(9): after", 215, 20),
+        op("aten::sum", 220, 5, **{"Sequence number": 4}),
+        op("autograd::engine::evaluate_function: MulBackward0", 399, 400, BACKWARD, **{"Sequence number": 3, "Fwd thread id": 1}),
+        read_back(400, 1, tid=BACKWARD),
+    )
+    assert sync.location == "model.py:7 (in its backward pass)"
+
+
+def test_pytorch_numbers_the_nodes_of_the_backward_pass_as_their_operators():
+    layers = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU(), torch.nn.BatchNorm1d(4))
+
+    def step():
+        torch.ones(3, 4).mul(2)  # no node, but the next one's number
+        torch.nn.functional.cross_entropy(layers(torch.randn(3, 4)).mul(2), torch.tensor([0, 1, 2])).backward()
+
+    spans = profile(step, steps=1, warmup=1, device=torch.device("cpu")).spans
+    forward = forward_operators(spans)
+    nodes = {span.name.rpartition(": ")[2]: forward[span.args["Sequence number"]].name for span in spans
+             if span.name.startswith("autograd::engine") and "Sequence number" in span.args}
+    assert nodes == {
+        "NllLossBackward0": "aten::nll_loss_forward", "LogSoftmaxBackward0": "aten::_log_softmax", "MulBackward0": "aten::mul",
+        "NativeBatchNormBackward0": "aten::native_batch_norm", "ReluBackward0": "aten::relu", "AddmmBackward0": "aten::addmm",
+        "TBackward0": "aten::t"}
 
 
 def test_older_traces_keep_the_stack_with_the_operator():

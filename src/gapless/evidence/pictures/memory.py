@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...words import origin
 from ..traces.memory import CATEGORIES, MemoryByCategory, memory_by_category
 from ..traces.trace import Trace
 from .figure import new_figure
@@ -61,8 +62,8 @@ def alt_text(view: MemoryByCategory) -> str:
     """The picture in two sentences."""
     parts = ", ".join(f"{row.category} {short_bytes(row.at_peak_bytes)}"
                       for row in sorted(view.rows, key=lambda row: -row.at_peak_bytes) if row.at_peak_bytes)
-    kind = "simulated" if view.simulated else "measured"
-    return (f"Memory over time, {kind} {view.device_name}. The peak is {short_bytes(view.peak_bytes)}, "
+    place = origin(view.simulated, view.device_name)
+    return (f"Memory over time, {place}. The peak is {short_bytes(view.peak_bytes)}, "
             f"{view.peak_ms:.2f} ms after the step's start: {parts}.")
 
 
@@ -91,8 +92,8 @@ def _paint(ax, view: MemoryByCategory, word: str, unit: str, size: int, top: flo
                 arrowprops={"arrowstyle": "->", "color": "black", "linewidth": 0.8})
     ax.set_xlim(0, end_ms)
     ax.set_ylim(0, top)
-    kind = "simulated" if view.simulated else "measured"
-    ax.set_title(f"{word} – {kind} {view.device_name}".removeprefix(" – "), loc="left", fontsize=10.5, fontweight="bold")
+    place = origin(view.simulated, view.device_name)
+    ax.set_title(f"{word} – {place}".removeprefix(" – "), loc="left", fontsize=10.5, fontweight="bold")
     ax.set_xlabel("ms on the host from the step's start", fontsize=9)
     ax.spines[["top", "right"]].set_visible(False)
 

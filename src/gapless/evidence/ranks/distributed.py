@@ -26,6 +26,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ...words import origin
 from ..traces.communication import Collective, find_collectives, is_call, is_communication
 from ..traces.intervals import intersection, length, union, within
 from ..traces.steps import DEVICE_WORK
@@ -101,9 +102,9 @@ class DistributedView:
     simulated: bool
 
     def __str__(self) -> str:
-        kind = "simulated" if self.simulated else "measured"
+        place = origin(self.simulated, self.device_name)
         waits = {row.rank: row for row in self.waiting}
-        lines = [f"{len(self.times)} ranks, {kind} {self.device_name}; ms a step",
+        lines = [f"{len(self.times)} ranks, {place}; ms a step",
                  f"{'rank':>4}{'computing':>12}{'overlap':>10}{'communication':>15}{'other':>10}{'step':>10}"
                  f"{'transfer':>12}{'waiting':>10}"]
         for row in self.times:

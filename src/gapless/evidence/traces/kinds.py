@@ -26,6 +26,10 @@ _KINDS = {
     "matrix products": "gemm|gemv|cutlass|cublas|splitk|nvjet|triton_tem_",
 }
 _PATTERNS = {kind: re.compile(pattern) for kind, pattern in _KINDS.items()}
+# In the name of a CUDA kernel, a whole C++ signature: its function, and what PyTorch's general kernels compute.
+_FUNCTION = re.compile(r"(?:^std::enable_if<.*?>::type )?[\w:]*?(\w+)(?:[<(]|$)")
+_COMPUTES = re.compile(r"\w*[Ff]unctor\w*|\w+(?=_kernel_(?:cuda|impl)|_cuda_kernel|_kernel[<(])|\w*Norm\w*Ops?(?=<)"
+                       r"|cutlass_\d\w+")
 OPTIMIZER_STEP = "Optimizer.step#"  # what PyTorch records around an optimizer's step, before its class's name
 OPTIMIZER_MARK = "gapless: optimizer.step"  # what a recording of ours puts there
 
@@ -70,3 +74,13 @@ def _within_optimizers(spans: list[Span]) -> set[int]:
         around = enclosing([block for block in blocks if block.thread == thread], calls)
         found |= {id(call) for call in calls if around[call]}
     return found
+
+
+def readable_name(kernel: str) -> str:
+    """A kernel's name without the sizes of its tiles; of a C++ signature what tells it from others:
+    ``vectorized_elementwise_kernel (MulFunctor)``."""
+    function = _FUNCTION.match(kernel.replace("(anonymous namespace)::", "").removeprefix("void "))
+    if function is None or not ("::" in kernel or "<" in kernel):
+        return kernel.partition("_tilesize")[0]
+    computes = _COMPUTES.findall(function.string[function.end():])
+    return function[1] + (f" ({computes[-1]})" if computes else "")

@@ -21,6 +21,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from ...words import origin
 from .trace import Span, Trace, as_number
 from .waits import copy_direction, enclosing
 
@@ -87,8 +88,7 @@ class MemoryByCategory:
         return next((row for row in self.rows if row.category == category), CategoryRow(category, 0, 0))
 
     def __str__(self) -> str:
-        kind = "simulated" if self.simulated else "measured"
-        lines = [f"peak {_mib(self.peak_bytes)} at {self.peak_ms:.2f} ms ({kind}, {self.device_name})",
+        lines = [f"peak {_mib(self.peak_bytes)} at {self.peak_ms:.2f} ms ({origin(self.simulated, self.device_name)})",
                  f"{'':<16}{'at the peak':>16}{'its own most':>16}"]
         lines += [f"{row.category:<16}{_mib(row.at_peak_bytes):>16}{_mib(row.most_bytes):>16}" for row in self.rows]
         return "\n".join(lines)

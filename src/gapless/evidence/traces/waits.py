@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -242,8 +242,9 @@ def operator_name(wait: Wait) -> str | None:
 def locate(waits: Sequence[Wait], spans: Sequence[Span], main: tuple | None = None) -> list[str | None]:
     """The source line of each wait, or None.
 
-    A wait on a thread without Python (the backward pass has one) belongs to the line
-    that another thread was at meanwhile; ``main`` names the thread to prefer.
+    A wait on a thread without Python, as the backward pass has one on a real GPU, belongs to the line of the operator
+    whose backward pass it is in. Where that is not known: to the line that another thread was at meanwhile: ``main``, where
+    that is known and has lines.
     """
     frames = defaultdict(list)
     for span in spans:
@@ -251,23 +252,54 @@ def locate(waits: Sequence[Wait], spans: Sequence[Span], main: tuple | None = No
             frames[span.thread].append(span)
     calls = sorted((wait.call for wait in waits), key=lambda call: call.start_us)
     around = {thread: enclosing(thread_frames, calls) for thread, thread_frames in frames.items()}
-    return [_line_of(wait, around, main) for wait in waits]
+    elsewhere = [wait for wait in waits if not around.get(wait.call.thread, {}).get(wait.call)]
+    forward = forward_operators(spans) if elsewhere else {}
+    origins = {wait: forward[number] for wait in elsewhere if (number := _number_of(wait)) in forward}
+    begun = {}
+    for thread, thread_frames in frames.items():
+        begun |= enclosing(thread_frames, sorted((origin for origin in set(origins.values()) if origin.thread == thread),
+                                                 key=lambda origin: origin.start_us))
+    return [_line_of(wait, begun.get(origins.get(wait), ()), around, main) for wait in waits]
 
 
-def _line_of(wait: Wait, around: dict, main: tuple | None) -> str | None:
+def forward_operators(spans: Iterable[Span]) -> dict[int, Span]:
+    """Autograd's sequence number → the operator that made the node of the backward pass. Of those with one number it is the
+    last to begin, as for the arrows that PyTorch draws (``torch/csrc/profiler/kineto_shim.cpp``)."""
+    found: dict[int, Span] = {}
+    for span in spans:
+        number = node_number(span.args, of_backward=False) if span.category == "op" else None
+        if number is not None and (number not in found or span.start_us >= found[number].start_us):
+            found[number] = span
+    return found
+
+
+def node_number(args: Mapping, of_backward: bool) -> int | None:
+    """Autograd's sequence number in the ``args`` of an operator of the backward pass, or else of one that makes a node of
+    it. None where it is of the other kind."""
+    return args.get("Sequence number") if bool(args.get("Fwd thread id")) == of_backward else None
+
+
+def _number_of(wait: Wait) -> int | None:
+    """Of the node in whose backward pass it is."""
+    numbers = (node_number(op.args, of_backward=True) for op in wait.operators)
+    return next((number for number in numbers if number is not None), None)
+
+
+def _line_of(wait: Wait, begun: tuple[Span, ...], around: dict, main: tuple | None) -> str | None:
     own = around.get(wait.call.thread, {}).get(wait.call)
     if own:
         return source_line(own[-1].name)
+    if begun:
+        return f"{source_line(begun[-1].name)}{IN_BACKWARD}"
     for operator in reversed(wait.operators):
         # Older traces hold the stack as text, innermost frame first.
         for frame in str(operator.args.get("Call stack", "")).split(";"):
             if line := source_line(frame):
                 return line
-    others = [found[wait.call][-1] for found in around.values() if found[wait.call]]
-    if not others:
-        return None
     # The thread that carries the steps is the learner's; a loader's worker is not.
-    return source_line(max(others, key=lambda frame: (frame.thread == main, frame.start_us)).name)
+    others = [around[main]] if main in around else around.values()
+    frames = [found[wait.call][-1] for found in others if found[wait.call]]
+    return source_line(max(frames, key=lambda frame: frame.start_us).name) if frames else None
 
 
 @lru_cache(maxsize=4096)
