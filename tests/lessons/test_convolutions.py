@@ -32,7 +32,7 @@ def images_for(name):
     return torch.randn(4, CHANNELS, *own, generator=torch.Generator().manual_seed(0))
 
 
-@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("name", [name for name in NETWORKS if "never called" not in name])
 def test_a_bias_goes_exactly_where_another_one_changes_nothing(name):
     """Each bias is doubled. Where it may go nothing changes, in training, nor in evaluation once the running means have come to
     what the batches have. Where it has to stay something does."""

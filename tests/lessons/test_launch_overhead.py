@@ -23,7 +23,7 @@ from gapless.measure.device import device as choose_device
 from gapless.measure.profile import profile, time_step
 
 from .answers.capturing import every_loss_read, synchronised
-from .answers.making_optimizers import adamw, real_ones_in_a_loop
+from .answers.making_optimizers import a_group_for_each_shape, adamw, fused_in_float32, real_ones_in_a_loop
 from .answers.parameter_lists import mixed_lists, reads_once, with_decay_on_the_device
 from .reference import solution
 from .test_exercises import grade as grade_in
@@ -130,10 +130,17 @@ def test_a_number_that_is_read_once_is_a_wait():
     assert verdicts["values"].outcome == verdicts["kernels"].outcome == "pass" and verdicts["syncs"].outcome == "fail"
 
 
-@pytest.mark.parametrize("function, lost", [(real_ones_in_a_loop, {"syncs", "kernels", "step_time"}), (adamw(), {"syncs", "step_time"})])
+@pytest.mark.parametrize("function, lost", [(real_ones_in_a_loop, {"syncs", "kernels", "step_time"}), (adamw(), {"syncs", "step_time"}),
+                                            (fused_in_float32, {"syncs", "step_time"})])
 def test_an_optimizer_that_is_not_fused_waits_under_a_scaler(function, lost):
     verdicts = grade("make_optimizer", function)
     assert {name for name, verdict in verdicts.items() if verdict.outcome == "fail"} == lost
+
+
+def test_a_group_for_each_shape_is_too_many():
+    verdicts = grade("make_optimizer", a_group_for_each_shape)
+    assert "more groups than settings" in verdicts["kernels"].message
+    assert {name for name, verdict in verdicts.items() if verdict.outcome == "fail"} == {"kernels", "step_time"}
 
 
 def mean_ms(run):

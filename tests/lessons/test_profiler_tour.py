@@ -143,7 +143,7 @@ def test_cases_leave_no_answer_to_the_last_digit():
         for case in LESSON.exercises["why_idle"].cases(seed):
             trace = Trace(case.options["events"])
             launching, filled = idle_evidence(trace)
-            assert launching < 0.3 or (launching > 0.7 and (filled < 0.3 or filled > 0.7))
+            assert launching < 0.3 or (launching > 0.7 and (filled < 0.4 or filled > 0.6))
             assert views._window(trace) == pytest.approx(steps_time(trace), abs=1e-6)
         for case in LESSON.exercises["choose_batch_size"].cases(seed):
             fits = {int(b): int(b) / row["step_ms"] for b, row in case.options["table"].items() if row is not None}

@@ -144,7 +144,7 @@ ACCUMULATING_WRONG = [
     (_training(clear="micro-batch"), "only there"),
     (_training(clear="too late"), "between `backward()` and `step()`"),
     (concatenated, "separately, once"),
-    (evaluating, "left in evaluation mode"),
+    (evaluating, "in another train/eval mode"),
     (left_switched_off, "no backward pass sends again"),
     (claims, "have not changed"),
     (nothing, "have not changed"),

@@ -5,11 +5,12 @@ import copy
 import torch
 
 
-def prepared(optimizer, device, capturable=True, rate=True):
+def prepared(optimizer, device, capturable=True, rate=True, groups=None):
+    """``groups``: how many have the learning rate as a tensor, None for all."""
     for group in optimizer.param_groups:
         group["capturable"] = capturable
-        if rate:
-            group["lr"] = torch.as_tensor(group["lr"], device=device)
+    for group in optimizer.param_groups[:groups if rate else 0]:
+        group["lr"] = torch.as_tensor(group["lr"], device=device)
 
 
 def plain_step(model, optimizer, loss_function, loss_of=lambda loss: loss.detach(), zero=True):
@@ -114,13 +115,13 @@ def warmed_up_and_put_back(model, optimizer, loss_function):
 
 
 def captured(warm=3, rate=True, capturable=True, cloned=True, renamed=False, zero=True, sized=True, replayed=True,
-             loss_of=lambda loss: loss.detach(), anew=False, before=0):
+             loss_of=lambda loss: loss.detach(), anew=False, before=0, groups=None):
     """The solution, with one part in another way."""
 
     def capture_step(model, optimizer, loss_function):
         device = next(model.parameters()).device
         backend = torch.get_device_module(device)
-        prepared(optimizer, device, capturable, rate)
+        prepared(optimizer, device, capturable, rate, groups)
         first, step = (plain_step(model, optimizer, loss_function, zero=zero or with_zero) if loss_of is None else
                        plain_step(model, optimizer, loss_function, loss_of, zero or with_zero) for with_zero in (True, False))
         graph, static, calls = backend.CUDAGraph(), {}, [0]
@@ -254,6 +255,7 @@ CAPTURE_WRONG = [("capture_step", answer, says) for answer, says in (
     (captured(cloned=False), "Return a copy, `loss.clone()`"),
     (captured(renamed=True), "only gives the name to another tensor"),
     (captured(rate=False), "The learning rate does not change after the capture"),
+    (captured(groups=1), "Only the first group's learning rate changes"),
     (captured(capturable=False), "where a graph cannot see them"),
     (captured(zero=False), "The gradients add up from replay to replay"),
     (captured(sized=False), "raised"),

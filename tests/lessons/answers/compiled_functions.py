@@ -13,6 +13,7 @@ def _formula(x):
 
 
 whole_graph = torch.compile(_formula, fullgraph=True, dynamic=True)
+eight_digits = torch.compile(lambda x: 0.5 * x * (1 + torch.erf(x * 0.70710678)))
 one_launch = torch.compile(_formula, mode="reduce-overhead")
 
 
@@ -134,7 +135,7 @@ def gelu_compiled_at_the_first_call():
 
 
 COMPILED_ROUTES = {
-    "gelu": [one_operator, whole_graph, one_launch, gelu_compiled_at_the_first_call()],
+    "gelu": [one_operator, whole_graph, one_launch, eight_digits, gelu_compiled_at_the_first_call()],
     "forward": [masked, without_a_gradient, compiled_by_itself],
     "make_step": [made(_loss, lambda loss: torch.compile(loss, dynamic=True)), made(_loss, before=_marked), padded, length_as_a_tensor],
 }
@@ -179,6 +180,27 @@ def one_list_cleared(model):
     return one_list_for_all(model)
 
 
+def gelu_in_place(x):
+    return F.gelu(x) if x.requires_grad else torch.ops.aten.gelu_(x)
+
+
+def gelu_into_one_buffer():
+    buffers = {}
+
+    def gelu(x):
+        y = F.gelu(x)
+        return y if x.requires_grad else buffers.setdefault(x.shape, torch.empty_like(x)).copy_(y)
+
+    return gelu
+
+
+def in_mode(training):
+    def make_step(model):
+        return made(_loss)(model.train(training))
+
+    return make_step
+
+
 COMPILED_WRONG = [
     ("gelu", lambda x: F.gelu(x.half()).to(x.dtype), "lower precision"),
     ("gelu", gelu_compiled_in_each_call, "in each call"),
@@ -190,6 +212,10 @@ COMPILED_WRONG = [
     ("gelu", lambda x: F.silu(x), "SiLU"),
     ("gelu", lambda x: F.gelu(x.detach()), "gradient"),
     ("gelu", lambda x: F.gelu(x).double(), "casts"),
+    ("gelu", lambda x: F.gelu(x.float()).to(x.dtype), "only as exact as float32"),
+    ("gelu", gelu_in_place, "overwritten its input `x`"),
+    ("gelu", gelu_into_one_buffer(), "later call has overwritten"),
+    ("gelu", lambda x: F.gelu(x.view(-1)).view(x.shape), "Use .reshape(...) instead"),
     ("gelu", lambda x: None, "is there a `return`?"),
     ("forward", lambda x, weight: masked(x, weight).item(), "which the device can fill later"),
     ("forward", lambda x, weight: torch.tanh((x @ weight) / (x @ weight).abs().max().detach()).square().mean(), "always use `tanh`"),
@@ -222,6 +248,10 @@ COMPILED_WRONG = [
     ("make_step", made(lambda model, batch: model(batch).square().mean()), "places are missing"),
     ("make_step", made(lambda model, batch: _loss(model, batch) * batch.shape[1]), ""),
     ("make_step", made(lambda model, batch: _loss(model, batch).detach()), "gradient"),
+    ("make_step", in_mode(False), "in another mode"),
+    ("make_step", in_mode(True), "in another mode"),
+    ("make_step", made(_loss, before=torch.Tensor.detach), "cut them off"),
+    ("make_step", made(_loss, before=lambda batch: batch.requires_grad_(False)), "cut them off"),
     ("make_step", lambda model: made(_loss)(model)[0], "two things"),
     ("make_step", lambda model: None, "two things"),
 ]

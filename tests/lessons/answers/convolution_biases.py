@@ -107,8 +107,8 @@ def new_layers(model, images):
     for conv, bias in biases.items():
         if bias is None or conv.bias is not None:
             continue
-        parameters = "in_channels", "out_channels", "kernel_size", "stride", "padding"
-        new = type(conv)(*(getattr(conv, name) for name in parameters), bias=False)
+        parameters = "in_channels", "out_channels", "kernel_size", "stride", "padding", "dilation", "groups", "padding_mode"
+        new = type(conv)(**{name: getattr(conv, name) for name in parameters}, bias=False)
         new.weight = conv.weight
         for parent in list(model.modules()):
             for name, child in list(parent._modules.items()):
@@ -196,7 +196,7 @@ def statistics_lost(model, images):
 
 
 BIAS_WRONG = [
-    (lambda model, images: model, "every bias is still there"),
+    (lambda model, images: model, "every bias is still there, also those"),
     (all_without, "Every bias is gone"),
     (neighbours, "not the order of use"),
     (neighbours_mended, "not the order of use"),

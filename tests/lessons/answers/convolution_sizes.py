@@ -12,8 +12,8 @@ def eights(size):
 
 def grown(layer, keep_inputs=False, up=eights, fill=nn.init.zeros_):
     """A new layer of the padded sizes that holds the old one's numbers in its corner."""
-    if isinstance(layer, nn.BatchNorm2d):
-        new = nn.BatchNorm2d(up(layer.num_features))
+    if isinstance(layer, (nn.BatchNorm1d, nn.BatchNorm2d)):
+        new = type(layer)(up(layer.num_features), layer.eps, layer.momentum, layer.affine)
     elif isinstance(layer, nn.Conv2d):
         inputs = layer.in_channels if keep_inputs else up(layer.in_channels)
         new = nn.Conv2d(inputs, up(layer.out_channels), layer.kernel_size, layer.stride, layer.padding,
@@ -22,13 +22,15 @@ def grown(layer, keep_inputs=False, up=eights, fill=nn.init.zeros_):
         new = nn.Linear(up(layer.in_features), up(layer.out_features), bias=layer.bias is not None)
     else:
         return layer
-    new = new.to(next(layer.parameters()).device)
+    new = new.to(next(iter(layer.state_dict().values())).device)
     with torch.no_grad():
         for name, tensor in new.state_dict().items():
             old = layer.state_dict()[name]
             if tensor.dim():
                 fill(tensor)
                 tensor[tuple(slice(0, size) for size in old.shape)] = old
+    for name, parameter in layer.named_parameters():
+        new.get_parameter(name).requires_grad_(parameter.requires_grad)
     return new
 
 
@@ -49,15 +51,15 @@ def new_layers(model, **changed):
 def by_state_dict(model):
     padded = copy.deepcopy(model)
     kept = model[0].in_channels
-    for name, tensor in model.state_dict().items():
+    for name, tensor in model.state_dict(keep_vars=True).items():
         if tensor.dim():
             shape = [eights(size) if place == 0 or (place == 1 and name != "0.weight") else size
                      for place, size in enumerate(tensor.shape)]
             made = tensor.new_zeros(shape)
-            made[tuple(map(slice, tensor.shape))] = tensor
+            made[tuple(map(slice, tensor.shape))] = tensor.detach()
             number, _, kind = name.partition(".")
             layer = padded[int(number)]
-            setattr(layer, kind, nn.Parameter(made) if kind in dict(layer.named_parameters()) else made)
+            setattr(layer, kind, nn.Parameter(made, tensor.requires_grad) if kind in dict(layer.named_parameters()) else made)
     assert padded[0].weight.shape[1] == kept
     return Cut(padded, model[-1].out_features).train(model.training)
 
@@ -96,6 +98,10 @@ def fresh_layers(model):
     return new_layers(model, fill=lambda tensor: tensor)
 
 
+def trains_all(model):
+    return new_layers(model).requires_grad_(True)
+
+
 def leaves_the_norms(model):
     return Cut(nn.Sequential(*[layer if isinstance(layer, nn.BatchNorm2d) else grown(layer, number == 0)
                                for number, layer in enumerate(model)]), model[-1].out_features)
@@ -114,6 +120,7 @@ SIZE_WRONG = [
     ("tensor_core_sizes", lambda model: new_layers(model).network, "The padded classes are still there"),
     ("tensor_core_sizes", masks_with_zeros, "The padded classes are still there"),
     ("tensor_core_sizes", fresh_layers, "Append zeros"),
+    ("tensor_core_sizes", trains_all, "the old one's `requires_grad`"),
     ("tensor_core_sizes", leaves_the_norms, "raised"),
     ("tensor_core_sizes", lambda model: new_layers(model, fill=lambda tensor: tensor.fill_(1e-3)), "Append only zeros"),
     ("tensor_core_sizes", classes_only, "You padded only the classes"),

@@ -287,7 +287,7 @@ WRONG = [
     ("to_device", a_list_for_a_tuple, "A tuple comes back as another type"),
     ("to_device", a_named_tuple_of_one, "TypeError"),
     ("to_device", a_dict_of_its_type, "first argument must be callable"),
-    ("to_device", into_the_batch, "holds something else now"),
+    ("to_device", into_the_batch, "it has changed `batch`"),
     ("to_device", lambda batch, device: tree_map(lambda v: v.pin_memory().to(device, non_blocking=True) if torch.is_tensor(v) else v, batch), "raised"),
     ("to_device", one_buffer, "A race"),
     ("to_device", on_another_stream, "A race"),

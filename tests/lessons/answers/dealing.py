@@ -133,7 +133,7 @@ def every_three_epochs(lengths, world, batch_size, epoch):
 DEALING_WRONG = [
     (every_three_epochs, "again in a later epoch"),
     (asserts, "'raised AssertionError' and should be 'raised ValueError'"),
-    (distributed_sampler, "DistributedSampler"),
+    (distributed_sampler, "similar length"),
     (longest_first, "Blur"),
     (only_one_rank, "a list of batches for each rank"),
     (values_for_places, "more than once"),

@@ -71,6 +71,17 @@ def told_by_no_run(training):
     return [name for name in training.aids if kinds[name] in COSTLY]
 
 
+def logs_compared(same, alone=False):
+    """``same``: whether two logs are held to be equal; ``alone``: with only this aid on, and with none."""
+
+    def answer(training):
+        bare, full = training.run([]), training.run(training.aids)
+        return [aid for aid in training.aids if mean(training.run([aid]).step_ms[1:]) > 1.1 * mean(bare.step_ms[1:])
+                and (same(training.run([aid]).log, bare.log) if alone else same(training.run(without(training, aid)).log, full.log))]
+
+    return answer
+
+
 DEBUG_ROUTES = [by_long_runs, added_to_what_is_needed, one_after_another]
 
 DEBUG_WRONG = [("training_without_debugging", answer, says) for answer, says in (
@@ -83,6 +94,9 @@ DEBUG_WRONG = [("training_without_debugging", answer, says) for answer, says in 
     (judged(alone=False), "They turn on the same thing"),
     (judged(limit=0), "must stay on"),
     (judged(limit=1.5), "The limit is 10 %"),
+    (logs_compared(lambda own, others: set(own) == set(others)), "line by line"),
+    (logs_compared(lambda own, others: all(one == other for one, other in zip(own, others))), "at the end of the log"),
+    (logs_compared(lambda own, others: own == others, alone=True), "only beside another aid"),
     (share_of_all, "The limit is 10 % of a step of a training without any aid"),
     (lambda training: [name for name in training.aids if training._kinds[name] in COSTLY], "it raised AttributeError"),
     (told_by_no_run, "none of your runs can tell"),

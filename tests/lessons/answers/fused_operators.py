@@ -140,6 +140,25 @@ def _scores(q, k, mask):
     return (q @ k.mT / q.shape[-1] ** 0.5).masked_fill(~mask, -torch.inf)
 
 
+def scaled_in_place(q, k, v, mask):
+    q = q / q.shape[-1] ** 0.5 if q.requires_grad else q.div_(q.shape[-1] ** 0.5)
+    return F.scaled_dot_product_attention(q, k, v, mask, scale=1.0)
+
+
+def added_in_place(x, residual, gate, weight, projection, target):
+    h = residual.addcmul(gate, x, value=0.5) if residual.requires_grad else residual.addcmul_(gate, x, value=0.5)
+    return F.cross_entropy(F.rms_norm(h, h.shape[-1:], weight, 1e-6) @ projection.T, target)
+
+
+def in_float32(x, residual, gate, weight, projection, target):
+    h = F.rms_norm(torch.addcmul(residual, gate, x, value=0.5), x.shape[-1:], weight, 1e-6)
+    return F.cross_entropy((h @ projection.T).float(), target).to(x.dtype)
+
+
+def swish_in_place(x):
+    return F.silu(x, inplace=not x.requires_grad)
+
+
 OPERATOR_WRONG = [
     ("attention", lambda q, k, v, mask: F.scaled_dot_product_attention(q, k, v, ~mask), "mask is inverted"),
     ("attention", lambda q, k, v, mask: F.scaled_dot_product_attention(q, k, v), "You do not use the mask"),
@@ -155,6 +174,15 @@ OPERATOR_WRONG = [
     ("attention", lambda q, k, v, mask: F.scaled_dot_product_attention(q.float(), k.float(), v.float(), mask), "casts"),
     ("attention", lambda q, k, v, mask: F.scaled_dot_product_attention(q, k, v, mask).transpose(1, 2), "shape"),
     ("attention", lambda q, k, v, mask: None, "is there a `return`?"),
+    ("attention", lambda q, k, v, mask: F.scaled_dot_product_attention(
+        q, k, v, mask | torch.eye(q.shape[-2], dtype=torch.bool, device=q.device)), "own key only where the mask says so"),
+    ("attention", lambda q, k, v, mask: F.scaled_dot_product_attention(
+        q, k, v, mask.view(-1, q.shape[-2]).view(mask.shape)), "Use .reshape(...) instead"),
+    ("attention", scaled_in_place, "overwritten its input `q`"),
+    ("attention", lambda q, k, v, mask: F.scaled_dot_product_attention(q.float(), k.float(), v.float(), mask).to(q.dtype),
+     "only as exact as float32"),
+    ("head_loss", added_in_place, "overwritten its input `residual`"),
+    ("head_loss", in_float32, "only as exact as float32"),
     ("head_loss", lambda x, residual, gate, weight, projection, target: by_nll(x * 2, residual, gate, weight, projection, target),
      "factor 0.5"),
     ("head_loss", lambda x, residual, gate, weight, projection, target: by_nll(gate, x, residual, weight, projection, target),
@@ -194,6 +222,8 @@ OPERATOR_WRONG = [
     ("swish", _of(lambda gradient, x: None), "is there a `return`"),
     ("swish", lambda x: F.silu(x.half()).to(x.dtype), "lower precision"),
     ("swish", lambda x: F.silu(x.float()), "casts"),
+    ("swish", swish_in_place, "overwritten its input `x`"),
+    ("swish", _of(lambda gradient, x: gradient * torch.sigmoid(x.float()) * (1 + x * torch.sigmoid(-x))), "only as exact as float32"),
     ("swish", lambda x: torch.sigmoid(x), "x"),
     ("swish", lambda x: F.silu(x).sum(), "shape"),
 ]

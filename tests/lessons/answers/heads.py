@@ -109,6 +109,24 @@ def on_the_host(x, weights):
     return solved(x, weights).cpu()
 
 
+def pops(x, weights):
+    if not weights or weights[-1].shape == weights[0].shape:
+        return solved(x, weights)
+    last = weights.pop()
+    count = sum(map(len, weights))
+    return torch.cat([solved(x[..., :count], weights), x[..., count:] @ last], -1)
+
+
+kept_stacks = {}  # by what the weights are
+
+
+def keeps_the_stack(x, weights):
+    key = tuple(weights)
+    if key not in kept_stacks:
+        kept_stacks[key] = [weight.clone() for weight in weights]
+    return solved(x, kept_stacks[key])
+
+
 HEAD_ROUTES = [by_bmm, padded, by_vmap]
 
 HEAD_WRONG = [
@@ -124,6 +142,8 @@ HEAD_WRONG = [
     ("all_heads", one_block_matrix, "turns all into nan"),
     ("all_heads", the_same_columns, "Every head gets the first head's columns"),
     ("all_heads", nothing_for_no_heads, "raised"),
+    ("all_heads", pops, "it has changed `weights`"),
+    ("all_heads", keeps_the_stack, "Stack the weights in each call"),
     ("all_heads", on_the_host, "stay on the device of `x`"),
     ("all_heads", lambda x, weights: None, "is there a `return`?"),
     ("all_heads", lambda x, weights: solved(x, weights, after=lambda outputs: outputs.half().to(outputs.dtype)), "in a lower precision"),

@@ -225,7 +225,7 @@ LOG_WRONG = [
     (_version(of="the last"), "another epoch's"),
     (_version(returned=False), "a number. Return it"),
     (_version(digits=3), "You round the loss"),
-    (_version(evaluates=True), "left in evaluation mode"),
+    (_version(evaluates=True), "is left in another mode"),
     (_version(as_text=True), "both must be numbers"),
     (heard_otherwise, "gets half the file"),
     (renamed_while_open, "gets half the file"),

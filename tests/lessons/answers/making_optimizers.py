@@ -84,6 +84,34 @@ def own_lr_for_biases(parameters):
     return torch.optim.AdamW(groups, lr=1e-3)
 
 
+def a_group_for_each_shape(parameters):
+    groups = {}
+    for parameter in parameters:
+        groups.setdefault(parameter.shape, []).append(parameter)
+    fused = not any(each.is_complex() for group in groups.values() for each in group)
+    return torch.optim.AdamW([{"params": group, "weight_decay": 0.1 if len(shape) > 1 else 0.0} for shape, group in groups.items()],
+                             lr=1e-3, fused=fused or None)
+
+
+def fused_if(fuses):
+    def make_optimizer(parameters):
+        parameters = list(parameters)
+        return torch.optim.AdamW(groups_of(parameters), lr=1e-3, fused=fuses(parameters) or None)
+
+    return make_optimizer
+
+
+fused_in_float32 = fused_if(lambda parameters: all(each.dtype == torch.float32 for each in parameters))
+
+
+def thaws(parameters):
+    return fused_in_each_group([parameter.requires_grad_() for parameter in parameters])
+
+
+def without_frozen_ones(parameters):
+    return fused_in_each_group([parameter for parameter in parameters if parameter.requires_grad])
+
+
 OPTIMIZER_ROUTES = {"make_optimizer": [fused_in_each_group, by_a_first_try, group_after_group]}
 
 OPTIMIZER_WRONG = [("make_optimizer", *wrong) for wrong in (
@@ -106,4 +134,8 @@ OPTIMIZER_WRONG = [("make_optimizer", *wrong) for wrong in (
     (lambda parameters: torch.optim.AdamW(groups_of(parameters, matrix=lambda each: each.dim() < 2), lr=1e-3),
      "groups are swapped"),
     (fused_or_not, "`fused=False` means a loop"),
+    (fused_if(lambda parameters: all(each.dtype != torch.complex64 for each in parameters)), "all the params to be floating point"),
+    (fused_if(lambda parameters: not any(each.is_complex() for each in parameters if each.dim() > 1)), "but torch.complex128"),
+    (thaws, "A frozen parameter must stay frozen"),
+    (without_frozen_ones, "frozen ones too: they may be trained later"),
 )]

@@ -19,7 +19,8 @@ def _fixed_parts(model, optimizer):
     if isinstance(optimizer, torch.optim.SGD):
         state, temporary = trained * (group["momentum"] > 0), 0
     else:
-        state, temporary = trained * (3 if group["amsgrad"] else 2), 0 if group["fused"] else trained
+        state = trained * (3 if group["amsgrad"] else 2)
+        temporary = 0 if group["fused"] or group["foreach"] is False else trained
     return weights, sum(each.nbytes for each in model.buffers()), trained, state, temporary
 
 
@@ -183,6 +184,20 @@ def run_when_looked_at(model, batch, optimizer, dtype):
     return Late()
 
 
+def with_temporaries(model, batch, optimizer, dtype):
+    """Those of ``foreach``, though it may be switched off."""
+    found, weights = by_three_batches(model, batch, optimizer, dtype), sum(each.nbytes for each in model.parameters())
+    group = optimizer.param_groups[0]
+    return found | {"peak": found["peak"] + weights} if group.get("foreach") is False else found
+
+
+def of_the_first_group(model, batch, optimizer, dtype):
+    of_group = sum(each.nbytes for each in optimizer.param_groups[0]["params"])
+    share = of_group / sum(each.nbytes for each in model.parameters())
+    found = by_three_batches(model, batch, optimizer, dtype)
+    return found | {"optimizer state": share * found["optimizer state"]}
+
+
 _ballast: list[torch.Tensor] = []
 
 
@@ -203,25 +218,27 @@ def epoch(*, keep=lambda prediction: prediction.argmax(1), error_of=str, seen=la
     def train_epoch(model, optimizer, batches, validation, every):
         losses, looks, predictions, failures, activity = [], [], [], [], []
         handle = model.body.register_forward_hook(lambda module, args, output: activity.append(seen(output)))
-        for step, (x, y) in enumerate(batches, start=1):
-            optimizer.zero_grad()
-            begin(model)
-            try:
-                prediction = model(x)
-                loss = F.cross_entropy(prediction, y)
-            except catches as error:
-                failures.append(error_of(error))
-                continue
-            loss.backward()
-            optimizer.step()
-            losses.append(loss_of(loss))
-            predictions.append(keep(prediction))
-            if step % every == 0:
-                eyes(model)
-                with look():
-                    looks.append(mean([F.cross_entropy(model(vx), vy) for vx, vy in validation], validation))
-        if removes:
-            removed(handle, model.body)
+        try:
+            for step, (x, y) in enumerate(batches, start=1):
+                optimizer.zero_grad()
+                begin(model)
+                try:
+                    prediction = model(x)
+                    loss = F.cross_entropy(prediction, y)
+                except catches as error:
+                    failures.append(error_of(error))
+                    continue
+                loss.backward()
+                optimizer.step()
+                losses.append(loss_of(loss))
+                predictions.append(keep(prediction))
+                if step % every == 0:
+                    eyes(model)
+                    with look():
+                        looks.append(mean([F.cross_entropy(model(vx), vy) for vx, vy in validation], validation))
+        finally:
+            if removes:
+                removed(handle, model.body)
         finish()
         return {"loss": sum(losses), "looks": looks, "activity": activity, "failures": [str(each) for each in failures],
                 "predictions": [each.argmax(1) if each.dim() > 1 else each for each in predictions]}
@@ -281,6 +298,60 @@ def without_traceback(model, optimizer, batches, validation, every):
         return error.with_traceback(None)
 
     return epoch(error_of=stripped)(model, optimizer, batches, validation, every)
+
+
+def looking(in_try=False, after_failed=False):
+    """``in_try``: an error in a look counts as a failed batch; ``after_failed``: a failed batch is followed by a look too."""
+    def train_epoch(model, optimizer, batches, validation, every):
+        report = {"loss": 0.0, "looks": [], "predictions": [], "failures": [], "activity": []}
+        handle = model.body.register_forward_hook(
+            lambda module, args, output: report["activity"].append(output.detach().abs().mean()))
+
+        def look():
+            with torch.no_grad():
+                report["looks"].append(sum(F.cross_entropy(model(x), y) for x, y in validation) / len(validation))
+
+        try:
+            for step, (x, y) in enumerate(batches, start=1):
+                optimizer.zero_grad()
+                due, failed = step % every == 0, False
+                try:
+                    prediction = model(x)
+                    loss = F.cross_entropy(prediction, y)
+                    loss.backward()
+                    optimizer.step()
+                    report["loss"] += loss.detach()
+                    report["predictions"].append(prediction.argmax(1))
+                    if due and in_try:
+                        look()
+                except ValueError as error:
+                    report["failures"].append(str(error))
+                    failed = True
+                if due and not in_try and (after_failed or not failed):
+                    look()
+        finally:
+            handle.remove()
+        return report
+
+    return train_epoch
+
+
+class _LateZero:
+    """Clears the gradients behind each step, and not before it."""
+
+    def __init__(self, optimizer):
+        self.optimizer = optimizer
+
+    def zero_grad(self):
+        pass
+
+    def step(self):
+        self.optimizer.step()
+        self.optimizer.zero_grad()
+
+
+def zero_grad_after(model, optimizer, batches, validation, every):
+    return epoch()(model, _LateZero(optimizer), batches, validation, every)
 
 
 def nothing_reported(model, optimizer, batches, validation, every):
@@ -466,6 +537,37 @@ def swallows_all(step, most):
     return low
 
 
+def in_doubt_memory(catches=Exception, text="memory", threshold=0, ends=4096, last=lambda step: (step(1), None)[1]):
+    """Right, except where errors of other kinds, small leaks, or many rows come, or where a result is held."""
+    def largest_batch_that_fits(step, most):
+        def fits(batch):
+            torch.accelerator.empty_cache()
+            try:
+                step(batch)
+                step(batch)
+            except catches as error:
+                if text not in str(error):
+                    raise
+                return False
+            return True
+
+        if not fits(1):
+            print("not one fits")
+            return 0
+        before = torch.accelerator.memory_allocated()
+        result = last(step)
+        if torch.accelerator.memory_allocated() > before + threshold:
+            raise ValueError("it leaks")
+        del result
+        low, high = 1, min(most, ends) + 1
+        while high - low > 1:
+            middle = min((low + high) // 2, 2 * low)
+            low, high = (middle, high) if fits(middle) else (low, middle)
+        return low
+
+    return largest_batch_that_fits
+
+
 def silent(step, most):
     if not _fits(step, 1):
         return 0
@@ -510,6 +612,8 @@ BASICS_WRONG = [
     ("budget", in_megabytes, "These are M"),
     ("budget", per_row, "Not everything that a forward pass leaves grows with the batch"),
     ("budget", the_whole_pass, "you ran the whole step"),
+    ("budget", with_temporaries, "With `foreach=False` Adam takes one parameter after the other"),
+    ("budget", of_the_first_group, "Optimizer state: the tensors"),
     ("budget", lambda model, batch, optimizer, dtype: None, "is there a `return`?"),
     ("budget", lambda model, batch, optimizer, dtype: [0] * 6, "from the name of each of the six parts"),
     ("budget", lambda model, batch, optimizer, dtype: {"parameters": batch[0].sum()}, "is a tensor on the device"),
@@ -522,18 +626,29 @@ BASICS_WRONG = [
     ("train_epoch", epoch(keep=lambda prediction: prediction, finish=gc.collect), "`prediction.argmax(1)` at once"),
     ("train_epoch", epoch(keep=lambda prediction: prediction, finish=lambda: torch.vgpu.empty_cache()), "`prediction.argmax(1)`"),
     ("train_epoch", epoch(catches=Exception), "It has to pass"),
+    ("train_epoch", epoch(removed=lambda handle, body: sys.exc_info()[0] or handle.remove()), "`remove()` in a `finally`"),
     ("train_epoch", epoch(removed=lambda handle, body: body._forward_hooks.clear()), "that other code had registered"),
     ("train_epoch", epoch(error_of=lambda error: type(error).__name__), "does not say what failed"),
     ("train_epoch", epoch(error_of=repr), "`repr` puts the class's name around them"),
     ("train_epoch", epoch(mean=over_all_rows), "the batches' mean losses"),
     ("train_epoch", all_batches_first, "Take each batch when its step begins"),
     ("train_epoch", epoch(eyes=torch.nn.Module.eval), "call `model.train()` again"),
+    ("train_epoch", epoch(catches=(ValueError, IndexError)), "It has to pass"),
+    ("train_epoch", epoch(catches=(ValueError, TypeError, LookupError)), "It has to pass"),
+    ("train_epoch", looking(in_try=True), "put only the batch's forward pass and its loss into the `try`"),
+    ("train_epoch", looking(after_failed=True), "No look follows a batch that fails itself"),
+    ("train_epoch", zero_grad_after, "because there may be older ones already"),
     ("train_epoch", nothing_reported, "is there a `return`?"),
     ("largest_batch_that_fits", keeps_the_error, "the answer is wrong"),
     ("largest_batch_that_fits", leaks_by_what_is_reserved, "read `torch.accelerator.memory_allocated()`"),
     ("largest_batch_that_fits", swallows_all, "the others have to pass"),
     ("largest_batch_that_fits", in_steps_of_ten, "then halve the gap: about twenty trials"),
     ("largest_batch_that_fits", doubled_beyond_the_most, "the most"),
+    ("largest_batch_that_fits", in_doubt_memory(), "the others have to pass"),
+    ("largest_batch_that_fits", in_doubt_memory((torch.OutOfMemoryError, ValueError), ""), "hides it"),
+    ("largest_batch_that_fits", in_doubt_memory(text="out of memory", ends=1024), "Only `most` limits the batch"),
+    ("largest_batch_that_fits", in_doubt_memory(text="out of memory", last=lambda step: step(1)), "This step does not leak"),
+    ("largest_batch_that_fits", in_doubt_memory(text="out of memory", threshold=4096), "raise a ValueError"),
     ("largest_batch_that_fits", silent, "A 0 without a message is hard to understand"),
     ("largest_batch_that_fits", never_twice, "two calls in a row"),
     ("largest_batch_that_fits", a_float, "not a whole number"),

@@ -1,6 +1,6 @@
 """Lesson 08: right answers by other routes to the exercises on less memory, and wrong ones."""
 
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 
 import torch
 import torch.nn.functional as F
@@ -236,6 +236,25 @@ def half_precision(model):
     return forward
 
 
+def detached_where_frozen(model):
+    """Of a frozen block neither weights nor input get a gradient."""
+    def forward(images):
+        x = images
+        for block in model.blocks:
+            x = block.conv(x)
+            learns = any(each.requires_grad for each in block.parameters())
+            x = checkpoint(cheap, block, x, use_reentrant=False, context_fn=lambda norm=block.norm: (
+                nullcontext(), statistics_put_back(norm))) if learns else cheap(block, x.detach())
+        return model.head(x)
+
+    return forward
+
+
+def detached_images(model):
+    right = with_context(statistics_put_back)(model)
+    return lambda images: right(images.detach())
+
+
 def in_place(model):
     """ReLU in place would save a tensor; GELU is not ReLU."""
     def forward(images):
@@ -399,6 +418,17 @@ def cut_by(cut):
         return total
 
     return accumulate
+
+
+def rest_in_the_last(tensor, parts):
+    parts = min(parts, len(tensor))
+    size = len(tensor) // parts
+    return [tensor[place * size:None if place == parts - 1 else (place + 1) * size] for place in range(parts)]
+
+
+def left_in_evaluation(model, optimizer, tokens, labels, parts):
+    model.eval()
+    return accumulating(_right)(model, optimizer, tokens, labels, parts)
 
 
 # -- optimizer_in_backward ---------------------------------------------------------------------------
@@ -605,6 +635,36 @@ def by_blocks(size, patient):
     return optimizer_in_backward
 
 
+_of_all_calls: list[torch.optim.Optimizer] = []
+
+
+def a_list_for_all_calls(model, make_optimizer, max_norm=None):
+    train, optimizers = one_optimizer(model, make_optimizer, max_norm)
+    _of_all_calls.extend(optimizers)
+    return train, _of_all_calls
+
+
+def hides_errors(model, make_optimizer, max_norm=None):
+    train, optimizers = one_optimizer(model, make_optimizer, max_norm)
+
+    def quiet(loss):
+        with suppress(RuntimeError):
+            train(loss)
+
+    return quiet, optimizers
+
+
+def with_dimensions(model, make_optimizer, max_norm=None):
+    """Parameters of a single number are left out."""
+    params = [param for param in _trainable(model) if param.dim()]
+    if max_norm is not None:
+        return plain_loop(params, make_optimizer, max_norm)
+    optimizers = {param: make_optimizer([param]) for param in params}
+    for param, optimizer in optimizers.items():
+        param.register_post_accumulate_grad_hook(lambda param, optimizer=optimizer: _no_limit(param, optimizer, None, None))
+    return (lambda loss: loss.backward()), list(optimizers.values())
+
+
 def all_but_the_last(model, make_optimizer, max_norm=None):
     return one_optimizer(model, make_optimizer, max_norm, hooked=slice(-1))
 
@@ -627,6 +687,8 @@ SAVINGS_WRONG = [
     ("checkpointed", only_the_convolutions, _SAME),
     ("checkpointed", in_place, "another activation"),
     ("checkpointed", half_precision, "the gradients are not"),
+    ("checkpointed", detached_where_frozen, "No gradient passes a frozen block"),
+    ("checkpointed", detached_images, "Images can require a gradient too"),
     ("checkpointed", lambda model: model, "not the function `forward(images)`"),
     ("checkpointed", lambda model: None, "not the function `forward(images)`"),
     ("accumulate", accumulating(_means), "too large by the number of parts"),
@@ -642,6 +704,9 @@ SAVINGS_WRONG = [
     ("accumulate", cut_by(torch.tensor_split), "Some parts are empty"),
     ("accumulate", cut_by(torch.split), "takes the *size* of a part"),
     ("accumulate", cut_by(lambda tensor, parts: tensor.split(1)), "Each sequence is its own part"),
+    ("accumulate", cut_by(lambda tensor, parts: tensor.split(max(1, len(tensor) // parts))), "makes more parts than `parts`"),
+    ("accumulate", cut_by(rest_in_the_last), "The last part has all the sequences that are left"),
+    ("accumulate", left_in_evaluation, "still in evaluation mode"),
     ("optimizer_in_backward", limited_where_true, "A limit of 0 is a limit"),
     ("accumulate", unchecked, "should be 'ValueError'"),
     ("optimizer_in_backward", in_backward(_own_norm), "by its own norm"),
@@ -652,6 +717,9 @@ SAVINGS_WRONG = [
     ("optimizer_in_backward", by_blocks(4, patient=True), "No step was taken for `norm.bias`"),
     ("optimizer_in_backward", by_blocks(4, patient=False), "not in a later call"),
     ("optimizer_in_backward", all_but_the_last, "not in a later call"),
+    ("optimizer_in_backward", a_list_for_all_calls, "Create the list inside the function"),
+    ("optimizer_in_backward", hides_errors, "must reach the caller"),
+    ("optimizer_in_backward", with_dimensions, "which is a single number"),
     ("optimizer_in_backward", only_train, "return `(train, optimizers)`"),
     ("optimizer_in_backward", no_list, "returned list lacks"),
     ("optimizer_in_backward", hook_before_accumulation, _SAME),

@@ -32,7 +32,7 @@ def row_by_row(model, rows):
     return tied
 
 
-def other_rows_behind(model, rows):
+def other_rows_behind(model, rows, tolerance=1e-5, repeats=False):
     """In one pass: each module is called again inside a hook, with its other rows in another place."""
     twin, tied = copy.deepcopy(model), []
 
@@ -42,7 +42,7 @@ def other_rows_behind(model, rows):
             for each in (x, torch.cat([x[:1], torch.full_like(x[1:], 2.0)])):
                 torch.manual_seed(1)
                 outputs.append(module.forward(each)[0])
-        if (outputs[0] - outputs[1]).abs().max() > 1e-5:
+        if (outputs[0] - outputs[1]).abs().max() > tolerance and (repeats or name not in tied):
             tied.append(name)
 
     for name, module in _innermost(twin):
@@ -104,6 +104,11 @@ def seeded(model, rows):
     return row_by_row(model, rows)
 
 
+def drawn(model, rows):
+    torch.rand(1)
+    return row_by_row(model, rows)
+
+
 def hooks_left(model, rows):
     for module in model.modules():
         module.register_forward_hook(lambda *_: None)
@@ -119,7 +124,10 @@ TIED_WRONG = [
     ("tied_to_the_batch", by_class(nn.BatchNorm1d), "answer is wrong"),
     ("tied_to_the_batch", on_the_network_itself, "copy.deepcopy"),
     ("tied_to_the_batch", by_table, "KeyError"),
-    ("tied_to_the_batch", seeded, "you seeded the process's random numbers"),
+    ("tied_to_the_batch", seeded, "torch.manual_seed"),
+    ("tied_to_the_batch", drawn, "your test drew or seeded random numbers"),
+    ("tied_to_the_batch", lambda model, rows: other_rows_behind(model, rows, tolerance=0.2), "only a little"),
+    ("tied_to_the_batch", lambda model, rows: other_rows_behind(model, rows, repeats=True), "Name each module once"),
     ("tied_to_the_batch", hooks_left, "hooks are left"),
     ("tied_to_the_batch", with_other_masks, "draws another mask"),
     ("tied_to_the_batch", lambda model, rows: row_by_row(model.eval(), rows), "looks at no other sample"),

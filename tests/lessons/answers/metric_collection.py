@@ -28,6 +28,10 @@ def once_for_each_image(metric, loss, batch):
     metric.update(loss.expand(batch))
 
 
+def nothing_for_nan(metric, loss, batch):
+    metric.update(loss, torch.where(torch.isnan(loss), 0, torch.ones_like(loss)) * batch)
+
+
 def nan_counts_nothing(MetricClass):
     class Quiet(MetricClass):
         def _cast_and_nan_check_input(self, x, weight=None):
@@ -135,7 +139,7 @@ def without_groups(device):
 
 OTHER_ROUTES = {
     "update_loss": [filled, scaled_ones, weight_on_the_cpu, copied_without_waiting, once_for_each_image,
-                    skips_an_empty_batch],
+                    skips_an_empty_batch, nothing_for_nan],
     "suppress_nan_check": [nan_counts_nothing, weight_as_it_comes],
     "collect": [groups_found_out, all_at_once, confusion_of_all],
     "step_time_metric": [zero_dimensional, list_state, without_groups],
@@ -263,6 +267,23 @@ def called_and_updated(metric, loss, batch):
     metric.update(loss, torch.full_like(loss, batch))
 
 
+_weights = {}
+
+
+def weight_kept(metric, loss, batch):
+    metric.update(loss, _weights.setdefault((batch, loss.dtype, loss.device), torch.full_like(loss, batch)))
+
+
+def strategy_changed(metric, loss, batch):
+    metric.nan_strategy = "ignore"
+    metric.update(loss, torch.full_like(loss, batch))
+
+
+def loss_multiplied(metric, loss, batch):
+    loss *= batch
+    metric.update(loss, torch.full_like(loss, batch))
+
+
 def copies_with_a_weight(metric, loss, batch):
     metric.update(loss.expand(batch), torch.full_like(loss, batch))
 
@@ -321,6 +342,44 @@ def weights_multiplied(metric, x, weight):
 def always_float(metric, x, weight):
     x, weight = tensors(metric, x, weight)
     return x.float(), weight.float()
+
+
+def keywords_only(MetricClass):
+    class Own(weight_as_it_comes(MetricClass)):
+        def __init__(self, **options):
+            super().__init__(**options)
+
+    return Own
+
+
+def checked_again(where):
+    """Looks for NaN where ``where(metric, x)``."""
+
+    def decorator(MetricClass):
+        class Own(weight_as_it_comes(MetricClass)):
+            def _cast_and_nan_check_input(self, x, weight=None):
+                if where(self, x):
+                    return MetricClass._cast_and_nan_check_input(self, x, weight)
+                return super()._cast_and_nan_check_input(x, weight)
+
+        return Own
+
+    return decorator
+
+
+def update_of_the_library(MetricClass):
+    class Own(weight_as_it_comes(MetricClass)):
+        def update(self, *given):
+            MetricClass.__mro__[1].update(self, *given)
+
+    return Own
+
+
+_classes = {}
+
+
+def class_kept(MetricClass):
+    return _classes.setdefault(MetricClass.__mro__[1], weight_as_it_comes(MetricClass))
 
 
 def only_the_mean(MetricClass):
@@ -495,6 +554,29 @@ def in_the_labels_alone(model, loader, device):
             "recall": mean(right, actual, actual), "f1": mean(2 * right, predicted + actual, actual)}
 
 
+@torch.no_grad()
+def in_evaluation_mode(model, loader, device):
+    return weighted_scatter(model.eval(), loader, device)
+
+
+def frozen(model, loader, device):
+    return weighted_scatter(model.requires_grad_(False), loader, device)
+
+
+def called_twice(model, loader, device):
+    return weighted_scatter(lambda images: (model(images), model(images))[0], loader, device)
+
+
+def gradients_from_the_second_batch(model, loader, device):
+    calls = iter(range(10**6))
+
+    def called(images):
+        with torch.set_grad_enabled(next(calls) > 0):
+            return model(images)
+
+    return weighted_scatter(called, loader, device)
+
+
 def indexed_loader(model, loader, device):
     return weighted_scatter(model, [loader[place] for place in range(len(loader))], device)
 
@@ -517,6 +599,41 @@ def stacked(device):
             return self.total / self.count
 
     return Mean()
+
+
+def reduced(**reductions):
+    """A mean and a count, which become those of all processes by ``reductions``."""
+
+    class Mean(Metric):
+        def __init__(self):
+            super().__init__()
+            for name in ("mean", "count"):
+                self.add_state(name, torch.zeros(()), dist_reduce_fx=reductions[name])
+
+        def update(self, value):
+            self.count += 1
+            self.mean += (torch.tensor(float(value)) - self.mean) / self.count
+
+        def compute(self):
+            return self.mean
+
+    return lambda device: Mean().to(device)
+
+
+def silent_when_called(device):
+    class Mean(MeanMetric):
+        def forward(self, value):
+            self.update(value)
+
+    return Mean(sync_on_compute=False)
+
+
+def never_moved(device):
+    class Mean(MeanMetric):
+        def _apply(self, *args, **options):
+            return self
+
+    return Mean(sync_on_compute=False)
 
 
 def own_list(device):
@@ -598,6 +715,23 @@ def one_for_all(device):
 
 
 WRONG = [
+    ("update_loss", weight_kept, "the same tensor as weight"),
+    ("update_loss", strategy_changed, "it has changed `metric.nan_strategy`"),
+    ("update_loss", loss_multiplied, "it has written into `loss`"),
+    ("suppress_nan_check", keywords_only, "takes 1 positional argument"),
+    ("suppress_nan_check", checked_again(lambda metric, x: metric.device.type == "cpu"), "must never look for NaN"),
+    ("suppress_nan_check", checked_again(lambda metric, x: not isinstance(x, torch.Tensor)), "must never look for NaN"),
+    ("suppress_nan_check", checked_again(lambda metric, x: metric.nan_strategy == "error"), "must never look for NaN"),
+    ("suppress_nan_check", update_of_the_library, "has an `update` of its own"),
+    ("suppress_nan_check", class_kept, "the class from an earlier call"),
+    ("step_time_metric", reduced(mean="mean", count="sum"), "A mean of means is neither"),
+    ("step_time_metric", reduced(mean="max", count="max"), "A mean of means is neither"),
+    ("step_time_metric", silent_when_called, "leave `forward` to the metric"),
+    ("step_time_metric", never_moved, "is not moved with the metric"),
+    ("evaluate", in_evaluation_mode, "left the model in evaluation mode"),
+    ("evaluate", frozen, "without `requires_grad`"),
+    ("evaluate", called_twice, "it called the network 4 times for 2 batches"),
+    ("evaluate", gradients_from_the_second_batch, "inside `torch.no_grad()`"),
     ("update_loss", lambda metric, loss, batch: metric.update(loss), "counts as much as a full one"),
     ("update_loss", lambda metric, loss, batch: metric.update(loss, torch.ones_like(loss)), "ones is no weight either"),
     ("update_loss", lambda metric, loss, batch: metric.update(loss * batch), "does that itself"),

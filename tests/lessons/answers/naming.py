@@ -41,20 +41,21 @@ def by_intersection(traces, slower=1.3):
                 groups[key].setdefault(rank, []).append(s.end_us - s.start_us)
     late = int(np.argmin(exposed))
     other = [rank for rank in range(len(traces)) if rank != late]
-    if np.mean([exposed[rank] for rank in other]) - exposed[late] > 0.05 * max(times):
-        excess = [numbers[late] - np.mean([numbers[rank] for rank in other]) for numbers in (compute, loading)]
+    if np.median([exposed[rank] for rank in other]) - exposed[late] > 0.05 * max(times):
+        excess = [numbers[late] - np.median([numbers[rank] for rank in other]) for numbers in (compute, loading)]
         return {"rank": late, "why": ("compute", "input")[int(np.argmax(excess))]}
-    if np.mean(exposed) < 0.2 * max(times):
+    if np.median(exposed) < 0.2 * max(times):
         return {"rank": None, "why": None}
     sizes = {len(of_rank) for of_rank in groups.values()}
     if sizes == {len(traces)}:
         return {"rank": None, "why": "network"}
-    score = np.zeros(len(traces))
-    for (ranks, kind, size), of_rank in groups.items():
-        least = np.median(np.min(list(of_rank.values()), axis=0))
-        for rank in of_rank:
-            score[rank] += least
-    return {"rank": int(np.argmax(score)) if score.max() > slower * score.min() else None, "why": "network"}
+    least = {key: np.median(np.min(list(of_rank.values()), axis=0)) for key, of_rank in groups.items()}
+    fastest = {key: min(us for other, us in least.items() if other[1:] == key[1:] and len(groups[other]) == len(groups[key]))
+               for key in groups}
+    members = {rank: [rank in of_rank for of_rank in groups.values()] for rank in range(len(traces))}
+    slow = [least[key] > slower * fastest[key] for key in groups]
+    blamed = [rank for rank, inside in members.items() if any(slow) and inside == slow]
+    return {"rank": blamed[0] if len(blamed) == 1 else None, "why": "network"}
 
 
 def numpys_numbers(traces):

@@ -169,6 +169,39 @@ def lists_in_the_loop(averages, parameters, decay):
             torch._foreach_lerp_(old, new, 1 - decay)
 
 
+@torch.no_grad()
+def into_new_memory(averages, parameters, decay):
+    for average, parameter in zip(averages, parameters):
+        average.data = torch.lerp(average, parameter.to(average.dtype), 1 - decay)
+
+
+def without_frozen_ones(averages, parameters, decay):
+    pairs = [pair for pair in zip(averages, parameters) if pair[1].requires_grad]
+    by_product_and_sum([average for average, _ in pairs], [parameter for _, parameter in pairs], decay)
+
+
+@torch.no_grad()
+def by_the_parameters_dtype(averages, parameters, decay):
+    lists = {}
+    for average, parameter in zip(averages, parameters):
+        lists.setdefault(parameter.dtype, []).append((average, parameter))
+    for pairs in lists.values():
+        old = [average for average, _ in pairs]
+        torch._foreach_mul_(old, decay)
+        torch._foreach_add_(old, [parameter.to(old[0].dtype) for _, parameter in pairs], alpha=1 - decay)
+
+
+kept_parameters = []  # of all lists of averages so far
+
+
+def keeps_the_first_parameters(averages, parameters, decay):
+    known = next((kept for held, kept in kept_parameters if held is averages), None)
+    if known is None:
+        known = list(parameters)
+        kept_parameters.append((averages, known))
+    by_product_and_sum(averages, known, decay)
+
+
 # -- clip ----------------------------------------------------------------------------------------------------------------
 
 
@@ -183,20 +216,26 @@ def by_torch_in_two(parameters, max_norm):
     return norm
 
 
-@torch.no_grad()
-def by_squares(parameters, max_norm):
-    lists = {}
-    for parameter in parameters:
-        if parameter.grad is not None:
-            lists.setdefault(parameter.grad.dtype, []).append(parameter.grad)
-    if not lists:
-        return torch.tensor(0.0)
-    squares = sum(torch.stack(torch._foreach_norm(grads)).double().square().sum() for grads in lists.values())
-    norm = squares.sqrt()
-    factor = torch.clamp(max_norm / (norm + 1e-6), max=1.0)
-    for dtype, grads in lists.items():
-        torch._foreach_mul_(grads, factor.to(dtype))
-    return norm
+def squaring(wider):
+    """``wider``: what the norms of one dtype are squared in."""
+    @torch.no_grad()
+    def clip(parameters, max_norm):
+        lists = {}
+        for parameter in parameters:
+            if parameter.grad is not None:
+                lists.setdefault(parameter.grad.dtype, []).append(parameter.grad)
+        if not lists:
+            return torch.tensor(0.0)
+        norm = sum(wider(torch.stack(torch._foreach_norm(grads))).square().sum() for grads in lists.values()).sqrt()
+        factor = torch.clamp(max_norm / (norm + 1e-6), max=1.0)
+        for dtype, grads in lists.items():
+            torch._foreach_mul_(grads, factor.to(dtype))
+        return norm
+
+    return clip
+
+
+by_squares, squares_in_the_gradients_dtype = squaring(torch.Tensor.double), squaring(lambda norms: norms)
 
 
 @torch.no_grad()
@@ -280,6 +319,20 @@ def one_after_the_other(parameters, max_norm):
     return torch.stack(norms).norm() if norms else torch.tensor(0.0)
 
 
+kept_gradients = {}  # by what the parameters are
+
+
+@torch.no_grad()
+def keeps_the_first_gradients(parameters, max_norm):
+    parameters = tuple(parameters)
+    if parameters not in kept_gradients:
+        kept_gradients[parameters] = [parameter.grad for parameter in parameters if parameter.grad is not None]
+    norm = nn.utils.get_total_norm(kept_gradients[parameters])
+    for grad in kept_gradients[parameters]:
+        grad.mul_((max_norm / (norm + 1e-6)).clamp(max=1.0))
+    return norm
+
+
 PARAMETER_ROUTES = {
     "clear_grads": [deleted, by_an_optimizer, by_a_module, cleared(to_none)],
     "update_average": [by_product_and_sum, by_swa_utils, by_difference],
@@ -304,7 +357,7 @@ PARAMETER_WRONG = [
     ("update_average", averaged(lambda a, p, d: a.lerp_(p, 1 - d)), "it raised"),
     ("update_average", tracked, "belong to autograd's graph"),
     ("update_average", lists_in_the_loop, "inside the loop that fills them"),
-    ("update_average", averaged(lambda a, p, d: setattr(a, "data", d * a + (1 - d) * p)), "rounded to the parameter's dtype"),
+    ("update_average", averaged(lambda a, p, d: setattr(a, "data", d * a + (1 - d) * p)), "Change them in place"),
     ("update_average", averaged(lambda a, p, d: a.lerp_(p.to(a.dtype), d)), "two shares are swapped"),
     ("update_average", averaged(lambda a, p, d: a.mul_(d).add_(p)), "You add the whole parameter"),
     ("update_average", averaged(lambda a, p, d: a.mul_(d)), "it is"),
@@ -336,4 +389,14 @@ PARAMETER_WRONG = [
     ("update_average", lambda averages, parameters, decay: by_product_and_sum(averages, parameters, min(decay, 0.7)), "0.3 of its parameter"),
     ("clear_grads", lambda parameters: [by_an_optimizer([each.requires_grad_()]) for each in parameters], "no longer frozen"),
     ("clip", clipping(returned=lambda norm, factor: norm.half()), "largest number is 65 504"),
+    ("update_average", into_new_memory, "The averages are in new memory"),
+    ("update_average", without_frozen_ones, "Its parameter is frozen"),
+    ("update_average", by_the_parameters_dtype, "Group by the average's dtype"),
+    ("update_average", keeps_the_first_parameters, "keep nothing from one call to the next"),
+    ("update_average", lambda averages, parameters, decay: by_product_and_sum(averages, parameters, 1 - round(1 - decay, 3)),
+     "You round the share"),
+    ("clip", keeps_the_first_gradients, "keep nothing from one call to the next"),
+    ("clip", squares_in_the_gradients_dtype, "overflows in float16"),
+    ("clip", lambda parameters, max_norm: by_torch([each for each in parameters if each.requires_grad], max_norm),
+     "You left out the frozen parameters"),
 ]

@@ -241,7 +241,7 @@ WRONG = [
     ("prefetch", wrong(all_at_once=True), "each takes the device's memory"),
     ("prefetch", wrong(alike=as_lists), "the same dicts, lists and tuples"),
     ("prefetch", only_tensors, "the same dicts, lists and tuples"),
-    ("prefetch", into_the_loaders_dicts, "It is already on the device"),
+    ("prefetch", into_the_loaders_dicts, "it has changed `loader`"),
     ("prefetch", asks_an_empty_loader, "In a generator give it a default"),
     ("prefetch", in_pairs, "in another order"),
     ("prefetch", lambda loader, device: iter(loader), "on the device"),

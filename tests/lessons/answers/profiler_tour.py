@@ -142,7 +142,8 @@ def source_by_shortest_frame(trace, kernel_name):
             continue
         frames = [s for s in trace.spans if line_of(s) and s.start_us <= call.start_us <= s.end_us]
         frames = [s for s in frames if s.thread == call.thread] or [s for s in frames if s.thread == main]
-        found[line_of(min(frames, key=lambda s: s.duration_ms))] += kernel.end_us - kernel.start_us
+        if frames:
+            found[line_of(min(frames, key=lambda s: s.duration_ms))] += kernel.end_us - kernel.start_us
     return dict(found)
 
 
@@ -414,7 +415,70 @@ def by_label(trace):
     return idle_by_longest_gap(trace)
 
 
+def any_error_taken_for_memory(kind):
+    def choose_batch_size(measure, candidates):
+        def measured(batch):
+            try:
+                return measure(batch)
+            except kind as error:
+                raise torch.OutOfMemoryError from error
+
+        return fastest_from_the_smallest(measured, candidates)
+    return choose_batch_size
+
+
+def sorted_in_place(measure, candidates):
+    candidates.sort()
+    return fastest_from_the_smallest(measure, candidates)
+
+
+def none_before_the_steps(trace):
+    return counted_by_changes(trace) or None
+
+
+def two_kernels_at_least(trace):
+    return counted_by_changes(trace) if len(kernels_of(trace)) > 1 else None
+
+
+def work_that_starts_last(trace):
+    begin, end = bounds(trace)
+    last = max(steps_of(trace)[-1].end_us, [span for span in trace.spans if span.category in WORK][-1].end_us, begin)
+    share = counted_by_changes(trace)
+    return None if share is None else share * (end - begin) / (last - begin)
+
+
+def all_k_rows(trace, k):
+    rows = operators_by_kernel(trace, None)
+    return [rows[place] for place in range(k)]
+
+
+def rows_without_increase_dropped(trace):
+    return {name: row for name, row in memory_inner_first(trace).items()
+            if row["size_increase_bytes"] or row["self_allocation_bytes"] or row["self_size_increase_bytes"]}
+
+
+def other_events_removed(trace):
+    trace.events[:] = [event for event in trace.events if event["name"] == "[memory]" or "dur" in event]
+    return memory_inner_first(trace)
+
+
+def by_the_drivers_launch(_, event):
+    return event["name"] == "cuLaunchKernel"
+
+
 WRONG = [
+    ("gpu_utilization", none_before_the_steps, "the share is 0"),
+    ("gpu_utilization", two_kernels_at_least, "a single kernel runs"),
+    ("gpu_utilization", work_that_starts_last, "the work that starts last"),
+    ("choose_batch_size", any_error_taken_for_memory(RuntimeError), "raised a RuntimeError here, which the function swallowed"),
+    ("choose_batch_size", any_error_taken_for_memory(Exception), "which the function swallowed"),
+    ("choose_batch_size", sorted_in_place, "it has changed `candidates`"),
+    ("top_operators", all_k_rows, "list index out of range"),
+    ("top_operators", without(before_the_steps, operators_by_kernel), "launches before the first step"),
+    ("memory_by_operator", rows_without_increase_dropped, "'aten::contiguous' is missing"),
+    ("memory_by_operator", other_events_removed, "it has changed `trace.events`"),
+    ("source_of", without(by_the_drivers_launch, source_by_shortest_frame), "are launches too"),
+    ("source_of", without(before_the_steps, source_by_shortest_frame), "launches before the first step"),
     ("gpu_utilization", durations_added, "Durations were added up"),
     ("gpu_utilization", host_steps_only, "the steps' time ends with the later of both"),
     ("gpu_utilization", copies_counted, "Copies do not count"),

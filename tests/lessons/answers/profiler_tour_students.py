@@ -714,3 +714,59 @@ def i_longest_kernel(t):
     if max(b - a for a, b in zip([S(t)[0].start_us, *calls], calls)) > 0.4 * (S(t)[-1].end_us - S(t)[-1].start_us):
         return "slow loader"
     return "small batch" if longest.args["blocks per SM"] < 0.5 else "many small kernels"
+
+
+# -- found by learners who were not told of the checks
+def launching_share(t, is_launch=lambda name: "Launch" in name, is_own=lambda op, step: True, of_all=False):
+    steps, calls, busy, share = S(t), {}, [], 0.0
+    for s in t.spans:
+        if s.category == "runtime" and is_launch(s.name):
+            calls.setdefault(s.thread, []).append(s.start_us)
+    for op in t.spans:
+        if op.category == "op" and is_own(op, steps[0]) and any(op.start_us <= at < op.end_us for at in calls.get(op.thread, [])):
+            busy.append((op.start_us, op.end_us))
+    if of_all:
+        busy = [(min(inside), max(inside)) for step in steps
+                if (inside := [at for own in calls.values() for at in own if step.start_us <= at < step.end_us])]
+    reached = 0.0
+    for begin, end in sorted(busy):
+        share += max(0.0, end - max(begin, reached))
+        reached = max(reached, end)
+    return share / (steps[-1].end_us - steps[0].start_us)
+
+
+def idle_by_share(**how):
+    def why_idle(t):
+        told = [(min(1.0, s.args["blocks per SM"]), s.end_us - s.start_us) for s in K(t) if "blocks per SM" in s.args]
+        if launching_share(t, **how) < 0.5:
+            return "slow loader"
+        return "small batch" if sum(a * b for a, b in told) < 0.5 * sum(b for _, b in told) else "many small kernels"
+
+    return why_idle
+
+
+STUDENTS += [("why_idle", idle_by_share(is_launch=lambda name: name.startswith("cudaLaunch")), "look for `Launch`"),
+             ("why_idle", idle_by_share(is_own=lambda op, step: op.thread == step.thread), "second thread"),
+             ("why_idle", idle_by_share(of_all=True), "before the slow loader")]
+
+
+def by_threads(find_main, others=False):
+    def source_of(t, kernel_name):
+        main, out, calls = find_main(t), {}, {s.args["correlation"]: s for s in t.spans if s.category == "runtime"}
+        for k in K(t):
+            call = calls.get(k.args.get("correlation"))
+            if k.name == kernel_name and call is not None:
+                around = [s for s in t.spans if s.category == "python" and line_of(s) and s.start_us <= call.start_us < s.end_us]
+                chosen = ([s for s in around if s.thread == call.thread] or [s for s in around if s.thread == main]
+                          or around * others)
+                for s in chosen[-1:]:
+                    out[line_of(s)] = out.get(line_of(s), 0) + k.end_us - k.start_us
+        return out
+
+    return source_of
+
+
+STUDENTS += [("source_of", by_threads(lambda t: [s for s in t.spans if s.name.startswith(STEP)][-1].thread), "the thread that has the `ProfilerStep#` blocks"),
+             ("source_of", by_threads(lambda t: [s for s in t.spans if s.category == "annotation"][-1].thread), "the thread that has the `ProfilerStep#` blocks"),
+             ("source_of", by_threads(lambda t: next(s.thread for s in t.spans if s.category == "runtime")), "the thread that has the `ProfilerStep#` blocks"),
+             ("source_of", by_threads(lambda t: S(t)[0].thread, others=True), "not any other thread will do")]

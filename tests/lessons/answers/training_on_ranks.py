@@ -19,9 +19,10 @@ def by_hand(rank, world, model, dataset, batch_size, epochs):
         own = order[rank::world]
         for start in range(0, len(own), batch_size):
             x, y = (torch.stack(each).to("vgpu") for each in zip(*(dataset[i] for i in own[start:start + batch_size])))
-            grads = torch.autograd.grad(F.mse_loss(model(x), y), list(model.parameters()))
+            trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
+            grads = torch.autograd.grad(F.mse_loss(model(x), y), trained)
             with torch.no_grad():
-                for parameter, grad in zip(model.parameters(), grads):
+                for parameter, grad in zip(trained, grads):
                     dist.all_reduce(grad, op=dist.ReduceOp.AVG)
                     parameter -= 0.2 * grad
     dist.destroy_process_group()
@@ -29,17 +30,19 @@ def by_hand(rank, world, model, dataset, batch_size, epochs):
 
 
 def _training(*, wrap=True, share=True, epoch=True, shuffle=True, factor=1.0, size=1, inner=False, lr=0.2, group=True,
-              clear=True, reduction="mean", drop=None, ids=None, where="vgpu", always=None):
+              clear=True, reduction="mean", drop=None, ids=None, where="vgpu", always=None,
+              workers=0, frozen=True):
     """Right as it stands."""
 
     def main(rank, world, model, dataset, batch_size, epochs):
         if group:
             dist.init_process_group()
-        model = model.to(where)
+        model = model.to(where) if frozen else model.to(where).requires_grad_(True)
         ddp = DistributedDataParallel(model, device_ids=[rank] if ids else None) if wrap else model
         sampler = DistributedSampler(dataset, world, rank, shuffle=shuffle, drop_last=drop == "sampler") if share else None
         per_rank = {"world": batch_size * world, "share": max(1, batch_size // world)}.get(size, batch_size)
-        loader = DataLoader(dataset, per_rank, sampler=sampler, shuffle=not share, drop_last=drop == "loader")
+        loader = DataLoader(dataset, per_rank, sampler=sampler, shuffle=not share, drop_last=drop == "loader",
+                            num_workers=workers)
         optimizer = torch.optim.SGD(ddp.parameters(), lr=lr * (world if factor == "rate" else 1))
         for number in range(always or epochs):
             if epoch and share:
@@ -106,6 +109,22 @@ def one_works_and_tells(*given):
     return one_works(*given, sends=False)
 
 
+def averaged_once_an_epoch(rank, world, model, dataset, batch_size, epochs):
+    dist.init_process_group()
+    model = DistributedDataParallel(model.to("vgpu")).module
+    sampler = DistributedSampler(dataset, world, rank)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.2)
+    for epoch in range(epochs):
+        sampler.set_epoch(epoch)
+        for x, y in DataLoader(dataset, batch_size, sampler=sampler):
+            optimizer.zero_grad()
+            F.mse_loss(model(x.to("vgpu")), y.to("vgpu")).backward()
+            optimizer.step()
+        for parameter in model.parameters():
+            dist.all_reduce(parameter.data, op=dist.ReduceOp.AVG)
+    return model
+
+
 def first_half_on_each(rank, world, model, dataset, batch_size, epochs):
     """One rank has a batch more than the other: the classic standstill."""
     part = Subset(dataset, range(rank * batch_size))
@@ -144,7 +163,10 @@ def from_the_environment(rank, world, model, dataset, batch_size, epochs):
 MAIN_ROUTES = [by_hand, from_the_environment]
 
 MAIN_WRONG = [
-    (_training(share=False), "its own share"),
+    (_training(share=False), "has read all samples"),
+    (_training(workers=1), "Leave `num_workers` at 0"),
+    (_training(frozen=False), "starting from rank 0's weights"),
+    (averaged_once_an_epoch, "but not in each step"),
     (_training(epoch=False), "set_epoch"),
     (_training(wrap=False, group=False), "trained separately"),
     (_training(inner=True), "trained separately"),

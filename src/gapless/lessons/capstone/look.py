@@ -15,7 +15,7 @@ from ...course.exercise import full_size
 from ...evidence.report import StepReport
 from ...evidence.views import kernels_by_line
 from ...marker import exercise_name, file_name
-from ...measure.device import device_name
+from ...measure.device import origin_of
 from ...measure.profile import profile, time_step
 from .lesson import PROGRAMS
 
@@ -42,8 +42,7 @@ def look(train: Callable, device: torch.device, *, lines: int = 14, **how) -> St
             vgpu.timeline().reset()
         ms = time_step(run, warmup=0, steps=1, blocks=1, device=device, at_once=True).true_ms
         report = StepReport.from_trace(profile(run, steps=1, warmup=0, device=device))
-    kind = "simulated" if report.simulated else "measured"
-    print(f"a run takes {ms:.1f} ms ({kind}, {device_name(device)}); the device works {report.device_busy_ms:.1f} of them")
+    print(f"a run takes {ms:.1f} ms ({origin_of(device)}); the device works {report.device_busy_ms:.1f} of them")
     print(f"{report.bus_bytes / 1e6:.1f} MB go over the bus; {report.peak_memory_bytes / 2**20:.0f} MiB are held at most; "
           f"{report.kernels:.0f} kernels; {len(report.syncs_in_steps)} waits")
     waits, waited_ms = Counter(), Counter()

@@ -9,7 +9,7 @@ import torch
 
 from ...course.exercise import full_size
 from ...evidence.pictures.figure import new_figure
-from ...measure.device import device_name
+from ...measure.device import origin_of
 from ...measure.profile import time_step
 from .workload import Fixes, training_step
 
@@ -62,10 +62,10 @@ def draw_throughput(device: torch.device, ways: dict[str, Fixes],
     """Images a second by the batch, a line for each of the ``ways``, as far as the memory goes. Returns a figure. Raises
     ImportError without matplotlib."""
     found = {name: throughputs(device, batches, fixes) for name, fixes in ways.items()}
-    kind = "simulated" if device.type == "vgpu" else "measured"
+    place = origin_of(device)
     words = [f"{name}: " + ", ".join(f"{each.images_per_s:.0f} a second with {each.batch}" for each in row)
              for name, row in found.items() if row]
-    figure = new_figure(8.0, 3.4, f"Line chart, images a second by batch, {kind} {device_name(device)}. {'; '.join(words)}.")
+    figure = new_figure(8.0, 3.4, f"Line chart, images a second by batch, {place}. {'; '.join(words)}.")
     axes = figure.subplots()
     for (name, row), marker, color in zip(found.items(), "os^D", ("#7f8b97", "#3b7dc4", "#d9541e", "#16936c")):
         axes.plot([each.batch for each in row], [each.images_per_s for each in row], marker=marker, color=color, label=name)
@@ -78,7 +78,7 @@ def draw_throughput(device: torch.device, ways: dict[str, Fixes],
     axes.set_ylim(0)
     axes.set_xlim(batches[0] / 1.2, batches[-1] * 2.2)
     axes.set_xlabel("images a step; at the end of each line, the memory of its last step")
-    axes.set_title(f"images a second ({kind}, {device_name(device)})", loc="left", fontsize=10.5, fontweight="bold")
+    axes.set_title(f"images a second ({place})", loc="left", fontsize=10.5, fontweight="bold")
     axes.legend(frameon=False, fontsize=9)
     axes.spines[["top", "right"]].set_visible(False)
     return figure

@@ -29,7 +29,7 @@ def big_batch(case: Case, samples: list[list[int]], scale: float = 1.0, batches:
     ``batches``: as many times as large on each rank; ``cleared``: whether gradients are, before each step; ``reduction``: of
     a rank's loss, whose gradients the ranks average."""
     options = case.options
-    model = make_network(options["kind"], options["seed"], options["width"])
+    model = make_network(options["kind"], options["seed"], options["width"], options["columns"])
     x, y = (torch.from_numpy(np.array(case.inputs[name])) for name in ("x", "y"))
     optimizer = torch.optim.SGD(model.parameters(), lr=scale * LEARNING_RATE)
     size = max(1, int(batches * options["batch_size"]))

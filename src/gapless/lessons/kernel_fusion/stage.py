@@ -11,12 +11,13 @@ import functools
 import logging
 import math
 import statistics
+import warnings
 
 import torch
 import torch.nn.functional as F
 from torch import nn
 
-from ...course.plain import Unusable, left_alone
+from ...course.plain import OVERWRITTEN, Unusable, left_alone
 from ...measure.compile_calls import CompileCalls
 
 COMPARED = 600  # elements of a tensor, of more about as many
@@ -63,12 +64,15 @@ def compiles(ask):
 
 @contextlib.contextmanager
 def quiet():
-    """Inside, Dynamo does not write its warnings: the slow function's would come in every check."""
+    """Inside, the compiler does not write its warnings: the slow function's would come in every check, and Inductor
+    recommends TF32 on a real GPU."""
     logger = logging.getLogger("torch._dynamo")
     before = logger.level
     logger.setLevel(logging.ERROR)
     try:
-        yield
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "TensorFloat32 tensor cores")
+            yield
     finally:
         logger.setLevel(before)
 
@@ -108,6 +112,22 @@ def gradients_of(**tensors: torch.Tensor) -> dict:
 def gradient_of(tensor: torch.Tensor) -> torch.Tensor:
     """Zero where none has come back."""
     return some(torch.zeros_like(tensor) if tensor.grad is None else tensor.grad)
+
+
+def ready(tensor: torch.Tensor, options: dict) -> torch.Tensor:
+    """The same memory, requiring a gradient unless a case says otherwise or there is none."""
+    return tensor.detach().requires_grad_(tensor.is_floating_point() and options.get("grad", True))
+
+
+def stays(outputs: torch.Tensor, again, device: torch.device) -> None:
+    """Raises Unusable where ``again``, another call of the function, writes into the ``outputs`` of the first. Not on a real
+    GPU: there `mode="reduce-overhead"` reuses the memory of its graphs, and PyTorch itself says so."""
+    if device.type == "cuda":
+        return
+    before = outputs.detach().clone()
+    again()
+    if not torch.equal(outputs.detach(), before):
+        raise Unusable(OVERWRITTEN)
 
 
 def some(tensor: torch.Tensor) -> torch.Tensor:

@@ -11,7 +11,7 @@ from torch import nn
 from ...course.exercise import full_size
 from ...evidence.pictures.figure import new_figure
 from ...evidence.report import StepReport
-from ...measure.device import device_name
+from ...measure.device import origin_of
 from ...measure.profile import profile, time_step
 from .all_heads import slow
 from .workload import BATCH, DECAY, MAX_NORM, TOKENS, WIDTH, Network
@@ -105,20 +105,20 @@ def _count(number: float, what: str) -> str:
 def draw_costs(device: torch.device, parts: dict[str, Part]):
     """A bar for each part, its name → what it does. Returns a figure. Raises ImportError without matplotlib."""
     found = {name: cost_of(part, device) for name, part in parts.items()}
-    kind = "simulated" if device.type == "vgpu" else "measured"
+    place = origin_of(device)
     words = {name: f"{cost.ms:.2f} ms, {_count(cost.kernels, 'kernel')}, {_count(cost.waits, 'wait')}, the device works "
                    f"{cost.busy_ms:.2f} ms" for name, cost in found.items()}
-    figure = new_figure(8.0, 0.9 + 0.45 * len(found), f"Bar chart, ms a call, {kind} {device_name(device)}. "
+    figure = new_figure(8.0, 0.9 + 0.45 * len(found), f"Bar chart, ms a call, {place}. "
                         + "; ".join(f"{name}: {text}" for name, text in words.items()) + ".")
     axes = figure.subplots()
-    for place, (name, cost) in enumerate(found.items()):
-        axes.barh(place, cost.ms, color="#7f8b97" if place == 0 else "#3b7dc4", hatch="" if place == 0 else "//",
+    for row, (name, cost) in enumerate(found.items()):
+        axes.barh(row, cost.ms, color="#7f8b97" if row == 0 else "#3b7dc4", hatch="" if row == 0 else "//",
                   edgecolor="white", height=0.6)
-        axes.text(cost.ms, place, f"  {words[name]}", va="center", fontsize=9)
+        axes.text(cost.ms, row, f"  {words[name]}", va="center", fontsize=9)
     axes.set_yticks(range(len(found)), list(found))
     axes.invert_yaxis()
     axes.set_xlim(0, 2.6 * max(cost.ms for cost in found.values()))
     axes.set_xticks([])
-    axes.set_title(f"ms a call ({kind}, {device_name(device)})", loc="left", fontsize=10.5, fontweight="bold")
+    axes.set_title(f"ms a call ({place})", loc="left", fontsize=10.5, fontweight="bold")
     axes.spines[["top", "right", "bottom"]].set_visible(False)
     return figure

@@ -21,7 +21,7 @@ def drawn_weights(make: Callable[[], nn.Module], rng: np.random.Generator) -> li
             numbers = rng.normal(size=shape) * (2 / np.prod(shape[1:])) ** 0.5
         else:
             numbers = 0.1 * rng.normal(size=shape) if name.endswith("bias") else rng.uniform(0.5, 1.5, shape)
-        return numbers.astype(np.float32)
+        return np.asarray(numbers, np.float32)
 
     return [drawn(*named) for named in on_meta(make).named_parameters()]
 

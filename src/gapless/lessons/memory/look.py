@@ -10,7 +10,7 @@ from torch import nn
 
 from ...course.exercise import full_size
 from ...evidence.traces.trace import Trace
-from ...measure.device import clock_ms, device_name, synchronize
+from ...measure.device import clock_ms, origin_of, synchronize
 from ...measure.memory_profile import memory_profile
 from ...measure.peak import PeakMeter
 from .accumulate import cases
@@ -58,8 +58,7 @@ def layer_costs(device: torch.device) -> str:
             for name, layer in _layers(block):
                 x, kept, ms = _run(layer, x, known, device)
                 rows.append(f"{name:8}{kept / 2**20:10.0f} MiB{ms:10.2f} ms")
-    kind = "simulated" if device.type == "vgpu" else "measured"
-    return "\n".join([f"the first block ({kind}, {device_name(device)})", f"{'':8}{'keeps':>14}{'takes':>13}", *rows])
+    return "\n".join([f"the first block ({origin_of(device)})", f"{'':8}{'keeps':>14}{'takes':>13}", *rows])
 
 
 def _layers(block: Block) -> list[tuple[str, Callable]]:
@@ -114,8 +113,7 @@ def parts_table(accumulate: Callable, device: torch.device, counts: tuple[int, .
                 step()
             synchronize(device)
             rows.append(f"{parts:5}{meter.peak_bytes / 2 ** 20:12.0f} MiB{clock_ms(device) - start_ms:12.2f} ms")
-    kind = "simulated" if device.type == "vgpu" else "measured"
-    return "\n".join([f"a step on 64 × 256 tokens ({kind}, {device_name(device)})",
+    return "\n".join([f"a step on 64 × 256 tokens ({origin_of(device)})",
                       f"parts{'takes at most':>16}{'time':>15}", *rows])
 
 

@@ -42,6 +42,17 @@ def on_meta(make: Callable[[], nn.Module]) -> nn.Module:
 LOSS, LOSSES, STEPS, CHANGES, REFUSED = "loss", "losses", "steps of the optimizer", "changes of the weights", "raised"
 
 
+class Extra(nn.Linear):
+    """A linear layer times a number, which is a parameter without dimensions."""
+
+    def __init__(self, before: int, after: int):
+        super().__init__(before, after)
+        self.gain = nn.Parameter(torch.ones(()))
+
+    def forward(self, x):
+        return self.gain * super().forward(x)
+
+
 class TokenNetwork(nn.Module):
     """Tokens N×T → logits N×T×``words``. The head's weight is the embedding's; ``extra`` is used where a forward pass asks
     for it."""
@@ -51,7 +62,7 @@ class TokenNetwork(nn.Module):
         self.embedding = nn.Embedding(words, width)
         self.layers = nn.ModuleList(nn.Linear(width, width) for _ in range(layers))
         self.norm = nn.LayerNorm(width)
-        self.extra = nn.Linear(width, width)
+        self.extra = Extra(width, width)
         self.head = nn.Linear(width, words, bias=False)
         self.head.weight = self.embedding.weight
 

@@ -18,6 +18,7 @@ from ...course.headline import MarkdownText
 from ...evidence.report import StepReport
 from ...evidence.traces.waits import enclosing, find_waits
 from ...vgpu import Assumptions
+from ...words import origin
 from .stage import CLASSES, METRICS, torchmetrics
 from .update_loss import slow
 
@@ -135,7 +136,7 @@ def waits_by_block(report: StepReport) -> MarkdownText:
         if inside:
             found[inside[-1]].append(wait.wait_us / 1e3)
     steps = max(report.steps, 1)
-    kind = "simulated" if report.simulated else "measured"
-    lines = [f"| block | waits a step | waiting, ms a step ({kind}) |", "|---|---:|---:|"]
+    place = origin(report.simulated, report.device_name)
+    lines = [f"| block | waits a step | waiting, ms a step ({place}) |", "|---|---:|---:|"]
     lines += [f"| {name} | {len(times) / steps:g} | {sum(times) / steps:.2f} |" for name, times in found.items()]
     return MarkdownText("\n".join(lines))

@@ -64,6 +64,7 @@ def cases_of_efficiency(rng: np.random.Generator) -> list[Case]:
     ]
 
 
+EARLIER = "an operator launches before the first step"
 REAL = "one step of a real distributed training (CUDA)"
 CARDS = ("t4", "v100", "a10g", "a100", "h100", "h200")
 STEADY, DIP, ONE_FITS, SLOW = ("each larger batch brings a "

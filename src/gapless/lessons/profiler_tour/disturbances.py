@@ -25,14 +25,14 @@ class Trap:
     why: str
 
 
-def _steps(events: Events) -> Events:
+def host_steps(events: Events) -> Events:
     return sorted((e for e in events if e.get("cat") == "user_annotation" and e["name"].startswith("ProfilerStep#")),
                   key=lambda e: e["ts"])
 
 
 def _extent(events: Events) -> tuple[float, float, float]:
     """The first step's start, the end of all, and the time between."""
-    start = _steps(events)[0]["ts"]
+    start = host_steps(events)[0]["ts"]
     end = max(e["ts"] + e.get("dur", 0) for e in events if "ts" in e)
     return start, end, end - start
 
@@ -44,16 +44,17 @@ def _span(category: str, name: str, start: float, end: float, like: dict, **more
 
 
 def _launch(events: Events, number: int, at: float, length: float, like: dict) -> dict:
-    return _span("cuda_runtime", "cudaLaunchKernel", at, at + length, like, args={"correlation": _largest(events) + number})
+    return _span("cuda_runtime", "cudaLaunchKernel", at, at + length, like,
+                 args={"correlation": largest_correlation(events) + number})
 
 
-def _largest(events: Events) -> int:
+def largest_correlation(events: Events) -> int:
     return max((e["args"].get("correlation", 0) for e in events if isinstance(e.get("args"), dict)), default=0)
 
 
 def _kernel(events: Events, number: int, start: float, end: float, name: str, stream: int) -> dict:
     return {"ph": "X", "cat": "kernel", "name": name, "pid": 0, "tid": stream, "ts": start, "dur": end - start,
-            "args": {"correlation": _largest(events) + number, "device": DEVICE, "stream": stream, BLOCKS: 2.5,
+            "args": {"correlation": largest_correlation(events) + number, "device": DEVICE, "stream": stream, BLOCKS: 2.5,
                      OCCUPANCY: 40}}
 
 
@@ -65,7 +66,7 @@ def memory_change(like: dict, at: float, nbytes: int, *, name="[memory]", device
 
 def other_blocks(rng, events):
     start, end, length = _extent(events)
-    host = _steps(events)[0]
+    host = host_steps(events)[0]
     blocks = [("ProfilerStep (warm-up)", start - 0.4 * length, start - 0.1 * length),
               ("epoch 3", start - 1.5 * length, end + 0.9 * length), ("Optimizer.step#SGD.step", end, end + 0.8 * length)]
     other = {**host, "tid": 88}
@@ -75,17 +76,17 @@ def other_blocks(rng, events):
 
 def host_goes_on(rng, events):
     start, end, length = _extent(events)
-    host = _steps(events)[0]
+    host = host_steps(events)[0]
     until = end + rng.uniform(0.2, 0.6) * length
     sync = _span("cuda_runtime", "cudaDeviceSynchronize", end + 0.02 * length, until - 0.01 * length, host,
-                 args={"correlation": _largest(events) + 1})
+                 args={"correlation": largest_correlation(events) + 1})
     return [*events, sync, _span("cpu_op", "aten::item", end + 0.01 * length, until, host),
             _span("cpu_op", "aten::empty", start - 0.3 * length, start - 0.2 * length, host)]
 
 
 def early_work(rng, events):
     start, _, length = _extent(events)
-    host, found = _steps(events)[0], []
+    host, found = host_steps(events)[0], []
     for number in (1, 2):
         at = start - (0.6 - 0.2 * number) * length
         found += [_launch(events, number, at - 0.05 * length, 0.01 * length, host),
@@ -96,7 +97,7 @@ def early_work(rng, events):
 def _meanwhile(events: Events, pid, tids: dict, operator: str, frame: str) -> Events:
     """On other threads: an operator for as long as each step, and a Python frame and a short operator around each launch."""
     found = []
-    for step in _steps(events):
+    for step in host_steps(events):
         inset = 0.001 * step["dur"]
         for tid in dict.fromkeys(tids.values()):
             found.append({**_span("cpu_op", operator, step["ts"] + inset, step["ts"] + step["dur"] - inset, step),
@@ -112,11 +113,11 @@ def _meanwhile(events: Events, pid, tids: dict, operator: str, frame: str) -> Ev
 
 def second_python_thread(rng, events):
     tids = {e["tid"]: 77 for e in events if e.get("cat") == "cuda_runtime"}
-    return _meanwhile(events, _steps(events)[0]["pid"], tids or {0: 77}, "aten::stack", "train/loader.py(9): fetch")
+    return _meanwhile(events, host_steps(events)[0]["pid"], tids or {0: 77}, "aten::stack", "train/loader.py(9): fetch")
 
 
 def other_process(rng, events):
-    host = _steps(events)[0]
+    host = host_steps(events)[0]
     tids = {e["tid"]: e["tid"] for e in events if e.get("cat") == "cuda_runtime"}
     pid = host["pid"] + 1 if isinstance(host["pid"], int) else f"{host['pid']}1"
     return _meanwhile(events, pid, tids or {0: host["tid"]}, "aten::sort", "evaluate/model.py(7): forward")
@@ -150,10 +151,11 @@ def alike_names(rng, events):
 
 def other_launch_calls(rng, events):
     names = {"cudaLaunchKernelExC": "cuda_runtime", "cuLaunchKernel": "cuda_driver"}
-    changed = []
+    kernels = {e["name"]: e["args"]["correlation"] for e in events if e.get("cat") == "kernel"}
+    driver, changed = set(kernels.values()), []  # of each kernel's launches one
     for event in events:
-        if event["name"] == "cudaLaunchKernel" and rng.random() < 0.8:
-            name = str(rng.choice(list(names)))
+        if event["name"] == "cudaLaunchKernel" and (event["args"]["correlation"] in driver or rng.random() < 0.8):
+            name = "cuLaunchKernel" if event["args"]["correlation"] in driver else str(rng.choice(list(names)))
             event = {**event, "name": name, "cat": names[name]}
         changed.append(event)
     return changed
@@ -184,14 +186,14 @@ def graphs(rng, events):
 
 
 def renumbered(rng, events):
-    steps = [step["name"] for step in _steps(events)]
+    steps = [step["name"] for step in host_steps(events)]
     first = 10 - max(1, len(steps) - 1)
     names = {name: f"ProfilerStep#{first + i}" for i, name in enumerate(steps)}
     return [{**e, "name": names.get(e["name"], e["name"])} for e in events]
 
 
 def bookkeeping(rng, events):
-    host = _steps(events)[0]
+    host = host_steps(events)[0]
     place = {"pid": host["pid"], "tid": host["tid"]}
     found = [{"ph": "M", "name": "process_name", **place, "ts": 0, "args": {"name": "python"}},
              {"ph": "M", "name": "thread_sort_index", **place, "ts": 0, "args": {"sort_index": 4}},
@@ -213,7 +215,7 @@ def calls_that_launch_nothing(rng, events):
             number += 1
             at, length = op["ts"] + 0.3 * op["dur"], 0.1 * op["dur"]
             found += [_span("cuda_runtime", "cudaHostAlloc", at, at + length, op,
-                            args={"correlation": _largest(events) + number}),
+                            args={"correlation": largest_correlation(events) + number}),
                       _span("python_function", "<built-in method Launch>", at + 2 * length, at + 3 * length, op)]
     return [*events, *found]
 
@@ -238,7 +240,7 @@ def nested(rng, events):
 
 def thread_without_operators(rng, events):
     found, number = [], 0
-    for step in _steps(events):  # as many in each: a last step that launches less is left out
+    for step in host_steps(events):  # as many in each: a last step that launches less is left out
         host = {**step, "tid": 66}
         for share in (0.3, 0.6):
             number += 1
@@ -250,7 +252,7 @@ def thread_without_operators(rng, events):
 
 def touching(rng, events):
     found, number = [], 0
-    for step in _steps(events):
+    for step in host_steps(events):
         inside = [e for e in events if e.get("cat") == "cpu_op" and (e["pid"], e["tid"]) == (step["pid"], step["tid"])
                   and step["ts"] <= e["ts"] and e["ts"] + e["dur"] < step["ts"] + step["dur"]]
         for op in sorted(inside, key=lambda e: e["ts"])[:4]:
@@ -276,13 +278,26 @@ def same_name(rng, events):
 
 def frees_only(rng, events):
     _, end, length = _extent(events)
-    host, found = _steps(events)[0], []
+    host, found = host_steps(events)[0], []
     for number, (name, changes) in enumerate((("aten::set_", [-1]), ("aten::clone", [1, -1]))):
         at, nbytes = end + (0.05 + 0.05 * number) * length, 512 * int(rng.integers(100, 900))
         found.append(_span("cpu_op", name, at, at + 0.03 * length, host))
         found += [memory_change(host, at + 0.01 * place * length, sign * nbytes)
                   for place, sign in enumerate(changes, start=1)]
-    return [*events, *found]
+    clone = next(event for event in found if event["name"] == "aten::clone")
+    around = {**clone, "name": "aten::contiguous", "ts": clone["ts"] - 0.005 * length, "dur": clone["dur"] + 0.01 * length}
+    return [*events, *found, around]
+
+
+def before_the_steps(events: Events, line: str) -> Events:
+    """The last kernel's launch once more before the first step, in an operator and at a line."""
+    start, _, length = _extent(events)
+    kernel = max((e for e in events if e.get("cat") == "kernel"), key=lambda e: e["ts"])
+    host, at = host_steps(events)[0], start - 0.5 * length
+    return [*events, _span("python_function", line, at, at + 0.1 * length, host),
+            _span("cpu_op", "aten::linear", at + 0.01 * length, at + 0.09 * length, host),
+            _launch(events, 1, at + 0.02 * length, 0.01 * length, host),
+            _kernel(events, 1, at + 0.04 * length, at + 0.2 * length, kernel["name"], kernel["tid"])]
 
 
 def scaled(rng, events):
@@ -347,8 +362,8 @@ TRAPS = (
          "Here operators call one of the same name, as `aten::sum` does in real traces. Both count what the inner one does "
          "as their total (so the name counts it twice), and only the inner one as its own. Both are calls."),
     Trap("an operator that only frees", frees_only,
-         "Here one operator only frees, and one frees as much as it allocated. Both have changed memory, so both have a "
-         "row, though a sum of theirs is 0."),
+         "Here one operator only frees, and one frees as much as it allocated, inside another. All three have changed "
+         "memory, so all have a row, though a sum of theirs is 0."),
 )
 
 

@@ -4,7 +4,7 @@ ones before had not, and by what was asked for."""
 from __future__ import annotations
 
 from ...course.evidence import Case
-from .cases import REAL, STEADY
+from .cases import EARLIER, REAL, STEADY
 from .disturbances import trap_in
 
 OF_CASE = {
@@ -22,10 +22,14 @@ OF_CASE = {
     "some kernels have no value": "Some kernels have no such value in their `args`.",
     "every kernel tells 0": "Every kernel has the value here, and it is 0. So the mean is 0.0; None would mean that no "
                             "kernel has it.",
+    "every kernel ended before the first step": "Here no kernel runs in the steps' time: the share is 0. None would mean "
+                                                "that the trace has no kernel.",
+    "a single kernel": "Here a single kernel runs, and it counts. None would mean that the trace has no kernel.",
     "a single step": "This trace has one step.",
     "five steps": "This trace has five steps: their number is not always 3.",
     "with copies and memsets": "Copies and memsets are the GPU's work too; and kernels launched before the recording have "
                                "no call in the trace.",
+    EARLIER: "Here an operator launches before the first step. It is in the trace, so it counts like any other.",
     STEADY: "Each batch is a few per cent faster than the one before, and together that is a lot: compare with the best of "
             "all.",
     REAL: "This one is real: nested operators, a backward pass on a thread of its own, kernels on several streams at once. "

@@ -39,6 +39,8 @@ TIMES = (
     Way("time", "to the last to start", "It was divided by the time from the first kernel's start to the end of the kernel "
                                         "that starts last (`kernels[-1]`), which may not be the last to end; and the "
                                         "steps' time is longer.", often=True),
+    Way("time", "last work to start", "The steps' time was ended by the work that starts last, and other work may end "
+                                      "later: take the latest end of all."),
     Way("time", "host", "The host's steps end before the GPU's work: the steps' time ends "
                         "with the later of both.", often=True),
     Way("time", "without copies", "The GPU's last work may be a copy or a memset: the steps' time goes on until it ends."),
@@ -82,13 +84,15 @@ def length(trace: Trace, time: str) -> float:
     host = [span.end_us for span in trace.spans if span.category in ("op", "runtime", "python", "annotation")]
     blocks = [span for span in trace.spans if span.category == "annotation"]
     alike = [span for span in blocks if span.name.startswith("ProfilerStep")]
-    last_kernel, last_work = max(k.end_us for k in kernels), max(s.end_us for s in trace.spans if s.category in WORK)
+    work = [span for span in trace.spans if span.category in WORK]
+    last_kernel, last_work = max(k.end_us for k in kernels), max(span.end_us for span in work)
     named = sorted(steps, key=lambda span: span.name)
     return {
         "steps": lambda: end - start,
         "kernels": lambda: last_kernel - kernels[0].start_us,
         "to the last to start": lambda: kernels[-1].end_us - kernels[0].start_us,
         "host": lambda: steps[-1].end_us - start,
+        "last work to start": lambda: max(steps[-1].end_us, work[-1].end_us) - start,
         "without copies": lambda: max(steps[-1].end_us, last_kernel) - start,
         "kernel to end": lambda: end - kernels[0].start_us,
         "until the kernels end": lambda: last_kernel - start,

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import torch
 
+from ...course.plain import left_alone
 from ...evidence.traces.trace import Span, Trace
 from ...evidence.traces.waits import source_line
 
@@ -33,7 +34,9 @@ def ask_trace(function, given, device):
     """What ``function`` says of a trace."""
     options = dict(given.options)
     trace = Trace(options.pop("events"))
+    before = list(trace.events)
     yield
     found = function(trace, **options)
     yield
+    left_alone("trace.events", list(trace.events), before)
     return found

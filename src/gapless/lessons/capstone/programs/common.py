@@ -3,13 +3,14 @@
 from ..cause import KERNELS, WAIT, WORK, Cause, Change
 
 BIAS_QUESTION = """\
-**Question.** In another program you remove a convolution's bias before a norm, and all losses change. Should they?
+**Question.** In another program a norm follows a convolution. You remove the convolution's bias, and all losses change. \
+Should they?
 
 <details><summary>Answer</summary>
 
-No: the norm cancels the bias. But with fewer random numbers drawn, every later weight is different. So copy the same \
-weights into both versions before you compare. In this lesson's program each weight's random values depend on its name, \
-so the others stay as they are.
+The bias is no reason: the norm cancels it. But the layer now draws fewer random numbers, so every later weight is \
+different. So copy the same weights into both versions before you compare. In this lesson's program each weight's random \
+values depend on its name, so the others stay as they are.
 
 </details>"""
 OPTIMIZER = Cause(

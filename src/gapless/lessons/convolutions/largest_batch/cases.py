@@ -5,21 +5,22 @@ from __future__ import annotations
 import numpy as np
 
 from ....course.evidence import Case
-from .stage import LAYERS, MULTIPLE
+from .stage import LAYERS, MULTIPLE, OTHER_ERRORS
 
 
 def largest_batch_cases(seed: int) -> list[Case]:
     """Memories in which another number of samples fits, at the ends of the range too."""
     rng = np.random.default_rng(seed)
 
-    def case(name: str, fits: int, most: int, broken: bool = False) -> Case:
+    def case(name: str, fits: int, most: int, broken: str = "") -> Case:
         sample = LAYERS * int(rng.integers(200, 900))
         return Case(name, {}, {"memory_bytes": fits * sample + int(rng.integers(0, sample)), "sample_bytes": sample,
                                "most": most, "broken": broken})
 
     return [
         case("some of the sizes fit", int(rng.integers(300, 500)), 1024),
-        case("a step with an error that is not of memory", 2000, 512, broken=True),
+        *(case(f"a step with an error that is not of the device's memory: {kind.__name__}({text!r})", 2000, 512, broken=text)
+          for text, kind in OTHER_ERRORS.items()),
         case("all sizes fit", 2000, 512),
         case("the largest alone does not fit", 511, 512),
         case("none fits", int(rng.integers(1, MULTIPLE)), 256),

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from ....course.evidence import Case
-from .stage import AS_WANTED, ASKED, BORDER, CALLS, FEW, HELD, LARGER, LARGEST, NOT_OF_MEMORY, SHOWN
+from .stage import AS_WANTED, ASKED, BORDER, CALLS, FEW, HELD, LARGER, LARGEST, RAISED, SHOWN
 
 
 def largest_batch(case: Case, found: dict, wanted: dict) -> str | None:
     """What its trials tell."""
     if found[LARGEST] is None:
         return "It returned nothing: is there a `return`?"
-    if wanted[LARGEST] == f"raised: {NOT_OF_MEMORY}":
+    if str(wanted[LARGEST]).startswith(RAISED):
         return ("The step is broken, and your function hides it: an error that is not about memory has to pass. Catch "
                 "`torch.OutOfMemoryError` and nothing else.")
     if found[ASKED] != AS_WANTED:

@@ -15,10 +15,16 @@ import torch
 MULTIPLE = 8
 LARGEST, CALLS, ASKED, HELD = "largest batch", "calls of step", "batches that were tried", "bytes still held at the end"
 SHOWN = "what the trials show"
+RAISED = "raised: "
 FEW, AS_WANTED = "few", f"multiples of {MULTIPLE} up to the most"
 BORDER = "that it fits, and that the next does not"
 LARGER = "that a larger one fits"
-NOT_OF_MEMORY = "CUDA error: misaligned address"
+# Errors of other kinds, by their texts. MemoryError is of the host's memory.
+OTHER_ERRORS = {"CUDA error: misaligned address": RuntimeError,
+                "CUDA error: an illegal memory access was encountered": RuntimeError,
+                "mat1 and mat2 shapes cannot be multiplied (8x12 and 13x4)": RuntimeError,
+                "Expected more than 1 value per channel when training": ValueError,
+                "the host has no memory left": MemoryError}
 LAYERS = 3  # of a trial step, each with a block of memory of its own
 
 
@@ -33,7 +39,8 @@ class _Trials:
 
 def _trial_step(options: dict, trials: _Trials, device: torch.device) -> Callable[[int], torch.Tensor]:
     """A training step that takes ``sample_bytes`` a sample of a memory of ``memory_bytes``, counted as long as something
-    holds its tensors; ``broken``: it raises another error. A function alone: no attribute of it says what fits."""
+    holds its tensors; ``broken``: the text of another error that it raises, or "". A function alone: no attribute of it
+    says what fits."""
     memory_bytes = options["memory_bytes"]
 
     def give_back(size: int) -> None:
@@ -58,7 +65,7 @@ def _trial_step(options: dict, trials: _Trials, device: torch.device) -> Callabl
         for _ in range(LAYERS):
             activations.append(block_of(batch))
         if options["broken"]:
-            raise RuntimeError(NOT_OF_MEMORY)
+            raise OTHER_ERRORS[options["broken"]](options["broken"])
         trials.fitting.append(batch)
         return activations[-1]
 
@@ -72,10 +79,10 @@ def ask_largest_batch(function, given, device):
     yield
     try:
         found = function(_trial_step(options, trials, device), options["most"])
-    except RuntimeError as error:
-        if str(error) != NOT_OF_MEMORY:
+    except tuple(OTHER_ERRORS.values()) as error:
+        if str(error) != options["broken"]:
             raise
-        found = f"raised: {NOT_OF_MEMORY}"
+        found = RAISED + options["broken"]
     yield
     odd = [batch for batch in trials.batches if batch % MULTIPLE or not 0 < batch <= options["most"]]
     enough = 2 * math.ceil(math.log2(options["most"] // MULTIPLE + 1)) + 1

@@ -49,6 +49,8 @@ def lars_cases(seed: int) -> list[Case]:
         _parameters(rng, "three steps", steps=3),
         _parameters(rng, "float32 and float16", dtypes=HALVES, size=0.03),  # so small that rounding is below the tolerance
         _large_halves(rng),
+        _scaled(rng, "weights a thousand times the gradients", "weights", 1e3),
+        _scaled(rng, "gradients of almost 0", "grads", 1e-7),
         _parameters(rng, "odd shapes, one of them without dimensions", ((), (13,), (1, 1, 1), (3, 1, 5), (129,))),
     ]
 
@@ -58,6 +60,12 @@ def _large_halves(rng: np.random.Generator) -> Case:
     case = _parameters(rng, "float16, weights whose norm is too large for it", ((6, 3), (9,)), dtypes=("float16",))
     case.inputs["weights"] = [(np.sign(array) * rng.uniform(2e4, 4e4, array.shape)).astype(np.float16)
                               for array in case.inputs["weights"]]
+    return case
+
+
+def _scaled(rng: np.random.Generator, name: str, which: str, factor: float) -> Case:
+    case = _parameters(rng, name, weight_decay=0.0)
+    case.inputs[which] = [np.asarray(factor * array, dtype=array.dtype) for array in case.inputs[which]]
     return case
 
 

@@ -9,6 +9,7 @@ from torch import nn
 
 from ....course.exercise import full_size
 from ....evidence.report import StepReport
+from ....measure.device import origin_of
 from ....measure.profile import profile, time_step
 from . import cases
 
@@ -27,6 +28,5 @@ def lars_on_resnet18(lars_step: Callable, device: torch.device) -> str:
 
         ms = time_step(step, device=device).true_ms
         report = StepReport.from_trace(profile(step, steps=2, device=device))
-    kind = "simulated" if report.simulated else "measured"
-    return (f"a step takes {ms:.2f} ms ({kind}, {report.device_name}): {report.syncs_per_step:g} waits, {report.kernels:g} "
+    return (f"a step takes {ms:.2f} ms ({origin_of(device)}): {report.syncs_per_step:g} waits, {report.kernels:g} "
             f"kernels, with which the device is busy for {report.device_busy_ms:.2f} ms")

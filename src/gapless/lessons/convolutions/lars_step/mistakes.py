@@ -155,6 +155,13 @@ LARS_MISTAKES = (
             "The fraction is upside down: large weights and small gradients make a large rate."),
     Mistake(_lars(ratio=lambda w, g, decay, trust: _ratio(w, g, decay, trust).clamp(max=1.0)),
             "You limit the ratio to 1. It has no upper limit here."),
+    *(Mistake(_lars(ratio=lambda w, g, decay, trust, least=least: torch.where(
+        (w > least) & (g > least), trust * w / (g + decay * w), 1.0)),
+        "You take a small norm for 0. The ratio is left out only where a norm is 0.") for least in (1e-3, 1e-6)),
+    *(Mistake(_lars(ratio=lambda w, g, decay, trust, eps=eps: torch.where(
+        (w > 0) & (g > 0), trust * w / (g + decay * w + eps), 1.0)),
+        "You add a small number to the denominator, which is too large beside small gradients. Both norms are above 0 "
+        "here.") for eps in (1e-4, 1e-6, 1e-8)),
     Mistake(_lars(decays=lambda grad, param, decay: grad), "The update lacks the weight decay: `grad + weight_decay * "
                                                            "param`."),
     Mistake(_lars(decays=lambda grad, param, decay: grad - decay * param), "The weight decay has the wrong sign."),

@@ -10,18 +10,19 @@ import torch
 from ....course.evidence import Case
 from ....course.exercise import Trial
 from ....course.stage import Given
+from .stage import BETWEEN, FROZEN, NO_WEIGHTS, OTHER_NORMS, POOLED, STRIDED
 
 
 def size_cases(seed: int) -> list[Case]:
     rng = np.random.default_rng(seed)
 
     def case(name: str, channels: list[int], hidden: list[int], classes: int, *, bias: bool = False, training: bool = True,
-             images: int = 6) -> Case:
-        side = int(rng.integers(5, 8))
+             images: int = 6, kind: str = "") -> Case:
+        side = int(rng.integers(9, 12)) if kind else int(rng.integers(5, 8))
         return Case(name, {"images": rng.normal(size=(images, 3, side, side)).astype(np.float32),
                            "labels": rng.integers(0, classes, size=images)},
                     {"network": {"channels": channels, "hidden": hidden, "classes": classes, "bias": bias,
-                                 "seed": int(rng.integers(2**31))}, "training": training, "timed": False})
+                                 "seed": int(rng.integers(2**31)), "kind": kind}, "training": training, "timed": False})
 
     def odd() -> int:
         return 16 * int(rng.integers(1, 3)) + int(rng.integers(1, 8))
@@ -35,7 +36,10 @@ def size_cases(seed: int) -> list[Case]:
         case("one above a multiple of 8", [9, 17], [25], 33, bias=True),
         case("a network in evaluation mode", [odd()], [odd()], 10, training=False),
         case("one class, one image", [odd()], [], 1, training=False, images=2),
+        case("more than 64 of each", [70], [65], 10),
         case("linear layers only behind one convolution", [odd()], [odd(), odd()], 21),
+        *(case(kind, [odd(), odd()], [odd()], 10, bias=True, kind=kind)
+          for kind in (STRIDED, OTHER_NORMS, NO_WEIGHTS, BETWEEN, POOLED, FROZEN)),
     ]
 
 

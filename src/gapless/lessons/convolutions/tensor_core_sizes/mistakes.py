@@ -13,7 +13,7 @@ from ....course.evidence import Case
 from ....course.mistakes import Mistake
 from . import slow
 from .right import padded_network
-from .stage import EVALUATED, MODE, SIZES, WIDTH
+from .stage import EVALUATED, FROZEN, MODE, SIZES, WIDTH
 
 
 def _up(multiple: int) -> Callable[[int], int]:
@@ -93,6 +93,9 @@ def explain(case: Case, found: dict, wanted: dict) -> str | None:
     if found[MODE] != wanted[MODE]:
         return _MODE_CHANGED
     if np.allclose(found[EVALUATED], wanted[EVALUATED], 2e-3, 5e-4):
+        if case.options["network"]["kind"] == FROZEN:
+            return ("The outputs are right at first, but training changes them. Here two layers are frozen: a new "
+                    "parameter needs the old one's `requires_grad`.")
         return ("The outputs are right at first, but training changes them. Is an appended number not 0, or does a "
                 "gradient not come back (`detach`)?")
     return ("Append zeros to weights, biases and the norms' statistics, and leave the old numbers in place. The outputs "

@@ -36,7 +36,8 @@ def padded_network(model: nn.Sequential, wanted: Callable[[int], int], fill: Cal
     for number, layer in enumerate(model):
         layer = copy.deepcopy(layer)
         for name, parameter in list(layer.named_parameters(recurse=False)):
-            setattr(layer, name, nn.Parameter(grown(parameter.detach(), number == 0 and not first)))
+            setattr(layer, name, nn.Parameter(grown(parameter.detach(), number == 0 and not first),
+                                               parameter.requires_grad))
         for name, buffer in list(layer.named_buffers(recurse=False)):
             if buffer.dim():
                 setattr(layer, name, grown(buffer, False))

@@ -19,25 +19,40 @@ SIZES, MODE, WIDTH, EVALUATED, LATER, STEPS, SAME = (
 AS_BEFORE = "as without padding"
 
 
-def odd_network(channels: list[int], hidden: list[int], classes: int, bias: bool, seed: int) -> nn.Sequential:
-    """3×3 convolutions of these channels, each with a norm and a ReLU, then linear layers. On the CPU; the random state is
-    left as it is."""
+STRIDED, OTHER_NORMS, NO_WEIGHTS, BETWEEN, POOLED, FROZEN = (
+    "convolutions with stride 2 and no padding", "norms with another eps and momentum",
+    "norms without weights, linear layers without biases", "norms between linear layers", "max pooling and Tanh",
+    "the first two layers frozen")
+
+
+def odd_network(channels: list[int], hidden: list[int], classes: int, bias: bool, seed: int, kind: str = ""
+                ) -> nn.Sequential:
+    """3×3 convolutions of these channels, each with a norm and a ReLU, then linear layers; ``kind``: what is different. On
+    the CPU; the random state is left as it is."""
+    of_convolution = {"stride": 2} if kind == STRIDED else {"padding": 1}
+    of_norm = {OTHER_NORMS: {"eps": 0.01, "momentum": 0.3}, NO_WEIGHTS: {"affine": False}}.get(kind, {})
     layers: list[nn.Module] = []
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         width = 3
         for count in channels:
-            layers += [nn.Conv2d(width, count, 3, padding=1, bias=bias), nn.BatchNorm2d(count), nn.ReLU()]
-            nn.init.normal_(layers[-2].weight, 1.0, 0.2)
-            nn.init.normal_(layers[-2].bias, 0.0, 0.2)
-            layers[-2].running_mean.normal_(0.0, 0.3)
-            layers[-2].running_var.uniform_(0.5, 1.5)
+            norm = nn.BatchNorm2d(count, **of_norm)
+            if norm.affine:
+                nn.init.normal_(norm.weight, 1.0, 0.2)
+                nn.init.normal_(norm.bias, 0.0, 0.2)
+            norm.running_mean.normal_(0.0, 0.3)
+            norm.running_var.uniform_(0.5, 1.5)
+            layers += [nn.Conv2d(width, count, 3, bias=bias, **of_convolution), norm,
+                       *([nn.MaxPool2d(2), nn.Tanh()] if kind == POOLED else [nn.ReLU()])]
             width = count
         layers += [nn.AdaptiveAvgPool2d(1), nn.Flatten()]
         for count in hidden:
-            layers += [nn.Linear(width, count), nn.ReLU()]
+            layers += [nn.Linear(width, count, bias=kind != NO_WEIGHTS),
+                       *([nn.BatchNorm1d(count)] if kind == BETWEEN else []), nn.ReLU()]
             width = count
-        layers.append(nn.Linear(width, classes))
+        layers.append(nn.Linear(width, classes, bias=kind != NO_WEIGHTS))
+    for layer in layers[:2] if kind == FROZEN else ():
+        layer.requires_grad_(False)
     return nn.Sequential(*layers)
 
 

@@ -26,8 +26,8 @@ EXERCISE = Exercise(
     teaching=Teaching(
         hints=(
             "The model's weights and the images are in channels-last order. Print "
-            "`x.is_contiguous(memory_format=torch.channels_last)` after each line. Where does it become False?",
-            "`.contiguous()` without an argument asks for contiguous order, and a new tensor is created in it. A "
+            "`.is_contiguous(memory_format=torch.channels_last)` of each line's result. Which is the first that is False?",
+            "`.contiguous()` without an argument asks for contiguous order, and `new_zeros` creates tensors in it. A "
             "tensor that was permuted from N×H×W×C *is* in channels-last order already, so nothing has to be copied.",
             "`nn.Linear` takes N×H×W×C as it is: `block.mix(x.permute(0, 2, 3, 1)).permute(0, 3, 1, 2)`. Zeros for new "
             "channels: `F.pad(x, (0, 0, 0, 0, 0, new))` keeps the format. The mean over the pixels: `x.mean((2, 3))`.",

@@ -41,6 +41,8 @@ def train_step_cases(seed: int) -> list[Case]:
         _step(rng, "gradients below the limit", max_norm=float(NEVER), lr=0.1),
         _step(rng, "three steps, the scale doubles after two", steps=3, growth_interval=2, lr=0.3),
         _interrupted(rng),
+        _step(rng, "a norm that stays in evaluation mode", evaluating=True),
+        _step(rng, "two parameter groups", groups=2),
         _step(rng, "five micro-batches of other sizes", micro_batches=5, rows=int(rng.integers(4, 7)), channels=9, side=5),
     ]
 

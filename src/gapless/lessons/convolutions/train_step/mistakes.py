@@ -24,7 +24,7 @@ class _Step:
     backward_inside: bool = False
     all_inside: bool = False
     half: bool = False
-    evaluating: bool = False
+    mode: bool | None = None  # in training, or in evaluation
     scaled: bool = True
     divisions: int = 1
     zeroed: str = "first"
@@ -41,13 +41,14 @@ class _Step:
                  "clip": lambda: nn.utils.clip_grad_norm_(model.parameters(), max_norm),
                  "clip to 1": lambda: nn.utils.clip_grad_norm_(model.parameters(), 1.0),
                  "clip values": lambda: nn.utils.clip_grad_value_(model.parameters(), max_norm),
+                 "clip first group": lambda: nn.utils.clip_grad_norm_(optimizer.param_groups[0]["params"], max_norm),
                  "clip largest": lambda: nn.utils.clip_grad_norm_(model.parameters(), max_norm, float("inf")),
                  "clip each": lambda: [nn.utils.clip_grad_norm_([each], max_norm) for each in model.parameters()],
                  "step": lambda: scaler.step(optimizer), "plain step": optimizer.step, "update": scaler.update,
                  "zero": optimizer.zero_grad}[part]()
 
-        if self.evaluating:
-            model.eval()
+        if self.mode is not None:
+            model.train(self.mode)
         if self.half:
             model.to(dtype)
         if self.zeroed == "first":
@@ -107,9 +108,13 @@ TRAIN_STEP_MISTAKES = (
              "default of `clip_grad_norm_`.", order=("unscale", "clip largest", "step", "update")),
     _mistake("You clipped each parameter's gradient by its own norm, which turns the step's direction. `max_norm` "
              "limits the norm of all of them together.", order=("unscale", "clip each", "step", "update")),
+    _mistake("You clipped the optimizer's first group alone. `max_norm` limits the norm of all gradients together.",
+             order=("unscale", "clip first group", "step", "update")),
     _mistake("You clipped the gradients to 1, whatever `max_norm` says.", order=("unscale", "clip to 1", "step", "update")),
     _mistake("You put the network into evaluation mode, but its norms must see the batch. Leave the mode as it was.",
-             evaluating=True),
+             mode=False),
+    _mistake("You put the whole network into training mode. A frozen norm stays in evaluation mode: leave the modes as "
+             "they were.", mode=True),
     _mistake("You divided each loss by the number of micro-batches twice, so it is that many times too "
              "small.", divisions=2),
     _mistake(_BACKWARD_INSIDE, backward_inside=True),

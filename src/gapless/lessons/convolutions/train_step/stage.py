@@ -32,7 +32,10 @@ def ask_train_step(function, given, device):
     dtype, count = getattr(torch, options["dtype"]), options["micro_batches"]
     model = _network(given.inputs["weights"], device)
     before = [parameter.detach().clone() for parameter in model.parameters()]
-    optimizer = torch.optim.SGD(model.parameters(), lr=options["lr"], momentum=MOMENTUM)
+    model[1].train(not options.get("evaluating"))  # as of a network that was trained before
+    parameters, groups = list(model.parameters()), options.get("groups", 1)
+    optimizer = torch.optim.SGD([{"params": parameters[place::groups]} for place in range(groups)], lr=options["lr"],
+                                momentum=MOMENTUM)
     scaler = _Scaler(device.type, init_scale=options["scale"], growth_interval=options["growth_interval"],
                      enabled=dtype == torch.float16)
     seen = _watch(model, optimizer, scaler, device.type)

@@ -12,7 +12,7 @@ def explain_schedule(case: Case, found: dict, wanted: dict) -> str | None:
     factor, warmup, total = (case.options[name] for name in ("factor", "warmup", "total"))
     for base, (group, rates) in zip(case.options["rates"], wanted.items()):
         for step, (own, right) in enumerate(zip(found[group], rates)):
-            if not math.isclose(own, right, rel_tol=1e-4, abs_tol=1e-5):
+            if not math.isclose(own, right, rel_tol=case.tolerance[0], abs_tol=case.tolerance[1]):
                 curve = (f"a line from 1 to {factor:g}" if step < warmup else
                          f"half a cosine from {factor:g} at step {warmup} to 0 at step {total}, and 0 from there on")
                 return (f"At step {step} of {total} (the warm-up has {warmup}) the rate is the group's own times "

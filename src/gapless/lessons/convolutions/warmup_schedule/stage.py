@@ -28,7 +28,7 @@ def ask_warmup_schedule(function, given, device):
     optimizer, schedule = make()
     yield
     rates: dict[str, list] = {f"learning rates, group {place}": [] for place in range(len(options["rates"]))}
-    for step in range(options["total"] + 4):
+    for step in range(3 * options["total"]):
         for group, seen in zip(optimizer.param_groups, rates.values()):
             seen.append(group["lr"])
         if step == options.get("resumed"):

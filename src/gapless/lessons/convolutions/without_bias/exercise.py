@@ -14,7 +14,7 @@ EXERCISE = Exercise(
     cases=cases.bias_cases,
     asked=Asked(ask=stage.ask_without_bias),
     right=Right(function=right.without_bias),
-    measurement=Measurement(trial=cases.BIAS_TRIAL),
+    measurement=Measurement(trial=cases.BIAS_TRIAL, kernels_beside=200),  # who watches a forward pass needs some 35 a call
     checks=(
         Values(4),
         Kernels(1, fewer=2 * WIDE_PAIRS, advice=(

@@ -118,5 +118,6 @@ BIAS = (
         "The model comes back in evaluation mode. Restore the mode that it was in: `model.train()`.")),
     Mistake(lambda model, images: _all_trained(model), MODES),
     Mistake(lambda model, images: model, (
-        "The model has not changed: every bias is still there.")),
+        "The model has not changed: every bias is still there, also those that a norm cancels. Do you find the convolutions "
+        "that are called twice, or share their bias?")),
 )

@@ -106,13 +106,13 @@ def _convolution_used_twice(second: str) -> nn.Module:
     return ByItsOwnForward(forward, stem=_first(), conv=_conv(), norm=_norm(), other=_norm())
 
 
-def _norm_used_twice(between: str, **options) -> nn.Module:
+def _norm_used_twice(between: str, *, bias: bool = True, **options) -> nn.Module:
     """The same norm behind two convolutions, or behind one and an activation."""
     def forward(m, x):
         y = F.relu(m.norm(m.conv(x)))
         return m.norm(m.second(y)) if between == "convolution" else m.norm(m.second(y).tanh())
 
-    return ByItsOwnForward(forward, conv=_first(), second=_conv(), norm=_norm(**options))
+    return ByItsOwnForward(forward, conv=_first(), second=_conv(bias=bias), norm=_norm(**options))
 
 
 def _one_bias_for_two() -> nn.Module:
@@ -126,10 +126,30 @@ def _block_called_twice() -> nn.Module:
     return nn.Sequential(_first(), nn.ReLU(), block, block)
 
 
-def _frozen(**options) -> nn.Module:
+def _frozen(norm: nn.Module) -> nn.Module:
     """Its norm is in evaluation mode, as in a network that was trained before."""
-    return ByItsOwnForward(lambda m, x: m.second(F.relu(m.norm(m.conv(x)))), conv=_first(), norm=_norm(**options).eval(),
-                           second=_conv())
+    return ByItsOwnForward(lambda m, x: m.second(F.relu(m.norm(m.conv(x)))), conv=_first(), norm=norm.eval(), second=_conv())
+
+
+def _untrained(*names: str) -> nn.Module:
+    """The parameters of these names get no gradient."""
+    model = _followed_by(_norm())
+    for name in names:
+        model.get_parameter(name).requires_grad_(False)
+    return model
+
+
+def _read_by_two_norms() -> nn.Module:
+    def forward(m, x):
+        y = m.conv(x)
+        return m.second(F.relu(m.norm(y) + m.other(y)))
+
+    return ByItsOwnForward(forward, conv=_first(), norm=_norm(), other=_norm(), second=_conv())
+
+
+def _never_called() -> nn.Module:
+    return ByItsOwnForward(lambda m, x: m.second(F.relu(m.norm(m.conv(x)))), conv=_first(), norm=_norm(), second=_conv(),
+                           spare=_conv())
 
 
 def _linear() -> nn.Module:
@@ -172,8 +192,18 @@ NETWORKS: dict[str, Callable[[], nn.Module]] = {
     "a norm without weight and bias": lambda: _pair(2, affine=False),
     "a norm without running statistics": lambda: _followed_by(_norm(track_running_stats=False)),
     "a norm whose running statistics are plain averages": lambda: _followed_by(_norm(momentum=None)),
-    "a frozen norm": _frozen,
-    "a frozen norm without running statistics": lambda: _frozen(track_running_stats=False),
+    "a norm with a momentum and an eps of its own": lambda: _followed_by(_norm(momentum=0.3, eps=0.01)),
+    "a frozen norm": lambda: _frozen(_norm()),
+    "a frozen norm without running statistics": lambda: _frozen(_norm(track_running_stats=False)),
+    "a frozen InstanceNorm with running statistics": lambda: _frozen(nn.InstanceNorm2d(WIDTH, track_running_stats=True)),
+    "a norm's weight and a bias that are not trained": lambda: _untrained("1.weight", "0.bias"),
+    "a convolution's weight that is not trained": lambda: _untrained("0.weight"),
+    "two norms that read one output": _read_by_two_norms,
+    "a convolution that is never called": _never_called,
+    "a norm behind a convolution with a bias and one without": lambda: _norm_used_twice("convolution", bias=False),
+    "a convolution with strides, groups, dilation and circular padding": lambda: nn.Sequential(
+        nn.Conv2d(CHANNELS, WIDTH, 3, stride=2, padding=2, dilation=2, groups=3, padding_mode="circular"), _norm(),
+        nn.ReLU(), _conv()),
     "InstanceNorm": lambda: _followed_by(nn.InstanceNorm2d(WIDTH)),
     "InstanceNorm with weight, bias and running statistics":
         lambda: _followed_by(nn.InstanceNorm2d(WIDTH, affine=True, track_running_stats=True)),

@@ -49,14 +49,14 @@ def workers_cases(seed: int) -> list[Case]:
              start_ms=ms(4, 8)),
         case("an epoch of a few batches", [2, 3, 6, 12], batches=6, work_ms=ms(3, 5), cores=12, start_ms=ms(10, 20)),
         # Of the best number alone, so that neither a mean of many epochs nor the slowest of them finds it.
-        case("somebody else uses the host now and then", [2, 3, 4], batches=24, work_ms=ms(2, 3), start_ms=60.0,
-             disturbed=[[4, ms(2.6, 3.2)]]),
+        *(case(f"somebody else uses the host in every fourth epoch, from number {first + 1} on", [2, 3, 4], batches=24,
+               work_ms=ms(2, 3), start_ms=60.0, disturbed=[[4, ms(2.6, 3.2)]], first_disturbed=first) for first in range(4)),
         case("candidates in no order", [6, 0, 8, 4, 2], batches=48, work_ms=ms(7, 10), cores=4, start_ms=ms(1, 2),
              luck=lucky(6, 8)),
         case("two that differ by less than 5 %", [4, 6], batches=48, work_ms=ms(7, 10), cores=4, start_ms=ms(1, 2),
              luck=[[6, 1 / 1.058]]),
-        case("two that differ by more than 5 %", [4, 6], batches=48, work_ms=ms(7, 10), cores=4, start_ms=ms(1, 2),
-             luck=[[6, 1 / 1.07]]),
+        case("two that differ by more than 5 %, and a slow one", [1, 4, 6], batches=48, work_ms=ms(7, 10), cores=4,
+             start_ms=ms(1, 2), luck=[[6, 1 / 1.07]]),
         # In whole milliseconds, rounded or cut off, these are the same.
         lasting(10.4, 9.8),
         lasting(10.9, 10.1),

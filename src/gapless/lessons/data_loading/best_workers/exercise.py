@@ -22,8 +22,8 @@ EXERCISE = Exercise(
             "twice, how far apart could the two figures be?",
             "For each candidate make the loader, let one epoch pass, then time several whole epochs and take their median. "
             "Of the candidates whose median is within 5 % of the smallest, return the smallest number.",
-            "Take `statistics.median` of five times. Each is `clock_ms(device)` after a `for _ in loader: pass`, less "
-            "the one before it. Then `min(n for n, ms in times.items() if ms <= 1.05 * min(times.values()))`.",
+            "Take `statistics.median` of five epochs' times. Each is `clock_ms(device)` after a `for _ in loader: pass`, "
+            "less the one before it. Then `min(n for n, ms in times.items() if ms <= 1.05 * min(times.values()))`.",
         ),
         mistakes=MistakesFile(__package__, names),
         explain=explain.workers,

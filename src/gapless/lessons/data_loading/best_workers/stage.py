@@ -29,7 +29,8 @@ class Times:
     ``crowding``: by how much a batch takes longer for each worker more than there are cores. ``cold_ms``: what a batch
     takes longer when nobody has read its file yet. ``luck``: number of workers → how many times as long it happens to take
     with them; ``late``: the same of the second half of each epoch's batches. ``disturbed``: how
-    many times as long it takes while somebody else uses the host, in every fourth epoch, from the second on."""
+    many times as long it takes while somebody else uses the host, in every fourth epoch, from number ``first_disturbed``
+    on."""
 
     batches: int
     work_ms: float
@@ -41,6 +42,7 @@ class Times:
     luck: tuple[tuple[int, float], ...] = ()
     late: tuple[tuple[int, float], ...] = ()
     disturbed: tuple[tuple[int, float], ...] = ()
+    first_disturbed: int = 1
 
     def epoch_ms(self, workers: int) -> list[float]:
         """When each batch is there, in an epoch that nothing disturbs and whose workers have nothing to do at its begin."""
@@ -55,7 +57,7 @@ class Times:
 
     def disturbance(self, workers: int, epoch: int) -> float:
         """How many times as long epoch number ``epoch`` takes."""
-        return dict(self.disturbed).get(workers, 1.0) if epoch % 4 == 1 else 1.0
+        return dict(self.disturbed).get(workers, 1.0) if epoch % 4 == self.first_disturbed else 1.0
 
 
 @cache

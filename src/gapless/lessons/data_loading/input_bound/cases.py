@@ -6,6 +6,7 @@ import numpy as np
 
 from ....course.evidence import Case
 from ...profiler_tour.disturbances import TRAPS, together
+from ...profiler_tour.traces import HOST, LOADER
 from . import traces
 from .traces import SEVERAL, loading_trace, program_trace
 
@@ -37,10 +38,14 @@ def input_bound_cases(seed: int) -> list[Case]:
         "several workers, two streams": loading_trace(rng, queue=4.0, streams=2, name=SEVERAL, steps=4),
         BESIDE: loading_trace(rng, beside=True, streams=2),
         NESTED: loading_trace(rng, nested=True),
-        ELSEWHERE: loading_trace(rng, elsewhere=True, queue=2.0),
+        ELSEWHERE: loading_trace(rng, elsewhere={"tid": LOADER}, queue=2.0),
+        "another process has a loader of its own": loading_trace(rng, elsewhere={"pid": HOST + 1}, queue=2.0),
+        "names that say something similar": loading_trace(rng, namesakes=True),
         MIRRORED: loading_trace(rng, mirrored=True, queue=2.0),
         CUT: traces.cut_off(rng, loading_trace(rng, queue=2.0)),
-        NO_STEPS: traces.without_steps(loading_trace(rng, queue=3.0)),
+        NO_STEPS: traces.longer(rng, traces.without_steps(loading_trace(rng, queue=3.0))),
+        f"{NO_STEPS}, and {ELSEWHERE}": traces.without_steps(loading_trace(rng, elsewhere={"tid": LOADER}, queue=2.0)),
+        f"{NO_STEPS}, and {MIRRORED}": traces.without_steps(loading_trace(rng, mirrored=True, queue=2.0)),
         NO_BLOCKS: traces.without_blocks(loading_trace(rng)),
         NO_WORK: traces.without_work(loading_trace(rng)),
         OLDER: traces.of_an_older_profiler(loading_trace(rng, queue=2.0)),

@@ -7,7 +7,7 @@ import numpy as np
 from ....evidence.traces.trace import Trace
 from ...profiler_tour.disturbances import Events
 from ...profiler_tour.real import real_step
-from ...profiler_tour.traces import GPU, LOADER, Program, Sketch
+from ...profiler_tour.traces import GPU, Program, Sketch
 from .right import blocks_of, steps_of, steps_time
 
 SINGLE = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
@@ -16,11 +16,13 @@ COPY = "Memcpy HtoD (Pinned -> Device)"
 
 
 def loading_trace(rng: np.random.Generator, *, load=(100, 260), queue=1.0, kernels=6, streams=1, beside=False,
-                  nested=False, elsewhere=False, waits=False, copies=True, mirrored=False, name=SINGLE, steps=3) -> Events:
+                  nested=False, elsewhere=None, waits=False, copies=True, mirrored=False, namesakes=False, name=SINGLE,
+                  steps=3) -> Events:
     """Steps that fetch a batch for ``load`` µs and then launch ``kernels``. ``queue``: how long a kernel is beside its
     launch, so that more of them are left when the next batch is fetched; ``streams``: kernels and copies at once;
-    ``beside``: a copy on another stream during the fetch; ``nested``: a loader around the loader; ``elsewhere``: another
-    thread fetches too; ``waits``: the host waits for the GPU before the step ends; ``mirrored``: the profiler repeats the
+    ``beside``: a copy on another stream during the fetch; ``nested``: a loader around the loader; ``elsewhere``: the
+    ``tid`` or ``pid`` of another thread or process, which fetches too; ``namesakes``: spans whose names say something
+    similar; ``waits``: the host waits for the GPU before the step ends; ``mirrored``: the profiler repeats the
     blocks on the GPU's row."""
     sketch, now, ready = Sketch(), 1000 + rng.uniform(0, 500), {}
 
@@ -47,7 +49,7 @@ def loading_trace(rng: np.random.Generator, *, load=(100, 260), queue=1.0, kerne
         if mirrored:
             sketch.span("gpu_user_annotation", name, fetch, now + 0.5 * length, pid=GPU, tid=7)
         if elsewhere:
-            sketch.span("user_annotation", SEVERAL, now + 2, now + 2 + rng.uniform(40, 80), tid=LOADER)
+            sketch.span("user_annotation", SEVERAL, now + 2, now + 2 + rng.uniform(40, 80), **elsewhere)
         now += rng.uniform(1, 6)
         if copies:
             put(COPY, rng.uniform(10, 40), 7, "gpu_memcpy")
@@ -58,6 +60,9 @@ def loading_trace(rng: np.random.Generator, *, load=(100, 260), queue=1.0, kerne
             sketch.span("cuda_runtime", "cudaStreamSynchronize", now, until, correlation=1)
             now = until
         now += rng.uniform(4, 20)
+        if namesakes:
+            for other in ("DataLoader: files", "enumerate(files)#next", "dataloader"):
+                sketch.span("user_annotation", other, begin + 1, now - 1)
         sketch.step(number, begin, now)
         if mirrored:  # from its first kernel to its last
             sketch.span("gpu_user_annotation", f"ProfilerStep#{number}", begin + 5, max([now, *ready.values()]) + 200,
@@ -108,6 +113,14 @@ def real_with_blocks(rng: np.random.Generator) -> Events:
 
 def without_steps(events: Events) -> Events:
     return [event for event in events if not event["name"].startswith("ProfilerStep#")]
+
+
+def longer(rng: np.random.Generator, events: Events) -> Events:
+    """Something runs on the host before all else, and something after."""
+    operator, trace = next(event for event in events if event.get("cat") == "cpu_op"), Trace(events)
+    first, last = min(span.start_us for span in trace.spans), max(span.end_us for span in trace.spans)
+    return [*events, *({**operator, "ts": start, "dur": rng.uniform(5, 20)}
+                       for start in (first - rng.uniform(100, 200), last + rng.uniform(100, 200)))]
 
 
 def without_blocks(events: Events) -> Events:

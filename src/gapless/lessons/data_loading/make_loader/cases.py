@@ -43,6 +43,7 @@ def see_loader(case: Case, answer: dict, notes: list[Note]) -> dict:
             "sizes of the batches": [len(batch["labels"]) for batch in epochs[0]] if epochs else [],
             "order": ANOTHER_ORDER if len({tuple(each) for each in labels}) == EPOCHS else "the same in several epochs",
             "workers": _workers(processes, answer["own process"]),
+            "dtypes of the images": sorted({batch["dtype"] for epoch in epochs for batch in epoch}),
             "memory": PINNED if all(batch["pinned"] for epoch in epochs for batch in epoch) else "not pinned",
             "asked of a worker beforehand": _beforehand(case, answer["prefetch"])}
 

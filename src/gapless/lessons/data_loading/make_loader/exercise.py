@@ -17,7 +17,7 @@ EXERCISE = Exercise(
     checks=(Values(5),),
     teaching=Teaching(
         hints=(
-            "Three things are wrong with the loader's settings, and one with its samples. Print the noise of the first "
+            "Two things are wrong with the loader's settings, and one with its samples. Print the noise of the first "
             "pixel of all images of an epoch, sorted: what do you see with two workers, and what with none?",
             "Set `pin_memory` and `persistent_workers` (only with workers). Each worker also has a copy of `dataset.rng` in "
             "the same state. PyTorch calls `worker_init_fn` in each worker when it starts. There `get_worker_info()` gives "

@@ -55,6 +55,8 @@ _EXPLAIN = {
                                "epoch.",
     "workers": _workers,
     "augmentations": _augmentations,
+    "dtypes of the images": lambda case, own: (
+        "The samples' dtype is float32, and so is a batch's: leave `collate_fn` alone."),
     "memory": lambda case, own: (
         "A copy from pageable memory makes the host wait, whatever `non_blocking` says: with `pin_memory=True` a thread "
         "of the loader puts each batch into pinned memory."),

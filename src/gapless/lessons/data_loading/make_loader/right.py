@@ -20,8 +20,8 @@ class _Wanted:
     def __iter__(self):
         rng = np.random.default_rng()
         for number, labels in enumerate(torch.randperm(self._samples).split(self._batch_size)):
-            images = torch.from_numpy(rng.normal(size=(len(labels), 1, 4, 4))).pin_memory()
-            yield images, labels, [-1 - number % self._workers if self._workers else os.getpid()] * len(labels)
+            images = torch.from_numpy(rng.normal(size=(len(labels), 1, 4, 4)).astype(np.float32)).pin_memory()
+            yield images, labels.pin_memory(), [-1 - number % self._workers if self._workers else os.getpid()] * len(labels)
 
 
 def right_make_loader(dataset, batch_size, workers):

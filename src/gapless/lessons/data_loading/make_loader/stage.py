@@ -41,7 +41,8 @@ def _told(batch) -> dict:
     try:
         images, labels, processes = batch
         return {"labels": labels.tolist(), "noise": [image.flatten().tolist() for image in images],
-                "processes": [int(number) for number in processes], "pinned": images.is_pinned()}
+                "processes": [int(number) for number in processes], "dtype": str(images.dtype),
+                "pinned": images.is_pinned() and labels.is_pinned()}
     except (AttributeError, TypeError, ValueError):
         raise Unusable(f"its loader gives {type(batch).__name__}s that do not hold what the dataset's samples hold (an "
                        "image, a label and a process): a DataLoader puts samples together by itself, leave `collate_fn` "

@@ -55,12 +55,13 @@ def prefetch_cases(seed: int) -> list[Case]:
 def _trial(rng: np.random.Generator, count: int) -> list[Case]:
     side = int(rng.integers(_TRIAL_SIDE - 1, _TRIAL_SIDE + 2))
     found = []
-    for _ in range(count):
+    for number in range(count):
         inputs = _arrays(rng, [ROWS] * BATCHES, (3, side, side), "uint8")
-        # Soft labels, so many that a copy from memory that is not pinned waits: CUDA takes up to 64 KB aside at once.
-        inputs["labels"] = [rng.random((ROWS, _CLASSES), np.float32) for _ in range(BATCHES)]
+        # So many labels that a copy from memory that is not pinned waits: CUDA takes up to 64 KB aside at once.
+        labels = 100 * rng.random((BATCHES, ROWS, _CLASSES), np.float32)
+        inputs["labels"] = list(labels.astype(np.int64) if number % 2 else labels)
         inputs["weight"] = rng.normal(size=(PATCH, OUTPUTS)).astype(np.float32)
-        found.append(Case("an epoch", inputs, {"kind": "a tuple", "pinned": list(_IMAGE)},
+        found.append(Case("an epoch", inputs, {"kind": ("a tuple", "a dict")[number % 2], "pinned": list(_IMAGE)},
                           late={"images": BATCHES, "labels": BATCHES}))  # the host's batches are made of them
     return found
 

@@ -44,10 +44,10 @@ EXERCISE = Exercise(
             "Queue the copy of batch i + 1 on your own stream (`with side:`), from pinned memory and with "
             "`non_blocking=True`. Only then yield batch i. Before the yield, make the loop's stream wait for batch i's "
             "copy, by an event recorded after that copy. After the loop you still hold one batch.",
-            "Keep `held = (batch, side.record_event())`. For each batch of the loader: copy it inside `with side:`; then, "
-            "outside, if something is held, `torch.accelerator.current_stream().wait_event(event)`, "
-            "`tensor.record_stream(…)` for each of its tensors, `yield`; then hold the new one. Keep an error of the "
-            "loader until you have yielded the batch that you hold.",
+            "Keep `held = (batch, side.record_event())`. For each batch of the loader: copy it inside `with side:`. If "
+            "something is held, let `loop = torch.accelerator.current_stream()`, then `loop.wait_event(event)`, "
+            "`tensor.record_stream(loop)` for each of its tensors, and `yield` it. Then hold the new one. Keep an error of "
+            "the loader until you have yielded the batch that you hold.",
         ),
         explain=explain_prefetch,
     ),

@@ -10,14 +10,15 @@ from contextlib import nullcontext
 
 import torch
 
-from ....course.plain import Unusable
+from ....course.plain import Unusable, left_alone
+from ..to_device.stage import parts_of
 
 CLASSES = 1000
 MOST_AHEAD = 3  # batches on their way at once: more is memory for nothing
 _ENDLESS = 40
 
 
-class DamagedFile(Exception):
+class DamagedFile(OSError):
     """What a dataset raises of its own."""
 
 
@@ -28,6 +29,7 @@ class _Loader:
     def __init__(self, batches: list, text: str | None, endless: bool):
         self._batches, self._text, self._endless = batches, text, endless
         self.taken = 0
+        self.error: Exception | None = None
 
     def __iter__(self) -> Iterator:
         while True:
@@ -38,7 +40,8 @@ class _Loader:
                                    "loader may be long, or endless. Hold one batch ready, not all.")
                 yield batch
             if self._text is not None:
-                raise DamagedFile(self._text)
+                self.error = DamagedFile(self._text)
+                raise self.error
             if not self._endless:
                 return
 
@@ -84,7 +87,7 @@ def _training(given, device: torch.device) -> Callable:
     weight = (torch.empty(given.options["weight"], device=device) if "shape" in given.options else given.inputs["weight"])
 
     def step(batch) -> float:
-        images, labels = batch
+        images, labels = list(batch.values())[:2] if isinstance(batch, dict) else batch
         return ((images.view(-1, len(weight)).float() @ weight).mean() + labels.float().mean()).item()
 
     return step
@@ -94,7 +97,9 @@ def ask_prefetch(function, given, device):
     """What a loop gets of ``function``: its batches, how many were taken from the loader beforehand, on which stream the
     loop ran, and what was raised."""
     options = given.options
-    loader = _Loader(_batches(given), options.get("raises"), options.get("endless", False))
+    on_host = _batches(given)
+    held = parts_of(on_host)
+    loader = _Loader(on_host, options.get("raises"), options.get("endless", False))
     keep = _training(given, device) if "weight" in (*options, *given.inputs) else lambda batch: _told(batch, device)
     own = torch.Stream(device) if options.get("own_stream") and device.type != "cpu" else nullcontext()
     stop, found, raised = options.get("stop"), [], None
@@ -114,10 +119,11 @@ def ask_prefetch(function, given, device):
             if hasattr(batches, "close"):
                 batches.close()
         except DamagedFile as error:
-            raised = str(error)
+            raised = str(error) if error is loader.error else f"another error with the text {str(error)!r}"
         afterwards = torch.accelerator.current_stream() == before
         torch.accelerator.set_stream(before)
     yield
+    left_alone("loader", [*map(id, parts_of(on_host))], [*map(id, held)])
     return {"batches": found, "raised": raised, "stream of the loop": "its own" if same else "another",
             "stream after the loop": "as before" if afterwards else "another",
             "taken ahead": "few" if ahead <= MOST_AHEAD else f"{ahead} batches"}

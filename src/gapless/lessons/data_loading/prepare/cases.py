@@ -25,23 +25,26 @@ def _images(rng: np.random.Generator, shape: tuple[int, ...], values: str = "any
     return rng.integers(low, high, size=shape).astype(np.uint8)
 
 
-def _image_case(rng: np.random.Generator, name: str, images: np.ndarray) -> Case:
+def _image_case(rng: np.random.Generator, name: str, images: np.ndarray, spread: float = 1.0) -> Case:
     channels = images.shape[1]
     return Case(name, {"images": images, "mean": rng.uniform(0.2, 0.7, size=channels).astype(np.float32),
-                       "std": rng.uniform(0.1, 0.4, size=channels).astype(np.float32)}, on_host={"images": "pinned"})
+                       "std": (spread * rng.uniform(0.1, 0.4, size=channels)).astype(np.float32)},
+                on_host={"images": "pinned"})
 
 
 def image_cases(seed: int) -> list[Case]:
     rng = np.random.default_rng(seed)
-    return [varied(_image_case(rng, f"{'×'.join(map(str, pick['shape']))}, {pick['values']}",
+    small = _image_case(rng, "channels whose standard deviation is small", _images(rng, (2, 3, 4, 5)), 0.005)
+    return [*(varied(_image_case(rng, f"{'×'.join(map(str, pick['shape']))}, {pick['values']}",
                                _images(rng, pick["shape"], pick["values"])), pick["dtype"], pick["layout"])
             for pick in covering(rng, shape=_IMAGES, values=_VALUES, dtype=_DTYPES,
-                                 layout=(CONTIGUOUS, "channels_last", "transposed", "strided"))]
+                                 layout=(CONTIGUOUS, "channels_last", "transposed", "strided"))), small]
 
 
 def _image_trial(rng: np.random.Generator, count: int) -> list[Case]:
     shape = int(rng.integers(28, 36)), CHANNELS, int(rng.integers(28, 36)), int(rng.integers(28, 36))
-    return [_image_case(rng, "images", _images(rng, shape)) for _ in range(count)]
+    return [varied(_image_case(rng, "images", _images(rng, shape)), layout=(CONTIGUOUS, "channels_last")[number % 2])
+            for number in range(count)]
 
 
 def full_images(device: torch.device) -> Callable[[], Given]:

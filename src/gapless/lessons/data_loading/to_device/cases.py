@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import reduce
 
 import numpy as np
 import torch
@@ -27,9 +28,12 @@ FORMS = {
     "a defaultdict": ["defaultdict", ["image", TENSOR], ["label", TENSOR]],
     "a dict of lists of tuples": ["dict", ["views", ["list", ["tuple", TENSOR, TENSOR], ["tuple", TENSOR]]],
                                   ["label", TENSOR]],
+    "a dict in a tuple in a list": ["list", ["tuple", ["dict", ["image", ["list", TENSOR]]]]],
+    "twelve lists, one in the other": reduce(lambda inner, _: ["list", inner], range(12), TENSOR),
     "a named tuple in a list": ["list", ["Sample", TENSOR, ["list", TENSOR, TENSOR]], TENSOR],
     "what is no tensor, among tensors": ["dict", ["image", TENSOR], ["path", ["as it is", "a file's name"]],
-                                         ["weight", ["as it is", 0.25]], ["extra", ["as it is", None]]],
+                                         ["weight", ["as it is", 0.25]], ["extra", ["as it is", None]],
+                                         ["box", ["array", 4]]],
     "only what is no tensor": ["list", ["as it is", 7], ["as it is", "text"], ["as it is", True]],
     "empty containers": ["dict", ["none", ["list"]], ["nothing", ["tuple"]], ["image", TENSOR], ["empty", ["dict"]]],
     "keys that are numbers": ["dict", [1, TENSOR], [0, TENSOR]],
@@ -69,22 +73,31 @@ def batch_cases(seed: int) -> list[Case]:
     return cases
 
 
-_STEP_FORM = FORMS["a dict of lists of tuples"]
-_ROW = 2  # batches a call
+# The batches of a call: the host may wait for every type of container and every dtype. The last three are alike, so that two
+# buffers in turn are one too few.
+_STEP_FORMS = [
+    ["dict", ["views", ["list", ["tuple", TENSOR, TENSOR], ["tuple", TENSOR]]], ["label", TENSOR],
+     ["sample", ["Sample", TENSOR, TENSOR]], ["more", ["OrderedDict", ["a", TENSOR]]],
+     ["else", ["defaultdict", ["b", TENSOR]]], ["seen", ["there", 5]]],
+    TENSOR, TENSOR, TENSOR]
+_IMAGES, _LABELS = ("uint8", "uint8", "float32"), ("int64", "float64", "bool", "float16", "int64", *["float32"] * 3)
 
 
 def _batch_trial(rng: np.random.Generator, count: int) -> list[Case]:
-    shape, labels = (int(rng.integers(14, 19)), 3, 6, 6), (int(rng.integers(14, 19)),)
-    kinds = [(shape, "uint8"), (shape, "uint8"), (shape, "float32"), (labels, "int64")]
-    return [Case("batches", {"tensors": [_array(rng, *kind) for _ in range(_ROW) for kind in kinds]},
-                 {"forms": [_STEP_FORM] * _ROW}, on_host={"tensors": "pageable"}) for _ in range(count)]
+    image, labels = (int(rng.integers(14, 19)), 3, 6, 6), (int(rng.integers(14, 19)),)
+    kinds = [*((image, dtype) for dtype in _IMAGES), *((labels, dtype) for dtype in _LABELS)]
+    return [Case("batches", {"tensors": [_array(rng, *kind) for kind in kinds]}, {"forms": _STEP_FORMS},
+                 layouts={"tensors": "transposed"} if number % 2 else {},
+                 on_host={"tensors": ("pageable", "pinned")[number % 2]}) for number in range(count)]
 
 
 def full_batches(device: torch.device) -> Callable[[], Given]:
-    image, label = (BATCH, CHANNELS, SIDE, SIDE), (BATCH,)
-    tensors = [torch.zeros(shape, dtype=dtype) for _ in range(_ROW)
-               for shape, dtype in (*[(image, torch.uint8)] * 2, (image, torch.float32), (label, torch.int64))]
-    return lambda: Given({"tensors": tensors}, {"forms": [_STEP_FORM] * _ROW})
+    # 70,000 labels of a byte each are few, but more than the driver puts aside.
+    image, label = (BATCH, CHANNELS, SIDE, SIDE), (BATCH, 70_000 // BATCH)
+    tensors = [torch.zeros(shape, dtype=getattr(torch, dtype))
+               for shape, dtypes in ((image, _IMAGES), (label, _LABELS)) for dtype in dtypes]
+    tensors[-1] = tensors[-1].pin_memory()
+    return lambda: Given({"tensors": tensors}, {"forms": _STEP_FORMS})
 
 
 BATCH_TRIAL = Trial(_batch_trial, slowdown=BATCH / 16 * SIDE**2 / 6**2)

@@ -19,7 +19,7 @@ EXERCISE = Exercise(
         trial=cases.BATCH_TRIAL,
         full=cases.full_batches,
         busy_ms=100.0,
-        step_is="a call for each of two batches",
+        step_is="a call for each of four batches",
         least_bytes_ratio=1.0,
     ),
     checks=(

@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections import OrderedDict, defaultdict, namedtuple
 from functools import partial
 
+import numpy as np
 import torch
 
-from ....course.plain import Unusable
+from ....course.plain import Unusable, left_alone
 
 Sample = namedtuple("Sample", "image label")
 TENSOR = "tensor"  # in a form: the next of the case's tensors
@@ -19,12 +20,15 @@ TENSOR = "tensor"  # in a form: the next of the case's tensors
 def build(form, tensors, device: torch.device):
     """A batch in its ``form``, plain JSON: ``"tensor"`` is the next of the iterator ``tensors``, ``["list", …]``,
     ``["tuple", …]``, ``["Sample", …]``, ``["dict", [key, value], …]``, ``["OrderedDict", …]`` and ``["defaultdict", …]``
-    (of lists) hold parts, ``["as it is", value]`` is a value, ``["there", size]`` a tensor that is on the device already."""
+    (of lists) hold parts, ``["as it is", value]`` is a value, ``["array", size]`` an array, ``["there", size]`` a tensor
+    that is on the device already."""
     if form == TENSOR:
         return next(tensors)
     kind, *parts = form
     if kind == "as it is":
         return parts[0]
+    if kind == "array":
+        return np.arange(parts[0])
     if kind == "there":
         return torch.arange(parts[0], device=device)
     dicts = {"dict": dict, "OrderedDict": OrderedDict, "defaultdict": partial(defaultdict, list)}
@@ -64,14 +68,11 @@ def ask_to_device(function, given, device):
     """Batches one after another, none of them waited for; then each is read on the device, as a step would."""
     tensors, forms = iter(given.inputs["tensors"]), given.options["forms"]
     batches = [build(form, tensors, device) for form in forms]
-    before = [parts_of(batch) for batch in batches]
+    before = parts_of(batches)
     yield
     found: list[torch.Tensor] = []
     texts = [described(function(batch, device), found, device) for batch in batches]
     read = [tensor.clone() for tensor in found]
     yield
-    after = [parts_of(batch) for batch in batches]
-    if [[id(part) for part in parts] for parts in before] != [[id(part) for part in parts] for parts in after]:
-        raise Unusable("the batch that the function was given holds something else now: its owner may still need what "
-                       "was in it. Make new lists and dicts.")
+    left_alone("batch", [*map(id, parts_of(batches))], [*map(id, before)])
     return {"batches": texts, "tensors": read}

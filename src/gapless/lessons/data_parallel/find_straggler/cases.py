@@ -13,7 +13,7 @@ from ....course.evidence import Case
 from ....evidence.ranks.straggler import straggler
 from ....evidence.traces.trace import Trace
 from .stage import RANK, WHY
-from .traces import Plan, even_plan, simulate
+from .traces import LOADER_WITHOUT_WORKERS, Plan, even_plan, simulate
 
 # Name → (plan of an even run, rank) → the plan with what slows that rank, or only seems to.
 SLOWED = {
@@ -53,6 +53,23 @@ SLOWED = {
         _more(plan, "load", rank, 1.0, plus=0.5 * _step_us(plan)), "beside", rank, 0, plus=4),
     "slower kernels, under a slow network": lambda plan, rank: _more(
         replace(plan, rate=plan.rate * 0.3), "kernel", rank, 1.6),
+    # Who is not late: the others' median tells it, not their mean or their longest.
+    "fewer kernels on one rank of four": lambda plan, rank: _more(plan, "kernel", rank, 0.6),
+    "a few kernels fewer on one rank of three": lambda plan, rank: _more(plan, "kernel", rank, 0.91),
+    "fewer kernels on one rank of four, and a network that is nearly slow": lambda plan, rank: _more(
+        _network(plan, 0.5), "kernel", rank, 0.5),
+    "a slow loader, and fewer kernels on another rank of four": lambda plan, rank: _more(
+        _more(plan, "load", rank, 1.0, plus=0.5 * _step_us(plan)), "kernel", (rank + 1) % plan.world, 0.3),
+    "a slow loader without workers": lambda plan, rank: _more(
+        replace(plan, loader=LOADER_WITHOUT_WORKERS), "load", rank, 1.0, plus=1.5 * _step_us(plan)),
+    "slower kernels, and a loader while memory is set": lambda plan, rank: _more(
+        _more(replace(plan, copy=0.5 * _step_us(plan), fills=True), "kernel", rank, 1.3), "load", rank, 1.0,
+        plus=0.4 * _step_us(plan)),
+    "slower kernels, and copies beside the communication": lambda plan, rank: _more(
+        replace(plan, copies=True), "kernel", rank, 1.4),
+    "the links of two neighbours are slow": lambda plan, rank: _slow_link(_slow_link(plan, rank, 2), rank ^ 1, 2),
+    "one rank's link is slow, of twelve ranks": lambda plan, rank: replace(
+        _slow_link(plan, plan.world - 1 - rank % 2, 2), grid=3),  # a number of two digits
 }
 
 
@@ -73,8 +90,9 @@ def _network(plan: Plan, times: float) -> Plan:
 
 
 def _slow_link(plan: Plan, rank: int, times: float) -> Plan:
-    """A slow network, in which one rank's link is so many times as slow as the others'."""
-    return _more(replace(plan, grid=2, rate=np.full(plan.world, _slow_rate(plan))), "rate", rank, 1 / times)
+    """A slow network, in which one rank's link is so many times as slow as it would be."""
+    rate = plan.rate if plan.grid > 1 else np.full(plan.world, _slow_rate(plan))
+    return _more(replace(plan, grid=2, rate=rate), "rate", rank, 1 / times)
 
 
 def _more(plan: Plan, name: str, rank: int, times: float, plus: float | np.ndarray = 0.0) -> Plan:
@@ -84,14 +102,19 @@ def _more(plan: Plan, name: str, rank: int, times: float, plus: float | np.ndarr
     return replace(plan, **{name: values})
 
 
+# What is in a name → of how many ranks it is. Of two ranks the median of both is halfway to the one that is late.
+_WORLDS = {"twelve": 12, "link": 4, "of four": 4, "of three": 3, "by a little": 2}
+
+
 def naming_cases(seed: int) -> list[Case]:
     rng = np.random.default_rng(seed)
     found = []
     for slow, change in SLOWED.items():
-        # Of two ranks the median of both is halfway to the one that is late.
-        world = 4 if "link" in slow else 2 if "by a little" in slow else int(rng.choice((2, 3, 4, 4)))
+        named = next((count for word, count in _WORLDS.items() if word in slow), None)
+        world = named or int(rng.choice((2, 3, 4, 4)))
         rank = int(rng.integers(world))
-        even = even_plan(rng, world, steps=4, waits=bool(rng.random() < 0.5), older=bool(rng.random() < 0.3))
+        even = even_plan(rng, world, steps=4, waits=bool(rng.random() < 0.5), older=bool(rng.random() < 0.3),
+                         first=len(found))
         even = replace(even, waits="hides" not in slow) if "loader" in slow else even
         traces = [trace.events for trace in simulate(change(even, rank))]
         found.append(Case(f"{slow}, {world} ranks", {}, {"traces": traces}))

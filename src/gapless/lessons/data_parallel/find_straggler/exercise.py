@@ -17,13 +17,13 @@ EXERCISE = Exercise(
         hints=(
             "NCCL's kernel starts on each rank when that rank is ready, and ends on all at once. Which rank has the "
             "shortest kernel: the one that waits, or the one that the others wait for?",
-            "Measure three durations for each rank. First: any kernel computes. Second: NCCL runs *and nothing computes*. "
-            "Third: nothing runs at all while the host is inside the loader's block. The rank with the shortest "
+            "Measure three durations for each rank. First: a kernel other than NCCL's runs. Second: NCCL runs *and nothing "
+            "computes*. Third: nothing runs at all while the host is inside the loader's block. The rank with the shortest "
             "second duration is late. The reason is what that rank has more of than the others.",
             "Let `covered(spans)` be the time that at least one span covers. Use `covered(nccl + computing) - "
             "covered(computing)`, and `covered(loading + work) - covered(work)`. A twentieth of the time is noise. If no "
-            "rank is late and the second time is a fifth or more, it is the network. Then compare the groups of "
-            "`span.args[\"Process Group Ranks\"]`.",
+            "rank is late and the ranks' median exposed time is a fifth or more, it is the network. Then compare the groups "
+            "of `span.args[\"Process Group Ranks\"]`.",
         ),
         mistakes=mistakes.NAMINGS,
         explain=cases.explain_naming,

@@ -15,8 +15,9 @@ from ....evidence.traces.trace import Trace
 
 HOST, GPU = 1, 0  # processes
 MAIN, BACKWARD = 1, 2  # threads of the host
-COMPUTE, COMMUNICATION, BESIDE = 7, 20, 24  # streams
+COMPUTE, COMMUNICATION, BESIDE, COPIES = 7, 20, 24, 28  # streams
 LOADER = "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__"
+LOADER_WITHOUT_WORKERS = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
 _LAUNCH_US, _CALL_US = 6.0, 40.0
 _KERNELS = {"all_reduce": ("ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)",
                            "ncclKernel_AllReduce_RING_LL_Sum_float(ncclDevComm*, unsigned long, ncclWork*)"),
@@ -29,13 +30,15 @@ _PARAMETERS = {"all_reduce": "allreduce", "_reduce_scatter_base": "_reduce_scatt
 class Plan:
     """How a run goes; times in µs, arrays by step and rank where nothing else is said.
 
-    ``load``: fetching a batch; ``copy``: one to the GPU that is under way meanwhile; ``kernel``: a kernel's mean length;
-    ``parts``: into how many kernels a layer is cut on a rank; ``beside``: how many kernels a rank runs on a stream of
-    their own, beside the layers; ``layers``: of the network, each one kernel forward and two backward, with ``elements``
-    parameters; ``buckets``: how many collectives a step; ``rate``: elements a µs that a link moves, by rank: the slowest
-    of a group counts; ``grid``: rows of ranks whose members reduce and scatter first, and then reduce across the rows, or
-    1 for one group of all; ``waits``: the host reads the loss at the end of each step; ``skew``: what each rank's clock is
-    ahead; ``older``: kernels have the names of NCCL before 2.19; ``noise``: the share by which durations vary.
+    ``load``: fetching a batch; ``loader``: the name of its block; ``copy``: one to the GPU that is under way meanwhile, or,
+    with ``fills``, memory that is set; ``copies``: one goes on beside each collective; ``first``: the first step's number;
+    ``kernel``: a kernel's mean length; ``parts``: into how many kernels a layer is cut on a rank; ``beside``: how many
+    kernels a rank runs on a stream of their own, beside the layers; ``layers``: of the network, each one kernel forward
+    and two backward, with ``elements`` parameters; ``buckets``: how many collectives a step; ``rate``: elements a µs
+    that a link moves, by rank: the slowest of a group counts; ``grid``: rows of ranks whose members reduce and scatter
+    first, and then reduce across the rows, or 1 for one group of all; ``waits``: the host reads the loss at the end of
+    each step; ``skew``: what each rank's clock is ahead; ``older``: kernels have the names of NCCL before 2.19;
+    ``noise``: the share by which durations vary.
     """
 
     load: np.ndarray
@@ -45,6 +48,10 @@ class Plan:
     rate: np.ndarray
     skew: np.ndarray
     copy: float = 0.0
+    loader: str = LOADER
+    fills: bool = False
+    copies: bool = False
+    first: int = 0
     layers: int = 8
     elements: int = 400_000
     buckets: int = 3
@@ -115,7 +122,7 @@ class _Rank:
         """An operator on the host, and what it launches."""
         begin, external = self.now, self.number_of_next()
         self.now += 2
-        call = {"kernel": "cudaLaunchKernel", "gpu_memcpy": "cudaMemcpyAsync"}[category]
+        call = {"kernel": "cudaLaunchKernel", "gpu_memcpy": "cudaMemcpyAsync", "gpu_memset": "cudaMemsetAsync"}[category]
         correlation, able = self.launch(external, tid, call)
         start = max(able, self.ready.get(stream, 0.0), after) + 1
         self.ready[stream] = start + length
@@ -147,11 +154,13 @@ def _step(plan: Plan, step: int, ranks: list[_Rank], rng: np.random.Generator) -
     varied = 1 + plan.noise * rng.uniform(-1, 1, (3 * plan.layers + 2, plan.world))
     for rank in ranks:
         rank.now += 3
-        if plan.copy:
+        if plan.copy and plan.fills:
+            rank.work("Memset (Device)", plan.copy, category="gpu_memset", bytes=round(12_000 * plan.copy))
+        elif plan.copy:
             rank.work("Memcpy HtoD (Pinned -> Device)", plan.copy, category="gpu_memcpy", bytes=round(12_000 * plan.copy))
         begin = rank.now
         rank.now += plan.load[step, rank.number] * varied[-1, rank.number]
-        rank.span("user_annotation", LOADER, begin, rank.now, **{"External id": rank.number_of_next()})
+        rank.span("user_annotation", plan.loader, begin, rank.now, **{"External id": rank.number_of_next()})
         rank.work("Memcpy HtoD (Pinned -> Device)", 20.0, category="gpu_memcpy", bytes=1_000_000)
         for layer in range(plan.layers):
             _layer(plan, step, rank, f"linear_{layer}", varied[layer, rank.number], MAIN)
@@ -180,7 +189,8 @@ def _step(plan: Plan, step: int, ranks: list[_Rank], rng: np.random.Generator) -
             rank.now = max(rank.ready.values()) + 5
             rank.span("cuda_runtime", "cudaStreamSynchronize", called, rank.now, correlation=0)
         rank.now += 4
-        rank.span("user_annotation", f"ProfilerStep#{step}", begin, rank.now, **{"External id": rank.number_of_next()})
+        rank.span("user_annotation", f"ProfilerStep#{plan.first + step}", begin, rank.now,
+                  **{"External id": rank.number_of_next()})
         rank.now += 1
 
 
@@ -216,4 +226,6 @@ def _collective(plan: Plan, ranks: list[_Rank], kind: str, elements: int, label:
         rank.ready[COMMUNICATION] = end
         rank.span("kernel", _KERNELS[kind][plan.older], start, end, GPU, COMMUNICATION, correlation=correlation, device=0,
                   stream=COMMUNICATION, **{"External id": outer}, **args)
+        if plan.copies:
+            rank.span("gpu_memcpy", "Memcpy DtoH (Device -> Pinned)", start, end, GPU, COPIES, device=0, stream=COPIES)
         rank.span("gpu_user_annotation", f"nccl:{kind}", start - 1, end + 0.5, GPU, COMMUNICATION, **{"External id": inner})

@@ -16,8 +16,8 @@ EXERCISE = Exercise(
     checks=(Values(4),),
     teaching=Teaching(
         hints=(
-            "Which of these lines wait for another rank, or for the device? What would go wrong if they ran once, at the "
-            "end?",
+            "Which of these lines wait for another rank, or for the device? Which of them could run "
+            "once, at the end?",
             "A tensor on the device holds the sum of squares and the number of elements. Reduce it once and read it "
             "once. Only rank 0 writes files, and no other rank waits for them.",
             "`sums = torch.zeros(2, device=\"vgpu\")`. In a step, `sums[0] += F.mse_loss(model(x), y, "

@@ -12,7 +12,23 @@ import torch
 from ....course.evidence import Case
 from ....course.ranks import ANSWER, COLLECTIVES, RANKS, VALUES, WAITS
 from ..stage import make_network
-from .stage import CHECKPOINT, CONTENT, ELSEWHERE, FILES, GONE, HOW, IN_PLACE, LOSS, METRICS, MODE, MORE, OLD, RENAMED
+from .stage import (
+    AS_THEY_WERE,
+    CHECKPOINT,
+    CONTENT,
+    ELSEWHERE,
+    FILES,
+    GONE,
+    HOW,
+    IN_PLACE,
+    LOSS,
+    METRICS,
+    MODE,
+    MODEL,
+    MORE,
+    OLD,
+    RENAMED,
+)
 
 MEAN, SENT, READS, WRITERS, WHOLE, LEFT = ("loss", "collectives in an epoch", "waits of the host", "who writes", "files",
                                            "other files")
@@ -31,7 +47,7 @@ _WAITS, _WAITS_A_TENSOR = 2, 2
 def logging_cases(seed: int) -> list[Case]:
     rng = np.random.default_rng(seed)
 
-    def case(name: str, sizes: list[list[int]], columns: int = 1) -> Case:
+    def case(name: str, sizes: list[list[int]], columns: int = 1, **more: bool) -> Case:
         width, rows = int(rng.integers(3, 7)), sum(map(sum, sizes))
         x = rng.normal(size=(rows, width)).astype(np.float32)
         # Ranks whose losses differ, and batches, the small last ones most of all.
@@ -39,7 +55,7 @@ def logging_cases(seed: int) -> list[Case]:
                                 for rank, of_rank in enumerate(sizes) for size in of_rank])
         y = (0.3 * scale[:, None] + 0.1 * rng.normal(size=(rows, columns))).astype(np.float32)  # three digits do not tell it
         options = {"world": len(sizes), "seed": int(rng.integers(1000)), "width": width, "sizes": sizes, "columns": columns,
-                   "epoch": int(rng.integers(1, 50))}
+                   "epoch": int(rng.integers(1, 50)), "training": True, "again": False, **more}
         words = "; ".join(f"rank {rank}: {len(of_rank)} batches, {sum(of_rank)} samples"
                           for rank, of_rank in enumerate(sizes))
         return Case(f"{name} ({words})", {"x": x, "y": y}, options)
@@ -47,14 +63,16 @@ def logging_cases(seed: int) -> list[Case]:
     full, steps = int(rng.integers(5, 8)), int(rng.integers(14, 17))
     whole = [full] * (steps - 1)
     return [case("a short last batch on rank 1", [[*whole, full], [*whole, 2]]),
-            case("short batches at other places, targets of two columns", [[*whole, 1], [2, *whole], [*whole, full - 1]], 2),
-            case("a rank without samples", [[*whole, 3], []])]
+            case("short batches at other places, targets of two columns", [[*whole, 1], [2, *whole], [*whole, full - 1]], 2,
+                 again=True),
+            case("a rank without samples, a model in evaluation mode", [[*whole, 3], []], training=False)]
 
 
 def wanted_logging(case: Case) -> dict:
     """What is found of a right answer."""
     return {MEAN: EXACT, SENT: ONE, TOLD: SUMS, WRITERS: RANK_0, READS: FEW, WHOLE: RENAMED, CHECKPOINT: THIS_EPOCH,
-            METRICS: THIS_EPOCH, LEFT: 0, MODE: "training"}
+            METRICS: THIS_EPOCH, LEFT: 0, MODE: "training" if case.options["training"] else "evaluation",
+            MODEL: AS_THEY_WERE}
 
 
 def seen_logging(case: Case, plain: dict, notes) -> dict:
@@ -85,7 +103,9 @@ def seen_logging(case: Case, plain: dict, notes) -> dict:
         found[CHECKPOINT] = _as_wanted(case, of_first[CHECKPOINT][CONTENT], weights)
         found[METRICS] = _as_wanted(case, of_first[METRICS][CONTENT], answers[0][LOSS])
     found[LEFT] = answers[0][MORE]
-    found[MODE] = next((answer[MODE] for answer in answers if answer[MODE] != "training"), "training")
+    asked = wanted_logging(case)
+    for name in (MODE, MODEL):
+        found[name] = next((answer[name] for answer in answers if answer[name] != asked[name]), asked[name])
     return found
 
 
@@ -152,8 +172,8 @@ _WHY = {
     (MEAN, OF_RANK_0): "Return the loss on each rank: `all_reduce` gives all of them the sums.",
     (MEAN, SUMMED): "Divide the sum by the number of samples of all ranks: `all_reduce` adds up.",
     (SENT, NONE): "Nothing went from GPU to GPU: reduce the sums with one `all_reduce`.",
-    (TOLD, NO_SUMS): "The loss is right, but no device has sent what it needs. Each rank's own sum of squares has to go "
-                     "into the one collective.",
+    (TOLD, NO_SUMS): "The loss is right, but no device has sent what it needs. Each rank's own sum of squares, from this "
+                     "call alone, has to go into the one collective.",
     (WRITERS, ALL): "Ranks other than 0 write too. On a shared disk they would write into each other's files. Put "
                     "everything about files under `if rank == 0:`.",
     (WRITERS, NOBODY): "After the call rank 0's folder should hold this epoch's `checkpoint.pt` and `metrics.json`, both "
@@ -175,7 +195,10 @@ _WHY_OF = {
                 "are.",
     METRICS: "The metrics must be `{\"epoch\": epoch, \"loss\": loss}`, with the loss that you return, and both must be "
              "numbers.",
-    MODE: "The model is left in evaluation mode, so the next epoch would train without dropout. Restore the mode.",
+    MODE: "The model is left in another mode than before: in evaluation mode, the next epoch trains without dropout. Note "
+          "`model.training`, and restore it.",
+    MODEL: "The next epoch trains the model on. Leave its parameters on their device, with their `requires_grad`, and "
+           "compute no gradients here.",
     LEFT: "There is another file beside the two. Rename the temporary file to the file's name.",
 }
 

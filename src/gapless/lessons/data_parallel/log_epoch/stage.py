@@ -15,39 +15,56 @@ from pathlib import Path
 import torch
 import torch.distributed as dist
 
-from ....course.plain import Unusable, left_alone
-from ..stage import make_network, rank_and_world
+from ....course.plain import Unusable
+from ..stage import make_network, rank_and_world, watch_batches
 
 CHECKPOINT, METRICS = "checkpoint.pt", "metrics.json"
-LOSS, FILES, MORE, MODE = "loss", "files", "more files", "mode of the model"
+LOSS, FILES, MORE, MODE, MODEL = "loss", "files", "more files", "mode of the model", "parameters of the model"
+AS_THEY_WERE = "as they were"
 OLD, CONTENT, HOW = "old", "content", "how it got its name"
 RENAMED, IN_PLACE, ELSEWHERE, GONE = "renamed", "in place", "from another folder", "after the old one was gone"
 
 
 def ask_log_epoch(function, given, device):
     """What each rank returns, and what is then in its folder: a folder for each, as on machines with disks of their own. In
-    each lie the files of the epoch before."""
+    each lie the files of the epoch before. With the option ``again`` another call has been made, with another folder."""
     options = given.options
     rank, world = rank_and_world()
     model = make_network("plain", options["seed"], options["width"], options["columns"]).to(device)
+    model.train(options["training"])
     batches = _batches(given.inputs["x"], given.inputs["y"], options["sizes"], rank)
     dist.init_process_group(rank=rank, world_size=world, device_id=torch.device(device.type, 0))  # else a barrier warns
-    with tempfile.TemporaryDirectory() as name:
+    check_batches, parameters = watch_batches(batches), _about(model)
+    with tempfile.TemporaryDirectory() as name, tempfile.TemporaryDirectory() as other:
         folder = Path(name)
-        old = {CHECKPOINT: _checkpoint_before(folder / CHECKPOINT), METRICS: b'{"epoch": -1, "loss": 9.0}'}
+        old = {CHECKPOINT: _checkpoint_before(folder / CHECKPOINT), METRICS: b'{"epoch": -1, "loss": 0.0}'}
         for file, content in old.items():
             (folder / file).write_bytes(content)
+            (Path(other) / file).write_bytes(content)
+        if options["again"]:
+            function(rank, world, model, batches, other, options["epoch"] - 1)
         _listen(folder)
         yield
         loss = function(rank, world, model, batches, name, options["epoch"])
         yield
-        left_alone("batches", len(batches), len(options["sizes"][rank]))
+        check_batches()
+        if not dist.is_initialized():
+            raise Unusable("it has destroyed the process group, which belongs to the caller. Leave the group as it is.")
         renamed = _heard(folder)
         files = {file: _seen(folder / file, content, *renamed.get(file, (IN_PLACE, None))) for file, content in old.items()}
         more = sorted(path.name for path in folder.iterdir() if path.name not in old)
     if isinstance(loss, bool) or not isinstance(loss, (int, float)):
         raise Unusable(f"it returned a {type(loss).__name__}, not the loss of the epoch, a number. Return it on each rank.")
-    return {LOSS: float(loss), FILES: files, MORE: len(more), MODE: "training" if model.training else "evaluation"}
+    return {LOSS: float(loss), FILES: files, MORE: len(more), MODE: "training" if model.training else "evaluation",
+            MODEL: next((words for words, before in parameters.items() if _about(model)[words] != before), AS_THEY_WERE)}
+
+
+def _about(model: torch.nn.Module) -> dict[str, list]:
+    """How the parameters are when they are not as before → what tells it, of each."""
+    found = list(model.parameters())
+    return {"on another device": [each.device for each in found],
+            "with another `requires_grad`": [each.requires_grad for each in found],
+            "with other gradients": [each.grad is None for each in found]}
 
 
 def _batches(x: torch.Tensor, y: torch.Tensor, sizes: list[list[int]], rank: int) -> list:

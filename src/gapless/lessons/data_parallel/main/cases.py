@@ -12,18 +12,20 @@ from . import judged
 def main_cases(seed: int) -> list[Case]:
     rng = np.random.default_rng(seed)
 
-    def case(name: str, world: int, samples: int, batch_size: int, epochs: int = 2) -> Case:
+    def case(name: str, world: int, samples: int, batch_size: int, epochs: int = 2, kind: str = "plain",
+             columns: int = 1) -> Case:
         width = int(rng.integers(3, 7))
         x = rng.normal(size=(samples, width)).astype(np.float32)
-        y = (x @ rng.normal(size=(width, 1)) + 0.1 * rng.normal(size=(samples, 1))).astype(np.float32)
-        options = {"world": world, "kind": "plain", "seed": int(rng.integers(1000)), "width": width,
+        y = (x @ rng.normal(size=(width, columns)) + 0.1 * rng.normal(size=(samples, columns))).astype(np.float32)
+        options = {"world": world, "kind": kind, "seed": int(rng.integers(1000)), "width": width, "columns": columns,
                    "batch_size": batch_size, "epochs": epochs}
         return Case(f"{name}: {samples} samples, {world} ranks, {batch_size} a batch", {"x": x, "y": y}, options,
                     on_host={"x": "pageable", "y": "pageable"})
 
     batch = int(rng.integers(3, 6))
     return [case("whole batches", 2, 2 * batch * 3, batch), case("a short last batch", 2, 2 * (batch * 2 + 1), batch, 3),
-            case("samples that do not divide", 3, 3 * batch * 2 - 1, batch)]
+            case("samples that do not divide", 3, 3 * batch * 2 - 1, batch),
+            case("a frozen layer, targets of three columns", 2, 2 * batch * 2, batch, kind="frozen at first", columns=3)]
 
 
 _WHY = {
@@ -39,7 +41,7 @@ _WHY = {
     shared_judged.BIG_BATCH: "The gradients have to be the mean over ranks, starting from rank 0's weights. Wrap the "
                              "model before the optimizer steps, and do not scale the loss or the learning rate by the "
                              "world. Each batch is one step of `torch.optim.SGD` with a rate of 0.2 and the loss "
-                             "`F.mse_loss`.",
+                             "`F.mse_loss`. A layer with `requires_grad=False` stays as it is.",
     judged.WORK: "One rank computes more than twice as much as another. Each rank must run forward and backward pass on "
                  "its own share. Only then is a step faster with more GPUs.",
 }
@@ -66,6 +68,16 @@ def explain_main(case: Case, found, wanted) -> str | None:
     if found.get(shared_judged.ORDER) == judged.DATASETS:
         return ("The samples come in the dataset's order in each epoch. A `DistributedSampler` draws another order by "
                 "default (unless you pass `shuffle=False`), and it depends on the epoch: `sampler.set_epoch(epoch)`.")
+    if found.get(shared_judged.SHARES) == judged.UNSEEN:
+        return ("The check sees only what this process takes from `dataset`, and not what a loader's workers take. Leave "
+                "`num_workers` at 0 here.")
+    if found.get(shared_judged.SHARES) == judged.ALL_ON_EACH:
+        return ("Each rank has read all samples. It reads its own share alone: use a DistributedSampler(dataset, world, "
+                "rank). The batch size is that of one rank.")
+    if found.get(shared_judged.BIG_BATCH) == shared_judged.OTHERS and found[judged.SENT] != judged.IN_EACH_STEP and (
+            found[shared_judged.ALIKE] == shared_judged.SAME):
+        return ("The ranks meet, but not in each step. Average the gradients in each step, before the optimizer's "
+                "`step()`. DistributedDataParallel does so in each backward pass.")
     if str(found.get(shared_judged.SHARES)).startswith(judged.EPOCHS):
         return "`epochs` says how often the ranks go through the dataset: `for epoch in range(epochs)`."
     if str(found.get(shared_judged.SHARES)).endswith(judged.DROPPED):

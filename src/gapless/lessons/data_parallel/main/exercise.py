@@ -20,7 +20,7 @@ EXERCISE = Exercise(
             "You need four things: a process group, the model wrapped by DistributedDataParallel, a sampler that gives "
             "each rank its share, and the sampler's `set_epoch` in each epoch. The batch size is that of one rank.",
             "`dist.init_process_group(rank=rank, world_size=world)`; `DistributedDataParallel(model.to(\"vgpu\"))`; "
-            "`DistributedSampler(dataset, world, rank)` as the loader's `sampler`, without `shuffle`; "
+            "`DistributedSampler(dataset, world, rank)` as `sampler`, in place of the loader's `shuffle`; "
             "`sampler.set_epoch(epoch)`; at the end `dist.destroy_process_group()`.",
         ),
         explain=cases.explain_main,

@@ -27,13 +27,14 @@ from ..judged import (
     big_batch,
     close,
 )
-from ..stage import SAMPLES, WEIGHTS
+from ..stage import SAMPLES, WEIGHTS, make_network
 
 SENT = "gradients sent"
 IN_EACH_STEP, NONE_SENT = "in each step", "none, or not in each step"
 WORK, SHARED, UNEVEN = "work of the ranks", "about as much for each", "much less on some than on others"
 _LEAST_WORK = 0.5  # of the rank with most
 DATASETS, ALL_ALIKE, DROPPED, EPOCHS = "that of the dataset", "the same in all", "are on no rank", "those of"
+UNSEEN, ALL_ON_EACH = "none that the check has seen", "all on each rank"
 
 
 def wanted_main(case: Case) -> dict:
@@ -58,7 +59,8 @@ def seen_main(case: Case, plain: dict, notes) -> dict:
             found[ORDER] = ALL_ALIKE if len(set(orders)) == 1 else "the same in some"
         found[BIG_BATCH] = _which(case, samples, weights[0])
         steps = options["epochs"] * -(-per_epoch // options["batch_size"])
-        parameters = sum(value.size for value in weights[0].values())
+        network = make_network(options["kind"], options["seed"], options["width"], options["columns"])
+        parameters = sum(value.numel() for value in network.parameters() if value.requires_grad)
         # One collective of many elements is no more than one step's, and what one rank tells all is nobody's mean.
         sent = [sum(min(each["elements"], parameters) for each in row[COLLECTIVES] if each["name"] != "broadcast")
                 for row in plain[RANKS]]
@@ -78,6 +80,10 @@ def _shares(samples: list[list[int]], count: int, options: dict) -> str:
     each = -(-count // world)
     if any(len(taken) != each * epochs for taken in samples):
         most, least = max(map(len, samples)), min(map(len, samples))
+        if not most:
+            return UNSEEN
+        if most == least and most % count == 0 and all(len(set(taken[:count])) == count for taken in samples):
+            return ALL_ON_EACH
         if most == least and most % each == 0 and len({place for taken in samples for place in taken[:each]}) == count:
             return f"{EPOCHS} {counted(most // each, 'epoch')}, not {epochs}"
         if most == least and 0 < least and most < each * epochs and len(set().union(*samples)) > most // epochs:

@@ -29,7 +29,7 @@ def ask_main(function, given, device):
     """The trained weights on each rank, and the samples that it took. Each rank's network begins with weights of its own."""
     options = given.options
     rank, world = rank_and_world()
-    model = make_network(options["kind"], options["seed"] + rank, options["width"])
+    model = make_network(options["kind"], options["seed"] + rank, options["width"], options["columns"])
     rows = Rows(given.inputs["x"], given.inputs["y"])
     torch.manual_seed(1000 + rank)
     yield

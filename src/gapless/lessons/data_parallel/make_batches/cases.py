@@ -9,7 +9,7 @@ from ....course.variants import covering
 from . import judged
 from .stage import AGREE, GLOBAL, OTHERS, RAISED, SEEDED
 
-_EPOCHS = (0, 1, 2, 3, 7, 12, 20)  # after the first: what comes again after 13 epochs or fewer is seen
+_EPOCHS = (0, 1, 2, 3, 7, 12, 20, 36)  # after the first: what comes again after 13 epochs or fewer, or after 16, is seen
 _TIMES = 2
 # Kind → lengths of `count` samples, in tokens.
 KINDS = {
@@ -18,6 +18,7 @@ KINDS = {
                                                             rng.integers(200, 400, count)),
     "sorted in the file": lambda rng, count: np.sort(np.clip(rng.lognormal(3.5, 0.8, count), 1, 1024)),
     "all of one length": lambda rng, count: np.full(count, 64),
+    "no two alike": lambda rng, count: 20 + 3 * rng.permutation(count),
     "a few very long ones": lambda rng, count: np.where(rng.random(count) < 0.03, rng.integers(800, 1200, count),
                                                         rng.integers(20, 60, count)),
 }
@@ -34,9 +35,9 @@ COUNTS = {
 def dealing_cases(seed: int) -> list[Case]:
     rng = np.random.default_rng(seed)
 
-    def case(name: str, kind: str, count: int, world: int, batch_size: int) -> Case:
+    def case(name: str, kind: str, count: int, world: int, batch_size: int, first: int | None = None) -> Case:
         lengths = [int(length) for length in KINDS[kind](rng, count)]
-        first = int(rng.integers(0, 50))
+        first = int(rng.integers(0, 50)) if first is None else first
         options = {"lengths": lengths, "world": world, "batch_size": batch_size,
                    "epochs": [first + each for each in _EPOCHS]}
         return Case(f"{name}, {kind}, {count} samples for {world} ranks, {batch_size} a batch", {}, options)
@@ -47,14 +48,17 @@ def dealing_cases(seed: int) -> list[Case]:
         world, batch_size = pick["world"], pick["batch_size"]
         found.append(case(pick["count"], pick["kind"], COUNTS[pick["count"]](rng, world * batch_size), world, batch_size))
     found.append(case("one too many", "sentences", 8 * 16 * 4 + 1, 4, 8))
+    found.append(case("as many again", "no two alike", 8 * 16 * 4 + 1, 4, 8, found[-1].options["epochs"][0]))
     found.append(case("one for each rank", "sentences", 4, 4, 8))
     found.append(case("fewer samples than ranks", "sentences", 3, 4, 8))
+    found.append(case("no samples", "sentences", 0, 4, 8))
     return found
 
 
 _WHY = {
-    AGREE: (OTHERS, "Each rank calls the function in its own process, whose random numbers nobody has seeded. Draw from "
-                    "your own generator with the epoch as its seed, or some samples come twice and others never."),
+    AGREE: (OTHERS, "Each rank calls the function in its own process. There the random numbers are others, and so are "
+                    "`os.getpid()` and the `hash` of a text. Draw from your own generator with the epoch as its seed, or "
+                    "some samples come twice and others never."),
     judged.NUMBER: (None, "The rank with fewer batches ends its epoch early, and the others wait in the next all-reduce "
                           "forever. Fix the number of steps first, and give each step a batch for each rank."),
     judged.STEPS: (None, "Each step costs its launches and an all-reduce. samples ÷ (world × batch_size) steps, rounded "
@@ -67,9 +71,9 @@ _WHY = {
                         "of the two counts four times as much. Assign each step's samples to the ranks in turn."),
     judged.WORK: (None, "In each step all ranks wait for the one with the most to pad and compute. Put samples of "
                         "similar length into one step (sort by length), and divide *that step* among the ranks."),
-    judged.MEET: (judged.SAME_COMPANY, "Batches hold the same samples again in a later epoch, so their gradient is "
-                                       "always the same mixture. Blur the lengths a little before you sort, with new "
-                                       "random numbers in each epoch."),
+    judged.MEET: (judged.SAME_COMPANY, "Most pairs of a batch's samples are together again in a later epoch, so "
+                                       "their gradient is always the same mixture. At most 60 % may be. Blur the "
+                                       "lengths (more) before you sort, with new random numbers in each epoch."),
     judged.ORDER: (judged.BY_LENGTH, "From the shortest to the longest, or back, is not a random order: the network sees "
                                      "all short samples in a row. Shuffle the steps, in the same way on all ranks."),
 }

@@ -5,7 +5,10 @@ Runs beside the learner's code: import nothing that knows an answer.
 
 from __future__ import annotations
 
+import os
 import random
+from contextlib import contextmanager, nullcontext
+from unittest.mock import patch
 
 import numpy as np
 import torch
@@ -23,15 +26,17 @@ def ask_make_batches(function, given, device):
     options = given.options
     yield
     found, moved, alike = [], False, False
-    for epoch in options["epochs"]:
-        answers, after = [], []
-        for rank in (0, 1):
-            before = _seed_all(1 + 2 * epoch + rank)
-            answers.append(_called(function, options, epoch))
-            after.append(_state())
-            moved = moved or after[-1] != before
-        found.append(answers)
-        alike = alike or any(one == other for one, other in zip(*after))
+    with _generators_kept():
+        for epoch in options["epochs"]:
+            answers, after = [], []
+            for rank in (0, 1):
+                before = _seed_all(1 + 2 * epoch + rank)
+                with _another_process(function) if rank else nullcontext():
+                    answers.append(_called(function, options, epoch))
+                after.append(_state())
+                moved = moved or after[-1] != before
+            found.append(answers)
+            alike = alike or any(one == other for one, other in zip(*after))
     yield
     raised = [answer for answers in found for answer in answers if isinstance(answer, str)]
     if raised:
@@ -50,7 +55,7 @@ def _called(function, options: dict, epoch: int):
     except Exception as error:
         if len(options["lengths"]) >= options["world"] and not isinstance(error, Unusable):
             raise
-        return f"raised {type(error).__name__}"
+        return RAISED if isinstance(error, ValueError) else f"raised {type(error).__name__}"
     left_alone("lengths", lengths, options["lengths"])
     return _checked(batches, options["world"])
 
@@ -75,6 +80,41 @@ def _checked(batches, world: int) -> list[list[list[int]]]:
                 raise Unusable(f"a batch of rank {rank} holds something other than integers (int), places in `lengths`.")
             found[-1].append(places)
     return found
+
+
+@contextmanager
+def _another_process(function):
+    """Inside, the function's cell seems to be in another process: that has its own number, and hashes each text in its own
+    way. So the ranks' answers differ where they depend on these, though one process asks for both."""
+    def hash_there(value) -> int:
+        return hash((value, "another process") if _holds_text(value) else value)
+
+    number, cell = os.getpid() + 1, getattr(function, "__globals__", {})
+    own = "hash" in cell
+    cell.setdefault("hash", hash_there)
+    try:
+        with patch.object(os, "getpid", lambda: number):
+            yield
+    finally:
+        if not own:
+            cell.pop("hash", None)
+
+
+def _holds_text(value) -> bool:
+    return bool(value) if isinstance(value, (str, bytes)) else (
+        isinstance(value, (tuple, frozenset)) and any(map(_holds_text, value)))
+
+
+@contextmanager
+def _generators_kept():
+    """The process's own random numbers go on afterwards as if nothing had been inside."""
+    of_python, of_numpy = random.getstate(), np.random.get_state()
+    try:
+        with torch.random.fork_rng(devices=[]):
+            yield
+    finally:
+        random.setstate(of_python)
+        np.random.set_state(of_numpy)
 
 
 def _seed_all(seed: int):

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
+from torch.nn.modules.batchnorm import _BatchNorm
 
 from ....course.checks import Values
 from ....course.evidence import Case
 from ....course.exercise import Asked, Exercise, Right, Setting, Teaching
 from ....course.ranks import ANSWER, COLLECTIVES, RANKS
 from ..judged import ALIKE, AS_BIG, BIG_BATCH, OTHERS, SAME, big_batch, close
-from ..stage import WEIGHTS
+from ..stage import WEIGHTS, make_network
 from . import right, slow, stage
 
 STATISTICS = "running statistics"
@@ -20,17 +21,21 @@ ENOUGH, GRADIENTS_ALONE = "gradients, and what norms have to know", "only gradie
 def wrap_cases(seed: int) -> list[Case]:
     rng = np.random.default_rng(seed)
 
-    def case(name: str, kind: str, world: int) -> Case:
+    def case(name: str, kind: str, world: int, columns: int | None = 1) -> Case:
         width, size = int(rng.integers(3, 7)), int(rng.integers(3, 6))
         x = (rng.normal(size=(3 * world * size, width)) + rng.normal(size=(1, width))).astype(np.float32)
         x += np.repeat(np.tile(np.arange(world), 3), size)[:, None].astype(np.float32)  # ranks whose rows differ
-        y = (x @ rng.normal(size=(width, 1))).astype(np.float32)
+        y = (x @ rng.normal(size=(width, columns or width))).astype(np.float32)
         options = {"world": world, "kind": kind, "seed": int(rng.integers(1000)), "width": width, "batch_size": size,
-                   "epochs": 1}
+                   "epochs": 1, "columns": columns or width}
         return Case(f"{name}, {world} ranks, {size} rows each", {"x": x, "y": y}, options,
                     on_host={"x": "pageable", "y": "pageable"})
 
-    return [case("a BatchNorm", "norm", 2), case("a BatchNorm", "norm", 3), case("no BatchNorm", "plain", 2)]
+    return [case("a BatchNorm", "norm", 2), case("a BatchNorm", "norm", 3), case("no BatchNorm", "plain", 2),
+            case("a BatchNorm2d with `momentum=None`", "images", 2),
+            case("a BatchNorm without running statistics", "no statistics", 2),
+            case("a frozen layer after a BatchNorm", "frozen", 2),
+            case("a network that is a BatchNorm itself", "a norm alone", 2, None)]
 
 
 def wanted_wrap(case: Case) -> dict:
@@ -52,14 +57,16 @@ def seen_wrap(case: Case, plain: dict, notes) -> dict:
     return {ALIKE: SAME if all(close(part(each, False), part(weights[0], False)) for each in weights) else "different",
             BIG_BATCH: AS_BIG if close(part(weights[0], False), part(wanted, False)) else OTHERS,
             STATISTICS: AS_BIG if all(close(part(each, True), part(wanted, True)) for each in weights) else OTHERS,
-            BETWEEN: _between(plain[RANKS], weights[0], count // (world * size)),
+            BETWEEN: _between(plain[RANKS], case, count // (world * size)),
             stage.MODE: plain[RANKS][0][ANSWER][stage.MODE]}
 
 
-def _between(rows: list[dict], weights: dict[str, np.ndarray], steps: int) -> str:
-    """Whether the devices have sent gradients in each step, and as many numbers as a norm has statistics both ways. What DDP
-    broadcasts is neither."""
-    wanted = steps * sum((2 if "running" in name else 1) * value.size for name, value in weights.items())
+def _between(rows: list[dict], case: Case, steps: int) -> str:
+    """Whether the devices have sent gradients in each step, and as many numbers as a norm has statistics. (Backward it
+    sends them again, but only where its input needs a gradient.) What DDP broadcasts is neither."""
+    network = make_network(case.options["kind"], case.options["seed"], case.options["width"])
+    wanted = steps * (sum(value.numel() for value in network.parameters() if value.requires_grad)
+                      + sum(2 * each.num_features for each in network.modules() if isinstance(each, _BatchNorm)))
     sent = [sum(each["elements"] for each in row[COLLECTIVES] if each["name"] != "broadcast") for row in rows]
     return ENOUGH if min(sent) >= wanted else GRADIENTS_ALONE
 
@@ -74,12 +81,13 @@ def explain_wrap(case: Case, found, wanted) -> str | None:
     if found.get(BIG_BATCH) == found.get(STATISTICS) == AS_BIG:
         return "The weights are right, but the GPUs have not sent what they need for that."
     if found.get(BETWEEN) == ENOUGH:
-        return ("The GPUs send enough, but the result is different. Is there another norm, with its own weights, `eps` "
-                "and `momentum`? `nn.SyncBatchNorm.convert_sync_batchnorm` keeps those of the BatchNorm.")
+        return ("The GPUs send enough, but the result is different. Is there another norm, with its own weights, "
+                "statistics, `eps` and `momentum`? `nn.SyncBatchNorm.convert_sync_batchnorm` keeps those of the BatchNorm. "
+                "Does its process group hold all ranks? And a layer with `requires_grad=False` must stay frozen.")
     if found != wanted:
         return ("Each rank's BatchNorm takes the mean and variance of its own rows. It needs those of all ranks, in the "
                 "forward pass and in the gradient. `nn.SyncBatchNorm.convert_sync_batchnorm` replaces each BatchNorm by "
-                "such a norm, in nested modules too.")
+                "such a norm, in nested modules too. Use the model that it returns.")
     return None
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..explain import alike, of_outputs
+from ..explain import alike, of_digits, of_outputs
 from ..stage import DTYPE, OUTPUTS
 
 
@@ -13,4 +13,4 @@ def attention(case, found, wanted) -> str | None:
     if not alike(found[OUTPUTS], wanted[OUTPUTS]):
         return of_outputs(found, wanted) or (
             "Try it on one query by hand: its scores, the forbidden ones at minus infinity, softmax, times the values.")
-    return "The outputs are right, but a gradient is not. Does autograd see every operator?"
+    return of_digits(found, wanted) or "The outputs are right, but a gradient is not. Does autograd see every operator?"

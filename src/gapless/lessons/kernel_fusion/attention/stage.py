@@ -5,15 +5,18 @@ Runs beside the learner's code: import nothing that knows an answer.
 
 from __future__ import annotations
 
-from ..stage import DTYPE, OUTPUTS, compiles, gradients_of, some, tensor_of
+from ..stage import DTYPE, OUTPUTS, compiles, gradients_of, ready, some, tensor_of
 
 
 @compiles
 def ask_attention(function, given, device):
-    """What is attended to, and the gradients of queries, keys and values."""
-    tensors = {name: given.inputs[name].detach().requires_grad_() for name in "qkv"}
+    """What is attended to, and the gradients of queries, keys and values, where they are wanted."""
+    tensors = {name: ready(given.inputs[name], given.options) for name in "qkv"}
+    mask = given.inputs["mask"]
+    if given.options.get("expanded"):  # one row for all queries, as a mask of padding is made
+        mask = mask[:, :, :1].expand_as(mask)
     yield
-    outputs = tensor_of(function(*tensors.values(), given.inputs["mask"]), tensors["v"], device)
+    outputs = tensor_of(function(*tensors.values(), mask), tensors["v"], device)
     if outputs.requires_grad:
         outputs.backward(given.inputs["gradient"].to(outputs.dtype))
     yield

@@ -6,9 +6,9 @@ from ....course.evidence import Case
 from ....course.exercise import Notes
 from ..judged import GRAPHS, ONE, counted_in_words
 
-# Kernels that may be launched beside a graph: that of the gradient that a backward pass begins with, and a few. As it is
-# written, `forward` launches more than 20.
-_FEW_KERNELS = 5
+# Kernels that may be launched beside a graph: that of the gradient that a backward pass begins with, and those after a wait
+# inside the graph, which the virtual GPU does not fuse: 8 with `torch.cond`. The unoptimised `forward` launches over 20.
+_FEW_KERNELS = 12
 
 
 def seen_graphs(case: Case, answer, notes: Notes):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..explain import alike, of_outputs
+from ..explain import alike, of_digits, of_outputs
 from ..stage import DTYPE, OUTPUTS
 
 
@@ -11,5 +11,6 @@ def elementwise(case, found, wanted) -> str | None:
     if found[DTYPE] != wanted[DTYPE]:
         return "The result must have the input's dtype: something on the way casts."
     if alike(found[OUTPUTS], wanted[OUTPUTS]):
-        return "The outputs are right, but the gradient is not. Does autograd see every operator?"
+        return of_digits(found, wanted) or (
+            "The outputs are right, but the gradient is not. Does autograd see every operator?")
     return of_outputs(found, wanted) or "Use the same formula, in fewer kernels."

@@ -5,16 +5,20 @@ Runs beside the learner's code: import nothing that knows an answer.
 
 from __future__ import annotations
 
-from ..stage import DTYPE, OUTPUTS, compiles, gradients_of, some, tensor_of
+import torch
+
+from ..stage import DTYPE, OUTPUTS, compiles, gradients_of, ready, some, stays, tensor_of
 
 
 @compiles
 def ask_elementwise(function, given, device):
-    """What ``function`` makes of ``x``, and the gradient that comes back."""
-    x = given.inputs["x"].detach().requires_grad_()
+    """What ``function`` makes of ``x``, and the gradient that comes back, where one is wanted."""
+    x = ready(given.inputs["x"], given.options)
     yield
     outputs = tensor_of(function(x), x, device)
     if outputs.requires_grad:
         outputs.backward(given.inputs["gradient"].to(outputs.dtype))
     yield
+    if not x.requires_grad:
+        stays(outputs, lambda: function(torch.ones_like(x)), device)
     return {DTYPE: str(outputs.dtype), OUTPUTS: some(outputs.detach()), **gradients_of(x=x)}

@@ -7,7 +7,7 @@ import numpy as np
 from ....course.evidence import Case
 from ....course.exercise import Trial
 from ....course.variants import covering, varied
-from ..cases import DTYPES, LAYOUTS
+from ..cases import DTYPES, LAYOUTS, exact, with_nan, without_gradient
 
 
 def _head(rng: np.random.Generator, name: str, rows: int, width: int, words: int, ignored: float = 0.2) -> Case:
@@ -32,7 +32,7 @@ _HEADS = {
 
 
 def head_cases(seed: int) -> list[Case]:
-    """Every kind of head, dtype and layout at least once, and a row of zeros."""
+    """Every kind of head, dtype and layout at least once, a row near zero, numbers whose last digits tell, no gradient."""
     rng = np.random.default_rng(seed)
     cases = [_head(rng, kind, *sizes) for kind, sizes in _HEADS.items()]
     cases = [varied(case, pick["dtype"], pick["layout"])
@@ -40,7 +40,9 @@ def head_cases(seed: int) -> list[Case]:
     near_zero = _head(rng, "a row near zero", 6, 5, 8, ignored=0.0)
     for name in ("x", "residual"):
         near_zero.inputs[name][2] *= 1e-3
-    return [*cases, near_zero]
+    all_digits = exact(_head(rng, "some are ignored", 8, 6, 9))
+    one_nan = with_nan(_head(rng, "none is ignored", 6, 5, 8, ignored=0.0))
+    return [*cases, near_zero, one_nan, all_digits, without_gradient(_head(rng, "some are ignored", 4, 3, 5, ignored=0.3))]
 
 
 def _head_trial(rng: np.random.Generator, count: int) -> list[Case]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..explain import alike
+from ..explain import alike, of_digits
 from ..stage import DTYPE, LOSS
 
 
@@ -12,4 +12,4 @@ def head_loss(case, found, wanted) -> str | None:
         return "The result must have the inputs' dtype: something on the way casts."
     if not alike(found[LOSS], wanted[LOSS]):
         return ("Compare your parts with the slow function's, one by one: the sum, the norm, the loss of the logits.")
-    return "The loss is right, but a gradient is not. Does autograd see every operator?"
+    return of_digits(found, wanted) or "The loss is right, but a gradient is not. Does autograd see every operator?"

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from ..explain import alike
 from ..judged import COMPILATIONS, NONE
-from .cases import MANY
-from .stage import AGAIN, LENGTHS, LOSSES, STALE
+from .stage import AGAIN, LENGTHS, LOSSES, MODE, OF_BATCHES, STALE
 
 
 def lengths(case, found, wanted) -> str | None:
@@ -18,12 +17,20 @@ def lengths(case, found, wanted) -> str | None:
     if found[AGAIN]:
         return ("You call `torch.compile` again in later batches. Each call makes a new function, whose graphs have to "
                 "be looked up again. Call it once, in `make_step`, and keep what it returns.")
+    if found[MODE]:
+        return ("Afterwards the model is in another mode (`model.train()`, `model.eval()`). Its caller chooses the mode, so "
+                "leave it as it is.")
     if not alike(found[LOSSES], wanted[LOSSES]):
         return "Without a compiler it is `model(batch + place[:, None]).square().mean()`: compare batch by batch."
     if found[COMPILATIONS] == NONE:
-        return "The device has seen no compiled graph. Does `step` call what `torch.compile` returned?"
+        return ("The device has seen no compiled graph. Does `step` call what `torch.compile` returned? And does the "
+                "backend compile? `backend=\"eager\"` does not.")
     if found[COMPILATIONS] != wanted[COMPILATIONS]:
-        return (f"The values are right. The device has seen graphs compiled for {MANY} lengths: {found[COMPILATIONS]}. "
+        count = len({batch.shape[1] for batch in case.inputs["batches"]})
+        return (f"The values are right. The device has seen graphs compiled for {count} lengths: {found[COMPILATIONS]}. "
                 "There should be at most two, with the model's products inside them. "
                 "`torch._logging.set_logs(recompiles=True)` before the check prints the guard that failed each time.")
+    if OF_BATCHES in wanted and not alike(found[OF_BATCHES], wanted[OF_BATCHES]):
+        return ("These batches require a gradient, as if an earlier layer made them, and do not get the right one. Does "
+                "something cut them off, such as `.detach()` or `requires_grad_(False)`?")
     return "The losses are right, but a gradient is not. Does autograd see every operator?"

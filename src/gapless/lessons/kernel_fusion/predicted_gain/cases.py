@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 
 from ....course.evidence import Case
@@ -13,9 +15,9 @@ def _bytes(rng: np.random.Generator) -> int:
     return 4 * int(rng.integers(1000, 300_000))
 
 
-def _chain(rng: np.random.Generator, name: str, kernels: list[tuple[str, str]], outputs: str, small: str = "") -> Case:
-    """``kernels``: (names read, names written), a letter each; those of ``small`` are a row that is broadcast, and an "o"
-    has no elements."""
+def _chain(rng: np.random.Generator, name: str, kernels: list[tuple], outputs: Iterable[str], small: str = "") -> Case:
+    """``kernels``: (names read, names written), a letter each or in a list; those of ``small`` are a row that is broadcast,
+    and an "o" has no elements."""
     large, row = _bytes(rng), int(rng.integers(1, 64)) * 4
     sizes = {letter: 0 if letter == "o" else row if letter in small else large
              for reads, writes in kernels for letter in reads + writes}
@@ -37,6 +39,7 @@ _CHAINS = {
     "two kernels read the same": ([("x", "a"), ("x", "b")], "ab", ""),
     "in place": ([("x", "x"), ("x", "x"), ("x", "x")], "x", ""),
     "a result that nobody needs": ([("x", "a"), ("x", "y")], "y", ""),
+    "names that begin alike": ([(["h1"], ["a"]), (["h"], ["b"]), (["h12", "a", "b"], ["y"])], ["y"], ""),
     "no kernels": ([], "", ""),
     "no elements": ([("o", "o"), ("o", "o")], "o", ""),
 }

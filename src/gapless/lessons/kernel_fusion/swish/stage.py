@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import torch
 
-from ..stage import DTYPE, OUTPUTS, compiles, gradient_of, gradients_of, some, tensor_of
+from ..stage import DTYPE, OUTPUTS, compiles, gradient_of, gradients_of, ready, some, stays, tensor_of
 
 SECOND, REFUSED = "second derivative", "refused"
 
@@ -15,7 +15,7 @@ SECOND, REFUSED = "second derivative", "refused"
 @compiles
 def ask_swish(function, given, device):
     """A chain of so many layers: outputs and gradient; of the first layer, the gradient's gradient, unless it is refused."""
-    x, gradient, depth = given.inputs["x"].detach().requires_grad_(), given.inputs["gradient"], given.options["depth"]
+    x, gradient, depth = ready(given.inputs["x"], given.options), given.inputs["gradient"], given.options["depth"]
     yield
     outputs = x
     for _ in range(depth):
@@ -23,6 +23,8 @@ def ask_swish(function, given, device):
     if outputs.requires_grad:
         outputs.backward(gradient.to(outputs.dtype))
     yield
+    if not x.requires_grad:
+        stays(outputs, lambda: function(torch.ones_like(x)), device)
     found = {DTYPE: str(outputs.dtype), OUTPUTS: some(outputs.detach()), **gradients_of(x=x)}
     if given.options["second"]:
         found[SECOND] = second_derivative(function, x.detach().requires_grad_(), gradient)

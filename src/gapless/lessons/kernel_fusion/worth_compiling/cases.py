@@ -49,13 +49,20 @@ def worth_cases(seed: int) -> list[Case]:
         _exact("a gain of a little less than 5 %", 20 * ms, 19.005 * ms, 100 * ms, 10**6),
         _exact("it pays in the very last step", 20 * ms, 16 * ms, 416 * ms, 100),
         _exact("one step short of paying", 20 * ms, 16 * ms, 416 * ms, 99),
+        _exact("it pays after a very long time", 20 * ms, 16 * ms, (16 + 4 * 250_000) * ms, 10**6),
         _exact("the first step costs nothing more", 20 * ms, 16 * ms, 16 * ms, 10),
         _exact("the first step is the fastest: it was compiled before", 20 * ms, 16 * ms, 12 * ms, 10),
         _exact("a later compilation took longer", 20 * ms, 8 * ms, 48 * ms, 18, again_ms=56 * ms),
+        _exact("later compilations leave less than 5 %", 20 * ms, 12 * ms, 100 * ms, 10**6, again_ms=48.25 * ms),
         # The median is 24 with the first step and 20 without it, so that it pays from step 10 or 9 on.
         Case("the first step was slow and did not compile", {}, {
             "eager": [44 * ms] * 5, "compiled": [[ms * each, False] for each in (208, 24, 16)], "steps": 9}),
     ]
+    # The medians are 20 and 8, between the middle two, so that it pays from step 10 on.
+    even = {"eager": [each * ms for each in (24, 24, 16, 16)],
+            "compiled": [[128 * ms, True], *([each * ms, False] for each in (12, 12, 4, 4))]}
+    found += [Case("an even number of times, and it pays", {}, {**even, "steps": 10}),
+              Case("an even number of times, and it does not pay", {}, {**even, "steps": 9})]
     return found
 
 

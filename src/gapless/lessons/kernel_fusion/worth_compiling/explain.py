@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from statistics import median
 
+LONG = 100_000  # steps, to which somebody may count
+
 
 def worth(case, found, wanted) -> str | None:
     """What is known of the case."""
@@ -17,6 +19,8 @@ def worth(case, found, wanted) -> str | None:
         return "Every step compiled. So you do not know how long a compiled step takes, and compiling never pays."
     before, steady = median(case.options["eager"]), median(usual)
     again = [ms - steady for ms, compiles in later if compiles]
+    early = found[1] is not None and wanted[1] is not None and found[1] < wanted[1] and wanted[1] > LONG
+    hint = " The step may be far off: does a loop end too early? Divide instead." if early else ""
     return (f"By the medians a step takes {before:.5g} ms before and {steady:.5g} ms compiled. The first takes "
             f"{first_ms:.5g} ms. Of the {len(later)} after it {len(again)} compile again, for {sum(again):.5g} ms more in "
-            f"all. {case.options['steps']:,} steps are still to run.")
+            f"all. {case.options['steps']:,} steps are still to run.{hint}")

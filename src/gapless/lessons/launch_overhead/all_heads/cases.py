@@ -12,7 +12,7 @@ LAYOUTS = (CONTIGUOUS, "transposed", "strided")
 
 
 def _heads(rng: np.random.Generator, name: str, leading: tuple[int, ...], heads: int, size: tuple[int, int],
-           last: tuple[int, int] | None = None) -> Case:
+           last: tuple[int, int] | None = None, again: bool = True) -> Case:
     """``heads`` of ``size`` (features × width), and one more of the size ``last``. Whole numbers, which have the same sums
     in every order and in float16 too."""
     sizes = [size] * heads + ([last] if last is not None else [])
@@ -22,7 +22,7 @@ def _heads(rng: np.random.Generator, name: str, leading: tuple[int, ...], heads:
 
     return Case(name, {"x": numbers(*leading, sum(features for features, _ in sizes)),
                        "weights": [numbers(*each) for each in sizes],
-                       "gradient": numbers(*leading, sum(width for _, width in sizes))})
+                       "gradient": numbers(*leading, sum(width for _, width in sizes))}, {"again": again})
 
 
 # Name → leading dimensions, heads, their size, the last one's.
@@ -68,7 +68,7 @@ def _of_many_digits(rng: np.random.Generator) -> Case:
 def _trial(rng: np.random.Generator, count: int) -> list[Case]:
     rows, features, width = (int(each) for each in rng.integers(20, 30, size=3))
     last = int(rng.integers(2, features)), int(rng.integers(2, width))
-    return [_heads(rng, "many heads", (rows,), HEADS, (features // 2, width // 2), (last[0] // 2, last[1] // 2))
+    return [_heads(rng, "many heads", (rows,), HEADS, (features // 2, width // 2), (last[0] // 2, last[1] // 2), again=False)
             for _ in range(count)]
 
 

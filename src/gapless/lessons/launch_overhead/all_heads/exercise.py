@@ -30,9 +30,9 @@ EXERCISE = Exercise(
             "`torch.stack(weights)` is heads × features × widths, and `x.unflatten(-1, (heads, -1))` is … × heads × "
             "features. `torch.bmm` and `torch.einsum` take all heads at once. Compute a smaller last head separately, "
             "and join the two with `torch.cat`.",
-            "`torch.einsum(\"...hd,hdw->...hw\", parts, torch.stack(equal)).flatten(-2)`, where `parts` are the first "
-            "`len(equal) * len(equal[0])` columns, unflattened. Without any weights the result is "
-            "`x.new_zeros(*x.shape[:-1], 0)`.",
+            "`torch.einsum(\"...hd,hdw->...hw\", parts, torch.stack(equal)).flatten(-2)`, where `equal` are the "
+            "weights of one size, and `parts` their `len(equal) * len(equal[0])` columns, unflattened. Without any weights "
+            "the result is `x.new_zeros(*x.shape[:-1], 0)`.",
         ),
         mistakes=HEAD_MISTAKES,
         explain=explain_heads,

@@ -10,7 +10,7 @@ import torch
 
 from ....course.evidence import Case
 from ....course.mistakes import Mistake
-from .stage import DTYPE, OF_WEIGHTS, OF_X, OUTPUTS
+from .stage import AGAIN, DTYPE, OF_WEIGHTS, OF_X, OUTPUTS
 
 
 def _out(x: torch.Tensor, weights: list[torch.Tensor]) -> torch.Tensor:
@@ -106,4 +106,7 @@ def explain_heads(case: Case, found: dict, wanted: dict) -> str | None:
         return "The result is rows × heads × widths, with its last two dimensions flattened. Print the shapes on the way."
     if found[OF_X] != wanted[OF_X] or found[OF_WEIGHTS] != wanted[OF_WEIGHTS]:
         return "The outputs are right and a gradient is not. Does autograd see every operator on the way?"
+    if AGAIN in wanted and found[AGAIN] != wanted[AGAIN]:
+        return ("The first call is right. A second call gets the same weights with other values in them, as after an "
+                "optimizer's step. Stack the weights in each call, and keep nothing from one call to the next.")
     return None

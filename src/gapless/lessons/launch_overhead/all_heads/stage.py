@@ -7,26 +7,37 @@ from __future__ import annotations
 
 import torch
 
-from ....course.plain import Unusable
+from ....course.plain import Unusable, left_alone
 
 COMPARED = 600  # elements of a tensor, of more about as many
 # What is seen, in the words of the answer.
-OUTPUTS, DTYPE, OF_X, OF_WEIGHTS = "outputs", "dtype", "gradient of `x`", "gradients of the weights"
+OUTPUTS, DTYPE, OF_X, OF_WEIGHTS, AGAIN = ("outputs", "dtype", "gradient of `x`", "gradients of the weights",
+                                           "outputs once the weights have changed")
 
 
 def ask_all_heads(function, given, device):
-    """What ``function`` gives, and the gradients that come back from it. A gradient that does not come back is zero."""
+    """What ``function`` gives, and the gradients that come back from it. A gradient that does not come back is zero.
+    ``again``: the weights change in place, as in a step of an optimizer, and a second call follows."""
     x = given.inputs["x"].detach().requires_grad_()
     weights = [weight.detach().requires_grad_() for weight in given.inputs["weights"]]
-    gradient = given.inputs["gradient"]
+    gradient, held = given.inputs["gradient"], list(weights)
     yield
-    outputs = function(x, list(weights))
+    outputs = function(x, held)
     _check(outputs, gradient, device)
     if outputs.requires_grad:
         outputs.backward(gradient.to(outputs.dtype))
     yield
-    return {DTYPE: str(outputs.dtype), OUTPUTS: _some(outputs.detach()), OF_X: _some(_gradient(x)),
-            OF_WEIGHTS: [_some(_gradient(weight)) for weight in weights]}
+    left_alone("weights", list(map(id, held)), list(map(id, weights)))
+    answer = {DTYPE: str(outputs.dtype), OUTPUTS: _some(outputs.detach()), OF_X: _some(_gradient(x)),
+              OF_WEIGHTS: [_some(_gradient(weight)) for weight in weights]}
+    if given.options["again"]:
+        with torch.no_grad():
+            for weight in weights:
+                weight.neg_()  # exact in every dtype
+        again = function(x, held)
+        _check(again, gradient, device)
+        answer[AGAIN] = _some(again.detach())
+    return answer
 
 
 def _check(outputs, gradient: torch.Tensor, device: torch.device) -> None:

@@ -11,14 +11,14 @@ from .stage import LOSSES, WEIGHTS
 
 
 def _training(rng: np.random.Generator, name: str, rows: list[int], *, layers: int = 2, width: int = 6, lr: float = 0.03,
-              decay: float = 0.7, dropout: float = 0.0, same: bool = False, kind=np.float32) -> Case:
-    """A batch for each entry of ``rows``. ``same``: all batches are the first."""
+              decay: float = 0.7, dropout: float = 0.0, same: bool = False, kind=np.float32, groups: int = 1) -> Case:
+    """A batch for each entry of ``rows``. ``same``: all batches are the first; ``groups``: of the optimizer."""
     weights = [(rng.normal(size=(width, width)) * (2 / width) ** 0.5).astype(kind) for _ in range(layers)]
     x = [rng.normal(size=(count, width)).astype(kind) for count in rows]
     y = [rng.integers(0, width, size=count) for count in rows]
     if same:
         x, y = x[:1] * len(rows), y[:1] * len(rows)
-    return Case(name, {"weights": weights, "x": x, "y": y}, {"lr": lr, "decay": decay, "dropout": dropout})
+    return Case(name, {"weights": weights, "x": x, "y": y}, {"lr": lr, "decay": decay, "dropout": dropout, "groups": groups})
 
 
 def capture_cases(seed: int) -> list[Case]:
@@ -32,6 +32,7 @@ def capture_cases(seed: int) -> list[Case]:
         _training(rng, "batches of one size", [rows()] * 8),
         _training(rng, "a smaller last batch", [many + 1] * 7 + [many - 2]),
         _training(rng, "a learning rate that grows", [rows()] * 8, lr=0.005, decay=1.4),
+        _training(rng, "two parameter groups", [rows()] * 8, groups=2),
         _training(rng, "smaller batches in between", [odd, odd, odd - 1, odd, odd, odd, odd - 2, odd, odd]),
         _training(rng, "a smaller first batch", [2] + [rows()] * 7),
         _training(rng, "a learning rate that stays", [rows()] * 7, decay=1.0),

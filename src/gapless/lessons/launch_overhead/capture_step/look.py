@@ -9,7 +9,7 @@ import torch.nn.functional as F
 
 from ....course.exercise import full_size
 from ....evidence.pictures.figure import new_figure
-from ....measure.device import device_name
+from ....measure.device import origin_of
 from ....measure.profile import time_step
 from ..stage import UNMEASURED
 from .stage import make_network
@@ -44,10 +44,10 @@ def draw_step_times(plain: Callable, captured: Callable, device: torch.device, w
     """Times of a step over the width of the network, as it is and as one launch. Returns a figure. Raises ImportError
     without matplotlib."""
     times = {"launched one by one": step_ms(plain, device, widths), "one launch a step": step_ms(captured, device, widths)}
-    kind = "simulated" if device.type == "vgpu" else "measured"
+    place = origin_of(device)
     words = "; ".join(f"width {width}: " + ", ".join(f"{values[place]:.2f} ms {name}" for name, values in times.items())
                       for place, width in enumerate(widths))
-    figure = new_figure(7.0, 3.4, f"Time of a step by the width of twelve linear layers ({kind} {device_name(device)}). "
+    figure = new_figure(7.0, 3.4, f"Time of a step by the width of twelve linear layers ({place}). "
                                   f"{words}.")
     axes = figure.subplots()
     for (name, values), color, marker, style in zip(times.items(), ("#d9541e", "#3b7dc4"), "os", ("--", "-")):
@@ -55,7 +55,7 @@ def draw_step_times(plain: Callable, captured: Callable, device: torch.device, w
     axes.set_xticks(widths, [str(width) for width in widths])
     axes.minorticks_off()
     axes.set_xlabel("width of the layers")
-    axes.set_ylabel(f"ms a step ({kind})")
+    axes.set_ylabel(f"ms a step ({place})")
     axes.spines[["top", "right"]].set_visible(False)
     axes.legend(frameon=False)
     return figure

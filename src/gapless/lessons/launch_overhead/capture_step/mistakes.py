@@ -16,10 +16,10 @@ from .stage import LOSSES
 class Captured:
     """A step captured after ``warm`` real ones. ``copied``, ``late``: which of a batch is copied into the static inputs
     before a replay, and which after it; ``cloned``: whether the loss is; ``left_out``: of every step; ``small``: what
-    becomes of a batch of another size ("eager", "skipped", "in part"); ``rate``: whether the learning rate is a tensor;
-    ``on_copies``: steps more, on the batch that is captured; ``zeroed``: whether gradients are set to None before what is
-    captured; ``replayed``: whether the batch of the capture is trained with; ``whole``: whether the optimizer's step is
-    captured too."""
+    becomes of a batch of another size ("eager", "skipped", "in part"); ``rates``: in how many groups the learning rate is
+    a tensor, None for all; ``on_copies``: steps more, on the batch that is captured; ``zeroed``: whether gradients are set
+    to None before what is captured; ``replayed``: whether the batch of the capture is trained with; ``whole``: whether the
+    optimizer's step is captured too."""
 
     warm: int = 3
     copied: str = "xy"
@@ -27,7 +27,7 @@ class Captured:
     left_out: str = ""
     cloned: bool = True
     small: str = "eager"
-    rate: bool = True
+    rates: int | None = None
     on_copies: int = 0
     zeroed: bool = True
     replayed: bool = True
@@ -38,8 +38,8 @@ class Captured:
         backend = torch.get_device_module(device)
         for group in optimizer.param_groups:
             group["capturable"] = True
-            if self.rate:
-                group["lr"] = torch.tensor(group["lr"], device=device)
+        for group in optimizer.param_groups[:self.rates]:
+            group["lr"] = torch.tensor(group["lr"], device=device)
         graph, static, calls = backend.CUDAGraph(), [], 0
 
         def step(x, y, zeroed=True, stepped=True):
@@ -111,10 +111,13 @@ CAPTURE_MISTAKES = (
     Mistake(Captured(left_out="zero_grad"), (
         "The gradients add up from step to step, in the steps before the capture too. Call `optimizer.zero_grad()` before "
         "each backward pass.")),
-    Mistake(Captured(rate=False), (
+    Mistake(Captured(rates=0), (
         "The learning rate does not change after the capture: a Python number is a constant of the captured kernels. "
         "Make it a tensor on the device, `group[\"lr\"] = torch.tensor(group[\"lr\"], device=device)`. Then the "
         "scheduler writes into that tensor.")),
+    Mistake(Captured(rates=1), (
+        "Only the first group's learning rate changes after the capture. Make the learning rate a tensor in each group: "
+        "`for group in optimizer.param_groups: …`.")),
     Mistake(Captured(small="in part"), (
         "You copied a smaller batch over the first rows, and the rest is still the previous batch. A graph has one "
         "size, so train a batch of another size without the graph.")),
@@ -138,7 +141,7 @@ CAPTURE_MISTAKES = (
         "writes.")),
     Mistake(_in_eval_mode, "Nothing is dropped, because `model.eval()` turns dropout off. Leave the model in training "
                            "mode."),
-    Mistake(Captured(warm=3, cloned=False, rate=False), (
+    Mistake(Captured(warm=3, cloned=False, rates=0), (
         "All losses are the last one's, and the learning rate does not change after the capture. Copy the loss "
         "(`clone()`), and make the learning rate a tensor on the device.")),
 )
@@ -162,6 +165,8 @@ def explain_capture(case: Case, found: dict, wanted: dict) -> str | None:
     if not first:
         return ("That is the first batch's loss, before anything could be captured. Each call takes one forward pass, "
                 "one backward pass and one step of the optimizer. The loss is the one before the step.")
+    if abs(found[LOSSES][first] - wanted[LOSSES][first - 1]) <= 1e-4 * abs(wanted[LOSSES][first - 1]):
+        return "That is the loss of the batch before. Replay the graph first, and copy its loss (`clone()`) after that."
     before = "The loss of the batch before is" if first == 1 else f"The losses of the {first} batches before are"
     return (f"{before} right. All that changes from step to step has to be in memory that the graph reads: the batch, the "
-            "learning rate, the optimizer's count of steps.")
+            "learning rate, the optimizer's count of steps. And each replay must clear the gradients of the step before.")

@@ -29,10 +29,13 @@ def make_network(weights: list[torch.Tensor], dropout: float, device: torch.devi
 
 
 def ask_capture_step(function, given, device):
-    """The losses of all batches, and the weights in the end."""
+    """The losses of all batches, and the weights in the end. ``groups``: of parameters, each with half the learning rate of
+    the one before."""
     options, inputs = given.options, given.inputs
     model = make_network(inputs["weights"], options["dropout"], device)
-    optimizer = torch.optim.Adam(model.parameters(), lr=options["lr"], fused=True)
+    parameters, count = list(model.parameters()), options["groups"]
+    groups = [{"params": parameters[place::count], "lr": options["lr"] / 2**place} for place in range(count)]
+    optimizer = torch.optim.Adam(groups, fused=True)
     scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: options["decay"]**step)
     batches = list(zip(inputs["x"], inputs["y"]))
     step = function(model, optimizer, F.cross_entropy)

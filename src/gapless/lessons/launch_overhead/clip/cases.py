@@ -10,9 +10,10 @@ from ..cases import BOTH, HALF, SHAPES, draw, network_shapes
 from .stage import GRADIENTS, NORM
 
 
-def _clipped(rng: np.random.Generator, name: str, shapes=SHAPES, dtypes=("float32",), size: float = 1.0, **options) -> Case:
-    return Case(name, {"grads": draw(rng, shapes, dtypes, size)},
-                {"max_norm": 1.0, "without_gradient": [], "iterator": False} | options)
+def _clipped(rng: np.random.Generator, name: str, shapes=SHAPES, dtypes=("float32",), size: float = 1.0, steps: int = 1,
+             **options) -> Case:
+    return Case(name, {"grads": [grad for _ in range(steps) for grad in draw(rng, shapes, dtypes, size)]},
+                {"max_norm": 1.0, "without_gradient": [], "frozen": [], "iterator": False, "steps": steps} | options)
 
 
 def _with(case: Case, number: float) -> Case:
@@ -26,11 +27,15 @@ def clip_cases(seed: int) -> list[Case]:
     return [
         _clipped(rng, "gradients above the limit", max_norm=drawn),
         _clipped(rng, "gradients below the limit", max_norm=100.0),
+        _clipped(rng, "two steps, each with new gradients", steps=2, max_norm=drawn),
+        _clipped(rng, "two frozen parameters with a gradient", frozen=[0, 4]),
         _clipped(rng, "two parameters without a gradient", without_gradient=[1, 4]),
         _clipped(rng, "no parameter has a gradient", without_gradient=[0, 1, 2, 3, 4, 5]),
         _clipped(rng, "no parameters", ()),
         _clipped(rng, "gradients of three dtypes", dtypes=BOTH, max_norm=drawn),
         _clipped(rng, "gradients in float16", dtypes=HALF),
+        # The square of such a norm is more than float16 can hold.
+        _clipped(rng, "large gradients in float16", dtypes=HALF, size=100.0),
         _clipped(rng, "an iterator of parameters", iterator=True, without_gradient=[0]),
         _with(_clipped(rng, "gradients that are nearly 0", size=0.0, max_norm=0.04), 0.05),
         _clipped(rng, "gradients of a millionth, in millionths", size=3e-7, max_norm=4e-7, unit=1e-6),

@@ -46,6 +46,15 @@ def _each_but_right_norm(parameters, max_norm):
     return norm
 
 
+def _each_dtype_by_itself(parameters, max_norm):
+    dtypes: dict[torch.dtype, list] = {}
+    for parameter in parameters:
+        if parameter.grad is not None:
+            dtypes.setdefault(parameter.grad.dtype, []).append(parameter)
+    norms = [torch.nn.utils.clip_grad_norm_(of_dtype, max_norm).float() for of_dtype in dtypes.values()]
+    return torch.stack(norms).norm() if norms else torch.zeros(())
+
+
 def _values(parameters, max_norm):
     grads = [parameter.grad for parameter in parameters if parameter.grad is not None]
     norm = of_norms(grads) if grads else torch.zeros(())
@@ -101,6 +110,10 @@ CLIP_MISTAKES = (
         "parameters themselves are 0 here.")),
     Mistake(clipping(which=lambda parameters: [each.grad for each in parameters if each.grad is not None][:1]), (
         "You used only the first gradient.")),
+    Mistake(clipping(which=lambda parameters: [each.grad for each in parameters if each.requires_grad
+                                               and each.grad is not None]), (
+        "You left out the frozen parameters. As long as nobody clears its gradient, a frozen parameter has one, and it is "
+        "part of the total norm. Ask for `parameter.grad`, not for `requires_grad`.")),
     Mistake(clipping(factor_of=lambda norm, limit: torch.where(norm.isfinite(), (limit / (norm + 1e-6)).clamp(max=1.0),
                                                                1.0)), _FINITE),
     Mistake(clipping(factor_of=lambda norm, limit: torch.where(norm > limit, limit / (norm + 1e-6), 1.0)), (
@@ -113,6 +126,9 @@ CLIP_MISTAKES = (
         "An infinite limit gives inf / inf, a nan. Limit the quotient to 1 with `.clamp(max=1.0)`.")),
     Mistake(clipping(factor_of=lambda norm, limit: (limit / (norm + 1e-2)).clamp(max=1.0)), (
         "You add too much to the norm, so small gradients become smaller than the limit asks for. Add 10⁻⁶.")),
+    Mistake(_each_dtype_by_itself, (
+        "You clipped the gradients of each dtype by their own norm. All gradients have one factor, from the norm of all of "
+        "them together.")),
     Mistake(clipping(norm_of=lambda grads: of_norms([grad for grad in grads if grad.dtype == grads[-1].dtype])), (
         "That is the norm of one dtype's gradients. Take the norm of all of them together.")),
     Mistake(_used_up, ("The parameters may come as an iterator, which is empty after one pass. Use `parameters = "

@@ -15,14 +15,23 @@ NORM, GRADIENTS, WITHOUT = "norm", "gradients", "parameters without a gradient"
 
 
 def ask_clip(function, given, device):
-    """The norm that comes back, and what the gradients are then."""
-    options, parameters = given.options, []
-    for place, grad in enumerate(given.inputs["grads"]):
-        parameters.append(nn.Parameter(torch.zeros_like(grad)))
-        if place not in options["without_gradient"]:
-            parameters[-1].grad = grad
+    """The norm that comes back, and what the gradients are then. ``frozen``: those that are trained no longer, and whose
+    gradient nobody has cleared; ``steps``: in each the parameters get other gradients, and the last one is looked at."""
+    options, grads = given.options, given.inputs["grads"]
+    each = len(grads) // options["steps"]
+    parameters = [nn.Parameter(torch.zeros_like(grad), requires_grad=place not in options["frozen"])
+                  for place, grad in enumerate(grads[:each])]
+
+    def give_gradients(step: int) -> None:
+        for place, (parameter, grad) in enumerate(zip(parameters, grads[step * each:])):
+            parameter.grad = None if place in options["without_gradient"] else grad
+
+    give_gradients(0)
     yield
-    norm = function(iter(parameters) if options["iterator"] else list(parameters), float(options["max_norm"]))
+    for step in range(options["steps"]):
+        if step:
+            give_gradients(step)
+        norm = function(iter(parameters) if options["iterator"] else list(parameters), float(options["max_norm"]))
     yield
     if not isinstance(norm, torch.Tensor) and all(parameter.grad is None for parameter in parameters):
         one = nn.Parameter(torch.zeros(1, device=device))

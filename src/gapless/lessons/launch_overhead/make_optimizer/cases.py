@@ -28,7 +28,8 @@ def _network(rng: np.random.Generator, name: str, shapes=SHAPES, dtypes=("float3
     for step in overflows:
         grads[(step + 1) * len(first) - 1].fill(np.inf)
     return Case(name, {"weights": weights, "grads": grads},
-                {"scale": scale, "scaled": scaled, "begun": begun, "without_gradient": [], "iterator": False} | options,
+                {"scale": scale, "scaled": scaled, "begun": begun, "without_gradient": [], "frozen": [],
+                 "iterator": False} | options,
                 late={"weights": len(weights), "grads": len(first)} if begun else {})
 
 
@@ -41,21 +42,26 @@ def optimizer_cases(seed: int) -> list[Case]:
         _network(rng, "a scaler that is switched off", scaled=False, steps=4),
         _network(rng, "an iterator of parameters", iterator=True),
         _network(rng, "two parameters without a gradient", without_gradient=[0, 3]),
+        _network(rng, "two frozen parameters, without a gradient", without_gradient=[1, 4], frozen=[1, 4]),
         _network(rng, "matrices only", ((3, 4), (2, 2), (1, 1))),
         _network(rng, "biases and norms only", ((3,), (5,), ())),
         _network(rng, "float32 and float64", dtypes=("float32", "float64"), scaled=False),
         _network(rng, "a complex parameter among others", dtypes=("float32", "complex64"), scaled=False),
+        _network(rng, "a complex bias among others", dtypes=("float32", "complex128", *["float32"] * 4), scaled=False),
+        _network(rng, "a complex matrix among others", dtypes=("complex64", *["float32"] * 5), scaled=False),
         _network(rng, "one parameter, eight steps", ((3, 3),), steps=8, overflows=[2, 3]),
     ]
 
 
-FEWEST = 30  # parameters of a trial
+FEWEST = 36  # parameters of a trial
 
 
 def _trial(rng: np.random.Generator, count: int) -> list[Case]:
     number, side = int(rng.integers(FEWEST, FEWEST + 6)), int(rng.integers(5, 9))
-    shapes = [(side, side) if place % 2 else (side,) for place in range(number)]
-    return [_network(rng, "a network's parameters", shapes, steps=2, begun=True) for _ in range(count)]
+    shapes = [(side + place, side) if place % 2 else (side + place,) for place in range(number)]
+    # Half of the matrices and half of the biases are in float64.
+    dtypes = ("float32", "float32", "float64", "float64")
+    return [_network(rng, "a network's parameters in two dtypes", shapes, dtypes, steps=2, begun=True) for _ in range(count)]
 
 
 # It is the host that sets the pace, here as at any size.

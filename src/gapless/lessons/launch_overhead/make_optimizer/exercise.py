@@ -17,8 +17,8 @@ EXERCISE = Exercise(
         Values(2),
         Waits(2, advice={"item": (
                 "`GradScaler` reads whether a gradient overflowed, to decide whether to skip the step. A fused "
-                "optimizer passes that answer to its kernel, and needs no number. GradScaler looks at the optimizer, "
-                "not at its groups: `AdamW(groups, fused=True)`")}),
+                "optimizer passes that answer to its kernel, and needs no number. Every real dtype can be fused, not "
+                "only float32. GradScaler looks at the optimizer, not at its groups: `AdamW(groups, fused=True)`")}),
         Kernels(1, fewer=6 * cases.FEWEST, advice=(
             "Each group is a list of its own. Are there more groups than settings? `fused=False` means a loop, and so "
             "does `foreach=False`. `fused=True` computes all of AdamW in one kernel for dozens of parameters.")),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from ....course.mistakes import Mistake
-from .stage import AMSGRAD, AVERAGES, BETAS, DECAYS, EPS, KIND, LOOPED, RATES, STEPS, WEIGHTS
+from .stage import AMSGRAD, AVERAGES, BETAS, DECAYS, EPS, FROZEN, KIND, LOOPED, RATES, STEPS, WEIGHTS
 
 
 def made(decays=lambda parameter: parameter.dim() > 1, decay: float = 0.1, lr: float = 1e-3, kind=torch.optim.AdamW,
@@ -40,6 +40,7 @@ OPTIMIZER_MISTAKES = (
 )
 _WHY = {
     KIND: "The method must stay AdamW.",
+    FROZEN: "A frozen parameter must stay frozen: leave its `requires_grad` as it is.",
     DECAYS: "Matrices decay by 0.1, parameters with at most one dimension by 0.",
     RATES: "The learning rate is 0.001 in all groups.",
     AMSGRAD: "`amsgrad` is another method.",

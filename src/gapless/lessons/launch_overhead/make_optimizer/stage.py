@@ -11,17 +11,20 @@ from torch import nn
 from ....course.plain import Unusable
 from ..stage import some
 
-KIND, DECAYS, RATES, AMSGRAD, BETAS, EPS, WEIGHTS, AVERAGES, STEPS, SCALE, LOOPED = (
+KIND, DECAYS, RATES, AMSGRAD, BETAS, EPS, WEIGHTS, AVERAGES, STEPS, SCALE, LOOPED, FROZEN = (
     "kind", "weight decay of each parameter", "learning rate of each parameter", "parameters with amsgrad",
     "betas of each parameter", "eps of each parameter", "weights",
-    "averages of the gradients", "steps that were taken", "scale", "parameters that cannot be fused, and go one by one")
+    "averages of the gradients", "steps that were taken", "scale", "parameters that cannot be fused, and go one by one",
+    "frozen parameters")
 
 
 def ask_make_optimizer(function, given, device):
     """The optimizer in some steps of a GradScaler on the gradients that are given, step after step. ``scaled``: whether the
-    scaler is switched on; ``begun``: the first step, which makes the optimizer's state, is not measured."""
+    scaler is switched on; ``begun``: the first step, which makes the optimizer's state, is not measured; ``frozen``: those
+    that are not trained yet."""
     options = given.options
-    parameters = [nn.Parameter(weight) for weight in given.inputs["weights"]]
+    parameters = [nn.Parameter(weight, requires_grad=place not in options["frozen"])
+                  for place, weight in enumerate(given.inputs["weights"])]
     scaler = torch.amp.GradScaler(device.type, init_scale=options["scale"], growth_interval=10**6,
                                   enabled=options["scaled"])
     scaler.scale(torch.zeros((), device=device))  # makes the scale
@@ -45,7 +48,8 @@ def ask_make_optimizer(function, given, device):
     settings = {id(parameter): group for group in optimizer.param_groups for parameter in group["params"]}
     states = [optimizer.state.get(parameter, {}) for parameter in parameters]
     groups = [settings[id(parameter)] for parameter in parameters]
-    return {KIND: type(optimizer).__name__, DECAYS: [float(group["weight_decay"]) for group in groups],
+    return {KIND: type(optimizer).__name__, FROZEN: sum(not parameter.requires_grad for parameter in parameters),
+            DECAYS: [float(group["weight_decay"]) for group in groups],
             RATES: [f"{float(group['lr']):g}" for group in groups],
             AMSGRAD: sum(group["amsgrad"] for group in groups),
             BETAS: [[float(beta) for beta in group["betas"]] for group in groups],
@@ -72,7 +76,8 @@ def _check(optimizer, parameters: list[nn.Parameter]) -> None:
     missing = [place for place, parameter in enumerate(parameters) if id(parameter) not in held]
     if missing:
         raise Unusable(f"the optimizer lacks {len(missing)} of {len(parameters)} parameters, such as number {missing[0]}, "
-                       f"of shape {tuple(parameters[missing[0]].shape)}. Put each into one group.")
+                       f"of shape {tuple(parameters[missing[0]].shape)}. Put each into one group, frozen ones too: they "
+                       "may be trained later.")
 
 
 def _real(tensor: torch.Tensor) -> torch.Tensor:

@@ -24,7 +24,10 @@ _GONE = {
                       "steps but the first",
     "explosions_skipped": "it costs time, but the log changes without it: it skips a step whose gradients explode. "
                           "Compare the log with that of all aids on",
-    "norm_logged": "it costs time, but people read its lines in the log. Compare the log with that of all aids on",
+    "norm_logged": "it costs time, but people read its lines in the log. Compare the log with that of all aids on, line by "
+                   "line",
+    "ratio_added": "it costs time, but it adds a line at the end of the log. It does that only beside another aid, so alone "
+                   "it changes nothing. Compare the log of all aids except it with that of all aids on, as a whole",
     "repeatable": "the log says that the run is repeatable, which needs deterministic algorithms. Compare the log with "
                   "that of all aids on",
 }

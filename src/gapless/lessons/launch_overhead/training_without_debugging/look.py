@@ -12,6 +12,7 @@ from .... import vgpu
 from ....course.answers import put
 from ....course.headline import MarkdownText
 from ....evidence.pictures.figure import new_figure
+from ....measure.device import origin_of
 from ....measure.profile import time_step
 from .cases import CHEAP, COSTLY, NEEDED, training_case
 from .stage import Run, Training, training_of
@@ -46,8 +47,8 @@ def own_aids_table(device: torch.device) -> MarkdownText:
     if device.type == "vgpu":
         rows["`CUDA_LAUNCH_BLOCKING=1`"] = (vgpu.launch_blocking,)
     times = {name: stepped(*how) for name, how in rows.items()}
-    kind = "simulated" if device.type == "vgpu" else "measured"
-    lines = [f"| left on | ms a step ({kind}) | times |", "|---|---:|---:|"]
+    place = origin_of(device)
+    lines = [f"| left on | ms a step ({place}) | times |", "|---|---:|---:|"]
     lines += [f"| {name} | {ms:.2f} | {ms / times['none']:.2f} |" for name, ms in times.items()]
     return MarkdownText("\n".join(lines))
 

@@ -155,6 +155,18 @@ def repeatable(moment: Moment):
 
 
 @contextmanager
+def ratio_added(moment: Moment):
+    """In each step, the norm of the gradients over that of the weights. One step of ``every`` has it in the log, and only
+    behind the lines of other aids."""
+    yield
+    parameters = list(moment.model.parameters())
+    weights, gradients = (torch.stack(torch._foreach_norm(tensors)).norm() for tensors in (
+        [parameter.detach() for parameter in parameters], [parameter.grad for parameter in parameters]))
+    if moment.noted and moment.number and moment.number % moment.every == 0:
+        moment.noted.append(("gradients over weights", gradients / weights))
+
+
+@contextmanager
 def shapes_checked(moment: Moment):
     """What the host knows anyway: shapes and dtypes."""
     if moment.x.dim() != 2 or moment.x.dtype != torch.float32 or len(moment.x) != len(moment.y):
@@ -173,13 +185,13 @@ def weights_summed(moment: Moment):
 
 AIDS = {function.__name__: function for function in (
     anomaly_mode, first_step_checked, launches_wait, ranges_emitted, statistics_read, statistics_kept, forward_repeated,
-    gradient_checked, explosions_skipped, norm_logged, repeatable, shapes_checked, weights_summed)}
+    gradient_checked, explosions_skipped, norm_logged, repeatable, ratio_added, shapes_checked, weights_summed)}
 # No real clock tells 5 % of half a millisecond from 15. On a real GPU a step is said to take what it takes on the virtual
 # A10G: the bare step, FIRST_MS more for the first one, and an aid's share of it where that works. Shares are added up.
 BARE_MS, FIRST_MS = 0.455, 0.05
 COST = {"anomaly_mode": 1.83, "first_step_checked": 1.63, "launches_wait": 0.155, "ranges_emitted": 0.054,
         "statistics_read": 0.69, "statistics_kept": 0.57, "forward_repeated": 0.41, "gradient_checked": 1.86,
-        "explosions_skipped": 0.34, "norm_logged": 0.14, "repeatable": 0.033, "shapes_checked": 0.021,
+        "explosions_skipped": 0.34, "norm_logged": 0.14, "repeatable": 0.033, "ratio_added": 0.335, "shapes_checked": 0.021,
         "weights_summed": 0.148}
 STEPS = 4  # of a run: the first, and others with a rare check among them
 FEATURES, WIDTH, CLASSES = 8, 16, 4

@@ -9,15 +9,17 @@ from ....course.exercise import Trial
 from ..cases import BOTH, HALF, SHAPES, draw, network_shapes
 
 
-def _averages(rng: np.random.Generator, name: str, shapes=SHAPES, dtypes=("float32",), of=None, **options) -> Case:
-    """``dtypes`` of the averages in turn; ``of``: of the parameters, where they are others. Averages in float16 are whole
-    numbers, and so are their parameters: with a decay of some 1/2ⁿ nothing is rounded, whatever comes first."""
-    inputs = {"averages": draw(rng, shapes, dtypes, 3.0), "parameters": draw(rng, shapes, of or dtypes, 3.0)}
+def _averages(rng: np.random.Generator, name: str, shapes=SHAPES, dtypes=("float32",), of=None, size: float = 3.0,
+              **options) -> Case:
+    """``dtypes`` of the averages in turn; ``of``: of the parameters, where they are others; ``size``: about what the
+    parameters are. Averages in float16 are whole numbers, and so are their parameters: with a decay of some 1/2ⁿ nothing
+    is rounded, whatever comes first."""
+    inputs = {"averages": draw(rng, shapes, dtypes, 3.0), "parameters": draw(rng, shapes, of or dtypes, size)}
     for average, parameter in zip(*inputs.values()):
         if average.dtype == np.float16:
             np.rint(average, out=average)
             np.rint(parameter, out=parameter)
-    return Case(name, inputs, {"decay": 0.75, "steps": 1, "iterator": False} | options)
+    return Case(name, inputs, {"decay": 0.75, "steps": 1, "iterator": False, "frozen": [], "renewed": False} | options)
 
 
 def average_cases(seed: int) -> list[Case]:
@@ -25,13 +27,19 @@ def average_cases(seed: int) -> list[Case]:
     return [
         _averages(rng, "six parameters"),
         _averages(rng, "three steps", steps=3),
+        _averages(rng, "three steps, each with new parameters", steps=3, renewed=True),
+        _averages(rng, "two frozen parameters among others", frozen=[1, 2]),
         _averages(rng, "parameters of three dtypes", dtypes=BOTH, steps=2),
         _averages(rng, "averages in float32 of parameters in float16", of=HALF, decay=0.9, steps=2),
         _averages(rng, "averages in float32 and float64, parameters in float16 and float32", ((3,), (4, 2), (5,), (2,)),
                   ("float32", "float64"), ("float16", "float32")),
+        _averages(rng, "averages in float16 and float32 of parameters in float32", dtypes=("float16", "float32"),
+                  of=("float32",)),
         _averages(rng, "an iterator of parameters", iterator=True, dtypes=("float32", "float64")),
         _averages(rng, "no parameters", ()),
         _averages(rng, "one number", ((),), decay=0.999),
+        # Without such parameters, a share of a ten-thousandth would hardly show.
+        _averages(rng, "a decay of 0.9999, and large parameters", decay=0.9999, size=3e4),
         _averages(rng, "a decay of 0", decay=0.0),
         _averages(rng, "a decay of 1", decay=1.0),
         _averages(rng, "an empty parameter among others", ((0, 3), (2,), (3,))),

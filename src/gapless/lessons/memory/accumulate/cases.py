@@ -27,6 +27,8 @@ def accumulate_cases(seed: int) -> list[Case]:
     return [
         _in_parts(rng, "eight sequences in four parts", parts=4, rows=8),
         _in_parts(rng, "seven sequences in three parts", parts=3, rows=7),
+        _in_parts(rng, "seven sequences in four parts", parts=4, rows=7),
+        _in_parts(rng, "fifteen sequences in eight parts", parts=8, rows=15),
         _in_parts(rng, "ignored labels, more in one part than in another", parts=3, rows=9, ignored=0.5),
         _one_part_ignored(rng),
         _in_parts(rng, "the gradients of an earlier step are still there", parts=2, rows=10, earlier_gradients=True),

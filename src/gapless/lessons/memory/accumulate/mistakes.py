@@ -25,6 +25,7 @@ class _InParts:
     stepped: str = "last"
     returned: str = "mean"
     dropped: bool = False
+    evaluates: bool = False
     refuses: tuple[str, ...] = ("parts", "empty")
 
     def __call__(self, model, optimizer, tokens, labels, parts):
@@ -35,6 +36,8 @@ class _InParts:
         parts = max(parts, 1)
         if self.zeroed == "first":
             optimizer.zero_grad()
+        if self.evaluates:
+            model.eval()
         counted = (labels != IGNORED).sum()
         total, last = torch.zeros((), device=tokens.device), None
         pieces = list(zip(self.cut(tokens, parts), self.cut(labels, parts)))
@@ -68,6 +71,12 @@ class _InParts:
         if self.zeroed == "last":
             optimizer.zero_grad()
         return {"mean": total, "last": last, "per part": total / len(pieces), "times": total * len(pieces)}[self.returned]
+
+
+def _rest_in_the_last(tensor: torch.Tensor, parts: int) -> list[torch.Tensor]:
+    parts = max(1, min(parts, len(tensor)))
+    size = len(tensor) // parts
+    return [*tensor[:size * (parts - 1)].split(max(1, size)), tensor[size * (parts - 1):]] if parts > 1 else [tensor]
 
 
 def _mistake(why: str, **parts) -> Mistake:
@@ -118,6 +127,12 @@ ACCUMULATE_MISTAKES = (
              "of parts that it gets. If `parts` is larger than N, cut the batch into N.", cut=torch.tensor_split),
     _mistake("`split` takes the *size* of a part, not the number of parts. `chunk(parts)` takes the "
              "number.", cut=torch.split),
+    _mistake("With `len(tokens) // parts` sequences in a part, the rest makes more parts than `parts`. `chunk(parts)` "
+             "rounds up.", cut=lambda tensor, parts: tensor.split(max(1, len(tensor) // parts))),
+    _mistake("The last part has all the sequences that are left, so it can be far larger than the others, and so can the "
+             "peak. `chunk` cuts into parts of about equal size.", cut=_rest_in_the_last),
+    _mistake("You called `model.eval()`, and the network is still in evaluation mode. The caller's next steps would train "
+             "without dropout. Leave the mode alone.", evaluates=True),
     _mistake("Each sequence is its own part, so the host launches a forward and a backward pass for each. `parts` says "
              "how many parts to cut.", cut=lambda tensor, parts: tensor.split(1)),
     _mistake("You return the last part's loss. Return the mean over the batch: add up the parts' losses, scaled as for "

@@ -10,7 +10,8 @@ import torch
 from ....course.plain import Unusable
 from ..stage import CHANGES, LOSSES, REFUSED, STEPS, make_optimizer, network_of, sampled
 
-CUT, ALONG_N = "how the batch is cut", "along N, into about `parts` parts"
+CUT, ALONG_N = "how the batch is cut", "along N, into at most `parts` parts of about equal size"
+MODE = "the network's mode afterwards"
 
 
 def _cut(passes: list[tuple[int, int]], length: int, parts: int) -> str:
@@ -19,12 +20,18 @@ def _cut(passes: list[tuple[int, int]], length: int, parts: int) -> str:
         return "along T: sequences are cut apart"
     if any(not rows for rows, _ in passes):
         return "into parts of which some are empty"
-    return f"into {len(passes)} parts, where `parts` is {parts}" if len(passes) >= 2 * max(parts, 1) else ALONG_N
+    if len(passes) > max(parts, 1):
+        return f"into {len(passes)} parts, where `parts` is {parts}"
+    sizes = [rows for rows, _ in passes]
+    # Twice as large as parts of equal size: neither `chunk` nor the version that was handed out makes one.
+    if len(sizes) > 1 and max(sizes) >= 2 * -(-sum(sizes) // len(sizes)):
+        return f"into unequal parts, of {min(sizes)} to {max(sizes)} sequences"
+    return ALONG_N
 
 
 def ask_accumulate(function, given, device):
     """The losses of some steps, how many steps the optimizer took, how the batches were cut, and what has become of the
-    weights. Where no step can be taken, an error is an answer too."""
+    weights and of the network's mode. Where no step can be taken, an error is an answer too."""
     options = given.options
     model = network_of(given, device)
     before = [sampled(parameter).clone() for parameter in model.parameters()]
@@ -54,5 +61,6 @@ def ask_accumulate(function, given, device):
             raise Unusable(f"it returned a {type(loss).__name__}, not the mean loss, a tensor with one element: is there "
                            "a `return`?")
     return {REFUSED: refused, CUT: next((each for each in cuts if each != ALONG_N), ALONG_N), STEPS: len(steps),
+            MODE: "training" if all(module.training for module in model.modules()) else "evaluation",
             LOSSES: [loss.detach().flatten() for loss in losses],
             CHANGES: [sampled(parameter) - old for parameter, old in zip(model.parameters(), before)]}

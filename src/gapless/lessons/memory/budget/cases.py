@@ -29,6 +29,8 @@ def budget_cases(seed: int) -> list[Case]:
     return [
         case("images, SGD with momentum", "images", "sgd", settings={"momentum": 0.9}),
         case("a table of numbers, AdamW", "table", "adamw"),
+        case("a table, AdamW with the biases in a parameter group without weight decay", "table", "adamw", groups=True),
+        case("a table, AdamW with foreach=False", "table", "adamw", settings={"foreach": False}),
         case("text, with the weights of the last layer tied to the first's, AdamW", "text", "adamw"),
         case("images in mixed precision, AdamW", "images", "adamw", "float16"),
         case("a table, the first half of the layers frozen, AdamW", "table", "adamw", trained="last half"),

@@ -59,7 +59,7 @@ def budget(case: Case, found, wanted) -> str | None:
         tolerance = 0 if type(right) is int else 0.1
         if name in _WHAT and isinstance(own, (int, float)) and not isclose(own, right, rel_tol=tolerance):
             why = _cause(case, name, own, found, wanted)
-            return why or f"{name.capitalize()}: {_WHAT[name]}{_compared(own, right)}"
+            return (why or f"{name.capitalize()}: {_WHAT[name]}{_compared(own, right)}") + _of_blocks(name, own, right)
     if found.get(MODE, wanted.get(MODE)) != wanted.get(MODE):
         return ("The numbers are right, but the model's mode has changed. The next training would run without dropout, "
                 "and with a norm's old statistics. Leave the mode alone, or restore it.")
@@ -74,6 +74,14 @@ def _compared(own: float, right: float) -> str:
         apart = own - right
         return f" Yours is {size_in_words(abs(apart))} too {'much' if apart > 0 else 'little'}."
     return f" Yours is {own / right:.3g} times that."
+
+
+def _of_blocks(name: str, own: float, right: float) -> str:
+    """What may put a measured number a little off."""
+    if name != "activations" or not right or not 0.5 < own / right < 1.5:
+        return ""
+    return (" If you read `memory_allocated`, take smaller parts of the batch: the allocator's blocks can be larger than "
+            "the tensors in them.")
 
 
 def _cause(case: Case, name: str, own: float, found: dict, wanted: dict) -> str | None:

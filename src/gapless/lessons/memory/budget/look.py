@@ -9,7 +9,7 @@ import torch
 from ....course.checks.peak_bytes import size_in_words
 from ....course.exercise import full_size
 from ....course.headline import MarkdownText
-from ....measure.device import device_name
+from ....measure.device import origin_of
 from ..workload import step_parts
 from .right import right_budget
 
@@ -22,8 +22,8 @@ def beside_the_card(budget: Callable, device: torch.device, batch: int) -> Markd
             shown = right_budget(*step_parts(device, batch), None)
         except torch.OutOfMemoryError:
             shown = {}
-    kind = "simulated" if device.type == "vgpu" else "measured"
-    lines = [f"Batch {batch} ({kind} {device_name(device)}):", "", "| | predicted | the card shows |", "|---|---:|---:|"]
+    place = origin_of(device)
+    lines = [f"Batch {batch} ({place}):", "", "| | predicted | the card shows |", "|---|---:|---:|"]
     for name, value in said.items():
         lines.append(f"| {name} | {size_in_words(value)} | {size_in_words(shown[name]) if shown else 'out of memory'} |")
     return MarkdownText("\n".join(lines))

@@ -22,7 +22,7 @@ def _forward(model, batch, dtype, rows: int) -> int:
 def _budget(*, twice_if_tied=False, four_bytes=False, buffers=True, buffers_in_parameters=False, frozen=False, state=None,
             frozen_state=False, momentum=True, amsgrad=True, through_origin=False, halved=False, single=False,
             half_weights=False, half_gradients=False, peak=None, unit=1, evaluates=False,
-            casts=True, counters=True):
+            casts=True, counters=True, foreach=True, first_group=False):
     """A budget with slips. ``state``: tensors of state for each parameter, whatever the optimizer; ``peak``: "sum", "no
     temporaries", "no state" or "no gradients"."""
 
@@ -38,6 +38,8 @@ def _budget(*, twice_if_tied=False, four_bytes=False, buffers=True, buffers_in_p
         adam = "betas" in group
         kinds = (2 + (group["amsgrad"] and amsgrad)) if adam else int(bool(group["momentum"]) and momentum)
         stored = (kinds if state is None else state) * (weights if frozen_state else trained)
+        if first_group:
+            stored = kinds * sum(each.nbytes for each in group["params"] if each.requires_grad)
         rows = len(batch[0])
         few = max(1, rows // 16)
         model.train(not evaluates)
@@ -55,7 +57,8 @@ def _budget(*, twice_if_tied=False, four_bytes=False, buffers=True, buffers_in_p
             weights /= 2
         if half_gradients and dtype is not None:
             trained /= 2
-        temporary = trained if adam and not group["fused"] else 0
+        one_by_one = foreach and adam and group["foreach"] is False  # Adam's temporaries
+        temporary = trained if adam and not group["fused"] and not one_by_one else 0
         there = weights + of_buffers + stored + sum(each.nbytes for each in batch)
         parts = {"sum": there + trained + activations, "no temporaries": there + max(activations, trained),
                  "no gradients": there + activations, "no state": there - stored + max(activations, trained + temporary)}
@@ -107,6 +110,9 @@ BUDGETS = (
     Mistake(_budget(state=1), (
         "How many tensors does the optimizer keep for each parameter? Adam keeps two (the means of the gradient and of "
         "its square), and three with `amsgrad=True`. SGD keeps one with momentum and none without.")),
+    Mistake(_budget(first_group=True), (
+        "You count the state of the first parameter group only. `optimizer.param_groups` may hold several: add up their "
+        "parameters.")),
     Mistake(_budget(momentum=False), "SGD with momentum keeps a tensor for each trained parameter."),
     Mistake(_budget(amsgrad=False), "With `amsgrad=True` Adam keeps a third tensor: the largest mean square so far."),
     Mistake(_budget(four_bytes=True), (
@@ -137,6 +143,9 @@ BUDGETS = (
     Mistake(_budget(peak="no temporaries"), (
         "By default (`foreach`), Adam's step makes a tensor as large as each gradient, all at once. PyTorch's page on "
         "Adam says so. With `fused=True` it does not.")),
+    Mistake(_budget(foreach=False), (
+        "With `foreach=False` Adam takes one parameter after the other, so one parameter's temporaries exist at a time. "
+        "Look at `optimizer.param_groups[0][\"foreach\"]`: by default it is None.")),
     Mistake(_budget(peak="no gradients"), (
         "With few rows the activations are small, and the gradients of all weights are the largest part. The peak is "
         "then at the end of the backward pass, or in the optimizer's step.")),

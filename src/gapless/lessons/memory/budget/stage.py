@@ -123,7 +123,11 @@ def _freeze(model: nn.Module, trained: str) -> None:
 def make_optimizer(options: dict, model: nn.Module) -> torch.optim.Optimizer:
     """The case's optimizer, of all the network's parameters; it has taken no step yet."""
     kind = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam, "adamw": torch.optim.AdamW}[options["optimizer"]]
-    return kind(model.parameters(), lr=1e-3, **options.get("settings", {}))
+    parameters = list(model.parameters())
+    if options.get("groups"):  # as in many training scripts
+        biases = [each for each in parameters if each.dim() == 1]
+        parameters = [{"params": biases, "weight_decay": 0.0}, {"params": [each for each in parameters if each.dim() > 1]}]
+    return kind(parameters, lr=1e-3, **options.get("settings", {}))
 
 
 EXACT = ("parameters", "buffers", "gradients")  # the other parts may be off by the exercise's tolerance

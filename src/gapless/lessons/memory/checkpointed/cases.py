@@ -14,10 +14,10 @@ from ..cases import drawn_weights, full_weights
 from ..stage import CLASSES, BlockNetwork
 
 
-def _options(width: int, seed: int, *, passes: int = 1, by_grad: bool = False, frozen=(), in_evaluation=(), **network
-             ) -> dict:
+def _options(width: int, seed: int, *, passes: int = 1, by_grad: bool = False, frozen=(), in_evaluation=(),
+             images_learn: bool = False, **network) -> dict:
     return {"width": width, "seed": seed, "passes": passes, "by_grad": by_grad, "frozen": list(frozen),
-            "in_evaluation": list(in_evaluation), "network": network}
+            "in_evaluation": list(in_evaluation), "images_learn": images_learn, "network": network}
 
 
 def _case(rng: np.random.Generator, name: str, *, width: int = 4, rows: int = 3, sides: tuple[int, int] = (8, 8),
@@ -39,6 +39,8 @@ def checkpoint_cases(seed: int) -> list[Case]:
         _case(rng, "the first convolution and its norm are frozen", frozen=("blocks.0.conv", "blocks.0.norm")),
         _case(rng, "all convolutions but the last are frozen, and the norms are without statistics", tracking=False,
               frozen=tuple(f"blocks.{place}.conv" for place in range(3))),
+        _case(rng, "the second block is frozen", frozen=("blocks.1",)),
+        _case(rng, "images that require a gradient", images_learn=True, steps=1),
         _case(rng, "two forward passes, gradients by torch.autograd.grad", passes=2, dropout=0.3, by_grad=True,
               steps=1),
         _case(rng, "the first two norms are in evaluation mode", in_evaluation=("blocks.0.norm", "blocks.1.norm")),

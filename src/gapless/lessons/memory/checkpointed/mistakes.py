@@ -111,6 +111,22 @@ def _detached(model):
     return forward
 
 
+def _frozen_detached(model):
+    right = _wrong()(model)
+
+    def forward(images):
+        if all(any(each.requires_grad for each in block.parameters()) for block in model.blocks):
+            return right(images)
+        x = images
+        for block in model.blocks:
+            x = block.conv(x)
+            learns = any(each.requires_grad for each in block.parameters())
+            x = _cheap(block, x if learns else x.detach())
+        return model.head(x)
+
+    return forward
+
+
 def _evaluation_throughout(model):
     for block in model.blocks:
         block.norm.eval()
@@ -153,6 +169,9 @@ CHECKPOINT_MISTAKES = (
     Mistake(_detached, (
         "Under `torch.no_grad()`, and after `detach()`, nothing is saved, and no gradient passes. So all earlier layers "
         "stop learning. `checkpoint` computes the part once more when the gradient comes.")),
+    Mistake(_frozen_detached, (
+        "No gradient passes a frozen block, so the blocks before it stop learning. Its own weights need no gradient. "
+        "Its input does. Treat it like the others.")),
     Mistake(_evaluation_throughout, (
         "The norms are always in evaluation mode, and no longer normalise by the batch. Do not change the mode.")),
 )

@@ -15,14 +15,14 @@ from torch import nn
 from ....course.plain import Unusable
 from ..stage import BlockNetwork, sampled, with_weights
 
-LOSSES, STATISTICS, CHANGES, EVALUATED = (
-    "losses", "the norms' statistics", "changes of the weights", "outputs in evaluation")
+LOSSES, STATISTICS, CHANGES, EVALUATED, OF_IMAGES = (
+    "losses", "the norms' statistics", "changes of the weights", "outputs in evaluation", "the images' gradients")
 _LEARNING_RATE = 0.5
 
 
 def ask_checkpointed(function, given, device):
     """Some training steps of the forward pass that ``function`` makes: losses, what the weights and the norms' statistics
-    have become, and what the network computes in evaluation."""
+    have become, what the network computes in evaluation, and the gradients of images that require one."""
     options = given.options
     model = with_weights(lambda: BlockNetwork(options["width"], **options["network"]), given.inputs["weights"], device)
     for name in options["frozen"]:
@@ -30,7 +30,8 @@ def ask_checkpointed(function, given, device):
     for name in options["in_evaluation"]:
         model.get_submodule(name).eval()
     before = [sampled(parameter).clone() for parameter in model.parameters()]
-    batches = list(zip(given.inputs["images"], given.inputs["labels"]))
+    images = [each.detach().requires_grad_() if options["images_learn"] else each for each in given.inputs["images"]]
+    batches = list(zip(images, given.inputs["labels"]))
     passes, losses = options["passes"], []
     yield
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []), _hosts_own_numbers(device):
@@ -42,6 +43,7 @@ def ask_checkpointed(function, given, device):
             losses.append(_step(model, forward, batches[start:start + passes], options["by_grad"]))
     yield
     found = {LOSSES: losses, CHANGES: [sampled(parameter) - old for parameter, old in zip(model.parameters(), before)],
+             OF_IMAGES: [None if each.grad is None else sampled(each.grad) for each in images],
              STATISTICS: {name: buffer.flatten() for name, buffer in model.named_buffers()}}
     model.eval()
     with torch.no_grad():

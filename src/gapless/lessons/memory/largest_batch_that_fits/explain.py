@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ....course.evidence import Case
 from ....course.exercise import Note
-from .stage import AS_WANTED, ASKED, CALLS, FEW, FOUND, LEAK_TOLD, MIB, NOT_OF_MEMORY, SAID
+from .stage import AS_WANTED, ASKED, CALLS, FEW, FOUND, LEAK_TOLD, MIB, NOT_OF_MEMORY, RETURNS, SAID
 
 HELD, AS_BEFORE = "memory after the call", "as before"
 
@@ -23,7 +23,10 @@ def largest_batch(case: Case, found, wanted) -> str | None:
         return None
     if wanted[FOUND] == f"raised: {NOT_OF_MEMORY}" != found[FOUND]:
         return ("The step is broken, and your function hides it: an error that is not about memory has to pass. Catch "
-                "`torch.OutOfMemoryError` and nothing else.")
+                "`torch.OutOfMemoryError` and nothing else, whatever the error's text says.")
+    if case.options["kind"] == RETURNS and found[FOUND] == LEAK_TOLD:
+        return ("This step does not leak. It returns its loss, which your function still held when it compared the memory. "
+                "Call `step(1)` without a name for its result.")
     if wanted[FOUND] == LEAK_TOLD != found[FOUND]:
         return ("Each call of this step leaves more on the device than the one before, so no batch keeps fitting. After "
                 "two calls with one batch, read `torch.accelerator.memory_allocated()` and call once more. If it has "

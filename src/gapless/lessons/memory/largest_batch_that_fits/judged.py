@@ -7,7 +7,7 @@ import torch
 from ....course.evidence import Case
 from ....course.exercise import Notes
 from ....garbage import no_collection
-from .stage import FOUND, Steps
+from .stage import BROKEN, FOUND, Steps
 
 BOUNDARY, ALL_FIT, NONE_FITS = "fits twice in a row, one more does not", "the most that is allowed", "0: none fits"
 
@@ -22,7 +22,7 @@ def verified(case: Case, answer, notes: Notes, device: torch.device):
 def _judged(options: dict, batch: int, device: torch.device) -> str:
     """The verdict on the batch that was found."""
     kind, most = options["kind"], options["most"]
-    if kind == "broken":
+    if kind in BROKEN:
         return f"{batch}, for a step whose error is not about memory"
     if kind == "leaks":
         return f"{batch}, for a step that keeps more with each call"

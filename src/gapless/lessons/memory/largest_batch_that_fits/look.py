@@ -8,7 +8,7 @@ import torch
 
 from ....course.exercise import full_size
 from ....evidence.pictures.figure import new_figure
-from ....measure.device import device_name
+from ....measure.device import origin_of
 from ..workload import MOST, training
 
 GIB = 2**30
@@ -40,10 +40,10 @@ def draw_reserved(search: Callable, device: torch.device):
     """What is reserved when a call of the step begins (line), and what it then allocates at most (bars; hatched where it
     fails). Returns a figure. Raises ImportError without matplotlib."""
     calls = reserved_and_allocated(search, device)
-    kind = "simulated" if device.type == "vgpu" else "measured"
+    place = origin_of(device)
     words = "; ".join(f"batch {batch} {'fits' if fits else 'fails'}: {reserved:.1f} reserved before, {most:.1f} "
                       "allocated at most" for batch, fits, reserved, most in calls)
-    figure = new_figure(9.0, 3.4, f"Bar chart of a search's calls, GiB, {kind} {device_name(device)}. {words}.")
+    figure = new_figure(9.0, 3.4, f"Bar chart of a search's calls, GiB, {place}. {words}.")
     axes = figure.subplots()
     for fits, hatch, label in ((True, "", "allocated at most: it fits"), (False, "////", "allocated at most: it fails")):
         chosen = [(place, most) for place, (_, good, _, most) in enumerate(calls) if good == fits]
@@ -53,7 +53,7 @@ def draw_reserved(search: Callable, device: torch.device):
               markersize=4, label="reserved when it begins")
     axes.set_xticks(range(len(calls)), [str(batch) for batch, *_ in calls], fontsize=8)
     axes.set_xlabel("batch of each call")
-    axes.set_title(f"GiB reserved and allocated ({kind}, {device_name(device)})", loc="left", fontsize=10.5,
+    axes.set_title(f"GiB reserved and allocated ({place})", loc="left", fontsize=10.5,
                    fontweight="bold")
     axes.set_ylim(0, 1.45 * max([1, *(max(call[2:]) for call in calls)]))  # room for the legend
     axes.legend(frameon=False, fontsize=9, loc="upper left", ncols=3)

@@ -10,9 +10,11 @@ from ....course.mistakes import Mistake
 
 
 def _search(*, catch: type = torch.OutOfMemoryError, times: int = 2, beyond: int = 0,
-            watches: bool = True, says: bool = True, caps: bool = True, half: bool = False, empties: bool = True):
+            watches: bool = True, says: bool = True, caps: bool = True, half: bool = False, empties: bool = True,
+            limit: int | None = None):
     """Doubling, then bisection, with slips. ``beyond``: added to what is returned;
-    ``watches``: looks whether the step leaks; ``empties``: gives back what is in reserve before each trial."""
+    ``watches``: looks whether the step leaks; ``empties``: gives back what is in reserve before each trial; ``limit``: ends
+    the search there, whatever fits."""
 
     def largest_batch_that_fits(step, most):
         def fits(batch):
@@ -35,6 +37,7 @@ def _search(*, catch: type = torch.OutOfMemoryError, times: int = 2, beyond: int
             if torch.accelerator.memory_allocated() > held:
                 raise ValueError("the step keeps more memory with each call: no batch goes on fitting")
         low, high = 1, 2
+        most = min(most, limit or most)
         while (high <= most or not caps) and fits(high):
             low, high = high, 2 * high
         if half:
@@ -119,6 +122,8 @@ SEARCHES = (
     Mistake(_inside_except, (
         "The next trial runs inside the `except`. There the error is alive, and its traceback holds all tensors of the "
         "failed step, so less fits. Only note there that it failed.")),
+    Mistake(_search(limit=1024), (
+        "The search ends at a fixed number of rows, and more of them fit. Only `most` limits the batch.")),
     # A search that keeps its errors finds the same: one sentence of both.
     Mistake(_search(empties=False), (
         "A failed trial takes memory from the later ones. It leaves pieces of *its* sizes in reserve: call "

@@ -16,8 +16,11 @@ from torch import nn
 
 FOUND, SAID, CALLS, ASKED = "batch found", "a line where none fits", "calls of step", "batches that were tried"
 LEAK_TOLD = "raised ValueError"
+RETURNS = "returns its loss"
 FEW, AS_WANTED = "few", "whole numbers from 1 to the most"
-NOT_OF_MEMORY = "CUDA error: misaligned address"
+NOT_OF_MEMORY = "CUDA error: an illegal memory access was encountered"
+# Kind of step → what it raises. None of these is torch.OutOfMemoryError.
+BROKEN = {"broken": RuntimeError, "broken, ValueError": ValueError, "broken, MemoryError": MemoryError}
 COLUMNS, WIDTH, LAYERS = 64, 1024, 3
 MIB = 2**20
 _WORKSPACE_ROWS = 32  # of so many batches in a row, the last third wants a workspace
@@ -26,8 +29,9 @@ _WORKSPACE_ROWS = 32  # of so many batches in a row, the last third wants a work
 class Steps:
     """``step(batch)`` of a network, with ``fits`` times what a row takes of the card's memory left.
 
-    ``kind``: "training" (with momentum, whose state is made in the first step); "inference"; "keeps the last", until the
-    next call; "leaks"; "workspace", which not all batches want; "broken"."""
+    ``kind``: "training" (with momentum, whose state is made in the first step); "inference"; "a layer" of it, which takes
+    the simulator little time, so that a search of a thousand calls ends soon; "keeps the last", until the next call;
+    "returns its loss"; "leaks"; "workspace", which not all batches want; those of ``BROKEN``."""
 
     def __init__(self, options: dict, device: torch.device):
         self.kind, self.most, self.device = options["kind"], options["most"], device
@@ -61,24 +65,26 @@ class Steps:
         self.batches.append(batch)
         if batch < 1:
             raise ValueError(f"a batch of {batch} rows: at least 1 is needed")
-        if self.kind == "broken" and batch > 2:
+        if self.kind in BROKEN and batch > 2:
             kept = torch.empty(MIB, dtype=torch.uint8, device=self.device)
-            raise RuntimeError(NOT_OF_MEMORY + " " * (kept is None))
+            raise BROKEN[self.kind](NOT_OF_MEMORY + " " * (kept is None))
         x = torch.empty(batch * self.rows, COLUMNS, device=self.device)
-        if self.kind == "inference":
+        if self.kind in ("inference", "a layer"):
             with torch.no_grad():
-                self.network(x)
-            return
+                (self.network if self.kind == "inference" else self.network[0])(x)
+            return None
         if self.kind == "workspace" and batch % _WORKSPACE_ROWS > 2 * _WORKSPACE_ROWS // 3:
             torch.empty(8 * self.row_bytes, dtype=torch.uint8, device=self.device)
         self.optimizer.zero_grad()
         output = self.network(x)
-        output.sum().backward()
+        loss = output.sum()
+        loss.backward()
         self.optimizer.step()
         if self.kind == "keeps the last":
             self.last = output
         if self.kind == "leaks":
-            self.history.append(output[:16].clone())  # fits into what is in reserve
+            self.history.append(output[:1, :1].clone())  # a block of 512 bytes, which fits into what is in reserve
+        return loss.detach() if self.kind == RETURNS else None
 
 
 @contextlib.contextmanager
@@ -103,8 +109,9 @@ def ask_largest_batch(function, given, device):
         warnings.simplefilter("always")
         try:
             batch, raised = function(steps.step, steps.most), None
-        except (RuntimeError, ValueError) as error:
-            if isinstance(error, torch.OutOfMemoryError) or (NOT_OF_MEMORY not in str(error) and steps.kind != "leaks"):
+        except (RuntimeError, ValueError, MemoryError) as error:
+            says = isinstance(error, ValueError) and steps.kind in ("leaks", RETURNS)
+            if isinstance(error, torch.OutOfMemoryError) or (NOT_OF_MEMORY not in str(error) and not says):
                 raise
             raised = f"raised: {NOT_OF_MEMORY}" if NOT_OF_MEMORY in str(error) else f"raised {type(error).__name__}"
             batch = None

@@ -17,11 +17,12 @@ EVERYTHING = ("embedding", "layers", "norm", "extra", "head")
 
 def _stepwise(rng: np.random.Generator, name: str, *, steps: int = 3, rows: int = 4, length: int = 5, words: int = 11,
               width: int = 6, layers: int = 3, optimizer: str = "momentum", frozen=(), extra=(), lowered: int | None = None,
-              max_norm: float | None = None, bad: bool = False) -> Case:
+              max_norm: float | None = None, bad: bool = False, failing: int | None = None) -> Case:
+    """``failing``: the number of a step whose backward pass raises an error."""
     sizes = words, width, layers
     return Case(name, given(rng, sizes, draw_batches(rng, steps, rows, length, words, 0.0)),
                 {"sizes": list(sizes), "optimizer": optimizer, "frozen": list(frozen), "extra": list(extra),
-                 "lowered": lowered, "max_norm": max_norm, "bad": bad})
+                 "lowered": lowered, "max_norm": max_norm, "bad": bad, "failing": failing})
 
 
 def backward_cases(seed: int) -> list[Case]:
@@ -39,6 +40,7 @@ def backward_cases(seed: int) -> list[Case]:
         _stepwise(rng, "the norm is below the limit", max_norm=1000.0, optimizer="adam"),
         _stepwise(rng, "a limit of 0", max_norm=0.0, optimizer="sgd"),
         _stepwise(rng, "another size", rows=int(rng.integers(5, 8)), words=13, width=9, layers=1),
+        _stepwise(rng, "an error in the last step's backward pass", failing=2),
         _stepwise(rng, "no parameter learns", frozen=EVERYTHING, bad=True),
     ]
 
@@ -54,4 +56,5 @@ BACKWARD_TRIAL = Trial(_backward_trial)
 def full_backward(device: torch.device) -> Callable[[], Given]:
     """A step on 4 × 32 tokens with eight layers of 2048 × 2048 and 1024 words."""
     return full(device, (1024, 2048, 8), 4, 32, {
-        "optimizer": "momentum", "frozen": [], "extra": [], "lowered": None, "max_norm": None, "bad": False})
+        "optimizer": "momentum", "frozen": [], "extra": [], "lowered": None, "max_norm": None, "bad": False,
+        "failing": None})

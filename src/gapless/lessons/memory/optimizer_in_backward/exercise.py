@@ -30,7 +30,7 @@ EXERCISE = Exercise(
             "needs all gradients?",
             "`optimizers = {param: make_optimizer([param]) for param in params}`. The hook does "
             "`optimizers[param].step()` and `param.grad = None`. `train` only calls `loss.backward()`. With `max_norm`, "
-            "keep the loop as it is.",
+            "keep `train` as it is.",
         ),
         mistakes=MistakesFile(__package__, names),
         explain=explain.backward,

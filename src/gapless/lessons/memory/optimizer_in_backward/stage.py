@@ -11,10 +11,17 @@ import torch.nn.functional as F
 from ....course.plain import Unusable
 from ..stage import CHANGES, LOSSES, REFUSED, make_optimizer, network_of, sampled
 
+OTHERS = "optimizers of another network in the list"
+FAULT = "an error in the backward pass"
+
+
+def _fail(gradient: torch.Tensor) -> None:
+    raise RuntimeError(FAULT)
+
 
 def ask_optimizer_in_backward(function, given, device):
-    """What has become of the weights after some steps, the learning rate lowered in between. Where nothing can be
-    trained, an error is an answer too."""
+    """What has become of the weights after some steps, the learning rate lowered in between, and whose optimizers were
+    returned. Where nothing can be trained, or a backward pass fails, an error is an answer too."""
     options = given.options
     model = network_of(given, device)
     before = [sampled(parameter).clone() for parameter in model.parameters()]
@@ -30,23 +37,28 @@ def ask_optimizer_in_backward(function, given, device):
                 for group in [group for optimizer in optimizers for group in optimizer.param_groups]:
                     group["lr"] *= 0.1
             outputs = model(tokens, extra=number in options["extra"])
+            if number == options["failing"]:
+                outputs.register_hook(_fail)
             loss = F.cross_entropy(outputs.flatten(0, 1), labels.flatten())
             del outputs
             losses.append(loss.detach())
             train(loss)
             del loss
     except Exception as error:
-        if not options["bad"]:
+        if not options["bad"] and FAULT not in str(error):
             raise
         refused = type(error).__name__
     finally:
+        own = set(model.parameters())
+        others = any(parameter not in own for optimizer in optimizers for group in optimizer.param_groups
+                     for parameter in group["params"])
         # Hooks, optimizers and parameters refer to each other in a circle, part of which is C++: no collector sees it.
         for optimizer in optimizers:
             optimizer.state.clear()
         for parameter in model.parameters():
             (parameter._post_accumulate_grad_hooks or {}).clear()
     yield
-    return {REFUSED: refused, LOSSES: losses,
+    return {REFUSED: refused, LOSSES: losses, OTHERS: others,
             CHANGES: {name: sampled(parameter) - old for (name, parameter), old in zip(model.named_parameters(), before)}}
 
 

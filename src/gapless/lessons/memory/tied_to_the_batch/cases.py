@@ -19,7 +19,7 @@ def tied_cases(seed: int) -> list[Case]:
     def case(name: str, modules: Sequence[str], *, images: bool = False, **more) -> Case:
         chosen = [*modules, *["GELU", "linear"] * int(rng.integers(1, 3))]
         drawn = [chosen[place] for place in rng.permutation(len(chosen))]
-        options = {"modules": drawn, "images": images, "uncalled": None, "frozen": False, "evaluating": False,
+        options = {"modules": drawn, "images": images, "ending": [], "uncalled": None, "frozen": False, "evaluating": False,
                    "seed": int(rng.integers(2**31)), **more}
         if options.pop("nested", False):
             options["modules"] = [drawn[:2], [drawn[2:-1]], *drawn[-1:]]
@@ -33,9 +33,12 @@ def tied_cases(seed: int) -> list[Case]:
         case("all in evaluation mode", ["batch norm"], evaluating=True),
         case("BatchNorm without statistics, in evaluation mode", ["batch norm without statistics"], evaluating=True),
         case("dropout", ["dropout", "dropout"]),
+        case("dropout at the very end", ["layer norm"], ending=["dropout"]),
         case("images, with GroupNorm and InstanceNorm", ["group norm", "instance norm"], images=True),
         case("images, BatchNorm and dropout", ["batch norm", "dropout"], images=True),
         case("modules of one's own", ["centred by the batch", "scaled", "centred by itself"]),
+        case("a module that looks at the batch only a little", ["centred a little by the batch", "layer norm"]),
+        case("a BatchNorm that is called twice", ["batch norm, twice"]),
         case("a frozen BatchNorm, in training mode", ["batch norm"], frozen=True),
         case("a BatchNorm that is never called", [], uncalled="batch norm"),
         case("blocks within blocks", ["batch norm", "batch norm", "layer norm"], nested=True),

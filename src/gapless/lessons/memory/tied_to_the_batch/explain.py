@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from ....course.evidence import Case
-from .stage import HOOKS, MODE, NAMES, SEEDED
+from .stage import DRAWN, HOOKS, MODE, NAMES
 
 _LEFT = {
     MODE: "but the network's mode has changed. Work on a `copy.deepcopy`.",
     HOOKS: "but hooks are left on the network. Call each handle's `remove()`, or work on a `copy.deepcopy`.",
-    SEEDED: "but you seeded the process's random numbers, so a training would draw the same ones again. `with "
-            "torch.random.fork_rng():` restores them.",
+    DRAWN: "but your test drew or seeded random numbers, so the next training draws others. `with "
+           "torch.random.fork_rng():` restores their state.",
 }
 
 
 def tied(case: Case, found, wanted) -> str | None:
     """What has become of the network, where the names are right."""
-    if not isinstance(found, dict) or found[NAMES] != wanted[NAMES]:
+    if not isinstance(found, dict):
         return None
+    if found[NAMES] != wanted[NAMES]:
+        return ("A name is in your list several times, because the forward pass calls that module several times. Name each "
+                "module once.") if sorted(set(found[NAMES])) == wanted[NAMES] else None
     left = next((words for key, words in _LEFT.items() if found[key] != wanted[key]), (
         "but your test changed the running statistics of a network that somebody wants to train. Work on a "
         "`copy.deepcopy`."))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable
 
+import torch
 from torch import nn
 
 from ....course.mistakes import Mistake
@@ -45,6 +46,13 @@ def _with_dropout(model, rows):
     return [name for name, module in model.named_modules() if name in names or isinstance(module, _DROPOUTS)]
 
 
+def _with_dropout_drawn(model, rows):
+    names = _with_dropout(model, rows)
+    if names != tied_to_the_batch(model, rows):  # without dropout such a test draws nothing
+        torch.rand(1)
+    return names
+
+
 def _classes(model, rows):
     return [type(model.get_submodule(name)).__name__ for name in tied_to_the_batch(model, rows)]
 
@@ -66,13 +74,17 @@ BATCH_MISTAKES = (
         "A module without parameters can look at the batch as well.")),
     Mistake(_by(lambda module: looks_at_the_batch(module) and all(each.requires_grad for each in module.parameters())), (
         "A frozen BatchNorm still normalises by the batch. Its mode decides, not `requires_grad`.")),
+    Mistake(_by(lambda module: looks_at_the_batch(module) and getattr(module, "share", 1) == 1), (
+        "A module may look at the batch only a little. Compare with a small tolerance, such as that of "
+        "`torch.allclose`.")),
     Mistake(_by(lambda module: isinstance(module, Centred) or looks_at_the_batch(module)), (
         "A class says too little. With one setting a module looks at the batch, with another only at each sample. "
         "Change some rows, and see whether others change.")),
     Mistake(_by(lambda module: isinstance(module, (*BATCH_NORMS, Centred, *_DROPOUTS))), (
         "Dropout draws another mask in each run. It does not look at other samples: let both runs draw the same numbers.")),
-    Mistake(_with_dropout, (
-        "Dropout draws another mask in each run. It does not look at other samples: let both runs draw the same numbers.")),
+    *(Mistake(each, (
+        "Dropout draws another mask in each run. It does not look at other samples: let both runs draw the same numbers."))
+      for each in (_with_dropout, _with_dropout_drawn)),
     Mistake(_with_containers, (
         "The list also has the modules that contain them. Return only the innermost ones, without children.")),
     *(Mistake(lambda model, rows, of=of: tied_to_the_batch(of(model).eval(), rows), (

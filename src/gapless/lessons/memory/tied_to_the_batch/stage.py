@@ -13,18 +13,29 @@ from torch import nn
 from ....course.plain import Unusable
 
 NAMES, STATISTICS, MODE = "names", "statistics afterwards", "in training mode afterwards"
-SEEDED, HOOKS = "random numbers seeded again", "hooks left on the network"
+DRAWN, HOOKS = "random numbers drawn or seeded again", "hooks left on the network"
 
 
 class Centred(nn.Module):
-    """Features less their mean along ``dim``: 0 is the batch."""
+    """Features less their mean along ``dim``, or a ``share`` of it: 0 is the batch."""
 
-    def __init__(self, dim: int):
+    def __init__(self, dim: int, share: float = 1.0):
         super().__init__()
-        self.dim = dim
+        self.dim, self.share = dim, share
 
     def forward(self, x):
-        return x - x.mean(self.dim, keepdim=True)
+        return x - self.share * x.mean(self.dim, keepdim=True)
+
+
+class Twice(nn.Module):
+    """Calls a module, and calls it again with the result."""
+
+    def __init__(self, module: nn.Module):
+        super().__init__()
+        self.module = module
+
+    def forward(self, x):
+        return self.module(self.module(x))
 
 
 class Scaled(nn.Module):
@@ -52,7 +63,8 @@ OF_ROWS: dict[str, Callable[[int], nn.Module]] = {
     "batch norm without statistics": lambda width: nn.BatchNorm1d(width, track_running_stats=False),
     "linear": lambda width: nn.Linear(width, width), "dropout": lambda width: nn.Dropout(0.4),
     "centred by the batch": lambda width: Centred(0), "centred by itself": lambda width: Centred(-1),
-    "scaled": lambda width: Scaled(),
+    "scaled": lambda width: Scaled(), "centred a little by the batch": lambda width: Centred(0, 0.01),
+    "batch norm, twice": lambda width: Twice(nn.BatchNorm1d(width)),
 }
 # The same, for so many channels of images.
 OF_IMAGES: dict[str, Callable[[int], nn.Module]] = {
@@ -70,15 +82,16 @@ def _made(of: dict[str, Callable[[int], nn.Module]], names: list) -> list[nn.Mod
 
 
 def make_network(options: dict, device: torch.device) -> nn.Module:
-    """The network with the case's modules, its weights drawn from its seed. ``uncalled``: the head, where the forward pass
-    leaves one out. The random numbers of others stay as they are."""
+    """The network with the case's modules, its weights drawn from its seed. ``ending``: what comes behind its last layer;
+    ``uncalled``: the head, where the forward pass leaves one out. The random numbers of others stay as they are."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(options["seed"])
         if options["images"]:
             first, made, last = nn.Conv2d(3, _WIDTH, 3), _made(OF_IMAGES, options["modules"]), nn.Linear(_WIDTH * 16, 3)
             model = nn.Sequential(first, *made, nn.Flatten(), last)
         else:
-            model = nn.Sequential(nn.Linear(6, _WIDTH), *_made(OF_ROWS, options["modules"]), nn.Linear(_WIDTH, 3))
+            model = nn.Sequential(nn.Linear(6, _WIDTH), *_made(OF_ROWS, options["modules"]), nn.Linear(_WIDTH, 3),
+                                  *_made(OF_ROWS, options["ending"]))
         if options["uncalled"]:
             model = WithHead(model, *_made(OF_ROWS, [options["uncalled"]]))
         if options["frozen"]:
@@ -92,13 +105,14 @@ def ask_tied_to_the_batch(function, given, device):
     model = make_network(options, device)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(options["seed"])
+        state = torch.get_rng_state()
         yield
         names = function(model, given.inputs["rows"])
         yield
-        seeded = torch.initial_seed() != options["seed"]  # who draws numbers leaves that alone
+        drawn = not torch.equal(torch.get_rng_state(), state)
     if not isinstance(names, (list, tuple, set)) or not all(isinstance(name, str) for name in names):
         raise Unusable(f"it returned a {type(names).__name__}, not a list of names as in `named_modules`.")
-    return {NAMES: sorted(names), SEEDED: seeded, HOOKS: sum(len(module._forward_hooks) + len(module._forward_pre_hooks)
-                                                           for module in model.modules()),
+    return {NAMES: sorted(names), DRAWN: drawn,
+            HOOKS: sum(len(module._forward_hooks) + len(module._forward_pre_hooks) for module in model.modules()),
             MODE: {name or "the network": module.training for name, module in model.named_modules()},
             STATISTICS: [buffer.flatten() for buffer in model.buffers()]}

@@ -11,11 +11,12 @@ _SIZES = {"columns": 32, "width": 96, "depth": 3, "classes": 48}
 
 
 def _epoch(rng: np.random.Generator, name: str, steps: int, rows: int, *, failing=(), every: int = 4, looks: int = 2,
-           broken: int | None = None, **sizes) -> Case:
+           broken: int | str | None = None, error: str = "RuntimeError", stale: bool = False, **sizes) -> Case:
     """``failing``: the numbers of the batches with too few labels; ``looks``: batches of validation data; ``broken``:
-    the number of a batch that has another fault, which is the caller's business."""
+    the number of a batch that has another fault, or "validation" for the fault of the last batch there. The network then
+    raises the ``error`` of this class, which must reach the caller. ``stale``: there are gradients before the epoch."""
     options = {**_SIZES, **sizes, "seed": int(rng.integers(2**31)), "failing": sorted(int(each) for each in failing),
-               "every": every, "broken": broken}
+               "every": every, "broken": broken, "error": error, "stale": stale}
 
     def data(count: int, less: int = 0) -> tuple[list, list]:
         sizes = [rows - less * number for number in range(count)]
@@ -44,7 +45,13 @@ def epoch_cases(seed: int) -> list[Case]:
         _epoch(rng, "one step", 1, 5, every=1),
         _epoch(rng, "no step at all", 0, 5),
         _epoch(rng, "every batch fails", 3, 5, failing=(0, 1, 2)),
+        _epoch(rng, "a batch fails in a step after which a look would follow", 12, 5, failing=(3,)),
+        _epoch(rng, "the gradients of an earlier step are still there", 3, 5, stale=True),
         _epoch(rng, "a batch whose rows have too few columns", 4, 5, broken=2),
+        *[_epoch(rng, f"a batch with a fault that raises {error}", 4, 5, broken=2, error=error)
+          for error in ("IndexError", "TypeError", "KeyError")],
+        _epoch(rng, "a fault in the validation data, which raises ValueError", 4, 5, every=2, broken="validation",
+               error="ValueError"),
     ]
 
 

@@ -16,10 +16,12 @@ _WHY = {
 }
 
 _REPORT = {
-    "weights": "The training has changed. Each batch must take one step of the optimizer, with only its own gradients.",
+    "weights": "The training has changed. Each batch must take one step of the optimizer, with only its own gradients. "
+               "Call `zero_grad` before a batch's backward pass, because there may be older ones already.",
     "failures": "Report the whole text of each failure, `str(error)`.",
-    "looks": "A look follows each batch whose number is divisible by `every`, even if an earlier one failed. It is the "
-             "mean of the batches' mean losses, over all of `validation`, whatever their sizes.",
+    "looks": "A look follows each batch whose number is divisible by `every`, even if an earlier one failed. No look "
+             "follows a batch that fails itself. A look is the mean of the batches' mean losses, over all of "
+             "`validation`, whatever their sizes.",
     # Last: a look more or less has forward passes too.
     "activity": "The hook takes a mean of the absolute values in each forward pass of the body. A failing batch and a "
                 "look at the validation data have forward passes too.",
@@ -28,6 +30,9 @@ _REPORT = {
 
 def epoch(case: Case, found, wanted) -> str | None:
     """What grows, or what is left."""
+    if wanted == PASSED_ON and case.options["broken"] == "validation":
+        return ("You record an error of the validation data as a failed batch, so broken data stay unnoticed. It has to "
+                "reach the caller: put only the batch's forward pass and its loss into the `try`.")
     if wanted == PASSED_ON:
         return ("You skip an error that is not about missing labels, so broken data stay unnoticed. It has to pass: "
                 "catch `ValueError` and nothing else.")

@@ -11,7 +11,7 @@ import torch
 from ....course.answers import put
 from ....course.stage import Call
 from ....evidence.pictures.figure import new_figure
-from ....measure.device import device_name
+from ....measure.device import origin_of
 from .cases import example_epoch
 from .judged import FAILED, LOOKED, PLAIN, kinds_of_steps
 from .stage import ask_epoch, make_network
@@ -36,10 +36,10 @@ def draw_held(epochs: dict[str, Callable], device: torch.device):
     """What is held after each step, a line for each of the ``epochs``. Returns a figure. Raises ImportError without
     matplotlib."""
     found = {name: held_after_steps(train_epoch, device) for name, train_epoch in epochs.items()}
-    kind = "simulated" if device.type == "vgpu" else "measured"
+    place = origin_of(device)
     words = "; ".join(f"{name}: {row[0][1] / 1024:.0f} KiB after the first step, {row[-2][1] / 1024:.0f} KiB after the "
                       f"last, {row[-1][1] / 1024:.0f} KiB when it is over" for name, row in found.items())
-    figure = new_figure(8.0, 3.2, f"Line chart of what is held after each step, {kind} {device_name(device)}. {words}.")
+    figure = new_figure(8.0, 3.2, f"Line chart of what is held after each step, {place}. {words}.")
     axes = figure.subplots()
     for (name, row), style, color in zip(found.items(), ("--", "-"), ("#7f8b97", "#3b7dc4")):
         axes.plot(range(1, len(row)), [nbytes / 1024 for _, nbytes in row[:-1]], style, color=color, linewidth=1, label=name)
@@ -47,7 +47,7 @@ def draw_held(epochs: dict[str, Callable], device: torch.device):
             points = [(number, nbytes / 1024) for number, (each, nbytes) in enumerate(row, start=1) if each == step_kind]
             axes.plot(*zip(*points), mark, color=color, markersize=5)
     axes.set_xlabel("step (. plain   o with a look at the validation data   x failed)")
-    axes.set_title(f"KiB held after each step ({kind}, {device_name(device)})", loc="left", fontsize=10.5, fontweight="bold")
+    axes.set_title(f"KiB held after each step ({place})", loc="left", fontsize=10.5, fontweight="bold")
     axes.set_ylim(0)
     axes.legend(frameon=False, fontsize=9)
     axes.spines[["top", "right"]].set_visible(False)

@@ -23,32 +23,35 @@ def _epoch(*, predictions="classes", errors="text", hook="mean", removed=True, l
                              }[hook]())
 
         handle = model.body.register_forward_hook(watch)
-        for step, (x, y) in enumerate(batches, start=first):
-            optimizer.zero_grad()
-            try:
-                prediction = model(x)
-                loss = F.cross_entropy(prediction, y)
-            except ValueError as error:
-                failed.append({"text": str, "error": lambda error: error, "repr": repr,
-                               "class": lambda error: type(error).__name__,
-                               "nothing": lambda error: None}[errors](error))
-                if not skips:
-                    break
-                continue
-            loss.backward()
-            if trains:
-                optimizer.step()
-            summed += {"detached": loss.detach, "mean": loss.detach, "tensor": lambda: loss, "number": loss.item}[total]()
-            predicted.append({"classes": lambda: prediction.argmax(1), "all": lambda: prediction,
-                              "rows": lambda: prediction.detach().argmax(0)}[predictions]())
-            if (step if counted == "all" else len(predicted)) % every == 0:
-                context = nullcontext() if looks in ("with graph", "detached") else torch.no_grad()
-                with context:
-                    of_each = [F.cross_entropy(model(vx), vy) for vx, vy in validation]
-                    mean = sum(of_each) / len(validation)
-                looked.append(mean.detach() if looks == "detached" else sum(of_each) if looks == "sum" else mean)
-        if removed:
-            handle.remove()
+        try:
+            for step, (x, y) in enumerate(batches, start=first):
+                optimizer.zero_grad()
+                try:
+                    prediction = model(x)
+                    loss = F.cross_entropy(prediction, y)
+                except ValueError as error:
+                    failed.append({"text": str, "error": lambda error: error, "repr": repr,
+                                   "class": lambda error: type(error).__name__,
+                                   "nothing": lambda error: None}[errors](error))
+                    if not skips:
+                        break
+                    continue
+                loss.backward()
+                if trains:
+                    optimizer.step()
+                summed += {"detached": loss.detach, "mean": loss.detach, "tensor": lambda: loss, "number": loss.item,
+                           }[total]()
+                predicted.append({"classes": lambda: prediction.argmax(1), "all": lambda: prediction,
+                                  "rows": lambda: prediction.detach().argmax(0)}[predictions]())
+                if (step if counted == "all" else len(predicted)) % every == 0:
+                    context = nullcontext() if looks in ("with graph", "detached") else torch.no_grad()
+                    with context:
+                        of_each = [F.cross_entropy(model(vx), vy) for vx, vy in validation]
+                        mean = sum(of_each) / len(validation)
+                    looked.append(mean.detach() if looks == "detached" else sum(of_each) if looks == "sum" else mean)
+        finally:
+            if removed:
+                handle.remove()
         return {"loss": summed / max(1, len(predicted)) if total == "mean" else summed, "looks": looked,
                 "predictions": [each.argmax(1) if predictions == "all" else each for each in predicted],
                 "activity": [each.abs().mean() if hook in ("all", "detached") else each for each in activity],

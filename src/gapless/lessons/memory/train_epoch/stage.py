@@ -5,6 +5,8 @@ Runs beside the learner's code: import nothing that knows an answer.
 
 from __future__ import annotations
 
+import builtins
+
 import torch
 from torch import nn
 
@@ -12,15 +14,16 @@ from ....course.plain import Unusable
 
 HOOKS, MODES = "hooks on the model afterwards", "backward passes in training mode"
 PASSED_ON = "the error of a broken batch"
+BROKEN = "the data are broken"  # what that error says
 BEGUN, STEP, END = "begun", "step", "end"  # what notes say
 
 
 class Network(nn.Module):
     """Rows → classes: a body of linear layers, and a head."""
 
-    def __init__(self, columns: int, width: int, depth: int, classes: int):
+    def __init__(self, columns: int, width: int, depth: int, classes: int, error: type[Exception] = RuntimeError):
         super().__init__()
-        self.columns = columns
+        self.columns, self.error = columns, error
         sizes = [columns, *[width] * depth]
         self.body = nn.Sequential(*[layer for before, after in zip(sizes, sizes[1:])
                                     for layer in (nn.Linear(before, after), nn.Tanh())])
@@ -29,7 +32,7 @@ class Network(nn.Module):
 
     def forward(self, rows):
         if rows.shape[1] != self.columns:
-            raise RuntimeError(f"rows of {rows.shape[1]} columns, where {self.columns} are needed: the data are broken")
+            raise self.error(f"rows of {rows.shape[1]} columns, where {self.columns} are needed: {BROKEN}")
         logits, training = self.head(self.body(rows)), self.training
         if logits.requires_grad:
             logits.register_hook(lambda _: self.modes.append(training))
@@ -40,7 +43,8 @@ def make_network(options: dict, device: torch.device) -> Network:
     """Its weights drawn from the case's seed. The random numbers of others stay as they are."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(options["seed"])
-        return Network(options["columns"], options["width"], options["depth"], options["classes"]).to(device)
+        return Network(options["columns"], options["width"], options["depth"], options["classes"],
+                       getattr(builtins, options["error"])).to(device)
 
 
 def ask_epoch(function, given, device):
@@ -53,6 +57,12 @@ def ask_epoch(function, given, device):
     pairs = [(each[:, 1:] if number == options["broken"] else each, these[:-1] if number in options["failing"] else these)
              for number, (each, these) in enumerate(zip(rows, labels))]
     validation = list(zip(given.inputs["validation_rows"], given.inputs["validation_labels"]))
+    if options["broken"] == "validation":
+        others, their_labels = validation[-1]
+        validation[-1] = others[:, 1:], their_labels
+    if options["stale"]:
+        for parameter in model.parameters():
+            parameter.grad = torch.ones_like(parameter)
 
     def batches():
         for pair in pairs:
@@ -63,13 +73,15 @@ def ask_epoch(function, given, device):
     given.note(BEGUN)
     try:
         report = function(model, optimizer, batches(), validation, options["every"])
-    except RuntimeError:
-        if options["broken"] is None:
+    except Exception as error:
+        if BROKEN not in str(error):
             raise
         report = PASSED_ON
     yield
     optimizer.zero_grad()
     given.note(END)
+    if report == PASSED_ON and len(model.body._forward_hooks) > 1:
+        raise Unusable("an error reached the caller, and your hook is still on the model. Call `remove()` in a `finally`.")
     if not isinstance(report, dict):
         return report
     if isinstance(report.get("failures"), (list, tuple)) and not all(isinstance(each, str) for each in report["failures"]):

@@ -17,6 +17,7 @@ def evaluation_cases(seed: int) -> list[Case]:
                                   for logits, targets in batches], options)
 
     drawn, thousands = draw(rng), "thousands of images of one class"
+    many, many_options = drawn.pop(thousands)
     plain, again = drawn.pop("three batches")[0], drawn.pop("a second call, on other batches")
     logits, targets = plain[0]
     seen = logits.argmax(-1)
@@ -27,7 +28,9 @@ def evaluation_cases(seed: int) -> list[Case]:
         ignoring("nothing ignored", plain, share=0.0),
         ignoring("nearly all ignored", plain, share=0.95),
         ignoring("everything ignored", plain, share=1.0),
-        evaluation(thousands, *drawn.pop(thousands)),
+        evaluation(thousands, many, many_options),
+        evaluation(f"{thousands}, in float16", [(logits.astype(np.float16), targets) for logits, targets in many],
+                   many_options),
         evaluation("a class is predicted for ignored images only", [(logits, only), plain[1]]),
         evaluation("one batch ignored", [plain[0], (plain[1][0], np.full_like(plain[1][1], IGNORE)), plain[2]]),
         *(ignoring(f"{name}, a quarter ignored", *given) for name, given in drawn.items()),

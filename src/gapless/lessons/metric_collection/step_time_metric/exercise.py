@@ -14,7 +14,7 @@ EXERCISE = Exercise(
     slow=slow.step_time_metric,
     cases=cases.time_cases,
     asked=Asked(ask=stage.ask_step_time),
-    measurement=Measurement(trial=shared_cases.TIME_TRIAL, assumptions=LABELS, busy_ms=40.0),
+    measurement=Measurement(trial=shared_cases.TIME_TRIAL, assumptions=LABELS, busy_ms=40.0, kernels_beside=16),
     checks=(
         Values(2),
         Waits(2, advice={

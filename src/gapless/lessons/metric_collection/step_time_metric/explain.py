@@ -35,11 +35,15 @@ def step_time(case, found, wanted) -> str | None:
                                        "or the module.",
         "means of the metric and of a clone, updated once more": f"{own}is shared with the metric's copies.",
         "mean of a new metric, loaded with load_state_dict": f"{own}is not saved in `state_dict`.",
+        **{name: f"{own}is not moved with the metric." for name in wanted if name.startswith("state is there")},
         'mean after .to("cpu")': f"{own}is not moved with the metric.",
         "mean after a reset": f"{own}is not reset by `reset`.",
         "mean under DDP": "It is right alone, but not in a process group.",
+        "value of calling it": "`metric(time)` updates the metric, and returns the mean of this one time: leave `forward` "
+                               "to the metric.",
         "mean of two processes": "`add_state` has to say how the processes' states become one, with `dist_reduce_fx`: "
-                                 "without it they are stacked, and the mean is one number for each process.",
+                                 "without it they are stacked, and the mean is one number for each process. "
+                                 "The mean of all times is right as well as its own. A mean of means is neither.",
     }.get(first)
 
 

@@ -5,6 +5,7 @@ Runs beside the learner's code: import nothing that knows an answer.
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,7 +14,7 @@ import torch
 import torch.distributed as dist
 
 from ....course.notebooks.cells import describe_error
-from ....course.plain import Unusable
+from ....course.plain import Unusable, as_plain
 from ..stage import quietly, torchmetrics
 
 
@@ -56,6 +57,10 @@ def ask_step_time(function, given, device):
                        "What is saved, moved and gathered is the metric's state: what `add_state` has added, no list or "
                        "number of your own.") from error
     found["mean after .to(\"cpu\")"] = metric.clone().to("cpu").compute()
+    for name, place in (("device", device.type), ('"cpu"', "cpu")):
+        moved = saved.clone().to(place)
+        found[f"state is there after .to({name})"] = all(where.type == place for where in _places(moved))
+    found["value of calling it"] = function(device)(times[-1])
     metric.reset()
     update(metric)
     found["mean after a reset"] = metric.compute()
@@ -71,11 +76,42 @@ def ask_step_time(function, given, device):
                 f"its `compute` raised \"{error}\" under DDP. `compute` gathers the metric's state from all processes, and "
                 "a process group for GPUs (NCCL's) cannot move a CPU tensor. Either each process keeps its own mean (an "
                 "option of every metric), or the state lives on the GPU: then see that the update does not wait.") from error
-    if metric.dist_sync_fn is None:  # another process has timed the same
-        metric.dist_sync_fn, metric.distributed_available_fn = (lambda state, group=None: [state, state]), lambda: True
-    update(metric)
-    found["mean of two processes"] = metric.compute()
+    found["mean of two processes"] = _of_two_processes(function, device, metric, times, found["mean"])
     return found
+
+
+def _places(metric) -> list[torch.device]:
+    """Where the parts of a metric's state are."""
+    parts = [getattr(metric, name) for name in metric._defaults]
+    return [tensor.device for part in parts for tensor in (part if isinstance(part, list) else [part])]
+
+
+def _of_two_processes(function, device, metric, times: list[float], own_mean):
+    """What ``metric`` computes beside another process with other times. The mean of all processes is right too, and is
+    then told as its own."""
+    metric.reset()
+    others, both = [3 * time for time in times] + [5 * times[-1]], function(device)
+    if metric.dist_sync_fn is None:
+        another, states = function(device), []
+        for time in others:
+            another.update(time)
+
+        def gathered(state, group=None) -> list:
+            states.append(state)
+            return [state]
+
+        another.dist_sync_fn, another.distributed_available_fn = gathered, lambda: True
+        another.compute()
+        theirs = iter(states)
+        metric.dist_sync_fn, metric.distributed_available_fn = (
+            lambda state, group=None: [state, next(theirs)]), lambda: True
+    for time in times:
+        metric.update(time)
+    for time in times + others:
+        both.update(time)
+    mean, of_all = metric.compute(), both.compute()
+    plain = as_plain(mean)
+    return own_mean if isinstance(plain, float) and math.isclose(plain, of_all, rel_tol=1e-5) else mean
 
 
 BACKENDS = {"cuda": "cuda:nccl", "vgpu": "vgpu:gloo", "cpu": "cpu:gloo"}

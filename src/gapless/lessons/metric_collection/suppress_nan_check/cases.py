@@ -26,6 +26,8 @@ def aggregator_cases(seed: int) -> list[Case]:
         return Case(name, inputs, {"metrics": [metrics] if isinstance(metrics, str) else list(metrics), **options})
 
     whole, counts = rng.integers(-9, 10, size=(3, 4)), rng.integers(1, 9, size=(3, 4))
+    one_nan = values[:, 0].copy()
+    one_nan[1] = np.nan
     infinite = values.copy()
     infinite[1, 2], huge = np.inf, 1e60 * values.astype(np.float64)
     matrices = Case("", {"values": rng.uniform(-3, 3, size=(2, 3, 5)).astype(np.float32)}, {"metrics": list(AGGREGATORS)})
@@ -34,6 +36,8 @@ def aggregator_cases(seed: int) -> list[Case]:
         case("MeanMetric of vectors", "MeanMetric"),
         case("MeanMetric, values 1, 2, 3 with weights 1, 0, 0", "MeanMetric", [[1, 2, 3]], weights=[[1, 0, 0]]),
         case("MeanMetric with weights", "MeanMetric", weights=weights),
+        case("MeanMetric with weights, one value is NaN", "MeanMetric", np.where(whole == whole[0, 0], np.nan, values),
+             weights=weights, nan=True),
         case("MeanMetric with one weight for each vector", "MeanMetric", weights=weights[:, :1]),
         case("MeanMetric with a scalar tensor as weight", "MeanMetric", weights=weights[:, 0]),
         case("MeanMetric with weights that are Python numbers", "MeanMetric", values[:, 0], weights=weights[:, 0],
@@ -57,6 +61,11 @@ def aggregator_cases(seed: int) -> list[Case]:
             ("one value is inf", infinite, np.float32, {}),
             ('made with nan_strategy="ignore"', values, np.float32, {"strategy": "ignore"}),
             ("one value is NaN", np.where(whole == whole[0, 0], np.nan, values), np.float32, {"nan": True}),
+            ('made with "ignore" as its first argument', values, np.float32, {"first argument": "ignore"}),
+            ("of classes with an `update` of their own", values, np.float32, {"doubles": True}),
+            *((f'made with nan_strategy="error", on the {place}, a NaN among {kind}', one_nan, np.float32,
+               {"strategy": "error", "nan": True, "on_cpu": place == "CPU", "as_numbers": kind == "Python numbers"})
+              for place in ("device", "CPU") for kind in ("tensors", "Python numbers")),
         )),
         *(varied(replace(matrices, name="all five, of matrices"), **combination)
           for combination in covering(rng, dtype=DTYPES, layout=(CONTIGUOUS, "transposed", "strided"))),

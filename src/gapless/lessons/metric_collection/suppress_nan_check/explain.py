@@ -17,6 +17,9 @@ def suppress(case, found, wanted) -> str | None:
     if first is not None and first != "value" and found.get("value") == wanted["value"]:
         return ("The first value is right, but this one is not: something is kept outside the metric's state. Replace only "
                 "the method that checks, and leave `update`, `compute`, `forward` and `reset` to the metric.")
+    if "doubles" in case.options:
+        return ("The class that it was given has an `update` of its own, which doubles the values. Yours does not call it: "
+                "replace only the method that checks.")
     if any(name != "CatMetric" and _nan(value) for name, value in zip(case.options["metrics"], found.get("value", []))):
         return "NaN is 0 / 0: the weights that were returned sum up to 0. Without a weight each value counts once."
     if "weights" in case.inputs:

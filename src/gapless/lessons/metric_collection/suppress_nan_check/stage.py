@@ -15,14 +15,21 @@ from ..stage import quietly, torchmetrics
 @quietly
 def ask_suppress(function, given, device):
     """What metrics of the decorated classes compute: once, by `forward`, cloned, and after a reset. Of NaN only whether
-    the given values are left alone."""
+    the given values are left alone, and whether nothing is raised."""
     options = given.options
     kinds = {"nan_strategy": options["strategy"]} if "strategy" in options else {}
+    first = [options["first argument"]] if "first argument" in options else []
+    place = torch.device("cpu") if options.get("on_cpu") else device
     library = {cls: _parts(cls) for name in options["metrics"] for cls in getattr(torchmetrics(), name).__mro__[:2]}
-    metrics = [_decorated(function, name, library)(**kinds, sync_on_compute=False).to(device) for name in options["metrics"]]
+    classes = [_decorated(function, name, library, "doubles" in options) for name in options["metrics"]]
+    metrics = [cls(*first, **kinds, sync_on_compute=False).to(place) for cls in classes]
     if "dtype" in options:
         metrics = [metric.set_dtype(getattr(torch, options["dtype"])) for metric in metrics]
-    rows = options.get("rows") or [list(row) for row in zip(*(tensor.unbind() for tensor in given.inputs.values()))]
+    tensors = [tensor.to(place) for tensor in given.inputs.values()]
+    rows = options.get("rows") or [list(row) for row in zip(*(tensor.unbind() for tensor in tensors))]
+    strict = options.get("strategy") == "error"
+    if strict and all(cls.__module__ == __name__ for cls in classes):
+        rows = []  # the class itself, as handed out, may check: the waits are counted elsewhere
 
     def update(targets, by=lambda metric: metric.update) -> list:
         return [[by(target)(*row[:2 if name == "MeanMetric" else 1]) for row in rows]  # the others take no weight
@@ -33,6 +40,9 @@ def ask_suppress(function, given, device):
         update(metrics)
     except Exception as error:
         _see_untouched(library)
+        if strict and isinstance(error, RuntimeError):
+            raise Unusable(f"its update raised {describe_error(error, 'suppress_nan_check')}. The new class must never look "
+                           "for NaN: with any `nan_strategy`, on any device, and for Python numbers too.") from error
         if not isinstance(error, (AttributeError, TypeError, ValueError)):
             raise
         raise Unusable(f"its update raised {describe_error(error, 'suppress_nan_check')}. {_no_update(error)}") from error
@@ -61,13 +71,15 @@ def _no_update(error: Exception) -> str:
             "weight, and has to return two tensors, the values and the weights.")
 
 
-def _decorated(function, name: str, library: dict[type, dict]) -> type:
-    """The learner's version of an aggregator class. Raises Unusable."""
+def _decorated(function, name: str, library: dict[type, dict], doubles: bool) -> type:
+    """The learner's version of an aggregator class, whose own ``update`` ``doubles`` the values or not. Raises Unusable."""
     base = getattr(torchmetrics(), name)
 
     class Aggregator(base):
         """What the learner's function makes another class of."""
 
+    if doubles:
+        Aggregator.update = lambda self, value, *weight: base.update(self, 2 * value, *weight)
     library = library | {Aggregator: _parts(Aggregator)}
     decorated = function(Aggregator)
     if not isinstance(decorated, type):
@@ -75,6 +87,9 @@ def _decorated(function, name: str, library: dict[type, dict]) -> type:
                        "was given.")
     _see_untouched(library)
     if not issubclass(decorated, Aggregator):
+        if any(cls.__module__ == __name__ for cls in decorated.__mro__[1:]):
+            raise Unusable("it returned the class from an earlier call, which inherits from the class given there: make a "
+                           "new one each time.")
         raise Unusable(f"the class does not inherit from the one that was given ({name}): write "
                        "`class …(MetricClass)`, not the name of one of them.")
     return decorated

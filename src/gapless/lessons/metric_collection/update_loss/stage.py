@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import torch
 
+from ....course.plain import Unusable
 from ..stage import quietly, torchmetrics
 
 
@@ -14,11 +15,19 @@ from ..stage import quietly, torchmetrics
 def ask_update_loss(function, given, device):
     """The weighted mean of the losses; and unless it is only timed, on from there."""
 
-    def mean_metric():
-        metric = torchmetrics().MeanMetric().to(device)
+    weights = []
+
+    class Watched(torchmetrics().MeanMetric):
+        def update(self, value, weight=None):
+            weights.append(weight)  # kept, so that a new one has other memory
+            super().update(value, weight)
+
+    def mean_metric(kind: type | None = None):
+        metric = (kind or torchmetrics().MeanMetric)().to(device)
         return metric.set_dtype(getattr(torch, given.options["dtype"])) if "dtype" in given.options else metric
 
     metric, losses, batches = mean_metric(), given.inputs["losses"].unbind(), given.options["batches"]
+    strategy, writes = metric.nan_strategy, given.inputs["losses"]._version
 
     def update(*metrics, count: int = len(batches)) -> None:
         for i, (loss, batch) in enumerate(zip(losses[:count], batches[:count])):
@@ -28,12 +37,26 @@ def ask_update_loss(function, given, device):
     update(metric)
     yield
     found = {"mean": metric.compute()}
+    if given.options.get("only_timed"):
+        return found
+    if given.inputs["losses"]._version != writes:
+        raise Unusable("it has written into `loss`, which belongs to the caller: the training loop may still need it. Make "
+                       "a new tensor.")
+    if metric.nan_strategy != strategy:
+        raise Unusable("it has changed `metric.nan_strategy`. The caller chose what becomes of a NaN, and others update "
+                       "this metric too: leave its settings as they are.")
     update(metric, count=1)
     found["mean after another update"] = metric.compute()
     one = torch.ones((), dtype=metric.dtype, device=device)
     metric.update(one, one * 50)  # somebody else's: the sum of the weights has to be right too
     found["mean after 50 more images of loss 1"] = metric.compute()
     metric.reset()
-    other = mean_metric()
+    other = mean_metric(Watched)
     update(metric, other)
+    update(other)
+    own = {loss.data_ptr() for loss in losses}
+    places = [weight.data_ptr() for weight in weights if isinstance(weight, torch.Tensor) and weight.numel()]
+    if len(set(places)) < len(places) and not own.intersection(places):
+        raise Unusable("two updates were given the same tensor as weight, which was kept from one call to the next. Make a "
+                       "new one in each call.")
     return {**found, "means of two metrics, updated in turn after a reset": [metric.compute(), other.compute()]}

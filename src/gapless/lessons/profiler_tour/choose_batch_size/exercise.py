@@ -16,7 +16,7 @@ EXERCISE = Exercise(
     checks=(Values(3),),
     teaching=Teaching(
         hints=(
-            "Which do you want, a busy GPU or more samples a second? Compute the second for each candidate.",
+            "Which do you want, a busy GPU or more samples a second? Compute each candidate's samples a second.",
             "Throughput is batch size divided by step time. It rises with the batch and then flattens: beyond that point a "
             "larger batch costs memory and gains nothing.",
             "Collect `batch / measure(batch).step_ms` for those that fit; return the smallest batch whose value is at least "

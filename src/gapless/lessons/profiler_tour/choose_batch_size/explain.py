@@ -7,6 +7,8 @@ from ..explain import OF_CASE
 
 
 def batch(case: Case, found, wanted) -> str:
+    if "errors" in case.options:
+        return "An error other than `torch.OutOfMemoryError` has to reach the caller, as it was raised."
     table = {int(batch): row for batch, row in case.options["table"].items()}
     fits = {batch: row for batch, row in table.items() if row is not None}
     speeds = {batch: batch / row["step_ms"] for batch, row in fits.items()}

@@ -22,8 +22,9 @@ EXERCISE = Exercise(
             "two such kernels fill if they run at the same time?",
             "Sort all starts and ends. Between two neighbours nothing changes: there, add up the blocks per SM of the "
             "kernels that run, and take at most 1.",
-            "`sum(min(1, sum(b for s, e, b in kernels if s <= left and e >= right)) * (right - left) for left, right in "
-            "zip(cuts, cuts[1:]))`, divided by the steps' time as in the exercise before.",
+            "`sum(min(1, sum(b for s, e, b in kernels if s <= left < e)) * (right - left) for left, right in zip(cuts, "
+            "cuts[1:]))`, divided by the steps' time as in the exercise before. The sorted `cuts` begin at the first step's "
+            "start: leave out what is before.",
         ),
         mistakes=EFFICIENCY,
         explain=explain.efficiency,

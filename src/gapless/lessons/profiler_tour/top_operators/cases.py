@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from ....course.evidence import Case
 from ....evidence import views
 from ....evidence.traces.trace import Trace
-from ..cases import REAL, trace_case, trapped_cases
-from ..disturbances import nested
+from ..cases import EARLIER, REAL, trace_case, trapped_cases
+from ..disturbances import before_the_steps, nested
 from ..real import real_step
-from ..traces import Traps, training_trace
+from ..traces import USER_LINES, Traps, training_trace
 
 
 def _launching(events: list[dict]) -> int:
@@ -36,6 +38,7 @@ def operator_cases(seed: int) -> list[Case]:
     def make() -> list[dict]:
         return training_trace(rng, Traps(copies=True, own_thread_busy=rng.random() < 0.5), int(rng.integers(1, 3)))
 
+    all_rows = _one_launches_nothing(training_trace(rng, Traps(copies=True)))
     return [
         case("forward only", training_trace(rng, Traps(backward=False)), 3),
         case("forward and backward", training_trace(rng, Traps()), 6),
@@ -45,6 +48,8 @@ def operator_cases(seed: int) -> list[Case]:
         case("a labelled block launches something itself", training_trace(rng, Traps(outside=True))),
         # An operator and the one inside it would share a rank: which comes first, the task does not say.
         *(case(name, events) for name, events in trapped_cases(rng, make, without=(nested,))),
-        _one_launches_nothing(training_trace(rng, Traps(copies=True))),
+        all_rows,
         case(REAL, real_step(), 8),
+        case(EARLIER, before_the_steps(training_trace(rng, Traps()), USER_LINES[0])),
+        replace(all_rows, name="more rows are asked for than there are", options={**all_rows.options, "k": 1000}),
     ]

@@ -9,7 +9,7 @@ import numpy as np
 from .... import vgpu
 from ....course.evidence import Case
 from ..cases import CARDS, trace_case, trapped_cases
-from ..disturbances import BLOCKS, OCCUPANCY, early_work, graphs, thread_without_operators
+from ..disturbances import BLOCKS, OCCUPANCY, early_work, graphs, host_steps, largest_correlation, thread_without_operators
 from .traces import SLOW_LOADER, SMALL_BATCH, SMALL_KERNELS, idle_program
 
 
@@ -58,11 +58,48 @@ def idle_cases(seed: int) -> list[Case]:
             ("the first step fills a small part of the card", SMALL_KERNELS, {"steps": 4, "partly": 1}),
             ("the last step fills a small part of the card", SMALL_KERNELS, {"steps": 4, "partly": 4})):
         found.append((name, idle_program(rng, cause, str(rng.choice(CARDS)), **options)))
-    return cases + [trace_case(name, events) for name, events in [*trapped, *found]]
+    for name, cause, change in (("every launch is the driver's", SMALL_BATCH, _by_the_driver),
+                                ("a second thread launches most of a step", SMALL_KERNELS, _by_a_second_thread),
+                                ("a launch before the slow loader", SLOW_LOADER, _with_an_early_launch)):
+        found.append((name, change(idle_program(rng, cause, str(rng.choice(CARDS))))))
+    # Early among them, where it still decides which mistake it is.
+    late = "a clock that began long before", _with_short_calls(idle_program(rng, SMALL_KERNELS, str(rng.choice(CARDS))))
+    return cases + [trace_case(name, events) for name, events in [late, *trapped, *found]]
 
 
 def _drawn(rng: np.random.Generator, *numbers: float) -> list[float]:
     return [float(number) for number in rng.permutation(numbers)]
+
+
+def _by_the_driver(events: list[dict]) -> list[dict]:
+    return [{**event, "name": "cuLaunchKernel", "cat": "cuda_driver"} if event["name"] == "cudaLaunchKernel" else event
+            for event in events]
+
+
+def _with_short_calls(events: list[dict]) -> list[dict]:
+    """Much later, and each call is over well before its operator."""
+    return [{**event, "ts": event["ts"] + 1e6, "dur": event["dur"] / (2 if event["cat"] == "cuda_runtime" else 1)}
+            if "dur" in event else {**event, "ts": event["ts"] + 1e6} for event in events]
+
+
+def _by_a_second_thread(events: list[dict]) -> list[dict]:
+    """All operators and calls but those of each step's first third are on a thread of their own, as a backward pass's."""
+    late = [(step["ts"] + step["dur"] / 3, step["ts"] + step["dur"]) for step in host_steps(events)]
+    return [{**event, "tid": 2} if event.get("cat") in ("cpu_op", "cuda_runtime")
+            and any(since <= event["ts"] < until for since, until in late) else event for event in events]
+
+
+def _with_an_early_launch(events: list[dict]) -> list[dict]:
+    """Each step begins with a short operator that launches a short kernel, as ``zero_grad`` does."""
+    found, first = [], 1 + largest_correlation(events)
+    kernel = next(event for event in events if event.get("cat") == "kernel")
+    for number, step in enumerate(host_steps(events), start=first):
+        at, place = step["ts"] + 0.5, {"ph": "X", "pid": step["pid"], "tid": step["tid"]}
+        found += [{**place, "cat": "cpu_op", "name": "aten::zero_", "ts": at, "dur": 4.0, "args": {}},
+                  {**place, "cat": "cuda_runtime", "name": "cudaLaunchKernel", "ts": at + 1, "dur": 2.0,
+                   "args": {"correlation": number}},
+                  {**kernel, "ts": at + 5, "dur": 1.0, "args": {**kernel["args"], "correlation": number}}]
+    return [*events, *found]
 
 
 def _with_crumbs(events: list[dict], filling: bool) -> list[dict]:

@@ -22,7 +22,8 @@ EXERCISE = Exercise(
             "If the host's row is empty for most of the step, the host prepares data, which the profiler does not see. If "
             "the row is full, the host launches as fast as it can. Then ask how much of the card each kernel fills: "
             "`blocks per SM`.",
-            "Compute the share of the steps' time inside operators that contain a launch. Below one half, it is the loader. "
+            "From the first step's start to the last one's end, compute the share of the time inside operators that contain "
+            "a launch. Below one half, it is the loader. "
             "Otherwise, compute the mean of `min(1, blocks per SM)`, weighted by duration. Below one half, the batch is "
             "small.",
         ),

@@ -37,6 +37,8 @@ def _launching(trace: Trace, *, threads=True, any_operator=False, ends="open", e
     start = start if since is None else since
 
     def inside(op, call) -> bool:
+        if ends == "of the call":
+            return op.start_us <= call.start_us and call.end_us <= op.end_us and op.thread == call.thread
         last = op.end_us if ends == "open" else op.end_us + 1e-9
         return op.start_us <= call.start_us < last and (not threads or op.thread == call.thread)
 
@@ -163,6 +165,9 @@ IDLE = (
             "`op.thread` with `call.thread`."),
     Mistake(_cause(lambda trace: _launching(trace, ends="closed") < 0.5),
             "A launch at the very end of an operator is no longer inside it: `op.start_us <= call.start_us < op.end_us`."),
+    Mistake(_cause(lambda trace: _launching(trace, ends="of the call") < 0.5),
+            "The condition is on the launch's start alone, `op.start_us <= call.start_us < op.end_us`. When the call ends "
+            "does not matter."),
     Mistake(_cause(lambda trace: _launching(trace, exact=True) < 0.5),
             "A launch may have another name than `cudaLaunchKernel`: look for `Launch` in the call's name."),
     Mistake(_cause(_is_loader, small_first=True), _FIRST),

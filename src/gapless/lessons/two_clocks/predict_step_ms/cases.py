@@ -29,6 +29,8 @@ def prediction_cases(seed: int) -> list[Case]:
         case("products and sums", ("matmul", ms(1.5, 2.5), 2), ("add", ms(1, 1.5), 3)),
         case("thin products, a third as long to move as to compute", ("thin", ms(1, 2), count(2, 5))),
         case("many short kernels", ("add", None, count(150, 400))),
+        case("short kernels of three kinds", ("add", None, count(90, 120)), ("copy", None, count(90, 120)),
+             ("add", None, count(90, 120))),
         case("many short kernels and a long product, the host is slower",
              ("add", None, count(200, 300)), ("matmul", "0.5 share", 1)),
         case("many short kernels and a long product, the device is slower",

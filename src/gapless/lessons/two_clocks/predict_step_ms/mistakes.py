@@ -83,6 +83,12 @@ _FORMULAS: tuple[tuple[Callable[[_Step], float], str], ...] = (  # in ms, the mo
     (lambda step: step.device_ms,
      "That is the device's time. The host needs `card.launch_ms` for each launch, and is the slower one here"),
     (lambda step: step.host_ms, "That is the host's time. The device needs longer here"),
+    (lambda step: max(step.device_ms, max(step.launches) * step.card.launch_ms),
+     "You count the launches of one entry. The host launches the kernels of all entries"),
+    (lambda step: (step.host_ms + step.device_ms) / 2,
+     "That is the mean of the two workers' times, but the slower worker sets the pace"),
+    (lambda step: 1e3 * max(step.in_all([max(ms / 1e3, step.card.kernel_ms) for ms in step.longer]), step.host_ms / 1e3),
+     "`card.kernel_ms` is in milliseconds, and you compare it with seconds"),
     (lambda step: step.totals_ms + step.host_ms,
      "You compare the totals, and add the host's time. Take the larger of the two for each kernel. And the host launches "
      "while the device works, so the slower of the two sets the pace"),
@@ -108,6 +114,10 @@ _FORMULAS: tuple[tuple[Callable[[_Step], float], str], ...] = (  # in ms, the mo
        f"You took the FLOPs {words}: an addition and a multiplication already count as two") for factor, words in (
           (2.0, "twice"), (0.5, "half"))),
     (_each(lambda compute, memory: max(compute, 4 * memory)), "You multiplied the bytes by 4: they are bytes already"),
+    (_each(lambda compute, memory: max(compute, 2 * memory)),
+     "You took the bytes twice: they count what is read and what is written already"),
+    (_each(lambda compute, memory: compute), "A kernel also has to move its bytes: the larger of its two times counts"),
+    (_each(lambda compute, memory: memory), "A kernel also has to compute: the larger of its two times counts"),
     (lambda step: _Step(step.bytes, step.flops, step.launches, step.card).device_ms,
      "The rates are swapped: divide FLOPs by `card.flops_per_s`, bytes by `card.bytes_per_s`"),
     (lambda step: max(sum(step.floored(step.longer)), len(step.launches) * step.card.launch_ms), _TIMES),

@@ -55,7 +55,7 @@ CAUSES = (
                 "photos.to(device, non_blocking=True), masks.to(device, non_blocking=True)"),)),
     Cause(
         "swish by hand", (KERNELS, MEMORY), "07_kernel_fusion",
-        "Five kernels do the work of one, and the backward pass keeps what each of them needs.",
+        "Six kernels do the work of one, and the backward pass keeps what each of them needs.",
         (("model.py", "torch.exp(-x)"),),
         (Change("model.py", "x * (1 / (1 + torch.exp(-x)))", "nn.functional.silu(x)"),)),
     Cause(
