@@ -92,8 +92,6 @@ def pytest_collection_modifyitems(items):
     for item in items:
         given = item.callspec.params if hasattr(item, "callspec") else {}
         place = [item.path.relative_to(item.config.rootpath).as_posix()]
-        if item.path.parent.name == "browser":  # one browser, and one JupyterLab at a time
-            place = ["tests/browser"]
         if "lesson_id" in given:
             place += [str(given[name]) for name in ("lesson_id", "name") if name in given]
         item.group = " ".join(place)

@@ -6,7 +6,7 @@ from torch.overrides import BaseTorchFunctionMode
 
 import gapless
 from gapless.course.stage import Call, Given, LeftBehind, ask_for_tensor
-from gapless.switches import switches
+from gapless.switches import before_a_call
 
 DEVICE = gapless.device("vgpu:a10g")
 CHANGES = {
@@ -18,6 +18,7 @@ CHANGES = {
     "torch.set_grad_enabled": lambda: torch.set_grad_enabled(False),
     "torch.autograd.set_detect_anomaly": lambda: torch.autograd.set_detect_anomaly(True),
     "torch.use_deterministic_algorithms": lambda: torch.use_deterministic_algorithms(True),
+    "torch.manual_seed": lambda: torch.manual_seed(7),
     "a hook on every module": lambda: torch.nn.modules.module.register_module_forward_hook(lambda *args: None),
 }
 
@@ -34,10 +35,10 @@ def called(change):
 
 @pytest.mark.parametrize("name", CHANGES)
 def test_what_is_left_switched_on_is_told_and_set_back(name):
-    before = switches()
+    before = before_a_call()
     with pytest.raises(LeftBehind, match=name):
         called(CHANGES[name])
-    assert switches() == before
+    assert before_a_call() == before
     assert torch.get_default_device() == torch.device("cpu")
 
 
@@ -47,10 +48,10 @@ def test_it_is_set_back_where_the_call_raises(name):
         CHANGES[name]()
         raise KeyError
 
-    before = switches()
+    before = before_a_call()
     with pytest.raises(KeyError):
         called(change)
-    assert switches() == before
+    assert before_a_call() == before
 
 
 def test_a_context_is_fine():
@@ -59,3 +60,14 @@ def test_a_context_is_fine():
             torch.ones(2)
 
     assert called(change).finish()["result"] == 3
+
+
+def test_what_a_program_may_set_is_set_back_without_a_word():
+    def change():
+        torch.backends.cudnn.benchmark = True
+        torch.backends.cuda.enable_flash_sdp(False)
+        torch.rand(3)  # drawn, not seeded
+
+    before = before_a_call()
+    called(change)
+    assert before_a_call() == before

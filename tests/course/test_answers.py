@@ -61,6 +61,12 @@ def test_an_answer_says_what_it_is():
     assert answered(lambda x: [x]).returned == "a list" and answered(lambda x: [x]).value is None
 
 
+def test_an_answer_without_its_memory_is_no_answer():
+    found = answered(lambda x: (kept := 2 * x, kept.untyped_storage().resize_(0))[0])
+    assert "has been freed" in found.unusable
+    assert answered(lambda x: 2 * x).unusable is None
+
+
 def test_reading_an_answer_is_on_no_clock():
     call = LocalStage(lambda x: x + 1, VGPU).begin(put(CASE, VGPU)[0])
     call.run()

@@ -28,6 +28,10 @@ def test_what_numbers_have_to_do_with_the_right_ones(found, says):
     assert says in of_numbers(found, WANTED, COUNTS)
 
 
+def test_a_number_where_nan_is_right():
+    assert "A nan is right here" in of_numbers(WANTED, np.array([2.5, np.nan, 7.25]), COUNTS)
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_nothing_is_said_where_nothing_is_seen(seed):
     rng = np.random.default_rng(seed)

@@ -2,6 +2,7 @@
 
 import dataclasses
 import weakref
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
@@ -162,7 +163,7 @@ def test_what_is_put_off_until_the_answer_is_looked_at_is_timed_all_the_same():
     assert found.trial.learner.report.kernels == 1 and len(found.trial_answers) == TRIAL_CALLS
 
 
-def test_an_answer_of_a_trial_is_what_it_was_when_its_call_was_over():
+def test_a_later_call_that_changes_an_earlier_answer_is_found_and_repairs_nothing():
     made = []
 
     def one_call_too_late(x):
@@ -171,8 +172,9 @@ def test_an_answer_of_a_trial_is_what_it_was_when_its_call_was_over():
         made[:] = [x.clone()]
         return made[0]
 
-    case, found = EXERCISE.plan(1).trial[0], gathered(one_call_too_late).trial_answers[0]
-    np.testing.assert_array_equal(found.value, case.inputs["x"])
+    case, (first, second, *_) = EXERCISE.plan(1).trial[1], gathered(one_call_too_late).trial_answers
+    assert "a later call has overwritten" in first.unusable
+    np.testing.assert_array_equal(second.value, case.inputs["x"])
 
 
 def multiply(x):
@@ -261,6 +263,34 @@ def test_on_a_real_device_the_model_solution_is_measured_and_only_answers_that_a
     assert most == [1] * (len(most) - 1) + [2]  # at last it is asked again, beside what it has answered before
     simulated = gather(exercise, LocalStage(exercise.slow, VGPU, ask), exercise.plan(1), VGPU, model=exercise.slow)
     assert simulated.trial.model is None
+
+
+def test_all_of_a_call_whose_answer_is_read_is_exact_on_a_real_device(monkeypatch):
+    """Its preparation too: a model may already compute there."""
+    inside, seen = [], []
+
+    @contextmanager
+    def exact(device):
+        inside.append(device)
+        yield
+        inside.pop()
+
+    def ask(function, given, device):
+        parts = [bool(inside)]
+        yield
+        result = function(given.inputs["x"])
+        parts.append(bool(inside))
+        yield
+        seen.append([*parts, bool(inside)])
+        return {"result": result}
+
+    for module in ("answers", "gather"):
+        monkeypatch.setattr(f"gapless.course.{module}.like_the_cpu", exact)
+    exercise = dataclasses.replace(EXERCISE, asked=Asked(ask=ask), measurement=Measurement(Trial(trial_cases)))
+    cpu, plan = torch.device("cpu"), exercise.plan(1)
+    evidence = gather(exercise, LocalStage(exercise.slow, cpu, ask), plan, cpu, name="cpu")
+    assert len(evidence.trial_answers) == len(plan.trial) and len(seen) > 2 * len(plan.trial)
+    assert all(parts == [True] * 3 for parts in seen)
 
 
 def test_every_measured_exercise_has_a_model_solution_and_it_is_measured_where_it_can_be():

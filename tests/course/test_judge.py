@@ -2,6 +2,7 @@
 
 import dataclasses
 import inspect
+import itertools
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ import torch.nn.functional as F
 from gapless import vgpu
 from gapless.course.checks import BusBytes, StepTime, Values, Waits
 from gapless.course.evidence import Case, Evidence
-from gapless.course.exercise import TRIAL_CALLS, Asked, Exercise, Measurement, Teaching, Trial
+from gapless.course.exercise import TRIAL_CALLS, Asked, Exercise, Measurement, Right, Teaching, Trial
 from gapless.course.gather import gather
 from gapless.course.judge import is_handed_out, judge
 from gapless.course.stage import Given, LocalStage
@@ -337,6 +338,25 @@ def real_gpu(evidence, after=1.0, ratio=1.0):
 def test_noise_on_a_real_gpu_fails_nobody(measured_again, after, ratio, outcome):
     exercise, plan, evidence = measured_again("masked_cross_entropy")
     assert judge(exercise, plan, real_gpu(evidence, after, ratio))[2].outcome == outcome
+
+
+@pytest.mark.parametrize("growing, simulated, outcome", [
+    (30.0, False, "inconclusive"), (1.0, False, "fail"), (0.0, False, "fail"), (30.0, True, "fail")])
+def test_a_time_on_a_real_gpu_that_does_not_stay_the_same_fails_nobody(growing, simulated, outcome):
+    right = itertools.count(100.0, growing)
+
+    def ask(function, given, device):
+        yield
+        found = function()
+        yield
+        return found
+
+    exercise = Exercise("clock", lambda: None, lambda seed: [Case("a step", {})], asked=Asked(ask=ask),
+                        right=Right(function=lambda: next(right), on_device=True), checks=(Values(1),), teaching=Teaching(hints=()))
+    exercise, plan, evidence = gathered(exercise, lambda: 10)
+    evidence.simulated = simulated
+    verdict, = judge(exercise, plan, evidence)
+    assert verdict.outcome == outcome and "It is 10 and should be 100" in verdict.message
 
 
 def test_an_explanation_that_fails_stops_no_verdict():

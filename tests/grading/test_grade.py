@@ -125,7 +125,8 @@ def test_limits_alone_confine_too_and_nothing_is_left_running(grade_cells, tmp_p
     result = grade_cells(GOOD_DOUBLE, "# exercise: square\nimport time\ndef square(x):\n    time.sleep(10**6)\n",
                          confinement=LIMITS_ONLY, seconds=25)
     assert result.score == 3 and result.confinement == LIMITS_ONLY.description
-    left = [p for p in psutil.process_iter() if p.status() != psutil.STATUS_ZOMBIE and str(tmp_path) in " ".join(p.cmdline())]
+    left = [p.info for p in psutil.process_iter(["status", "cmdline"])  # one that ends meanwhile is left out
+            if p.info["status"] != psutil.STATUS_ZOMBIE and str(tmp_path) in " ".join(p.info["cmdline"] or ())]
     assert left == []
 
 

@@ -14,12 +14,13 @@ from ..measure.device import synchronize
 from ..measure.one_thread import one_thread
 from ..measure.peak import PeakMeter, held_and_peak, least_held
 from ..measure.real_gpu import like_the_cpu
+from ..vgpu.core.shrunk import is_freed
 from ..vgpu.process.state import state
 from .evidence import Answer, Case
 from .exercise import Exercise, Note, Notes, full_size
 from .layout import laid_out
 from .notebooks.cells import describe_error
-from .plain import Unusable, as_plain
+from .plain import Unusable, as_plain, difference
 from .ranks import answer_on_ranks
 from .stage import GRADIENTS, RESULT, RETURNED, Given
 
@@ -171,8 +172,11 @@ def _put(array: np.ndarray, device: torch.device, layout: str | None, on_host: s
 
 
 def values_of(tensor: torch.Tensor) -> torch.Tensor:
-    """A CPU tensor with the values; on the virtual GPU nobody's clock notices."""
+    """A CPU tensor with the values; on the virtual GPU nobody's clock notices. Raises Unusable where they are not there."""
     if isinstance(tensor, vgpu.VirtualTensor):
+        if is_freed(tensor):
+            raise Unusable("the memory of a tensor has been freed (`untyped_storage().resize_`), and its values with it. "
+                           "Let go of the tensor instead: PyTorch frees the memory.")
         return torch.zeros(tensor.shape, dtype=tensor.dtype) if tensor.within.is_meta else tensor.within.detach().clone()
     return tensor.detach().cpu()
 
@@ -190,6 +194,19 @@ def read(exercise: Exercise, case: Case, given: Given, result, notes: Notes, ker
         found.plain = plain if exercise.asked.see is None else exercise.asked.see(case, plain, notes)
         found.returned = f"a {type(result).__name__}"
     return found
+
+
+def is_overwritten(before: Answer, read_again: Callable[[], Answer]) -> bool:
+    """Whether an answer, read again from the same tensors, holds something else, or can no longer be read."""
+    try:
+        after = read_again()
+    except Unusable:
+        return True
+    if before.plain is not None:
+        return difference(after.plain, before.plain, 0.0, 0.0) is not None
+    if before.value is None:
+        return False
+    return not np.array_equal(before.value, after.value, equal_nan=before.value.dtype.kind == "f")
 
 
 def _read_tensor(found: Answer, case: Case, result: dict) -> None:

@@ -17,7 +17,7 @@ from .exercise import Exercise
 from .mistakes import Changed, Mistake
 from .plain import difference
 from .stage import LocalStage
-from .tolerance import close
+from .tolerance import close, plain_tolerances
 
 _MOST_OTHERS = 40  # answers that decide between mistakes: a check has to end soon
 _FEW, _SHARE_OF_FEW = 3, 0.25  # numbers or words; the share on which a mistake has to agree that gives no more of them
@@ -38,7 +38,7 @@ class MadeAgain:
         found tells little of its cause and they confirm another as well."""
         needed, best, most = _needed(found), [], 0.0
         for mistake in self._exercise.teaching.mistakes:
-            if not self._alike(found, self._answer(mistake, case)):
+            if not self._alike(case, found, self._answer(mistake, case)):
                 continue
             share = self._share(mistake, others[:_MOST_OTHERS], max(needed, most))
             if share > most:
@@ -54,16 +54,16 @@ class MadeAgain:
         which both give the same; 0 where ``needed`` can no longer be reached. Where both are right tells nothing."""
         agreed = told = 1
         for left, (other, own) in zip(reversed(range(len(others))), others):
-            same = self._alike(own, self._answer(mistake, other))
-            if same and self._alike(own, self._right(other)):
+            same = self._alike(other, own, self._answer(mistake, other))
+            if same and self._alike(other, own, self._right(other)):
                 continue
             agreed, told = agreed + same, told + 1
             if (agreed + left) / (told + left) < needed:
                 return 0.0
         return agreed / told
 
-    def _alike(self, found: Answer, made: Answer) -> bool:
-        """Whether two answers are the same within the exercise's tolerances; two errors, except for their
+    def _alike(self, case: Case, found: Answer, made: Answer) -> bool:
+        """Whether two answers to ``case`` are the same within the exercise's tolerances; two errors, except for their
         numbers and lines."""
         if found.error is not None or made.error is not None:
             return found.error is not None and made.error is not None and _kind(found.error) == _kind(made.error)
@@ -71,8 +71,7 @@ class MadeAgain:
             return False
         exercise = self._exercise
         if exercise.asked.ask is not None:
-            return difference(found.plain, made.plain, exercise.right.relative_tolerance,
-                              exercise.right.absolute_tolerance) is None
+            return difference(found.plain, made.plain, *plain_tolerances(exercise, case)) is None
         if found.value is None or made.value is None or found.value.shape != made.value.shape:
             return False
         pairs = [(found.value, made.value), *((found.grads.get(name), grad) for name, grad in made.grads.items())]
@@ -151,6 +150,9 @@ def of_numbers(found: np.ndarray, wanted: np.ndarray, counts: dict[str, int]) ->
     if (np.isinf(found) & np.isfinite(wanted)).any():
         return ("An inf comes from the logarithm of 0 (`log_softmax` avoids it), a division by 0, or an `exp` that is too "
                 "large for its dtype.")
+    if (np.isnan(wanted) & ~np.isnan(found)).any():
+        return ("A nan is right here: it comes from a nan in the inputs, or from 0 / 0. What replaces it (`nan_to_num`, "
+                "`clamp`, a comparison, which is false for nan) hides an error.")
     usable = np.isfinite(found) & np.isfinite(wanted)
     own, right = found[usable], wanted[usable]
     if not own.size:

@@ -39,7 +39,8 @@ class Case:
     name → how its tensors lie in memory (:mod:`.layout`), of those that are not contiguous. ``on_host``: the names of those
     that the function gets on the host → whether in "pinned" or "pageable" memory; the others it gets on the device.
     ``late``: names of lists → the first of their tensors whose values come only once a call is made ready, and until then
-    are 0; of a single tensor, 0.
+    are 0; of a single tensor, 0. ``tolerance``: (relative, absolute) for the numbers of a plain answer, where the
+    exercise's are too wide.
     """
 
     name: str
@@ -49,6 +50,7 @@ class Case:
     layouts: dict[str, str] = field(default_factory=dict)
     on_host: dict[str, str] = field(default_factory=dict)
     late: dict[str, int] = field(default_factory=dict)
+    tolerance: tuple[float, float] | None = None
 
     def copy_of_options(self) -> dict:
         """To the bottom: what a function changes in place is no one else's. They may be whole traces, and pickle takes a

@@ -135,7 +135,8 @@ class Measurement:
     the share of the bytes (of ``best``'s, else of the slow function's) that has to cross the bus; ``least_work_ratio``, the
     share of ``best``'s kernels and of its device's time. With less the step was not made. ``max_read_back_bytes``: what it
     may copy back to the host. ``right_waits``: how often a right function waits in a step, where no check is of waits and
-    that is more often than the slow one.
+    that is more often than the slow one. ``kernels_beside``: how many kernels a right function may launch beside the calls
+    of a trial, besides what the slow one does there: to make a state, or to look at what it is given.
     """
 
     trial: Trial
@@ -150,6 +151,7 @@ class Measurement:
     least_work_ratio: float = 0.0
     max_read_back_bytes: int = 4096
     right_waits: float = 0
+    kernels_beside: int = 0
 
     @property
     def calls(self) -> int:

@@ -11,13 +11,9 @@ import numpy as np
 from .causes import counts_of, of_numbers
 from .evidence import Answer, Case
 from .exercise import Exercise
-from .plain import difference
-from .tolerance import VALUE, close, gradient_of
+from .plain import apart, difference
+from .tolerance import NOISE, VALUE, close, gradient_of, plain_tolerances
 from .truth import Truth
-
-# On a real GPU: how much farther an answer may be off that a measurement gives, and the band around a target inside which a
-# ratio decides nothing.
-NOISE = 0.1
 
 _EMPTY_LIST = "A list of tensors is empty: check first whether there is anything in it"
 
@@ -144,16 +140,16 @@ def error_advice(error: str) -> str:
 
 def _plain_fault(exercise: Exercise, case: Case, found, wanted, simulated: bool, slack: Mapping[str, float]
                  ) -> Fault | None:
-    relative = exercise.right.relative_tolerance
+    relative, absolute = plain_tolerances(exercise, case)
     if exercise.right.on_device and not simulated:  # clocks never agree, and libraries take memory too
         relative += NOISE
-    fault = difference(found, wanted, relative, exercise.right.absolute_tolerance, slack=slack)
+    fault = difference(found, wanted, relative, absolute, slack=slack)
     if fault is None:
         return None
     fault = f"I{fault[1:]}" if fault.startswith("it ") else fault  # else it begins with a place, spelt as it is
     why = _explanation(exercise, case, found, wanted)
     if why is None:
-        numbers = _numbers_at(found, wanted, relative, exercise.right.absolute_tolerance, slack)
+        numbers = _numbers_at(found, wanted, relative, absolute, slack)
         why = numbers and of_numbers(*numbers, counts_of(case))
     return Fault(f"the answer is wrong. {fault}", why, of_value=True)
 
@@ -240,5 +236,5 @@ def _why_gradient(case: Case, own: np.ndarray, grad: np.ndarray) -> str:
 def _difference(exercise: Exercise, found: np.ndarray, wanted: np.ndarray, slack: float) -> str:
     equal = close(exercise, found, wanted, slack)
     first = tuple(int(i) for i in np.argwhere(~equal)[0])
-    numbers = f"it is {found[first]:.6g} and should be {wanted[first]:.6g}."
+    numbers = apart(found[first], wanted[first])
     return f"{int((~equal).sum())} of {equal.size} elements differ; at {list(first)} {numbers}" if first else numbers

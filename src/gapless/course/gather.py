@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import replace
 
 import numpy as np
@@ -18,11 +18,24 @@ from ..measure.peak import PeakMeter, held
 from ..measure.profile import profile, time_step, timed_profile
 from ..measure.real_gpu import like_the_cpu, take_workspaces
 from ..vgpu.process.state import state
-from .answers import answer, arrive, begin, lists_of, precision_of, put, races_in, raised, read, without_limit, writer
+from .answers import (
+    answer,
+    arrive,
+    begin,
+    is_overwritten,
+    lists_of,
+    precision_of,
+    put,
+    races_in,
+    raised,
+    read,
+    without_limit,
+    writer,
+)
 from .evidence import Answer, Aside, Case, Evidence, Measured, Plan, Run
 from .exercise import TRIAL_CALLS, Exercise, Notes, full_size
 from .notebooks.cells import describe_error
-from .plain import Unusable
+from .plain import OVERWRITTEN, Unusable
 from .stage import Given, LocalStage
 
 # Calls of one measurement on a real device: some thirty, since each has inputs of its own, and a step may take 0.3 s.
@@ -272,17 +285,24 @@ def _try(exercise: Exercise, stage, plan: Plan, device: torch.device, answers: l
     asked = [(case, *put(case, device)) for case in cases]
     aside, afterwards, meter = Aside(), Aside(), PeakMeter(device)
     begun: list[tuple] = []
+    first: list[tuple] = []  # what the first answer was read from
     made_bytes: list[int] = []  # to make each call ready, on a real GPU
     ended = 0
     state.errors.clear()
     try:
         with races_in(device) as races:
+            def exact(place: int) -> AbstractContextManager:
+                """Around all of a call whose answer is read on a real GPU, its preparation too."""
+                is_read = not simulated and (at_once or place < len(plan.trial))
+                return like_the_cpu(device) if is_read else nullcontext()
+
             def prepare(count: int) -> None:
                 """No call sees the inputs of those that are measured after it, and can do their work."""
                 with _noted(device, aside), meter.aside():
                     for each in asked[len(begun):len(begun) + count]:
                         before = 0 if simulated else held(device)
-                        begun.append((*each, begin(stage, *each[:2])))
+                        with exact(len(begun)):
+                            begun.append((*each, begin(stage, *each[:2])))
                         made_bytes.append(0 if simulated else held(device) - before)
 
             def finish(case: Case, given: Given, notes: Notes, call) -> None:
@@ -290,6 +310,8 @@ def _try(exercise: Exercise, stage, plan: Plan, device: torch.device, answers: l
                     result = call.finish()
                     with vgpu.host_clock.uncounted():
                         answers.append(read(exercise, case, given, result, notes, None, device))
+                        if at_once and not first and not exercise.watches_memory:
+                            first.append((exercise, case, given, result, notes, None, device))
                 except Unusable as error:
                     answers.append(raised(exercise, case, error))
 
@@ -304,10 +326,9 @@ def _try(exercise: Exercise, stage, plan: Plan, device: torch.device, answers: l
 
             def real_step():
                 place = ended
-                is_read = at_once or place < len(plan.trial)
-                with like_the_cpu(device) if is_read else nullcontext():
+                with exact(place):
                     step()
-                    if is_read and not at_once:
+                    if not at_once and place < len(plan.trial):
                         finish(*begun[place])
                 begun[place] = ()
                 meter.gone_bytes += made_bytes[place]
@@ -316,6 +337,8 @@ def _try(exercise: Exercise, stage, plan: Plan, device: torch.device, answers: l
         with _noted(device, afterwards):
             for call in [] if at_once or not simulated else begun[:len(plan.trial)]:
                 finish(*call)
+        if first and ended > 1 and is_overwritten(answers[0], lambda: read(*first[0])):
+            answers[0] = raised(exercise, cases[0], Unusable(OVERWRITTEN))
         run.aside, run.afterwards = aside, afterwards
         del answers[len(plan.trial):]
         if answers:

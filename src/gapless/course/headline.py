@@ -16,6 +16,7 @@ from ..evidence.traces.trace import Trace
 from ..marker import exercise_name, file_name, joined
 from ..measure.device import device_name
 from ..measure.profile import profile, time_step
+from ..words import origin
 from .exercise import Lesson, Program, full_size
 from .notebooks.cells import load_function
 
@@ -127,13 +128,13 @@ class MarkdownText(str):
 def table(lesson: Lesson, figures: list[Figures]) -> MarkdownText:
     """The figures as a Markdown table; beside them the article's, where the lesson has any. What goes over the bus is in it
     where programs differ in that."""
-    kind = "simulated" if figures[0].simulated else "measured"
+    place = origin(figures[0].simulated, figures[0].device_name)
     article = bool(lesson.article)
     speed_up = "speed-up" if len({f.samples for f in figures}) == 1 else "speed-up a sample"
     bus = len({f.bus_mb for f in figures}) > 1
     memory = any(f.largest_batch is not None for f in figures)
     lines = [
-        f"Lesson {lesson.id[:2]}, {figures[0].size}, {kind} {figures[0].device_name}:",
+        f"Lesson {lesson.id[:2]}, {figures[0].size}, {place}:",
         "",
         f"| program | syncs a step | host step ms | true step ms | GPU busy | {'over the bus MB | ' * bus}"
         + "peak GiB | largest batch | " * memory + f"{speed_up} |"

@@ -76,7 +76,7 @@ def _better(look: Look) -> bool:
     if not evidence.simulated and all(look.found[check.name][0] == PASS for check in others):
         return True  # on a GPU on which the model solution is no better either
     sizes = [measured for measured in (evidence.full, evidence.trial) if measured is not None]
-    if not sizes or any(void(look, measured) or beside(measured) for measured in sizes):
+    if not sizes or any(void(look, measured) or beside(look.exercise, measured) for measured in sizes):
         return False
     if len(sizes) == 2 and shirked(evidence) is not None:
         return False

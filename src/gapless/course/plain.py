@@ -16,6 +16,10 @@ class Unusable(Exception):
     """An answer of a kind that cannot be compared; the message ("it returned …; a … is wanted") is for the learner."""
 
 
+OVERWRITTEN = ("a later call has overwritten what the first one returned, which its caller may still need. Return new "
+               "memory in each call, and keep nothing from one call to the next.")
+
+
 def left_alone(name: str, now, before) -> None:
     """Raises Unusable where what a function was given under this name is something else ``now``."""
     if now != before:
@@ -43,6 +47,12 @@ def as_plain(value, where: str = "", *, keep_tensors: bool = False):
         return {key: as_plain(item, f"{where}[{key!r}]", keep_tensors=keep_tensors) for key, item in value.items()}
     kind = "a dict whose keys are not all text" if isinstance(value, dict) else f"a {type(value).__name__}"
     raise Unusable(f"the answer holds {kind}{' at ' + where if where else ''}: return numbers, text, lists and dicts.")
+
+
+def apart(found: float, wanted: float) -> str:
+    """Both numbers, with as many digits as tell them apart."""
+    digits = next((few for few in (6, 9, 12) if f"{found:.{few}g}" != f"{wanted:.{few}g}"), 17)
+    return f"it is {found:.{digits}g} and should be {wanted:.{digits}g}."
 
 
 def difference(found, wanted, relative: float, absolute: float, where: str = "", slack: Mapping[str, float] = _NONE
@@ -84,7 +94,7 @@ def difference(found, wanted, relative: float, absolute: float, where: str = "",
             return f"{place}it is a whole number too large for a float and should be {wanted:.6g}."
         absolute = max(absolute, slack.get(place_of(where), 0.0))
         same = math.isclose(found, wanted, rel_tol=relative, abs_tol=absolute) or (math.isnan(found) and math.isnan(wanted))
-        return None if same else f"{place}it is {found:.6g} and should be {wanted:.6g}."
+        return None if same else f"{place}{apart(found, wanted)}"
     same = type(found) is type(wanted) and found == wanted
     return None if same else f"{place}it is {_describe(found)} and should be {_describe(wanted)}."
 

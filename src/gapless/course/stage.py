@@ -16,7 +16,7 @@ from typing import Any
 import torch
 
 from ..garbage import no_collection
-from ..switches import restore, switches
+from ..switches import before_a_call, restore
 from ..vgpu import host_clock
 
 
@@ -70,7 +70,7 @@ class Call:
         self._parts = ask(function, given, device)
         self._inputs = {name: list(value) if isinstance(value, list) else value for name, value in given.inputs.items()}
         next(self._parts)
-        self._switches = switches()
+        self._switches = before_a_call()
 
     def run(self) -> None:
         """What is measured. Raises :class:`LeftBehind` too."""

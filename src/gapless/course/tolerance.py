@@ -18,6 +18,10 @@ from .plain import place_of
 
 VALUE = "value"
 
+# On a real GPU: how much farther an answer may be off that a measurement gives, and the band around a target inside which a
+# ratio decides nothing.
+NOISE = 0.1
+
 _TIMES = 4.0  # what was seen is one of many ways to round, and a right answer may err to the other side
 _LARGEST = 0.05  # of the largest number there. What differs by more hangs on a decision, and not on rounding.
 
@@ -29,6 +33,11 @@ def tolerances(exercise: Exercise, dtype: str = "float32") -> tuple[float, float
     """(relative, absolute) for answers whose inputs or values are of ``dtype``."""
     relative, absolute = _COARSE.get(dtype, (0.0, 0.0))
     return max(relative, exercise.right.relative_tolerance), max(absolute, exercise.right.absolute_tolerance)
+
+
+def plain_tolerances(exercise: Exercise, case: Case) -> tuple[float, float]:
+    """(relative, absolute) for the numbers in a plain answer to ``case``."""
+    return case.tolerance or (exercise.right.relative_tolerance, exercise.right.absolute_tolerance)
 
 
 def close(exercise: Exercise, found: np.ndarray, wanted: np.ndarray, slack: float = 0.0) -> np.ndarray:

@@ -13,8 +13,9 @@ from .answers import answer, without_limit
 from .causes import MadeAgain
 from .evidence import Answer, Case, Evidence, Plan
 from .exercise import Exercise
+from .plain import difference
 from .stage import LocalStage
-from .tolerance import slack
+from .tolerance import NOISE, slack
 
 # Exercises are judged in threads of one process, which has one virtual GPU with one clock, and at most one process group.
 ONE_AT_A_TIME = threading.RLock()
@@ -47,6 +48,16 @@ class Truth:
                 self._slack[id(case)] = slack(case, self.of(case),
                                               lambda other: _answer(self._exercise, other, self._device))
             return self._slack[id(case)]
+
+    def is_steady(self, case: Case) -> bool:
+        """Whether what is right on a device is the same when it is found out again. A real one's times and memory change
+        with what others do on it. Raises RuntimeError."""
+        right = self._exercise.right
+        if not right.on_device or right.wanted is not None:
+            return True
+        with ONE_AT_A_TIME:
+            first, again = self.of(case).plain, expected_answer(self._exercise, case, self._device).plain
+        return difference(again, first, right.relative_tolerance + NOISE, right.absolute_tolerance) is None
 
     def of_all(self, plan: Plan) -> None:
         """Find out what is right on all of a plan's inputs. Raises RuntimeError."""

@@ -32,7 +32,7 @@ from ..evidence.quote import line_at
 from ..evidence.report import StepReport
 from ..garbage import set_aside
 from ..measure.device import device as choose_device
-from ..measure.device import device_name
+from ..measure.device import device_name, origin_of
 from ..measure.profile import profile, time_step
 from ..measure.several_gpus import RankResult, hide_real_gpus, import_for_all, on_gpus
 from ..vgpu import Assumptions
@@ -255,10 +255,10 @@ class Notebook:
             step = make_step()
             true_ms = time_step(step, device=self.device).true_ms
             report = StepReport.from_trace(profile(step, steps=steps, device=self.device))
-        kind = "simulated" if report.simulated else "measured"
         waits = "1 wait" if report.syncs_per_step == 1 else f"{report.syncs_per_step:g} waits"
-        print(f"a step takes {true_ms:.2f} ms in a long run ({kind}, {report.device_name})")
-        print(f"in the profile, the host's step: {report.host_step_ms:.2f} ms, {waits}")
+        print(f"a step takes {true_ms:.2f} ms in a long run ({origin_of(self.device)})")
+        slowed = " (the profiler slows the host)" if not report.simulated and report.host_step_ms > true_ms else ""
+        print(f"in the profile, the host's step: {report.host_step_ms:.2f} ms{slowed}, {waits}")
         cells = {name: newest_cell(name) or "" for name in self.lesson.exercises}
         last = [sync for sync in report.syncs_in_steps if sync.step == report.steps - 1]
         for often, sync, wait_ms in _alike(last) if len(last) > _MOST_WAITS else [("", sync, sync.wait_ms) for sync in last]:

@@ -8,6 +8,7 @@ import time
 import torch
 
 from .. import vgpu
+from ..words import origin
 
 VARIABLE = "GAPLESS_DEVICE"
 
@@ -56,6 +57,11 @@ def device_name(device: torch.device) -> str:
     return vgpu.card().name if device.type == "vgpu" else torch.cuda.get_device_name(device)
 
 
+def origin_of(device: torch.device) -> str:
+    """Where figures of this device come from: "simulated NVIDIA A10G" or "measured on NVIDIA H100"."""
+    return origin(device.type == "vgpu", device_name(device))
+
+
 def clock_ms(device: torch.device) -> float:
     """The host's clock in milliseconds: a real one, or the modelled host's on the virtual GPU. Reading it waits for
     nothing."""
@@ -91,7 +97,7 @@ def stay_busy(device: torch.device, ms: float) -> None:
     if device.type == "vgpu":
         vgpu.timeline().launch("earlier_work", round(ms * 1e6))
     elif device.type == "cuda":
-        torch.cuda._sleep(round(ms * 1.5e6))  # in cycles of the GPU's clock
+        torch.cuda._sleep(round(ms * torch.cuda.get_device_properties(device).clock_rate))  # in cycles of its clock; kHz
 
 
 def synchronize(device: torch.device) -> None:

@@ -17,6 +17,7 @@ from collections import defaultdict
 
 from torch.profiler import record_function
 
+from ..evidence.traces.waits import node_number
 from ..vgpu.host.python_work import free_tool
 from ..vgpu.process.location import is_user_file, line_of
 
@@ -65,7 +66,8 @@ class LineRecorder:
 
     def added_to(self, events: list[dict]) -> list[dict]:
         """The profile's ``events``, and a ``python_function`` event around each outermost operator, and each call of CUDA
-        that is in none. A thread without lines, such as the backward pass's, has those of the recorder's thread."""
+        that is in none. A thread without lines, such as the backward pass's, has those of the recorder's thread.
+        Operators of the backward pass have none where their forward operator is in the profile: its line is theirs."""
         marks = sorted(event["ts"] for event in events
                        if event.get("name") == _MARK and event.get("cat") == "user_annotation")
         events = [event for event in events if event.get("name") != _MARK]
@@ -78,8 +80,10 @@ class LineRecorder:
             starts, names = lines[thread]
             starts.append(ns / 1e3 + offset_us)
             names.append(line)
-        found = []
+        found, forward = [], {node_number(event.get("args") or {}, of_backward=False) for event in events} - {None}
         for event in _outermost(events):
+            if event["tid"] not in lines and node_number(event.get("args") or {}, of_backward=True) in forward:
+                continue
             starts, names = lines[event["tid"] if event["tid"] in lines else self._thread]
             place = bisect_right(starts, event["ts"] + min(event["dur"] / 2, _DISPATCH_US)) - 1
             if place >= 0 and names[place] is not None:

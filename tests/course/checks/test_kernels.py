@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from gapless.course.check import Look
-from gapless.course.checks.kernels import Kernels, kernels_of
+from gapless.course.checks.kernels import Kernels, _listed, kernels_of
 from gapless.course.evidence import Measured, Run
 from gapless.course.exercise import Measurement
 from gapless.course.verdicts import FAIL, PASS
@@ -46,3 +46,8 @@ def test_a_cell_that_uses_torchscript_is_told_that_it_fuses_nothing_here():
     look = Look(LOOK.exercise, None, SimpleNamespace(simulated=True), None, {"e": "scripted = torch.jit.script(slow)"})
     outcome, message = Kernels(1, fewer=1, advice="Try this.").judge_one(look, Measured(run(slow), run(slow)))
     assert outcome == FAIL and "does not model TorchScript's fuser" in message and "Try this" not in message
+
+
+def test_kernels_that_read_alike_are_counted_together():
+    name = "void at::native::vectorized_elementwise_kernel<{}, at::native::BinaryFunctor<float> >(int)"
+    assert _listed({name.format(4): 3, name.format(8): 2, "gemm": 1}) == "5 × `vectorized_elementwise_kernel (BinaryFunctor)`, 1 × `gemm`"

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from ...evidence.quote import quoted
 from ...evidence.report import StepReport
+from ...evidence.traces.kinds import readable_name
 from ...evidence.traces.steps import Steps, launches_by_correlation, work_in_steps
 from ...evidence.views import source_of
 from ...words import counted
@@ -74,10 +75,14 @@ def kernels_of(report: StepReport) -> Counter:
 
 def _listed(kernels: Mapping[str, float], look: Look | None = None, measured: Measured | None = None) -> str:
     """Kernels and how many of each; of the function ``measured``, with the line of a cell that launches most of them."""
-    most = sorted(kernels.items(), key=lambda item: -item[1])
+    by_kind: dict[str, dict[str, float]] = {}
+    for name, number in kernels.items():
+        by_kind.setdefault(readable_name(name), {})[name] = number
+    most = sorted(by_kind.items(), key=lambda item: -sum(item[1].values()))
     rest = f", and {counted(len(most) - _MOST_NAMES, 'other kind')}" if len(most) > _MOST_NAMES else ""
-    return (", ".join(f"{number:g} × `{name[:60]}`" + (_line(name, look, measured) if measured is not None else "")
-                      for name, number in most[:_MOST_NAMES]) or "none") + rest
+    return (", ".join(f"{sum(names.values()):g} × `{kind[:60]}`"
+                      + (_line(max(names, key=names.__getitem__), look, measured) if measured is not None else "")
+                      for kind, names in most[:_MOST_NAMES]) or "none") + rest
 
 
 def _line(kernel: str, look: Look, measured: Measured) -> str:

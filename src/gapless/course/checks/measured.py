@@ -8,11 +8,12 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from ...evidence.report import StepReport
-from ...words import counted
+from ...words import counted, origin
 from ..check import Check, Found, Look
 from ..evidence import Evidence, Measured, Run
 from ..exercise import Exercise
-from ..faults import NOISE, error_advice
+from ..faults import error_advice
+from ..tolerance import NOISE
 from ..verdicts import FAIL, INCONCLUSIVE, PASS
 
 DRIFT = 0.2  # how far the slow function's two runs may lie apart on a real GPU
@@ -64,21 +65,22 @@ class OfMeasurement(Check):
 
     def _judge(self, look: Look, measured: Measured) -> Found:
         found = void(look, measured) or self._beside_the_model(look, measured)
-        return found if found[0] != PASS else beside(measured) or found
+        return found if found[0] != PASS else beside(look.exercise, measured) or found
 
     def _beside_the_model(self, look: Look, measured: Measured) -> Found:
-        """A real GPU is none that the targets were set for: what the model solution reaches on it is enough."""
+        """A real GPU is none that the targets were set for: what the model solution reaches on it is enough, and decides
+        where a time is too close to its target to tell."""
         found, model, slow = self.judge_one(look, measured), measured.model, measured.before
         if (found[0] == PASS or model is None or read_back(look.exercise, measured) is not None
-                or (found[0] == INCONCLUSIVE and drift(look.evidence, measured) is not None)
-                or self.judge_one(look, replace(measured, learner=model))[0] == PASS):
+                or (found[0] == INCONCLUSIVE and drift(look.evidence, measured) is not None)):
             return found
         (own, own_text), (best, best_text) = self.figure(measured.learner, slow), self.figure(model, slow)
-        if own > (1 + self.noise) * best:
+        room = max(self.noise, _spread(model)) if self.noise else 0.0
+        if own > (1 + room) * best:
             return found
         slow_text = self.figure(slow, slow)[1]
-        return PASS, (f"{own_text}, and {best_text} with the model solution (slow: {slow_text}). This GPU gives no more: "
-                      "the target was set for another.")
+        return PASS, (f"{own_text}, and {best_text} with the model solution (slow: {slow_text}). As good as the model "
+                      "solution is enough on a real GPU.")
 
     def passes_as_handed_out(self, look: Look) -> bool:
         """Whether the slow function passes as well: such as a time that may be a little longer."""
@@ -86,6 +88,12 @@ class OfMeasurement(Check):
         if main is None:
             return False
         return self._beside_the_model(replace(look, cells={}), replace(main, learner=main.before))[0] == PASS
+
+
+def _spread(run: Run) -> float:
+    """How far a run's times lie apart, as a share of them: on a GPU or host that others use too. Not of the learner's run:
+    who makes it vary would gain."""
+    return (max(run.samples_ms) - min(run.samples_ms)) / run.true_ms
 
 
 def void(look: Look, measured: Measured) -> Found | None:
@@ -120,17 +128,19 @@ def void(look: Look, measured: Measured) -> Found | None:
 # As many times what the slow function has done beside the calls that are measured may be done: before, as who warms up for a
 # capture and puts everything back needs twice as much, and nothing is known yet of what will be measured; and afterwards,
 # where another network than the slow one's may be looked at.
+_FEW_BYTES = 64  # of a trial's calls together: a few numbers are no work, and the wait that they cost is counted
 _BESIDE = {"aside": ("before them", 2.0), "afterwards": ("after them", 1.25)}
 _COUNTED = {"waits": "the host waits {:,} times", "kernels": "{:,} kernels are launched",
             "read_back_bytes": "{:,} bytes are copied to the host", "sent_bytes": "{:,} bytes are copied to the device"}
 
 
-def beside(measured: Measured) -> Found | None:
+def beside(exercise: Exercise, measured: Measured) -> Found | None:
     """Why a measurement does not count, where work was done beside the calls that are measured; else None."""
+    besides = {"kernels": exercise.measurement.kernels_beside, "read_back_bytes": _FEW_BYTES, "sent_bytes": _FEW_BYTES}
     for part, (when, ratio) in _BESIDE.items():
         own, slow = (getattr(run, part) for run in (measured.learner, measured.before))
         for name, said in _COUNTED.items():
-            done, most = getattr(own, name), ratio * getattr(slow, name)
+            done, most = getattr(own, name), ratio * getattr(slow, name) + besides.get(name, 0)
             if done > most:
                 return FAIL, (f"Work outside the measured calls does not count: {when} {said.format(done)}, with the "
                               f"slow function {getattr(slow, name):,}. Do the work in the call itself, in every call.")
@@ -170,8 +180,8 @@ def shirked(evidence: Evidence) -> str | None:
         return None
     what, found = ("device time", shares) if shares[0] <= _SHIRKED * shares[1] else ("kernels", launched)
     return (f"At the article's size it does less than where its values are checked: {found[0]:.0%} of the slow function's "
-            f"{what} there, {found[1]:.0%} on the smaller inputs. Doing nothing is fast, so that time does not count. "
-            "A function has to do the same at every size.")
+            f"{what} there, {found[1]:.0%} on the smaller inputs. A function has to do the same at every size. "
+            "Does an `if` depend on a value? Nothing has values at that size, so it goes one way: use `torch.where`.")
 
 
 def sync_count(run: Run) -> float:
@@ -221,7 +231,7 @@ def judge_time(look: Look, measured: Measured, limit: float, key: str, phrase: s
     slow = [getattr(run, key) for run in (measured.before, measured.after) if run is not None]
     slow_ms, own_ms = statistics.mean(slow), getattr(measured.learner, key)
     ratio = own_ms / slow_ms
-    kind = f"simulated {evidence.device_name}" if evidence.simulated else f"measured on {evidence.device_name}"
+    kind = origin(evidence.simulated, evidence.device_name)
     if evidence.simulated and measured is not evidence.main:
         kind += ", slowed down to suit the smaller inputs"
     facts = f"{phrase} {own_ms:.2f} ms (slow: {slow_ms:.2f} ms; target: at most {limit * slow_ms:.2f} ms; {kind})."

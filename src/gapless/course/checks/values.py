@@ -9,7 +9,7 @@ from ..check import Check, Found, Look
 from ..evidence import Answer, Case
 from ..faults import Fault, error_advice, fault_of
 from ..truth import ONE_AT_A_TIME
-from ..verdicts import FAIL, PASS
+from ..verdicts import FAIL, INCONCLUSIVE, PASS
 
 
 @dataclass(frozen=True)
@@ -37,6 +37,10 @@ def _judge(look: Look) -> Found:
     for case, found in zip(plan.cases, evidence.answers):
         fault = _fault(look, case, found)
         if fault is not None:
+            if fault.of_value and not evidence.simulated and not look.truth.is_steady(case):
+                return INCONCLUSIVE, (f"On the input \"{case.name}\" {fault} But asked again, the function that is right "
+                                      "answers something else, too. Run it again when nothing else uses "
+                                      f"{evidence.device_name}.")
             by_layout = fault.of_value and not fault.text.endswith(("'.", '".'))  # words do not lie in memory
             text = _explained(look, fault, case, found)
             if by_layout and text == str(fault):  # else a mistake made before explains it

@@ -37,8 +37,9 @@ ADVICE["allclose"] = ADVICE["equal"]
 ADVICE["unique_consecutive"] = ADVICE["unique_dim"] = ADVICE["_unique2"]
 _COPIES = ("to", "_to_copy", "copy_")
 READ_BACK = "`print`, `.cpu()`, `.tolist()` and `.numpy()` bring the values to the host. Keep them on the device"
-FROM_HOST = ("a value made on the host is copied to the device. Make it there (`torch.full`), or give the operator "
-             "itself the plain Python number: it needs no copy")
+FROM_HOST = ("a value made on the host is copied to the device. Make it there (`torch.full`), or give a plain number to the "
+             "operator itself. With an integer or a tensor as index, `x[i] = 0` copies its number; `x[i].fill_(0)` and "
+             "`x.index_fill_(0, i, 0)` do not")
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ import textwrap
 from typing import Any
 
 # What nbgrader leaves in place of the solution, in the same words: nbgrader_config.py takes them from here.
-YOUR_VERSION = "# Your version goes here: a function of the same name replaces the one above."
+YOUR_VERSION = "# Edit the version above, or write yours here: a function of the same name replaces it."
 
 
 def handed_out(exercise) -> str:
