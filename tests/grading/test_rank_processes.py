@@ -173,5 +173,5 @@ def test_what_devices_have_sent_is_what_counts(tmp_path):
                  tmp_path / f"{LESSON}.ipynb")
     found = {verdict.exercise: verdict for verdict in grade(path, "vgpu:a10g", 5).verdicts}
     for name, says in (("main", "did not go from GPU to GPU in each step"), ("train_epoch", "although no step followed"),
-                       ("wrap", "have not sent what they need"), ("log_epoch", "own sum of squares has to")):
+                       ("wrap", "have not sent what they need"), ("log_epoch", "own sum of squares, from this call alone")):
         assert found[name].earned == 0 and says in found[name].message, found[name]
